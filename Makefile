@@ -1,0 +1,39 @@
+# Every target makes the environment it needs in .venv; nothing else is touched.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/ready
+
+.PHONY: demo test check bench docs clean
+
+demo: $(READY)            ## plant a partition, spoil 40% of the votes, see what each method recovers
+	$(BIN)/coterie demo --output demo-output
+
+test: $(READY)            ## the tests and the examples in the docstrings
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+check: $(READY)           ## format, lint, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)           ## the figures of docs/benchmarks
+	$(BIN)/coterie bench noise
+	$(BIN)/coterie bench speed
+
+docs: $(READY)            ## HTML documentation in docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+clean:
+	rm -rf $(VENV) docs/_build docs/gallery docs/api/generated demo-output
+
+$(READY): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "coterie needs Python 3.11 or newer; try: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "Python's venv is missing; on Debian or Ubuntu: apt install python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(READY)

@@ -1,0 +1,89 @@
+"""coterie: robust consensus clustering.
+
+Many partitions of the same things, some of them noisy or plain wrong, in; the one
+partition they agree on out. The map, in the order in which data flows:
+
+============  ==============================================================================
+data          :func:`load_dataset`, :func:`load_views`, :func:`planted_partitions`
+partitions    :func:`make_partitions`
+consensus     :class:`RobustConsensus`, :class:`L2Consensus`, :class:`OneHotKMeans`,
+              :class:`RobustSpectral`
+features in   :class:`ConsensusClusterer`, :class:`MultiViewClusterer`
+choosing K    :func:`choose_k`
+looking       :func:`coassociation`, :class:`CoassociationDisplay`,
+              :class:`PartitionAgreementDisplay`, :class:`ConvergenceDisplay`,
+              :class:`ChooseKDisplay`
+scores        :func:`clustering_accuracy`, :func:`mirkin_objective`, :mod:`coterie.scores`
+keeping       :func:`save_model`, :func:`load_model`
+============  ==============================================================================
+
+Names are imported when first used, so ``import coterie`` is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "load_dataset": "datasets",
+    "load_views": "datasets",
+    "planted_partitions": "planted",
+    "make_partitions": "partitions",
+    "RobustConsensus": "robust_consensus",
+    "L2Consensus": "consensus",
+    "OneHotKMeans": "consensus",
+    "RobustSpectral": "robust_spectral",
+    "ConsensusClusterer": "clusterer",
+    "MultiViewClusterer": "clusterer",
+    "choose_k": "choosing_k",
+    "coassociation": "coassociation",
+    "mirkin_objective": "scores",
+    "clustering_accuracy": "scores",
+    "CoassociationDisplay": "displays",
+    "PartitionAgreementDisplay": "displays",
+    "ConvergenceDisplay": "displays",
+    "ChooseKDisplay": "displays",
+    "save_model": "model_files",
+    "load_model": "model_files",
+}
+
+__all__ = [*_HOME]
+
+if TYPE_CHECKING:
+    from coterie.choosing_k import choose_k
+    from coterie.clusterer import ConsensusClusterer, MultiViewClusterer
+    from coterie.coassociation import coassociation
+    from coterie.consensus import L2Consensus, OneHotKMeans
+    from coterie.datasets import load_dataset, load_views
+    from coterie.displays import (
+        ChooseKDisplay,
+        CoassociationDisplay,
+        ConvergenceDisplay,
+        PartitionAgreementDisplay,
+    )
+    from coterie.model_files import load_model, save_model
+    from coterie.partitions import make_partitions
+    from coterie.planted import planted_partitions
+    from coterie.robust_consensus import RobustConsensus
+    from coterie.robust_spectral import RobustSpectral
+    from coterie.scores import clustering_accuracy, mirkin_objective
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOME:
+        value: object = getattr(importlib.import_module(f"coterie.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    try:
+        return importlib.import_module(f"coterie.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"coterie.{name}":
+            raise
+        raise AttributeError(f"module 'coterie' has no attribute {name!r}") from None
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})
