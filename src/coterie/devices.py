@@ -1,0 +1,102 @@
+"""What the machine has (cores, free memory), and running row blocks on all cores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+__all__ = ["available_memory", "choose_device", "for_row_blocks", "n_threads", "readable_bytes"]
+
+from coterie.errors import InvalidParameterError
+
+_DEVICES = ("auto", "cpu")
+
+
+def choose_device(device: str) -> str:
+    """The device to compute on. ``"auto"`` and ``"cpu"`` both mean the compiled CPU kernels.
+
+    >>> choose_device("auto")
+    'cpu'
+    """
+    if device not in _DEVICES:
+        raise InvalidParameterError(f"device={device!r}: it may be {' or '.join(_DEVICES)}")
+    return "cpu"
+
+
+def n_threads() -> int:
+    """Threads for the compiled kernels: ``COTERIE_NUM_THREADS``, else the cores we may use."""
+    wanted = os.environ.get("COTERIE_NUM_THREADS", "")
+    if wanted:
+        if not wanted.isdigit() or int(wanted) < 1:
+            raise InvalidParameterError(
+                f"COTERIE_NUM_THREADS is {wanted!r}; it must be a number from 1 up, or unset"
+            )
+        return int(wanted)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def for_row_blocks(work: Callable[[int, int, int], None], n_rows: int, at_least: int = 64) -> None:
+    """Call ``work(block, start, stop)`` over all rows, one block a thread.
+
+    The kernels release the interpreter's lock, so plain threads use all cores, in any
+    process a user may run them in. Which rows form a block depends on ``n_rows`` and the
+    number of threads alone, so a result does not vary from run to run.
+    """
+    blocks = list(_row_blocks(n_rows, min(n_threads(), max(1, n_rows // at_least))))
+    if len(blocks) == 1:
+        work(0, 0, n_rows)
+        return
+    with ThreadPoolExecutor(len(blocks)) as pool:
+        running = [pool.submit(work, b, start, stop) for b, (start, stop) in enumerate(blocks)]
+        for block in running:
+            block.result()
+
+
+def available_memory() -> int:
+    """Bytes that can be allocated now: free memory, or what the container still allows."""
+    limits = [_free_memory()]
+    allowed, used = (
+        _number_in(Path("/sys/fs/cgroup") / name) for name in ("memory.max", "memory.current")
+    )
+    if allowed is not None and used is not None:
+        limits.append(allowed - used)
+    return max(0, min(limits))
+
+
+def readable_bytes(n: float) -> str:
+    """A size a person can read.
+
+    >>> readable_bytes(3.2e9)
+    '3.2 GB'
+    """
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if n < 1000:
+            return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.1f} {unit}"
+        n /= 1000
+    return f"{n:.1f} TB"
+
+
+def _row_blocks(n_rows: int, n_blocks: int) -> Iterator[tuple[int, int]]:
+    edges = [n_rows * b // n_blocks for b in range(n_blocks + 1)]
+    yield from zip(edges[:-1], edges[1:], strict=True)
+
+
+def _free_memory() -> int:
+    meminfo = Path("/proc/meminfo")
+    if meminfo.exists():
+        for line in meminfo.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    # other systems do not tell what is free: half of what there is, to be careful
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def _number_in(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,240 @@
+"""The robust relaxation: M ≈ H D Hᵀ in ℓ1, by the alternating direction method on one state.
+
+    min ‖M − L‖₁   s.t.  L = H D Hᵀ,  HᵀH = I_K,  D ≥ 0 diagonal
+
+With E = M − L split off and Ω its multiplier, the augmented Lagrangian
+
+    ‖E‖₁ + ⟨Ω, E − M + L⟩ + (μ/2) ‖E − M + L‖²_F
+
+is minimised over E (soft threshold) and over L (K largest eigenpairs of B = M − E − Ω/μ, negative
+ones cut to zero) in turn, then Ω ← Ω + μ(E − M + L). μ grows by the factor ρ for as long as the
+primal residual is large beside the dual one, then stays, so that both go to zero: growing it
+for ever would freeze L wherever it is. Substituting, with Y = Ω/μ,
+
+    B  = L + clip(M − L − Y, −1/μ, +1/μ),       Y₊ = (L₊ − B) μ/μ₊,
+
+so that B is the only full matrix: E and Ω are never stored. On compressed tuples with
+multiplicities w, sums are w-weighted and the eigenproblem is that of S B S, S = diag(√w).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.coassociation import TupleCoassociation
+from coterie.devices import for_row_blocks, n_threads
+from coterie.relaxation.admm_kernels import step_rows
+from coterie.relaxation.eigenpairs import dense_eigenpairs, lanczos_eigenpairs, refined_eigenpairs
+
+__all__ = ["RobustRelaxation", "required_bytes", "robust_factor"]
+
+Matrix = NDArray[np.float64]
+
+_DENSE_UP_TO = 400
+_EXTRA_COLUMNS = 6
+_BALANCE = 0.1
+_DUAL_TOLERANCE = 5.0
+_SINGLE_PRECISION_ABOVE = 4000
+_POWER_STEPS = 8
+_ROWS_AT_ONCE = 256
+
+
+@dataclass
+class RobustRelaxation:
+    """Result of the robust relaxation.
+
+    Attributes
+    ----------
+    factor : (u, K)
+        F with L = F Fᵀ over tuples: rows of H√D, columns by falling eigenvalue.
+    objective : float
+        ‖M − F Fᵀ‖₁ over points, at the step where it was least.
+    history : dict of lists
+        ``objective``, ``primal_residual`` ‖E − M + L‖_F and ``dual_residual`` μ‖L₊ − L‖_F a step,
+        the first relative to ‖M‖_F, the second to n, the largest norm the multiplier Ω can have
+        (its entries lie in [−1, 1]); and ``mu``.
+    n_iter : int
+    converged : bool
+        Whether both residuals fell below their tolerance.
+    """
+
+    factor: Matrix
+    objective: float
+    history: dict[str, list[float]] = field(repr=False)
+    n_iter: int
+    converged: bool
+
+
+def required_bytes(n_tuples: int) -> int:
+    """Memory the relaxation takes for u tuples: the state and the counts."""
+    return n_tuples * n_tuples * (_state_dtype(n_tuples).itemsize + 1)
+
+
+def robust_factor(
+    M: TupleCoassociation,
+    start: Matrix,
+    *,
+    rho: float = 1.1,
+    max_iter: int = 300,
+    tol: float = 1e-3,
+    eigen_tolerance: float = 1e-6,
+    callback: Callable[[int, float], None] | None = None,
+) -> RobustRelaxation:
+    """Minimise ‖M − F Fᵀ‖₁ over F of shape (u, K).
+
+    Parameters
+    ----------
+    M : co-association of u tuples with their weights
+    start : (u, K)
+        Where to begin; the ℓ2 solution by default of the callers.
+    rho : float > 1
+        Growth of μ a step: smaller is slower and ends at a slightly lower objective.
+    max_iter, tol
+        Stop when the primal residual is below ``tol`` and the dual one below 5 ``tol``, each
+        relative to its scale (see :class:`RobustRelaxation`).
+    eigen_tolerance
+        Relative residual to which the eigenpairs are computed at each step.
+    callback : called with the step number and the objective
+
+    Examples
+    --------
+    >>> from coterie.label_tuples import as_label_tuples
+    >>> from coterie.coassociation import tuple_coassociation
+    >>> tuples = as_label_tuples([[0, 0], [0, 0], [1, 1], [1, 1], [1, 0]])
+    >>> M = tuple_coassociation(tuples, np.ones(2))
+    >>> result = robust_factor(M, np.eye(3)[:, :2])
+    >>> result.converged, result.factor.shape
+    (True, (3, 2))
+    """
+    solver = _Solver(M, start, eigen_tolerance)
+    mu = 1.0 / solver.mean
+    history: dict[str, list[float]] = {
+        name: [] for name in ("objective", "primal_residual", "dual_residual", "mu")
+    }
+    best, best_objective = solver.factor, np.inf
+    shrink, converged = 0.0, False
+    for iteration in range(max_iter):
+        objective, residual = solver.step(shrink, 1.0 / mu)
+        if objective < best_objective:
+            best, best_objective = solver.factor, objective
+        moved = solver.advance()
+        primal, dual = residual / solver.norm, mu * moved / solver.n_points
+        for name, value in zip(history, (objective, primal, dual, mu), strict=True):
+            history[name].append(float(value))
+        if callback is not None:
+            callback(iteration, objective)
+        if primal <= tol and dual <= _DUAL_TOLERANCE * tol:
+            converged = True
+            break
+        grown = rho * mu if primal > _BALANCE * dual else mu
+        shrink, mu = mu / grown, grown
+    final = solver.objective()
+    if final < best_objective:
+        best, best_objective = solver.factor, final
+    return RobustRelaxation(best, float(best_objective), history, iteration + 1, converged)
+
+
+class _Solver:
+    """The state of the iteration: B over tuples, the factor F of L, the eigenvector block."""
+
+    def __init__(self, M: TupleCoassociation, start: Matrix, eigen_tolerance: float) -> None:
+        u, self.k = start.shape
+        self.M = M
+        self.n_points = float(M.weights.sum())
+        self.eigen_tolerance = eigen_tolerance
+        self.dtype = _state_dtype(u)
+        self.root = np.sqrt(M.weights)
+        self.weights = M.weights.astype(self.dtype)
+        self.state = np.zeros((u, u), dtype=self.dtype)
+        self.factor = start
+        self.block = self._first_block(start)
+        self.product = np.empty((u, self.block.shape[1]), dtype=self.dtype)
+        self.mean, self.norm = self._mean_and_norm()
+
+    def step(self, shrink: float, bound: float) -> tuple[float, float]:
+        """B ← L + clip(M − L − Y); the objective ‖M − L‖₁ and the primal residual after the E-step."""
+        turned = np.ascontiguousarray(self.factor.T, dtype=self.dtype)
+        block = np.ascontiguousarray((self.root[:, None] * self.block).T, dtype=self.dtype)
+        parts = np.zeros((n_threads(), 2))
+        number = self.dtype.type
+
+        def rows(b: int, start: int, stop: int) -> None:
+            step_rows(
+                self.state, self.M.values, number(self.M.scale), turned, number(shrink),
+                number(bound), self.weights, block, start, stop, self.product, parts[b],
+            )
+
+        for_row_blocks(rows, len(self.state))
+        objective, residual = parts.sum(axis=0)
+        return objective, np.sqrt(residual)
+
+    def advance(self) -> float:
+        """L ← K largest eigenpairs of B, negative ones cut; returns ‖L₊ − L‖_F."""
+        vectors, values = self._eigenpairs()
+        before = self.root[:, None] * self.factor
+        after = vectors * np.sqrt(np.maximum(values, 0.0))
+        self.factor = after / self.root[:, None]
+        return _distance(after, before)
+
+    def objective(self) -> float:
+        """‖M − L‖₁ of the current factor, without touching the state."""
+        total = 0.0
+        for start in range(0, len(self.state), _ROWS_AT_ONCE):
+            rows = slice(start, start + _ROWS_AT_ONCE)
+            gap = self.M.values[rows] * self.M.scale - self.factor[rows] @ self.factor.T
+            total += float(self.M.weights[rows] @ np.abs(gap) @ self.M.weights)
+        return total
+
+    def _eigenpairs(self) -> tuple[Matrix, Matrix]:
+        """K largest eigenpairs of S B S: dense when small, else refined from the last block."""
+        u = len(self.state)
+        if self.block.shape[1] >= u or u <= _DENSE_UP_TO:
+            vectors, values = dense_eigenpairs(self.root[:, None] * self.state * self.root, self.k)
+            return vectors, values
+        first = self.root[:, None] * self.product
+        self.block, values, _, met = refined_eigenpairs(
+            first, self._times, self.k, self.eigen_tolerance, _POWER_STEPS
+        )
+        if not met:
+            vectors, values = lanczos_eigenpairs(
+                self._times, u, self.k, self.block[:, 0], self.eigen_tolerance
+            )
+            self.block[:, : self.k] = vectors
+        return self.block[:, : self.k], values[: self.k]
+
+    def _times(self, X: Matrix) -> Matrix:
+        """S B S @ X."""
+        scaled = np.asarray(self.root[:, None] * X, dtype=self.dtype)
+        return self.root[:, None] * (self.state @ scaled)
+
+    def _first_block(self, start: Matrix) -> Matrix:
+        u = len(start)
+        extra = min(_EXTRA_COLUMNS, u - self.k)
+        noise = np.random.default_rng(0).standard_normal((u, extra))
+        return np.linalg.qr(np.column_stack([self.root[:, None] * start, noise]))[0]
+
+    def _mean_and_norm(self) -> tuple[float, float]:
+        """Mean entry of M over points, and ‖M‖_F."""
+        w, values = self.M.weights, self.M.values
+        total = squares = 0.0
+        for start in range(0, len(values), _ROWS_AT_ONCE):
+            rows = values[start : start + _ROWS_AT_ONCE] * self.M.scale
+            total += float(w[start : start + _ROWS_AT_ONCE] @ rows @ w)
+            squares += float(w[start : start + _ROWS_AT_ONCE] @ rows**2 @ w)
+        return total / w.sum() ** 2, float(np.sqrt(squares))
+
+
+def _distance(A: Matrix, B: Matrix) -> float:
+    """‖A Aᵀ − B Bᵀ‖_F for tall A and B, without the square matrices and without cancellation."""
+    Q, R = np.linalg.qr(np.column_stack([A, B]))
+    left, right = R[:, : A.shape[1]], R[:, A.shape[1] :]
+    return float(np.linalg.norm(left @ left.T - right @ right.T))
+
+
+def _state_dtype(n_tuples: int) -> np.dtype[Any]:
+    return np.dtype(np.float32 if n_tuples > _SINGLE_PRECISION_ABOVE else np.float64)
