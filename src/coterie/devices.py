@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-
-__all__ = ["available_memory", "choose_device", "for_row_blocks", "n_threads", "readable_bytes"]
+from typing import TypeVar
 
 from coterie.errors import InvalidParameterError
+
+__all__ = [
+    "available_memory",
+    "choose_device",
+    "for_row_blocks",
+    "map_in_threads",
+    "n_threads",
+    "readable_bytes",
+]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 _DEVICES = ("auto", "cpu")
 
@@ -54,6 +65,14 @@ def for_row_blocks(work: Callable[[int, int, int], None], n_rows: int, at_least:
         running = [pool.submit(work, b, start, stop) for b, (start, stop) in enumerate(blocks)]
         for block in running:
             block.result()
+
+
+def map_in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """``[function(item) for item in items]`` on all cores, in order."""
+    if len(items) <= 1 or n_threads() == 1:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(min(n_threads(), len(items))) as pool:
+        return list(pool.map(function, items))
 
 
 def available_memory() -> int:

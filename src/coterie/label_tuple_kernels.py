@@ -87,7 +87,7 @@ def _group_equal_rows(codes: Any, slots: Any) -> Any:
 
 @nb.njit(cache=True, nogil=True)
 def refine_colours(codes: Any, offsets: Any, weights: Any, rounds: Any) -> Any:
-    """Colours of tuples (u,) and of partitions (V,) that no renaming or reordering changes."""
+    """Colours of tuples (u,), clusters (m,) and partitions (V,) that no reordering changes."""
     u, V = codes.shape
     m = offsets[V]
     clusters = np.zeros(m, np.uint64)
@@ -113,4 +113,4 @@ def refine_colours(codes: Any, offsets: Any, weights: Any, rounds: Any) -> Any:
                 own = clusters[c] if c >= 0 else _MISSING_COLOUR
                 total += _mix(partitions[v], own)
             tuples[a] = _mix(weights[a], total)
-    return tuples, partitions
+    return tuples, clusters, partitions

@@ -4,9 +4,9 @@ Rows i and j of the label matrix with ``P[i, :] == P[j, :]`` have identical rows
 co-association matrix and stay identical through every method of this library. So each method
 works on the u ≤ n distinct tuples with their multiplicities and carries its answer back.
 
-Tuples are put into an order that depends on neither the order of points, nor that of
-partitions, nor the names of labels. Every later step breaks ties by that order, so the
-answer does not depend on any of the three either.
+Tuples, partitions and clusters are put into an order that depends on neither the order of points,
+nor that of partitions, nor the names of labels. Every later step sees that order alone and
+breaks ties by it, so the answer does not depend on any of the three either.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ class LabelTuples:
     inverse : (n,) array
         Tuple of each point.
     partition_order : (V,) array
-        The partitions in an order that does not depend on how they were given.
+        Which of the user's partitions each column is.
+    recode : (m,) array
+        Indicator column of each cluster as the user's matrix has it: cluster c of the user's
+        partition v is ``recode[K_0 + … + K_{v-1} + c]``.
     """
 
     codes: NDArray[Any]
@@ -49,6 +52,7 @@ class LabelTuples:
     weights: NDArray[np.float64]
     inverse: NDArray[Any]
     partition_order: NDArray[np.int64]
+    recode: NDArray[np.int64]
 
     @property
     def n_points(self) -> int:
@@ -89,6 +93,46 @@ class LabelTuples:
         column = self.codes[:, v].astype(np.int64)
         return np.where(column == MISSING, MISSING, column - self.offsets[v])
 
+    def in_given_order(self, of_partitions: NDArray[Any]) -> NDArray[Any]:
+        """Values of the V partitions (along the first axis) in the order the user gave them."""
+        given = np.empty_like(of_partitions)
+        given[self.partition_order] = of_partitions
+        return given
+
+    def columns_of(self, codes: NDArray[Any]) -> NDArray[Any]:
+        """Indicator columns (n', V) of rows coded as the user's matrix is."""
+        n_labels = self.in_given_order(self.n_labels)
+        starts = np.concatenate([[0], np.cumsum(n_labels)[:-1]])
+        lookup = self.recode.astype(self.codes.dtype)
+        columns = np.where(codes == MISSING, self.codes.dtype.type(MISSING), lookup[codes + starts])
+        return np.ascontiguousarray(columns[:, self.partition_order])
+
+    def restricted_to(self, partitions: NDArray[np.bool_]) -> tuple[LabelTuples, NDArray[Any]]:
+        """The tuples of some partitions alone (a mask over columns), of which fewer are distinct.
+
+        Also returned, for every tuple here, which of those it becomes.
+        """
+        if partitions.all():
+            return self, np.arange(self.n_tuples)
+        n_labels = self.n_labels[partitions]
+        offsets = np.concatenate([[0], np.cumsum(n_labels)])
+        shift = (self.offsets[:-1][partitions] - offsets[:-1]).astype(self.codes.dtype)
+        codes = self.codes[:, partitions]
+        codes = np.where(codes == MISSING, codes, codes - shift)
+        first, group, _ = kernels.group_equal_rows(codes)
+        weights = np.bincount(group, weights=self.weights, minlength=len(first))
+        kept = np.repeat(partitions, self.n_labels)
+        recode = np.where(kept, np.cumsum(kept) - 1, MISSING)[self.recode]
+        restricted = LabelTuples(
+            codes[first],
+            offsets,
+            weights,
+            group[self.inverse],
+            self.partition_order[partitions],
+            recode[recode != MISSING],
+        )
+        return restricted, group
+
     def without_compression(self) -> LabelTuples:
         """The same points, one tuple each: what the compressed answer must agree with."""
         n = self.n_points
@@ -111,11 +155,27 @@ def compress_labels(matrix: LabelMatrix) -> LabelTuples:
     first, inverse, counts = kernels.group_equal_rows(matrix.codes)
     offsets = np.concatenate([[0], np.cumsum(matrix.n_labels)])
     codes = _indicator_columns(matrix.codes[first], offsets)
-    weights = counts.astype(np.float64)
-    order, partition_order = _order_free_of_names(codes, offsets, weights)
+    # Colour refinement: a cluster's colour starts as its size; a partition's is the multiset of its
+    # clusters' colours, a tuple's that of the clusters it lies in, a cluster's again that of
+    # its tuples. Multisets are hashed by sums, which no order changes. What still shares a
+    # colour is interchangeable but for rare coincidences, and stays in the order it came in.
+    tuple_colours, cluster_colours, partition_colours = kernels.refine_colours(
+        codes, offsets, counts.astype(np.uint64), _REFINEMENT_ROUNDS
+    )
+    order = np.argsort(tuple_colours, kind="stable")
+    partition_order = np.argsort(partition_colours, kind="stable")
+    recode, new_offsets = _recode(cluster_colours, offsets, partition_order)
+    lookup = np.append(recode, MISSING).astype(codes.dtype)
     rank = np.empty(len(order), dtype=inverse.dtype)
     rank[order] = np.arange(len(order), dtype=inverse.dtype)
-    return LabelTuples(codes[order], offsets, weights[order], rank[inverse], partition_order)
+    return LabelTuples(
+        lookup[codes[order][:, partition_order]],
+        new_offsets,
+        counts[order].astype(np.float64),
+        rank[inverse],
+        partition_order,
+        recode,
+    )
 
 
 def as_label_tuples(P: Any) -> LabelTuples:
@@ -130,21 +190,16 @@ def _indicator_columns(codes: NDArray[Any], offsets: NDArray[np.int64]) -> NDArr
     return np.where(codes == MISSING, dtype(MISSING), columns + shift)
 
 
-def _order_free_of_names(
-    codes: NDArray[Any], offsets: NDArray[np.int64], weights: NDArray[np.float64]
+def _recode(
+    cluster_colours: NDArray[np.uint64],
+    offsets: NDArray[np.int64],
+    partition_order: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Order of tuples and of partitions by what they are, not by how they are called.
-
-    Colour refinement: a cluster's colour starts as its size; a partition's colour is the
-    multiset of its clusters' colours, a tuple's the multiset of the clusters it lies in,
-    a cluster's again that of its tuples; multisets are hashed by sums, which no order
-    changes. Tuples that still share a colour (they are interchangeable but for rare
-    coincidences) stay in the order in which they came.
-    """
-    tuple_colours, partition_colours = kernels.refine_colours(
-        codes, offsets, weights.astype(np.uint64), _REFINEMENT_ROUNDS
-    )
-    return (
-        np.argsort(tuple_colours, kind="stable"),
-        np.argsort(partition_colours, kind="stable"),
-    )
+    """New column of each cluster when partitions and, within them, clusters are reordered."""
+    recode = np.empty(offsets[-1], dtype=np.int64)
+    new_offsets = np.concatenate([[0], np.cumsum(np.diff(offsets)[partition_order])])
+    for place, v in enumerate(partition_order):
+        own = slice(offsets[v], offsets[v + 1])
+        by_colour = np.argsort(cluster_colours[own], kind="stable")
+        recode[own][by_colour] = np.arange(new_offsets[place], new_offsets[place + 1])
+    return recode, new_offsets

@@ -1,0 +1,409 @@
+"""One run of an ensemble: what it sees of the data, how it clusters it, what it remembers.
+
+A *view* says which columns a run sees and how they are shifted and scaled. A *member* is a
+view plus what was learned in it, and labels new rows. Members hold arrays and scalars only
+(a scikit-learn clusterer of the user's is the one exception), so they can be stored as data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import pairwise_distances_argmin
+from sklearn.pipeline import Pipeline
+from sklearn.utils.sparsefuncs import mean_variance_axis
+from threadpoolctl import ThreadpoolController
+
+from coterie.errors import InvalidParameterError
+
+__all__ = [
+    "CentroidMember",
+    "EstimatorMember",
+    "Member",
+    "Run",
+    "View",
+    "allowing_duplicate_points",
+    "centred_view",
+    "fit_run",
+    "on_one_thread",
+    "scaled_views",
+]
+
+Floats = npt.NDArray[np.floating[Any]]
+Labels = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class View:
+    """What a run sees: ``Z = (X[:, features] - shift) / scale``.
+
+    Parameters
+    ----------
+    features : (q,) int array or None
+        The columns seen, ascending; None is all of them.
+    shift, scale : (q,) float arrays or None
+        None is 0 and 1. An infinite scale sends a constant column to 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> View(features=np.array([1]), shift=np.array([2.0])).see(np.array([[0.0, 5.0]]))
+    array([[3.]])
+    """
+
+    features: npt.NDArray[np.intp] | None = None
+    shift: Floats | None = None
+    scale: Floats | None = None
+
+    def see(self, X: Any) -> Any:
+        """The rows of ``X`` as this run sees them; sparse stays sparse where nothing is shifted."""
+        Z = X
+        if self.features is not None:
+            Z = X[:, self.features] if sp.issparse(X) else np.take(X, self.features, axis=1)
+        if sp.issparse(Z):
+            if self.shift is None:
+                return Z if self.scale is None else _divide_columns(Z, self.scale)
+            Z = Z.toarray()
+        if self.shift is not None:
+            Z = Z - self.shift
+        return Z if self.scale is None else Z / self.scale
+
+    def only(self, features: npt.NDArray[np.intp]) -> View:
+        """The view narrowed to some columns."""
+        return View(
+            features=features,
+            shift=None if self.shift is None else self.shift[features],
+            scale=None if self.scale is None else self.scale[features],
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CentroidMember(View):
+    """A fitted k-means run: the label of x is the nearest row of ``centres``.
+
+    Parameters
+    ----------
+    centres : (K_v, q) float array
+        Centres in the view's coordinates; every one is nearest to some row it was fitted on.
+    features, shift, scale
+        The :class:`View`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> member = CentroidMember(centres=np.array([[0.0], [4.0]]))
+    >>> member.predict(np.array([[1.0], [3.0]]))
+    array([0, 1], dtype=int32)
+    """
+
+    centres: Floats
+
+    can_predict = True
+
+    def predict(self, X: Any) -> Labels:
+        """Labels of the rows of ``X``, from 0 to K_v − 1."""
+        with np.errstate(over="ignore"):  # what overflows is refused just below, by its place
+            Z = self.see(X.astype(self.centres.dtype, copy=False))
+        _refuse_far_rows(Z)
+        return pairwise_distances_argmin(Z, self.centres).astype(np.int32)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EstimatorMember(View):
+    """A fitted scikit-learn clusterer, its clusters renumbered from 0.
+
+    Parameters
+    ----------
+    estimator : fitted clusterer
+    clusters : (K_v,) int array
+        The estimator's own label of cluster 0, 1, …, ascending.
+    features, shift, scale
+        The :class:`View`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.cluster import MeanShift
+    >>> X = np.array([[0.0], [0.1], [5.0]])
+    >>> member = EstimatorMember(estimator=MeanShift(bandwidth=1).fit(X), clusters=np.arange(2))
+    >>> len(set(member.predict(X)))
+    2
+    """
+
+    estimator: Any
+    clusters: npt.NDArray[np.integer[Any]]
+
+    @property
+    def can_predict(self) -> bool:
+        """Whether the estimator has a ``predict``."""
+        return hasattr(self.estimator, "predict")
+
+    def predict(self, X: Any) -> Labels:
+        """Labels of the rows of ``X``; −1 where the estimator names a cluster it had not found."""
+        return _renumber(np.asarray(self.estimator.predict(self.see(X))), self.clusters)
+
+
+Member = CentroidMember | EstimatorMember
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Run:
+    """The orders for one run.
+
+    Parameters
+    ----------
+    n_clusters : int
+        K_v, the number of clusters asked for.
+    view : View
+    drawn : (n,) bool array or None
+        The rows it is fitted on; None is all of them.
+    seed : int
+    """
+
+    n_clusters: int
+    view: View
+    drawn: npt.NDArray[np.bool_] | None
+    seed: int
+
+
+def fit_run(X: Any, run: Run, clusterer: Any = None) -> tuple[Member, Labels]:
+    """Carry out one run; ``clusterer=None`` is one Lloyd k-means from random rows.
+
+    Parameters
+    ----------
+    X : (n, p) float array or CSR matrix
+    run : Run
+    clusterer : scikit-learn clusterer or None
+        Cloned, never fitted itself.
+
+    Returns
+    -------
+    member : CentroidMember or EstimatorMember
+    labels : (n,) int32 array
+        ``member.predict(X)``, with −1 for the rows not drawn and those called noise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0], [1.0], [9.0]])
+    >>> member, labels = fit_run(X, Run(n_clusters=2, view=View(), drawn=None, seed=0))
+    >>> member.centres.shape, bool(labels[0] == labels[1] != labels[2])
+    ((2, 1), True)
+    """
+    with on_one_thread(), allowing_duplicate_points():
+        if clusterer is None:
+            return _fit_centroids(X, run)
+        try:
+            return _fit_estimator(X, run, clusterer)
+        except ValueError as error:
+            raise InvalidParameterError(
+                f"clusterer={clusterer!r} failed with n_clusters={run.n_clusters}: {error}"
+            ) from error
+
+
+def centred_view(X: Any) -> View:
+    """All columns of ``X``, around their means where that keeps zeros zero (dense ``X`` only).
+
+    Squared distances are computed as |z|² − 2 z·c + |c|²; without the shift a column such as a
+    time stamp, large and nearly constant, would lose all its digits in the subtraction.
+
+    >>> import numpy as np
+    >>> centred_view(np.array([[1.0, 7.0], [3.0, 7.0]])).shift
+    array([2., 7.])
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        lowest, highest = _column_range(X)
+        if sp.issparse(X):
+            shift = None
+            reach = np.maximum(highest, -lowest)
+        else:
+            shift = np.clip(X.mean(axis=0, dtype=np.float64), lowest, highest).astype(X.dtype)
+            reach = np.maximum(highest - shift, shift - lowest)
+    _refuse_unsquarable(X, reach)
+    return View(shift=shift)
+
+
+def scaled_views(X: Any) -> list[View]:
+    """Standardised and min–max views of ``X``; constant columns become 0 in both.
+
+    Sparse ``X`` is not shifted, so that it stays sparse: columns are divided by their standard
+    deviation, and by their largest absolute value.
+
+    >>> import numpy as np
+    >>> standardised, ranged = scaled_views(np.array([[1.0, 7.0], [3.0, 7.0]]))
+    >>> ranged.see(np.array([[3.0, 7.0]]))
+    array([[1., 0.]])
+    """
+    centre = centred_view(X)
+    lowest, highest = _column_range(X)
+    largest = np.maximum(abs(lowest), abs(highest))
+    if sp.issparse(X):
+        deviation, spread = np.sqrt(mean_variance_axis(X, axis=0)[1]), largest
+    else:
+        deviation, spread = X.std(axis=0, dtype=np.float64), highest - lowest
+    # A column that differs by rounding alone is constant; the squares of a minute one vanish.
+    constant = (highest - lowest <= 4 * np.finfo(X.dtype).eps * largest) | (deviation == 0)
+    return [
+        View(shift=shift, scale=np.where(constant, np.inf, scale).astype(X.dtype))
+        for shift, scale in (
+            (centre.shift, deviation),
+            (None if sp.issparse(X) else lowest, spread),
+        )
+    ]
+
+
+@contextlib.contextmanager
+def on_one_thread() -> Iterator[None]:
+    """Compute on one thread; runs are what is done in parallel.
+
+    Several threads add their parts of a sum in an order, and so with a rounding, that depends
+    on how many they are; a seed would give other labels on another machine or ``n_jobs``.
+
+    Like :func:`allowing_duplicate_points`, entered both around all runs and inside each: where
+    runs are threads, which leave in any order, the outer one restores what was there before.
+    """
+    with _thread_pools().limit(limits=1):
+        yield
+
+
+@contextlib.contextmanager
+def allowing_duplicate_points() -> Iterator[None]:
+    """Silence k-means' warning that it found fewer distinct points than clusters, and no other.
+
+    That is harmless here: a run keeps the clusters it found.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", message="Number of distinct clusters", category=ConvergenceWarning
+        )
+        yield
+
+
+def _fit_centroids(X: Any, run: Run) -> tuple[CentroidMember, Labels]:
+    Z = run.view.see(_rows(X, run.drawn))
+    model = KMeans(
+        n_clusters=run.n_clusters,
+        init="random",
+        n_init=1,
+        algorithm="lloyd",
+        copy_x=Z is X,  # k-means centres a dense array in place: fine where the view made it
+        random_state=run.seed,
+    ).fit(Z)
+    del Z
+    member = CentroidMember(centres=model.cluster_centers_, **vars(run.view))
+    # Labels come from the member itself, so that fit and predict cannot disagree on a tie.
+    labels = member.predict(X)
+    used = np.unique(_rows(labels, run.drawn))
+    if len(used) < len(member.centres):
+        member = replace(member, centres=member.centres[used])
+        labels = member.predict(X)
+    if run.drawn is not None:
+        labels[~run.drawn] = -1
+    return member, labels
+
+
+def _fit_estimator(X: Any, run: Run, clusterer: Any) -> tuple[EstimatorMember, Labels]:
+    estimator = clone(clusterer).set_params(**_settings(clusterer, run))
+    Z = run.view.see(_rows(X, run.drawn))
+    whole = hasattr(estimator, "fit_predict")
+    found = np.asarray(estimator.fit_predict(Z) if whole else estimator.fit(Z).labels_)
+    if found.shape != (Z.shape[0],) or not np.issubdtype(found.dtype, np.integer):
+        raise InvalidParameterError(
+            f"it gave labels of shape {found.shape} and type {found.dtype} for {Z.shape[0]} rows; "
+            "use a clusterer that gives one integer a row"
+        )
+    own = np.full(X.shape[0], -1)
+    own[slice(None) if run.drawn is None else run.drawn] = found
+    if hasattr(estimator, "predict"):
+        own = np.where(own < 0, -1, np.asarray(estimator.predict(run.view.see(X))))
+    clusters = np.unique(own[own >= 0])
+    member = EstimatorMember(estimator=estimator, clusters=clusters, **vars(run.view))
+    return member, _renumber(own, clusters)
+
+
+def _settings(clusterer: Any, run: Run) -> dict[str, int]:
+    """The parameters of ``clusterer`` a run decides, for those it has."""
+    names = clusterer.get_params()
+    settings = {
+        name: run.seed
+        for name in names
+        if name == "random_state" or name.endswith("__random_state")
+    }
+    last = f"{clusterer.steps[-1][0]}__" if isinstance(clusterer, Pipeline) else ""
+    if f"{last}n_clusters" in names:
+        settings[f"{last}n_clusters"] = run.n_clusters
+    return settings
+
+
+def _renumber(own: npt.NDArray[Any], clusters: npt.NDArray[np.integer[Any]]) -> Labels:
+    """The place of each label among ``clusters`` (ascending); −1 where it is not there."""
+    place = np.searchsorted(clusters, own).astype(np.int32)
+    return np.where(np.isin(own, clusters), place, np.int32(-1))
+
+
+def _rows(X: Any, drawn: npt.NDArray[np.bool_] | None) -> Any:
+    return X if drawn is None else X[drawn]
+
+
+def _divide_columns(Z: Any, scale: Floats) -> Any:
+    return type(Z)((Z.data / scale[Z.indices], Z.indices, Z.indptr), shape=Z.shape)
+
+
+def _column_range(X: Any) -> tuple[Floats, Floats]:
+    lowest, highest = X.min(axis=0), X.max(axis=0)
+    if sp.issparse(X):
+        return lowest.toarray().ravel(), highest.toarray().ravel()
+    return lowest, highest
+
+
+def _refuse_unsquarable(X: Any, reach: Floats) -> None:
+    """Refuse columns whose squared distances would overflow, and data where all would vanish."""
+    kind = np.finfo(X.dtype)
+    column = int(np.argmax(reach))
+    reached = float(reach[column])
+    if not reached <= _largest_coordinate(X):
+        problem = "squared distances overflow"
+    elif 0 < reached < np.sqrt(float(kind.tiny) / float(kind.eps)):
+        problem = "squared distances vanish"
+    else:
+        return
+    raise InvalidParameterError(
+        f"X spreads over {reached:.3g} at most (column {column}), where {problem} "
+        f"in {X.dtype}; rescale the columns of X"
+    )
+
+
+def _refuse_far_rows(Z: Any) -> None:
+    """Refuse rows so far out that their squared distances to the centres overflow."""
+    values = Z.data if sp.issparse(Z) else Z
+    limit = _largest_coordinate(Z)
+    if values.size == 0 or (-limit <= values.min() and values.max() <= limit):
+        return
+    place = int(np.argmax(~(abs(values) <= limit)))
+    row = np.searchsorted(Z.indptr, place, "right") - 1 if sp.issparse(Z) else place // Z.shape[1]
+    raise InvalidParameterError(
+        f"row {row} of X lies so far out that squared distances overflow in {Z.dtype}; "
+        "correct that row, or rescale the columns of X before fitting"
+    )
+
+
+def _largest_coordinate(Z: Any) -> float:
+    """The largest |z| for which a sum of (z − c)² over all of ``Z`` is a finite number."""
+    return float(np.sqrt(float(np.finfo(Z.dtype).max) / (4.0 * Z.shape[0] * Z.shape[1])))
+
+
+@functools.cache
+def _thread_pools() -> ThreadpoolController:
+    """The process's thread pools; looking for them takes milliseconds, so it is done once."""
+    return ThreadpoolController()

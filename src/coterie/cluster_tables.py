@@ -1,0 +1,171 @@
+"""A clustering seen through the partitions: one table of counts that answers everything in O(m·K).
+
+For a clustering G of the tuples into K clusters, N[c, b] is the number of points of base cluster c
+that lie in cluster b. From N alone follow the objective J, the distance and the information
+each partition shares with G, the gain of merging two clusters, and the place of new points.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie import search_kernels as kernels
+from coterie.devices import for_row_blocks
+from coterie.label_tuples import LabelTuples
+
+__all__ = ["ClusterTables"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass
+class ClusterTables:
+    """Counts of a clustering against V partitions.
+
+    Attributes
+    ----------
+    table : (m, K)
+        N[c, b], points of base cluster c in cluster b.
+    present : (V, K)
+        Points of cluster b that have a label in partition v.
+    size : (K,)
+    alpha : (V,)
+        Partition weights; sums over partitions are divided by their total.
+    offsets : (V + 1,)
+        Rows of ``table`` that belong to each partition.
+    complete : bool
+        No label is missing, so every row of ``present`` equals ``size``.
+    """
+
+    table: Array
+    present: Array
+    size: Array
+    alpha: Array
+    offsets: NDArray[np.int64]
+    complete: bool
+
+    @classmethod
+    def of(
+        cls, tuples: LabelTuples, labels: NDArray[Any], alpha: Array, n_clusters: int | None = None
+    ) -> ClusterTables:
+        """Tables of tuple labels (u,), −1 for a tuple in no cluster yet."""
+        K = int(labels.max()) + 1 if n_clusters is None else n_clusters
+        tables = cls(
+            np.zeros((tuples.n_columns, K)),
+            np.zeros((tuples.n_partitions, K)),
+            np.zeros(K),
+            alpha,
+            tuples.offsets,
+            not tuples.has_missing,
+        )
+        kernels.add_to_tables(
+            tuples.codes, tuples.weights, labels, tables.table, tables.present, tables.size
+        )
+        return tables
+
+    @property
+    def n_clusters(self) -> int:
+        """Clusters with at least one point."""
+        return int((self.size > 0).sum())
+
+    def pairs_within(self) -> tuple[Array, Array, Array]:
+        """Ordered pairs with i = j, per partition (V,): same label and cluster, same label, same cluster.
+
+        Only points that the partition labels count.
+        """
+        starts = self.offsets[:-1]
+        both = np.add.reduceat((self.table**2).sum(axis=1), starts)
+        label = np.add.reduceat(self.table.sum(axis=1) ** 2, starts)
+        cluster = (self.present**2).sum(axis=1)
+        return both, label, cluster
+
+    def distances(self) -> Array:
+        """Mirkin distance of each partition to the clustering, over the points it labels, (V,)."""
+        both, label, cluster = self.pairs_within()
+        return label + cluster - 2 * both
+
+    def objective(self) -> float:
+        """J(G) = Σ_v α_v d(v, G) / Σ α: the mean number of pairs on which a partition differs."""
+        return float(self.distances() @ self.alpha / self.alpha.sum())
+
+    def score(self, threshold: float) -> float:
+        """What the search maximises: Σ_{same cluster} (M_ij − τ), over labelled pairs."""
+        both, _, cluster = self.pairs_within()
+        return float((both - threshold * cluster) @ self.alpha / self.alpha.sum())
+
+    def mean_agreement(self) -> tuple[float, float]:
+        """Mean of M over pairs i ≠ j inside clusters, and over pairs between clusters."""
+        both, label, cluster = (x @ self.alpha for x in self.pairs_within())
+        labelled = self.present.sum(axis=1)
+        own = labelled @ self.alpha
+        all_pairs = (labelled**2) @ self.alpha
+        inside = (both - own) / (cluster - own) if cluster > own else 1.0
+        between = (label - both) / (all_pairs - cluster) if all_pairs > cluster else 0.0
+        return float(inside), float(between)
+
+    def agreement(self) -> Array:
+        """Adjusted Rand index of each partition with the clustering, over what it labels, (V,)."""
+        both, label, cluster = self.pairs_within()
+        n = self.present.sum(axis=1)
+        both, label, cluster = both - n, label - n, cluster - n
+        expected = label * cluster / np.maximum(n * (n - 1), 1.0)
+        span = (label + cluster) / 2 - expected
+        same = label + cluster - 2 * both == 0
+        return np.where(span > 0, (both - expected) / _positive(span), same * 1.0)
+
+    def information(self) -> Array:
+        """Mutual information (nats) of each partition with the clustering, (V,)."""
+        total = np.maximum(self.present.sum(axis=1), 1.0)
+        per_row = np.repeat(total, np.diff(self.offsets))
+        joint = self.table / per_row[:, None]
+        expected = joint.sum(axis=1, keepdims=True) * np.repeat(
+            self.present / total[:, None], np.diff(self.offsets), axis=0
+        )
+        terms = np.where(joint > 0, joint * np.log(np.where(joint > 0, joint / _positive(expected), 1)), 0)
+        return np.add.reduceat(terms.sum(axis=1), self.offsets[:-1])
+
+    def merge_gains(self, threshold: float) -> Array:
+        """What the score gains by merging clusters a and b, (K, K); −inf on the diagonal.
+
+        Each unordered pair of clusters counts once.
+        """
+        affinity, pairs = self.cluster_affinity()
+        gains = affinity - threshold * pairs
+        np.fill_diagonal(gains, -np.inf)
+        return gains
+
+    def cluster_affinity(self) -> tuple[Array, Array]:
+        """Σ of M over pairs (i in a, j in b), and the number of labelled pairs, both (K, K)."""
+        share = self.alpha / self.alpha.sum()
+        root = np.sqrt(np.repeat(share, np.diff(self.offsets)))[:, None] * self.table
+        seen = np.sqrt(share)[:, None] * self.present
+        return root.T @ root, seen.T @ seen
+
+    def assign(
+        self, codes: NDArray[Any], threshold: float, given: NDArray[np.int64] | None = None
+    ) -> tuple[NDArray[np.int64], Array]:
+        """Labels and confidences of rows of indicator columns (n', V), the tables unchanged.
+
+        A row joins the cluster of largest gain Σ_v α_v (N_v[row_v, b] − τ present_v[b]); where
+        ``given`` ≥ 0 the label is that one and only the confidence is computed.
+        """
+        n = len(codes)
+        labels, confidence = np.empty(n, dtype=np.int64), np.empty(n)
+        fixed = np.full(n, -1, dtype=np.int64) if given is None else given
+        complete = self.complete and bool(codes.min(initial=0) >= 0)
+        for_row_blocks(
+            lambda _, a, b: kernels.assign_rows(
+                codes, self.alpha, threshold, complete, self.table, self.present, self.size,
+                a, b, fixed, labels, confidence,
+            ),
+            n,
+        )
+        return labels, confidence
+
+
+def _positive(values: Array) -> Array:
+    return np.where(values > 0, values, 1.0)

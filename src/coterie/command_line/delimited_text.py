@@ -1,0 +1,253 @@
+"""Delimited text (CSV, TSV) read as text and written back, with the line of whatever is wrong."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import csv
+import gzip
+import io
+import shlex
+import zlib
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from coterie.errors import TableError
+
+__all__ = ["line_of_row", "read_text", "write_text"]
+
+_DELIMITERS = ",;\t|"
+_SAMPLE_BYTES = 1 << 16
+_BLOCK_BYTES = 1 << 24
+_ROWS_A_WRITE = 1 << 16
+# Every delimiter is quoted, not just the one in use, so that telling it is never in doubt.
+_NEEDS_QUOTES = r'[,;\t|"\r\n\x{feff}]|^$'
+
+
+def read_text(path: Path) -> tuple[list[str], list[Any]]:
+    r"""The header and the columns of a text file, all as text, blank cells as missing.
+
+    The delimiter is a tab where the name says ``.tsv``; elsewhere it is the one of ``,``,
+    ``;``, tab and ``|`` under which the first 64 kB are most like a table.
+
+    Parameters
+    ----------
+    path : Path
+        UTF-8 text, with or without a byte-order mark, gzipped if the name ends in ``.gz``.
+
+    Returns
+    -------
+    names : list of str
+        The header; names may be repeated.
+    columns : list of pyarrow.ChunkedArray
+        As many columns of strings, possibly of no rows.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "labels.csv"
+    >>> _ = file.write_text('id|run\n007|"1\n2"\n')
+    >>> names, columns = read_text(file)
+    >>> names, [column.to_pylist() for column in columns]
+    (['id', 'run'], [['007'], ['1\n2']])
+    """
+    data = _content(path)
+    delimiter = _delimiter(path, data)
+    header = next(_records(path, data, delimiter))
+    width = len(header.fields)
+    # A quote left open would swallow the rest of the file without complaint. It would
+    # swallow this last row too, and so show itself.
+    last_row = delimiter.join("." * width)
+    data += (b"" if data.endswith((b"\n", b"\r")) else b"\n") + last_row.encode()
+    try:
+        columns = _parse(data, delimiter, width, header.last_line)
+    except pa.ArrowInvalid as error:
+        raise _explanation(path, data, delimiter, str(error)) from error
+    swallowed = any(column[-1].as_py() != "." for column in columns)
+    if swallowed or next(_records(path, data, delimiter)) != header:
+        raise _explanation(path, data, delimiter, "a quote is left open")
+    return header.fields, [column.slice(0, len(column) - 1) for column in columns]
+
+
+def line_of_row(path: Path, row: int) -> int:
+    """The line, counted from 1, on which a row of the table, counted from 0, begins."""
+    data = _content(path)
+    records = _records(path, data, _delimiter(path, data))
+    return next(islice(records, row + 1, None)).first_line
+
+
+def write_text(unfinished: Path, columns: Mapping[str, Any], path: Path) -> None:
+    """Write columns to ``unfinished`` as the text file ``path`` is to be: by its suffix.
+
+    Parameters
+    ----------
+    unfinished : Path
+        The file to write to.
+    columns : mapping of str to pyarrow.ChunkedArray
+        Columns of one length; missing cells are left blank.
+    path : Path
+        The name that says whether there are tabs, and whether to compress.
+
+    Raises
+    ------
+    pyarrow.ArrowException
+        Where a column has no form as text.
+    """
+    delimiter = "\t" if _is_tab_separated(path) else ","
+    # In a lone column a blank would make a blank line, which many readers skip.
+    blank = '""' if len(columns) == 1 else ""
+    cells = [_cells(column, blank) for column in columns.values()]
+    lines = pc.binary_join_element_wise(*cells, pa.scalar(delimiter, pa.large_string()))
+    names = _cells(pa.chunked_array([list(columns)], pa.string()), blank).to_pylist()
+    with _opened(unfinished, path.name.lower().endswith(".gz")) as file:
+        file.write((delimiter.join(names) + "\n").encode())
+        for start in range(0, len(lines), _ROWS_A_WRITE):
+            part = lines.slice(start, _ROWS_A_WRITE).to_pylist()
+            file.write(("\n".join(part) + "\n").encode())
+
+
+class _Record(NamedTuple):
+    first_line: int
+    last_line: int
+    fields: list[str]
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of the text, unpacked and without the byte-order mark."""
+    data = path.read_bytes()
+    if path.name.lower().endswith(".gz"):
+        try:
+            data = gzip.decompress(data)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise TableError(
+                f"{path} is not a whole gzip file ({error}); make or fetch it again"
+            ) from error
+    data = data.removeprefix(codecs.BOM_UTF8)
+    if not data.strip(b"\r\n"):
+        raise TableError(f"{path} is empty; a table needs a header and at least one row")
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        line = len((data[: error.start] + b".").splitlines())
+        raise TableError(
+            f"{path}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8; save the file as "
+            f"UTF-8, or convert it: iconv -f WINDOWS-1252 -t UTF-8 {shlex.quote(path.name)}"
+        ) from error
+    return data
+
+
+def _lines(data: bytes) -> io.TextIOWrapper:
+    # Known to be UTF-8; a sample may still end in the middle of a character.
+    return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", errors="replace", newline="")
+
+
+def _records(path: Path, data: bytes, delimiter: str) -> Iterator[_Record]:
+    """The records, header first. Blank lines are skipped, but for those of a lone column."""
+    reader = csv.reader(_lines(data), delimiter=delimiter)
+    width = 0
+    first_line = 1
+    try:
+        for fields in reader:
+            width = width or len(fields)
+            if fields or width == 1:
+                yield _Record(first_line, reader.line_num, fields or [""])
+            first_line = reader.line_num + 1
+    except csv.Error as error:
+        raise TableError(f"{path}, line {first_line}: {error}; is a quote left open?") from error
+
+
+def _delimiter(path: Path, data: bytes) -> str:
+    """The delimiter under which the beginning of the text is most like a table."""
+    if _is_tab_separated(path):
+        return "\t"
+    return max(_DELIMITERS, key=lambda delimiter: _likeness_to_a_table(data, delimiter))
+
+
+def _likeness_to_a_table(data: bytes, delimiter: str) -> tuple[bool, bool, float, int]:
+    """Several columns? Quotes around whole fields? Share of rows as wide as the header? Width."""
+    sample = data[:_SAMPLE_BYTES]
+    cut = len(sample) < len(data)
+    reader = csv.reader(_lines(sample), delimiter=delimiter, strict=True)
+    widths: list[int] = []
+    quoted_well = True
+    try:
+        widths.extend(len(fields) for fields in reader if fields)
+    except csv.Error as error:
+        quoted_well = cut and "end of data" in str(error)
+    if not widths:
+        return False, quoted_well, 0.0, 0
+    header, rows = widths[0], widths[1 : -1 if cut else None]
+    alike = sum(width == header for width in rows) / len(rows) if rows else 1.0
+    return header > 1, quoted_well, alike, header
+
+
+def _is_tab_separated(path: Path) -> bool:
+    return path.name.lower().endswith((".tsv", ".tsv.gz"))
+
+
+def _parse(data: bytes, delimiter: str, width: int, header_lines: int) -> list[Any]:
+    # Names of our own, since those of the header may be repeated.
+    names = [str(index) for index in range(width)]
+    return pyarrow.csv.read_csv(
+        pa.BufferReader(data),
+        read_options=pyarrow.csv.ReadOptions(
+            column_names=names, skip_rows=header_lines, block_size=_BLOCK_BYTES
+        ),
+        parse_options=pyarrow.csv.ParseOptions(
+            delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=width > 1
+        ),
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            null_values=[""],
+            strings_can_be_null=True,
+            check_utf8=False,
+        ),
+    ).columns
+
+
+def _explanation(path: Path, data: bytes, delimiter: str, otherwise: str) -> TableError:
+    """What is wrong with text, ended by a row of our own, that could not be parsed; and where."""
+    records = _records(path, data, delimiter)
+    record = header = next(records)
+    ragged = None
+    for record in records:
+        if ragged is None and len(record.fields) != len(header.fields):
+            ragged = record
+    if record.fields != ["."] * len(header.fields):
+        return TableError(
+            f"{path}: a quote is opened in the row that begins on line {record.first_line}, "
+            "and never closed; close it"
+        )
+    if ragged is None:
+        return TableError(f"{path} cannot be read: {' '.join(otherwise.split())}")
+    return TableError(
+        f"{path}, line {ragged.first_line}: {len(ragged.fields)} fields where the header has "
+        f"{len(header.fields)} (delimiter {delimiter!r}); mend the row, or quote its text"
+    )
+
+
+def _cells(column: Any, blank: str) -> Any:
+    text = column.cast(pa.large_string())
+    quote = pa.scalar('"', pa.large_string())
+    nothing = pa.scalar("", pa.large_string())
+    doubled = pc.replace_substring(text, '"', '""')
+    quoted = pc.binary_join_element_wise(quote, doubled, quote, nothing)
+    needed = pc.match_substring_regex(text, _NEEDS_QUOTES)
+    return pc.fill_null(pc.if_else(needed, quoted, text), blank)
+
+
+@contextlib.contextmanager
+def _opened(unfinished: Path, compressed: bool) -> Iterator[io.BufferedIOBase]:
+    with unfinished.open("wb") as plain:
+        if not compressed:
+            yield plain
+            return
+        # No time stamp and no name: the same table is the same bytes.
+        with gzip.GzipFile(filename="", mode="wb", fileobj=plain, mtime=0) as packed:
+            yield packed

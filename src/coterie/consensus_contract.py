@@ -1,0 +1,172 @@
+"""The one contract of all consensus functions: labels in, one partition out, new rows by vote.
+
+A consensus function is a scikit-learn clusterer whose ``X`` is a label matrix P (n, V). It says how
+tuples get their labels (:meth:`ConsensusFunction._label_tuples`); reading labels, compression,
+numbering, confidence, the objective and ``predict`` are the same for all and live here.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from coterie import label_tuple_kernels
+from coterie.cluster_tables import ClusterTables
+from coterie.errors import InvalidParameterError
+from coterie.label_tuples import LabelTuples, compress_labels
+from coterie.labels import LabelMatrix, as_label_matrix, encode_like
+
+__all__ = ["ConsensusFunction", "Labelling", "check_n_clusters"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Labelling:
+    """What a method hands over: labels of the tuples, weights of the partitions, threshold τ.
+
+    ``partition_weights`` is in the order of the tuples' columns.
+    """
+
+    labels: NDArray[np.int64]
+    partition_weights: Array
+    threshold: float = 0.5
+
+
+class ConsensusFunction(ClusterMixin, BaseEstimator):
+    """Base of the consensus functions; see the module for the contract."""
+
+    labels_: NDArray[np.int32]
+
+    def fit(self, P: Any, y: Any = None) -> Self:  # noqa: ARG002 (y is scikit-learn's convention)
+        """Find the consensus of the partitions in the columns of P.
+
+        Parameters
+        ----------
+        P : (n, V) labels
+            Array, list of rows, or pandas, polars or arrow table. Any names of labels; −1,
+            NaN, None or a blank where a point has no label.
+        y : ignored
+        """
+        matrix = as_label_matrix(P)
+        tuples = compress_labels(matrix)
+        self._finish(matrix, tuples, self._label_tuples(tuples))
+        return self
+
+    def predict(self, P: Any, return_confidence: bool = False) -> Any:
+        """Labels of points from the labels the fitted partitions give them.
+
+        A tuple seen in ``fit`` gets the label it got there. A new one joins the cluster with
+        the largest gain of the objective, the fitted tables unchanged: O(V·K) a point. Labels
+        that ``fit`` has not seen count as missing; a row of nothing but those gets −1.
+
+        Parameters
+        ----------
+        P : (n', V) labels, columns as in ``fit``
+        return_confidence : bool
+            Also return the confidence of each label, as ``confidence_`` has it.
+        """
+        check_is_fitted(self)
+        codes = self._tuples.columns_of(encode_like(P, self._categories))
+        known = _labels_of_known(codes, self._tuples.codes, self._tuple_labels)
+        labels, confidence = self._tables.assign(codes, self.threshold_, known)
+        labels = labels.astype(np.int32)
+        return (labels, confidence) if return_confidence else labels
+
+    @abstractmethod
+    def _label_tuples(self, tuples: LabelTuples) -> Labelling:
+        """Labels of the distinct tuples."""
+
+    def _finish(self, matrix: LabelMatrix, tuples: LabelTuples, found: Labelling) -> None:
+        """Number the clusters by falling size and set the attributes all methods share."""
+        labels = _settle_voiceless(tuples, found)
+        labels = _by_falling_size(labels, tuples.weights)
+        tables = ClusterTables.of(tuples, labels, found.partition_weights)
+        _, confidence = tables.assign(tuples.codes, found.threshold, labels)
+        self.labels_ = tuples.expand(labels).astype(np.int32)
+        self.confidence_ = tuples.expand(confidence)
+        self.n_clusters_ = tables.n_clusters
+        self.n_tuples_ = tuples.n_tuples
+        self.n_features_in_ = tuples.n_partitions
+        self.objective_ = tables.objective()
+        self.threshold_ = found.threshold
+        self.partition_weights_ = tuples.in_given_order(found.partition_weights)
+        self._tables, self._tuple_labels = tables, labels
+        self._tuples = _without_points(tuples)
+        self._categories = LabelMatrix(matrix.codes[:0], matrix.categories, matrix.names)
+
+
+def check_n_clusters(n_clusters: Any, tuples: LabelTuples) -> int:
+    """K as an int between 1 and the number of distinct tuples.
+
+    More clusters than points are refused; more than distinct tuples, as in scikit-learn's
+    k-means, give a warning and as many clusters as there are tuples.
+    """
+    if not isinstance(n_clusters, Integral) or isinstance(n_clusters, bool) or n_clusters < 1:
+        raise InvalidParameterError(
+            f"n_clusters={n_clusters!r}: it must be a whole number from 1 up"
+        )
+    if n_clusters > tuples.n_points:
+        raise InvalidParameterError(
+            f"n_clusters={n_clusters} is more than the {tuples.n_points} points there are"
+        )
+    if n_clusters > tuples.n_tuples:
+        warnings.warn(
+            f"the partitions tell only {tuples.n_tuples} kinds of points apart, "
+            f"fewer than n_clusters={n_clusters}: at most {tuples.n_tuples} clusters can come out",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    return min(int(n_clusters), tuples.n_tuples)
+
+
+def _settle_voiceless(tuples: LabelTuples, found: Labelling) -> NDArray[np.int64]:
+    """Labels in which points that no believed partition labels follow the other partitions."""
+    heard = ((tuples.codes >= 0) & (found.partition_weights > 0)).any(axis=1)
+    if heard.all():
+        return found.labels
+    labels = np.where(heard, found.labels, -1)
+    tables = ClusterTables.of(tuples, labels, np.ones(tuples.n_partitions))
+    guessed, _ = tables.assign(np.ascontiguousarray(tuples.codes[~heard]), found.threshold)
+    labels[~heard] = guessed
+    return labels
+
+
+def _by_falling_size(labels: NDArray[np.int64], weights: Array) -> NDArray[np.int64]:
+    """Clusters numbered 0, 1, … by falling size; equal ones by their first tuple."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    size = np.bincount(inverse, weights=weights)
+    rank = np.empty(len(size), dtype=np.int64)
+    rank[np.lexsort((first, -size))] = np.arange(len(size))
+    return rank[inverse]
+
+
+def _labels_of_known(
+    codes: NDArray[Any], fitted: NDArray[Any], labels: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Fitted labels of rows that are among the fitted tuples, −1 for new rows."""
+    _, group, _ = label_tuple_kernels.group_equal_rows(np.vstack([fitted, codes]))
+    u = len(fitted)
+    # fitted tuples are distinct and come first, so tuple a is group a
+    return np.append(labels, -1)[np.minimum(group[u:], u)]
+
+
+def _without_points(tuples: LabelTuples) -> LabelTuples:
+    """The tuples without the way back to the n points, which prediction does not need."""
+    return LabelTuples(
+        tuples.codes,
+        tuples.offsets,
+        tuples.weights,
+        np.empty(0, dtype=np.int32),
+        tuples.partition_order,
+        tuples.recode,
+    )

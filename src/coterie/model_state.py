@@ -1,0 +1,280 @@
+"""The state of an estimator as a tree for JSON and a list of arrays, and back, without pickle."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from coterie.errors import ModelFileError
+
+__all__ = ["STORABLE_CLASSES", "StateReader", "StateWriter"]
+
+#: The classes that may be stored and made again, by the name they are imported under.
+STORABLE_CLASSES = (
+    "coterie.robust_consensus.RobustConsensus",
+    "coterie.consensus.L2Consensus",
+    "coterie.consensus.OneHotKMeans",
+    "coterie.clusterer.ConsensusClusterer",
+    "coterie.clusterer.MultiViewClusterer",
+    "coterie.partitions.Ensemble",
+    "coterie.partitions.CentroidMember",
+    "coterie.partitions.EstimatorMember",
+    "coterie.labels.LabelMatrix",
+    "coterie.label_tuples.LabelTuples",
+    "coterie.cluster_tables.ClusterTables",
+    "coterie.dissent.Dissent",
+    "sklearn.cluster.KMeans",
+    "sklearn.cluster.MiniBatchKMeans",
+    "sklearn.preprocessing.MinMaxScaler",
+    "sklearn.preprocessing.StandardScaler",
+)
+
+_ARRAY_KINDS = "biufcUSmM"
+_SCALARS = {
+    np.dtype(kind).name: np.dtype(kind).type
+    for kind in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
+} | {"str": np.str_}
+_SPARSE = {"csr_array": sp.csr_array, "csr_matrix": sp.csr_matrix}
+_STORABLE = (
+    "None, numbers, text, lists, tuples, dicts, arrays of numbers or text, CSR matrices and the "
+    "classes in coterie.model_state.STORABLE_CLASSES"
+)
+
+
+class StateWriter:
+    """Turns values into a tree for JSON, and sets their arrays aside, each of them once.
+
+    What JSON lacks becomes an object of one key, which begins with ``$``.
+
+    Attributes
+    ----------
+    arrays : list of ndarray
+        The arrays met so far; ``{"$array": 3}`` stands for the one at index 3.
+
+    Examples
+    --------
+    >>> writer = StateWriter()
+    >>> writer.encode({"shape": (2, None), "bound": float("inf"), "w": np.ones(2)}, "state")
+    {'shape': {'$tuple': [2, None]}, 'bound': {'$float': 'inf'}, 'w': {'$array': 0}}
+    >>> StateReader(writer.arrays).decode({"$tuple": [1, {"$array": 0}]})
+    (1, array([1., 1.]))
+    """
+
+    def __init__(self) -> None:
+        self.arrays: list[NDArray[Any]] = []
+        self._numbers: dict[int, int] = {}
+
+    def encode(self, value: Any, place: str) -> Any:
+        """The tree of a value; ``place`` says where it was found if it cannot be stored."""
+        kind = type(value)
+        if kind in self._BY_TYPE:
+            return self._BY_TYPE[kind](self, value, place)
+        if isinstance(value, np.generic):
+            return self._scalar(value, place)
+        return self._object(value, place)
+
+    def _plain(self, value: Any, _place: str) -> Any:
+        return value
+
+    def _int(self, value: int, place: str) -> Any:
+        if value.bit_length() > 4096:  # Python refuses to read much longer ones back
+            raise ModelFileError(f"{place} is an integer too large to store")
+        return value
+
+    def _float(self, value: float, _place: str) -> Any:
+        return value if math.isfinite(value) else {"$float": repr(value)}
+
+    def _list(self, value: list[Any], place: str) -> Any:
+        return [self.encode(item, f"{place}[{index}]") for index, item in enumerate(value)]
+
+    def _tuple(self, value: tuple[Any, ...], place: str) -> Any:
+        return {"$tuple": self._list(list(value), place)}
+
+    def _dict(self, value: dict[Any, Any], place: str) -> Any:
+        if all(type(key) is str and not key.startswith("$") for key in value):
+            return {key: self.encode(item, f"{place}[{key!r}]") for key, item in value.items()}
+        pairs = [
+            [self.encode(key, f"a key of {place}"), self.encode(item, f"{place}[{key!r}]")]
+            for key, item in value.items()
+        ]
+        return {"$dict": pairs}
+
+    def _scalar(self, value: np.generic, place: str) -> Any:
+        name = "str" if isinstance(value, np.str_) else value.dtype.name
+        if name not in _SCALARS:
+            raise _not_storable(value, place)
+        return {"$scalar": [name, self.encode(value.item(), place)]}
+
+    def _array(self, value: NDArray[Any], place: str) -> Any:
+        if value.dtype.kind == "O" and all(type(item) is str for item in value.flat):
+            return {"$strings": [list(value.shape), value.ravel().tolist()]}
+        if value.dtype.kind not in _ARRAY_KINDS:
+            raise _not_storable(value, place)
+        if id(value) not in self._numbers:
+            self._numbers[id(value)] = len(self.arrays)
+            self.arrays.append(value)
+        return {"$array": self._numbers[id(value)]}
+
+    def _csr(self, value: Any, place: str) -> Any:
+        if value.ndim != 2:
+            raise _not_storable(value, place)
+        parts = [self._array(part, place) for part in (value.data, value.indices, value.indptr)]
+        return {"$csr": [type(value).__name__, [int(size) for size in value.shape], parts]}
+
+    def _object(self, value: Any, place: str) -> Any:
+        name = _name_of(type(value))
+        if name is None:
+            raise _not_storable(value, place)
+        state = {
+            attribute: self.encode(item, f"{place}.{attribute}")
+            for attribute, item in _state_of(value).items()
+        }
+        return {"$object": {"class": name, "state": state}}
+
+    _BY_TYPE: ClassVar[dict[type, Callable[..., Any]]] = {
+        type(None): _plain,
+        bool: _plain,
+        str: _plain,
+        int: _int,
+        float: _float,
+        list: _list,
+        tuple: _tuple,
+        dict: _dict,
+        np.ndarray: _array,
+        np.memmap: _array,
+        sp.csr_array: _csr,
+        sp.csr_matrix: _csr,
+    }
+
+
+class StateReader:
+    """Turns a tree of :class:`StateWriter` into the values it stands for.
+
+    Objects are made of the classes in :data:`STORABLE_CLASSES` alone, and by filling in their
+    attributes: no constructor and no other code of the tree's choosing runs. A tree that
+    no writer makes raises ModelFileError, KeyError, TypeError, ValueError or the like.
+
+    Parameters
+    ----------
+    arrays : sequence of ndarray
+        The writer's arrays.
+
+    Attributes
+    ----------
+    classes : set of str
+        The names of the classes met so far.
+    """
+
+    def __init__(self, arrays: list[NDArray[Any]]) -> None:
+        self.arrays = arrays
+        self.classes: set[str] = set()
+
+    def decode(self, tree: Any) -> Any:
+        """The value of a tree."""
+        if isinstance(tree, list):
+            return [self.decode(item) for item in tree]
+        if not isinstance(tree, dict):
+            return tree
+        if len(tree) == 1:
+            ((tag, body),) = tree.items()
+            if tag.startswith("$"):
+                return self._BY_TAG[tag](self, body)
+        return {key: self.decode(item) for key, item in tree.items()}
+
+    def _float(self, body: str) -> float:
+        return float(body)
+
+    def _tuple(self, body: list[Any]) -> tuple[Any, ...]:
+        return tuple(self.decode(body))
+
+    def _dict(self, body: list[Any]) -> dict[Any, Any]:
+        return {self.decode(key): self.decode(item) for key, item in body}
+
+    def _scalar(self, body: list[Any]) -> Any:
+        name, value = body
+        return _SCALARS[name](self.decode(value))
+
+    def _array(self, body: int) -> NDArray[Any]:
+        return self.arrays[body]
+
+    def _strings(self, body: list[Any]) -> NDArray[np.object_]:
+        shape, values = body
+        strings = np.empty(len(values), dtype=object)
+        strings[:] = values
+        return strings.reshape(shape)
+
+    def _csr(self, body: list[Any]) -> Any:
+        name, shape, parts = body
+        matrix = _SPARSE[name](tuple(self.decode(parts)), shape=tuple(shape))
+        matrix.check_format(full_check=True)
+        return matrix
+
+    def _object(self, body: Mapping[str, Any]) -> Any:
+        name = body["class"]
+        if name not in STORABLE_CLASSES:
+            raise ModelFileError(f"it holds a {name}, which no model file may hold")
+        kind = _imported(name)
+        if kind is None:
+            raise ModelFileError(f"it holds a {name}, which this version of coterie lacks")
+        self.classes.add(name)
+        value = kind.__new__(kind)
+        state = {attribute: self.decode(item) for attribute, item in body["state"].items()}
+        if not dataclasses.is_dataclass(kind):
+            value.__dict__.update(state)
+            return value
+        if state.keys() != {field.name for field in dataclasses.fields(kind)}:
+            raise ModelFileError(f"it holds a {name} of another version of coterie")
+        for attribute, item in state.items():
+            object.__setattr__(value, attribute, item)  # it may be frozen
+        return value
+
+    _BY_TAG: ClassVar[dict[str, Callable[..., Any]]] = {
+        "$float": _float,
+        "$tuple": _tuple,
+        "$dict": _dict,
+        "$scalar": _scalar,
+        "$array": _array,
+        "$strings": _strings,
+        "$csr": _csr,
+        "$object": _object,
+    }
+
+
+def _name_of(kind: type) -> str | None:
+    """The name under which a class is storable; it may be defined elsewhere than imported."""
+    for name in STORABLE_CLASSES:
+        if name.endswith(f".{kind.__name__}") and _imported(name) is kind:
+            return name
+    return None
+
+
+def _imported(name: str) -> Any:
+    module, _, attribute = name.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError):
+        return None
+
+
+def _state_of(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass, less what it may have cached; all attributes of others."""
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return dict(vars(value))
+
+
+def _not_storable(value: Any, place: str) -> ModelFileError:
+    kind = type(value).__name__
+    if isinstance(value, np.random.RandomState | np.random.Generator):
+        return ModelFileError(
+            f"{place} holds a {kind}, which cannot be stored; use an int as the seed and fit again"
+        )
+    of = f" of {value.dtype} values" if isinstance(value, np.ndarray) else ""
+    return ModelFileError(f"{place} holds a {kind}{of}; only {_STORABLE} can be stored")

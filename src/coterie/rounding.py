@@ -1,0 +1,75 @@
+"""From a continuous factor to labels: pivoted QR and k-means on the rows of H√D."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+
+__all__ = ["round_by_kmeans", "round_by_pivoted_qr"]
+
+_SAMPLE = 20_000
+_STARTS = 10
+
+
+def round_by_pivoted_qr(factor: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Labels by column-pivoted QR: deterministic, no starting values.
+
+    The K pivot rows of the factor F (u, K) are the most independent ones, one a cluster; the
+    nearest orthogonal matrix to them rotates F so that each cluster lies along an axis, and
+    a row belongs to the axis where it is largest.
+
+    >>> round_by_pivoted_qr(np.array([[1.0, 1.0], [1.0, 1.0], [1.0, -1.0]]))
+    array([0, 0, 1])
+    """
+    _, pivots = qr(factor.T, mode="r", pivoting=True)
+    left, _, right = np.linalg.svd(factor[pivots[: factor.shape[1]]])
+    rotated = factor @ (left[:, : factor.shape[1]] @ right).T
+    return _consecutive(np.abs(rotated).argmax(axis=1))
+
+
+def round_by_kmeans(
+    factor: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    n_clusters: int,
+    random_state: Any = None,
+) -> NDArray[np.int64]:
+    """Labels by weighted k-means on the rows of the factor F (u, K), best of ten starts.
+
+    Above 20,000 rows the starts run on a sample, and one run over all rows begins at the
+    best of them.
+
+    >>> round_by_kmeans(np.array([[0.0], [0.1], [5.0]]), np.ones(3), 2, 0).tolist()
+    [0, 0, 1]
+    """
+    rng = np.random.RandomState(random_state) if isinstance(random_state, int) else random_state
+    rows, sample_weight = factor, weights
+    if len(factor) > _SAMPLE:
+        chosen = (rng or np.random.RandomState()).choice(
+            len(factor), _SAMPLE, replace=False, p=weights / weights.sum()
+        )
+        # drawn by weight, so every row of the sample counts the same
+        rows, sample_weight = factor[chosen], np.ones(_SAMPLE)
+    model = KMeans(n_clusters, n_init=_STARTS, random_state=rng)
+    with warnings.catch_warnings():
+        # fewer distinct rows than clusters is no fault here: fewer clusters come out
+        warnings.filterwarnings("ignore", "Number of distinct clusters", ConvergenceWarning)
+        model.fit(rows, sample_weight=sample_weight)
+        if rows is not factor:
+            centres = model.cluster_centers_
+            model = KMeans(n_clusters, init=centres, n_init=1, max_iter=20)
+            model.fit(factor, sample_weight=weights)
+    return _consecutive(model.labels_)
+
+
+def _consecutive(labels: NDArray[Any]) -> NDArray[np.int64]:
+    """Labels 0, 1, … in order of appearance."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse]

@@ -1,0 +1,310 @@
+"""Model files: what is saved is loaded, and nothing else is."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sklearn
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator
+from sklearn.cluster import DBSCAN, KMeans
+
+from coterie import (
+    RobustConsensus,
+    load_model,
+    model_files,
+    model_state,
+    planted_partitions,
+    save_model,
+)
+from coterie.errors import CoterieWarning, ModelFileError, OutputError
+
+FEW = settings(
+    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+X = np.random.default_rng(0).random((20, 3))
+
+
+class Holder(BaseEstimator):
+    """A stand-in for a coterie estimator, with scikit-learn's inside."""
+
+    def __init__(self, seed=0):
+        self.seed = seed
+
+    def fit(self, X):
+        """Learn something of every kind."""
+        self.kmeans_ = KMeans(2, n_init=1, random_state=self.seed).fit(X)
+        self.history_ = {"objective": [3.5, float("nan")], "shape": X.shape}
+        self.names_ = np.array(["a", "é"], dtype=object)
+        return self
+
+
+@pytest.fixture(autouse=True)
+def storable_stand_in(monkeypatch):
+    """Let the stand-in of this file be stored."""
+    names = (*model_state.STORABLE_CLASSES, f"{__name__}.Holder")
+    monkeypatch.setattr(model_state, "STORABLE_CLASSES", names)
+
+
+@pytest.fixture
+def saved(tmp_path) -> Path:
+    """A file with a fitted Holder in it."""
+    save_model(Holder().fit(X), tmp_path / "m.coterie")
+    return tmp_path / "m.coterie"
+
+
+def members_of(path: Path) -> dict[str, bytes]:
+    """The members of an archive, the manifest last."""
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def repack(path: Path, members: dict[str, bytes], *, sign: bool = True, **manifest) -> None:
+    """Write an archive whose checksums fit, as a forger or a newer version would."""
+    content = json.loads(members.pop("manifest.json")) | manifest
+    if sign:
+        content["sha256"] = {n: hashlib.sha256(m).hexdigest() for n, m in members.items()}
+    raw = json.dumps(content).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, member in [*members.items(), ("manifest.json", raw)]:
+            archive.writestr(name, member)
+        archive.comment = b"coterie-model sha256 " + hashlib.sha256(raw).hexdigest().encode()
+
+
+def test_a_model_does_what_it_did(saved):
+    """Attributes, types and predictions come back."""
+    holder, other = Holder().fit(X), load_model(saved)
+    assert type(other) is Holder
+    assert vars(other).keys() == vars(holder).keys()
+    np.testing.assert_array_equal(other.kmeans_.predict(X), holder.kmeans_.predict(X))
+    assert other.history_["shape"] == (20, 3)
+    assert np.isnan(other.history_["objective"][1])
+    assert other.names_.tolist() == ["a", "é"]
+
+
+def test_a_consensus_does_what_it_did(tmp_path):
+    """A fitted RobustConsensus labels new points as before, with every attribute at hand."""
+    P, _ = planted_partitions([30, 20, 10], n_partitions=8, n_bad=2, noise=0.1, random_state=0)
+    estimator = RobustConsensus(n_clusters=3, random_state=0).fit(P)
+    save_model(estimator, tmp_path / "m.coterie")
+    other = load_model(tmp_path / "m.coterie")
+    assert vars(other).keys() == vars(estimator).keys()
+    np.testing.assert_array_equal(other.labels_, estimator.labels_)
+    np.testing.assert_array_equal(other.embedding_, estimator.embedding_)
+    np.testing.assert_array_equal(other.predict(P), estimator.predict(P))
+    assert other.dissent_.in_words() == estimator.dissent_.in_words()
+
+
+def test_the_same_model_is_the_same_bytes(saved, tmp_path):
+    """Saving again, or saving what was loaded, changes no byte."""
+    save_model(Holder().fit(X), tmp_path / "again")
+    save_model(load_model(saved), tmp_path / "loaded")
+    assert (tmp_path / "again").read_bytes() == saved.read_bytes()
+    assert (tmp_path / "loaded").read_bytes() == saved.read_bytes()
+
+
+def test_the_file_is_what_is_documented(saved):
+    """Plain members: a manifest with versions and checksums, a tree, arrays NumPy can read."""
+    members = members_of(saved)
+    manifest = json.loads(members["manifest.json"])
+    assert manifest["format"] == "coterie-model"
+    assert manifest["format_version"] == 1
+    assert manifest["sklearn"] == sklearn.__version__
+    assert manifest["class"] == f"{__name__}.Holder"
+    assert manifest["sha256"].keys() == members.keys() - {"manifest.json"}
+    np.load(io.BytesIO(members["arrays/0.npy"]), allow_pickle=False)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (KMeans(), "this KMeans is not fitted; fit it first"),
+        (KMeans, "only a fitted estimator can be saved, not a"),
+        ({"a": 1}, "only a fitted estimator can be saved, not a dict"),
+        (DBSCAN().fit([[0.0]]), "estimator holds a DBSCAN; only"),
+        (
+            KMeans(2, n_init=1, random_state=np.random.RandomState(0)).fit([[0.0], [1.0]]),
+            r"estimator\.random_state holds a RandomState.*int as the seed",
+        ),
+    ],
+)
+def test_what_cannot_be_saved_is_refused(estimator, message, tmp_path):
+    """The message says why, and no file appears."""
+    with pytest.raises(ModelFileError, match=message):
+        save_model(estimator, tmp_path / "m.coterie")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_endless_and_huge_states_are_refused(tmp_path, monkeypatch):
+    """A state that holds itself, or more text than can be read back, is not written."""
+    holder = Holder().fit(X)
+    holder.history_["self"] = [holder]
+    with pytest.raises(ModelFileError, match="this Holder holds itself"):
+        save_model(holder, tmp_path / "m.coterie")
+    monkeypatch.setattr(model_files, "_MOST_JSON_BYTES", 100)
+    with pytest.raises(ModelFileError, match="bytes of lists and texts"):
+        save_model(Holder().fit(X), tmp_path / "m.coterie")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_place_to_write(tmp_path):
+    """A folder that is not there is an OutputError."""
+    with pytest.raises(OutputError, match="does not exist"):
+        save_model(Holder().fit(X), tmp_path / "nowhere" / "m.coterie")
+
+
+@FEW
+@given(data=st.data())
+def test_a_flipped_byte_never_goes_unnoticed(data, saved):
+    """After any change to one byte the file is refused, or holds what it held."""
+    good = saved.read_bytes()
+    raw = bytearray(good)
+    raw[data.draw(st.integers(0, len(raw) - 1))] ^= data.draw(st.integers(1, 255))
+    saved.with_name("flipped").write_bytes(raw)
+    try:
+        other = load_model(saved.with_name("flipped"))
+    except ModelFileError as error:
+        assert "flipped" in str(error)
+    else:
+        save_model(other, saved.with_name("again"))
+        assert saved.with_name("again").read_bytes() == good
+
+
+@FEW
+@given(data=st.data())
+def test_a_cut_file_is_refused(data, saved):
+    """Wherever a file ends too early, it is no model."""
+    raw = saved.read_bytes()
+    cut = saved.with_name("cut")
+    cut.write_bytes(raw[: data.draw(st.integers(0, len(raw) - 1))])
+    with pytest.raises(ModelFileError, match=r"cannot load .*cut"):
+        load_model(cut)
+
+
+def test_other_files_are_refused(saved, tmp_path):
+    """No file, a folder, a text, and a zip of something else are told apart."""
+    with pytest.raises(ModelFileError, match=r"cannot read .*nothing: No such file"):
+        load_model(tmp_path / "nothing")
+    with pytest.raises(ModelFileError, match=r"cannot read .*directory"):
+        load_model(tmp_path)
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(ModelFileError, match=r"cannot load .*text: it is not a model file"):
+        load_model(tmp_path / "text")
+    with zipfile.ZipFile(tmp_path / "zip", "w") as archive:
+        archive.writestr("hello", "world")
+    with pytest.raises(ModelFileError, match="is a zip archive, but not a model file"):
+        load_model(tmp_path / "zip")
+
+
+def test_newer_and_other_formats_are_refused(saved):
+    """A newer format says to update; another is not ours."""
+    repack(saved, members_of(saved), format_version=2, coterie="9.9")
+    with pytest.raises(ModelFileError, match=r"version 2, written by coterie 9\.9.*update coterie"):
+        load_model(saved)
+    repack(saved, members_of(saved), format="other")
+    with pytest.raises(ModelFileError, match="of the format 'other'"):
+        load_model(saved)
+
+
+def test_missing_extra_and_repeated_members_are_refused(saved):
+    """The members are those of the manifest, no more and no fewer."""
+    members = members_of(saved)
+    without = {name: member for name, member in members.items() if name != "arrays/0.npy"}
+    repack(saved, without, sign=False)
+    with pytest.raises(ModelFileError, match=r"the member arrays/0\.npy is missing"):
+        load_model(saved)
+    repack(saved, {"extra.py": b"", **members}, sign=False)
+    with pytest.raises(ModelFileError, match=r"the member extra\.py does not belong to it"):
+        load_model(saved)
+    repack(saved, dict(members))
+    with zipfile.ZipFile(saved, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("arrays/0.npy", members["arrays/0.npy"])
+    with pytest.raises(ModelFileError, match=r"more than one member arrays/0\.npy"):
+        load_model(saved)
+
+
+def test_changed_members_are_refused(saved):
+    """A member, or a manifest, that does not fit its checksum is named."""
+    members = members_of(saved)
+    repack(saved, members | {"state.json": b"{}"}, sign=False)
+    with pytest.raises(ModelFileError, match=r"the checksum of state\.json does not match"):
+        load_model(saved)
+    repack(saved, dict(members))
+    with zipfile.ZipFile(saved, "a") as archive:
+        archive.comment = b"coterie-model sha256 " + b"0" * 64
+    with pytest.raises(ModelFileError, match=r"the checksum of manifest\.json does not match"):
+        load_model(saved)
+
+
+def test_forged_classes_are_refused(saved):
+    """Checksums that fit do not make a class storable."""
+    members = members_of(saved)
+    state = members["state.json"].replace(f"{__name__}.Holder".encode(), b"subprocess.Popen")
+    repack(saved, members | {"state.json": state}, **{"class": "subprocess.Popen"})
+    with pytest.raises(ModelFileError, match=r"subprocess\.Popen, which no model file may hold"):
+        load_model(saved)
+
+
+@pytest.mark.parametrize("state", [b"{", b'{"$what": 1}', b'{"$array": 99}', b"[" * 100_000])
+def test_forged_trees_are_refused(state, saved):
+    """A tree that no writer makes is damage, however it fails."""
+    repack(saved, members_of(saved) | {"state.json": state})
+    with pytest.raises(ModelFileError, match="it is damaged, cut short or was changed"):
+        load_model(saved)
+
+
+def test_forged_manifests_are_refused(saved):
+    """The class in the manifest is the class in the file."""
+    repack(saved, members_of(saved), **{"class": "sklearn.cluster.KMeans"})
+    with pytest.raises(ModelFileError, match=r"its state is that of another class"):
+        load_model(saved)
+
+
+def test_pickles_in_arrays_are_refused(saved):
+    """An array of objects is never unpickled."""
+    pickled = io.BytesIO()
+    np.save(pickled, np.array([print], dtype=object), allow_pickle=True)
+    repack(saved, members_of(saved) | {"arrays/0.npy": pickled.getvalue()})
+    with pytest.raises(ModelFileError, match=r"damaged.*allow_pickle=False"):
+        load_model(saved)
+
+
+def test_bombs_are_refused(saved, monkeypatch):
+    """Compressed, overlapping and huge members are refused before they are read."""
+    members = members_of(saved)
+    with zipfile.ZipFile(saved, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("state.json", b" " * 10_000_000)
+    with pytest.raises(ModelFileError, match="compressed members"):
+        load_model(saved)
+    repack(saved, dict(members))
+    raw = saved.read_bytes()
+    entry = raw.index(b"PK\x01\x02")  # the first entry of the directory
+    forged = raw[: entry + 20] + b"\xff\xff\xff\x7f" * 2 + raw[entry + 28 :]
+    saved.write_bytes(forged)
+    with pytest.raises(ModelFileError, match="claim to be larger than the file"):
+        load_model(saved)
+    saved.write_bytes(raw)
+    monkeypatch.setattr(model_files, "_MOST_JSON_BYTES", 100)
+    with pytest.raises(ModelFileError, match=r"json has [0-9,]+ bytes"):
+        load_model(saved)
+
+
+def test_another_sklearn_is_reported(saved, tmp_path):
+    """A model with scikit-learn's estimators in it warns of another version; others do not."""
+    repack(saved, members_of(saved), sklearn="0.1")
+    with pytest.warns(CoterieWarning, match=r"of scikit-learn 0\.1, and this is"):
+        load_model(saved)
+    plain = Holder().fit(X)
+    del plain.kmeans_
+    save_model(plain, tmp_path / "plain")
+    repack(tmp_path / "plain", members_of(tmp_path / "plain"), sklearn="0.1")
+    assert load_model(tmp_path / "plain").names_.tolist() == ["a", "é"]
