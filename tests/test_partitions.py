@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import itertools
+import threading
+import time
 import warnings
 
 import joblib
@@ -199,11 +202,9 @@ def test_one_seed_whatever_the_number_of_jobs(clusterer):
         return ensemble.labels, [member.estimator.cluster_centers_ for member in ensemble.members]
 
     labels, centres = fitted(n_jobs=1)
-    others = [fitted(n_jobs=2)]
-    for backend in ("threading", "loky"):
-        with joblib.parallel_config(backend=backend, n_jobs=2):
-            others.append(fitted())
-    for other_labels, other_centres in others:
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        in_threads = fitted()
+    for other_labels, other_centres in (in_threads, fitted(n_jobs=2)):
         np.testing.assert_array_equal(other_labels, labels)
         for mine, other in zip(centres, other_centres, strict=True):
             np.testing.assert_array_equal(other, mine)
@@ -352,6 +353,36 @@ class Interrupted(ClusterMixin, BaseEstimator):
 
     def fit(self, X, y=None):  # noqa: ARG002, D102  scikit-learn's signature and meaning
         raise KeyboardInterrupt
+
+
+class FirstFails(ClusterMixin, BaseEstimator):
+    """Of two runs at a time, the first fails as soon as the second, which is slow, has begun."""
+
+    turns = itertools.count()
+    begun, ended = threading.Event(), threading.Event()
+
+    def fit(self, X, y=None):  # noqa: ARG002, D102  scikit-learn's signature and meaning
+        if next(self.turns) == 0:
+            self.begun.wait(10)
+            raise ValueError("the first run fails")
+        self.begun.set()
+        time.sleep(0.3)
+        self.labels_ = np.zeros(len(X), dtype=int)
+        self.ended.set()
+        return self
+
+
+def test_a_failure_waits_for_the_threads_under_way():
+    """When one of two threads fails, the other is done before the error and all is restored."""
+    filters, pools = list(warnings.filters), threadpool_info()
+    with (
+        joblib.parallel_config(backend="threading", n_jobs=2),
+        pytest.raises(InvalidParameterError, match="the first run fails"),
+    ):
+        make_partitions(IRIS, 3, 2, clusterer=FirstFails())
+    assert FirstFails.ended.is_set()
+    assert warnings.filters == filters
+    assert threadpool_info() == pools
 
 
 @pytest.mark.parametrize("progress", [False, True])

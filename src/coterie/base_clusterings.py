@@ -1,14 +1,14 @@
 """One run of an ensemble: what it sees of the data, how it clusters it, what it remembers.
 
-A *view* says which columns a run sees and how they are shifted and scaled. A *member* is a
-view plus what was learned in it, and labels new rows. Members hold arrays and scalars only
-(a scikit-learn clusterer of the user's is the one exception), so they can be stored as data.
+A *view* says which columns a run sees, shifted and scaled how. A *member* is a view plus what
+was learned in it, and labels new rows: arrays only, but for a scikit-learn clusterer's own.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -32,6 +32,7 @@ __all__ = [
     "EstimatorMember",
     "Member",
     "Run",
+    "RunsUnderway",
     "View",
     "allowing_duplicate_points",
     "centred_view",
@@ -73,7 +74,10 @@ class View:
             Z = X[:, self.features] if sp.issparse(X) else np.take(X, self.features, axis=1)
         if sp.issparse(Z):
             if self.shift is None:
-                return Z if self.scale is None else _divide_columns(Z, self.scale)
+                if self.scale is None:
+                    return Z
+                parts = (Z.data / self.scale[Z.indices], Z.indices, Z.indptr)
+                return type(Z)(parts, shape=Z.shape)
             Z = Z.toarray()
         if self.shift is not None:
             Z = Z - self.shift
@@ -290,6 +294,42 @@ def allowing_duplicate_points() -> Iterator[None]:
         yield
 
 
+class RunsUnderway:
+    """:func:`fit_run`, and a count of the runs under way in this process.
+
+    When one run fails, or the user interrupts, runs in other threads go on. :meth:`close`
+    waits for them, since they would undo later what is restored then, and the process would
+    crash if it ended under them. Runs in other processes are joblib's to end.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._count = 0
+        self._closed = False
+
+    def __reduce__(self) -> tuple[type[RunsUnderway], tuple[()]]:
+        return RunsUnderway, ()
+
+    def __call__(self, X: Any, run: Run, clusterer: Any) -> tuple[Member, Labels] | None:
+        """The result of the run; None if it was to begin after the end."""
+        with self._changed:
+            if self._closed:
+                return None
+            self._count += 1
+        try:
+            return fit_run(X, run, clusterer)
+        finally:
+            with self._changed:
+                self._count -= 1
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Let no run begin any more, and wait for those that have."""
+        with self._changed:
+            self._closed = True
+            self._changed.wait_for(lambda: self._count == 0)
+
+
 def _fit_centroids(X: Any, run: Run) -> tuple[CentroidMember, Labels]:
     Z = run.view.see(_rows(X, run.drawn))
     model = KMeans(
@@ -354,10 +394,6 @@ def _renumber(own: npt.NDArray[Any], clusters: npt.NDArray[np.integer[Any]]) -> 
 
 def _rows(X: Any, drawn: npt.NDArray[np.bool_] | None) -> Any:
     return X if drawn is None else X[drawn]
-
-
-def _divide_columns(Z: Any, scale: Floats) -> Any:
-    return type(Z)((Z.data / scale[Z.indices], Z.indices, Z.indptr), shape=Z.shape)
 
 
 def _column_range(X: Any) -> tuple[Floats, Floats]:

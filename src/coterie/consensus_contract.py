@@ -23,7 +23,7 @@ from coterie import label_tuple_kernels
 from coterie.cluster_tables import ClusterTables
 from coterie.errors import InvalidParameterError
 from coterie.label_tuples import LabelTuples, compress_labels
-from coterie.labels import LabelMatrix, as_label_matrix, encode_like
+from coterie.labels import as_label_matrix, encode_like
 
 __all__ = ["ConsensusFunction", "Labelling", "check_n_clusters"]
 
@@ -59,7 +59,9 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
         """
         matrix = as_label_matrix(P)
         tuples = compress_labels(matrix)
-        self._finish(matrix, tuples, self._label_tuples(tuples))
+        self._vocabulary = matrix.without_rows()
+        del matrix  # as large as the input, and no longer needed
+        self._finish(tuples, self._label_tuples(tuples))
         return self
 
     def predict(self, P: Any, return_confidence: bool = False) -> Any:
@@ -76,7 +78,7 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
             Also return the confidence of each label, as ``confidence_`` has it.
         """
         check_is_fitted(self)
-        codes = self._tuples.columns_of(encode_like(P, self._categories))
+        codes = self._tuples.columns_of(encode_like(P, self._vocabulary))
         known = _labels_of_known(codes, self._tuples.codes, self._tuple_labels)
         labels, confidence = self._tables.assign(codes, self.threshold_, known)
         labels = labels.astype(np.int32)
@@ -86,7 +88,7 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         """Labels of the distinct tuples."""
 
-    def _finish(self, matrix: LabelMatrix, tuples: LabelTuples, found: Labelling) -> None:
+    def _finish(self, tuples: LabelTuples, found: Labelling) -> None:
         """Number the clusters by falling size and set the attributes all methods share."""
         labels = _settle_voiceless(tuples, found)
         labels = _by_falling_size(labels, tuples.weights)
@@ -100,9 +102,9 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
         self.objective_ = tables.objective()
         self.threshold_ = found.threshold
         self.partition_weights_ = tuples.in_given_order(found.partition_weights)
+        self.partition_agreement_ = tuples.in_given_order(tables.agreement())
         self._tables, self._tuple_labels = tables, labels
-        self._tuples = _without_points(tuples)
-        self._categories = LabelMatrix(matrix.codes[:0], matrix.categories, matrix.names)
+        self._tuples = tuples.without_points()
 
 
 def check_n_clusters(n_clusters: Any, tuples: LabelTuples) -> int:
@@ -159,14 +161,3 @@ def _labels_of_known(
     # fitted tuples are distinct and come first, so tuple a is group a
     return np.append(labels, -1)[np.minimum(group[u:], u)]
 
-
-def _without_points(tuples: LabelTuples) -> LabelTuples:
-    """The tuples without the way back to the n points, which prediction does not need."""
-    return LabelTuples(
-        tuples.codes,
-        tuples.offsets,
-        tuples.weights,
-        np.empty(0, dtype=np.int32),
-        tuples.partition_order,
-        tuples.recode,
-    )

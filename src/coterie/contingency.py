@@ -59,8 +59,9 @@ def all_contingencies(
     """C = Zᵀ diag(row_weights) Z, shape (m, m); the weights are the multiplicities if not given.
 
     >>> from coterie.label_tuples import as_label_tuples
-    >>> all_contingencies(as_label_tuples([[0, 0], [0, 1], [1, 1]])).tolist()
-    [[2.0, 0.0, 1.0, 1.0], [0.0, 1.0, 0.0, 1.0], [1.0, 0.0, 1.0, 0.0], [1.0, 1.0, 0.0, 2.0]]
+    >>> C = all_contingencies(as_label_tuples([[0, 0], [0, 1], [0, 1]]))
+    >>> C.diagonal().tolist(), C.shape  # sizes of the three clusters, in the tuples' own order
+    ([3.0, 2.0, 1.0], (3, 3))
     """
     weights = tuples.weights if row_weights is None else row_weights
     m = tuples.n_columns

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
+
+from threadpoolctl import ThreadpoolController
 
 from coterie.errors import InvalidParameterError
 
@@ -16,6 +20,7 @@ __all__ = [
     "for_row_blocks",
     "map_in_threads",
     "n_threads",
+    "on_one_thread",
     "readable_bytes",
 ]
 
@@ -75,6 +80,16 @@ def map_in_threads(function: Callable[[Item], Result], items: Sequence[Item]) ->
         return list(pool.map(function, items))
 
 
+@contextlib.contextmanager
+def on_one_thread() -> Iterator[None]:
+    """Keep BLAS and OpenMP to one thread: small products lose more to hand-overs than they gain.
+
+    It also makes sums independent of how many cores there are.
+    """
+    with _thread_pools().limit(limits=1):
+        yield
+
+
 def available_memory() -> int:
     """Bytes that can be allocated now: free memory, or what the container still allows."""
     limits = [_free_memory()]
@@ -97,6 +112,12 @@ def readable_bytes(n: float) -> str:
             return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.1f} {unit}"
         n /= 1000
     return f"{n:.1f} TB"
+
+
+@functools.cache
+def _thread_pools() -> ThreadpoolController:
+    """The process's thread pools; looking for them takes milliseconds, so it is done once."""
+    return ThreadpoolController()
 
 
 def _row_blocks(n_rows: int, n_blocks: int) -> Iterator[tuple[int, int]]:

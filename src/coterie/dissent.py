@@ -29,9 +29,11 @@ Array = NDArray[np.float64]
 
 #: Agreement counts as agreement from this many standard deviations of chance on …
 CUT = 4.0
-#: … and chance is never taken to be smaller than this, so that with millions of points an
-#: adjusted Rand index below CUT × 0.0025 = 0.01 is still no agreement.
+#: … where the deviation of chance is never taken to be smaller than this, so that with millions of
+#: points an adjusted Rand index below CUT × 0.0025 = 0.01 is still no agreement …
 LEAST_DEVIATION = 0.0025
+#: … nor larger than this, so that with a handful of points one above CUT × 0.05 = 0.2 still is.
+MOST_DEVIATION = 0.05
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ def chance_scores(counts: PairCounts) -> tuple[Array, Array]:
     informative = (variance > 0) & (span > 0) & (n >= 4)
     safe = np.where(span > 0, span, 1.0)
     agreement = np.where(span > 0, (counts.together - mean) / safe, (counts.mirkin == 0) * 1.0)
-    deviation = np.maximum(np.sqrt(variance) / safe, LEAST_DEVIATION)
+    deviation = np.clip(np.sqrt(variance) / safe, LEAST_DEVIATION, MOST_DEVIATION)
     return agreement, np.where(informative, agreement / deviation, 0.0)
 
 

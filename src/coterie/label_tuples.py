@@ -133,6 +133,10 @@ class LabelTuples:
         )
         return restricted, group
 
+    def without_points(self) -> LabelTuples:
+        """The tuples without the way back to the n points, which new rows do not need."""
+        return replace(self, inverse=np.empty(0, dtype=self.inverse.dtype))
+
     def without_compression(self) -> LabelTuples:
         """The same points, one tuple each: what the compressed answer must agree with."""
         n = self.n_points

@@ -53,6 +53,11 @@ class LabelMatrix:
         """K_v, the number of clusters of each partition, shape (V,)."""
         return np.array([len(c) for c in self.categories], dtype=np.int64)
 
+    def without_rows(self) -> LabelMatrix:
+        """The names of partitions and labels alone."""
+        codes = np.empty((0, self.n_partitions), dtype=self.codes.dtype)
+        return LabelMatrix(codes, self.categories, self.names)
+
     @property
     def has_missing(self) -> bool:
         """Whether any label is missing."""

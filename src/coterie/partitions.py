@@ -21,10 +21,10 @@ from coterie.base_clusterings import (
     EstimatorMember,
     Member,
     Run,
+    RunsUnderway,
     View,
     allowing_duplicate_points,
     centred_view,
-    fit_run,
     on_one_thread,
     scaled_views,
 )
@@ -238,16 +238,15 @@ def fit_ensemble(
     if "scalings" in recipe.strategies:
         views += scaled_views(X)
     seeds = _spawn(random_state, n_partitions)
-    tasks = (joblib.delayed(fit_run)(X, run, clusterer) for run in recipe.runs(views, seeds))
-    # k-means computes outside Python's lock, so threads do, and share X; another may not.
-    prefer = "threads" if clusterer is None else None
-    bar = n_partitions if progress else 0
+    underway = RunsUnderway()
+    tasks = (joblib.delayed(underway)(X, run, clusterer) for run in recipe.runs(views, seeds))
     labels = np.empty((X.shape[0], n_partitions), dtype=np.int32)
     members: list[Member] = []
     with (
         on_one_thread(),
         allowing_duplicate_points(),
-        contextlib.closing(_carry_out(tasks, n_jobs, prefer, bar)) as results,
+        contextlib.closing(underway),
+        contextlib.closing(_carry_out(tasks, n_jobs, n_partitions if progress else 0)) as results,
     ):
         for member, column in results:
             labels[:, len(members)] = column
@@ -313,13 +312,11 @@ class _Recipe:
         return np.sort(random.permutation(self.n_features)[:count])
 
 
-def _carry_out(
-    tasks: Iterable[Any], n_jobs: int | None, prefer: str | None, bar: int
-) -> Generator[Any, None, None]:
+def _carry_out(tasks: Iterable[Any], n_jobs: int | None, bar: int) -> Generator[Any, None, None]:
     """The results of the tasks in their order; a progress bar of that length, unless it is 0."""
-    backend, _ = joblib.parallel.get_active_backend(prefer=prefer)
+    backend, _ = joblib.parallel.get_active_backend()
     way = "generator" if getattr(backend, "supports_return_generator", False) else "list"
-    results = joblib.Parallel(n_jobs=n_jobs, prefer=prefer, return_as=way)(tasks)
+    results = joblib.Parallel(n_jobs=n_jobs, return_as=way)(tasks)
     if bar:
         from rich.console import Console
         from rich.progress import track

@@ -175,12 +175,11 @@ class RobustConsensus(ConsensusFunction):
         threshold = found.threshold if found and method == "search" else 0.5
         return Labelling(labels[group], weights, threshold)
 
-    def _finish(self, matrix: Any, tuples: LabelTuples, found: Labelling) -> None:
-        super()._finish(matrix, tuples, found)
+    def _finish(self, tuples: LabelTuples, found: Labelling) -> None:
+        super()._finish(tuples, found)
         self.gap_ = 0.0
         if self.objective_ > 0:
             self.gap_ = max(0.0, 1.0 - self.lower_bound_ / self.objective_)
-        self.partition_agreement_ = tuples.in_given_order(self._tables.agreement())
 
     def _check_parameters(self) -> None:
         choose_device(self.device)
@@ -241,7 +240,7 @@ class RobustConsensus(ConsensusFunction):
         _log.info("rounding to %d clusters", K)
         rng = check_random_state(self.random_state)
         rounded = [
-            round_by_pivoted_qr(factor),
+            round_by_pivoted_qr(factor, problem.tuples.weights),
             round_by_kmeans(factor, problem.tuples.weights, K, rng),
         ]
         return min(rounded, key=problem.objective)

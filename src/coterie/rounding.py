@@ -17,20 +17,27 @@ _SAMPLE = 20_000
 _STARTS = 10
 
 
-def round_by_pivoted_qr(factor: NDArray[np.float64]) -> NDArray[np.int64]:
+def round_by_pivoted_qr(
+    factor: NDArray[np.float64], weights: NDArray[np.float64] | None = None
+) -> NDArray[np.int64]:
     """Labels by column-pivoted QR: deterministic, no starting values.
 
     The K pivot rows of the factor F (u, K) are the most independent ones, one a cluster; the
     nearest orthogonal matrix to them rotates F so that each cluster lies along an axis, and
-    a row belongs to the axis where it is largest.
+    a row belongs to the axis where it is largest. Above 20,000 rows the pivots are sought among
+    those of largest weight.
 
     >>> round_by_pivoted_qr(np.array([[1.0, 1.0], [1.0, 1.0], [1.0, -1.0]]))
     array([0, 0, 1])
     """
-    _, pivots = qr(factor.T, mode="r", pivoting=True)
-    left, _, right = np.linalg.svd(factor[pivots[: factor.shape[1]]])
+    rows = factor
+    if len(factor) > _SAMPLE:
+        order = np.arange(len(factor)) if weights is None else np.argsort(-weights, kind="stable")
+        rows = factor[order[:_SAMPLE]]
+    _, pivots = qr(rows.T, mode="r", pivoting=True)
+    left, _, right = np.linalg.svd(rows[pivots[: factor.shape[1]]])
     rotated = factor @ (left[:, : factor.shape[1]] @ right).T
-    return _consecutive(np.abs(rotated).argmax(axis=1))
+    return _consecutive(np.abs(rotated, out=rotated).argmax(axis=1))
 
 
 def round_by_kmeans(

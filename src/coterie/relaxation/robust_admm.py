@@ -19,6 +19,7 @@ multiplicities w, sums are w-weighted and the eigenproblem is that of S B S, S =
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.coassociation import TupleCoassociation
-from coterie.devices import for_row_blocks, n_threads
+from coterie.devices import for_row_blocks, n_threads, on_one_thread
 from coterie.relaxation.admm_kernels import step_rows
 from coterie.relaxation.eigenpairs import dense_eigenpairs, lanczos_eigenpairs, refined_eigenpairs
 
@@ -41,6 +42,7 @@ _BALANCE = 0.1
 _DUAL_TOLERANCE = 5.0
 _SINGLE_PRECISION_ABOVE = 4000
 _POWER_STEPS = 8
+_ONE_THREAD_UP_TO = 3000
 _ROWS_AT_ONCE = 256
 
 
@@ -111,7 +113,17 @@ def robust_factor(
     >>> result.converged, result.factor.shape
     (True, (3, 2))
     """
-    solver = _Solver(M, start, eigen_tolerance)
+    with on_one_thread() if len(start) <= _ONE_THREAD_UP_TO else contextlib.nullcontext():
+        return _iterate(_Solver(M, start, eigen_tolerance), rho, max_iter, tol, callback)
+
+
+def _iterate(
+    solver: _Solver,
+    rho: float,
+    max_iter: int,
+    tol: float,
+    callback: Callable[[int, float], None] | None,
+) -> RobustRelaxation:
     mu = 1.0 / solver.mean
     history: dict[str, list[float]] = {
         name: [] for name in ("objective", "primal_residual", "dual_residual", "mu")

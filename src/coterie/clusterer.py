@@ -1,0 +1,307 @@
+"""Clusterers that start from features: an ensemble of partitions, then their consensus."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClusterMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from coterie.errors import InvalidParameterError
+from coterie.partitions import Ensemble, fit_ensemble
+from coterie.robust_consensus import RobustConsensus
+
+__all__ = ["ConsensusClusterer", "MultiViewClusterer"]
+
+
+def _can_predict(self: ConsensusClusterer) -> bool:
+    return not hasattr(self, "ensemble_") or self.ensemble_.can_predict
+
+
+class ConsensusClusterer(ClusterMixin, BaseEstimator):
+    """Cluster features by the consensus of many runs.
+
+    X (n, p) is clustered V times by :func:`~coterie.partitions.fit_ensemble`, and a consensus
+    function finds the partition the runs agree on. A new point is labelled by every run, then
+    by their vote.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+    n_partitions : int, default=40
+        V.
+    ensemble : str, sequence of str, or scikit-learn clusterer, default="kmeans"
+        What varies from run to run: a strategy of :func:`~coterie.make_partitions` ("kmeans",
+        "diverse", "subspaces", "subsample", "scalings"), several of them in turn, or a
+        clusterer to be run with V seeds.
+    consensus : consensus function or None, default=None
+        Cloned; its ``n_clusters`` and ``random_state`` are set if they are None.
+        None is :class:`~coterie.RobustConsensus`.
+    n_jobs : int or None, default=None
+    verbose : bool, default=False
+        Show progress on the standard error stream.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    labels_ : (n,) int
+    n_clusters_ : int
+    confidence_ : (n,) in [0, 1]
+    consensus_ : the fitted consensus function
+    ensemble_ : :class:`~coterie.partitions.Ensemble`
+        The fitted runs.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coterie import ConsensusClusterer
+    >>> X = np.array([[0.0], [0.2], [0.1], [5.0], [5.1]])
+    >>> est = ConsensusClusterer(2, n_partitions=5, random_state=0).fit(X)
+    >>> est.labels_, est.predict([[4.9]])
+    (array([0, 0, 0, 1, 1], dtype=int32), array([1], dtype=int32))
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        n_partitions: int = 40,
+        ensemble: Any = "kmeans",
+        consensus: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_partitions = n_partitions
+        self.ensemble = ensemble
+        self.consensus = consensus
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 (y is scikit-learn's convention)
+        """Cluster the rows of X (n, p), dense or sparse."""
+        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
+        rng = check_random_state(self.random_state)
+        self.ensemble_ = fit_ensemble(
+            X,
+            self.n_clusters,
+            self.n_partitions,
+            **_ensemble_settings(self.ensemble),
+            n_jobs=self.n_jobs,
+            progress=bool(self.verbose),
+            random_state=rng,
+        )
+        self.consensus_ = _fitted_consensus(self, self.ensemble_.labels, rng)
+        self.labels_ = self.consensus_.labels_
+        self.n_clusters_ = self.consensus_.n_clusters_
+        self.confidence_ = self.consensus_.confidence_
+        return self
+
+    @available_if(_can_predict)
+    def predict(self, X: Any) -> NDArray[np.int32]:
+        """Labels of new points: every run labels them, the consensus decides."""
+        check_is_fitted(self)
+        X = validate_data(
+            self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32)
+        )
+        return self.consensus_.predict(self.ensemble_.predict(X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class MultiViewClusterer(ClusterMixin, BaseEstimator):
+    """Cluster things seen in several views: runs in every view, one consensus of all.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+    n_partitions : int, default=10
+        Runs in each view.
+    ensemble : as in :class:`ConsensusClusterer`, or a mapping from view names to such
+    consensus : as in :class:`ConsensusClusterer`
+    standardize : bool, default=True
+        Bring every column of every view to mean 0 and variance 1 first (sparse views are
+        scaled without shifting).
+    n_jobs, verbose, random_state : as in :class:`ConsensusClusterer`
+
+    Attributes
+    ----------
+    labels_ : (n,) int
+    n_clusters_ : int
+    confidence_ : (n,)
+    consensus_ : the fitted consensus function
+    ensembles_ : dict of str to :class:`~coterie.partitions.Ensemble`
+    view_names_ : list of str
+    view_agreement_ : dict of str to float
+        Mean adjusted Rand index of the view's runs with the consensus.
+    view_weight_ : dict of str to float
+        Share of the view's runs that had a vote.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coterie import MultiViewClusterer
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], 30)
+    >>> views = {"size": y[:, None] + rng.normal(0, 0.1, (60, 1)), "noise": rng.normal(size=(60, 2))}
+    >>> est = MultiViewClusterer(2, n_partitions=5, random_state=0).fit(views)
+    >>> est.view_agreement_["size"] > est.view_agreement_["noise"]
+    True
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        n_partitions: int = 10,
+        ensemble: Any = "kmeans",
+        consensus: Any = None,
+        standardize: bool = True,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_partitions = n_partitions
+        self.ensemble = ensemble
+        self.consensus = consensus
+        self.standardize = standardize
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(self, views: Any, y: Any = None) -> Self:  # noqa: ARG002 (y is scikit-learn's convention)
+        """Cluster n things.
+
+        Parameters
+        ----------
+        views : list of arrays (n, p_v), or dict of named ones
+        y : ignored
+        """
+        named = _named_views(views)
+        rng = check_random_state(self.random_state)
+        self.view_names_ = list(named)
+        self._scalings = {name: _scaling(X, self.standardize) for name, X in named.items()}
+        self.ensembles_ = {
+            name: self._fit_view(name, _scaled(X, self._scalings[name]), rng)
+            for name, X in named.items()
+        }
+        labels = np.hstack([ensemble.labels for ensemble in self.ensembles_.values()])
+        self.consensus_ = _fitted_consensus(self, labels, rng)
+        self.labels_ = self.consensus_.labels_
+        self.n_clusters_ = self.consensus_.n_clusters_
+        self.confidence_ = self.consensus_.confidence_
+        agreement = _by_view(self.ensembles_, self.consensus_.partition_agreement_)
+        self.view_agreement_ = {name: float(a.mean()) for name, a in agreement.items()}
+        votes = _by_view(self.ensembles_, self.consensus_.partition_weights_)
+        self.view_weight_ = {name: float((w > 0).mean()) for name, w in votes.items()}
+        return self
+
+    def predict(self, views: Any) -> NDArray[np.int32]:
+        """Labels of new things seen in the same views."""
+        check_is_fitted(self)
+        named = _named_views(views)
+        if list(named) != self.view_names_:
+            raise InvalidParameterError(
+                f"the views are {list(named)}, fitted were {self.view_names_}; give the same"
+            )
+        labels = [
+            self.ensembles_[name].predict(_scaled(X, self._scalings[name]))
+            for name, X in named.items()
+        ]
+        return self.consensus_.predict(np.hstack(labels))
+
+    def _fit_view(self, name: str, X: Any, rng: np.random.RandomState) -> Ensemble:
+        ensemble = self.ensemble
+        if isinstance(ensemble, Mapping):
+            if name not in ensemble:
+                raise InvalidParameterError(f"ensemble has no entry for the view {name!r}")
+            ensemble = ensemble[name]
+        return fit_ensemble(
+            X,
+            self.n_clusters,
+            self.n_partitions,
+            **_ensemble_settings(ensemble),
+            n_jobs=self.n_jobs,
+            progress=bool(self.verbose),
+            random_state=rng,
+        )
+
+
+def _ensemble_settings(ensemble: Any) -> dict[str, Any]:
+    """Keywords of ``fit_ensemble``: a strategy by name, or a clusterer to be run."""
+    if hasattr(ensemble, "fit"):
+        return {"clusterer": ensemble}
+    return {"strategy": ensemble}
+
+
+def _fitted_consensus(self: Any, labels: NDArray[Any], rng: np.random.RandomState) -> Any:
+    consensus = RobustConsensus() if self.consensus is None else clone(self.consensus)
+    settings = consensus.get_params()
+    wanted = {"n_clusters": self.n_clusters, "random_state": rng.randint(2**31 - 1)}
+    missing = {name: value for name, value in wanted.items() if settings.get(name, 0) is None}
+    return consensus.set_params(**missing).fit(labels)
+
+
+def _named_views(views: Any) -> dict[str, Any]:
+    if isinstance(views, Mapping):
+        named = {str(name): X for name, X in views.items()}
+    elif isinstance(views, list | tuple):
+        named = {f"view {v}": X for v, X in enumerate(views)}
+    else:
+        raise InvalidParameterError(
+            f"views must be a list of arrays or a dict of named arrays, got {type(views).__name__}; "
+            "one view is [X]"
+        )
+    if not named:
+        raise InvalidParameterError("there are no views; give at least one array")
+    checked = {}
+    for name, X in named.items():
+        try:
+            checked[name] = check_array(X, accept_sparse="csr", dtype=(np.float64, np.float32))
+        except (TypeError, ValueError) as error:
+            raise InvalidParameterError(f"{name} cannot be used: {error}") from error
+    lengths = {name: X.shape[0] for name, X in checked.items()}
+    if len(set(lengths.values())) > 1:
+        raise InvalidParameterError(
+            "all views must have the same rows; these have "
+            + ", ".join(f"{name}: {n}" for name, n in lengths.items())
+        )
+    return checked
+
+
+def _scaling(X: Any, standardize: bool) -> dict[str, Any] | None:
+    """Shift and scale that bring the columns to mean 0 and variance 1; None leaves them."""
+    if not standardize:
+        return None
+    if hasattr(X, "toarray"):
+        mean_square = np.asarray(X.multiply(X).mean(axis=0)).ravel()
+        deviation = np.sqrt(np.maximum(mean_square - np.asarray(X.mean(axis=0)).ravel() ** 2, 0))
+        return {"shift": None, "scale": np.where(deviation > 0, deviation, 1.0)}
+    deviation = X.std(axis=0, dtype=np.float64)
+    return {"shift": X.mean(axis=0, dtype=np.float64), "scale": np.where(deviation > 0, deviation, 1.0)}
+
+
+def _scaled(X: Any, scaling: dict[str, Any] | None) -> Any:
+    if scaling is None:
+        return X
+    if scaling["shift"] is None:
+        return X.multiply(1.0 / scaling["scale"]).tocsr()
+    return (X - scaling["shift"]) / scaling["scale"]
+
+
+def _by_view(ensembles: dict[str, Ensemble], values: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Values of all partitions, cut into those of each view."""
+    ends = np.cumsum([ensemble.labels.shape[1] for ensemble in ensembles.values()])
+    return dict(zip(ensembles, np.split(values, ends[:-1]), strict=True))

@@ -1,0 +1,19 @@
+"""The ``coterie`` program: consensus, cluster, choose-k, bench and demo."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the program on the command line's arguments and exit with its code."""
+    from coterie.command_line.program import app
+
+    for stream in (sys.stdout, sys.stderr):
+        # A name that the terminal cannot show is shown escaped; it is no reason to fail.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    app(prog_name="coterie")

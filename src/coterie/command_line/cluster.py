@@ -1,0 +1,103 @@
+"""``coterie cluster``: features clustered by the consensus of many runs."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from coterie.command_line import options
+from coterie.command_line.outputs import Outputs
+from coterie.command_line.progress import is_watched, shown_notes, shown_stages
+from coterie.command_line.results import Result
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from coterie.clusterer import ConsensusClusterer
+
+__all__ = ["cluster", "read_features"]
+
+_log = logging.getLogger(__name__)
+
+
+def cluster(
+    features: Annotated[
+        Path, typer.Argument(metavar="FEATURES", help="A row a point, a column a number.")
+    ],
+    n_clusters: Annotated[int, typer.Option("-k", min=1, metavar="K", help="The most clusters.")],
+    output: options.Table = None,
+    id_column: options.IdColumn = None,
+    columns: options.Columns = None,
+    partitions: Annotated[int, typer.Option(min=1, help="The number of runs.")] = 40,
+    ensemble: Annotated[
+        Literal["kmeans", "diverse", "subspaces", "subsample", "scalings"],
+        typer.Option(help="What varies from run to run, besides the random start."),
+    ] = "kmeans",
+    jobs: Annotated[
+        int | None, typer.Option(metavar="N", help="Runs at a time; -1 for all cores.")
+    ] = None,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
+    plot: options.Picture = None,
+    save_model: options.Model = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Cluster features by the consensus of many k-means runs.
+
+    FEATURES is a CSV, Parquet or NPY table with a row a point and a column a number; nothing
+    may be missing. The columns are used as they are: bring them to one scale first, or let
+    --ensemble scalings try several.
+
+    Example: coterie cluster features.csv --id name -k 3 -o clusters.csv
+    """
+    outputs, wanted = Outputs(output, plot, save_model), options.names_in(columns)
+    outputs.check(features, id_column)
+    with shown_notes() as notes:
+        started = time.perf_counter()
+        with shown_stages(quiet):
+            ids, X = read_features(features, id_column, wanted)
+        # The bar of the runs has the terminal to itself: the first spinner is gone by then, and
+        # the next one comes with the consensus.
+        with shown_stages(quiet):
+            estimator = _unfitted(n_clusters, partitions, ensemble, jobs, seed)
+            estimator.set_params(verbose=is_watched(quiet)).fit(X).set_params(verbose=False)
+        seconds = time.perf_counter() - started
+        names = [f"run {v}" for v in range(partitions)]
+        result = Result(features, estimator, estimator.ensemble_.labels, names, ids, seconds)
+        result.write(outputs)
+    result.tell(outputs, notes, as_json, quiet)
+
+
+def read_features(
+    path: Path, id_column: str | None, columns: list[str] | None
+) -> tuple[dict[str, Any], NDArray[np.float64]]:
+    """The id column of a table by its name, if there is one, and its features.
+
+    Parameters
+    ----------
+    path : Path
+        The table.
+    id_column : str or None
+    columns : list of str or None
+        The features; None for all columns but the id.
+    """
+    _log.info("reading %s", path)
+    from coterie.command_line.tables import feature_matrix, read_table
+
+    ids, _, X = feature_matrix(read_table(path), id_column, columns)
+    return ({} if id_column is None else {id_column: ids}), X
+
+
+def _unfitted(
+    n_clusters: int, partitions: int, ensemble: str, jobs: int | None, seed: int
+) -> ConsensusClusterer:
+    from coterie.clusterer import ConsensusClusterer
+
+    return ConsensusClusterer(
+        n_clusters, n_partitions=partitions, ensemble=ensemble, n_jobs=jobs, random_state=seed
+    )

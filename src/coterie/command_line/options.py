@@ -1,0 +1,77 @@
+"""The options that several commands share, and how their text is understood."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = [
+    "AsJson",
+    "Columns",
+    "IdColumn",
+    "Model",
+    "Picture",
+    "Quiet",
+    "Seed",
+    "Table",
+    "names_in",
+]
+
+Table = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write id, label and confidence here: .csv, .tsv, .parquet or .npy.",
+    ),
+]
+Picture = Annotated[
+    Path | None,
+    typer.Option("--plot", metavar="FILE", help="Draw a picture here: .png, .svg or .pdf."),
+]
+Model = Annotated[
+    Path | None,
+    typer.Option(
+        "--save-model",
+        metavar="FILE",
+        help="Keep the fitted model here, for coterie.load_model in Python.",
+    ),
+]
+IdColumn = Annotated[
+    str | None,
+    typer.Option("--id", metavar="NAME", help="The column that names the rows; carried through."),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option("--columns", metavar="A,B,C", help="The columns to use; by default all."),
+]
+Seed = Annotated[
+    int, typer.Option("--seed", min=0, max=2**32 - 1, help="The same seed, the same answer.")
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object instead of the summary.")
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print no summary and show no progress.")
+]
+
+
+def names_in(text: str | None) -> list[str] | None:
+    """The column names in ``a,b,c``; one with a comma in it is quoted as in a CSV.
+
+    >>> names_in('a, "b,c"')
+    ['a', 'b,c']
+    """
+    if text is None:
+        return None
+    names = next(csv.reader([text], skipinitialspace=True), [])
+    if not names or not all(names):
+        raise typer.BadParameter(
+            f"{text!r} names no column, or one without a name; write them as a,b,c",
+            param_hint="'--columns'",
+        )
+    return names

@@ -1,0 +1,119 @@
+"""The files a command was asked for: checked before the work, written after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coterie.errors import InvalidParameterError, OutputError
+from coterie.whole_files import check_writable, whole_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Outputs", "write_all"]
+
+_RESULT_COLUMNS = ("label", "confidence")
+_PICTURES = (".png", ".svg", ".pdf")
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where the results go; what is None was not asked for.
+
+    Attributes
+    ----------
+    table : Path or None
+        Labels and confidences.
+    picture : Path or None
+    model : Path or None
+        The fitted estimator.
+    """
+
+    table: Path | None = None
+    picture: Path | None = None
+    model: Path | None = None
+
+    @property
+    def paths(self) -> dict[str, Path]:
+        """The files that were asked for, by what they hold."""
+        named = {"table": self.table, "picture": self.picture, "model": self.model}
+        return {kind: path for kind, path in named.items() if path is not None}
+
+    def check(self, source: Path, id_column: str | None = None) -> None:
+        """Refuse what cannot be written, before the work is done.
+
+        Parameters
+        ----------
+        source : Path
+            The table that is read; it is never overwritten.
+        id_column : str, optional
+            The column carried through to the table.
+        """
+        taken = {source.resolve(): "the input"}
+        for kind, path in self.paths.items():
+            check_writable(path)
+            other = taken.setdefault(path.resolve(), f"the {kind}")
+            if other != f"the {kind}":
+                raise OutputError(f"cannot write the {kind} to {path}: it is {other} already")
+        if self.table is not None:
+            self._check_table(self.table, id_column)
+        if self.picture is not None and self.picture.suffix.lower() not in _PICTURES:
+            raise OutputError(
+                f"{self.picture}: no picture has this name; it must end in one of "
+                f"{', '.join(_PICTURES)}"
+            )
+
+    def write(self, columns: Mapping[str, Any], estimator: Any, draw: Callable[[], Figure]) -> None:
+        """Write the results; the picture is drawn before anything is written.
+
+        Parameters
+        ----------
+        columns : mapping of str to (n,) arrays
+            The table.
+        estimator : fitted estimator
+            The model.
+        draw : callable
+            Makes the picture; called only if there is to be one.
+        """
+        from coterie.command_line.tables import write_table
+        from coterie.model_files import save_model
+
+        steps: dict[Path, Callable[[Path], None]] = {}
+        if self.picture is not None:
+            figure = draw()
+            steps[self.picture] = lambda path: _write_picture(figure, path)
+        if self.model is not None:
+            steps[self.model] = lambda path: save_model(estimator, path)
+        if self.table is not None:
+            steps[self.table] = lambda path: write_table(path, columns)
+        write_all(steps)
+
+    @staticmethod
+    def _check_table(path: Path, id_column: str | None) -> None:
+        from coterie.command_line.tables import check_table_output
+
+        check_table_output(path)
+        if id_column in _RESULT_COLUMNS:
+            raise InvalidParameterError(
+                f"the id column is named {id_column!r}, and so is a column of the result; "
+                "rename it in the input"
+            )
+
+
+def write_all(steps: Mapping[Path, Callable[[Path], None]]) -> None:
+    """Write files one after the other; an interrupt tells, as its arguments, which are complete."""
+    written: list[Path] = []
+    try:
+        for path, write in steps.items():
+            write(path)
+            written.append(path)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(*written) from None
+
+
+def _write_picture(figure: Figure, path: Path) -> None:
+    with whole_file(path) as unfinished:
+        figure.savefig(unfinished, dpi=150, bbox_inches="tight")

@@ -1,0 +1,75 @@
+"""A fitted consensus on its way out: its table, its picture, and what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coterie.command_line.outputs import Outputs
+from coterie.command_line.report import consensus_facts, print_json, print_summary
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Result"]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A fitted estimator, and what the rows and the partitions are called.
+
+    Attributes
+    ----------
+    source : Path
+        The table that was read.
+    estimator : fitted estimator
+        A RobustConsensus, or a clusterer that has one as ``consensus_``.
+    P : (n, V) labels
+        The partitions.
+    names : sequence of V str
+    ids : dict of str to column
+        The id column by its name; empty if there is none.
+    seconds : float
+        How long reading and fitting took.
+    """
+
+    source: Path
+    estimator: Any
+    P: Any
+    names: Sequence[str]
+    ids: dict[str, Any]
+    seconds: float
+
+    @property
+    def consensus(self) -> Any:
+        """The fitted consensus function."""
+        return getattr(self.estimator, "consensus_", self.estimator)
+
+    def write(self, outputs: Outputs) -> None:
+        """Write what was asked for; rows are in the order of the input."""
+        columns = self.ids | {
+            "label": self.consensus.labels_,
+            "confidence": self.consensus.confidence_,
+        }
+        outputs.write(columns, self.estimator, self.picture)
+
+    def picture(self) -> Figure:
+        """The co-association of the points, ordered by cluster."""
+        from coterie.displays import CoassociationDisplay
+
+        return CoassociationDisplay.from_estimator(self.consensus, self.P).plot().figure_
+
+    def tell(self, outputs: Outputs, notes: list[str], as_json: bool, quiet: bool) -> None:
+        """Print what there is to know: as JSON if asked for, else for a person unless quiet."""
+        if quiet and not as_json:
+            return
+        facts = {
+            "input": str(self.source),
+            **consensus_facts(self.consensus, self.names),
+            "seconds": round(self.seconds, 3),
+            "written": {kind: str(path) for kind, path in outputs.paths.items()},
+            "notes": notes,
+        }
+        print_json(facts) if as_json else print_summary(facts)

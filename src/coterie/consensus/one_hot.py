@@ -1,0 +1,84 @@
+"""OneHotKMeans: what a user of scikit-learn would try first, on compressed tuples."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from coterie.coassociation import check_partition_weights
+from coterie.consensus_contract import ConsensusFunction, Labelling, check_n_clusters
+from coterie.label_tuples import LabelTuples
+
+__all__ = ["OneHotKMeans"]
+
+
+class OneHotKMeans(ConsensusFunction):
+    """k-means on the one-hot encoded labels: min Σ_i ‖z_i − c_{label(i)}‖².
+
+    z_i (m,) has a one for each cluster that point i lies in, 0 for a missing label. Run on the
+    distinct tuples with their multiplicities as sample weights, which is the same objective.
+
+    Parameters
+    ----------
+    n_clusters : int
+    n_init : int, default=10
+        Starts by k-means++.
+    partition_weights : array of shape (V,) or None, default=None
+        Squared distances in partition v count w_v times.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    labels_, n_clusters_, confidence_, objective_, n_tuples_, partition_weights_
+        As in :class:`~coterie.RobustConsensus`.
+    inertia_ : float
+        The minimised sum of squares.
+
+    Examples
+    --------
+    >>> from coterie import OneHotKMeans
+    >>> OneHotKMeans(2, random_state=0).fit([[0, 0], [0, 0], [0, 1], [1, 2], [1, 2]]).labels_
+    array([0, 0, 0, 1, 1], dtype=int32)
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        n_init: int = 10,
+        partition_weights: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_init = n_init
+        self.partition_weights = partition_weights
+        self.random_state = random_state
+
+    def _label_tuples(self, tuples: LabelTuples) -> Labelling:
+        K = check_n_clusters(self.n_clusters, tuples)
+        given = check_partition_weights(self.partition_weights, tuples.n_partitions)
+        weights = given[tuples.partition_order]
+        model = KMeans(K, n_init=self.n_init, random_state=check_random_state(self.random_state))
+        with warnings.catch_warnings():
+            # clusters that come out empty are dropped, as in every consensus function
+            warnings.filterwarnings("ignore", "Number of distinct clusters", ConvergenceWarning)
+            model.fit(_indicator(tuples, weights), sample_weight=tuples.weights)
+        self.inertia_ = float(model.inertia_)
+        return Labelling(model.labels_.astype(np.int64), weights)
+
+
+def _indicator(tuples: LabelTuples, weights: Any) -> csr_array:
+    """Z (u, m) with √w_v in place of the ones of partition v."""
+    present = tuples.codes >= 0
+    rows, partitions = np.nonzero(present)
+    shape = (tuples.n_tuples, tuples.n_columns)
+    values = np.sqrt(weights)[partitions]
+    Z = csr_array((values, (rows, tuples.codes[present])), shape=shape)
+    Z.indices, Z.indptr = Z.indices.astype(np.int32), Z.indptr.astype(np.int32)
+    return Z
