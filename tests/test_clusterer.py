@@ -1,11 +1,163 @@
 """ConsensusClusterer and MultiViewClusterer."""
 
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.cluster import AgglomerativeClustering, MiniBatchKMeans
+from sklearn.datasets import load_iris, make_blobs
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from coterie import ConsensusClusterer
+import coterie as ct
+from coterie.errors import InvalidParameterError
 
 
-@parametrize_with_checks([ConsensusClusterer(n_clusters=3, n_partitions=5)])
+# The checks cluster pure noise into few runs, whose camps may well be equally large.
+@pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning")
+@parametrize_with_checks([ct.ConsensusClusterer(n_clusters=3, n_partitions=5)])
 def test_consensus_clusterer_passes_scikit_learns_checks(estimator, check):
     """Every one of scikit-learn's estimator checks holds."""
     check(estimator)
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    """Three blobs in eight dimensions."""
+    return make_blobs([60, 40, 30], centers=3 * np.eye(3, 8) - 3 * np.eye(3, 8, 5), random_state=0)
+
+
+@pytest.mark.parametrize(
+    "ensemble", ["kmeans", "diverse", "subspaces", "subsample", "scalings", ("kmeans", "diverse")]
+)
+def test_every_strategy_finds_clear_clusters_and_predicts(blobs, ensemble):
+    """Clear clusters are found by every kind of ensemble, and new points join them."""
+    X, y = blobs
+    est = ct.ConsensusClusterer(3, n_partitions=12, ensemble=ensemble, random_state=0).fit(X)
+    assert ct.clustering_accuracy(y, est.labels_) > 0.95
+    assert ct.clustering_accuracy(y, est.predict(X + 0.01)) > 0.95
+
+
+def test_predict_on_the_fitted_points_returns_their_labels(blobs):
+    """predict(X) equals labels_, for consensus of full runs."""
+    est = ct.ConsensusClusterer(3, n_partitions=10, random_state=0).fit(blobs[0])
+    assert (est.predict(blobs[0]) == est.labels_).all()
+
+
+def test_any_clusterer_can_be_the_base(blobs):
+    """A scikit-learn clusterer makes the runs; one without predict has none here either."""
+    X, y = blobs
+    est = ct.ConsensusClusterer(
+        3, n_partitions=4, ensemble=MiniBatchKMeans(3, n_init=1), random_state=0
+    )
+    assert ct.clustering_accuracy(y, est.fit(X).labels_) > 0.95 and hasattr(est, "predict")
+    linkage = ct.ConsensusClusterer(3, n_partitions=2, ensemble=AgglomerativeClustering(3)).fit(X)
+    assert not hasattr(linkage, "predict")
+
+
+def test_any_consensus_function_can_decide(blobs):
+    """consensus= takes another function; what it leaves open is filled in."""
+    X, y = blobs
+    est = ct.ConsensusClusterer(3, consensus=ct.L2Consensus(None), random_state=0).fit(X)
+    assert isinstance(est.consensus_, ct.L2Consensus) and est.consensus_.n_clusters == 3
+    assert ct.clustering_accuracy(y, est.labels_) > 0.95
+
+
+def test_one_seed_fixes_everything(blobs):
+    """The same seed gives the same labels, whatever the number of jobs."""
+    a, b = (
+        ct.ConsensusClusterer(3, n_partitions=6, n_jobs=jobs, random_state=7).fit(blobs[0]).labels_
+        for jobs in (1, 2)
+    )
+    assert (a == b).all()
+
+
+def test_it_lives_in_a_pipeline():
+    """Scaling and consensus chain like any scikit-learn steps."""
+    X, y = load_iris(return_X_y=True)
+    pipe = make_pipeline(
+        StandardScaler(), ct.ConsensusClusterer(3, n_partitions=10, random_state=0)
+    )
+    assert ct.clustering_accuracy(y, pipe.fit_predict(X)) > 0.75
+
+
+def test_fitted_clusterers_can_be_kept(blobs, tmp_path):
+    """A saved and loaded clusterer predicts what it predicted."""
+    X, _ = blobs
+    one = ct.ConsensusClusterer(3, n_partitions=5, ensemble="scalings", random_state=0).fit(X)
+    several = ct.MultiViewClusterer(3, n_partitions=3, random_state=0).fit({"a": X, "b": X[:, :1]})
+    ct.save_model(one, tmp_path / "one.coterie")
+    ct.save_model(several, tmp_path / "several.coterie")
+    assert (ct.load_model(tmp_path / "one.coterie").predict(X) == one.predict(X)).all()
+    loaded = ct.load_model(tmp_path / "several.coterie")
+    assert (loaded.predict({"a": X, "b": X[:, :1]}) == several.labels_).all()
+
+
+@pytest.fixture(scope="module")
+def views():
+    """Two views of three groups, and one that shows something else."""
+    rng = np.random.default_rng(0)
+    y, other = rng.integers(0, 3, 150), rng.integers(0, 3, 150)
+    centres = np.array([[0, 0], [6, 0], [0, 6]])
+    return {
+        "shape": centres[y] + rng.normal(size=(150, 2)),
+        "colour": 100 * centres[y] + rng.normal(0, 120, (150, 2)),
+        "weather": centres[other] + rng.normal(size=(150, 2)),
+    }, y
+
+
+def test_views_agree_on_what_they_share(views):
+    """Two views out of three decide; the third is reported to disagree."""
+    named, y = views
+    est = ct.MultiViewClusterer(3, n_partitions=6, random_state=0).fit(named)
+    assert ct.clustering_accuracy(y, est.labels_) > 0.95
+    assert est.view_names_ == ["shape", "colour", "weather"]
+    assert est.view_agreement_["weather"] < 0.1 < 0.5 < est.view_agreement_["colour"]
+    assert est.view_weight_["weather"] == 0 and est.view_weight_["shape"] == 1
+    assert (est.predict(named) == est.labels_).all()
+
+
+def test_views_may_come_as_a_list_and_sparse(views):
+    """A list gives the labels the dict gives; a sparse view works."""
+    named, y = views
+    listed = ct.MultiViewClusterer(3, n_partitions=6, random_state=0).fit(list(named.values()))
+    assert listed.view_names_ == ["view 0", "view 1", "view 2"]
+    assert ct.clustering_accuracy(y, listed.labels_) > 0.95
+    sparse = [csr_array(named["shape"]), named["colour"]]
+    est = ct.MultiViewClusterer(3, n_partitions=6, random_state=0).fit(sparse)
+    assert ct.clustering_accuracy(y, est.labels_) > 0.95
+    assert (est.predict(sparse) == est.labels_).all()
+
+
+def test_each_view_may_have_its_own_ensemble(views):
+    """A mapping names the ensemble of each view; a view it forgets is refused."""
+    named, _ = views
+    two = {"shape": named["shape"], "colour": named["colour"]}
+    ensembles = {"shape": "kmeans", "colour": "diverse"}
+    est = ct.MultiViewClusterer(3, n_partitions=4, ensemble=ensembles, random_state=0).fit(two)
+    assert est.ensembles_["colour"].labels.max() > est.ensembles_["shape"].labels.max()
+    with pytest.raises(InvalidParameterError, match="no entry for the view 'weather'"):
+        ct.MultiViewClusterer(3, ensemble=ensembles, random_state=0).fit(named)
+
+
+@pytest.mark.parametrize(
+    ("views_", "message"),
+    [
+        (np.ones((4, 2)), "a list of arrays or a dict"),
+        ([], "no views"),
+        ([np.ones((4, 2)), np.ones((5, 2))], "view 0: 4, view 1: 5"),
+        ({"a": [[np.nan]]}, "a cannot be used"),
+    ],
+)
+def test_unusable_views_are_refused(views_, message):
+    """What is wrong with which view is said."""
+    with pytest.raises(InvalidParameterError, match=message):
+        ct.MultiViewClusterer(2).fit(views_)
+
+
+def test_other_views_at_prediction_are_refused(views):
+    """predict wants the views fit had."""
+    named, _ = views
+    est = ct.MultiViewClusterer(3, n_partitions=3, random_state=0).fit(named)
+    with pytest.raises(InvalidParameterError, match="fitted were"):
+        est.predict({"shape": named["shape"]})

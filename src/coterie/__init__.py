@@ -39,7 +39,7 @@ _HOME = {
     "ConsensusClusterer": "clusterer",
     "MultiViewClusterer": "clusterer",
     "choose_k": "choosing_k",
-    "coassociation": "coassociation",
+    "coassociation": "coassociation_matrix",
     "mirkin_objective": "scores",
     "clustering_accuracy": "scores",
     "CoassociationDisplay": "displays",
@@ -50,12 +50,33 @@ _HOME = {
     "load_model": "model_files",
 }
 
-__all__ = [*_HOME]
+__all__ = [  # noqa: RUF022 (in the order in which data flows)
+    "load_dataset",
+    "load_views",
+    "planted_partitions",
+    "make_partitions",
+    "RobustConsensus",
+    "L2Consensus",
+    "OneHotKMeans",
+    "RobustSpectral",
+    "ConsensusClusterer",
+    "MultiViewClusterer",
+    "choose_k",
+    "coassociation",
+    "mirkin_objective",
+    "clustering_accuracy",
+    "CoassociationDisplay",
+    "PartitionAgreementDisplay",
+    "ConvergenceDisplay",
+    "ChooseKDisplay",
+    "save_model",
+    "load_model",
+]
 
 if TYPE_CHECKING:
     from coterie.choosing_k import choose_k
     from coterie.clusterer import ConsensusClusterer, MultiViewClusterer
-    from coterie.coassociation import coassociation
+    from coterie.coassociation_matrix import coassociation
     from coterie.consensus import L2Consensus, OneHotKMeans
     from coterie.datasets import load_dataset, load_views
     from coterie.displays import (

@@ -73,9 +73,10 @@ class ClusterTables:
         return int((self.size > 0).sum())
 
     def pairs_within(self) -> tuple[Array, Array, Array]:
-        """Ordered pairs with i = j, per partition (V,): same label and cluster, same label, same cluster.
+        """Ordered pairs, i = j among them, that each partition sees together, three (V,) arrays.
 
-        Only points that the partition labels count.
+        In one base cluster and one cluster; in one base cluster; in one cluster. Only points
+        that the partition labels count.
         """
         starts = self.offsets[:-1]
         both = np.add.reduceat((self.table**2).sum(axis=1), starts)
@@ -125,7 +126,7 @@ class ClusterTables:
         expected = joint.sum(axis=1, keepdims=True) * np.repeat(
             self.present / total[:, None], np.diff(self.offsets), axis=0
         )
-        terms = np.where(joint > 0, joint * np.log(np.where(joint > 0, joint / _positive(expected), 1)), 0)
+        terms = joint * np.log(np.where(joint > 0, joint / _positive(expected), 1.0))
         return np.add.reduceat(terms.sum(axis=1), self.offsets[:-1])
 
     def merge_gains(self, threshold: float) -> Array:
@@ -156,13 +157,9 @@ class ClusterTables:
         n = len(codes)
         labels, confidence = np.empty(n, dtype=np.int64), np.empty(n)
         fixed = np.full(n, -1, dtype=np.int64) if given is None else given
-        complete = self.complete and bool(codes.min(initial=0) >= 0)
+        tables = (self.alpha, threshold, self.complete, self.table, self.present, self.size)
         for_row_blocks(
-            lambda _, a, b: kernels.assign_rows(
-                codes, self.alpha, threshold, complete, self.table, self.present, self.size,
-                a, b, fixed, labels, confidence,
-            ),
-            n,
+            lambda _, a, b: kernels.assign_rows(codes, *tables, a, b, fixed, labels, confidence), n
         )
         return labels, confidence
 

@@ -109,9 +109,7 @@ class ConsensusClusterer(ClusterMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[np.int32]:
         """Labels of new points: every run labels them, the consensus decides."""
         check_is_fitted(self)
-        X = validate_data(
-            self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32)
-        )
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32))
         return self.consensus_.predict(self.ensemble_.predict(X))
 
     def __sklearn_tags__(self) -> Any:
@@ -290,7 +288,10 @@ def _scaling(X: Any, standardize: bool) -> dict[str, Any] | None:
         deviation = np.sqrt(np.maximum(mean_square - np.asarray(X.mean(axis=0)).ravel() ** 2, 0))
         return {"shift": None, "scale": np.where(deviation > 0, deviation, 1.0)}
     deviation = X.std(axis=0, dtype=np.float64)
-    return {"shift": X.mean(axis=0, dtype=np.float64), "scale": np.where(deviation > 0, deviation, 1.0)}
+    return {
+        "shift": X.mean(axis=0, dtype=np.float64),
+        "scale": np.where(deviation > 0, deviation, 1.0),
+    }
 
 
 def _scaled(X: Any, scaling: dict[str, Any] | None) -> Any:

@@ -160,4 +160,3 @@ def _labels_of_known(
     u = len(fitted)
     # fitted tuples are distinct and come first, so tuple a is group a
     return np.append(labels, -1)[np.minimum(group[u:], u)]
-

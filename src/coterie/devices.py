@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -45,7 +46,7 @@ def n_threads() -> int:
     """Threads for the compiled kernels: ``COTERIE_NUM_THREADS``, else the cores we may use."""
     wanted = os.environ.get("COTERIE_NUM_THREADS", "")
     if wanted:
-        if not wanted.isdigit() or int(wanted) < 1:
+        if not wanted.isdecimal() or int(wanted) < 1:
             raise InvalidParameterError(
                 f"COTERIE_NUM_THREADS is {wanted!r}; it must be a number from 1 up, or unset"
             )
@@ -122,7 +123,7 @@ def _thread_pools() -> ThreadpoolController:
 
 def _row_blocks(n_rows: int, n_blocks: int) -> Iterator[tuple[int, int]]:
     edges = [n_rows * b // n_blocks for b in range(n_blocks + 1)]
-    yield from zip(edges[:-1], edges[1:], strict=True)
+    yield from itertools.pairwise(edges)
 
 
 def _free_memory() -> int:

@@ -30,6 +30,33 @@ def group_equal_rows(
     return first, inverse, counts
 
 
+def refine_colours(
+    codes: NDArray[Any],
+    offsets: NDArray[np.int64],
+    weights: NDArray[np.uint64],
+    most_rounds: int,
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]:
+    """Colours of tuples (u,), clusters (m,) and partitions (V,) that no reordering changes.
+
+    Rounds go on until all tuples differ in colour or no round tells more of them apart. Clusters
+    are coloured last: where the tuples differ, so do the clusters of a partition.
+    """
+    u, V = codes.shape
+    tuples = np.zeros(u, np.uint64)
+    clusters = np.zeros(offsets[-1], np.uint64)
+    partitions = np.zeros(V, np.uint64)
+    _colour_clusters(codes, offsets, weights, tuples, clusters, partitions)
+    n_colours = 0
+    for _ in range(most_rounds):
+        _colour_tuples(codes, weights, clusters, partitions, tuples)
+        _colour_clusters(codes, offsets, weights, tuples, clusters, partitions)
+        told_apart = 1 + int(np.count_nonzero(np.diff(np.sort(tuples))))
+        if told_apart in (n_colours, u):
+            break
+        n_colours = told_apart
+    return tuples, clusters, partitions
+
+
 @nb.njit(cache=True, nogil=True, inline="always")
 def _mix(a: Any, b: Any) -> Any:
     """One step of a 64-bit hash: fold b into a."""
@@ -47,8 +74,8 @@ def _hash_row(row: Any) -> Any:
 
 @nb.njit(cache=True, nogil=True)
 def _same(a: Any, b: Any) -> Any:
-    for x, y in zip(a, b):  # noqa: B905 (numba's zip has no strict)
-        if x != y:
+    for v in range(len(a)):  # noqa: SIM110 (numba compiles no generator)
+        if a[v] != b[v]:
             return False
     return True
 
@@ -86,31 +113,33 @@ def _group_equal_rows(codes: Any, slots: Any) -> Any:
 
 
 @nb.njit(cache=True, nogil=True)
-def refine_colours(codes: Any, offsets: Any, weights: Any, rounds: Any) -> Any:
-    """Colours of tuples (u,), clusters (m,) and partitions (V,) that no reordering changes."""
+def _colour_clusters(
+    codes: Any, offsets: Any, weights: Any, tuples: Any, clusters: Any, partitions: Any
+) -> None:
+    """Fold the colours of its tuples into each cluster, those of its clusters into a partition."""
     u, V = codes.shape
-    m = offsets[V]
-    clusters = np.zeros(m, np.uint64)
-    partitions = np.zeros(V, np.uint64)
-    tuples = weights.copy()
-    for _ in range(rounds):
-        gathered = np.zeros(m, np.uint64)
-        for a in range(u):
-            colour = _mix(tuples[a], weights[a]) * weights[a]
-            for v in range(V):
-                if codes[a, v] >= 0:
-                    gathered[codes[a, v]] += colour
+    gathered = np.zeros(len(clusters), np.uint64)
+    for a in range(u):
+        colour = _mix(tuples[a], weights[a]) * weights[a]
         for v in range(V):
-            total = np.uint64(0)
-            for c in range(offsets[v], offsets[v + 1]):
-                clusters[c] = _mix(clusters[c], gathered[c])
-                total += _mix(clusters[c], _MULTIPLIER)
-            partitions[v] = _mix(partitions[v], total)
-        for a in range(u):
-            total = np.uint64(0)
-            for v in range(V):
-                c = codes[a, v]
-                own = clusters[c] if c >= 0 else _MISSING_COLOUR
-                total += _mix(partitions[v], own)
-            tuples[a] = _mix(weights[a], total)
-    return tuples, clusters, partitions
+            if codes[a, v] >= 0:
+                gathered[codes[a, v]] += colour
+    for v in range(V):
+        total = np.uint64(0)
+        for c in range(offsets[v], offsets[v + 1]):
+            clusters[c] = _mix(clusters[c], gathered[c])
+            total += _mix(clusters[c], _MULTIPLIER)
+        partitions[v] = _mix(partitions[v], total)
+
+
+@nb.njit(cache=True, nogil=True)
+def _colour_tuples(codes: Any, weights: Any, clusters: Any, partitions: Any, tuples: Any) -> None:
+    """Colour each tuple by the clusters it lies in, and by its weight."""
+    u, V = codes.shape
+    for a in range(u):
+        total = np.uint64(0)
+        for v in range(V):
+            c = codes[a, v]
+            own = clusters[c] if c >= 0 else _MISSING_COLOUR
+            total += _mix(partitions[v], own)
+        tuples[a] = _mix(weights[a], total)

@@ -22,7 +22,7 @@ from coterie.labels import MISSING, LabelMatrix, as_label_matrix
 
 __all__ = ["LabelTuples", "as_label_tuples", "compress_labels"]
 
-_REFINEMENT_ROUNDS = 3
+_MOST_ROUNDS = 30
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class LabelTuples:
 
     Attributes
     ----------
-    codes : (u, V) array of int16 or int32
+    codes : (u, V) array of int16 or int32, row by row in memory
         Column of the cluster indicator Z in which tuple a has its one for partition v:
         ``offsets[v] <= codes[a, v] < offsets[v + 1]``; −1 where the label is missing.
     offsets : (V + 1,) array
@@ -120,7 +120,7 @@ class LabelTuples:
         codes = self.codes[:, partitions]
         codes = np.where(codes == MISSING, codes, codes - shift)
         first, group, _ = kernels.group_equal_rows(codes)
-        weights = np.bincount(group, weights=self.weights, minlength=len(first))
+        weights = np.bincount(group, weights=self.weights).astype(np.float64)
         kept = np.repeat(partitions, self.n_labels)
         recode = np.where(kept, np.cumsum(kept) - 1, MISSING)[self.recode]
         restricted = LabelTuples(
@@ -159,12 +159,12 @@ def compress_labels(matrix: LabelMatrix) -> LabelTuples:
     first, inverse, counts = kernels.group_equal_rows(matrix.codes)
     offsets = np.concatenate([[0], np.cumsum(matrix.n_labels)])
     codes = _indicator_columns(matrix.codes[first], offsets)
-    # Colour refinement: a cluster's colour starts as its size; a partition's is the multiset of its
-    # clusters' colours, a tuple's that of the clusters it lies in, a cluster's again that of
-    # its tuples. Multisets are hashed by sums, which no order changes. What still shares a
-    # colour is interchangeable but for rare coincidences, and stays in the order it came in.
+    # Colour refinement: a cluster's colour starts as the weights of its tuples; a partition's is
+    # the multiset of its clusters' colours, a tuple's that of the clusters it lies in, a cluster's
+    # again that of its tuples. Multisets are hashed by sums, which no order changes. What shares a
+    # colour to the end is interchangeable but for rare coincidences, and stays as it came in.
     tuple_colours, cluster_colours, partition_colours = kernels.refine_colours(
-        codes, offsets, counts.astype(np.uint64), _REFINEMENT_ROUNDS
+        codes, offsets, counts.astype(np.uint64), _MOST_ROUNDS
     )
     order = np.argsort(tuple_colours, kind="stable")
     partition_order = np.argsort(partition_colours, kind="stable")
@@ -173,7 +173,7 @@ def compress_labels(matrix: LabelMatrix) -> LabelTuples:
     rank = np.empty(len(order), dtype=inverse.dtype)
     rank[order] = np.arange(len(order), dtype=inverse.dtype)
     return LabelTuples(
-        lookup[codes[order][:, partition_order]],
+        lookup[np.take(codes[order], partition_order, axis=1)],
         new_offsets,
         counts[order].astype(np.float64),
         rank[inverse],
@@ -188,10 +188,10 @@ def as_label_tuples(P: Any) -> LabelTuples:
 
 
 def _indicator_columns(codes: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[Any]:
-    dtype = np.int16 if offsets[-1] <= np.iinfo(np.int16).max else np.int32
-    columns = codes.astype(dtype, copy=False)
-    shift = offsets[:-1].astype(dtype)
-    return np.where(codes == MISSING, dtype(MISSING), columns + shift)
+    dtype = np.dtype(np.int16 if offsets[-1] <= np.iinfo(np.int16).max else np.int32)
+    columns: NDArray[Any] = codes + offsets[:-1].astype(dtype)
+    columns[codes == MISSING] = MISSING
+    return columns
 
 
 def _recode(

@@ -1,9 +1,10 @@
-"""Label matrices as users have them (arrays, frames, text, blanks) made into small integer codes."""
+"""Label matrices as users have them (arrays, frames, texts, blanks) made into small integers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ __all__ = ["MISSING", "LabelMatrix", "as_label_matrix", "encode_like"]
 
 MISSING = -1
 _CHUNK_CELLS = 1 << 18
-_LARGEST_LOOKUP = 1 << 16
-_LARGEST_EXACT_FLOAT = 2.0**53
+_LARGEST_LOOKUP_CELLS = 1 << 22
+_FIRST_INEXACT_FLOAT = 2.0**53
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,10 @@ def as_label_matrix(P: Any) -> LabelMatrix:
 
     Parameters
     ----------
-    P : array, list of rows, pandas or polars DataFrame, or pyarrow Table, shape (n, V)
+    P : array, list of rows, pandas or polars DataFrame, or arrow table, shape (n, V)
         Column v is a partition of the n points. Labels are integers ≥ 0, texts, booleans or
-        categories; −1, NaN, None and empty text are missing. Whole numbers stored as floats
-        are welcome.
+        categories, of one kind in a column; −1, NaN, None, masked cells and empty text are
+        missing. Whole numbers stored as floats are welcome.
 
     Raises
     ------
@@ -82,19 +83,16 @@ def as_label_matrix(P: Any) -> LabelMatrix:
 
     Examples
     --------
-    >>> as_label_matrix([["a", 7], ["b", 7], ["a", -1]]).codes
+    >>> as_label_matrix([["a", 7], ["b", 7], ["a", -1]]).codes.tolist()
+    [[0, 0], [1, 0], [0, -1]]
+    >>> as_label_matrix([["a", 7], [3, 7], ["a", -1]])
     Traceback (most recent call last):
     ...
-    coterie.errors.InvalidLabelsError: a row mixes texts and numbers...
-    >>> as_label_matrix([[10, 7], [20, 7], [10, -1]]).codes.tolist()
-    [[0, 0], [1, 0], [0, -1]]
+    coterie.errors.InvalidLabelsError: partition '0' mixes kinds of labels: 'a' at row 0, 3 at...
     """
     if isinstance(P, LabelMatrix):
         return P
-    if hasattr(P, "__arrow_c_stream__") or isinstance(P, pa.Table):
-        matrix = _from_columns(*_frame_columns(P))
-    else:
-        matrix = _from_array(_as_two_dimensional(P))
+    matrix, _ = _read(P)
     _refuse_unlabelled(matrix)
     return matrix
 
@@ -106,15 +104,16 @@ def encode_like(P: Any, fitted: LabelMatrix) -> NDArray[Any]:
     >>> encode_like([[20, 8]], fitted).tolist()
     [[1, -1]]
     """
-    new = (
-        _from_columns(*_frame_columns(P))
-        if hasattr(P, "__arrow_c_stream__") or isinstance(P, pa.Table)
-        else _from_array(_as_two_dimensional(P))
-    )
+    new, named = _read(P)
     if new.n_partitions != fitted.n_partitions:
         raise InvalidLabelsError(
             f"the new labels have {new.n_partitions} partitions (columns), "
             f"the consensus was fitted on {fitted.n_partitions}"
+        )
+    if named and new.names != fitted.names and sorted(new.names) == sorted(fitted.names):
+        raise InvalidLabelsError(
+            f"the partitions (columns) are in another order than when fitted: "
+            f"{', '.join(new.names)} instead of {', '.join(fitted.names)}; reorder them"
         )
     codes = np.full(new.codes.shape, MISSING, dtype=fitted.codes.dtype)
     for v, (seen, given) in enumerate(zip(fitted.categories, new.categories, strict=True)):
@@ -123,6 +122,17 @@ def encode_like(P: Any, fitted: LabelMatrix) -> NDArray[Any]:
         lookup = np.append(position, MISSING).astype(codes.dtype)
         codes[:, v] = lookup[new.codes[:, v]]
     return codes
+
+
+def _read(P: Any) -> tuple[LabelMatrix, bool]:
+    """The coded matrix, and whether its columns came with names."""
+    frame = _frame_columns(P)
+    if frame is None:
+        return _from_array(_as_two_dimensional(P)), False
+    columns, names = frame
+    if not columns or len(columns[0]) == 0:
+        raise InvalidLabelsError("labels are empty: the table has no rows, or no columns")
+    return _from_columns(columns, names), True
 
 
 def _positions(given: NDArray[Any], seen: NDArray[Any], name: str) -> NDArray[np.int64]:
@@ -140,41 +150,35 @@ def _positions(given: NDArray[Any], seen: NDArray[Any], name: str) -> NDArray[np
 def _as_two_dimensional(P: Any) -> NDArray[Any]:
     if hasattr(P, "toarray"):
         raise InvalidLabelsError("labels must be a dense (n, V) table, not a sparse matrix")
+    if isinstance(P, np.ma.MaskedArray):
+        mask, P = np.ma.getmaskarray(P), P.data.astype(object)
+        P[mask] = None
     try:
         array = np.asarray(P)
     except ValueError:
         raise InvalidLabelsError(_ragged_message(P)) from None
-    if array.dtype.kind in "US" and _mixes_texts_and_numbers(P):
-        raise InvalidLabelsError(
-            "a row mixes texts and numbers; give a frame, or an array with dtype=object, "
-            "so that each partition keeps its own kind of label"
-        )
+    if array.dtype.kind in "US" and not hasattr(P, "dtype"):
+        # numpy makes texts of all cells when one is; as objects the numbers among them stay numbers
+        array = np.asarray(P, dtype=object)
+    if array.size == 0:
+        raise InvalidLabelsError(f"labels are empty: their shape is {array.shape}")
     if array.ndim != 2:
         hint = "; one partition is a single column: P.reshape(-1, 1)" if array.ndim == 1 else ""
         raise InvalidLabelsError(
             f"labels must have two dimensions (n points × V partitions), got {array.ndim}{hint}"
-        )
-    if 0 in array.shape:
-        raise InvalidLabelsError(
-            f"labels are empty: {array.shape[0]} points × {array.shape[1]} partitions"
         )
     return array
 
 
 def _ragged_message(P: Any) -> str:
     lengths = [len(row) if isinstance(row, Sequence | np.ndarray) else 1 for row in P]
-    odd = next((i for i, length in enumerate(lengths) if length != lengths[0]), 0)
+    odd = next((i for i, length in enumerate(lengths) if length != lengths[0]), None)
+    if odd is None:
+        return "labels must form a table with one label a cell; a cell holds a list of its own"
     return (
         f"labels must form a table: row {odd} has {lengths[odd]} labels where row 0 has "
         f"{lengths[0]}; fill the gaps with -1"
     )
-
-
-def _mixes_texts_and_numbers(P: Any) -> bool:
-    if isinstance(P, np.ndarray):
-        return False
-    cells = [cell for row in P for cell in (row if isinstance(row, Iterable) else [row])]
-    return any(not isinstance(cell, str | bytes) for cell in cells if cell is not None)
 
 
 def _from_array(array: NDArray[Any]) -> LabelMatrix:
@@ -188,9 +192,10 @@ def _from_array(array: NDArray[Any]) -> LabelMatrix:
         return _from_columns([_arrow_column(array[:, v], v) for v in range(len(names))], names)
     _refuse_negative(array)
     largest = int(array.max())
-    if largest < _LARGEST_LOOKUP:
+    if (largest + 2) * len(names) <= _LARGEST_LOOKUP_CELLS:
         return _by_lookup(array, largest, names)
-    columns = [pa.array(np.ascontiguousarray(array[:, v])) for v in range(len(names))]
+    native = array.dtype.newbyteorder("=")  # arrow reads no other
+    columns = [pa.array(array[:, v].astype(native)) for v in range(len(names))]
     return _from_columns(columns, names)
 
 
@@ -230,28 +235,40 @@ def _from_columns(columns: Sequence[Any], names: Sequence[str]) -> LabelMatrix:
 
 def _encode(column: Any, name: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """Codes and categories of one arrow column; −1, null, NaN and empty text are missing."""
+    encoded = _integers_or_texts(column, name).dictionary_encode()
+    codes = encoded.indices.fill_null(MISSING).to_numpy(zero_copy_only=False)
+    categories = encoded.dictionary.to_numpy(zero_copy_only=False)
+    if categories.dtype == object:
+        categories = categories.astype(str)
+        return _drop_categories(codes, categories, categories == "")
+    _refuse_negative(categories[:, None], [name], rows=lambda c: int(np.argmax(codes == c)))
+    return _drop_categories(codes, categories, categories == MISSING)
+
+
+def _integers_or_texts(column: Any, name: str) -> Any:
+    """An arrow column of whatever labels as one arrow array of integers or of texts."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if pa.types.is_null(column.type):
-        return np.full(len(column), MISSING), np.empty(0, dtype=np.int64)
-    if pa.types.is_floating(column.type):
+    kind, types = column.type, pa.types
+    if types.is_null(kind) or types.is_boolean(kind):
+        return column.cast(pa.int8())
+    if types.is_floating(kind):
         values = column.to_numpy(zero_copy_only=False)[:, None]
-        column = pa.array(_whole_numbers(values, [name])[:, 0])
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
-    encoded = column.dictionary_encode()
-    codes = encoded.indices.fill_null(MISSING).to_numpy(zero_copy_only=False)
-    categories = encoded.dictionary.to_numpy(zero_copy_only=False)
-    if pa.types.is_integer(column.type):
-        _refuse_negative(categories[:, None], [name], rows=lambda c: int(np.argmax(codes == c)))
-        missing = categories == MISSING
-    else:
-        if categories.dtype == object:
-            categories = categories.astype(str)
-        missing = np.array([text == "" for text in categories.tolist()], dtype=bool)
-    return _drop_categories(codes, categories, missing)
+        return pa.array(_whole_numbers(values, [name])[:, 0])
+    if types.is_binary(kind) or types.is_large_binary(kind):
+        try:
+            return column.cast(pa.large_string())
+        except pa.ArrowInvalid:
+            raise InvalidLabelsError(
+                f"partition '{name}' has bytes for labels that are not UTF-8 text; give texts"
+            ) from None
+    if types.is_integer(kind) or kind in (pa.string(), pa.large_string(), pa.string_view()):
+        return column
+    raise InvalidLabelsError(
+        f"partition '{name}' has labels of type {kind}; turn them into whole numbers or texts"
+    )
 
 
 def _drop_categories(
@@ -264,44 +281,74 @@ def _drop_categories(
     return np.append(lookup, MISSING)[codes], categories[~missing]
 
 
-def _frame_columns(frame: Any) -> tuple[list[Any], list[str]]:
-    columns = frame.columns
-    names = list(frame.column_names) if isinstance(frame, pa.Table) else [str(c) for c in columns]
-    if not names or len(frame) == 0:
-        raise InvalidLabelsError(f"labels are empty: {len(frame)} points × {len(names)} partitions")
-    if isinstance(frame, pa.Table):
-        return list(columns), names
+def _frame_columns(P: Any) -> tuple[list[Any], list[str]] | None:
+    """Columns and names of a pandas, polars or arrow table; None if P is something else."""
     # column by column: one odd column must not spoil the message for the others
-    return [
-        _arrow_column(frame[c] if hasattr(frame, "iloc") else frame.get_column(c), c)
-        for c in columns
-    ], names
+    if hasattr(P, "iloc") and P.ndim == 2:  # pandas, by position: names may occur twice
+        names = [str(name) for name in P.columns]
+        columns = [P.iloc[:, v] for v in range(len(names))]
+    elif hasattr(P, "get_columns"):  # polars
+        names, columns = list(P.columns), P.get_columns()
+    elif hasattr(P, "__arrow_c_stream__") and (hasattr(P, "schema") or hasattr(P, "columns")):
+        table = pa.table(P)
+        return table.columns, table.column_names
+    else:
+        return None
+    return [_arrow_column(c, name) for c, name in zip(columns, names, strict=True)], names
 
 
 def _arrow_column(values: Any, name: object) -> Any:
+    if getattr(getattr(values, "dtype", None), "kind", "") == "U":
+        values = values.tolist()  # arrow would end numpy's texts at the first null character
     try:
         if hasattr(values, "to_arrow"):
             return values.to_arrow()
         return pa.array(values, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise InvalidLabelsError(
-            f"partition '{name}' mixes kinds of labels, or has labels that are neither numbers "
-            f"nor texts ({str(error).splitlines()[0]}); make them one kind"
-        ) from None
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
+        raise InvalidLabelsError(_unreadable_message(values, name, error)) from None
+
+
+def _unreadable_message(values: Any, name: object, error: Exception) -> str:
+    kinds = [(row, cell, kind) for row, cell in enumerate(values) if (kind := _kind(cell))]
+    odd = next((cell for cell in kinds if cell[2] != kinds[0][2]), None)
+    if odd is not None:
+        return (
+            f"partition '{name}' mixes kinds of labels: {kinds[0][1]!r} at row {kinds[0][0]}, "
+            f"{odd[1]!r} at row {odd[0]}; make them one kind"
+        )
+    return (
+        f"partition '{name}' has labels that cannot be read as whole numbers or texts "
+        f"({str(error).splitlines()[0]}); give integers of at most 64 bits, or texts"
+    )
+
+
+def _kind(cell: Any) -> str:
+    """What kind of label a cell holds; empty where it holds none."""
+    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
+        return ""
+    if isinstance(cell, str | bytes):
+        return "text"
+    if isinstance(cell, bool | np.bool_):
+        return "truth value"
+    if isinstance(cell, Real):
+        return "" if np.isnan(float(cell)) else "number"
+    return type(cell).__name__
 
 
 def _whole_numbers(array: NDArray[Any], names: Sequence[str] | None = None) -> NDArray[np.int64]:
     """Floats that are whole numbers as int64; NaN becomes −1."""
-    with np.errstate(invalid="ignore"):
-        fraction = (array != np.floor(array)) & ~np.isnan(array)
-        inexact = np.abs(array) > _LARGEST_EXACT_FLOAT
+    # from here on the neighbours of a whole number are not all floats of this precision
+    inexact_from = min(_FIRST_INEXACT_FLOAT, 2.0 ** (np.finfo(array.dtype).nmant + 1))
+    fraction = np.isinf(array) | ((array != np.floor(array)) & ~np.isnan(array))
+    inexact = np.abs(array) >= inexact_from
     if (wrong := fraction | inexact).any():
         row, column = np.argwhere(wrong)[0]
         name = names[column] if names else column
         reason = (
             "is not a whole number; labels are names of clusters, not measurements"
             if fraction[row, column]
-            else "is too large for a float to tell from its neighbours; give integers or texts"
+            else "is too large for a float to tell from its neighbours; "
+            "give texts, or an array of integers"
         )
         raise InvalidLabelsError(
             f"label {array[row, column]!s} at row {row}, partition '{name}' {reason}"

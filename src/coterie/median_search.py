@@ -149,7 +149,10 @@ def partition_starts(
         scored.append((-tables.score(MAJORITY), len(scored), v, mapping))
     scored.sort()
     return [
-        Start(f"partition {tuples.partition_order[v]}", _mapped(tuples.labels_of_partition(v), mapping))
+        Start(
+            f"partition {tuples.partition_order[v]}",
+            _mapped(tuples.labels_of_partition(v), mapping),
+        )
         for _, _, v, mapping in scored[:at_most]
     ]
 
@@ -211,8 +214,15 @@ def _descend(
         moved = 1
         while moved and n_sweeps < _MAX_SWEEPS:
             moved = kernels.sweep(
-                tuples.codes, tuples.weights, alpha, tau, tables.complete, labels,
-                tables.table, tables.present, tables.size,
+                tuples.codes,
+                tuples.weights,
+                alpha,
+                tau,
+                tables.complete,
+                labels,
+                tables.table,
+                tables.present,
+                tables.size,
             )
             n_sweeps += 1
             if n_clusters is None and tables.size.min() > 0:

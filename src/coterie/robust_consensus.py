@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from coterie.cluster_tables import ClusterTables
-from coterie.coassociation import (
+from coterie.coassociation_matrix import (
     check_partition_weights,
     pairwise_lower_bound,
     tuple_coassociation,
@@ -184,9 +184,7 @@ class RobustConsensus(ConsensusFunction):
     def _check_parameters(self) -> None:
         choose_device(self.device)
         if self.relaxation not in ("admm", "l2"):
-            raise InvalidParameterError(
-                f"relaxation={self.relaxation!r}: it may be 'admm' or 'l2'"
-            )
+            raise InvalidParameterError(f"relaxation={self.relaxation!r}: it may be 'admm' or 'l2'")
         if self.refine not in ("auto", True, False):
             raise InvalidParameterError(f"refine={self.refine!r}: it may be 'auto', True or False")
         if isinstance(self.partition_weights, str) and self.partition_weights not in (
@@ -295,7 +293,10 @@ def _search(problem: _Problem, K: int, relaxed: Labels) -> SearchResult:
 
 def _search_free(problem: _Problem) -> SearchResult:
     starts = partition_starts(
-        problem.tuples, problem.contingencies, problem.weights, None,
+        problem.tuples,
+        problem.contingencies,
+        problem.weights,
+        None,
         n_starts_worth_it(problem.tuples),
     )
     _log.info("searching from %d starts, the number of clusters free", len(starts))

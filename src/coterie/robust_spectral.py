@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 
-from coterie.coassociation import TupleCoassociation
+from coterie.coassociation_matrix import TupleCoassociation
 from coterie.errors import InvalidParameterError
 from coterie.relaxation.eigenpairs import dense_eigenpairs
 from coterie.relaxation.robust_admm import robust_factor
@@ -21,6 +21,8 @@ __all__ = ["RobustSpectral", "normalized_similarity"]
 
 Array = NDArray[np.float64]
 
+_USUAL = 0.99
+
 
 class RobustSpectral(ClusterMixin, BaseEstimator):
     """Spectral clustering of a similarity matrix S (n, n) with an ℓ1 or ℓ2 loss.
@@ -28,7 +30,9 @@ class RobustSpectral(ClusterMixin, BaseEstimator):
         min ‖S − H D Hᵀ‖   s.t.  HᵀH = I_K, D ≥ 0 diagonal
 
     With ``loss="l2"`` on :func:`normalized_similarity` of S this is normalised cut. With
-    ``loss="l1"`` single wrong similarities, however large, bend the answer little.
+    ``loss="l1"`` a few wrong similarities, however large, bend the answer little. The ℓ1 problem
+    is not convex, so the start matters: it is the ℓ2 solution of S with the largest hundredth
+    of its entries cut to the next largest.
 
     Parameters
     ----------
@@ -80,20 +84,21 @@ class RobustSpectral(ClusterMixin, BaseEstimator):
         """Cluster n things by their similarities S, (n, n) and symmetric."""
         S = _check_similarity(S)
         self._check_parameters(len(S))
-        vectors, values = dense_eigenpairs(S, self.n_clusters)
-        self.embedding_ = vectors * np.sqrt(np.maximum(values, 0.0))
-        self.n_iter_, self.history_ = 0, {"objective": []}
         if self.loss == "l1":
             self._fit_robustly(S)
         else:
+            self.embedding_ = _leading_factor(S, self.n_clusters)
             self.objective_ = float(((S - self.embedding_ @ self.embedding_.T) ** 2).sum())
+            self.n_iter_, self.history_ = 0, {"objective": [self.objective_]}
         self.labels_ = self._round().astype(np.int32)
         self.n_features_in_ = len(S)
         return self
 
     def _fit_robustly(self, S: Array) -> None:
+        usual = np.quantile(np.abs(S), _USUAL)
+        start = _leading_factor(np.clip(S, -usual, usual), self.n_clusters)
         M = TupleCoassociation(S, 1.0, np.ones(len(S)))
-        result = robust_factor(M, self.embedding_, max_iter=self.max_iter, tol=self.tol)
+        result = robust_factor(M, start, max_iter=self.max_iter, tol=self.tol)
         if not result.converged:
             warnings.warn(
                 f"stopped after {result.n_iter} steps with residuals above tol={self.tol}; "
@@ -139,6 +144,12 @@ def normalized_similarity(S: Any) -> Array:
         )
     root = 1.0 / np.sqrt(degree)
     return root[:, None] * S * root
+
+
+def _leading_factor(S: Array, k: int) -> Array:
+    """H√D of the k largest eigenpairs, negative ones cut to zero."""
+    vectors, values = dense_eigenpairs(S, k)
+    return vectors * np.sqrt(np.maximum(values, 0.0))
 
 
 def _check_similarity(S: Any) -> Array:

@@ -11,7 +11,9 @@ __all__ = ["add_to_tables", "assign_rows", "sweep"]
 
 
 @nb.njit(cache=True, nogil=True)
-def add_to_tables(codes: Any, weights: Any, labels: Any, table: Any, present: Any, size: Any) -> None:
+def add_to_tables(
+    codes: Any, weights: Any, labels: Any, table: Any, present: Any, size: Any
+) -> None:
     """Add every labelled tuple to the tables: clusters (m, K), presence (V, K), sizes (K,)."""
     u, V = codes.shape
     for a in range(u):
@@ -27,8 +29,16 @@ def add_to_tables(codes: Any, weights: Any, labels: Any, table: Any, present: An
 
 
 @nb.njit(cache=True, nogil=True)
-def _gains(row: Any, alpha: Any, threshold: Any, complete: Any, table: Any, present: Any, size: Any,
-           gains: Any) -> Any:
+def _gains(
+    row: Any,
+    alpha: Any,
+    threshold: Any,
+    complete: Any,
+    table: Any,
+    present: Any,
+    size: Any,
+    gains: Any,
+) -> Any:
     """g(b) = Σ_v α_v (N_v[row_v, b] − τ present_v[b]) over the partitions that label the row.
 
     Returns the weight of those partitions.
@@ -53,8 +63,17 @@ def _gains(row: Any, alpha: Any, threshold: Any, complete: Any, table: Any, pres
 
 
 @nb.njit(cache=True, nogil=True)
-def sweep(codes: Any, weights: Any, alpha: Any, threshold: Any, complete: Any, labels: Any,
-          table: Any, present: Any, size: Any) -> Any:
+def sweep(
+    codes: Any,
+    weights: Any,
+    alpha: Any,
+    threshold: Any,
+    complete: Any,
+    labels: Any,
+    table: Any,
+    present: Any,
+    size: Any,
+) -> Any:
     """Move every tuple, in turn, to the cluster where it gains most; the number that moved.
 
     A tuple stays where it is on a tie. Labels and tables change in place.
@@ -89,8 +108,20 @@ def sweep(codes: Any, weights: Any, alpha: Any, threshold: Any, complete: Any, l
 
 
 @nb.njit(cache=True, nogil=True)
-def assign_rows(codes: Any, alpha: Any, threshold: Any, complete: Any, table: Any, present: Any,
-                size: Any, start: Any, stop: Any, given: Any, labels: Any, confidence: Any) -> None:
+def assign_rows(
+    codes: Any,
+    alpha: Any,
+    threshold: Any,
+    complete: Any,
+    table: Any,
+    present: Any,
+    size: Any,
+    start: Any,
+    stop: Any,
+    given: Any,
+    labels: Any,
+    confidence: Any,
+) -> None:
     """Cluster of largest gain for rows start..stop, and how clear it is; the tables stay.
 
     ``given[i]`` ≥ 0 fixes the label, and only the confidence is computed: the mean share of

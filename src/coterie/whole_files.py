@@ -28,19 +28,20 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     >>> (folder / "answer.txt").read_text()
     '42'
     """
-    target = Path(path)
-    check_writable(target)
-    handle, name = tempfile.mkstemp(
-        prefix=f".{target.stem}-", suffix=f".unfinished{target.suffix}", dir=target.parent
-    )
-    os.close(handle)
-    unfinished = Path(name)
+    check_writable(path)
+    target = _followed(Path(path))
+    try:
+        unfinished = _beside(target)
+    except OSError as error:
+        raise _cannot_write(target, error) from error
     try:
         yield unfinished
         unfinished.chmod(_mode_for(target))
         unfinished.replace(target)
+    except OutputError:
+        raise
     except OSError as error:
-        raise OutputError(f"cannot write {target}: {error.strerror or error}") from error
+        raise _cannot_write(target, error) from error
     finally:
         unfinished.unlink(missing_ok=True)
 
@@ -48,15 +49,47 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Refuse a path that cannot be written, before the work that leads to it is done."""
     target = Path(path)
-    folder = target.parent
-    if not folder.exists():
-        raise OutputError(f"cannot write {target}: the folder {folder} does not exist; make it")
-    if not folder.is_dir():
-        raise OutputError(f"cannot write {target}: {folder} is not a folder")
-    if target.is_dir():
-        raise OutputError(f"cannot write {target}: it is a folder; name a file in it")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise OutputError(f"cannot write {target}: the folder {folder} is read-only")
+    try:
+        obstacle = _obstacle(target, _followed(target).parent)
+    except OSError as error:
+        raise _cannot_write(target, error) from error
+    if obstacle:
+        raise OutputError(f"cannot write {target}: {obstacle}")
+
+
+def _obstacle(target: Path, folder: Path) -> str:
+    """What keeps a file from being written to a folder, empty if nothing is known to."""
+    there = target.exists()
+    obstacles = (
+        (not folder.exists(), f"the folder {folder} does not exist; make it"),
+        (not folder.is_dir(), f"{folder} is not a folder"),
+        (target.is_dir(), "it is a folder; name a file in it"),
+        (there and not target.is_file(), "it is a device or a pipe; name a file"),
+        (not os.access(folder, os.W_OK | os.X_OK), f"the folder {folder} is read-only"),
+        (there and not os.access(target, os.W_OK), "the file is read-only; name another"),
+    )
+    return next((reason for met, reason in obstacles if met), "")
+
+
+def _followed(target: Path) -> Path:
+    """The file to be replaced: where the path is a link, the file it leads to, not the link."""
+    return target.resolve() if target.is_symlink() else target
+
+
+def _beside(target: Path) -> Path:
+    """A new empty file in the same folder, with the same suffix."""
+    handle, name = tempfile.mkstemp(
+        # a part of the name: the whole of a long one and what is added would be too long
+        prefix=f".{target.stem[:40]}-",
+        suffix=f".unfinished{target.suffix}",
+        dir=target.parent,
+    )
+    os.close(handle)
+    return Path(name)
+
+
+def _cannot_write(target: Path, error: OSError) -> OutputError:
+    return OutputError(f"cannot write {target}: {error.strerror or error}")
 
 
 def _mode_for(target: Path) -> int:

@@ -58,8 +58,9 @@ def choose_k(
 ) -> None:
     """Compare numbers of clusters, and recommend one.
 
-    LABELS is a table as for coterie consensus, or, with --features, as for coterie cluster;
-    then many samples of the rows are clustered for each K, and how well they agree is told too.
+    LABELS is a table as for coterie consensus. With --features it is one
+    as for coterie cluster: samples of its rows are clustered many times
+    for each K, and how well the samples agree counts too.
 
     Example: coterie choose-k labels.csv --id name --from 2 --to 8
     """
@@ -88,3 +89,80 @@ def choose_k(
         print_json(facts)
     elif not quiet:
         _print(facts)
+
+
+def choice_facts(choice: KChoice) -> dict[str, Any]:
+    """The facts of a choice of K, ready for JSON: None where a criterion cannot be had."""
+    return {
+        "recommended": int(choice.best_k),
+        "reason": choice.reason,
+        "by_criterion": {
+            name: None if k is None else int(k) for name, k in choice.by_criterion.items()
+        },
+        "lower_bound": _number(choice.lower_bound),
+        "table": [
+            {"k": int(k)} | {name: _number(getattr(choice, name)[row]) for name, _, _ in _COLUMNS}
+            for row, k in enumerate(choice.ks)
+        ],
+    }
+
+
+def _choose_by_labels(P: Any, ks: range, seed: int) -> KChoice:
+    from coterie.choosing_k import choose_k as choose
+
+    return choose(P, ks, random_state=seed)
+
+
+def _choose_by_features(X: Any, ks: range, seed: int) -> KChoice:
+    from coterie.choosing_k import choose_k as choose
+    from coterie.choosing_k import resampled_ensembles
+
+    return choose(resampled_ensembles(X, ks, random_state=seed), ks, random_state=seed)
+
+
+def _picture(choice: KChoice) -> Figure:
+    from coterie.displays import ChooseKDisplay
+
+    return ChooseKDisplay.from_choice(choice).plot().figure_
+
+
+def _number(value: Any) -> int | float | None:
+    """A number of Python, or None for what is not one."""
+    number = value.item() if hasattr(value, "item") else value
+    return None if isinstance(number, float) and not math.isfinite(number) else number
+
+
+def _print(facts: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    console.print(Text.assemble((facts["input"], "bold"), ": K by several criteria"))
+    console.print(Padding(_table(facts), (1, 0, 1, 2), expand=False))
+    console.print(
+        Text.assemble((f"Take K = {facts['recommended']}", "bold"), f": {facts['reason']}")
+    )
+    by = ", ".join(f"{name} {k}" for name, k in facts["by_criterion"].items() if k is not None)
+    console.print(Text(f"By criterion: {by}", style="dim"))
+    if facts["written"]:
+        console.print(Text("Wrote " + ", ".join(facts["written"].values())))
+
+
+def _table(facts: dict[str, Any]) -> Table:
+    """A row a K; criteria that cannot be had for any K have no column."""
+    from rich.table import Table
+
+    shown = [
+        (name, heading, form)
+        for name, heading, form in _COLUMNS
+        if any(row[name] is not None for row in facts["table"])
+    ]
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
+    for heading in ("K", *(heading for _, heading, _ in shown)):
+        table.add_column(heading, justify="right")
+    for row in facts["table"]:
+        cells = ["–" if row[name] is None else format(row[name], form) for name, _, form in shown]
+        chosen = row["k"] == facts["recommended"]
+        table.add_row(str(row["k"]), *cells, style="bold green" if chosen else "")
+    return table

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 def cluster(
     features: Annotated[
-        Path, typer.Argument(metavar="FEATURES", help="A row a point, a column a number.")
+        Path, typer.Argument(metavar="FEATURES", help="A row a point, a column a feature.")
     ],
     n_clusters: Annotated[int, typer.Option("-k", min=1, metavar="K", help="The most clusters.")],
     output: options.Table = None,
@@ -49,9 +49,9 @@ def cluster(
 ) -> None:
     """Cluster features by the consensus of many k-means runs.
 
-    FEATURES is a CSV, Parquet or NPY table with a row a point and a column a number; nothing
-    may be missing. The columns are used as they are: bring them to one scale first, or let
-    --ensemble scalings try several.
+    FEATURES is a CSV, Parquet or NPY table: a row a point, a column a
+    feature, all of them numbers, none missing. They are used as they are:
+    bring them to one scale first, or try several with --ensemble scalings.
 
     Example: coterie cluster features.csv --id name -k 3 -o clusters.csv
     """

@@ -32,7 +32,9 @@ def consensus(
     ],
     n_clusters: Annotated[
         int | None,
-        typer.Option("-k", min=1, metavar="K", help="The most clusters; by default found out."),
+        typer.Option(
+            "-k", min=1, metavar="K", help="The most clusters; by default as many as fit."
+        ),
     ] = None,
     output: options.Table = None,
     id_column: options.IdColumn = None,
@@ -56,9 +58,10 @@ def consensus(
 ) -> None:
     """Find the partition that many partitions agree on.
 
-    LABELS is a CSV, Parquet or NPY table with a row a point and a column a partition. Labels
-    are whole numbers or text, a blank is missing. Partitions that agree with the others no
-    better than chance lose their vote.
+    LABELS is a CSV, Parquet or NPY table: a row a point, a column a
+    partition. Labels are whole numbers or text; a blank is missing.
+    Partitions that agree with the others no better than chance lose
+    their vote.
 
     Example: coterie consensus labels.csv --id name -k 3 -o consensus.csv
     """

@@ -11,6 +11,7 @@ import typer
 
 from coterie.command_line import options
 from coterie.command_line.outputs import write_all
+from coterie.command_line.pictures import prepare_to_draw
 from coterie.command_line.progress import shown_notes, shown_stages
 from coterie.errors import OutputError
 from coterie.whole_files import whole_file
@@ -44,6 +45,7 @@ def demo(
     """
     if output is not None:
         _check_folder(output)
+        prepare_to_draw()
     with shown_notes():
         with shown_stages(quiet):
             from coterie.command_line.demonstration import demonstrate
@@ -109,7 +111,7 @@ def _print(demonstration: Demonstration, files: list[Path]) -> None:
         f"[bold]Spoiled[/]: {demonstration.n_bad} of the {demonstration.n_partitions}; they are "
         "copies of one common wrong partition instead."
     )
-    console.print(Padding(_table(demonstration), (1, 0, 1, 2)))
+    console.print(Padding(_table(demonstration), (1, 0, 1, 2), expand=False))
     console.print(f"[bold]Dissent[/]: {demonstration.verdict}.")
     for recovery in demonstration.recoveries:
         for note in recovery.notes:

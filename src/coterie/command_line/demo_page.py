@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import platform
 from html import escape
 from importlib import resources
@@ -11,6 +10,7 @@ from string import Template
 from typing import TYPE_CHECKING
 
 import coterie
+from coterie.command_line.pictures import as_png
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,13 +37,11 @@ def demo_page(demonstration: Demonstration) -> str:
         texts,
         rows="\n".join(map(_row, demonstration.recoveries)),
         notes="\n".join(_notes(demonstration)),
-        coassociation=_inline(_coassociation(demonstration)),
-        agreement=_inline(_agreement(demonstration)),
+        **_pictures(demonstration),
     )
 
 
 def _texts(demonstration: Demonstration) -> dict[str, str]:
-    best, *others = sorted(demonstration.recoveries[::-1], key=lambda r: -r.accuracy)
     flagship = demonstration.recoveries[-1]
     average = next(r for r in demonstration.recoveries if r.method.startswith("Least squares"))
     return {
@@ -67,7 +65,7 @@ def _texts(demonstration: Demonstration) -> dict[str, str]:
 def _row(recovery: Recovery) -> str:
     return (
         f'<tr><th scope="row">{escape(recovery.method)}<small>{escape(recovery.idea)}</small></th>'
-        f'<td class="bar"><span style="width:{recovery.accuracy:.1%}"></span></td>'
+        f'<td class="bar"><div><span style="width:{recovery.accuracy:.1%}"></span></div></td>'
         f"<td>{recovery.accuracy:.1%}</td><td>{recovery.agreement:.2f}</td>"
         f"<td>{recovery.seconds:.2f} s</td></tr>"
     )
@@ -81,25 +79,42 @@ def _notes(demonstration: Demonstration) -> list[str]:
     ]
 
 
-def _coassociation(demonstration: Demonstration) -> Figure:
-    from coterie.displays import CoassociationDisplay
-
-    return CoassociationDisplay.from_estimator(demonstration.flagship, demonstration.P)
-
-
-def _agreement(demonstration: Demonstration) -> Figure:
+def _pictures(demonstration: Demonstration) -> dict[str, str]:
+    """The pictures, each as an address that holds it."""
     from coterie.displays import PartitionAgreementDisplay
 
-    return PartitionAgreementDisplay.from_estimator(
-        demonstration.flagship, names=demonstration.names
+    agreement = PartitionAgreementDisplay.from_estimator(
+        demonstration.flagship, demonstration.names
     )
+    figures = {
+        "agreement": agreement.figure_,
+        "coassociation": _before_and_after(demonstration),
+    }
+    return {
+        name: "data:image/png;base64," + base64.b64encode(as_png(figure)).decode("ascii")
+        for name, figure in figures.items()
+    }
 
 
-def _inline(figure: Figure) -> str:
-    """The picture as an address that holds it."""
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=160, bbox_inches="tight")
-    return "data:image/png;base64," + base64.b64encode(picture.getvalue()).decode("ascii")
+def _before_and_after(demonstration: Demonstration) -> Figure:
+    """Co-association by all votes, beside that by the votes that decided."""
+    import matplotlib.pyplot as plt
+
+    from coterie.displays import CoassociationDisplay
+
+    V, n_deciding = demonstration.n_partitions, int(demonstration.flagship.partition_weights_.sum())
+    figure, axes = plt.subplots(1, 2, figsize=(11, 5.2), layout="constrained", sharey=True)
+    for ax, title, votes in (
+        (axes[0], f"All {V} votes", {"partition_weights": None}),
+        (axes[1], f"The {n_deciding} votes that decide", {}),
+    ):
+        CoassociationDisplay.from_estimator(
+            demonstration.flagship, demonstration.P, ax=ax, colorbar=False, **votes
+        )
+        ax.set_title(title, loc="left")
+    axes[1].set_ylabel("")
+    figure.colorbar(axes[1].images[0], ax=axes, label="share of votes", shrink=0.8)
+    return figure
 
 
 def _in_words(items: list[str]) -> str:

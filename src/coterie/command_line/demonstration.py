@@ -192,19 +192,19 @@ def _methods(seed: int) -> dict[str, tuple[str, Callable[[Any, int], Any]]]:
             lambda P, K: OneHotKMeans(K, random_state=seed).fit(P),
         ),
         "Least squares (ℓ2)": (
-            "the closest low-rank matrix to the average, rounded",
+            "low-rank fit to the average of all votes",
             lambda P, K: L2Consensus(K, random_state=seed).fit(P),
         ),
         "Robust relaxation (ℓ1)": (
-            "the same with absolute errors, by ADMM; every vote counts",
+            "the same with absolute errors, by ADMM",
             robust(refine=False, **every_vote),
         ),
         "Search (ℓ1)": (
-            "discrete search on the same objective; every vote counts",
+            "discrete search on the same objective",
             robust(refine=True, **every_vote),
         ),
         "RobustConsensus": (
-            "the default: set dissenters aside, relax, search, choose",
+            "sets dissenters aside, then relaxes and searches",
             robust(),
         ),
     }

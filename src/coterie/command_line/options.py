@@ -50,7 +50,10 @@ Columns = Annotated[
     typer.Option("--columns", metavar="A,B,C", help="The columns to use; by default all."),
 ]
 Seed = Annotated[
-    int, typer.Option("--seed", min=0, max=2**32 - 1, help="The same seed, the same answer.")
+    int,
+    typer.Option(
+        "--seed", min=0, max=2**32 - 1, metavar="N", help="The same seed, the same answer."
+    ),
 ]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON object instead of the summary.")

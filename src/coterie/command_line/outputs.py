@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coterie.errors import InvalidParameterError, OutputError
-from coterie.whole_files import check_writable, whole_file
+from coterie.whole_files import check_writable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,11 +60,8 @@ class Outputs:
                 raise OutputError(f"cannot write the {kind} to {path}: it is {other} already")
         if self.table is not None:
             self._check_table(self.table, id_column)
-        if self.picture is not None and self.picture.suffix.lower() not in _PICTURES:
-            raise OutputError(
-                f"{self.picture}: no picture has this name; it must end in one of "
-                f"{', '.join(_PICTURES)}"
-            )
+        if self.picture is not None:
+            self._check_picture(self.picture)
 
     def write(self, columns: Mapping[str, Any], estimator: Any, draw: Callable[[], Figure]) -> None:
         """Write the results; the picture is drawn before anything is written.
@@ -78,18 +75,29 @@ class Outputs:
         draw : callable
             Makes the picture; called only if there is to be one.
         """
+        from coterie.command_line.pictures import write_picture
         from coterie.command_line.tables import write_table
         from coterie.model_files import save_model
 
         steps: dict[Path, Callable[[Path], None]] = {}
         if self.picture is not None:
             figure = draw()
-            steps[self.picture] = lambda path: _write_picture(figure, path)
+            steps[self.picture] = lambda path: write_picture(figure, path)
         if self.model is not None:
             steps[self.model] = lambda path: save_model(estimator, path)
         if self.table is not None:
             steps[self.table] = lambda path: write_table(path, columns)
         write_all(steps)
+
+    @staticmethod
+    def _check_picture(path: Path) -> None:
+        from coterie.command_line.pictures import prepare_to_draw
+
+        if path.suffix.lower() not in _PICTURES:
+            raise OutputError(
+                f"{path}: no picture has this name; it must end in one of {', '.join(_PICTURES)}"
+            )
+        prepare_to_draw()
 
     @staticmethod
     def _check_table(path: Path, id_column: str | None) -> None:
@@ -112,8 +120,3 @@ def write_all(steps: Mapping[Path, Callable[[Path], None]]) -> None:
             written.append(path)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(*written) from None
-
-
-def _write_picture(figure: Figure, path: Path) -> None:
-    with whole_file(path) as unfinished:
-        figure.savefig(unfinished, dpi=150, bbox_inches="tight")

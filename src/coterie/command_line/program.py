@@ -25,7 +25,7 @@ class Program(typer.core.TyperGroup):
     stream. Any other exception is a defect and shows as what it is.
     """
 
-    def invoke(self, ctx: typer.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
         try:
             return super().invoke(ctx)

@@ -81,9 +81,9 @@ def print_summary(facts: dict[str, Any]) -> None:
             f"{_counted(facts['tuples'], 'distinct label tuple')}",
         )
     )
-    console.print(Padding(_lines(facts), (1, 0, 1, 2)))
+    console.print(Padding(_lines(facts), (1, 0, 1, 2), expand=False))
     if len(facts["camps"]) > 1:
-        console.print(Padding(_camp_table(facts["camps"]), (0, 0, 1, 2)))
+        console.print(Padding(_camp_table(facts["camps"]), (0, 0, 1, 2), expand=False))
     console.print(_files(facts["written"]))
 
 
@@ -93,7 +93,7 @@ def _camps(consensus: Any, names: Sequence[str]) -> list[dict[str, Any]]:
     groups, weights = consensus.partition_groups_, consensus.partition_weights_
     camps = []
     for camp in range(int(groups.max()) + 1):
-        members = np.flatnonzero(groups == camp)
+        members = np.flatnonzero(groups == camp).tolist()
         camps.append(
             {
                 "camp": camp,

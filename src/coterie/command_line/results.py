@@ -56,10 +56,10 @@ class Result:
         outputs.write(columns, self.estimator, self.picture)
 
     def picture(self) -> Figure:
-        """The co-association of the points, ordered by cluster."""
-        from coterie.displays import CoassociationDisplay
+        """Which points the partitions put together, and which partitions agree."""
+        from coterie.command_line.pictures import consensus_picture
 
-        return CoassociationDisplay.from_estimator(self.consensus, self.P).plot().figure_
+        return consensus_picture(self.consensus, self.P, self.names)
 
     def tell(self, outputs: Outputs, notes: list[str], as_json: bool, quiet: bool) -> None:
         """Print what there is to know: as JSON if asked for, else for a person unless quiet."""

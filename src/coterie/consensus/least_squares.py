@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.utils import check_random_state
 
-from coterie.coassociation import check_partition_weights
+from coterie.coassociation_matrix import check_partition_weights
 from coterie.consensus_contract import ConsensusFunction, Labelling, check_n_clusters
 from coterie.label_tuples import LabelTuples
 from coterie.relaxation.least_squares import least_squares_factor

@@ -11,7 +11,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from coterie.coassociation import check_partition_weights
+from coterie.coassociation_matrix import check_partition_weights
 from coterie.consensus_contract import ConsensusFunction, Labelling, check_n_clusters
 from coterie.label_tuples import LabelTuples
 

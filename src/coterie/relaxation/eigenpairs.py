@@ -35,7 +35,9 @@ def lanczos_eigenpairs(
     The starting vector must not be an eigenvector (a constant vector often is one), so a
     fixed pseudo-random one is added to ``start``.
     """
-    operator = LinearOperator((n, n), matvec=lambda x: product(x.reshape(n, -1)).ravel(), dtype=float)
+    operator = LinearOperator(
+        (n, n), matvec=lambda x: product(x.reshape(n, -1)).ravel(), dtype=float
+    )
     v0 = start + np.random.default_rng(0).standard_normal(n) * np.linalg.norm(start) / n
     values, vectors = eigsh(operator, k=k, which="LA", v0=v0, tol=tolerance)
     order = np.argsort(-values)

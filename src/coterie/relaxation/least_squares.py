@@ -60,7 +60,10 @@ def least_squares_factor(
            [0., 1.]])
     """
     vectors, values = least_squares_spectrum(tuples, partition_weights, n_clusters, contingencies)
-    root, row_scale = _column_roots(tuples, partition_weights), _row_scale(tuples, partition_weights)
+    root, row_scale = (
+        _column_roots(tuples, partition_weights),
+        _row_scale(tuples, partition_weights),
+    )
     # Z A^½ x / √λ, times √λ for the D^½: the √λ cancel
     padded = np.vstack([root[:, None] * vectors, np.zeros(vectors.shape[1])])
     factor = np.zeros((tuples.n_tuples, n_clusters))

@@ -8,8 +8,9 @@ With E = M − L split off and Ω its multiplier, the augmented Lagrangian
 
 is minimised over E (soft threshold) and over L (K largest eigenpairs of B = M − E − Ω/μ, negative
 ones cut to zero) in turn, then Ω ← Ω + μ(E − M + L). μ grows by the factor ρ for as long as the
-primal residual is large beside the dual one, then stays, so that both go to zero: growing it
-for ever would freeze L wherever it is. Substituting, with Y = Ω/μ,
+primal residual is large beside the dual one, then is held, so that both go to zero: growing it
+for ever would freeze L wherever it is. (It is never held for more than 20 steps at a time,
+which ends the cycles that a fixed μ can run into.) Substituting, with Y = Ω/μ,
 
     B  = L + clip(M − L − Y, −1/μ, +1/μ),       Y₊ = (L₊ − B) μ/μ₊,
 
@@ -27,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.coassociation import TupleCoassociation
+from coterie.coassociation_matrix import TupleCoassociation
 from coterie.devices import for_row_blocks, n_threads, on_one_thread
 from coterie.relaxation.admm_kernels import step_rows
 from coterie.relaxation.eigenpairs import dense_eigenpairs, lanczos_eigenpairs, refined_eigenpairs
@@ -39,6 +40,7 @@ Matrix = NDArray[np.float64]
 _DENSE_UP_TO = 400
 _EXTRA_COLUMNS = 6
 _BALANCE = 0.1
+_LONGEST_HOLD = 20
 _DUAL_TOLERANCE = 5.0
 _SINGLE_PRECISION_ABOVE = 4000
 _POWER_STEPS = 8
@@ -106,7 +108,7 @@ def robust_factor(
     Examples
     --------
     >>> from coterie.label_tuples import as_label_tuples
-    >>> from coterie.coassociation import tuple_coassociation
+    >>> from coterie.coassociation_matrix import tuple_coassociation
     >>> tuples = as_label_tuples([[0, 0], [0, 0], [1, 1], [1, 1], [1, 0]])
     >>> M = tuple_coassociation(tuples, np.ones(2))
     >>> result = robust_factor(M, np.eye(3)[:, :2])
@@ -129,7 +131,7 @@ def _iterate(
         name: [] for name in ("objective", "primal_residual", "dual_residual", "mu")
     }
     best, best_objective = solver.factor, np.inf
-    shrink, converged = 0.0, False
+    shrink, held, converged = 0.0, 0, False
     for iteration in range(max_iter):
         objective, residual = solver.step(shrink, 1.0 / mu)
         if objective < best_objective:
@@ -143,7 +145,8 @@ def _iterate(
         if primal <= tol and dual <= _DUAL_TOLERANCE * tol:
             converged = True
             break
-        grown = rho * mu if primal > _BALANCE * dual else mu
+        held = 0 if primal > _BALANCE * dual or held == _LONGEST_HOLD else held + 1
+        grown = mu if held else rho * mu
         shrink, mu = mu / grown, grown
     final = solver.objective()
     if final < best_objective:
@@ -177,8 +180,18 @@ class _Solver:
 
         def rows(b: int, start: int, stop: int) -> None:
             step_rows(
-                self.state, self.M.values, number(self.M.scale), turned, number(shrink),
-                number(bound), self.weights, block, start, stop, self.product, parts[b],
+                self.state,
+                self.M.values,
+                number(self.M.scale),
+                turned,
+                number(shrink),
+                number(bound),
+                self.weights,
+                block,
+                start,
+                stop,
+                self.product,
+                parts[b],
             )
 
         for_row_blocks(rows, len(self.state))
@@ -231,12 +244,12 @@ class _Solver:
         return np.linalg.qr(np.column_stack([self.root[:, None] * start, noise]))[0]
 
     def _mean_and_norm(self) -> tuple[float, float]:
-        """Mean entry of M over points, and ‖M‖_F."""
+        """Mean size of an entry of M over points, and ‖M‖_F."""
         w, values = self.M.weights, self.M.values
         total = squares = 0.0
         for start in range(0, len(values), _ROWS_AT_ONCE):
             rows = values[start : start + _ROWS_AT_ONCE] * self.M.scale
-            total += float(w[start : start + _ROWS_AT_ONCE] @ rows @ w)
+            total += float(w[start : start + _ROWS_AT_ONCE] @ np.abs(rows) @ w)
             squares += float(w[start : start + _ROWS_AT_ONCE] @ rows**2 @ w)
         return total / w.sum() ** 2, float(np.sqrt(squares))
 

@@ -47,7 +47,8 @@ class TupleCoassociation:
 
     def dense(self) -> NDArray[np.float64]:
         """M as floats, shape (u, u)."""
-        return self.values * np.float64(self.scale)
+        # dividing makes V of V votes exactly one, which multiplying by a rounded 1/V does not
+        return self.values / np.rint(1.0 / self.scale)
 
 
 def coassociation(P: Any, partition_weights: Any = None) -> NDArray[np.float64]:
@@ -73,14 +74,23 @@ def coassociation(P: Any, partition_weights: Any = None) -> NDArray[np.float64]:
     """
     tuples = as_label_tuples(P)
     alpha = check_partition_weights(partition_weights, tuples.n_partitions)
+    alpha = alpha[tuples.partition_order]
     M = tuple_coassociation(tuples, alpha).dense()
-    return M[np.ix_(tuples.inverse, tuples.inverse)]
+    # points that share a tuple without a vote in it are two points that no partition labels
+    voiceless = ~((tuples.codes >= 0) & (alpha > 0)).any(axis=1)
+    M[voiceless, voiceless] = 0.0
+    M = M[np.ix_(tuples.inverse, tuples.inverse)]
+    np.fill_diagonal(M, 1.0)
+    return M
 
 
 def tuple_coassociation(
     tuples: LabelTuples, partition_weights: NDArray[np.float64]
 ) -> TupleCoassociation:
-    """Co-association of the distinct tuples; partitions of weight 0 are left out."""
+    """Co-association of the distinct tuples; the weights are in the order of their columns.
+
+    Partitions of weight 0 are left out.
+    """
     used = np.flatnonzero(partition_weights > 0)
     alpha = partition_weights[used]
     turned = np.ascontiguousarray(tuples.codes[:, used].T)
@@ -120,8 +130,7 @@ def pairwise_lower_bound(tuples: LabelTuples, partition_weights: NDArray[np.floa
             parts[block] = kernels.bound_rows(turned, alpha, tuples.weights, start, stop, *work)
 
     for_row_blocks(add, u)
-    # the same pair never disagrees with itself; rounding must not lift the bound above zero
-    return float(max(0.0, parts.sum()))
+    return float(parts.sum())
 
 
 def check_partition_weights(weights: Any, n_partitions: int) -> NDArray[np.float64]:
@@ -155,5 +164,6 @@ def _is_counted(turned: NDArray[Any], alpha: NDArray[np.float64]) -> bool:
     return bool(np.all(alpha == alpha[0]) and turned.min() >= 0)
 
 
-def _count_dtype(n_partitions: int) -> type[np.uint8] | type[np.uint16]:
-    return np.uint8 if n_partitions <= np.iinfo(np.uint8).max else np.uint16
+def _count_dtype(n_partitions: int) -> np.dtype[Any]:
+    """The smallest type that can count this far."""
+    return np.min_scalar_type(n_partitions)

@@ -1,0 +1,76 @@
+"""Sphinx configuration: ``python -m sphinx -W -b html docs docs/_build/html``."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+import coterie
+
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
+
+project = "coterie"
+author = "The coterie developers"
+copyright = "The coterie developers"
+version = release = coterie.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_gallery.gen_gallery",
+    "formula_docstrings",
+    "native_mathml",
+]
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "_templates"]
+
+# Markdown ------------------------------------------------------------------------------------
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+# API -----------------------------------------------------------------------------------------
+autosummary_generate = True
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+
+# Gallery -------------------------------------------------------------------------------------
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/plot_",
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "remove_config_comments": True,
+    "min_reported_time": 3600,
+    "write_computation_times": False,
+    "image_srcset": ["2x"],
+}
+# Progress and drawing chatter is not part of an example.
+warnings.filterwarnings("ignore", message=".*FigureCanvasAgg is non-interactive.*")
+
+# HTML ----------------------------------------------------------------------------------------
+html_theme = "pydata_sphinx_theme"
+html_title = "coterie"
+html_static_path = ["_static"]
+html_css_files = ["coterie.css"]
+html_math_renderer = "mathml"
+html_copy_source = False
+html_show_sourcelink = False
+html_sidebars = {"index": [], "contributing": [], "changelog": []}
+html_theme_options = {
+    "navbar_align": "left",
+    "navbar_end": ["theme-switcher"],
+    "show_toc_level": 2,
+    "show_prev_next": True,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "secondary_sidebar_items": ["page-toc"],
+    "pygments_light_style": "tango",
+    "pygments_dark_style": "github-dark",
+}

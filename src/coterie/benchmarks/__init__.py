@@ -1,0 +1,17 @@
+"""Measurements anybody can repeat: ``coterie bench noise`` and ``coterie bench speed``.
+
+==================  ========================================================================
+``noise``           accuracy on planted partitions, some of the votes spoiled
+``noise_report``    its results as JSON, table, page and picture
+``speed``           time and memory side by side with other ways to the same answer
+``contenders``      the inputs and the work that ``speed`` measures
+``first_use``       what importing and the first fit cost, before and after compilation
+``speed_report``    its results as JSON, table and page
+``measuring``       time and peak memory of a function, in a fresh process
+``environment``     which machine and versions a result comes from
+``result_tables``   one table for terminal and page
+``program``         the commands
+==================  ========================================================================
+
+A further benchmark is one module that computes, one that reports, and one command.
+"""

@@ -1,0 +1,192 @@
+"""The commands ``coterie bench noise`` and ``coterie bench speed``."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coterie.errors import MissingExtraError, OutputError
+from coterie.whole_files import check_writable, whole_file
+
+if TYPE_CHECKING:
+    from coterie.benchmarks.result_tables import ResultTable
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="bench",
+    help="Measurements anybody can repeat.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Folder for the report; made if it is not there."),
+]
+
+
+@app.command()
+def noise(
+    as_json: Json = False,
+    draws: Annotated[
+        int | None, typer.Option(min=1, help="Draws of each cell: 5, with --quick 2.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="The 11 core cells only.")] = False,
+    output: Output = None,
+) -> None:
+    """Accuracy on planted partitions with noisy and wrong votes.
+
+    Example: coterie bench noise --quick -o noise-report
+    """
+    _prepare_folder(output, ("noise.json", "noise.md", "noise.png"))
+    if output is not None:
+        _require_matplotlib()
+    from coterie.benchmarks import noise_report as report
+    from coterie.benchmarks.environment import environment
+    from coterie.benchmarks.noise import CORE_CELLS, MORE_CELLS, run_noise
+
+    cells = CORE_CELLS if quick else CORE_CELLS + MORE_CELLS
+    n_draws = draws or (2 if quick else 5)
+    with _progress("planting, spoiling, recovering", len(cells) * n_draws) as advance:
+        results = run_noise(cells, n_draws, after_draw=lambda: advance(None))
+    described = environment()
+    everything = report.as_json(results, described)
+    if output is not None:
+        picture, page = report.as_picture(results), report.as_page(results, described)
+        _write(
+            {
+                output / "noise.json": _text(_dumps(everything)),
+                output / "noise.md": _text(page),
+                output / "noise.png": partial(picture.savefig, format="png", dpi=150),
+            }
+        )
+    lines = [*report.summary_lines(results), *_as_notes(report.notes(results))]
+    _show(as_json, everything, [report.as_table(results)], lines, output)
+
+
+@app.command()
+def speed(
+    as_json: Json = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A tenth of the rows or fewer; some minutes.")
+    ] = False,
+    repeats: Annotated[
+        int, typer.Option(min=1, help="Most runs of each contender; the median counts.")
+    ] = 3,
+    output: Output = None,
+) -> None:
+    """Time and peak memory, side by side with other ways to the same answer.
+
+    Run it on a machine that does nothing else. Example: coterie bench speed -o speed-report
+    """
+    _prepare_folder(output, ("speed.json", "speed.md"))
+    from coterie.benchmarks import speed_report as report
+    from coterie.benchmarks.environment import environment
+    from coterie.benchmarks.speed import FULL, QUICK, run_speed
+
+    with _progress("measuring", None) as advance:
+        results = run_speed(QUICK if quick else FULL, repeats, before_step=advance)
+    described = environment()
+    everything = report.as_json(results, described)
+    if output is not None:
+        page = report.as_page(results, described)
+        _write({output / "speed.json": _text(_dumps(everything)), output / "speed.md": _text(page)})
+    lines = [report.METHOD, *_as_notes(report.notes(results))]
+    _show(as_json, everything, report.as_tables(results), lines, output)
+
+
+def _prepare_folder(folder: Path | None, names: Sequence[str]) -> None:
+    """Make the folder, and refuse it now if the files could not be written into it later."""
+    if folder is None:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder {folder}: {error.strerror}") from error
+    for name in names:
+        check_writable(folder / name)
+
+
+def _require_matplotlib() -> None:
+    try:
+        import matplotlib  # noqa: F401 (whether it is there)
+    except ImportError as error:
+        raise MissingExtraError(
+            "the report has a picture, which needs matplotlib: pip install 'coterie[plots]', "
+            "or leave --output away"
+        ) from error
+
+
+@contextlib.contextmanager
+def _progress(title: str, total: int | None) -> Iterator[Callable[[str | None], None]]:
+    """A bar on standard error, if that is a terminal; call what is given at each step.
+
+    With a text, the text is shown in place of the title.
+    """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=total)
+
+        def advance(now: str | None) -> None:
+            bar.update(task, advance=1, description=title if now is None else now)
+
+        yield advance
+
+
+def _show(
+    as_json: bool,
+    everything: dict[str, Any],
+    tables: Sequence[ResultTable],
+    lines: Sequence[str],
+    output: Path | None,
+) -> None:
+    """The results on standard output: JSON and nothing else, or tables and sentences."""
+    if as_json:
+        typer.echo(_dumps(everything), nl=False)
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = 160
+    for table in tables:
+        console.print(table.drawn())
+    for line in lines:
+        console.print(line)
+    if output is not None:
+        console.print(f"Report in {output}")
+
+
+def _as_notes(notes: Sequence[str]) -> list[str]:
+    return [f"Note: {note}" for note in notes]
+
+
+def _write(steps: Mapping[Path, Callable[[Path], object]]) -> None:
+    """Write each file whole; an interrupt tells, as its arguments, which are complete."""
+    written: list[Path] = []
+    try:
+        for path, write in steps.items():
+            with whole_file(path) as unfinished:
+                write(unfinished)
+            written.append(path)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(*written) from None
+
+
+def _text(text: str) -> Callable[[Path], object]:
+    return lambda path: path.write_text(text, encoding="utf-8")
+
+
+def _dumps(everything: dict[str, Any]) -> str:
+    return json.dumps(everything, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

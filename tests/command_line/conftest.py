@@ -1,0 +1,59 @@
+"""The program as tests run it, and tables for it to read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from coterie import planted_partitions
+from coterie.command_line.demonstration import Demonstration, demonstrate
+from coterie.command_line.program import app
+
+
+@pytest.fixture
+def run() -> Callable[..., Any]:
+    """The program on some arguments, its two streams apart."""
+    return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="session")
+def planted() -> tuple[np.ndarray, np.ndarray]:
+    """Ten partitions of 100 points, the last four of them wrong together; what was planted."""
+    return planted_partitions([60, 30, 10], 10, 4, 0.1, random_state=0)
+
+
+@pytest.fixture
+def labels_csv(tmp_path: Path, planted: tuple[np.ndarray, np.ndarray]) -> Path:
+    """The planted partitions as text labels with some blanks, and an id column ``name``."""
+    P, _ = planted
+    header = ["name", *(f"p{v}" for v in range(P.shape[1]))]
+    rows = [
+        [f"{i:03}", *("" if (i + v) % 17 == 0 else f"c{label}" for v, label in enumerate(row))]
+        for i, row in enumerate(P)
+    ]
+    path = tmp_path / "labels.csv"
+    path.write_text("\n".join(map(",".join, [header, *rows])) + "\n")
+    return path
+
+
+@pytest.fixture
+def features_csv(tmp_path: Path) -> Path:
+    """Three well separated blobs of 20 points in the plane, and an id column ``name``."""
+    rng = np.random.default_rng(0)
+    centres = np.repeat([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]], 20, axis=0)
+    X = centres + rng.normal(size=centres.shape)
+    path = tmp_path / "features.csv"
+    rows = [f"{i:03},{x:.6f},{y:.6f}" for i, (x, y) in enumerate(X)]
+    path.write_text("\n".join(["name,x,y", *rows]) + "\n")
+    return path
+
+
+@pytest.fixture(scope="session")
+def demonstration() -> Demonstration:
+    """The demo's experiment on the planted partitions."""
+    return demonstrate(0, sizes=(60, 30, 10), n_partitions=10, n_bad=4, noise=0.1)

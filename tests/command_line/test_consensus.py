@@ -1,0 +1,237 @@
+"""``coterie consensus`` from table to table."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from coterie import RobustConsensus, load_model
+from coterie.command_line.consensus import read_labels
+from coterie.command_line.tables import read_table
+
+
+def columns_of(path: Path) -> dict[str, list]:
+    """The columns of a table as lists."""
+    return {name: column.to_pylist() for name, column in read_table(path).columns.items()}
+
+
+def test_labels_and_ids_come_out_in_the_order_of_the_input(run, labels_csv, planted):
+    """Ids are carried through untouched, labels recover what was planted, row by row."""
+    out = labels_csv.with_name("out.csv")
+    result = run("consensus", labels_csv, "--id", "name", "-k", 3, "-o", out)
+    assert result.exit_code == 0, result.stderr
+    columns = columns_of(out)
+    assert list(columns) == ["name", "label", "confidence"]
+    assert columns["name"] == [f"{i:03}" for i in range(100)]
+    together = np.equal.outer(columns["label"], columns["label"])
+    assert (together == np.equal.outer(planted[1], planted[1])).mean() > 0.98
+    assert all(0 <= float(confidence) <= 1 for confidence in columns["confidence"])
+
+
+def test_the_answer_is_the_estimators(run, labels_csv):
+    """The program adds nothing to RobustConsensus and takes nothing away."""
+    out = labels_csv.with_name("out.parquet")
+    run("consensus", labels_csv, "--id", "name", "-k", 3, "--seed", 5, "-o", out)
+    _, P = read_labels(labels_csv, "name", None)
+    estimator = RobustConsensus(3, random_state=5).fit(P)
+    columns = columns_of(out)
+    assert columns["label"] == estimator.labels_.tolist()
+    assert columns["confidence"] == estimator.confidence_.tolist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings"),
+    [
+        (["--weights", "equal", "--refine", "no"], {"partition_weights": None, "refine": False}),
+        (
+            ["--weights", "learned", "--relaxation", "l2"],
+            {"partition_weights": "learned", "relaxation": "l2"},
+        ),
+        (["--relaxation", "l2", "--refine", "yes"], {"relaxation": "l2", "refine": True}),
+    ],
+)
+def test_settings_reach_the_estimator(run, labels_csv, arguments, settings):
+    """Options mean the parameters they are named after; the saved model has them."""
+    model = labels_csv.with_name("m.coterie")
+    result = run(
+        "consensus", labels_csv, "--id", "name", "-k", 3, "--save-model", model, *arguments
+    )
+    assert result.exit_code == 0, result.stderr
+    estimator = load_model(model)
+    expected = RobustConsensus(3, random_state=0, **settings)
+    assert estimator.get_params() == expected.get_params()
+    _, P = read_labels(labels_csv, "name", None)
+    assert estimator.labels_.tolist() == expected.fit(P).labels_.tolist()
+
+
+def test_the_three_formats_agree(run, tmp_path, planted):
+    """The same labels as CSV, Parquet or NPY give the same labels as CSV, Parquet or NPY."""
+    P, _ = planted
+    names = [f"p{v}" for v in range(P.shape[1])]
+    (tmp_path / "in.csv").write_text(
+        "\n".join([",".join(names), *(",".join(map(str, row)) for row in P)]) + "\n"
+    )
+    pq.write_table(pa.table(list(P.T), names=names), tmp_path / "in.parquet")
+    np.save(tmp_path / "in.npy", P)
+    answers = []
+    for suffix in (".csv", ".parquet", ".npy"):
+        out = tmp_path / f"out{suffix}"
+        result = run("consensus", tmp_path / f"in{suffix}", "-k", 3, "-o", out)
+        assert result.exit_code == 0, result.stderr
+        columns = columns_of(out)
+        answers.append(
+            ([int(x) for x in columns["label"]], [float(x) for x in columns["confidence"]])
+        )
+    assert answers[0] == answers[1] == answers[2]
+
+
+def test_the_order_of_rows_does_not_matter(run, labels_csv):
+    """Shuffled lines give every id the label it had."""
+    header, *lines = labels_csv.read_text().splitlines()
+    shuffled = labels_csv.with_name("shuffled.csv")
+    order = np.random.default_rng(0).permutation(len(lines))
+    shuffled.write_text("\n".join([header, *(lines[i] for i in order)]) + "\n")
+    answers = []
+    for source in (labels_csv, shuffled):
+        out = source.with_suffix(".out.csv")
+        assert run("consensus", source, "--id", "name", "-k", 3, "-o", out).exit_code == 0
+        columns = columns_of(out)
+        answers.append(dict(zip(columns["name"], columns["label"], strict=True)))
+    assert answers[0] == answers[1]
+    assert list(answers[0]) != list(answers[1])
+
+
+def test_json_is_all_there_is_on_stdout(run, labels_csv):
+    """--json prints one object with every fact, and the notes in it as well as on stderr."""
+    out = labels_csv.with_name("out.csv")
+    result = run("consensus", labels_csv, "-k", 3, "-o", out, "--json")
+    facts = json.loads(result.stdout)
+    assert (facts["points"], facts["partitions"], facts["clusters"]) == (100, 11, 3)
+    assert sum(facts["sizes"]) == 100
+    assert facts["lower_bound"] <= facts["objective"]
+    assert facts["gap"] == pytest.approx(1 - facts["lower_bound"] / facts["objective"])
+    decided = [camp["partitions"] for camp in facts["camps"] if camp["decides"]]
+    assert decided == [[f"p{v}" for v in range(6)]]
+    assert facts["written"] == {"table": str(out)}
+    (note,) = facts["notes"]
+    assert "say --id name" in note
+    assert result.stderr == f"note: {note}\n"
+
+
+def test_summary_says_what_was_not_written(run, labels_csv):
+    """Without -o the summary is all there is, and it says so."""
+    before = sorted(labels_csv.parent.iterdir())
+    result = run("consensus", labels_csv, "--id", "name")
+    assert result.exit_code == 0
+    assert "Nothing was written" in result.stdout
+    assert "set aside" in result.stdout
+    assert result.stderr == ""
+    assert sorted(labels_csv.parent.iterdir()) == before
+
+
+def test_quiet_says_nothing(run, labels_csv):
+    """--quiet leaves both streams empty when all is well."""
+    out = labels_csv.with_name("out.csv")
+    result = run("consensus", labels_csv, "--id", "name", "--quiet", "-o", out)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+    assert out.exists()
+
+
+def test_columns_can_be_chosen(run, labels_csv):
+    """--columns limits the partitions."""
+    result = run("consensus", labels_csv, "--columns", "p1, p0", "-k", 3, "--json")
+    assert json.loads(result.stdout)["partitions"] == 2
+
+
+def test_plot_makes_a_picture(run, labels_csv):
+    """--plot writes a PNG."""
+    pytest.importorskip("matplotlib")
+    picture = labels_csv.with_name("out.png")
+    result = run("consensus", labels_csv, "--id", "name", "-k", 3, "--plot", picture)
+    assert result.exit_code == 0, result.stderr
+    assert picture.read_bytes().startswith(b"\x89PNG\r\n")
+
+
+def test_bom_and_windows_lines_are_fine(run, tmp_path):
+    """A CSV as a spreadsheet saves it is read like any other."""
+    path = tmp_path / "labels.csv"
+    path.write_bytes(b"\xef\xbb\xbfid;a;b\r\n1;x;y\r\n2;x;y\r\n3;z;w\r\n4;z;w\r\n")
+    out = tmp_path / "out.csv"
+    result = run("consensus", path, "--id", "id", "-k", 2, "-o", out)
+    assert result.exit_code == 0, result.stderr
+    assert columns_of(out)["label"] == ["0", "0", "1", "1"]
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "message"),
+    [
+        (b"a,b\n1,2\n1\n", [], "line 3"),
+        (b"a,b\n1,caf\xe9\n", [], "UTF-8"),
+        (b"", [], "labels.csv"),
+        (b"a,b\n", [], "no rows"),
+        (b"a,b\n1,2\n", ["--columns", "c"], "no column 'c'"),
+        (b"a,b\n1,2\n", ["--id", "c"], "no column 'c'"),
+        (b"a,b\n1,2\n,\n", [], "row 1 has no label"),
+        (b"a,b\n1,2\n-7,2\n", [], "-7"),
+        (b"a,b\n1,2\n1,2\n", ["-k", "3"], "n_clusters=3 is more than the 2 points"),
+        (b"label,b\n1,2\n1,2\n", ["--id", "label"], "rename it in the input"),
+    ],
+)
+def test_bad_input_is_told_in_one_line_and_nothing_is_written(
+    run, tmp_path, content, arguments, message
+):
+    """Bad input ends with 1, one line that says what is wrong, and no file."""
+    path = tmp_path / "labels.csv"
+    path.write_bytes(content)
+    result = run("consensus", path, "-o", tmp_path / "out.csv", *arguments)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith("error: ")
+    assert message in result.stderr
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_output_is_checked_before_the_work(run, labels_csv, monkeypatch):
+    """A folder that is missing is told before anything is fitted."""
+
+    def work(self, P, y=None):
+        pytest.fail("the work was done")
+
+    monkeypatch.setattr(RobustConsensus, "fit", work)
+    result = run("consensus", labels_csv, "-o", labels_csv.parent / "none" / "out.csv")
+    assert result.exit_code == 1
+    assert "does not exist; make it" in result.stderr
+
+
+def test_a_read_only_folder_is_told(run, labels_csv, tmp_path):
+    """A folder that cannot be written to ends with 1 and a message."""
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o555)
+    if os.access(folder, os.W_OK):
+        pytest.skip("this user may write to read-only folders")
+    result = run("consensus", labels_csv, "-o", folder / "out.csv")
+    assert result.exit_code == 1
+    assert "read-only" in result.stderr
+
+
+def test_dissent_without_a_majority_is_a_note(run, tmp_path):
+    """Two camps of equal size are told in one line, and both keep their vote."""
+    rng = np.random.default_rng(0)
+    one, other = rng.integers(3, size=(2, 200))
+    path = tmp_path / "labels.csv"
+    rows = [f"{a},{a},{b},{b}" for a, b in zip(one, other, strict=True)]
+    path.write_text("\n".join(["a,b,c,d", *rows]) + "\n")
+    result = run("consensus", path, "-k", 3, "--json")
+    assert result.exit_code == 0, result.stderr
+    facts = json.loads(result.stdout)
+    assert facts["camps_tied"]
+    assert all(camp["decides"] for camp in facts["camps"])
+    assert "2 camps of 2 partitions" in facts["notes"][0]
+    assert result.stderr.startswith("note: 2 camps of 2 partitions")

@@ -1,0 +1,73 @@
+"""The ℓ2 relaxation from contingency tables."""
+
+import numpy as np
+import pytest
+
+from coterie import coassociation, planted_partitions
+from coterie.contingency import all_contingencies
+from coterie.label_tuples import as_label_tuples
+from coterie.relaxation import least_squares
+from coterie.relaxation.least_squares import least_squares_factor, least_squares_spectrum
+
+
+@pytest.mark.parametrize("dense", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_factor_is_the_best_approximation_of_m(monkeypatch, dense, weighted):
+    """F Fᵀ equals the K leading eigenpairs of M, by either eigensolver, for any weights."""
+    if not dense:
+        monkeypatch.setattr(least_squares, "_DENSE_UP_TO", 0)
+    P, _ = planted_partitions([50, 30, 20], 9, 3, 0.3, random_state=0)
+    weights = np.arange(1.0, 10.0) if weighted else np.ones(9)
+    tuples = as_label_tuples(P)
+    F = tuples.expand(least_squares_factor(tuples, weights[tuples.partition_order], 3))
+    values, vectors = np.linalg.eigh(coassociation(P, weights))
+    best = (vectors[:, -3:] * values[-3:]) @ vectors[:, -3:].T
+    assert np.abs(F @ F.T - best).max() < 1e-8
+
+
+def test_spectrum_is_that_of_m():
+    """The eigenvalues of the small matrix are the leading eigenvalues of M."""
+    P, _ = planted_partitions([50, 30], 7, 2, 0.2, random_state=1)
+    tuples = as_label_tuples(P)
+    _, values = least_squares_spectrum(tuples, np.ones(7), 6)
+    assert np.allclose(values, np.linalg.eigvalsh(coassociation(P))[::-1][:6])
+
+
+def test_contingencies_may_be_handed_over():
+    """Tables computed before give the same factor."""
+    P, _ = planted_partitions([50, 30], 7, 2, 0.2, random_state=1)
+    tuples = as_label_tuples(P)
+    alone = least_squares_factor(tuples, np.ones(7), 2)
+    handed = least_squares_factor(tuples, np.ones(7), 2, all_contingencies(tuples))
+    assert np.allclose(alone @ alone.T, handed @ handed.T)
+
+
+def test_partitions_without_weight_have_no_say():
+    """A weight of zero is the same as leaving the partition out."""
+    P, _ = planted_partitions([50, 30], 7, 2, 0.2, random_state=1)
+    weights = np.array([1.0, 1, 1, 1, 1, 0, 0])
+    all_seven, five = as_label_tuples(P), as_label_tuples(P[:, :5])
+    F = all_seven.expand(least_squares_factor(all_seven, weights[all_seven.partition_order], 2))
+    G = five.expand(least_squares_factor(five, np.ones(5), 2))
+    assert np.allclose(F @ F.T, G @ G.T)
+
+
+def test_labels_missing_at_random_leave_the_factor_near():
+    """With a fifth of the labels missing at random, F Fᵀ stays near that of all labels."""
+    P, _ = planted_partitions([150, 100], 30, 0, 0.1, random_state=2)
+    holes = np.where(np.random.default_rng(0).random(P.shape) < 0.2, -1, P)
+    factors = []
+    for labels in (P, holes):
+        tuples = as_label_tuples(labels)
+        factors.append(tuples.expand(least_squares_factor(tuples, np.ones(30), 2)))
+    full, missing = (F @ F.T for F in factors)
+    assert np.abs(full - missing).mean() < 0.05
+
+
+def test_rank_below_k_gives_zero_columns():
+    """More columns than M has rank are zero, not noise."""
+    tuples = as_label_tuples([[0, 0], [0, 0], [1, 1], [1, 1]])
+    F = least_squares_factor(tuples, np.ones(2), 2)
+    assert np.allclose(F @ F.T, np.eye(2))
+    wide = least_squares_factor(as_label_tuples([[0, 0], [1, 1]]), np.ones(2), 4)
+    assert np.abs(wide[:, 2:]).max() == 0
