@@ -11,6 +11,7 @@ from coterie.label_tuples import as_label_tuples
 
 
 def counts_of(P):
+    """Pair counts of all pairs of partitions."""
     tuples = as_label_tuples(P)
     return pair_counts(all_contingencies(tuples), tuples.offsets)
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from all_partitions import all_partitions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from all_partitions import all_partitions
 from coterie import clustering_accuracy, mirkin_objective, planted_partitions
 from coterie.cluster_tables import ClusterTables
 from coterie.contingency import all_contingencies
@@ -21,6 +21,7 @@ from coterie.median_search import (
 
 
 def search(P, K, weights=None, **options):
+    """Labels of the points and the result, from the partitions as starts."""
     tuples = as_label_tuples(P)
     alpha = np.ones(tuples.n_partitions) if weights is None else weights[tuples.partition_order]
     starts = partition_starts(tuples, all_contingencies(tuples), alpha, K)
@@ -76,7 +77,7 @@ def test_no_single_move_or_merge_improves_the_result(P):
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6))
 def test_missing_labels_are_left_out_of_the_objective(seed):
-    """With missing labels too, the result is a local optimum of the objective over labelled pairs."""
+    """With missing labels the result is a local optimum of the objective over labelled pairs."""
     rng = np.random.default_rng(seed)
     P = rng.integers(0, 3, (15, 4))
     P[rng.random(P.shape) < 0.3] = -1
@@ -141,7 +142,7 @@ def test_starts_come_with_the_lowest_objective_first():
 
 def test_learned_weights_fall_with_distance():
     """Partitions far from the consensus get small weights, in order of their distance."""
-    P, y = planted_partitions([120, 60], 7, 2, 0.1, random_state=0)
+    P, _ = planted_partitions([120, 60], 7, 2, 0.1, random_state=0)
     tuples = as_label_tuples(P)
     starts = partition_starts(tuples, all_contingencies(tuples), np.ones(7), 2)
     weights, result = learn_partition_weights(tuples, 2, starts)

@@ -43,7 +43,7 @@ def test_l1_withstands_gross_errors(blobs, assign_labels):
 
 def test_co_association_gives_the_papers_method():
     """On a co-association matrix it is RCC without compression."""
-    P, y = ct.planted_partitions([60, 40, 30], 10, 0, 0.2, random_state=0)
+    P, _ = ct.planted_partitions([60, 40, 30], 10, 0, 0.2, random_state=0)
     spectral = ct.RobustSpectral(3, random_state=0).fit(ct.coassociation(P))
     paper = ct.RobustConsensus(3, refine=False, partition_weights=None, random_state=0).fit(P)
     assert ct.clustering_accuracy(paper.labels_, spectral.labels_) == 1

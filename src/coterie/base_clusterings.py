@@ -7,7 +7,6 @@ was learned in it, and labels new rows: arrays only, but for a scikit-learn clus
 from __future__ import annotations
 
 import contextlib
-import functools
 import threading
 import warnings
 from collections.abc import Iterator
@@ -16,16 +15,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.pipeline import Pipeline
-from sklearn.utils.sparsefuncs import mean_variance_axis
-from threadpoolctl import ThreadpoolController
 
+from coterie.devices import on_one_thread
 from coterie.errors import InvalidParameterError
+from coterie.feature_views import Floats, View, refuse_far_rows
 
 __all__ = [
     "CentroidMember",
@@ -33,63 +31,11 @@ __all__ = [
     "Member",
     "Run",
     "RunsUnderway",
-    "View",
     "allowing_duplicate_points",
-    "centred_view",
     "fit_run",
-    "on_one_thread",
-    "scaled_views",
 ]
 
-Floats = npt.NDArray[np.floating[Any]]
 Labels = npt.NDArray[np.int32]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class View:
-    """What a run sees: ``Z = (X[:, features] - shift) / scale``.
-
-    Parameters
-    ----------
-    features : (q,) int array or None
-        The columns seen, ascending; None is all of them.
-    shift, scale : (q,) float arrays or None
-        None is 0 and 1. An infinite scale sends a constant column to 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> View(features=np.array([1]), shift=np.array([2.0])).see(np.array([[0.0, 5.0]]))
-    array([[3.]])
-    """
-
-    features: npt.NDArray[np.intp] | None = None
-    shift: Floats | None = None
-    scale: Floats | None = None
-
-    def see(self, X: Any) -> Any:
-        """The rows of ``X`` as this run sees them; sparse stays sparse where nothing is shifted."""
-        Z = X
-        if self.features is not None:
-            Z = X[:, self.features] if sp.issparse(X) else np.take(X, self.features, axis=1)
-        if sp.issparse(Z):
-            if self.shift is None:
-                if self.scale is None:
-                    return Z
-                parts = (Z.data / self.scale[Z.indices], Z.indices, Z.indptr)
-                return type(Z)(parts, shape=Z.shape)
-            Z = Z.toarray()
-        if self.shift is not None:
-            Z = Z - self.shift
-        return Z if self.scale is None else Z / self.scale
-
-    def only(self, features: npt.NDArray[np.intp]) -> View:
-        """The view narrowed to some columns."""
-        return View(
-            features=features,
-            shift=None if self.shift is None else self.shift[features],
-            scale=None if self.scale is None else self.scale[features],
-        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -119,7 +65,7 @@ class CentroidMember(View):
         """Labels of the rows of ``X``, from 0 to K_v − 1."""
         with np.errstate(over="ignore"):  # what overflows is refused just below, by its place
             Z = self.see(X.astype(self.centres.dtype, copy=False))
-        _refuse_far_rows(Z)
+        refuse_far_rows(Z)
         return pairwise_distances_argmin(Z, self.centres).astype(np.int32)
 
 
@@ -214,71 +160,6 @@ def fit_run(X: Any, run: Run, clusterer: Any = None) -> tuple[Member, Labels]:
             raise InvalidParameterError(
                 f"clusterer={clusterer!r} failed with n_clusters={run.n_clusters}: {error}"
             ) from error
-
-
-def centred_view(X: Any) -> View:
-    """All columns of ``X``, around their means where that keeps zeros zero (dense ``X`` only).
-
-    Squared distances are computed as |z|² − 2 z·c + |c|²; without the shift a column such as a
-    time stamp, large and nearly constant, would lose all its digits in the subtraction.
-
-    >>> import numpy as np
-    >>> centred_view(np.array([[1.0, 7.0], [3.0, 7.0]])).shift
-    array([2., 7.])
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        lowest, highest = _column_range(X)
-        if sp.issparse(X):
-            shift = None
-            reach = np.maximum(highest, -lowest)
-        else:
-            shift = np.clip(X.mean(axis=0, dtype=np.float64), lowest, highest).astype(X.dtype)
-            reach = np.maximum(highest - shift, shift - lowest)
-    _refuse_unsquarable(X, reach)
-    return View(shift=shift)
-
-
-def scaled_views(X: Any) -> list[View]:
-    """Standardised and min–max views of ``X``; constant columns become 0 in both.
-
-    Sparse ``X`` is not shifted, so that it stays sparse: columns are divided by their standard
-    deviation, and by their largest absolute value.
-
-    >>> import numpy as np
-    >>> standardised, ranged = scaled_views(np.array([[1.0, 7.0], [3.0, 7.0]]))
-    >>> ranged.see(np.array([[3.0, 7.0]]))
-    array([[1., 0.]])
-    """
-    centre = centred_view(X)
-    lowest, highest = _column_range(X)
-    largest = np.maximum(abs(lowest), abs(highest))
-    if sp.issparse(X):
-        deviation, spread = np.sqrt(mean_variance_axis(X, axis=0)[1]), largest
-    else:
-        deviation, spread = X.std(axis=0, dtype=np.float64), highest - lowest
-    # A column that differs by rounding alone is constant; the squares of a minute one vanish.
-    constant = (highest - lowest <= 4 * np.finfo(X.dtype).eps * largest) | (deviation == 0)
-    return [
-        View(shift=shift, scale=np.where(constant, np.inf, scale).astype(X.dtype))
-        for shift, scale in (
-            (centre.shift, deviation),
-            (None if sp.issparse(X) else lowest, spread),
-        )
-    ]
-
-
-@contextlib.contextmanager
-def on_one_thread() -> Iterator[None]:
-    """Compute on one thread; runs are what is done in parallel.
-
-    Several threads add their parts of a sum in an order, and so with a rounding, that depends
-    on how many they are; a seed would give other labels on another machine or ``n_jobs``.
-
-    Like :func:`allowing_duplicate_points`, entered both around all runs and inside each: where
-    runs are threads, which leave in any order, the outer one restores what was there before.
-    """
-    with _thread_pools().limit(limits=1):
-        yield
 
 
 @contextlib.contextmanager
@@ -394,52 +275,3 @@ def _renumber(own: npt.NDArray[Any], clusters: npt.NDArray[np.integer[Any]]) -> 
 
 def _rows(X: Any, drawn: npt.NDArray[np.bool_] | None) -> Any:
     return X if drawn is None else X[drawn]
-
-
-def _column_range(X: Any) -> tuple[Floats, Floats]:
-    lowest, highest = X.min(axis=0), X.max(axis=0)
-    if sp.issparse(X):
-        return lowest.toarray().ravel(), highest.toarray().ravel()
-    return lowest, highest
-
-
-def _refuse_unsquarable(X: Any, reach: Floats) -> None:
-    """Refuse columns whose squared distances would overflow, and data where all would vanish."""
-    kind = np.finfo(X.dtype)
-    column = int(np.argmax(reach))
-    reached = float(reach[column])
-    if not reached <= _largest_coordinate(X):
-        problem = "squared distances overflow"
-    elif 0 < reached < np.sqrt(float(kind.tiny) / float(kind.eps)):
-        problem = "squared distances vanish"
-    else:
-        return
-    raise InvalidParameterError(
-        f"X spreads over {reached:.3g} at most (column {column}), where {problem} "
-        f"in {X.dtype}; rescale the columns of X"
-    )
-
-
-def _refuse_far_rows(Z: Any) -> None:
-    """Refuse rows so far out that their squared distances to the centres overflow."""
-    values = Z.data if sp.issparse(Z) else Z
-    limit = _largest_coordinate(Z)
-    if values.size == 0 or (-limit <= values.min() and values.max() <= limit):
-        return
-    place = int(np.argmax(~(abs(values) <= limit)))
-    row = np.searchsorted(Z.indptr, place, "right") - 1 if sp.issparse(Z) else place // Z.shape[1]
-    raise InvalidParameterError(
-        f"row {row} of X lies so far out that squared distances overflow in {Z.dtype}; "
-        "correct that row, or rescale the columns of X before fitting"
-    )
-
-
-def _largest_coordinate(Z: Any) -> float:
-    """The largest |z| for which a sum of (z − c)² over all of ``Z`` is a finite number."""
-    return float(np.sqrt(float(np.finfo(Z.dtype).max) / (4.0 * Z.shape[0] * Z.shape[1])))
-
-
-@functools.cache
-def _thread_pools() -> ThreadpoolController:
-    """The process's thread pools; looking for them takes milliseconds, so it is done once."""
-    return ThreadpoolController()

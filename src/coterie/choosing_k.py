@@ -8,9 +8,8 @@ many pairs of points are together in some samples and apart in others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,12 @@ from coterie.median_search import (
     partition_starts,
 )
 from coterie.relaxation.least_squares import least_squares_factor
+from coterie.resampling import (
+    check_ks,
+    consensus_cdf,
+    proportion_of_ambiguous_pairs,
+    resampled_ensembles,
+)
 from coterie.rounding import round_by_kmeans, round_by_pivoted_qr
 
 __all__ = [
@@ -56,7 +61,6 @@ _PAC_SLACK = 0.02
 _AREA_GROWTH = 0.1
 _FEWEST_RESAMPLES = 10
 _MOST_BOUNDED_PAIRWISE = 10_000
-_CELLS_A_BLOCK = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -156,20 +160,22 @@ def choose_k(
     >>> from coterie import choose_k, planted_partitions
     >>> P, _ = planted_partitions([40, 30, 20, 10], 10, n_bad=4, noise=0.1, random_state=0)
     >>> choice = choose_k(P, range(2, 7), random_state=0)
-    >>> choice.best_k, choice.n_clusters.tolist()
-    (4, [2, 3, 4, 5, 6])
+    >>> choice.best_k, choice.by_criterion["confidence"]
+    (4, 4)
     """
-    wanted = _checked_ks(ks)
-    ensembles = _read_ensembles(P) if isinstance(P, Mapping) else None
-    tuples = as_label_tuples(P) if ensembles is None else compress_labels(_pooled(ensembles))
-    _refuse_more_than_points(wanted, tuples.n_points)
+    if isinstance(P, Mapping):
+        P, resampled = _pooled(P)
+        tuples = as_label_tuples(P)
+    else:
+        tuples = as_label_tuples(P)
+        resampled = _resampled_in(tuples)
+    wanted = check_ks(ks, tuples.n_points)
     votes = _Votes.counted(tuples, partition_weights)
     factor = least_squares_factor(
         votes.tuples, votes.weights, int(wanted[-1]) + 1, votes.contingencies
     )
     found = _search_each(votes, factor, wanted, random_state)
     free = votes.search(None, [])
-    resampled = _resampled_in(tuples) if ensembles is None else ensembles
     measures = {
         **_measures_of_search(votes, found),
         **_measures_of_spectrum(votes.tuples.weights @ factor**2, wanted, tuples.n_points),
@@ -181,124 +187,6 @@ def choose_k(
     return KChoice(
         best_k, reason, by_criterion, wanted, lower_bound=votes.lower_bound(), **measures
     )
-
-
-def resampled_ensembles(
-    X: Any,
-    ks: Iterable[int] = range(2, 11),
-    n_resamples: int = 50,
-    subsample: float = 0.8,
-    *,
-    clusterer: Any = None,
-    n_jobs: int | None = None,
-    random_state: Any = None,
-) -> dict[int, NDArray[np.int32]]:
-    """Cluster samples of the rows of X into k clusters, many times for each k.
-
-    Parameters
-    ----------
-    X : (n, p) array or sparse matrix
-    ks : iterable of int, from 2 up
-    n_resamples : int
-        Samples for each k.
-    subsample : float in (0, 1]
-        The share of the rows in a sample; the others get −1.
-    clusterer : scikit-learn clusterer, optional
-        By default k-means, the best of five starts: what varies should be the sample, not
-        the luck of the start.
-    n_jobs : int, optional
-    random_state : int, RandomState or None
-
-    Returns
-    -------
-    dict of k to (n, n_resamples) int32 array
-        What :func:`choose_k` takes.
-
-    Examples
-    --------
-    >>> X = np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]])
-    >>> ensembles = resampled_ensembles(X, [2, 3], n_resamples=20, random_state=0)
-    >>> [round(proportion_of_ambiguous_pairs(ensembles[k]), 2) for k in (2, 3)]
-    [0.0, 0.4]
-    """
-    from sklearn.cluster import KMeans
-
-    from coterie.partitions import make_partitions
-
-    random = check_random_state(random_state)
-    return {
-        k: make_partitions(
-            X,
-            k,
-            n_resamples,
-            strategy="subsample",
-            clusterer=KMeans(n_init=5) if clusterer is None else clusterer,
-            subsample=subsample,
-            n_jobs=n_jobs,
-            random_state=random,
-        )
-        for k in _checked_ks(ks).tolist()
-    }
-
-
-def consensus_cdf(P: Any, n_bins: int = 100, *, max_points: int = 5_000) -> tuple[Array, Array]:
-    """How the co-association of pairs of points is distributed.
-
-    With M_ij = times i and j were together / times both were drawn,
-
-        CDF(x) = #{i < j : M_ij ≤ x} / #{i < j},
-
-    over the pairs that were drawn together at all. A clustering that does not vary with the
-    sample has a step at 0 and one at 1, and is flat between.
-
-    Parameters
-    ----------
-    P : (n, V) labels, −1 where a point was not drawn
-    n_bins : int
-        The c.d.f. is given at x = 0, 1/n_bins, …, 1.
-    max_points : int
-        Of more points, a random sample of this size is looked at.
-
-    Returns
-    -------
-    x, cdf : (n_bins + 1,) arrays
-
-    Examples
-    --------
-    >>> x, cdf = consensus_cdf([[0, 0], [0, 1], [1, -1]], n_bins=2)
-    >>> cdf.round(2).tolist()
-    [0.67, 1.0, 1.0]
-    """
-    if isinstance(n_bins, bool) or not isinstance(n_bins, Integral) or n_bins < 1:
-        raise InvalidParameterError(f"n_bins={n_bins!r}: give a whole number, 1 or more")
-    # quotients of whole numbers, like M: equal ones are equal to the last bit
-    x = np.arange(n_bins + 1) / n_bins
-    counts = np.zeros(n_bins + 1)
-    for shares, weights in _pair_blocks(as_label_tuples(P), max_points):
-        counts += np.bincount(np.searchsorted(x, shares), weights, n_bins + 1)
-    return x, np.cumsum(counts) / max(counts.sum(), 1.0)
-
-
-def proportion_of_ambiguous_pairs(
-    P: Any, low: float = 0.1, high: float = 0.9, *, max_points: int = 5_000
-) -> float:
-    """PAC: the share of pairs of points with low < M_ij < high, M as in :func:`consensus_cdf`.
-
-    Only meaningful where P holds partitions of samples of the points, all with the same
-    number of clusters: see :func:`choose_k`.
-
-    Examples
-    --------
-    >>> proportion_of_ambiguous_pairs([[0, 0], [0, 1], [1, 1], [1, 1]])
-    0.5
-    """
-    if not 0 <= low < high <= 1:
-        raise InvalidParameterError(f"low={low}, high={high}: give 0 ≤ low < high ≤ 1")
-    ambiguous = total = 0.0
-    for shares, weights in _pair_blocks(as_label_tuples(P), max_points):
-        ambiguous += float(weights[(shares > low) & (shares < high)].sum())
-        total += float(weights.sum())
-    return ambiguous / max(total, 1.0)
 
 
 @dataclass(frozen=True)
@@ -346,9 +234,7 @@ class _Votes:
         return agreement_lower_bound(counts, self.weights)
 
 
-def _search_each(
-    votes: _Votes, factor: Array, ks: Counts, random_state: Any
-) -> list[SearchResult]:
+def _search_each(votes: _Votes, factor: Array, ks: Counts, random_state: Any) -> list[SearchResult]:
     """The best partition found for each K; that of the K before is one of the starts."""
     tuples = votes.tuples
     found: list[SearchResult] = []
@@ -384,15 +270,85 @@ def _measures_of_spectrum(eigenvalues: Array, ks: Counts, n_points: int) -> dict
     }
 
 
-def _measures_of_resamples(ensembles: Mapping[int, Any], ks: Counts) -> dict[str, Array]:
-    pac, area, growth = (np.full(len(ks), np.nan) for _ in range(3))
+def _measures_of_resamples(ensembles: Mapping[int, LabelTuples], ks: Counts) -> dict[str, Array]:
+    pac, area, growth = np.full((3, len(ks)), np.nan)
     largest = 0.0
     for place, k in enumerate(ks.tolist()):
         if k not in ensembles:
             continue
-        tuples = as_label_tuples(ensembles[k])
-        pac[place] = proportion_of_ambiguous_pairs(tuples)
-        area[place] = consensus_cdf(tuples)[1][1:].mean()
+        pac[place] = proportion_of_ambiguous_pairs(ensembles[k])
+        area[place] = consensus_cdf(ensembles[k])[1][1:].mean()
         growth[place] = (area[place] - largest) / largest if largest > 0 else area[place]
         largest = max(largest, area[place])
     return {"pac": pac, "cdf_area": area, "delta_area": growth}
+
+
+def _by_criterion(
+    ks: Counts, measures: Mapping[str, Any], alone: float, free: int
+) -> dict[str, int | None]:
+    """The K each criterion chooses by itself.
+
+    ``alone`` is J of a single cluster, ``free`` the number J chooses where nothing binds it.
+    """
+    J, pac, growth = measures["objective"], measures["pac"], measures["delta_area"]
+    fallen = J <= J.min() + _REST_OF_FALL * max(alone - J.min(), 0.0)
+    calm = ks[pac <= np.nanmin(pac, initial=1.0) + _PAC_SLACK]
+    growing = ks[growth > _AREA_GROWTH]
+    return {
+        "free search": free,
+        "objective": int(ks[np.argmax(fallen)]),
+        "eigengap": int(ks[np.argmax(measures["eigengap"])]),
+        "relative eigengap": int(ks[np.argmax(measures["relative_eigengap"])]),
+        "confidence": int(ks[np.argmax(measures["confidence"])]),
+        "pac": int(calm[-1]) if len(calm) else None,
+        "delta area": int(growing[-1]) if len(growing) else None,
+    }
+
+
+def _recommended(
+    ks: Counts, measures: Mapping[str, Any], by_criterion: Mapping[str, int | None]
+) -> tuple[int, str]:
+    score = measures["relative_eigengap"] * measures["confidence"]
+    # K clusters of which some stay empty are a smaller K
+    used = measures["n_clusters"] == ks
+    if used.any():
+        score = np.where(used, score, -1.0)
+    place = int(np.argmax(np.round(score, 9)))
+    k = int(ks[place])
+    agreeing = [name for name, choice in by_criterion.items() if choice == k]
+    reason = (
+        f"largest product of relative eigengap ({measures['relative_eigengap'][place]:.2f}) and "
+        f"mean confidence ({measures['confidence'][place]:.2f}); "
+        + (f"also the choice by {', '.join(agreeing)}" if agreeing else "no criterion alone has it")
+    )
+    return k, reason
+
+
+def _pooled(ensembles: Mapping[Any, Any]) -> tuple[LabelMatrix, dict[int, LabelTuples]]:
+    """The partitions of all ensembles side by side, and the ensembles, by k, compressed."""
+    matrices = {k: as_label_matrix(P) for k, P in ensembles.items()}
+    if not matrices:
+        raise InvalidLabelsError("the mapping is empty; give one ensemble for each k")
+    (first, some), *_ = matrices.items()
+    for k, matrix in matrices.items():
+        if matrix.n_points != some.n_points:
+            raise InvalidLabelsError(
+                f"the ensemble of k={k} has {matrix.n_points} points, that of k={first} has "
+                f"{some.n_points}; all must label the same points, −1 where one was not drawn"
+            )
+    pooled = LabelMatrix(
+        np.hstack([matrix.codes for matrix in matrices.values()]),
+        tuple(labels for matrix in matrices.values() for labels in matrix.categories),
+        tuple(name for matrix in matrices.values() for name in matrix.names),
+    )
+    return pooled, {k: compress_labels(matrix) for k, matrix in matrices.items()}
+
+
+def _resampled_in(tuples: LabelTuples) -> dict[int, LabelTuples]:
+    """By k, the partitions with exactly k clusters that leave points out, if they are enough."""
+    incomplete = (tuples.codes == MISSING).any(axis=0)
+    sizes, numbers = np.unique(tuples.n_labels[incomplete], return_counts=True)
+    return {
+        int(k): tuples.restricted_to(incomplete & (tuples.n_labels == k))[0]
+        for k in sizes[numbers >= _FEWEST_RESAMPLES]
+    }

@@ -152,8 +152,9 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):
     >>> from coterie import MultiViewClusterer
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat([0, 1], 30)
-    >>> views = {"size": y[:, None] + rng.normal(0, 0.1, (60, 1)), "noise": rng.normal(size=(60, 2))}
-    >>> est = MultiViewClusterer(2, n_partitions=5, random_state=0).fit(views)
+    >>> size, noise = y[:, None] + rng.normal(0, 0.1, (60, 1)), rng.normal(size=(60, 2))
+    >>> est = MultiViewClusterer(2, n_partitions=5, random_state=0)
+    >>> est = est.fit({"size": size, "noise": noise})
     >>> est.view_agreement_["size"] > est.view_agreement_["noise"]
     True
     """
@@ -259,8 +260,8 @@ def _named_views(views: Any) -> dict[str, Any]:
         named = {f"view {v}": X for v, X in enumerate(views)}
     else:
         raise InvalidParameterError(
-            f"views must be a list of arrays or a dict of named arrays, got {type(views).__name__}; "
-            "one view is [X]"
+            "views must be a list of arrays or a dict of named arrays, "
+            f"got {type(views).__name__}; one view is [X]"
         )
     if not named:
         raise InvalidParameterError("there are no views; give at least one array")

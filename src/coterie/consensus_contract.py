@@ -113,22 +113,24 @@ def check_n_clusters(n_clusters: Any, tuples: LabelTuples) -> int:
     More clusters than points are refused; more than distinct tuples, as in scikit-learn's
     k-means, give a warning and as many clusters as there are tuples.
     """
-    if not isinstance(n_clusters, Integral) or isinstance(n_clusters, bool) or n_clusters < 1:
+    whole = isinstance(n_clusters, Integral) and not isinstance(n_clusters, bool)
+    if not whole or int(n_clusters) < 1:
         raise InvalidParameterError(
             f"n_clusters={n_clusters!r}: it must be a whole number from 1 up"
         )
-    if n_clusters > tuples.n_points:
+    K = int(n_clusters)
+    if K > tuples.n_points:
         raise InvalidParameterError(
             f"n_clusters={n_clusters} is more than the {tuples.n_points} points there are"
         )
-    if n_clusters > tuples.n_tuples:
+    if K > tuples.n_tuples:
         warnings.warn(
             f"the partitions tell only {tuples.n_tuples} kinds of points apart, "
             f"fewer than n_clusters={n_clusters}: at most {tuples.n_tuples} clusters can come out",
             ConvergenceWarning,
             stacklevel=4,
         )
-    return min(int(n_clusters), tuples.n_tuples)
+    return min(K, tuples.n_tuples)
 
 
 def _settle_voiceless(tuples: LabelTuples, found: Labelling) -> NDArray[np.int64]:

@@ -3,7 +3,7 @@
 For a threshold τ (1/2 for J itself) the part of the objective that depends on the clustering G is
 −Σ_{same cluster} (M_ij − τ). The gain of putting tuple a (weight w_a) into cluster b is
 
-    g_a(b) = Σ_v α_v N_v[P_av, b] − τ·size[b]        (own contribution removed where b is a's cluster)
+    g_a(b) = Σ_v α_v N_v[P_av, b] − τ·size[b]     (less a's own part where b is its cluster)
 
 with N_v the contingency table of partition v against G, so a sweep over all tuples costs O(u·V·K)
 and no matrix over points exists. Where a label is missing, the pair says nothing: its
@@ -16,7 +16,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,7 +132,7 @@ def partition_starts(
     mean co-association first. All of that, and the objective of every start, is read off
     the contingency tables C (m, m); the points are not visited.
     """
-    scored = []
+    scored: list[tuple[float, int, int, Labels]] = []
     for v in range(tuples.n_partitions):
         if partition_weights[v] == 0:
             continue

@@ -22,13 +22,11 @@ from coterie.base_clusterings import (
     Member,
     Run,
     RunsUnderway,
-    View,
     allowing_duplicate_points,
-    centred_view,
-    on_one_thread,
-    scaled_views,
 )
+from coterie.devices import on_one_thread
 from coterie.errors import InvalidParameterError, LabelWarning
+from coterie.feature_views import View, centred_view, scaled_views
 
 __all__ = [
     "STRATEGIES",

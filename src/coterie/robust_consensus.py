@@ -1,4 +1,4 @@
-"""RobustConsensus: the flagship. Dissent, relaxation, search, choice, certificate, in that order."""
+"""RobustConsensus, the flagship: dissent, relaxation, search, choice and certificate."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class RobustConsensus(ConsensusFunction):
 
         J(G) = Σ_ij |M_ij − X_ij| = (1/V) Σ_v #{pairs on which partition v and G differ}
 
-    where M (n, n) is the share of partitions that put i and j together and X_ij = 1 when G does. The
-    two sides are equal: the ℓ1 distance to the average *is* the average distance.
+    where M (n, n) is the share of partitions that put i and j together and X_ij = 1 when G does.
+    The two sides are equal: the ℓ1 distance to the average *is* the average distance.
 
     Four steps, each of which can be switched off: partitions that agree with the others no
     better than chance lose their vote (``partition_weights``); a continuous relaxation
@@ -152,15 +152,15 @@ class RobustConsensus(ConsensusFunction):
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         self._check_parameters()
-        K = None if self.n_clusters is None else check_n_clusters(self.n_clusters, tuples)
+        K = 0 if self.n_clusters is None else check_n_clusters(self.n_clusters, tuples)
         _log.info("comparing %d partitions over %d tuples", tuples.n_partitions, tuples.n_tuples)
         contingencies = all_contingencies(tuples)
         dissent = find_camps(pair_counts(contingencies, tuples.offsets))
-        weights = self._weights(tuples, contingencies, dissent, K)
+        weights = self._weights(tuples, contingencies, dissent, K or None)
         problem, group = _believed(tuples, contingencies, weights)
 
-        found = _search_free(problem) if K is None else None
-        K = found.tables.n_clusters if found else K
+        found = None if K else _search(problem, None)
+        K = K if found is None else found.tables.n_clusters
         relaxed = self._relax(problem, K)
         candidates = {"relaxation": self._round(problem, relaxed.factor, K)}
         if self.refine is not False:
@@ -281,26 +281,13 @@ def _believed(
     return _Problem(believed, weights[used], contingencies[np.ix_(columns, columns)]), group
 
 
-def _search(problem: _Problem, K: int, relaxed: Labels) -> SearchResult:
-    starts = partition_starts(
-        problem.tuples, problem.contingencies, problem.weights, K, n_starts_worth_it(problem.tuples)
-    )
-    _log.info("searching from %d starts", len(starts) + 1)
-    return median_search(
-        problem.tuples, problem.weights, K, [Start("relaxation", relaxed), *starts]
-    )
-
-
-def _search_free(problem: _Problem) -> SearchResult:
-    starts = partition_starts(
-        problem.tuples,
-        problem.contingencies,
-        problem.weights,
-        None,
-        n_starts_worth_it(problem.tuples),
-    )
-    _log.info("searching from %d starts, the number of clusters free", len(starts))
-    return median_search(problem.tuples, problem.weights, None, starts)
+def _search(problem: _Problem, K: int | None, relaxed: Labels | None = None) -> SearchResult:
+    """Search from the relaxation's answer, if there is one, and from the best partitions."""
+    tuples, weights = problem.tuples, problem.weights
+    starts = [] if relaxed is None else [Start("relaxation", relaxed)]
+    starts += partition_starts(tuples, problem.contingencies, weights, K, n_starts_worth_it(tuples))
+    _log.info("searching from %d starts", len(starts))
+    return median_search(tuples, weights, K, starts)
 
 
 def _select(

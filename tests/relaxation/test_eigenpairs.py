@@ -20,6 +20,7 @@ def matrix():
 
 
 def check(matrix, vectors, values, tolerance):
+    """The pairs are the three largest of the matrix."""
     assert np.allclose(values, [9, 7, 5], atol=tolerance)
     assert np.abs(matrix @ vectors - vectors * values).max() < tolerance
     assert np.allclose(vectors.T @ vectors, np.eye(3), atol=tolerance)

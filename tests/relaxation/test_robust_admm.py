@@ -43,7 +43,7 @@ def labels(request):
 def test_one_state_equals_the_textbook_form(labels):
     """Every iterate H D Hᵀ equals that of the three-matrix form to 1e-10."""
     P, K = labels
-    tuples, M, start = problem(P, K, compressed=False)
+    _, M, start = problem(P, K, compressed=False)
     steps = reference_robust_relaxation(M.dense(), start, n_iter=12, keep_steps=True).steps
     for ours, textbook in zip(iterates(M, start, 12), steps, strict=True):
         assert np.abs(ours - textbook).max() < 1e-10
@@ -74,7 +74,7 @@ def test_objective_is_the_l1_distance_over_points():
 def test_it_ends_below_the_l2_solution():
     """The ℓ1 error at the end is below that of the least-squares start."""
     P, _ = planted_partitions([120, 60, 40], 12, 0, 0.3, random_state=4)
-    tuples, M, start = problem(P, 3)
+    _, M, start = problem(P, 3)
     L2 = start @ start.T
     l2_error = M.weights @ np.abs(M.dense() - L2) @ M.weights
     assert robust_factor(M, start).objective < 0.99 * l2_error

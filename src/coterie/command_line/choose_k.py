@@ -29,7 +29,9 @@ _COLUMNS = (
     ("n_clusters", "used", "d"),
     ("objective", "objective J", ",.1f"),
     ("information", "information", ".3f"),
-    ("eigengap", "eigengap", ",.2f"),
+    ("confidence", "confidence", ".3f"),
+    ("eigengap", "eigengap", ",.1f"),
+    ("relative_eigengap", "relative gap", ".3f"),
     ("pac", "PAC", ".3f"),
     ("cdf_area", "CDF area", ".3f"),
     ("delta_area", "Δ area", ".3f"),
@@ -123,7 +125,7 @@ def _choose_by_features(X: Any, ks: range, seed: int) -> KChoice:
 def _picture(choice: KChoice) -> Figure:
     from coterie.displays import ChooseKDisplay
 
-    return ChooseKDisplay.from_choice(choice).plot().figure_
+    return ChooseKDisplay.from_choice(choice).figure_
 
 
 def _number(value: Any) -> int | float | None:

@@ -172,7 +172,7 @@ class _Solver:
         self.mean, self.norm = self._mean_and_norm()
 
     def step(self, shrink: float, bound: float) -> tuple[float, float]:
-        """B ← L + clip(M − L − Y); the objective ‖M − L‖₁ and the primal residual after the E-step."""
+        """B ← L + clip(M − L − Y); the objective ‖M − L‖₁ and the residual after the E-step."""
         turned = np.ascontiguousarray(self.factor.T, dtype=self.dtype)
         block = np.ascontiguousarray((self.root[:, None] * self.block).T, dtype=self.dtype)
         parts = np.zeros((n_threads(), 2))
@@ -256,7 +256,7 @@ class _Solver:
 
 def _distance(A: Matrix, B: Matrix) -> float:
     """‖A Aᵀ − B Bᵀ‖_F for tall A and B, without the square matrices and without cancellation."""
-    Q, R = np.linalg.qr(np.column_stack([A, B]))
+    R = np.linalg.qr(np.column_stack([A, B]), mode="r")
     left, right = R[:, : A.shape[1]], R[:, A.shape[1] :]
     return float(np.linalg.norm(left @ left.T - right @ right.T))
 

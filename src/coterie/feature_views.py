@@ -1,0 +1,158 @@
+"""What one run of an ensemble sees of the data: some columns, shifted and scaled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.utils.sparsefuncs import mean_variance_axis
+
+from coterie.errors import InvalidParameterError
+
+__all__ = ["View", "centred_view", "refuse_far_rows", "scaled_views"]
+
+Floats = npt.NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class View:
+    """What a run sees: ``Z = (X[:, features] - shift) / scale``.
+
+    Parameters
+    ----------
+    features : (q,) int array or None
+        The columns seen, ascending; None is all of them.
+    shift, scale : (q,) float arrays or None
+        None is 0 and 1. An infinite scale sends a constant column to 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> View(features=np.array([1]), shift=np.array([2.0])).see(np.array([[0.0, 5.0]]))
+    array([[3.]])
+    """
+
+    features: npt.NDArray[np.intp] | None = None
+    shift: Floats | None = None
+    scale: Floats | None = None
+
+    def see(self, X: Any) -> Any:
+        """The rows of ``X`` as this run sees them; sparse stays sparse where nothing is shifted."""
+        Z = X
+        if self.features is not None:
+            Z = X[:, self.features] if sp.issparse(X) else np.take(X, self.features, axis=1)
+        if sp.issparse(Z):
+            if self.shift is None:
+                if self.scale is None:
+                    return Z
+                parts = (Z.data / self.scale[Z.indices], Z.indices, Z.indptr)
+                return type(Z)(parts, shape=Z.shape)
+            Z = Z.toarray()
+        if self.shift is not None:
+            Z = Z - self.shift
+        return Z if self.scale is None else Z / self.scale
+
+    def only(self, features: npt.NDArray[np.intp]) -> View:
+        """The view narrowed to some columns."""
+        return View(
+            features=features,
+            shift=None if self.shift is None else self.shift[features],
+            scale=None if self.scale is None else self.scale[features],
+        )
+
+
+def centred_view(X: Any) -> View:
+    """All columns of ``X``, around their means where that keeps zeros zero (dense ``X`` only).
+
+    Squared distances are computed as |z|² − 2 z·c + |c|²; without the shift a column such as a
+    time stamp, large and nearly constant, would lose all its digits in the subtraction.
+
+    >>> import numpy as np
+    >>> centred_view(np.array([[1.0, 7.0], [3.0, 7.0]])).shift
+    array([2., 7.])
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        lowest, highest = _column_range(X)
+        if sp.issparse(X):
+            shift = None
+            reach = np.maximum(highest, -lowest)
+        else:
+            shift = np.clip(X.mean(axis=0, dtype=np.float64), lowest, highest).astype(X.dtype)
+            reach = np.maximum(highest - shift, shift - lowest)
+    _refuse_unsquarable(X, reach)
+    return View(shift=shift)
+
+
+def scaled_views(X: Any) -> list[View]:
+    """Standardised and min–max views of ``X``; constant columns become 0 in both.
+
+    Sparse ``X`` is not shifted, so that it stays sparse: columns are divided by their standard
+    deviation, and by their largest absolute value.
+
+    >>> import numpy as np
+    >>> standardised, ranged = scaled_views(np.array([[1.0, 7.0], [3.0, 7.0]]))
+    >>> ranged.see(np.array([[3.0, 7.0]]))
+    array([[1., 0.]])
+    """
+    centre = centred_view(X)
+    lowest, highest = _column_range(X)
+    largest = np.maximum(abs(lowest), abs(highest))
+    if sp.issparse(X):
+        deviation, spread = np.sqrt(mean_variance_axis(X, axis=0)[1]), largest
+    else:
+        deviation, spread = X.std(axis=0, dtype=np.float64), highest - lowest
+    # A column that differs by rounding alone is constant; the squares of a minute one vanish.
+    constant = (highest - lowest <= 4 * np.finfo(X.dtype).eps * largest) | (deviation == 0)
+    return [
+        View(shift=shift, scale=np.where(constant, np.inf, scale).astype(X.dtype))
+        for shift, scale in (
+            (centre.shift, deviation),
+            (None if sp.issparse(X) else lowest, spread),
+        )
+    ]
+
+
+def refuse_far_rows(Z: Any) -> None:
+    """Refuse rows so far out that their squared distances to the centres overflow."""
+    values = Z.data if sp.issparse(Z) else Z
+    limit = _largest_coordinate(Z)
+    if values.size == 0 or (-limit <= values.min() and values.max() <= limit):
+        return
+    place = int(np.argmax(~(abs(values) <= limit)))
+    row = np.searchsorted(Z.indptr, place, "right") - 1 if sp.issparse(Z) else place // Z.shape[1]
+    raise InvalidParameterError(
+        f"row {row} of X lies so far out that squared distances overflow in {Z.dtype}; "
+        "correct that row, or rescale the columns of X before fitting"
+    )
+
+
+def _column_range(X: Any) -> tuple[Floats, Floats]:
+    lowest, highest = X.min(axis=0), X.max(axis=0)
+    if sp.issparse(X):
+        return lowest.toarray().ravel(), highest.toarray().ravel()
+    return lowest, highest
+
+
+def _refuse_unsquarable(X: Any, reach: Floats) -> None:
+    """Refuse columns whose squared distances would overflow, and data where all would vanish."""
+    kind = np.finfo(X.dtype)
+    column = int(np.argmax(reach))
+    reached = float(reach[column])
+    if not reached <= _largest_coordinate(X):
+        problem = "squared distances overflow"
+    elif 0 < reached < np.sqrt(float(kind.tiny) / float(kind.eps)):
+        problem = "squared distances vanish"
+    else:
+        return
+    raise InvalidParameterError(
+        f"X spreads over {reached:.3g} at most (column {column}), where {problem} "
+        f"in {X.dtype}; rescale the columns of X"
+    )
+
+
+def _largest_coordinate(Z: Any) -> float:
+    """The largest |z| for which a sum of (z − c)² over all of ``Z`` is a finite number."""
+    return float(np.sqrt(float(np.finfo(Z.dtype).max) / (4.0 * Z.shape[0] * Z.shape[1])))

@@ -1,0 +1,50 @@
+"""Random label matrices, and brute force over all pairs of points and all partitions of them."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from all_partitions import all_partitions
+
+Array = np.ndarray[Any, Any]
+
+
+@st.composite
+def label_matrices(
+    draw: st.DrawFn, max_points: int = 12, max_partitions: int = 5, missing: bool = True
+) -> Array:
+    """(n, V) labels 0..3, −1 where one is missing; no row and no column without any label."""
+    n, V = draw(st.integers(1, max_points)), draw(st.integers(1, max_partitions))
+    P = draw(arrays(np.int64, (n, V), elements=st.integers(-1 if missing else 0, 3)))
+    P[:, 0] = np.maximum(P[:, 0], 0)
+    P[0] = np.maximum(P[0], 0)
+    return P
+
+
+def weights_for(P: Array) -> st.SearchStrategy[Array]:
+    """Weights of the partitions in the columns of P, all positive."""
+    return arrays(np.float64, P.shape[1], elements=st.floats(0.125, 8))
+
+
+def pair_votes(P: Array) -> tuple[Array, Array]:
+    """For every partition and pair of points, (V, n, n): together in it; both labelled in it."""
+    columns = P.T
+    both = (columns[:, :, None] >= 0) & (columns[:, None, :] >= 0)
+    return both & (columns[:, :, None] == columns[:, None, :]), both
+
+
+def least_objective(P: Array, weights: Array) -> float:
+    """Smallest J over all partitions of the points: the mean number of pairs v differs on."""
+    together, both = (np.tensordot(weights / weights.sum(), x, axes=1) for x in pair_votes(P))
+    same_cluster = _every_same_cluster_matrix(len(P))
+    # where X is one the pairs apart count, where it is zero the pairs together
+    return float(together.sum() + np.tensordot(same_cluster, both - 2 * together, axes=2).min())
+
+
+@cache
+def _every_same_cluster_matrix(n: int) -> Array:
+    labels = np.array(list(all_partitions(n)))
+    return (labels[:, :, None] == labels[:, None, :]).astype(np.float64)
