@@ -2,8 +2,8 @@
 Can 40% of wrong partitions bend the answer?
 ============================================
 
-Twenty partitions of 300 points are noisy copies of a planted one with clusters of 200, 60
-and 40. Then more and more of them are replaced by copies of *one* wrong partition: wrong
+Twenty partitions of 180 points are noisy copies of a planted one with clusters of 120, 40
+and 20. Then more and more of them are replaced by copies of *one* wrong partition: wrong
 together, they look like evidence. When does each method give in?
 """
 
@@ -32,7 +32,7 @@ methods = {
     "RobustConsensus": RobustConsensus(3, random_state=0),
 }
 n_wrong = [0, 2, 4, 6, 8, 9, 11]
-votes = [planted_partitions([200, 60, 40], 20, wrong, 0.2, random_state=0) for wrong in n_wrong]
+votes = [planted_partitions([120, 40, 20], 20, wrong, 0.2, random_state=0) for wrong in n_wrong]
 accuracy = {
     name: [clustering_accuracy(y, est.fit(P).labels_) for P, y in votes]
     for name, est in methods.items()

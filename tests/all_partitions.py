@@ -1,4 +1,4 @@
-"""Brute force: every partition of a few points."""
+"""Brute force: every partition of a few points, and the objective straight from its definition."""
 
 from collections.abc import Iterator
 
@@ -17,3 +17,25 @@ def all_partitions(n: int, most: int | None = None) -> Iterator[np.ndarray]:
             yield from grow([*prefix, label])
 
     yield from grow([])
+
+
+def dense_objectives(P: np.ndarray, labellings: np.ndarray) -> np.ndarray:
+    """J of many labellings (c, n) of the points of P (n, V), −1 missing, pair by pair."""
+    present = (P[:, None] >= 0) & (P[None] >= 0)
+    together = (present & (P[:, None] == P[None])).mean(axis=2)
+    apart = present.mean(axis=2) - together
+    same = labellings[:, :, None] == labellings[:, None, :]
+    return np.where(same, apart, together).sum(axis=(1, 2))
+
+
+def least_objective(P: np.ndarray, most: int | None = None) -> float:
+    """The least J over all partitions of the points into at most ``most`` clusters."""
+    return float(dense_objectives(P, np.array(list(all_partitions(len(P), most)))).min())
+
+
+def all_single_moves(labels: np.ndarray, n_clusters: int) -> np.ndarray:
+    """Every labelling that differs by one point (c, n)."""
+    moved = np.repeat(labels[None], len(labels) * n_clusters, axis=0)
+    row = np.arange(len(moved))
+    moved[row, row // n_clusters] = row % n_clusters
+    return moved

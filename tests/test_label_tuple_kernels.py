@@ -109,8 +109,7 @@ def test_colours_are_refined_to_the_end(n):
     tuples = as_label_tuples(path(n))
     colours, _, _ = colours_of(tuples.codes, tuples.offsets, tuples.weights)
     at_point = tuples.expand(colours)
-    # an odd path is no mirror image of itself: one end has its pair in the one partition, ...
-    # the other end in the other, which are alike; so both kinds fold in the middle
+    # where n is odd, the mirror swaps the two partitions, which nothing else tells apart
     assert_array_equal(at_point, at_point[::-1])
     assert len(np.unique(at_point)) == (n + 1) // 2
 

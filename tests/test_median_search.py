@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from all_partitions import all_partitions
-from coterie import clustering_accuracy, mirkin_objective, planted_partitions
+from all_partitions import all_single_moves, dense_objectives, least_objective
+from coterie import clustering_accuracy, planted_partitions
+from coterie import median_search as median_search_module
 from coterie.cluster_tables import ClusterTables
 from coterie.contingency import all_contingencies
 from coterie.label_tuples import as_label_tuples
@@ -32,26 +33,22 @@ def search(P, K, weights=None, **options):
 def test_small_cases_reach_the_optimum():
     """Over random ensembles of eight points the best of all partitions is nearly always found."""
     rng = np.random.default_rng(0)
-    candidates = list(all_partitions(8, 3))
     found = 0
     for _ in range(30):
         P = rng.integers(0, 3, (8, 5))
-        best = min(mirkin_objective(P, z) for z in candidates)
-        J = mirkin_objective(P, search(P, 3, threshold=0.5)[0])
+        best, J = least_objective(P, 3), search(P, 3, threshold=0.5)[1].tables.objective()
         assert J >= best - 1e-9
-        found += J <= best + 1e-9
+        found += best + 1e-9 >= J
     assert found >= 27
 
 
 def test_free_number_of_clusters_reaches_the_optimum():
     """With K free the search finds the best of all partitions of eight points nearly always."""
     rng = np.random.default_rng(1)
-    candidates = list(all_partitions(8))
     found = 0
     for _ in range(15):
         P = rng.integers(0, 4, (8, 5))
-        best = min(mirkin_objective(P, z) for z in candidates)
-        found += mirkin_objective(P, search(P, None, threshold=0.5)[0]) <= best + 1e-9
+        found += least_objective(P) + 1e-9 >= search(P, None, threshold=0.5)[1].tables.objective()
     assert found >= 13
 
 
@@ -62,16 +59,11 @@ def test_free_number_of_clusters_reaches_the_optimum():
 def test_no_single_move_or_merge_improves_the_result(P):
     """The end is a local optimum of J: moving one point, or merging two clusters, never helps."""
     labels, result = search(P, 3, threshold=0.5)
-    J = mirkin_objective(P, labels)
+    J = dense_objectives(P, labels[None])[0]
     assert result.tables.objective() == pytest.approx(J)
-    for i in range(len(P)):
-        for b in range(min(labels.max() + 2, 3)):
-            moved = labels.copy()
-            moved[i] = b
-            assert mirkin_objective(P, moved) >= J - 1e-6
-    for a in range(labels.max() + 1):
-        for b in range(a):
-            assert mirkin_objective(P, np.where(labels == a, b, labels)) >= J - 1e-6
+    assert dense_objectives(P, all_single_moves(labels, 3)).min() >= J - 1e-6
+    merged = np.array([np.where(labels == a, b, labels) for a in range(3) for b in range(3)])
+    assert dense_objectives(P, merged).min() >= J - 1e-6
 
 
 @settings(max_examples=25, deadline=None)
@@ -83,13 +75,9 @@ def test_missing_labels_are_left_out_of_the_objective(seed):
     P[rng.random(P.shape) < 0.3] = -1
     P[:, 0] = rng.integers(0, 3, 15)
     labels, result = search(P, 3, threshold=0.5)
-    J = mirkin_objective(P, labels)
+    J = dense_objectives(P, labels[None])[0]
     assert result.tables.objective() == pytest.approx(J)
-    for i in range(len(P)):
-        for b in range(3):
-            moved = labels.copy()
-            moved[i] = b
-            assert mirkin_objective(P, moved) >= J - 1e-6
+    assert dense_objectives(P, all_single_moves(labels, 3)).min() >= J - 1e-6
 
 
 def test_weights_equal_copies():
@@ -164,3 +152,15 @@ def test_many_tuples_are_searched_from_few_starts():
     many = as_label_tuples(np.random.default_rng(0).integers(0, 9, (200_000, 10)))
     assert n_starts_worth_it(few) > 10
     assert n_starts_worth_it(many) == 4
+
+
+def test_starts_compete_on_a_sample_when_tuples_are_many(monkeypatch):
+    """Above the limit the winner on a sample is improved over all tuples, to as good an end."""
+    P, y = planted_partitions([900, 600, 500], 9, 3, 0.3, random_state=0)
+    full = search(P, 3)[1]
+    monkeypatch.setattr(median_search_module, "_SAMPLE_ABOVE", 500)
+    monkeypatch.setattr(median_search_module, "_SAMPLE_POINTS", 300)
+    labels, sampled = search(P, 3)
+    assert sampled.n_starts == 1
+    assert sampled.tables.objective() == pytest.approx(full.tables.objective(), rel=0.01)
+    assert clustering_accuracy(y, labels) > 0.9

@@ -8,6 +8,8 @@ many pairs of points are together in some samples and apart in others.
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +22,7 @@ from coterie.cluster_tables import ClusterTables
 from coterie.coassociation_matrix import check_partition_weights, pairwise_lower_bound
 from coterie.contingency import agreement_lower_bound, all_contingencies, pair_counts
 from coterie.dissent import find_camps
-from coterie.errors import InvalidLabelsError, InvalidParameterError
+from coterie.errors import DissentWarning, InvalidLabelsError, InvalidParameterError
 from coterie.label_tuples import LabelTuples, as_label_tuples, compress_labels
 from coterie.labels import MISSING, LabelMatrix, as_label_matrix
 from coterie.median_search import (
@@ -51,12 +53,16 @@ __all__ = [
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
+_log = logging.getLogger(__name__)
+
 #: A cluster of s points has an eigenvalue of at most s; below n/500 they are not counted.
 _EIGENVALUE_FLOOR = 0.002
 #: J is taken to have stopped falling when this share of its fall from K = 1 is left.
 _REST_OF_FALL = 0.02
-#: PAC within this of the smallest is as good as the smallest.
+#: PAC within this of the smallest is as good as the smallest …
 _PAC_SLACK = 0.02
+#: … and where it is nowhere below this, no K is stable and PAC decides nothing.
+_STABLE_PAC = 0.1
 #: Growth of the area under the c.d.f. that still counts as growth.
 _AREA_GROWTH = 0.1
 _FEWEST_RESAMPLES = 10
@@ -120,21 +126,23 @@ class KChoice:
 
 def choose_k(
     P: Any,
-    ks: Iterable[int] = range(2, 11),
+    ks: Iterable[int] | None = None,
     *,
     partition_weights: Any = "agreement",
     random_state: Any = None,
 ) -> KChoice:
     """Compare numbers of clusters K, and recommend one.
 
-    Recommended is the K with the largest product of relative eigengap and mean confidence, of
-    those whose K clusters the search all uses: M has K directions that stand out, and the points
-    know which of the K clusters they belong to. On planted partitions and k-means ensembles
-    no single criterion was as good. The answer depends on neither the order of points or
-    partitions nor the names of labels.
+    Recommended is the K with the largest product of relative eigengap and mean confidence: M has K
+    directions that stand out, and the points know which of K clusters they belong to. Where
+    points were resampled for every K, it is the largest K whose proportion of ambiguous pairs
+    (PAC) is within 0.02 of the smallest, if that is at most 0.1: splitting further would no
+    longer give the same clusters in every sample. On planted partitions and k-means
+    ensembles no single criterion did as well. The answer depends on neither the order of
+    points or partitions nor the names of labels.
 
-    PAC and c.d.f. measure how the clustering varies *with the sample*. On runs that differ by their
-    random start alone nothing is resampled and PAC is near 0 for any K, which tells
+    PAC and c.d.f. say how a clustering varies *with the sample*. Among runs that differ by their
+    random start alone nothing is resampled and PAC can be near 0 for any K, which tells
     nothing; so they are computed only where points were left out.
 
     Parameters
@@ -144,8 +152,9 @@ def choose_k(
         them: PAC and c.d.f. come from each, all else from the partitions of all
         k side by side. From one table they come for k of which it has at least ten partitions
         with exactly k clusters and missing labels (points not drawn), and are nan otherwise.
-    ks : iterable of int
-        The K to compare, from 2 up.
+    ks : iterable of int, optional
+        The K to compare, from 2 up; by default the keys of the mapping, else 2 to 10 (and no
+        more than there are points).
     partition_weights : {"agreement", "learned"}, array of shape (V,) or None
         As in :class:`~coterie.RobustConsensus`.
     random_state : int, RandomState or None
@@ -164,12 +173,13 @@ def choose_k(
     (4, 4)
     """
     if isinstance(P, Mapping):
-        P, resampled = _pooled(P)
-        tuples = as_label_tuples(P)
+        tuples, resampled = _pooled(P)
+        usual: Iterable[int] = P
     else:
         tuples = as_label_tuples(P)
         resampled = _resampled_in(tuples)
-    wanted = check_ks(ks, tuples.n_points)
+        usual = range(2, min(10, max(2, tuples.n_points)) + 1)
+    wanted = check_ks(usual if ks is None else ks, tuples.n_points)
     votes = _Votes.counted(tuples, partition_weights)
     factor = least_squares_factor(
         votes.tuples, votes.weights, int(wanted[-1]) + 1, votes.contingencies
@@ -212,7 +222,10 @@ class _Votes:
             given = check_partition_weights(partition_weights, self.tuples.n_partitions)
             return given[self.tuples.partition_order]
         if partition_weights == "agreement":
-            return find_camps(pair_counts(self.contingencies, self.tuples.offsets)).weights
+            dissent = find_camps(pair_counts(self.contingencies, self.tuples.offsets))
+            if dissent.tied and np.bincount(dissent.groups)[0] > 1:
+                warnings.warn(dissent.in_words(), DissentWarning, stacklevel=4)
+            return dissent.weights
         if partition_weights == "learned":
             return learn_partition_weights(self.tuples, None, self.starts(None))[0]
         raise InvalidParameterError(
@@ -239,6 +252,7 @@ def _search_each(votes: _Votes, factor: Array, ks: Counts, random_state: Any) ->
     tuples = votes.tuples
     found: list[SearchResult] = []
     for k in ks.tolist():
+        _log.info("searching with at most %d clusters", k)
         K = min(k, tuples.n_tuples)
         columns, rng = factor[:, :K], check_random_state(random_state)
         starts = [Start("fewer clusters", before.labels) for before in found[-1:]]
@@ -295,40 +309,40 @@ def _by_criterion(
     calm = ks[pac <= np.nanmin(pac, initial=1.0) + _PAC_SLACK]
     growing = ks[growth > _AREA_GROWTH]
     return {
-        "free search": free,
+        "free_search": free,
         "objective": int(ks[np.argmax(fallen)]),
         "eigengap": int(ks[np.argmax(measures["eigengap"])]),
-        "relative eigengap": int(ks[np.argmax(measures["relative_eigengap"])]),
+        "relative_eigengap": int(ks[np.argmax(measures["relative_eigengap"])]),
         "confidence": int(ks[np.argmax(measures["confidence"])]),
         "pac": int(calm[-1]) if len(calm) else None,
-        "delta area": int(growing[-1]) if len(growing) else None,
+        "delta_area": int(growing[-1]) if len(growing) else None,
     }
 
 
 def _recommended(
     ks: Counts, measures: Mapping[str, Any], by_criterion: Mapping[str, int | None]
 ) -> tuple[int, str]:
-    score = measures["relative_eigengap"] * measures["confidence"]
-    # K clusters of which some stay empty are a smaller K
-    used = measures["n_clusters"] == ks
-    if used.any():
-        score = np.where(used, score, -1.0)
-    place = int(np.argmax(np.round(score, 9)))
-    k = int(ks[place])
-    agreeing = [name for name, choice in by_criterion.items() if choice == k]
-    reason = (
-        f"largest product of relative eigengap ({measures['relative_eigengap'][place]:.2f}) and "
-        f"mean confidence ({measures['confidence'][place]:.2f}); "
-        + (f"also the choice by {', '.join(agreeing)}" if agreeing else "no criterion alone has it")
-    )
-    return k, reason
+    pac, gap, confidence = (measures[name] for name in ("pac", "relative_eigengap", "confidence"))
+    stable = by_criterion["pac"]
+    if stable is not None and np.isfinite(pac).all() and pac.min() <= _STABLE_PAC:
+        place = int(np.searchsorted(ks, stable))
+        why = f"the largest K as stable as any when points are resampled (PAC {pac[place]:.3f})"
+    else:
+        # rounded, so that what differs in the last digits is a tie, and the smaller K has it
+        place = int(np.argmax(np.round(gap * confidence, 9)))
+        why = (
+            f"the largest product of relative eigengap ({gap[place]:.2f}) and mean confidence "
+            f"({confidence[place]:.2f})"
+        )
+    best = int(ks[place])
+    alone = ", ".join(name.replace("_", " ") for name, k in by_criterion.items() if k == best)
+    return best, f"{why}; criteria that choose it by themselves: {alone or 'none'}"
 
 
-def _pooled(ensembles: Mapping[Any, Any]) -> tuple[LabelMatrix, dict[int, LabelTuples]]:
-    """The partitions of all ensembles side by side, and the ensembles, by k, compressed."""
+def _pooled(ensembles: Mapping[Any, Any]) -> tuple[LabelTuples, dict[int, LabelTuples]]:
+    """The partitions of all ensembles side by side; those that leave points out, by k."""
+    check_ks(ensembles)
     matrices = {k: as_label_matrix(P) for k, P in ensembles.items()}
-    if not matrices:
-        raise InvalidLabelsError("the mapping is empty; give one ensemble for each k")
     (first, some), *_ = matrices.items()
     for k, matrix in matrices.items():
         if matrix.n_points != some.n_points:
@@ -341,7 +355,8 @@ def _pooled(ensembles: Mapping[Any, Any]) -> tuple[LabelMatrix, dict[int, LabelT
         tuple(labels for matrix in matrices.values() for labels in matrix.categories),
         tuple(name for matrix in matrices.values() for name in matrix.names),
     )
-    return pooled, {k: compress_labels(matrix) for k, matrix in matrices.items()}
+    resampled = {k: compress_labels(matrix) for k, matrix in matrices.items() if matrix.has_missing}
+    return compress_labels(pooled), resampled
 
 
 def _resampled_in(tuples: LabelTuples) -> dict[int, LabelTuples]:

@@ -15,7 +15,16 @@ from coterie.contingency import all_contingencies, pair_counts
 from coterie.dissent import Dissent, find_camps
 from coterie.errors import InvalidParameterError
 
-__all__ = ["PartitionRow", "PointRow", "partition_report", "point_report", "summary"]
+__all__ = [
+    "PartitionRow",
+    "PointRow",
+    "dissent_of",
+    "fitted_consensus",
+    "partition_names",
+    "partition_report",
+    "point_report",
+    "summary",
+]
 
 _MOST_SIZES = 12
 
@@ -82,9 +91,9 @@ def partition_report(estimator: Any, names: Sequence[str] | None = None) -> list
     >>> [(row.name, row.agreement > 0.9, row.odd_one_out) for row in rows]
     [('a', True, False), ('b', True, False), ('c', True, False), ('d', False, True)]
     """
-    consensus = _consensus_of(estimator)
-    tuples, dissent = consensus._tuples, _dissent_of(consensus)
-    names = _checked_names(consensus, names)
+    consensus = fitted_consensus(estimator)
+    tuples, dissent = consensus._tuples, dissent_of(consensus)
+    names = partition_names(consensus, names)
     n_clusters = tuples.in_given_order(tuples.n_labels)
     shares = tuples.in_given_order(_mirkin_shares(consensus._tables))
     rows = [
@@ -121,7 +130,7 @@ def point_report(estimator: Any, n: int = 10) -> list[PointRow]:
     """
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
         raise InvalidParameterError(f"n={n!r}: give a whole number of points, 1 or more")
-    consensus = _consensus_of(estimator)
+    consensus = fitted_consensus(estimator)
     confidence = consensus.confidence_
     return [
         PointRow(int(i), int(consensus.labels_[i]), float(confidence[i]))
@@ -151,8 +160,8 @@ def summary(estimator: Any, names: Sequence[str] | None = None) -> str:
     partitions  3 of 5 partitions decide; 2 dissent (3, 4): the largest camp among them has 2
     answer      search: shares most information with the believed partitions ...
     """
-    consensus = _consensus_of(estimator)
-    names = _checked_names(consensus, names)
+    consensus = fitted_consensus(estimator)
+    names = partition_names(consensus, names)
     n = len(consensus.labels_)
     share = consensus.objective_ / max(n * (n - 1), 1)
     lines = {
@@ -166,14 +175,14 @@ def summary(estimator: Any, names: Sequence[str] | None = None) -> str:
             f"no partition has J below {consensus.lower_bound_:,.1f}: "
             f"at most {consensus.gap_:.1%} of it can be saved"
         )
-    lines["partitions"] = _dissent_of(consensus).in_words(names)
+    lines["partitions"] = dissent_of(consensus).in_words(names)
     if hasattr(consensus, "selected_"):
         lines["answer"] = "{method}: {reason}".format(**consensus.selected_)
     head = f"{n:,} points in {len(names)} partitions, {consensus.n_tuples_:,} distinct label tuples"
     return "\n".join([head, *(f"{name:<12}{text}" for name, text in lines.items())])
 
 
-def _consensus_of(estimator: Any) -> Any:
+def fitted_consensus(estimator: Any) -> Any:
     """The fitted consensus function that is, or is in, an estimator."""
     consensus = getattr(estimator, "consensus_", estimator)
     check_is_fitted(consensus)
@@ -185,7 +194,7 @@ def _consensus_of(estimator: Any) -> Any:
     return consensus
 
 
-def _dissent_of(consensus: Any) -> Dissent:
+def dissent_of(consensus: Any) -> Dissent:
     """Camps of the partitions, found now where the method did not ask for them."""
     if hasattr(consensus, "dissent_"):
         found: Dissent = consensus.dissent_
@@ -195,7 +204,8 @@ def _dissent_of(consensus: Any) -> Dissent:
     return find_camps(counts).reordered(np.argsort(tuples.partition_order))
 
 
-def _checked_names(consensus: Any, names: Sequence[str] | None) -> list[str]:
+def partition_names(consensus: Any, names: Sequence[str] | None = None) -> list[str]:
+    """Names of the partitions: those given, one each, or those of the columns it was fitted on."""
     V = len(consensus.partition_weights_)
     if names is None:
         return [str(name) for name in consensus._vocabulary.names]

@@ -7,6 +7,7 @@ A display holds the numbers it draws, so they can be looked at and tested withou
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from coterie.cluster_tables import ClusterTables
 from coterie.coassociation_matrix import check_partition_weights, coassociation
+from coterie.diagnostics import dissent_of, fitted_consensus, partition_names
 from coterie.errors import InvalidLabelsError, InvalidParameterError, MissingExtraError
 from coterie.label_tuples import compress_labels
 from coterie.labels import LabelMatrix, as_label_matrix
@@ -31,11 +33,18 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-# blue, vermilion and grey of Okabe and Ito's palette for all kinds of colour vision
-_BLUE, _VERMILION, _GREY = "#0072B2", "#D55E00", "#999999"
+# blue and vermilion of Okabe and Ito's palette for all kinds of colour vision
+_BLUE, _VERMILION = "#0072B2", "#D55E00"
 _MOST_NAMES = 40
+_CRITERIA = {
+    "objective": "objective J, low is good",
+    "confidence": "confidence, high is good",
+    "relative_eigengap": "relative eigengap, high is good",
+    "pac": "ambiguous pairs (PAC), low is good",
+}
 
 
+@dataclass(eq=False)
 class CoassociationDisplay:
     """Heat map of the co-association matrix M (n, n), points ordered by cluster.
 
@@ -55,10 +64,9 @@ class CoassociationDisplay:
     ax_, figure_, image_ : the axes, the figure, and the heat map drawn
     """
 
-    def __init__(self, matrix: Array, *, labels: NDArray[Any], points: NDArray[np.int64]) -> None:
-        self.matrix = matrix
-        self.labels = labels
-        self.points = points
+    matrix: Array
+    labels: NDArray[Any]
+    points: NDArray[np.int64]
 
     @classmethod
     def from_estimator(cls, estimator: Any, P: Any, **settings: Any) -> Self:
@@ -74,8 +82,7 @@ class CoassociationDisplay:
         >>> CoassociationDisplay.from_estimator(est, P).matrix[0].round(2).tolist()
         [1.0, 1.0, 0.33, 0.0]
         """
-        consensus = getattr(estimator, "consensus_", estimator)
-        check_is_fitted(consensus)
+        consensus = fitted_consensus(estimator)
         learned = {
             "confidence": consensus.confidence_,
             "partition_weights": consensus.partition_weights_,
@@ -123,7 +130,7 @@ class CoassociationDisplay:
         points = _stratified_sample(codes, max_points, np.random.default_rng(random_state))
         points = points[np.lexsort((points, -confidence[points], codes[points]))]
         shown = LabelMatrix(matrix.codes[points], matrix.categories, matrix.names)
-        display = cls(coassociation(shown, alpha), labels=names[codes[points]], points=points)
+        display = cls(coassociation(shown, alpha), names[codes[points]], points)
         return display.plot(ax, **plot_settings)
 
     def plot(self, ax: Any = None, *, cmap: str = "Blues", colorbar: bool = True) -> Self:
@@ -135,23 +142,22 @@ class CoassociationDisplay:
         self.image_ = ax.imshow(self.matrix, cmap=cmap, vmin=0, vmax=1, interpolation="nearest")
         names, starts, sizes = np.unique(self.labels, return_index=True, return_counts=True)
         for start, size in zip(starts, sizes, strict=True):
-            ax.add_patch(
-                plt.Rectangle(
-                    (start - 0.5, start - 0.5), size, size, fill=False, color=_VERMILION, lw=1.2
-                )
-            )
+            corner = (start - 0.5, start - 0.5)
+            ax.add_patch(plt.Rectangle(corner, size, size, fill=False, color=_VERMILION, lw=1.2))
         large = sizes >= 0.025 * len(self.labels)
         middles = (starts + (sizes - 1) / 2)[large]
         ax.set_xticks(middles, names[large])
         ax.set_yticks(middles, names[large])
         ax.tick_params(length=0)
-        ax.set(xlabel=f"{len(self.labels)} points by cluster", ylabel="cluster")
+        ax.set_xlabel(f"{len(self.labels):,} points by cluster and falling confidence")
+        ax.set_ylabel("cluster")
         ax.set_title("Which points the partitions put together", loc="left")
         if colorbar:
             self.figure_.colorbar(self.image_, ax=ax, label="share of partitions", shrink=0.8)
         return self
 
 
+@dataclass(eq=False)
 class PartitionAgreementDisplay:
     """Heat map of how well partitions agree, by camps, beside their agreement with the consensus.
 
@@ -175,34 +181,24 @@ class PartitionAgreementDisplay:
     image_, bars_ : what was drawn there
     """
 
-    def __init__(
-        self,
-        agreement: Array,
-        *,
-        with_consensus: Array,
-        camps: NDArray[np.int64],
-        decides: NDArray[np.bool_],
-        names: Sequence[str],
-        order: NDArray[np.int64],
-    ) -> None:
-        self.agreement = agreement
-        self.with_consensus = with_consensus
-        self.camps = camps
-        self.decides = decides
-        self.names = names
-        self.order = order
+    agreement: Array
+    with_consensus: Array
+    camps: NDArray[np.int64]
+    decides: NDArray[np.bool_]
+    names: Sequence[str]
+    order: NDArray[np.int64]
 
     @classmethod
     def from_estimator(
         cls, estimator: Any, names: Sequence[str] | None = None, *, ax: Any = None, **settings: Any
     ) -> Self:
-        """Draw the partitions a :class:`~coterie.RobustConsensus` was fitted on.
+        """Draw the partitions a consensus was fitted on.
 
         Parameters
         ----------
-        estimator : fitted RobustConsensus, or a clusterer that has fitted one
+        estimator : fitted consensus function, or a clusterer that has fitted one
         names : sequence of V str, optional
-            Names of the partitions; their numbers if not given.
+            Names of the partitions; those of the table's columns if not given.
         ax, settings : as in :meth:`plot`
 
         Examples
@@ -213,26 +209,16 @@ class PartitionAgreementDisplay:
         >>> PartitionAgreementDisplay.from_estimator(est).camps.tolist()
         [0, 0, 0, 1, 1]
         """
-        consensus = getattr(estimator, "consensus_", estimator)
-        check_is_fitted(consensus)
-        if not hasattr(consensus, "dissent_"):
-            raise InvalidParameterError(
-                f"{type(consensus).__name__} does not compare partitions with each other; "
-                "fit a RobustConsensus to see their camps"
-            )
-        dissent, agreement = consensus.dissent_, consensus.partition_agreement_
-        V = len(agreement)
-        if names is not None and len(names) != V:
-            raise InvalidParameterError(
-                f"names has {len(names)} entries for {V} partitions; give one each"
-            )
-        order = np.lexsort((np.arange(V), -agreement, dissent.groups))
+        consensus = fitted_consensus(estimator)
+        dissent, agreement = dissent_of(consensus), consensus.partition_agreement_
+        names = partition_names(consensus, names)
+        order = np.lexsort((np.arange(len(names)), -agreement, dissent.groups))
         display = cls(
             dissent.agreement[np.ix_(order, order)],
             with_consensus=agreement[order],
             camps=dissent.groups[order],
             decides=dissent.weights[order] > 0,
-            names=[str(v if names is None else names[v]) for v in order],
+            names=[names[v] for v in order],
             order=order,
         )
         return display.plot(ax, **settings)
@@ -241,7 +227,7 @@ class PartitionAgreementDisplay:
         """Draw both panels in the place of ``ax`` or on a new figure."""
         V = len(self.names)
         (self.ax_, self.bars_ax_), self.figure_ = _panels(
-            ax, (8.4, 4.8), 1, 2, sharey=True, width_ratios=(1.25, 1)
+            ax, (8.4, 4.8), 1, 2, sharey=True, width_ratios=(1.3, 1)
         )
         heat, bars = self.ax_, self.bars_ax_
         self.image_ = heat.imshow(self.agreement, cmap=cmap, vmin=0, vmax=1, aspect="auto")
@@ -249,64 +235,49 @@ class PartitionAgreementDisplay:
         heat.set_yticks(np.arange(V)[::every], self.names[::every])
         heat.set_xticks([])
         heat.tick_params(length=0)
-        heat.set_xlabel("partitions in the same order")
-        self._draw_brackets()
-        self.figure_.colorbar(
-            self.image_,
-            ax=heat,
-            label="adjusted Rand index",
-            location="bottom",
-            shrink=0.7,
-            aspect=30,
-        )
+        heat.set_title("Agreement between partitions", loc="left", pad=26)
+        self.figure_.colorbar(self.image_, ax=heat, label="adjusted Rand index", aspect=30)
         colours = np.where(self.decides, _BLUE, _VERMILION)
         self.bars_ = bars.barh(np.arange(V), self.with_consensus, height=0.75, color=colours)
         bars.axvline(0, color="black", lw=0.8)
         bars.set_xlim(min(0.0, 1.1 * float(self.with_consensus.min())), 1)
         bars.tick_params(left=False, labelleft=False)
         bars.spines[["top", "right", "left"]].set_visible(False)
-        bars.set_xlabel("agreement with the consensus (ARI)")
-        self._draw_legend()
+        bars.set_xlabel("adjusted Rand index")
+        bars.set_title("and with the consensus", loc="left", pad=26)
+        self._draw_brackets()
+        self._mark_dissenters(every)
         return self
 
     def _draw_brackets(self) -> None:
         """A bracket above each camp; one for all partitions that stand alone."""
-        heat, sizes = self.ax_, np.bincount(self.camps)
-        alone = sizes[self.camps] == 1
-        # numbered by falling size: camps of one come last and stand side by side
-        kinds = np.where(alone, -1, self.camps)
+        from matplotlib.transforms import offset_copy
+
+        heat, size = self.ax_, np.bincount(self.camps)[self.camps]
+        # camps are numbered by falling size: those of one come last and stand side by side
+        kinds = np.where(size == 1, -1, self.camps)
+        across = heat.get_xaxis_transform()
+        above = offset_copy(across, self.figure_, y=5, units="points")
         for kind in dict.fromkeys(kinds.tolist()):
             members = np.flatnonzero(kinds == kind)
-            left, right = members[0] - 0.4, members[-1] + 0.4
-            heat.plot(
-                [left, left, right, right],
-                [1.01, 1.03, 1.03, 1.01],
-                color="black",
-                lw=1,
-                transform=heat.get_xaxis_transform(),
-                clip_on=False,
-            )
-            text = f"camp {kind}" if kind >= 0 else "alone"
-            heat.text(
-                (left + right) / 2,
-                1.045,
-                text,
-                ha="center",
-                va="bottom",
-                fontsize="small",
-                transform=heat.get_xaxis_transform(),
-            )
+            ends, middle = [members[0] - 0.4, members[-1] + 0.4], members.mean()
+            heat.plot(ends, [1, 1], "|-", color="black", ms=6, transform=above, clip_on=False)
+            if len(members) > 0.1 * len(kinds):
+                text, place = f"camp {kind}" if kind >= 0 else "alone", (middle, 1)
+                heat.annotate(text, place, (0, 9), across, "offset points", ha="center")
 
-    def _draw_legend(self) -> None:
+    def _mark_dissenters(self, every: int) -> None:
         from matplotlib.patches import Patch
 
-        if not self.decides.all():
-            kinds = [Patch(color=_BLUE, label="decides"), Patch(color=_VERMILION, label="dissents")]
-            self.bars_ax_.legend(
-                handles=kinds, loc="lower right", bbox_to_anchor=(1, 1), ncols=2, frameon=False
-            )
+        if self.decides.all():
+            return
+        for label, decides in zip(self.ax_.get_yticklabels(), self.decides[::every], strict=True):
+            label.set_color("black" if decides else _VERMILION)
+        kinds = [Patch(color=_BLUE, label="decides"), Patch(color=_VERMILION, label="dissents")]
+        self.bars_ax_.legend(handles=kinds, loc="lower right", frameon=False)
 
 
+@dataclass(eq=False)
 class ConvergenceDisplay:
     """Objective and residuals of every step of the ADMM.
 
@@ -321,8 +292,7 @@ class ConvergenceDisplay:
     ax_, residuals_ax_, figure_ : the axes of the objective and of the residuals, the figure
     """
 
-    def __init__(self, history: Mapping[str, Sequence[float]]) -> None:
-        self.history = history
+    history: Mapping[str, Sequence[float]]
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
@@ -337,10 +307,9 @@ class ConvergenceDisplay:
         >>> len(display.ax_.lines[0].get_xdata()) == est.n_iter_
         True
         """
-        consensus = getattr(estimator, "consensus_", estimator)
-        check_is_fitted(consensus)
-        history = getattr(consensus, "history_", None)
-        if not history or not history["objective"]:
+        check_is_fitted(estimator)
+        history = getattr(getattr(estimator, "consensus_", estimator), "history_", {})
+        if not history.get("primal_residual"):
             raise InvalidParameterError(
                 "there is no history to draw: the least-squares relaxation takes no steps; fit a "
                 "RobustConsensus with relaxation='admm', on few enough distinct label tuples"
@@ -367,6 +336,7 @@ class ConvergenceDisplay:
         return self
 
 
+@dataclass(eq=False)
 class ChooseKDisplay:
     """The criteria of :func:`~coterie.choose_k` over K, one panel each, the chosen K marked.
 
@@ -381,8 +351,7 @@ class ChooseKDisplay:
         By criterion. One that could not be had for any K has no panel.
     """
 
-    def __init__(self, choice: KChoice) -> None:
-        self.choice = choice
+    choice: KChoice
 
     @classmethod
     def from_choice(cls, choice: KChoice, *, ax: Any = None) -> Self:
@@ -406,20 +375,14 @@ class ChooseKDisplay:
         self.axes_ = dict(zip(curves, np.atleast_1d(panels), strict=True))
         self.ax_ = next(iter(self.axes_.values()))
         for (name, curve), panel in zip(curves.items(), self.axes_.values(), strict=True):
-            panel.axvline(best, color=_VERMILION, lw=6, alpha=0.25)
             panel.plot(ks, curve, "o-", color=_BLUE, lw=1.8, ms=4)
+            panel.plot(best, curve[ks == best], "o", color=_VERMILION, ms=9, label=f"K = {best}")
+            panel.axvline(best, color=_VERMILION, lw=1, ls=":")
             panel.set(xlabel="K", xticks=ks[:: -(-len(ks) // 10)])
             panel.set_title(_CRITERIA[name], loc="left", fontsize="medium")
             panel.spines[["top", "right"]].set_visible(False)
+        self.ax_.legend(frameon=False)
         return self
-
-
-_CRITERIA = {
-    "objective": "objective J (less is better)",
-    "confidence": "confidence (more)",
-    "relative_eigengap": "relative eigengap (more)",
-    "pac": "ambiguous pairs, PAC (less)",
-}
 
 
 def _pyplot() -> Any:
@@ -467,7 +430,9 @@ def _confidence(matrix: LabelMatrix, labels: NDArray[np.int64], alpha: Array) ->
 def _stratified_sample(
     labels: NDArray[np.int64], at_most: int, random: np.random.Generator
 ) -> NDArray[np.int64]:
-    """At most so many points, of every cluster (0, 1, …) its share, rounded up."""
+    """At most so many points, of every cluster (0, 1, …) its share, but one at least."""
+    if at_most < 1:
+        raise InvalidParameterError(f"max_points={at_most}: show 1 point or more")
     n = len(labels)
     if n <= at_most:
         return np.arange(n)

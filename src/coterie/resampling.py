@@ -97,6 +97,7 @@ def consensus_cdf(P: Any, n_bins: int = 100, *, max_points: int = 5_000) -> tupl
     Returns
     -------
     x, cdf : (n_bins + 1,) arrays
+        The c.d.f. is nan where no two points were ever drawn together.
 
     Examples
     --------
@@ -110,7 +111,7 @@ def consensus_cdf(P: Any, n_bins: int = 100, *, max_points: int = 5_000) -> tupl
     counts = np.zeros(n_bins + 1)
     for shares, weights in _pair_blocks(as_label_tuples(P), max_points):
         counts += np.bincount(np.searchsorted(x, shares), weights, n_bins + 1)
-    return x, np.cumsum(counts) / max(counts.sum(), 1.0)
+    return x, np.cumsum(counts) / (counts.sum() or np.nan)
 
 
 def proportion_of_ambiguous_pairs(
@@ -132,7 +133,7 @@ def proportion_of_ambiguous_pairs(
     for shares, weights in _pair_blocks(as_label_tuples(P), max_points):
         ambiguous += float(weights[(shares > low) & (shares < high)].sum())
         total += float(weights.sum())
-    return ambiguous / max(total, 1.0)
+    return ambiguous / (total or np.nan)
 
 
 def check_ks(ks: Any, n_points: int | None = None) -> Counts:
@@ -164,6 +165,7 @@ def _pair_blocks(tuples: LabelTuples, max_points: int) -> Iterator[tuple[Array, 
     Counts of labels are products of the 0/1 matrices Z (u, m) of clusters and B (u, V) of
     drawings; small whole numbers, so single precision is exact.
     """
+    _check_count("max_points", max_points, 2)
     times = _sampled_weights(tuples, max_points)
     codes, times = tuples.codes[times > 0], times[times > 0]
     drawn = (codes >= 0).astype(np.float32)

@@ -98,7 +98,7 @@ def test_summary_lines_name_the_worst_cell(results):
     assert core.startswith("Core cells (1)")
     assert "RobustConsensus 1.000 (lowest cell 1.000)" in core
     assert core.endswith("falls short of the better of ℓ2 and ADMM nowhere.")
-    assert everything.endswith("by 0.050 at most (250, 50;  5 votes, 2r bad, noise 0.1).")
+    assert everything.endswith("by 0.050 at most (250, 50;  5 votes, 2 bad apart, noise 0.1).")
 
 
 def test_notes_count_over_cells(results):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 
 import pytest
@@ -47,6 +48,16 @@ def test_the_next_command_of_the_page_works(run, tmp_path, demonstration):
     assert run(*arguments).exit_code == 0
     labels = [int(x) for x in read_table(tmp_path / "consensus.csv").columns["label"].to_pylist()]
     assert labels == demonstration.flagship.labels_.tolist()
+
+
+def test_what_a_method_warned_of_is_a_note(run, monkeypatch, demonstration):
+    """A method's notes are told on the standard error stream, under its name."""
+    first, *others = demonstration.recoveries
+    warned = dataclasses.replace(
+        demonstration, recoveries=(dataclasses.replace(first, notes=("it stopped",)), *others)
+    )
+    monkeypatch.setattr("coterie.command_line.demonstration.demonstrate", lambda _: warned)
+    assert run("demo", "--quiet").stderr == f"note: {first.method}: it stopped\n"
 
 
 def test_quiet_says_nothing(run, tmp_path):

@@ -76,7 +76,7 @@ def test_interrupt_tells_what_was_written(run, labels_csv, tmp_path, monkeypatch
     result = run(
         "consensus", labels_csv, "--id", "name", "-o", tmp_path / "out.csv", "--save-model", model
     )
-    assert (result.exit_code, result.stderr) == (130, f"interrupted; only {model} was written\n")
+    assert (result.exit_code, result.stderr) == (130, f"interrupted after writing {model}\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["labels.csv", "m.coterie"]
 
 

@@ -140,7 +140,7 @@ def as_picture(results: Sequence[CellResult]) -> Figure:
         axes.axhspan(place - 0.5, place + 0.5, color="#f4f4f4", zorder=0)
     for lane, name in enumerate(names):
         # a lane each, so that equal accuracies do not hide one another
-        height = 0.62 * ((lane + 0.5) / len(names) - 0.5)
+        height = 0.74 * ((lane + 0.5) / len(names) - 0.5)
         scores = [result.methods[name] for result in results]
         colour, marker = _STYLES[name]
         axes.errorbar(
@@ -149,7 +149,7 @@ def as_picture(results: Sequence[CellResult]) -> Figure:
             xerr=[score.standard_error or 0.0 for score in scores],
             fmt=marker,
             color=colour,
-            markersize=6.5 if name == FLAGSHIP else 4.5,
+            markersize=5.5 if name == FLAGSHIP else 4.5,
             elinewidth=1,
             zorder=3,
             label=TITLES[name],
@@ -199,8 +199,11 @@ def _cell_texts(cell: NoiseCell) -> tuple[str, str, str, str]:
 
 
 def _one_line(cell: NoiseCell) -> str:
-    sizes, n_partitions, bad, noise = _cell_texts(cell)
-    return f"{sizes};  {n_partitions} votes, {bad} bad, noise {noise}"
+    kind = "" if cell.n_bad == 0 else " together" if cell.correlated else " apart"
+    return (
+        f"{sizes_in_short(cell.sizes)};  {cell.n_partitions} votes, {cell.n_bad} bad{kind}, "
+        f"noise {cell.noise:g}"
+    )
 
 
 def _score_text(scores: MethodScores) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ from coterie.command_line.consensus import read_labels
 from coterie.command_line.outputs import Outputs
 from coterie.command_line.progress import shown_notes, shown_stages
 from coterie.command_line.report import print_json
+from coterie.errors import InvalidParameterError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,18 +26,27 @@ if TYPE_CHECKING:
 
 __all__ = ["choice_facts", "choose_k"]
 
-#: Columns of the table: attribute of the choice, heading, how a number is written.
-_COLUMNS = (
-    ("n_clusters", "used", "d"),
-    ("objective", "objective J", ",.1f"),
-    ("information", "information", ".3f"),
-    ("confidence", "confidence", ".3f"),
-    ("eigengap", "eigengap", ",.1f"),
-    ("relative_eigengap", "relative gap", ".3f"),
-    ("pac", "PAC", ".3f"),
-    ("cdf_area", "CDF area", ".3f"),
-    ("delta_area", "Δ area", ".3f"),
+_log = logging.getLogger(__name__)
+
+_MEASURES = (
+    "n_clusters",
+    "objective",
+    "information",
+    "confidence",
+    "eigengap",
+    "relative_eigengap",
+    "pac",
+    "cdf_area",
+    "delta_area",
 )
+#: What a person is shown of them: heading, and how a number is written.
+_SHOWN = {
+    "n_clusters": ("clusters", "d"),
+    "objective": ("objective", ",.0f"),
+    "confidence": ("confidence", ".3f"),
+    "relative_eigengap": ("eigengap", ".3f"),
+    "pac": ("ambiguous", ".1%"),
+}
 
 
 def choose_k(
@@ -62,7 +73,7 @@ def choose_k(
 
     LABELS is a table as for coterie consensus. With --features it is one
     as for coterie cluster: samples of its rows are clustered many times
-    for each K, and how well the samples agree counts too.
+    for each K, and how many pairs of points that leaves ambiguous is shown.
 
     Example: coterie choose-k labels.csv --id name --from 2 --to 8
     """
@@ -74,10 +85,9 @@ def choose_k(
     with shown_notes() as notes:
         started = time.perf_counter()
         with shown_stages(quiet):
-            if features:
-                choice = _choose_by_features(read_features(source, id_column, wanted)[1], ks, seed)
-            else:
-                choice = _choose_by_labels(read_labels(source, id_column, wanted)[1], ks, seed)
+            read = read_features if features else read_labels
+            _, table = read(source, id_column, wanted)
+            choice = _chosen(source, table, ks, features, seed)
         seconds = time.perf_counter() - started
         outputs.write({}, None, lambda: _picture(choice))
     facts = {
@@ -103,23 +113,35 @@ def choice_facts(choice: KChoice) -> dict[str, Any]:
         },
         "lower_bound": _number(choice.lower_bound),
         "table": [
-            {"k": int(k)} | {name: _number(getattr(choice, name)[row]) for name, _, _ in _COLUMNS}
+            {"k": int(k)} | {name: _number(getattr(choice, name)[row]) for name in _MEASURES}
             for row, k in enumerate(choice.ks)
         ],
     }
 
 
-def _choose_by_labels(P: Any, ks: range, seed: int) -> KChoice:
+def _chosen(source: Path, table: Any, ks: range, features: bool, seed: int) -> KChoice:
+    """The choice by partitions, or by samples of features, in a table (n, V)."""
     from coterie.choosing_k import choose_k as choose
 
-    return choose(P, ks, random_state=seed)
+    n_points = len(table) if features else table.n_points
+    if ks[-1] > n_points:
+        raise InvalidParameterError(
+            f"--to {ks[-1]} is more than the {n_points} points in {source}; give a smaller one"
+        )
+    partitions = _samples(table, ks, seed) if features else table
+    _log.info("comparing %d to %d clusters", ks[0], ks[-1])
+    return choose(partitions, ks, random_state=seed)
 
 
-def _choose_by_features(X: Any, ks: range, seed: int) -> KChoice:
-    from coterie.choosing_k import choose_k as choose
+def _samples(X: Any, ks: range, seed: int) -> dict[int, Any]:
+    """Partitions of samples of the rows, the same samples for each K."""
     from coterie.choosing_k import resampled_ensembles
 
-    return choose(resampled_ensembles(X, ks, random_state=seed), ks, random_state=seed)
+    ensembles: dict[int, Any] = {}
+    for k in ks:
+        _log.info("clustering samples of the rows into %d clusters", k)
+        ensembles |= resampled_ensembles(X, [k], random_state=seed)
+    return ensembles
 
 
 def _picture(choice: KChoice) -> Figure:
@@ -140,7 +162,8 @@ def _print(facts: dict[str, Any]) -> None:
     from rich.text import Text
 
     console = Console(highlight=False)
-    console.print(Text.assemble((facts["input"], "bold"), ": K by several criteria"))
+    heading = Text.assemble((facts["input"], "bold"), ": K by several criteria")
+    console.print(heading, soft_wrap=True)
     console.print(Padding(_table(facts), (1, 0, 1, 2), expand=False))
     console.print(
         Text.assemble((f"Take K = {facts['recommended']}", "bold"), f": {facts['reason']}")
@@ -148,23 +171,25 @@ def _print(facts: dict[str, Any]) -> None:
     by = ", ".join(f"{name} {k}" for name, k in facts["by_criterion"].items() if k is not None)
     console.print(Text(f"By criterion: {by}", style="dim"))
     if facts["written"]:
-        console.print(Text("Wrote " + ", ".join(facts["written"].values())))
+        console.print(Text("Wrote " + ", ".join(facts["written"].values())), soft_wrap=True)
 
 
 def _table(facts: dict[str, Any]) -> Table:
-    """A row a K; criteria that cannot be had for any K have no column."""
+    """A row a K; a measure that cannot be had for any K has no column."""
     from rich.table import Table
 
-    shown = [
-        (name, heading, form)
-        for name, heading, form in _COLUMNS
+    shown = {
+        name: form
+        for name, form in _SHOWN.items()
         if any(row[name] is not None for row in facts["table"])
-    ]
+    }
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
-    for heading in ("K", *(heading for _, heading, _ in shown)):
-        table.add_column(heading, justify="right")
+    for heading in ("K", *(heading for heading, _ in shown.values())):
+        table.add_column(heading, justify="right", no_wrap=True)
     for row in facts["table"]:
-        cells = ["–" if row[name] is None else format(row[name], form) for name, _, form in shown]
+        cells = [
+            "–" if row[name] is None else format(row[name], f) for name, (_, f) in shown.items()
+        ]
         chosen = row["k"] == facts["recommended"]
         table.add_row(str(row["k"]), *cells, style="bold green" if chosen else "")
     return table

@@ -46,11 +46,12 @@ def demo(
     if output is not None:
         _check_folder(output)
         prepare_to_draw()
-    with shown_notes():
+    with shown_notes() as notes:
         with shown_stages(quiet):
             from coterie.command_line.demonstration import demonstrate
 
             demonstration = demonstrate(seed)
+            notes += [f"{r.method}: {note}" for r in demonstration.recoveries for note in r.notes]
             files = {} if output is None else _files(demonstration, output)
         if output is not None:
             _make_folder(output)
@@ -113,11 +114,8 @@ def _print(demonstration: Demonstration, files: list[Path]) -> None:
     )
     console.print(Padding(_table(demonstration), (1, 0, 1, 2), expand=False))
     console.print(f"[bold]Dissent[/]: {demonstration.verdict}.")
-    for recovery in demonstration.recoveries:
-        for note in recovery.notes:
-            console.print(Text(f"{recovery.method}: {note}", style="dim"))
     if files:
-        console.print(Text("Wrote " + ", ".join(map(str, files))))
+        console.print(Text("Wrote " + ", ".join(map(str, files))), soft_wrap=True)
     else:
         console.print("Nothing was written; --output FOLDER writes a page.", style="dim")
 

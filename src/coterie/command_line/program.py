@@ -35,8 +35,8 @@ class Program(typer.core.TyperGroup):
         except KeyboardInterrupt as interrupt:
             # Its arguments are the files that were complete by then.
             written = ", ".join(map(str, interrupt.args))
-            what = f"only {written} was written" if written else "nothing was written"
-            typer.echo(f"interrupted; {what}", err=True)
+            what = f" after writing {written}" if written else "; nothing was written"
+            typer.echo(f"interrupted{what}", err=True)
             raise typer.Exit(130) from interrupt
 
 

@@ -79,12 +79,13 @@ def print_summary(facts: dict[str, Any]) -> None:
             (facts["input"], "bold"),
             f": {facts['points']:,} points, {_counted(facts['partitions'], 'partition')}, "
             f"{_counted(facts['tuples'], 'distinct label tuple')}",
-        )
+        ),
+        soft_wrap=True,
     )
     console.print(Padding(_lines(facts), (1, 0, 1, 2), expand=False))
     if len(facts["camps"]) > 1:
         console.print(Padding(_camp_table(facts["camps"]), (0, 0, 1, 2), expand=False))
-    console.print(_files(facts["written"]))
+    console.print(_files(facts["written"]), soft_wrap=True)
 
 
 def _camps(consensus: Any, names: Sequence[str]) -> list[dict[str, Any]]:

@@ -1,0 +1,85 @@
+"""``coterie choose-k`` from labels and from features."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from coterie import choose_k
+from coterie.choosing_k import resampled_ensembles
+from coterie.command_line.choose_k import choice_facts
+from coterie.command_line.cluster import read_features
+from coterie.command_line.consensus import read_labels
+
+
+def test_the_choice_is_the_librarys(run, labels_csv):
+    """From labels the program tells what choose_k finds, and what it finds is what was planted."""
+    result = run("choose-k", labels_csv, "--id", "name", "--to", 5, "--seed", 3, "--json")
+    assert result.exit_code == 0, result.stderr
+    facts = json.loads(result.stdout)
+    _, P = read_labels(labels_csv, "name", None)
+    expected = choice_facts(choose_k(P, range(2, 6), random_state=3))
+    assert {name: facts[name] for name in expected} == expected
+    assert facts["recommended"] == 3
+    assert [row["k"] for row in facts["table"]] == [2, 3, 4, 5]
+
+
+def test_features_are_resampled(run, features_csv):
+    """With --features every K has an ensemble of samples of its own, so PAC is known for each."""
+    result = run("choose-k", features_csv, "--id", "name", "--features", "--to", 4, "--json")
+    assert result.exit_code == 0, result.stderr
+    facts = json.loads(result.stdout)
+    _, X = read_features(features_csv, "name", None)
+    ensembles = resampled_ensembles(X, range(2, 5), random_state=0)
+    expected = choice_facts(choose_k(ensembles, range(2, 5), random_state=0))
+    assert {name: facts[name] for name in expected} == expected
+    assert facts["recommended"] == 3
+    assert all(row["pac"] is not None for row in facts["table"])
+
+
+def test_what_cannot_be_had_is_null(planted):
+    """A measure that is not a number is None, which JSON knows, and lists stay whole."""
+    choice = choose_k(planted[0], [2, 3], random_state=0)
+    facts = choice_facts(choice)
+    assert np.isnan(choice.pac).all()
+    assert [row["pac"] for row in facts["table"]] == [None, None]
+    assert json.loads(json.dumps(facts, allow_nan=False)) == facts
+
+
+def test_summary_recommends(run, labels_csv):
+    """The table has a row a K, and the recommendation its reason."""
+    result = run("choose-k", labels_csv, "--id", "name", "--from", 2, "--to", 4)
+    assert result.exit_code == 0, result.stderr
+    text = " ".join(result.stdout.split())
+    assert "Take K = 3: " in text
+    assert "By criterion: " in text
+    assert [line.split()[0] for line in result.stdout.splitlines()[3:6]] == ["2", "3", "4"]
+
+
+def test_plot_makes_a_picture(run, labels_csv):
+    """--plot writes a PNG, --quiet says nothing."""
+    picture = labels_csv.with_name("k.png")
+    result = run("choose-k", labels_csv, "--id", "name", "--to", 4, "--plot", picture, "--quiet")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_range_the_wrong_way_round_is_wrong_usage(run, labels_csv):
+    """--from above --to ends with 2."""
+    result = run("choose-k", labels_csv, "--from", 5, "--to", 4)
+    assert result.exit_code == 2
+    assert "5 is more than --to 4" in result.stderr
+
+
+@pytest.mark.parametrize("features", [[], ["--features"]])
+def test_more_clusters_than_points_are_refused(run, tmp_path, features):
+    """The message speaks of the option, the points and the file."""
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,2\n1,2\n3,4\n")
+    result = run("choose-k", path, *features)
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"error: --to 10 is more than the 3 points in {path}; give a smaller one\n"
+    )
