@@ -10,8 +10,8 @@ agree for each K.
 # %%
 # From partitions
 # ---------------
-# Twelve partitions of 200 points into 3 to 8 groups. All of them saw, more or less well, five
-# groups; those with fewer labels merged some and those with more split some. K is not written anywhere.
+# Twelve k-means runs on 200 points in five groups, each with four to seven clusters: those with
+# fewer merge some of the groups and those with more split some.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -22,13 +22,14 @@ from coterie.choosing_k import consensus_cdf, resampled_ensembles
 
 centres = [[0, 0], [6, 0], [0, 6], [7, 7], [13, 3]]
 X, y = make_blobs([60, 50, 40, 30, 20], centers=centres, cluster_std=1.0, random_state=0)
-P = make_partitions(X, [3, 4, 5, 6, 7, 8], n_partitions=12, random_state=0)
+P = make_partitions(X, [4, 5, 6, 7], n_partitions=12, random_state=0)
 print("clusters of the partitions:", P.max(axis=0) + 1)
 
 # %%
-# For each K the best partition with at most K clusters is searched. Its distance J to the given ones falls and
-# then stays; the points are surest of their cluster at the right K; and the co-association matrix has as many
-# eigenvalues that stand out as there are clusters. The recommendation weighs the last two.
+# For each K the best partition with at most K clusters is searched. Its distance J to the given
+# ones falls and then stays; the points are surest of their cluster at the right K; and the
+# co-association matrix has as many eigenvalues that stand out as there are clusters. The
+# recommendation weighs the last two.
 
 choice = choose_k(P, range(2, 9), random_state=0)
 print(choice.best_k, "-", choice.reason)
@@ -42,8 +43,9 @@ RobustConsensus(random_state=0).fit(P).n_clusters_
 # %%
 # From samples of the data
 # ------------------------
-# With features at hand the question can be put to the data again and again: cluster random samples of
-# the points for each K, and see whether two points that are together in one sample are together in the others.
+# With features at hand the question can be put to the data again and again: cluster random
+# samples of the points for each K, and see whether two points that are together in one sample
+# are together in the others.
 
 ensembles = resampled_ensembles(X, range(2, 9), n_resamples=30, random_state=0)
 resampled = choose_k(ensembles, random_state=0)
@@ -51,8 +53,8 @@ print(resampled.best_k, "-", resampled.reason)
 ChooseKDisplay.from_choice(resampled)
 
 # %%
-# The consensus of the samples for three values of K. A step function, flat in the middle, says that every pair is either
-# together or apart; what rises in between are ambiguous pairs.
+# The agreement of the samples for three values of K. A curve that is flat in the middle says that
+# every pair is either together or apart; what rises in between are ambiguous pairs.
 
 figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
 for k, colour in zip((3, 5, 8), ("#999999", "#0072B2", "#D55E00"), strict=True):

@@ -109,7 +109,7 @@ def readable_bytes(n: float) -> str:
     '3.2 GB'
     """
     for unit in ("bytes", "kB", "MB", "GB"):
-        if n < 1000:
+        if n < 999.95:  # 999.96 would be shown as 1000.0
             return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.1f} {unit}"
         n /= 1000
     return f"{n:.1f} TB"
