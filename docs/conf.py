@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from pathlib import Path
 
 import coterie
@@ -42,7 +41,9 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_order.QuestionOrder",
+    # a display that was drawn need not be printed as well
+    "ignore_repr_types": r"matplotlib|coterie\.displays",
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
@@ -51,8 +52,6 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "image_srcset": ["2x"],
 }
-# Progress and drawing chatter is not part of an example.
-warnings.filterwarnings("ignore", message=".*FigureCanvasAgg is non-interactive.*")
 
 # HTML ----------------------------------------------------------------------------------------
 html_theme = "pydata_sphinx_theme"

@@ -26,8 +26,8 @@ P, y = P[np.argsort(y)], np.sort(y)
 # -----------
 # The objective is that of the continuous problem. The primal residual says how far the
 # constraint :math:`E = M - L` is from holding, the dual one how much the answer still moves.
-# The penalty μ grows until the first is small beside the second and then stays: were it to grow
-# for ever, it would freeze the answer wherever it happens to be.
+# The penalty μ grows until the first is small beside the second and is then held: were it to
+# grow for ever, it would freeze the answer wherever it happens to be.
 
 est = RobustConsensus(3, refine=False, partition_weights=None, random_state=0).fit(P)
 print(f"{est.n_iter_} steps")

@@ -114,7 +114,7 @@ def test_errors_in_map_in_threads_come_out(n):
 
 
 def test_on_one_thread_holds_the_pools():
-    """Inside, each pool of BLAS and OpenMP has one thread; afterwards what it had, come what may."""
+    """Inside, each pool of BLAS and OpenMP has one thread; afterwards it has what it had."""
     scipy.linalg.blas.dgemm(1.0, np.eye(2), np.eye(2))
     devices._thread_pools.cache_clear()
     before = [pool["num_threads"] for pool in threadpool_info()]

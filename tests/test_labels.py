@@ -15,7 +15,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from coterie.errors import InvalidLabelsError
-from coterie.labels import MISSING, LabelMatrix, as_label_matrix, encode_like
+from coterie.labels import MISSING, as_label_matrix, encode_like
 from label_matrices import label_matrices
 
 properties = settings(deadline=None, max_examples=50)
@@ -98,10 +98,7 @@ LISTS = {
 MIXED_ROWS = [["x", 5, 7, True], [None, 6, 7, None], ["y", None, None, False]]
 MIXED = [column(MIXED_ROWS, v) for v in range(4)]
 FRAMES = {
-    "pandas": (
-        pd.DataFrame({"a": MIXED[0], "b": MIXED[1], "c": MIXED[2], "d": MIXED[3]}),
-        MIXED_ROWS,
-    ),
+    "pandas": (pd.DataFrame({str(v): MIXED[v] for v in range(4)}), MIXED_ROWS),
     "pandas nullable": (
         pd.DataFrame(
             {
@@ -114,13 +111,10 @@ FRAMES = {
         MIXED_ROWS,
     ),
     "pandas categories": (
-        pd.DataFrame({str(v): pd.Categorical(MIXED[v]) for v in range(4)}),
+        pd.DataFrame({v: pd.Categorical(MIXED[v]) for v in range(4)}),
         MIXED_ROWS,
     ),
-    "pandas objects": (
-        pd.DataFrame({str(v): pd.Series(MIXED[v], dtype=object) for v in range(4)}),
-        MIXED_ROWS,
-    ),
+    "pandas objects": (pd.DataFrame(MIXED_ROWS, dtype=object), MIXED_ROWS),
     "pandas on arrow": (
         pd.DataFrame(
             {
@@ -292,12 +286,10 @@ REFUSED = {
     "empty polars": (pl.DataFrame({"a": []}), "empty"),
     "empty arrow": (pa.table({}), "empty"),
     "one dimension": ([0, 1, 1], "two dimensions.*got 1.*reshape"),
-    "one dimension of texts": (["a", "b"], "two dimensions.*got 1"),
     "pandas series": (pd.Series([0, 1]), "two dimensions.*got 1"),
     "polars series": (pl.Series([0, 1]), "two dimensions.*got 1"),
     "arrow column": (pa.chunked_array([[0, 1]]), "two dimensions.*got 1"),
     "three dimensions": (np.zeros((2, 2, 2), int), "two dimensions.*got 3"),
-    "a number": (5, "two dimensions.*got 0"),
     "nothing": (None, "two dimensions.*got 0"),
     "a dict": ({"a": [1]}, "two dimensions.*got 0"),
     "ragged": ([[0, 1], [2, 3], [4]], "row 2 has 1 labels where row 0 has 2"),
@@ -455,11 +447,3 @@ def test_encode_like_refuses_what_is_no_label_matrix(P):
     """New rows are read with the same care as the fitted ones."""
     with pytest.raises(InvalidLabelsError):
         encode_like(P, as_label_matrix([[0], [1]]))
-
-
-def test_label_matrix_is_frozen():
-    """A label matrix is a value."""
-    matrix = as_label_matrix([[0], [1]])
-    with pytest.raises(AttributeError):
-        matrix.names = ("x",)
-    assert isinstance(matrix, LabelMatrix)

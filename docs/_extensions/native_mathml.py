@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import html
 from typing import Any
 
 from docutils import nodes
-from docutils.utils.math import latex2mathml
+from docutils.utils.math import MathError, latex2mathml
 from sphinx.application import Sphinx
+from sphinx.util import logging
 from sphinx.util.math import get_node_equation_number
 
 __all__ = ["setup"]
+
+_log = logging.getLogger(__name__)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -19,7 +23,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 
 def _inline(translator: Any, node: nodes.math) -> None:
-    translator.body.append(latex2mathml.tex2mathml(node.astext()))
+    translator.body.append(_mathml(node, as_block=False))
     raise nodes.SkipNode
 
 
@@ -28,6 +32,15 @@ def _displayed(translator: Any, node: nodes.math_block) -> None:
     if node["number"]:
         number = get_node_equation_number(translator, node)
         translator.body.append(f'<span class="eqno">({number})</span>')
-    translator.body.append(latex2mathml.tex2mathml(node.astext(), as_block=True))
+    translator.body.append(_mathml(node, as_block=True))
     translator.body.append("</div>\n")
     raise nodes.SkipNode
+
+
+def _mathml(node: nodes.math | nodes.math_block, as_block: bool) -> str:
+    """The formula as MathML, or its source and a warning where it cannot be converted."""
+    try:
+        return latex2mathml.tex2mathml(node.astext(), as_block=as_block)
+    except MathError as error:
+        _log.warning("cannot convert the formula %r: %s", node.astext(), error, location=node)
+        return f"<code>{html.escape(node.astext())}</code>"

@@ -59,10 +59,8 @@ _log = logging.getLogger(__name__)
 _EIGENVALUE_FLOOR = 0.002
 #: J is taken to have stopped falling when this share of its fall from K = 1 is left.
 _REST_OF_FALL = 0.02
-#: PAC within this of the smallest is as good as the smallest …
-_PAC_SLACK = 0.02
-#: … and where it is nowhere below this, no K is stable and PAC decides nothing.
-_STABLE_PAC = 0.1
+#: A clustering is stable with at most this many ambiguous pairs to each pair that is together.
+_AMBIGUOUS_TO_TOGETHER = 0.2
 #: Growth of the area under the c.d.f. that still counts as growth.
 _AREA_GROWTH = 0.1
 _FEWEST_RESAMPLES = 10
@@ -80,7 +78,7 @@ class KChoice:
     reason : str
         Why, in a sentence.
     by_criterion : dict of str to int or None
-        The K each criterion would choose by itself; None where it cannot be had.
+        The K each criterion would choose by itself; None where it cannot be had or chooses none.
     ks : (L,) int
         The K compared, rising.
     objective : (L,)
@@ -135,11 +133,11 @@ def choose_k(
 
     Recommended is the K with the largest product of relative eigengap and mean confidence: M has K
     directions that stand out, and the points know which of K clusters they belong to. Where
-    points were resampled for every K, it is the largest K whose proportion of ambiguous pairs
-    (PAC) is within 0.02 of the smallest, if that is at most 0.1: splitting further would no
-    longer give the same clusters in every sample. On planted partitions and k-means
-    ensembles no single criterion did as well. The answer depends on neither the order of
-    points or partitions nor the names of labels.
+    points were resampled for every K, it is the largest stable K, if any is: one that has at most
+    one ambiguous pair (PAC) to five that are together; splitting further would no longer give
+    the same clusters in every sample. On planted partitions and k-means ensembles no
+    single criterion did as well. The answer depends on neither the order of points or
+    partitions nor the names of labels.
 
     PAC and c.d.f. say how a clustering varies *with the sample*. Among runs that differ by their
     random start alone nothing is resampled and PAC can be near 0 for any K, which tells
@@ -304,9 +302,10 @@ def _by_criterion(
 
     ``alone`` is J of a single cluster, ``free`` the number J chooses where nothing binds it.
     """
-    J, pac, growth = measures["objective"], measures["pac"], measures["delta_area"]
+    J, growth = measures["objective"], measures["delta_area"]
     fallen = J <= J.min() + _REST_OF_FALL * max(alone - J.min(), 0.0)
-    calm = ks[pac <= np.nanmin(pac, initial=1.0) + _PAC_SLACK]
+    # the area above the c.d.f. is the mean of M, the share of pairs that are together
+    stable = ks[measures["pac"] < _AMBIGUOUS_TO_TOGETHER * (1 - measures["cdf_area"])]
     growing = ks[growth > _AREA_GROWTH]
     return {
         "free_search": free,
@@ -314,7 +313,7 @@ def _by_criterion(
         "eigengap": int(ks[np.argmax(measures["eigengap"])]),
         "relative_eigengap": int(ks[np.argmax(measures["relative_eigengap"])]),
         "confidence": int(ks[np.argmax(measures["confidence"])]),
-        "pac": int(calm[-1]) if len(calm) else None,
+        "pac": int(stable[-1]) if len(stable) else None,
         "delta_area": int(growing[-1]) if len(growing) else None,
     }
 
@@ -324,9 +323,9 @@ def _recommended(
 ) -> tuple[int, str]:
     pac, gap, confidence = (measures[name] for name in ("pac", "relative_eigengap", "confidence"))
     stable = by_criterion["pac"]
-    if stable is not None and np.isfinite(pac).all() and pac.min() <= _STABLE_PAC:
+    if stable is not None and np.isfinite(pac).all():
         place = int(np.searchsorted(ks, stable))
-        why = f"the largest K as stable as any when points are resampled (PAC {pac[place]:.3f})"
+        why = f"the largest K that is stable when points are resampled (PAC {pac[place]:.3f})"
     else:
         # rounded, so that what differs in the last digits is a tie, and the smaller K has it
         place = int(np.argmax(np.round(gap * confidence, 9)))

@@ -120,14 +120,31 @@ class ClusterTables:
 
     def information(self) -> Array:
         """Mutual information (nats) of each partition with the clustering, (V,)."""
-        total = np.maximum(self.present.sum(axis=1), 1.0)
-        per_row = np.repeat(total, np.diff(self.offsets))
-        joint = self.table / per_row[:, None]
-        expected = joint.sum(axis=1, keepdims=True) * np.repeat(
-            self.present / total[:, None], np.diff(self.offsets), axis=0
+        return _information(self.table, self.offsets)
+
+    def held_out_information(self, tuples: LabelTuples, labels: NDArray[Any]) -> Array:
+        """Mutual information of each partition with the clustering as the others see it, (V,).
+
+        For partition v every point is put, by gain and with v's vote and its own point left out,
+        into one of the clusters; that clustering is compared with v. A cluster cut in two by
+        the noise of some partitions gains nothing here, since the others cannot foretell
+        on which side of the cut a point lies.
+        """
+        inside, between = self.mean_agreement()
+        held_out = np.zeros_like(self.table)
+        kernels.add_held_out(
+            tuples.codes,
+            tuples.weights,
+            self.alpha,
+            (inside + between) / 2,
+            self.complete,
+            labels,
+            self.table,
+            self.present,
+            self.size,
+            held_out,
         )
-        terms = joint * np.log(np.where(joint > 0, joint / _positive(expected), 1.0))
-        return np.add.reduceat(terms.sum(axis=1), self.offsets[:-1])
+        return _information(held_out, self.offsets)
 
     def merge_gains(self, threshold: float) -> Array:
         """What the score gains by merging clusters a and b, (K, K); −inf on the diagonal.
@@ -162,6 +179,18 @@ class ClusterTables:
             lambda _, a, b: kernels.assign_rows(codes, *tables, a, b, fixed, labels, confidence), n
         )
         return labels, confidence
+
+
+def _information(table: Array, offsets: NDArray[np.int64]) -> Array:
+    """Mutual information of the rows of each partition with the columns, from counts (m, K)."""
+    starts, n_labels = offsets[:-1], np.diff(offsets)
+    columns = np.add.reduceat(table, starts, axis=0)
+    total = _positive(columns.sum(axis=1))
+    joint = table / np.repeat(total, n_labels)[:, None]
+    rows = joint.sum(axis=1, keepdims=True)
+    expected = rows * np.repeat(columns / total[:, None], n_labels, axis=0)
+    ratio = np.divide(joint, expected, out=np.ones_like(joint), where=joint > 0)
+    return np.add.reduceat((joint * np.log(ratio)).sum(axis=1), starts)
 
 
 def _positive(values: Array) -> Array:

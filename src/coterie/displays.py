@@ -80,7 +80,7 @@ class CoassociationDisplay:
         >>> P = [[0, 0, 1], [1, 1, 0], [0, 0, 1], [1, 1, 1]]
         >>> est = RobustConsensus(2, partition_weights=None, random_state=0).fit(P)
         >>> CoassociationDisplay.from_estimator(est, P).matrix[0].round(2).tolist()
-        [1.0, 1.0, 0.33, 0.0]
+        [1.0, 1.0, 0.0, 0.33]
         """
         consensus = fitted_consensus(estimator)
         learned = {

@@ -7,7 +7,7 @@ from typing import Any
 import numba as nb
 import numpy as np
 
-__all__ = ["add_to_tables", "assign_rows", "sweep"]
+__all__ = ["add_held_out", "add_to_tables", "assign_rows", "sweep"]
 
 
 @nb.njit(cache=True, nogil=True)
@@ -105,6 +105,47 @@ def sweep(
                     table[c, old] -= w
                     present[v, old] -= w
     return moved
+
+
+@nb.njit(cache=True, nogil=True)
+def add_held_out(
+    codes: Any,
+    weights: Any,
+    alpha: Any,
+    threshold: Any,
+    complete: Any,
+    labels: Any,
+    table: Any,
+    present: Any,
+    size: Any,
+    held_out: Any,
+) -> None:
+    """Count, for each partition, its clusters against the clustering the others alone would give.
+
+    For tuple a and partition v, the cluster of largest gain without v's vote and without
+    a's own point; its weight is added to held_out (m, K). Costs twice a sweep.
+    """
+    K = len(size)
+    gains = np.empty(K)
+    for a in range(codes.shape[0]):
+        row = codes[a]
+        total = _gains(row, alpha, threshold, complete, table, present, size, gains)
+        own = labels[a]
+        gains[own] -= (1.0 - threshold) * total
+        for v in range(len(row)):
+            c = row[v]
+            if c < 0 or alpha[v] >= total:
+                continue
+            best = 0
+            most = -np.inf
+            for b in range(K):
+                among = size[b] if complete else present[v, b]
+                gain = gains[b] - alpha[v] * (table[c, b] - threshold * among)
+                if b == own:
+                    gain += alpha[v] * (1.0 - threshold)
+                if gain > most:
+                    best, most = b, gain
+            held_out[c, best] += weights[a]
 
 
 @nb.njit(cache=True, nogil=True)
