@@ -14,7 +14,6 @@ agree for each K.
 # fewer merge some of the groups and those with more split some.
 
 import matplotlib.pyplot as plt
-import numpy as np
 from sklearn.datasets import make_blobs
 
 from coterie import ChooseKDisplay, RobustConsensus, choose_k, make_partitions

@@ -8,6 +8,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import adjusted_rand_score, mutual_info_score
 
+from coterie import planted_partitions
 from coterie.cluster_tables import ClusterTables
 from coterie.coassociation_matrix import coassociation
 from coterie.label_tuples import as_label_tuples, compress_labels
@@ -300,3 +301,29 @@ def test_no_rows_are_assigned():
     tables = ClusterTables.of(tuples, np.array([0, 1]), np.ones(1))
     labels, confidence = tables.assign(np.empty((0, 1), dtype=np.int16), 0.5)
     assert labels.shape == confidence.shape == (0,)
+
+
+def test_held_out_information_sees_through_a_cut_made_of_noise():
+    """Cutting a cluster along one partition's noise adds plain information, not held-out one."""
+    P, y = planted_partitions([200, 100], 8, 0, 0.4, random_state=0)
+    tuples = as_label_tuples(P)
+    truth = np.empty(tuples.n_tuples, dtype=np.int64)
+    truth[tuples.inverse] = y
+    # the large cluster cut by what the first partition says of it
+    large = truth == np.bincount(y).argmax()
+    cut = np.where(large & (tuples.labels_of_partition(0) == 0), 2, truth)
+    plain, held_out = [], []
+    for labels in (truth, cut):
+        tables = ClusterTables.of(tuples, labels, np.ones(8))
+        plain.append(tables.information().mean())
+        held_out.append(tables.held_out_information(tuples, labels).mean())
+    assert plain[1] > plain[0]
+    assert held_out[1] < held_out[0]
+
+
+def test_held_out_information_of_unanimous_partitions_is_all_there_is():
+    """When every partition is the clustering, leaving one out loses nothing."""
+    y = np.repeat([0, 1, 2], [10, 20, 30])
+    tuples = as_label_tuples(np.column_stack([y, y, y]))
+    tables = ClusterTables.of(tuples, np.arange(3), np.ones(3))
+    assert np.allclose(tables.held_out_information(tuples, np.arange(3)), tables.information())

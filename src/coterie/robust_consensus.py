@@ -60,8 +60,8 @@ class RobustConsensus(ConsensusFunction):
     Four steps, each of which can be switched off: partitions that agree with the others no
     better than chance lose their vote (``partition_weights``); a continuous relaxation
     M ≈ H D Hᵀ is solved and rounded (``relaxation``); a discrete search improves J itself from many
-    starts (``refine``); of the relaxation's answer and the search's the one that shares
-    most information with the believed partitions is returned (``refine="auto"``).
+    starts (``refine``); of these answers the one is returned that shares most information with
+    each believed partition when that one's vote is left out (``refine="auto"``).
 
     ``relaxation="admm", refine=False, partition_weights=None`` is the method of the paper
     (RCC) to the letter, with the signs of its updates put right.
@@ -75,7 +75,8 @@ class RobustConsensus(ConsensusFunction):
         tuples; where that would not fit in memory, or u > 20,000, "l2" takes its place with a
         warning. "l2": least squares, from contingency tables, no such matrix.
     refine : {"auto", True, False}, default="auto"
-        Whether the discrete search's answer is returned; "auto" compares.
+        Whether the discrete search's answer is returned. "auto" compares it with the relaxation's
+        and with that of least squares, by held-out information.
     partition_weights : {"agreement", "learned"}, array of shape (V,) or None, default="agreement"
         "agreement": 1 for the largest camp of partitions that agree beyond chance, 0 for the
         rest. "learned": ∝ 1/√distance to the consensus. None: all equal, the paper's.
@@ -161,10 +162,13 @@ class RobustConsensus(ConsensusFunction):
 
         found = None if K else _search(problem, None)
         K = K if found is None else found.tables.n_clusters
-        relaxed = self._relax(problem, K)
+        start = least_squares_factor(problem.tuples, problem.weights, K, problem.contingencies)
+        relaxed = self._relax(problem, start)
         candidates = {"relaxation": self._round(problem, relaxed.factor, K)}
         if self.refine is not False:
-            found = found or _search(problem, K, candidates["relaxation"])
+            if relaxed.n_iter:
+                candidates["least squares"] = self._round(problem, start, K)
+            found = found or _search(problem, K, candidates)
             candidates["search"] = found.labels
         method, reason = _select(problem, candidates, self.refine, free=self.n_clusters is None)
         self.selected_ = {"method": method, "reason": reason}
@@ -211,10 +215,9 @@ class RobustConsensus(ConsensusFunction):
             warnings.warn(dissent.in_words(), DissentWarning, stacklevel=4)
         return dissent.weights
 
-    def _relax(self, problem: _Problem, K: int) -> RobustRelaxation:
-        """Factor of the relaxation asked for, or of its ℓ2 twin where the state would not fit."""
+    def _relax(self, problem: _Problem, factor: Array) -> RobustRelaxation:
+        """Factor of the relaxation asked for, from the ℓ2 one, or that where it would not fit."""
         tuples = problem.tuples
-        factor = least_squares_factor(tuples, problem.weights, K, problem.contingencies)
         empty: dict[str, list[float]] = {
             name: [] for name in ("objective", "primal_residual", "dual_residual", "mu")
         }
@@ -266,9 +269,10 @@ class _Problem:
         return ClusterTables.of(self.tuples, labels, self.weights).objective()
 
     def information(self, labels: Labels) -> float:
-        """Mean mutual information of the partitions with the labels."""
+        """Mean information each partition shares with the labels as the others see them."""
         tables = ClusterTables.of(self.tuples, labels, self.weights)
-        return float(tables.information() @ self.weights / self.weights.sum())
+        shared = tables.held_out_information(self.tuples, labels)
+        return float(shared @ self.weights / self.weights.sum())
 
 
 def _believed(
@@ -281,10 +285,12 @@ def _believed(
     return _Problem(believed, weights[used], contingencies[np.ix_(columns, columns)]), group
 
 
-def _search(problem: _Problem, K: int | None, relaxed: Labels | None = None) -> SearchResult:
-    """Search from the relaxation's answer, if there is one, and from the best partitions."""
+def _search(
+    problem: _Problem, K: int | None, candidates: dict[str, Labels] | None = None
+) -> SearchResult:
+    """Search from the answers there are already and from the most promising partitions."""
     tuples, weights = problem.tuples, problem.weights
-    starts = [] if relaxed is None else [Start("relaxation", relaxed)]
+    starts = [Start(name, labels) for name, labels in (candidates or {}).items()]
     starts += partition_starts(tuples, problem.contingencies, weights, K, n_starts_worth_it(tuples))
     _log.info("searching from %d starts", len(starts))
     return median_search(tuples, weights, K, starts)
@@ -303,7 +309,7 @@ def _select(
     information = {name: problem.information(labels) for name, labels in candidates.items()}
     method = max(information, key=lambda name: (round(information[name], 9), name == "search"))
     shared = ", ".join(f"{name} {value:.4f}" for name, value in information.items())
-    return method, f"shares most information with the believed partitions (nats: {shared})"
+    return method, f"shares most information with partitions it was not told of (nats: {shared})"
 
 
 def _lower_bound(problem: _Problem) -> float:
