@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import logging
 import os
 import re
 import shutil
@@ -39,7 +40,12 @@ def test_sessions_print_what_the_page_shows(
     session = "\n".join(fenced(page, "pycon"))
     test = doctest.DocTestParser().get_doctest(session, {}, page.name, str(page), 0)
     report: list[str] = []
-    result = doctest.DocTestRunner(optionflags=FLAGS).run(test, out=report.append)
+    log = logging.getLogger("coterie")
+    level = log.level
+    try:
+        result = doctest.DocTestRunner(optionflags=FLAGS).run(test, out=report.append)
+    finally:
+        log.setLevel(level)  # a page may have turned it up
     assert result.attempted > 0
     assert result.failed == 0, "".join(report)
 

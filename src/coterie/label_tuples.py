@@ -22,6 +22,7 @@ from coterie.labels import MISSING, LabelMatrix, as_label_matrix
 
 __all__ = ["LabelTuples", "as_label_tuples", "compress_labels"]
 
+_ROWS_AT_ONCE = 1 << 14
 _MOST_ROUNDS = 30
 
 
@@ -169,11 +170,10 @@ def compress_labels(matrix: LabelMatrix) -> LabelTuples:
     order = np.argsort(tuple_colours, kind="stable")
     partition_order = np.argsort(partition_colours, kind="stable")
     recode, new_offsets = _recode(cluster_colours, offsets, partition_order)
-    lookup = np.append(recode, MISSING).astype(codes.dtype)
     rank = np.empty(len(order), dtype=inverse.dtype)
     rank[order] = np.arange(len(order), dtype=inverse.dtype)
     return LabelTuples(
-        lookup[np.take(codes[order], partition_order, axis=1)],
+        _reordered(codes, order, partition_order, np.append(recode, MISSING)),
         new_offsets,
         counts[order].astype(np.float64),
         rank[inverse],
@@ -192,6 +192,21 @@ def _indicator_columns(codes: NDArray[Any], offsets: NDArray[np.int64]) -> NDArr
     columns: NDArray[Any] = codes + offsets[:-1].astype(dtype)
     columns[codes == MISSING] = MISSING
     return columns
+
+
+def _reordered(
+    codes: NDArray[Any],
+    order: NDArray[np.int64],
+    partition_order: NDArray[np.int64],
+    lookup: NDArray[np.int64],
+) -> NDArray[Any]:
+    """Rows, columns and codes in their new order, a block of rows at a time: no whole copies."""
+    result = np.empty_like(codes)
+    lookup = lookup.astype(codes.dtype)
+    for start in range(0, len(order), _ROWS_AT_ONCE):
+        rows = order[start : start + _ROWS_AT_ONCE]
+        result[start : start + len(rows)] = lookup[codes[rows[:, None], partition_order]]
+    return result
 
 
 def _recode(

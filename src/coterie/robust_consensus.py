@@ -281,6 +281,8 @@ def _believed(
     """The problem without the partitions of weight 0, and the tuple each tuple becomes there."""
     used = weights > 0
     believed, group = tuples.restricted_to(used)
+    if used.all():
+        return _Problem(believed, weights, contingencies), group
     columns = np.flatnonzero(np.repeat(used, tuples.n_labels))
     return _Problem(believed, weights[used], contingencies[np.ix_(columns, columns)]), group
 
