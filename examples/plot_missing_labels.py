@@ -56,7 +56,7 @@ ax.spines[["top", "right"]].set_visible(False)
 # %%
 # Which points suffer
 # -------------------
-# The points that end up in the wrong cluster are those of which the consensus is not sure.
+# Most points that end up in a wrong cluster are ones of which the consensus is not sure.
 
 share = 0.85
 est = estimators[share]

@@ -184,7 +184,7 @@ def test_unstable_everywhere_falls_back_on_the_partitions() -> None:
     """Where no K is stable PAC decides nothing."""
     X = np.random.default_rng(0).uniform(size=(60, 8))
     found = choose_k(resampled_ensembles(X, (3, 4, 5), 12, random_state=0), random_state=0)
-    assert np.all(found.pac > 0.2 * (1 - found.cdf_area))
+    assert np.all(found.pac > 0.25 * (1 - found.cdf_area))
     assert found.by_criterion["pac"] is None
     assert "PAC" not in found.reason
     assert found.best_k == found.ks[np.argmax(found.relative_eigengap * found.confidence)]

@@ -59,8 +59,10 @@ _log = logging.getLogger(__name__)
 _EIGENVALUE_FLOOR = 0.002
 #: J is taken to have stopped falling when this share of its fall from K = 1 is left.
 _REST_OF_FALL = 0.02
-#: A clustering is stable with at most this many ambiguous pairs to each pair that is together.
-_AMBIGUOUS_TO_TOGETHER = 0.2
+#: K is stable if its ambiguous pairs, as a share of those together, exceed the least by this …
+_STABLE_WITHIN = 0.1
+#: … and none is if the least is above this.
+_UNSTABLE_ABOVE = 0.25
 #: Growth of the area under the c.d.f. that still counts as growth.
 _AREA_GROWTH = 0.1
 _FEWEST_RESAMPLES = 10
@@ -133,11 +135,12 @@ def choose_k(
 
     Recommended is the K with the largest product of relative eigengap and mean confidence: M has K
     directions that stand out, and the points know which of K clusters they belong to. Where
-    points were resampled for every K, it is the largest stable K, if any is: one that has at most
-    one ambiguous pair (PAC) to five that are together; splitting further would no longer give
-    the same clusters in every sample. On planted partitions and k-means ensembles no
-    single criterion did as well. The answer depends on neither the order of points or
-    partitions nor the names of labels.
+    points were resampled for every K, it is the largest stable K, if any is: splitting further
+    would no longer give the same clusters in every sample. Stable is a K whose ambiguous pairs
+    (PAC), as a share of the pairs that are together, are within 0.1 of the smallest share, if
+    that is at most 0.25. On planted partitions and k-means ensembles no single criterion
+    did as well. The answer depends on neither the order of points or partitions nor the
+    names of labels.
 
     PAC and c.d.f. say how a clustering varies *with the sample*. Among runs that differ by their
     random start alone nothing is resampled and PAC can be near 0 for any K, which tells
@@ -304,8 +307,7 @@ def _by_criterion(
     """
     J, growth = measures["objective"], measures["delta_area"]
     fallen = J <= J.min() + _REST_OF_FALL * max(alone - J.min(), 0.0)
-    # the area above the c.d.f. is the mean of M, the share of pairs that are together
-    stable = ks[measures["pac"] < _AMBIGUOUS_TO_TOGETHER * (1 - measures["cdf_area"])]
+    stable = _stable(ks, measures["pac"], measures["cdf_area"])
     growing = ks[growth > _AREA_GROWTH]
     return {
         "free_search": free,
@@ -316,6 +318,15 @@ def _by_criterion(
         "pac": int(stable[-1]) if len(stable) else None,
         "delta_area": int(growing[-1]) if len(growing) else None,
     }
+
+
+def _stable(ks: Counts, pac: Array, cdf_area: Array) -> Counts:
+    """The K whose clusters come back in every sample."""
+    # the area above the c.d.f. is the mean of M: the share of pairs that are together
+    together = np.where(cdf_area < 1, 1 - cdf_area, np.nan)
+    ratio = pac / together
+    least = np.nanmin(ratio, initial=np.inf)
+    return ks[(ratio <= least + _STABLE_WITHIN) & (least <= _UNSTABLE_ABOVE)]
 
 
 def _recommended(
