@@ -256,7 +256,7 @@ class _Solver:
 
 def _distance(A: Matrix, B: Matrix) -> float:
     """‖A Aᵀ − B Bᵀ‖_F for tall A and B, without the square matrices and without cancellation."""
-    R = np.linalg.qr(np.column_stack([A, B]), mode="r")
+    R = np.linalg.qr(np.column_stack([A, B]))[1]
     left, right = R[:, : A.shape[1]], R[:, A.shape[1] :]
     return float(np.linalg.norm(left @ left.T - right @ right.T))
 
