@@ -134,13 +134,13 @@ def choose_k(
     """Compare numbers of clusters K, and recommend one.
 
     Recommended is the K with the largest product of relative eigengap and mean confidence: M has K
-    directions that stand out, and the points know which of K clusters they belong to. Where
-    points were resampled for every K, it is the largest stable K, if any is: splitting further
-    would no longer give the same clusters in every sample. Stable is a K whose ambiguous pairs
-    (PAC), as a share of the pairs that are together, are within 0.1 of the smallest share, if
-    that is at most 0.25. On planted partitions and k-means ensembles no single criterion
-    did as well. The answer depends on neither the order of points or partitions nor the
-    names of labels.
+    directions that stand out, and the points know which of K clusters they belong to. Over
+    planted partitions and k-means ensembles the product finds the true K more often than any
+    one criterion. Where points were resampled for every K, recommended is the largest stable K, if
+    any is: splitting further would no longer give the same clusters in every sample. Stable is
+    a K whose ambiguous pairs (PAC), as a share of the pairs that are together, are within 0.1
+    of the smallest share, if that is at most 0.25; where clusters overlap much this picks too
+    few. The answer depends on neither the order of points or partitions nor the names of labels.
 
     PAC and c.d.f. say how a clustering varies *with the sample*. Among runs that differ by their
     random start alone nothing is resampled and PAC can be near 0 for any K, which tells
