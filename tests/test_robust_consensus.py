@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import coterie as ct
 from all_partitions import least_objective
-from coterie import robust_consensus
+from coterie import robust_consensus, votes
 from coterie.errors import (
     DissentWarning,
     InvalidLabelsError,
@@ -136,7 +136,7 @@ def test_bound_lies_below_every_partition():
 def test_bound_from_distances_takes_over_when_tuples_are_many(spoiled, monkeypatch):
     """Above the limit the bound comes from the partitions' distances: weaker, still a bound."""
     exact = ct.RobustConsensus(3, random_state=0).fit(spoiled[0])
-    monkeypatch.setattr(robust_consensus, "_MOST_BOUNDED_PAIRWISE", 0)
+    monkeypatch.setattr(votes, "_MOST_BOUNDED_PAIRWISE", 0)
     linear = ct.RobustConsensus(3, random_state=0).fit(spoiled[0])
     assert 0 < linear.lower_bound_ <= exact.lower_bound_ + 1e-9
 

@@ -9,7 +9,6 @@ many pairs of points are together in some samples and apart in others.
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,19 +18,11 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from coterie.cluster_tables import ClusterTables
-from coterie.coassociation_matrix import check_partition_weights, pairwise_lower_bound
-from coterie.contingency import agreement_lower_bound, all_contingencies, pair_counts
-from coterie.dissent import find_camps
-from coterie.errors import DissentWarning, InvalidLabelsError, InvalidParameterError
+from coterie.errors import InvalidLabelsError
 from coterie.label_tuples import LabelTuples, as_label_tuples, compress_labels
 from coterie.labels import MISSING, LabelMatrix, as_label_matrix
 from coterie.median_search import (
     SearchResult,
-    Start,
-    learn_partition_weights,
-    median_search,
-    n_starts_worth_it,
-    partition_starts,
 )
 from coterie.relaxation.least_squares import least_squares_factor
 from coterie.resampling import (
@@ -41,6 +32,7 @@ from coterie.resampling import (
     resampled_ensembles,
 )
 from coterie.rounding import round_by_kmeans, round_by_pivoted_qr
+from coterie.votes import Votes
 
 __all__ = [
     "KChoice",
@@ -66,7 +58,6 @@ _UNSTABLE_ABOVE = 0.25
 #: Growth of the area under the c.d.f. that still counts as growth.
 _AREA_GROWTH = 0.1
 _FEWEST_RESAMPLES = 10
-_MOST_BOUNDED_PAIRWISE = 10_000
 
 
 @dataclass(frozen=True)
@@ -181,12 +172,12 @@ def choose_k(
         resampled = _resampled_in(tuples)
         usual = range(2, min(10, max(2, tuples.n_points)) + 1)
     wanted = check_ks(usual if ks is None else ks, tuples.n_points)
-    votes = _Votes.counted(tuples, partition_weights)
+    votes = Votes.counted(tuples, partition_weights)
     factor = least_squares_factor(
         votes.tuples, votes.weights, int(wanted[-1]) + 1, votes.contingencies
     )
     found = _search_each(votes, factor, wanted, random_state)
-    free = votes.search(None, [])
+    free = votes.search(None)
     measures = {
         **_measures_of_search(votes, found),
         **_measures_of_spectrum(votes.tuples.weights @ factor**2, wanted, tuples.n_points),
@@ -200,55 +191,7 @@ def choose_k(
     )
 
 
-@dataclass(frozen=True)
-class _Votes:
-    """The partitions that have a vote: what is computed once for all K."""
-
-    tuples: LabelTuples
-    weights: Array
-    contingencies: Array
-
-    @classmethod
-    def counted(cls, tuples: LabelTuples, partition_weights: Any) -> _Votes:
-        everyone = cls(tuples, np.ones(tuples.n_partitions), all_contingencies(tuples))
-        weights = everyone.weighed(partition_weights)
-        used = weights > 0
-        columns = np.flatnonzero(np.repeat(used, tuples.n_labels))
-        believed, _ = tuples.restricted_to(used)
-        return cls(believed, weights[used], everyone.contingencies[np.ix_(columns, columns)])
-
-    def weighed(self, partition_weights: Any) -> Array:
-        """Weights of the partitions in the order of the tuples' columns."""
-        if not isinstance(partition_weights, str):
-            given = check_partition_weights(partition_weights, self.tuples.n_partitions)
-            return given[self.tuples.partition_order]
-        if partition_weights == "agreement":
-            dissent = find_camps(pair_counts(self.contingencies, self.tuples.offsets))
-            if dissent.tied and np.bincount(dissent.groups)[0] > 1:
-                warnings.warn(dissent.in_words(), DissentWarning, stacklevel=4)
-            return dissent.weights
-        if partition_weights == "learned":
-            return learn_partition_weights(self.tuples, None, self.starts(None))[0]
-        raise InvalidParameterError(
-            f"partition_weights={partition_weights!r}: it may be 'agreement', 'learned', None, or "
-            "one number a partition"
-        )
-
-    def starts(self, K: int | None) -> list[Start]:
-        at_most = n_starts_worth_it(self.tuples)
-        return partition_starts(self.tuples, self.contingencies, self.weights, K, at_most)
-
-    def search(self, K: int | None, starts: list[Start]) -> SearchResult:
-        return median_search(self.tuples, self.weights, K, [*starts, *self.starts(K)])
-
-    def lower_bound(self) -> float:
-        if self.tuples.n_tuples <= _MOST_BOUNDED_PAIRWISE:
-            return pairwise_lower_bound(self.tuples, self.weights)
-        counts = pair_counts(self.contingencies, self.tuples.offsets)
-        return agreement_lower_bound(counts, self.weights)
-
-
-def _search_each(votes: _Votes, factor: Array, ks: Counts, random_state: Any) -> list[SearchResult]:
+def _search_each(votes: Votes, factor: Array, ks: Counts, random_state: Any) -> list[SearchResult]:
     """The best partition found for each K; that of the K before is one of the starts."""
     tuples = votes.tuples
     found: list[SearchResult] = []
@@ -256,14 +199,14 @@ def _search_each(votes: _Votes, factor: Array, ks: Counts, random_state: Any) ->
         _log.info("searching with at most %d clusters", k)
         K = min(k, tuples.n_tuples)
         columns, rng = factor[:, :K], check_random_state(random_state)
-        starts = [Start("fewer clusters", before.labels) for before in found[-1:]]
-        starts.append(Start("pivoted QR", round_by_pivoted_qr(columns, tuples.weights)))
-        starts.append(Start("k-means", round_by_kmeans(columns, tuples.weights, K, rng)))
-        found.append(votes.search(K, starts))
+        answers = {} if not found else {"fewer clusters": found[-1].labels}
+        answers["pivoted QR"] = round_by_pivoted_qr(columns, tuples.weights)
+        answers["k-means"] = round_by_kmeans(columns, tuples.weights, K, rng)
+        found.append(votes.search(K, answers))
     return found
 
 
-def _measures_of_search(votes: _Votes, found: list[SearchResult]) -> dict[str, Any]:
+def _measures_of_search(votes: Votes, found: list[SearchResult]) -> dict[str, Any]:
     tuples, share = votes.tuples, votes.weights / votes.weights.sum()
     confidence = [
         result.tables.assign(tuples.codes, result.threshold, result.labels)[1] for result in found

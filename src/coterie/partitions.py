@@ -169,13 +169,13 @@ def fit_ensemble(
     Run v clusters ``(X[drawn, features] - shift) / scale`` into K_v clusters, K_v being K
     unless the strategy says otherwise:
 
-    ==============  ===========================================================================
-    ``"kmeans"``    nothing varies but the random start
-    ``"diverse"``   K_v is uniform on {K, …, max(K, min(⌊√n⌋, 50))}
-    ``"subspaces"`` a random half of the columns (``subspace``), at least one
-    ``"subsample"`` a random 80% of the rows (``subsample``), at least K_v; the rest are −1
-    ``"scalings"``  in turn as given, standardised, min–max; constant columns become 0
-    ==============  ===========================================================================
+    ===============  ==========================================================================
+    ``"kmeans"``     nothing varies but the random start
+    ``"diverse"``    K_v is uniform on {K, …, max(K, min(⌊√n⌋, 50))}
+    ``"subspaces"``  a random half of the columns (``subspace``), at least one
+    ``"subsample"``  a random 80% of the rows (``subsample``), at least K_v; the rest are −1
+    ``"scalings"``   in turn as given, standardised, min–max; constant columns become 0
+    ===============  ==========================================================================
 
     *Subsample* draws the rows drawn least so far, ties at random. So how often two rows were
     drawn never differs by more than one, and every row is drawn as soon as the draws add up

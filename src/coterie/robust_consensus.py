@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,29 +11,17 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from coterie.cluster_tables import ClusterTables
 from coterie.coassociation_matrix import (
-    check_partition_weights,
-    pairwise_lower_bound,
     tuple_coassociation,
 )
 from coterie.consensus_contract import ConsensusFunction, Labelling, check_n_clusters
-from coterie.contingency import agreement_lower_bound, all_contingencies, pair_counts
 from coterie.devices import available_memory, choose_device, readable_bytes
-from coterie.dissent import Dissent, find_camps
-from coterie.errors import DissentWarning, InvalidParameterError, MemoryFallbackWarning
+from coterie.errors import InvalidParameterError, MemoryFallbackWarning
 from coterie.label_tuples import LabelTuples
-from coterie.median_search import (
-    SearchResult,
-    Start,
-    learn_partition_weights,
-    median_search,
-    n_starts_worth_it,
-    partition_starts,
-)
 from coterie.relaxation.least_squares import least_squares_factor
 from coterie.relaxation.robust_admm import RobustRelaxation, required_bytes, robust_factor
 from coterie.rounding import round_by_kmeans, round_by_pivoted_qr
+from coterie.votes import Votes, check_weighing
 
 __all__ = ["RobustConsensus"]
 
@@ -44,7 +31,6 @@ Labels = NDArray[np.int64]
 _log = logging.getLogger(__name__)
 
 _MOST_DENSE_TUPLES = 20_000
-_MOST_BOUNDED_PAIRWISE = 10_000
 
 
 class RobustConsensus(ConsensusFunction):
@@ -154,30 +140,25 @@ class RobustConsensus(ConsensusFunction):
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         self._check_parameters()
         K = 0 if self.n_clusters is None else check_n_clusters(self.n_clusters, tuples)
-        _log.info("comparing %d partitions over %d tuples", tuples.n_partitions, tuples.n_tuples)
-        contingencies = all_contingencies(tuples)
-        dissent = find_camps(pair_counts(contingencies, tuples.offsets))
-        weights = self._weights(tuples, contingencies, dissent, K or None)
-        problem, group = _believed(tuples, contingencies, weights)
-
-        found = None if K else _search(problem, None)
+        votes = Votes.counted(tuples, self.partition_weights, K or None)
+        found = None if K else votes.search(None)
         K = K if found is None else found.tables.n_clusters
-        start = least_squares_factor(problem.tuples, problem.weights, K, problem.contingencies)
-        relaxed = self._relax(problem, start)
-        candidates = {"relaxation": self._round(problem, relaxed.factor, K)}
+
+        start = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
+        relaxed = self._relax(votes, start)
+        answers = {"relaxation": self._round(votes, relaxed.factor, K)}
         if self.refine is not False:
             if relaxed.n_iter:
-                candidates["least squares"] = self._round(problem, start, K)
-            found = found or _search(problem, K, candidates)
-            candidates["search"] = found.labels
-        method, reason = _select(problem, candidates, self.refine, free=self.n_clusters is None)
-        self.selected_ = {"method": method, "reason": reason}
+                answers["least squares"] = self._round(votes, start, K)
+            found = found or votes.search(K, answers)
+            answers["search"] = found.labels
+        method, reason = _select(votes, answers, self.refine, free=self.n_clusters is None)
 
-        labels = candidates[method]
-        self.lower_bound_ = _lower_bound(problem)
-        self._report(tuples, dissent, relaxed, relaxed.factor[group])
+        self.selected_ = {"method": method, "reason": reason}
+        self.lower_bound_ = votes.lower_bound()
+        self._report(tuples, votes, relaxed)
         threshold = found.threshold if found and method == "search" else 0.5
-        return Labelling(labels[group], weights, threshold)
+        return Labelling(answers[method][votes.group], votes.all_weights, threshold)
 
     def _finish(self, tuples: LabelTuples, found: Labelling) -> None:
         super()._finish(tuples, found)
@@ -191,41 +172,19 @@ class RobustConsensus(ConsensusFunction):
             raise InvalidParameterError(f"relaxation={self.relaxation!r}: it may be 'admm' or 'l2'")
         if self.refine not in ("auto", True, False):
             raise InvalidParameterError(f"refine={self.refine!r}: it may be 'auto', True or False")
-        if isinstance(self.partition_weights, str) and self.partition_weights not in (
-            "agreement",
-            "learned",
-        ):
-            raise InvalidParameterError(
-                f"partition_weights={self.partition_weights!r}: it may be 'agreement', 'learned', "
-                "None, or one number a partition"
-            )
+        check_weighing(self.partition_weights)
 
-    def _weights(
-        self, tuples: LabelTuples, contingencies: Array, dissent: Dissent, K: int | None
-    ) -> Array:
-        """Partition weights in the order of the tuples' columns."""
-        if not isinstance(self.partition_weights, str):
-            given = check_partition_weights(self.partition_weights, tuples.n_partitions)
-            return given[tuples.partition_order]
-        if self.partition_weights == "learned":
-            equal = np.ones(tuples.n_partitions)
-            starts = partition_starts(tuples, contingencies, equal, K, n_starts_worth_it(tuples))
-            return learn_partition_weights(tuples, K, starts)[0]
-        if dissent.tied and dissent.groups.max() > 0 and np.bincount(dissent.groups)[0] > 1:
-            warnings.warn(dissent.in_words(), DissentWarning, stacklevel=4)
-        return dissent.weights
-
-    def _relax(self, problem: _Problem, factor: Array) -> RobustRelaxation:
+    def _relax(self, votes: Votes, factor: Array) -> RobustRelaxation:
         """Factor of the relaxation asked for, from the ℓ2 one, or that where it would not fit."""
-        tuples = problem.tuples
+        tuples = votes.tuples
         empty: dict[str, list[float]] = {
             name: [] for name in ("objective", "primal_residual", "dual_residual", "mu")
         }
         twin = RobustRelaxation(factor, np.nan, empty, 0, True)
-        if self.relaxation == "l2" or not _state_fits(tuples.n_tuples):
+        if self.relaxation == "l2" or not _state_fits(votes):
             return twin
         _log.info("robust relaxation of %d tuples", tuples.n_tuples)
-        M = tuple_coassociation(tuples, problem.weights)
+        M = tuple_coassociation(tuples, votes.weights)
         result = robust_factor(M, factor, max_iter=self.max_iter, tol=self.tol)
         if not result.converged:
             warnings.warn(
@@ -236,99 +195,49 @@ class RobustConsensus(ConsensusFunction):
             )
         return result
 
-    def _round(self, problem: _Problem, factor: Array, K: int) -> Labels:
+    def _round(self, votes: Votes, factor: Array, K: int) -> Labels:
         """Labels of the factor's rows, by pivoted QR or k-means: the one with the lower J."""
         _log.info("rounding to %d clusters", K)
         rng = check_random_state(self.random_state)
         rounded = [
-            round_by_pivoted_qr(factor, problem.tuples.weights),
-            round_by_kmeans(factor, problem.tuples.weights, K, rng),
+            round_by_pivoted_qr(factor, votes.tuples.weights),
+            round_by_kmeans(factor, votes.tuples.weights, K, rng),
         ]
-        return min(rounded, key=problem.objective)
+        return min(rounded, key=votes.objective)
 
-    def _report(
-        self, tuples: LabelTuples, dissent: Dissent, relaxed: RobustRelaxation, factor: Array
-    ) -> None:
-        place = np.argsort(tuples.partition_order)
-        self.dissent_ = dissent.reordered(place)
+    def _report(self, tuples: LabelTuples, votes: Votes, relaxed: RobustRelaxation) -> None:
+        self.dissent_ = votes.dissent.reordered(np.argsort(tuples.partition_order))
         self.partition_groups_ = self.dissent_.groups
         self.n_iter_ = relaxed.n_iter
         self.history_ = relaxed.history
-        self._factor, self._inverse = factor, tuples.inverse
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """The partitions that have a vote, and what is known of them."""
-
-    tuples: LabelTuples
-    weights: Array
-    contingencies: Array
-
-    def objective(self, labels: Labels) -> float:
-        return ClusterTables.of(self.tuples, labels, self.weights).objective()
-
-    def information(self, labels: Labels) -> float:
-        """Mean information each partition shares with the labels as the others see them."""
-        tables = ClusterTables.of(self.tuples, labels, self.weights)
-        shared = tables.held_out_information(self.tuples, labels)
-        return float(shared @ self.weights / self.weights.sum())
-
-
-def _believed(
-    tuples: LabelTuples, contingencies: Array, weights: Array
-) -> tuple[_Problem, NDArray[Any]]:
-    """The problem without the partitions of weight 0, and the tuple each tuple becomes there."""
-    used = weights > 0
-    believed, group = tuples.restricted_to(used)
-    if used.all():
-        return _Problem(believed, weights, contingencies), group
-    columns = np.flatnonzero(np.repeat(used, tuples.n_labels))
-    return _Problem(believed, weights[used], contingencies[np.ix_(columns, columns)]), group
-
-
-def _search(
-    problem: _Problem, K: int | None, candidates: dict[str, Labels] | None = None
-) -> SearchResult:
-    """Search from the answers there are already and from the most promising partitions."""
-    tuples, weights = problem.tuples, problem.weights
-    starts = [Start(name, labels) for name, labels in (candidates or {}).items()]
-    starts += partition_starts(tuples, problem.contingencies, weights, K, n_starts_worth_it(tuples))
-    _log.info("searching from %d starts", len(starts))
-    return median_search(tuples, weights, K, starts)
+        self._factor, self._inverse = relaxed.factor[votes.group], tuples.inverse
 
 
 def _select(
-    problem: _Problem, candidates: dict[str, Labels], refine: bool | str, free: bool
+    votes: Votes, answers: dict[str, Labels], refine: bool | str, free: bool
 ) -> tuple[str, str]:
-    """Which candidate to return, and why."""
+    """Which answer to return, and why."""
     if refine is False:
         return "relaxation", "refine=False: the relaxation's answer as it is"
     if refine is True:
         return "search", "refine=True: the search's answer as it is"
     if free:
         return "search", "n_clusters is not given: the search chose it"
-    information = {name: problem.information(labels) for name, labels in candidates.items()}
+    information = {name: votes.information(labels) for name, labels in answers.items()}
     method = max(information, key=lambda name: (round(information[name], 9), name == "search"))
     shared = ", ".join(f"{name} {value:.4f}" for name, value in information.items())
     return method, f"shares most information with partitions it was not told of (nats: {shared})"
 
 
-def _lower_bound(problem: _Problem) -> float:
-    """The pairwise bound where u² is affordable, else the one from distances of partitions."""
-    if problem.tuples.n_tuples <= _MOST_BOUNDED_PAIRWISE:
-        return pairwise_lower_bound(problem.tuples, problem.weights)
-    counts = pair_counts(problem.contingencies, problem.tuples.offsets)
-    return agreement_lower_bound(counts, problem.weights)
-
-
-def _state_fits(n_tuples: int) -> bool:
+def _state_fits(votes: Votes) -> bool:
     """Whether the ADMM's state can be had; if not, say so and what is done instead."""
-    needed, free = required_bytes(n_tuples), available_memory()
-    if n_tuples <= _MOST_DENSE_TUPLES and needed <= free // 2:
+    u = votes.tuples.n_tuples
+    counted = bool(np.ptp(votes.weights) == 0) and not votes.tuples.has_missing
+    needed, free = required_bytes(u, counted), available_memory()
+    if u <= _MOST_DENSE_TUPLES and needed <= free // 2:
         return True
     warnings.warn(
-        f"the ADMM would need {readable_bytes(needed)} for {n_tuples:,} distinct label tuples "
+        f"the ADMM would need {readable_bytes(needed)} for {u:,} distinct label tuples "
         f"({readable_bytes(free)} are free; at most {_MOST_DENSE_TUPLES:,} tuples and half of "
         "the free memory are used): the least-squares relaxation takes its place. "
         "Set relaxation='l2' to choose it yourself",

@@ -149,3 +149,4 @@ def test_required_bytes_counts_state_and_counts():
     """The estimate is the bytes of the two (u, u) arrays."""
     assert required_bytes(1000) == 1000**2 * (8 + 1)
     assert required_bytes(10_000) == 10_000**2 * (4 + 1)
+    assert required_bytes(1000, counted=False) == 1000**2 * (8 + 16)

@@ -74,9 +74,13 @@ class RobustRelaxation:
     converged: bool
 
 
-def required_bytes(n_tuples: int) -> int:
-    """Memory the relaxation takes for u tuples: the state and the counts."""
-    return n_tuples * n_tuples * (_state_dtype(n_tuples).itemsize + 1)
+def required_bytes(n_tuples: int, counted: bool = True) -> int:
+    """Memory the relaxation takes for u tuples: the state and M.
+
+    M is a byte an entry where counts say it all (``counted``: equal weights, no label missing);
+    otherwise eight, and eight more while it is made.
+    """
+    return n_tuples * n_tuples * (_state_dtype(n_tuples).itemsize + (1 if counted else 16))
 
 
 def robust_factor(
