@@ -47,7 +47,7 @@ Counts = NDArray[np.int64]
 
 _log = logging.getLogger(__name__)
 
-#: A cluster of s points has an eigenvalue of at most s; below n/500 they are not counted.
+#: A cluster of s points has an eigenvalue of at most s; those below n/500, or 1, hardly count.
 _EIGENVALUE_FLOOR = 0.002
 #: J is taken to have stopped falling when this share of its fall from K = 1 is left.
 _REST_OF_FALL = 0.02
@@ -89,7 +89,7 @@ class KChoice:
     eigengap : (L,)
         λ_K − λ_{K+1}.
     relative_eigengap : (L,)
-        (λ_K − λ_{K+1}) / (λ_K + n/500), in [0, 1).
+        (λ_K − λ_{K+1}) / (λ_K + max(n/500, 1)), in [0, 1).
     pac : (L,)
         Proportion of ambiguous pairs.
     cdf_area : (L,)
@@ -224,7 +224,7 @@ def _measures_of_spectrum(eigenvalues: Array, ks: Counts, n_points: int) -> dict
     return {
         "eigenvalues": eigenvalues,
         "eigengap": here - beyond,
-        "relative_eigengap": (here - beyond) / (here + _EIGENVALUE_FLOOR * n_points),
+        "relative_eigengap": (here - beyond) / (here + max(_EIGENVALUE_FLOOR * n_points, 1.0)),
     }
 
 
