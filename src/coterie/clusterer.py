@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from coterie.errors import InvalidParameterError
+from coterie.feature_views import View, scaled_views
 from coterie.partitions import Ensemble, fit_ensemble
 from coterie.robust_consensus import RobustConsensus
 
@@ -191,9 +192,11 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):
         named = _named_views(views)
         rng = check_random_state(self.random_state)
         self.view_names_ = list(named)
-        self._scalings = {name: _scaling(X, self.standardize) for name, X in named.items()}
+        self._scalings = {
+            name: scaled_views(X)[0] if self.standardize else View() for name, X in named.items()
+        }
         self.ensembles_ = {
-            name: self._fit_view(name, _scaled(X, self._scalings[name]), rng)
+            name: self._fit_view(name, self._scalings[name].see(X), rng)
             for name, X in named.items()
         }
         labels = np.hstack([ensemble.labels for ensemble in self.ensembles_.values()])
@@ -216,8 +219,7 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):
                 f"the views are {list(named)}, fitted were {self.view_names_}; give the same"
             )
         labels = [
-            self.ensembles_[name].predict(_scaled(X, self._scalings[name]))
-            for name, X in named.items()
+            self.ensembles_[name].predict(self._scalings[name].see(X)) for name, X in named.items()
         ]
         return self.consensus_.predict(np.hstack(labels))
 
@@ -278,29 +280,6 @@ def _named_views(views: Any) -> dict[str, Any]:
             + ", ".join(f"{name}: {n}" for name, n in lengths.items())
         )
     return checked
-
-
-def _scaling(X: Any, standardize: bool) -> dict[str, Any] | None:
-    """Shift and scale that bring the columns to mean 0 and variance 1; None leaves them."""
-    if not standardize:
-        return None
-    if hasattr(X, "toarray"):
-        mean_square = np.asarray(X.multiply(X).mean(axis=0)).ravel()
-        deviation = np.sqrt(np.maximum(mean_square - np.asarray(X.mean(axis=0)).ravel() ** 2, 0))
-        return {"shift": None, "scale": np.where(deviation > 0, deviation, 1.0)}
-    deviation = X.std(axis=0, dtype=np.float64)
-    return {
-        "shift": X.mean(axis=0, dtype=np.float64),
-        "scale": np.where(deviation > 0, deviation, 1.0),
-    }
-
-
-def _scaled(X: Any, scaling: dict[str, Any] | None) -> Any:
-    if scaling is None:
-        return X
-    if scaling["shift"] is None:
-        return X.multiply(1.0 / scaling["scale"]).tocsr()
-    return (X - scaling["shift"]) / scaling["scale"]
 
 
 def _by_view(ensembles: dict[str, Ensemble], values: NDArray[Any]) -> dict[str, NDArray[Any]]:

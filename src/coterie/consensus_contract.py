@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from coterie import label_tuple_kernels
 from coterie.cluster_tables import ClusterTables
+from coterie.coassociation_matrix import check_partition_weights
 from coterie.errors import InvalidParameterError
 from coterie.label_tuples import LabelTuples, compress_labels
 from coterie.labels import as_label_matrix, encode_like
@@ -45,6 +46,8 @@ class Labelling:
 class ConsensusFunction(ClusterMixin, BaseEstimator):
     """Base of the consensus functions; see the module for the contract."""
 
+    n_clusters: int | None
+    partition_weights: Any
     labels_: NDArray[np.int32]
 
     def fit(self, P: Any, y: Any = None) -> Self:  # noqa: ARG002 (y is scikit-learn's convention)
@@ -83,6 +86,11 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
         labels, confidence = self._tables.assign(codes, self.threshold_, known)
         labels = labels.astype(np.int32)
         return (labels, confidence) if return_confidence else labels
+
+    def _checked_settings(self, tuples: LabelTuples) -> tuple[int, Array]:
+        """K, and the partition weights in the order of the tuples' columns, both checked."""
+        weights = check_partition_weights(self.partition_weights, tuples.n_partitions)
+        return check_n_clusters(self.n_clusters, tuples), weights[tuples.partition_order]
 
     @abstractmethod
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:

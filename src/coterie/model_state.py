@@ -23,6 +23,7 @@ STORABLE_CLASSES = (
     "coterie.consensus.OneHotKMeans",
     "coterie.clusterer.ConsensusClusterer",
     "coterie.clusterer.MultiViewClusterer",
+    "coterie.feature_views.View",
     "coterie.partitions.Ensemble",
     "coterie.partitions.CentroidMember",
     "coterie.partitions.EstimatorMember",

@@ -6,8 +6,7 @@ from typing import Any
 
 from sklearn.utils import check_random_state
 
-from coterie.coassociation_matrix import check_partition_weights
-from coterie.consensus_contract import ConsensusFunction, Labelling, check_n_clusters
+from coterie.consensus_contract import ConsensusFunction, Labelling
 from coterie.label_tuples import LabelTuples
 from coterie.relaxation.least_squares import least_squares_factor
 from coterie.rounding import round_by_kmeans
@@ -49,9 +48,7 @@ class L2Consensus(ConsensusFunction):
         self.random_state = random_state
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
-        K = check_n_clusters(self.n_clusters, tuples)
-        given = check_partition_weights(self.partition_weights, tuples.n_partitions)
-        weights = given[tuples.partition_order]
+        K, weights = self._checked_settings(tuples)
         factor = least_squares_factor(tuples, weights, K)
         rng = check_random_state(self.random_state)
         return Labelling(round_by_kmeans(factor, tuples.weights, K, rng), weights)

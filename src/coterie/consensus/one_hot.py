@@ -11,8 +11,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from coterie.coassociation_matrix import check_partition_weights
-from coterie.consensus_contract import ConsensusFunction, Labelling, check_n_clusters
+from coterie.consensus_contract import ConsensusFunction, Labelling
 from coterie.label_tuples import LabelTuples
 
 __all__ = ["OneHotKMeans"]
@@ -61,9 +60,7 @@ class OneHotKMeans(ConsensusFunction):
         self.random_state = random_state
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
-        K = check_n_clusters(self.n_clusters, tuples)
-        given = check_partition_weights(self.partition_weights, tuples.n_partitions)
-        weights = given[tuples.partition_order]
+        K, weights = self._checked_settings(tuples)
         model = KMeans(K, n_init=self.n_init, random_state=check_random_state(self.random_state))
         with warnings.catch_warnings():
             # clusters that come out empty are dropped, as in every consensus function
