@@ -13,8 +13,10 @@ import coterie as ct
 from coterie.errors import InvalidParameterError
 
 
-# The checks cluster pure noise into few runs, whose camps may well be equally large.
+# The checks cluster pure noise into few runs: their camps may well be equally large, and the
+# relaxation of their votes may be slow to settle. Both are told by warnings, as they should be.
 @pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks([ct.ConsensusClusterer(n_clusters=3, n_partitions=5)])
 def test_consensus_clusterer_passes_scikit_learns_checks(estimator, check):
     """Every one of scikit-learn's estimator checks holds."""

@@ -221,9 +221,10 @@ def test_state_that_would_not_fit_is_replaced(spoiled, monkeypatch):
 
 
 def test_too_few_steps_are_told(spoiled):
-    """An ADMM stopped short gives scikit-learn's ConvergenceWarning."""
+    """An ADMM stopped short gives scikit-learn's ConvergenceWarning if its answer is returned."""
     with pytest.warns(ConvergenceWarning, match="max_iter"):
-        ct.RobustConsensus(3, max_iter=2, random_state=0).fit(spoiled[0])
+        ct.RobustConsensus(3, refine=False, max_iter=2, random_state=0).fit(spoiled[0])
+    ct.RobustConsensus(3, refine=True, max_iter=2, random_state=0).fit(spoiled[0])
 
 
 def test_scikit_learn_conventions(spoiled):
@@ -272,6 +273,15 @@ def test_more_clusters_than_tuples_warns():
     with pytest.warns(ConvergenceWarning, match="only 2 kinds of points"):
         est = ct.RobustConsensus(4, random_state=0).fit([[0, 0], [0, 0], [1, 1], [1, 1]])
     assert est.n_clusters_ == 2
+
+
+def test_more_clusters_than_the_believed_tell_apart():
+    """K above the tuples of the believed partitions gives as many clusters as they tell apart."""
+    y = np.repeat([0, 1], 50)
+    other = np.random.default_rng(0).integers(0, 5, 100)
+    est = ct.RobustConsensus(6, random_state=0).fit(np.column_stack([y, y, y, other]))
+    assert est.partition_weights_.tolist() == [1.0, 1.0, 1.0, 0.0]
+    assert est.n_clusters_ == 2 and ct.clustering_accuracy(y, est.labels_) == 1
 
 
 def test_frames_and_texts_are_welcome(spoiled):

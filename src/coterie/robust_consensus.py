@@ -69,7 +69,8 @@ class RobustConsensus(ConsensusFunction):
     device : {"auto", "cpu"}, default="auto"
     max_iter : int, default=300
     tol : float, default=1e-3
-        Most steps and relative residual of the ADMM.
+        Most steps and relative residual of the ADMM. Stopping short is told where the
+        relaxation's answer is the one returned.
     random_state : int, RandomState or None, default=None
         Seeds the k-means that rounds the relaxation.
 
@@ -142,7 +143,8 @@ class RobustConsensus(ConsensusFunction):
         K = 0 if self.n_clusters is None else check_n_clusters(self.n_clusters, tuples)
         votes = Votes.counted(tuples, self.partition_weights, K or None)
         found = None if K else votes.search(None)
-        K = K if found is None else found.tables.n_clusters
+        # those set aside may have been all that told some points apart
+        K = min(K, votes.tuples.n_tuples) if found is None else found.tables.n_clusters
 
         start = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
         relaxed = self._relax(votes, start)
@@ -185,15 +187,7 @@ class RobustConsensus(ConsensusFunction):
             return twin
         _log.info("robust relaxation of %d tuples", tuples.n_tuples)
         M = tuple_coassociation(tuples, votes.weights)
-        result = robust_factor(M, factor, max_iter=self.max_iter, tol=self.tol)
-        if not result.converged:
-            warnings.warn(
-                f"the relaxation stopped after {result.n_iter} steps with residuals above "
-                f"tol={self.tol}; raise max_iter or tol",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
-        return result
+        return robust_factor(M, factor, max_iter=self.max_iter, tol=self.tol)
 
     def _round(self, votes: Votes, factor: Array, K: int) -> Labels:
         """Labels of the factor's rows, by pivoted QR or k-means: the one with the lower J."""
@@ -206,6 +200,13 @@ class RobustConsensus(ConsensusFunction):
         return min(rounded, key=votes.objective)
 
     def _report(self, tuples: LabelTuples, votes: Votes, relaxed: RobustRelaxation) -> None:
+        if self.selected_["method"] == "relaxation" and not relaxed.converged:
+            warnings.warn(
+                f"the relaxation, whose answer is returned, stopped after {relaxed.n_iter} steps "
+                f"with residuals above tol={self.tol}; raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
         self.dissent_ = votes.dissent.reordered(np.argsort(tuples.partition_order))
         self.partition_groups_ = self.dissent_.groups
         self.n_iter_ = relaxed.n_iter

@@ -86,7 +86,7 @@ def test_convergence_means_small_residuals():
     _, M, start = problem(P, 3)
     result = robust_factor(M, start, tol=1e-3)
     primal, dual = result.history["primal_residual"], result.history["dual_residual"]
-    small = (np.array(primal) <= 1e-3) & (np.array(dual) <= 5e-3)
+    small = (np.array(primal) <= 1e-3) & (np.array(dual) <= 1e-2)
     assert result.converged and small[-1] and not small[:-1].any()
     assert len(primal) == len(result.history["objective"]) == result.n_iter
 
@@ -97,7 +97,7 @@ def test_a_tighter_tolerance_lowers_the_residuals():
     _, M, start = problem(P, 3)
     result = robust_factor(M, start, tol=2e-4, max_iter=2000)
     assert result.converged
-    assert result.history["dual_residual"][-1] <= 1e-3
+    assert result.history["dual_residual"][-1] <= 2e-3
     assert max(result.history["mu"]) < 1e4
 
 

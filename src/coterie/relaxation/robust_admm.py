@@ -41,7 +41,7 @@ _DENSE_UP_TO = 400
 _EXTRA_COLUMNS = 6
 _BALANCE = 0.1
 _LONGEST_HOLD = 20
-_DUAL_TOLERANCE = 5.0
+_DUAL_TOLERANCE = 10.0
 _SINGLE_PRECISION_ABOVE = 4000
 _POWER_STEPS = 8
 _ONE_THREAD_UP_TO = 3000
@@ -103,7 +103,7 @@ def robust_factor(
     rho : float > 1
         Growth of μ a step: smaller is slower and ends at a slightly lower objective.
     max_iter, tol
-        Stop when the primal residual is below ``tol`` and the dual one below 5 ``tol``, each
+        Stop when the primal residual is below ``tol`` and the dual one below 10 ``tol``, each
         relative to its scale (see :class:`RobustRelaxation`).
     eigen_tolerance
         Relative residual to which the eigenpairs are computed at each step.
