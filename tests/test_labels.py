@@ -429,17 +429,20 @@ def test_encode_like_refuses_another_kind_of_label(fitted, new, message):
         encode_like(new, as_label_matrix(fitted))
 
 
-def test_encode_like_refuses_reordered_columns():
-    """A frame with the fitted columns in another order is refused; an array has no names."""
+def test_encode_like_refuses_other_columns():
+    """A frame with columns other than the fitted, or in another order, is refused by name."""
     frame = pd.DataFrame({"a": [0, 1], "b": [1, 0]})
     fitted = as_label_matrix(frame)
-    with pytest.raises(InvalidLabelsError, match=r"another order.*b, a instead of a, b"):
+    with pytest.raises(InvalidLabelsError, match=r"not those of the fit: b, a instead of a, b"):
         encode_like(frame[["b", "a"]], fitted)
-    with pytest.raises(InvalidLabelsError, match="another order"):
+    with pytest.raises(InvalidLabelsError, match="same in the same order"):
         encode_like(pl.DataFrame({"b": [0], "a": [1]}), fitted)
     assert encode_like(frame.to_numpy(), fitted).tolist() == fitted.codes.tolist()
     renamed = frame.set_axis(["c", "d"], axis=1)
-    assert encode_like(renamed, fitted).tolist() == fitted.codes.tolist()
+    with pytest.raises(InvalidLabelsError, match="c, d instead of a, b"):
+        encode_like(renamed, fitted)
+    unnamed = as_label_matrix(frame.to_numpy())
+    assert encode_like(renamed, unnamed).tolist() == unnamed.codes.tolist()
 
 
 @pytest.mark.parametrize("P", [[[0], [-2]], [[0.5], [1]], [0, 1]])

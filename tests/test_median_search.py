@@ -146,6 +146,14 @@ def test_unlabelled_start_is_filled():
     assert result.labels.min() == 0
 
 
+def test_without_a_start_the_search_begins_from_nothing():
+    """Partitions too fine to start from (and no other answer) still end in a clustering."""
+    rng = np.random.default_rng(0)
+    fine = np.column_stack([rng.permutation(np.arange(620) // 2) for _ in range(3)])
+    labels, result = search(fine, 3)
+    assert result.start == "nothing" and set(labels) <= {0, 1, 2}
+
+
 def test_many_tuples_are_searched_from_few_starts():
     """All partitions start a search while tuples are few, four when they are many."""
     few = as_label_tuples(np.random.default_rng(0).integers(0, 2, (50, 10)))

@@ -177,6 +177,47 @@ def test_points_only_dissenters_label_still_get_a_cluster():
     assert est.labels_.min() == 0 and est.confidence_[0] == 0
 
 
+def test_partitions_of_different_points_are_no_dissenters():
+    """Partitions with no point in common are not taken to disagree: each labels its own points."""
+    halves = -np.ones((40, 5), dtype=int)
+    halves[:20, :3] = np.repeat([0, 1], 10)[:, None]
+    halves[20:, 3:] = np.repeat([0, 1], 10)[:, None]
+    est = ct.RobustConsensus(4, random_state=0).fit(halves)
+    assert est.partition_weights_.tolist() == [1.0] * 5
+    for start in (0, 20):
+        first, second = est.labels_[start : start + 10], est.labels_[start + 10 : start + 20]
+        assert len(set(first)) == len(set(second)) == 1 and first[0] != second[0]
+
+
+def test_rows_only_dissenters_label_are_predicted_by_them():
+    """A new row without a believed label follows the others, without confidence."""
+    P, _ = ct.planted_partitions([60, 40], 6, 2, 0.05, random_state=0)
+    est = ct.RobustConsensus(2, random_state=0).fit(P)
+    row = np.array([[-1, -1, -1, -1, P[0, 4], P[0, 5]]])
+    labels, confidence = est.predict(row, return_confidence=True)
+    assert labels[0] >= 0 and confidence[0] == 0
+
+
+def test_free_k_leaves_the_relaxation_out():
+    """With n_clusters unset the search answers alone, unless it is switched off."""
+    P, _ = ct.planted_partitions([60, 40], 6, 0, 0.1, random_state=0)
+    assert ct.RobustConsensus(random_state=0).fit(P).n_iter_ == 0
+    relaxed = ct.RobustConsensus(refine=False, random_state=0).fit(P)
+    assert relaxed.n_iter_ > 0 and relaxed.selected_["method"] == "relaxation"
+
+
+def test_weights_of_any_size_work():
+    """Weights count by their ratios, however large or small; negligible ones do not count."""
+    P, y = ct.planted_partitions([60, 40], 5, 1, 0.1, random_state=0)
+    P[:5, 0] = -1
+    for unit in (1e-300, 1.0, 1e300):
+        weights = np.array([1.0, 1, 1, 1, 0]) * unit
+        est = ct.RobustConsensus(2, partition_weights=weights, random_state=0).fit(P)
+        assert ct.clustering_accuracy(y, est.labels_) > 0.95
+    uneven = ct.RobustConsensus(2, partition_weights=[1, 1, 1, 1, 1e-300], random_state=0).fit(P)
+    assert uneven.partition_weights_[4] == 0
+
+
 def test_new_tuples_join_the_cluster_their_votes_point_to(spoiled, fitted):
     """predict gives fitted tuples their label, and unanimous new rows the obvious one."""
     P, _ = spoiled
@@ -251,6 +292,11 @@ def test_scikit_learn_conventions(spoiled):
         ({"partition_weights": [-1.0] + [1.0] * 19}, r"partition_weights\[0\] is -1"),
         ({"partition_weights": [0.0] * 20}, "all zero"),
         ({"device": "abacus"}, "device='abacus'"),
+        ({"refine": 0}, "refine=0"),
+        ({"refine": np.array([1, 2])}, "'auto', True or False"),
+        ({"max_iter": 0}, "max_iter=0"),
+        ({"max_iter": "many"}, "max_iter='many'"),
+        ({"tol": float("nan")}, "tol=nan"),
     ],
 )
 def test_bad_settings_are_refused_by_name(spoiled, settings_, message):

@@ -27,6 +27,9 @@ __all__ = [
     "tuple_coassociation",
 ]
 
+_NEGLIGIBLE = 1e-12
+_SMALLEST = 1e-100
+
 
 @dataclass(frozen=True)
 class TupleCoassociation:
@@ -156,7 +159,14 @@ def check_partition_weights(weights: Any, n_partitions: int) -> NDArray[np.float
         )
     if not array.any():
         raise InvalidParameterError("partition_weights are all zero; at least one must count")
-    return array
+    return _of_usable_size(array)
+
+
+def _of_usable_size(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weights whose sums and squares neither overflow nor vanish; the negligible ones are zero."""
+    largest = weights.max()
+    scaled = weights if _SMALLEST < largest < 1 / _SMALLEST else weights / largest
+    return np.where(scaled < _NEGLIGIBLE * scaled.max(), 0.0, scaled)
 
 
 def _is_counted(turned: NDArray[Any], alpha: NDArray[np.float64]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Self
 
@@ -72,7 +72,8 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
 
         A tuple seen in ``fit`` gets the label it got there. A new one joins the cluster with
         the largest gain of the objective, the fitted tables unchanged: O(V·K) a point. Labels
-        that ``fit`` has not seen count as missing; a row of nothing but those gets −1.
+        that ``fit`` has not seen count as missing; a row of nothing but those gets −1. A row
+        that only partitions without a vote label follows these, with confidence 0.
 
         Parameters
         ----------
@@ -84,6 +85,9 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
         codes = self._tuples.columns_of(encode_like(P, self._vocabulary))
         known = _labels_of_known(codes, self._tuples.codes, self._tuple_labels)
         labels, confidence = self._tables.assign(codes, self.threshold_, known)
+        voiceless = (labels < 0) & (codes >= 0).any(axis=1)
+        if voiceless.any():
+            labels[voiceless] = _by_all_votes(self._tables, codes[voiceless], self.threshold_)
         labels = labels.astype(np.int32)
         return (labels, confidence) if return_confidence else labels
 
@@ -147,10 +151,17 @@ def _settle_voiceless(tuples: LabelTuples, found: Labelling) -> NDArray[np.int64
     if heard.all():
         return found.labels
     labels = np.where(heard, found.labels, -1)
-    tables = ClusterTables.of(tuples, labels, np.ones(tuples.n_partitions))
-    guessed, _ = tables.assign(np.ascontiguousarray(tuples.codes[~heard]), found.threshold)
-    labels[~heard] = guessed
+    tables = ClusterTables.of(tuples, labels, found.partition_weights)
+    labels[~heard] = _by_all_votes(tables, tuples.codes[~heard], found.threshold)
     return labels
+
+
+def _by_all_votes(
+    tables: ClusterTables, codes: NDArray[Any], threshold: float
+) -> NDArray[np.int64]:
+    """Labels of rows by every partition alike, those without a vote too."""
+    everyone = replace(tables, alpha=np.ones_like(tables.alpha))
+    return everyone.assign(np.ascontiguousarray(codes), threshold)[0]
 
 
 def _by_falling_size(labels: NDArray[np.int64], weights: Array) -> NDArray[np.int64]:

@@ -34,6 +34,7 @@ CUT = 4.0
 LEAST_DEVIATION = 0.0025
 #: … nor larger than this, so that with a handful of points one above CUT × 0.05 = 0.2 still is.
 MOST_DEVIATION = 0.05
+_FEWEST_COMMON = 4
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,8 @@ def chance_scores(counts: PairCounts) -> tuple[Array, Array]:
                + (A₀² + 2 A₀ − 4 A₂)(B₀² + 2 B₀ − 4 B₂) / n_(4),
 
     A₀ = Σ a_ij, A₂ = Σ_i (Σ_j a_ij)² (Mantel's moments for 0/1 matrices). A partition with one
-    cluster, or with n, tells nothing and scores 0 with everybody.
+    cluster, or with n, tells nothing and scores 0 with everybody. Two partitions with fewer
+    than four points in common cannot be seen to disagree, and score just enough to agree.
     """
     n, a0, b0 = counts.n_points, counts.in_row, counts.in_column
     a2, b2 = counts.row_cubes, counts.column_cubes
@@ -161,11 +163,12 @@ def chance_scores(counts: PairCounts) -> tuple[Array, Array]:
     # what rounding leaves of a variance of zero is not a variance
     variance = np.where(square - mean**2 > 1e-12 * mean**2, square - mean**2, 0.0)
     span = (a0 + b0) / 2 - mean
-    informative = (variance > 0) & (span > 0) & (n >= 4)
+    informative = (variance > 0) & (span > 0)
     safe = np.where(span > 0, span, 1.0)
     agreement = np.where(span > 0, (counts.together - mean) / safe, (counts.mirkin == 0) * 1.0)
     deviation = np.clip(np.sqrt(variance) / safe, LEAST_DEVIATION, MOST_DEVIATION)
-    return agreement, np.where(informative, agreement / deviation, 0.0)
+    scores = np.where(informative, agreement / deviation, 0.0)
+    return agreement, np.where(n < _FEWEST_COMMON, CUT, scores)
 
 
 def _by_size(groups: NDArray[Any]) -> NDArray[np.int64]:

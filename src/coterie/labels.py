@@ -110,10 +110,10 @@ def encode_like(P: Any, fitted: LabelMatrix) -> NDArray[Any]:
             f"the new labels have {new.n_partitions} partitions (columns), "
             f"the consensus was fitted on {fitted.n_partitions}"
         )
-    if named and new.names != fitted.names and sorted(new.names) == sorted(fitted.names):
+    if named and fitted.names != _numbered(fitted.n_partitions) and new.names != fitted.names:
         raise InvalidLabelsError(
-            f"the partitions (columns) are in another order than when fitted: "
-            f"{', '.join(new.names)} instead of {', '.join(fitted.names)}; reorder them"
+            f"the partitions (columns) are not those of the fit: {', '.join(new.names)} instead "
+            f"of {', '.join(fitted.names)}; give the same in the same order"
         )
     codes = np.full(new.codes.shape, MISSING, dtype=fitted.codes.dtype)
     for v, (seen, given) in enumerate(zip(fitted.categories, new.categories, strict=True)):
@@ -122,6 +122,11 @@ def encode_like(P: Any, fitted: LabelMatrix) -> NDArray[Any]:
         lookup = np.append(position, MISSING).astype(codes.dtype)
         codes[:, v] = lookup[new.codes[:, v]]
     return codes
+
+
+def _numbered(n_partitions: int) -> tuple[str, ...]:
+    """Names of columns that came without: their numbers."""
+    return tuple(str(v) for v in range(n_partitions))
 
 
 def _read(P: Any) -> tuple[LabelMatrix, bool]:

@@ -89,7 +89,8 @@ def median_search(
     partition_weights : (V,)
     n_clusters : int or None
         K. With None clusters open and close freely, and the objective chooses their number.
-    starts : where to begin; the best end is kept, the first of equals
+    starts : where to begin; the best end is kept, the first of equals. With none, every
+        tuple begins outside all clusters.
     threshold : float, optional
         τ. By default 1/2, calibrated when the partitions agree too little inside the clusters
         for a majority of them to mean anything: with a and b the mean of M inside and
@@ -103,6 +104,8 @@ def median_search(
     >>> result.tables.n_clusters
     2
     """
+    if not starts:
+        starts = [Start("nothing", np.full(tuples.n_tuples, -1))]
     if tuples.n_tuples > _SAMPLE_ABOVE and len(starts) > 1:
         starts = [_best_on_a_sample(tuples, partition_weights, n_clusters, starts, threshold)]
     tau = MAJORITY if threshold is None else threshold

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import warnings
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +56,8 @@ class RobustConsensus(ConsensusFunction):
     Parameters
     ----------
     n_clusters : int or None, default=None
-        K, the most clusters there may be. With None the objective chooses their number.
+        K, the most clusters there may be. With None the objective chooses their number, in the
+        search; the relaxation then has no part, unless ``refine=False``.
     relaxation : {"admm", "l2"}, default="admm"
         "admm": the paper's ℓ1 relaxation, on a dense (u, u) state over the u distinct label
         tuples; where that would not fit in memory, or u > 20,000, "l2" takes its place with a
@@ -147,14 +149,17 @@ class RobustConsensus(ConsensusFunction):
         K = min(K, votes.tuples.n_tuples) if found is None else found.tables.n_clusters
 
         start = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
-        relaxed = self._relax(votes, start)
-        answers = {"relaxation": self._round(votes, relaxed.factor, K)}
-        if self.refine is not False:
+        if found is not None and self.refine:
+            relaxed, answers = _not_relaxed(start), {}
+        else:
+            relaxed = self._relax(votes, start)
+            answers = {"relaxation": self._round(votes, relaxed.factor, K)}
+        if self.refine:
             if relaxed.n_iter:
                 answers["least squares"] = self._round(votes, start, K)
             found = found or votes.search(K, answers)
             answers["search"] = found.labels
-        method, reason = _select(votes, answers, self.refine, free=self.n_clusters is None)
+        method, reason = _select(votes, answers, self.refine)
 
         self.selected_ = {"method": method, "reason": reason}
         self.lower_bound_ = votes.lower_bound()
@@ -172,19 +177,20 @@ class RobustConsensus(ConsensusFunction):
         choose_device(self.device)
         if self.relaxation not in ("admm", "l2"):
             raise InvalidParameterError(f"relaxation={self.relaxation!r}: it may be 'admm' or 'l2'")
-        if self.refine not in ("auto", True, False):
+        if not isinstance(self.refine, bool | np.bool_) and not _is(self.refine, "auto"):
             raise InvalidParameterError(f"refine={self.refine!r}: it may be 'auto', True or False")
+        max_iter, tol = cast(Any, self.max_iter), cast(Any, self.tol)
+        if not isinstance(max_iter, Integral) or int(max_iter) < 1:
+            raise InvalidParameterError(f"max_iter={max_iter!r}: give a whole number from 1 up")
+        if not isinstance(tol, Real) or not 0 <= float(tol) < np.inf:
+            raise InvalidParameterError(f"tol={tol!r}: it must be a number from 0 up")
         check_weighing(self.partition_weights)
 
     def _relax(self, votes: Votes, factor: Array) -> RobustRelaxation:
         """Factor of the relaxation asked for, from the ℓ2 one, or that where it would not fit."""
         tuples = votes.tuples
-        empty: dict[str, list[float]] = {
-            name: [] for name in ("objective", "primal_residual", "dual_residual", "mu")
-        }
-        twin = RobustRelaxation(factor, np.nan, empty, 0, True)
         if self.relaxation == "l2" or not _state_fits(votes):
-            return twin
+            return _not_relaxed(factor)
         _log.info("robust relaxation of %d tuples", tuples.n_tuples)
         M = tuple_coassociation(tuples, votes.weights)
         return robust_factor(M, factor, max_iter=self.max_iter, tol=self.tol)
@@ -214,16 +220,27 @@ class RobustConsensus(ConsensusFunction):
         self._factor, self._inverse = relaxed.factor[votes.group], tuples.inverse
 
 
-def _select(
-    votes: Votes, answers: dict[str, Labels], refine: bool | str, free: bool
-) -> tuple[str, str]:
+def _is(value: Any, name: str) -> bool:
+    """Whether a setting is that text; arrays and the like are not."""
+    return isinstance(value, str) and value == name
+
+
+def _not_relaxed(factor: Array) -> RobustRelaxation:
+    """The ℓ2 factor in place of the robust one: no steps, no history."""
+    history: dict[str, list[float]] = {
+        name: [] for name in ("objective", "primal_residual", "dual_residual", "mu")
+    }
+    return RobustRelaxation(factor, np.nan, history, 0, True)
+
+
+def _select(votes: Votes, answers: dict[str, Labels], refine: bool | str) -> tuple[str, str]:
     """Which answer to return, and why."""
-    if refine is False:
+    if not refine:
         return "relaxation", "refine=False: the relaxation's answer as it is"
-    if refine is True:
-        return "search", "refine=True: the search's answer as it is"
-    if free:
+    if len(answers) == 1:
         return "search", "n_clusters is not given: the search chose it"
+    if refine != "auto":
+        return "search", "refine=True: the search's answer as it is"
     information = {name: votes.information(labels) for name, labels in answers.items()}
     method = max(information, key=lambda name: (round(information[name], 9), name == "search"))
     shared = ", ".join(f"{name} {value:.4f}" for name, value in information.items())

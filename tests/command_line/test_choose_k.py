@@ -78,8 +78,16 @@ def test_more_clusters_than_points_are_refused(run, tmp_path, features):
     """The message speaks of the option, the points and the file."""
     path = tmp_path / "t.csv"
     path.write_text("a,b\n1,2\n1,2\n3,4\n")
-    result = run("choose-k", path, *features)
+    result = run("choose-k", path, "--to", "10", *features)
     assert result.exit_code == 1
     assert result.stderr == (
-        f"error: --to 10 is more than the 3 points in {path}; give a smaller one\n"
+        f"error: 10 clusters are more than the 3 points in {path}; give a smaller --to\n"
     )
+
+
+def test_few_points_lower_the_largest_k(run, tmp_path):
+    """Unless --to is given, K goes up to the number of points at most."""
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,2\n1,2\n3,4\n3,4\n")
+    result = run("choose-k", path, "--json")
+    assert [row["k"] for row in json.loads(result.stdout)["table"]] == [2, 3, 4]

@@ -171,7 +171,7 @@ def test_empty_parquet_is_refused(tmp_path):
 
 def test_integers_are_told_from_text(tmp_path):
     """Plain integers become int64 (blanks around them aside); 01 is text, and not 1."""
-    table = csv_of(tmp_path, "a,b,c,d,e\n1,01,x,1.5, 3\n-1,1,1,2,NA\n0,1,2,3,-1\n")
+    table = csv_of(tmp_path, "a,b,c,d,e\n1,01,x,2.0, 3\n-1,1,1,2,NA\n0,1,2,3,-1\n")
     ids, names, labels = label_columns(table)
     assert ids is None
     assert names == ["a", "b", "c", "d", "e"]
@@ -346,3 +346,11 @@ def test_numbers_that_are_not_finite_are_refused_by_row(values, message):
     """Rows of files without lines are counted from 1."""
     with pytest.raises(TableError, match=message):
         feature_matrix(table_of(a=values))
+
+
+def test_measurements_are_no_labels(tmp_path):
+    """A column of numbers that are not whole is refused, with its line and what to do."""
+    path = tmp_path / "features.csv"
+    path.write_text("id,size\na,1.0\nb,2.5\nc,9.0\n")
+    with pytest.raises(TableError, match=r"column 'size' .* holds 2\.5 \(line 3\).*measurements"):
+        label_columns(read_table(path), id_column="id")

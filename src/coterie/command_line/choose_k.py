@@ -55,7 +55,10 @@ def choose_k(
         typer.Argument(metavar="LABELS", help="A row a point, a column a partition."),
     ],
     smallest: Annotated[int, typer.Option("--from", min=2, metavar="K", help="The fewest.")] = 2,
-    largest: Annotated[int, typer.Option("--to", min=2, metavar="K", help="The most.")] = 10,
+    largest: Annotated[
+        int | None,
+        typer.Option("--to", min=2, metavar="K", help="The most; by default 10, or the points."),
+    ] = None,
     features: Annotated[
         bool,
         typer.Option(
@@ -77,17 +80,16 @@ def choose_k(
 
     Example: coterie choose-k labels.csv --id name --from 2 --to 8
     """
-    if smallest > largest:
+    if largest is not None and smallest > largest:
         raise typer.BadParameter(f"{smallest} is more than --to {largest}", param_hint="'--from'")
     outputs, wanted = Outputs(picture=plot), options.names_in(columns)
     outputs.check(source)
-    ks = range(smallest, largest + 1)
     with shown_notes() as notes:
         started = time.perf_counter()
         with shown_stages(quiet):
             read = read_features if features else read_labels
             _, table = read(source, id_column, wanted)
-            choice = _chosen(source, table, ks, features, seed)
+            choice = _chosen(source, table, smallest, largest, features, seed)
         seconds = time.perf_counter() - started
         outputs.write({}, None, lambda: _picture(choice))
     facts = {
@@ -119,15 +121,20 @@ def choice_facts(choice: KChoice) -> dict[str, Any]:
     }
 
 
-def _chosen(source: Path, table: Any, ks: range, features: bool, seed: int) -> KChoice:
+def _chosen(
+    source: Path, table: Any, smallest: int, largest: int | None, features: bool, seed: int
+) -> KChoice:
     """The choice by partitions, or by samples of features, in a table (n, V)."""
     from coterie.choosing_k import choose_k as choose
 
     n_points = len(table) if features else table.n_points
-    if ks[-1] > n_points:
+    most = max(min(10, n_points), smallest) if largest is None else largest
+    if most > n_points:
         raise InvalidParameterError(
-            f"--to {ks[-1]} is more than the {n_points} points in {source}; give a smaller one"
+            f"{most} clusters are more than the {n_points} points in {source}; give a smaller "
+            f"{'--from' if largest is None else '--to'}"
         )
+    ks = range(smallest, most + 1)
     partitions = _samples(table, ks, seed) if features else table
     _log.info("comparing %d to %d clusters", ks[0], ks[-1])
     return choose(partitions, ks, random_state=seed)

@@ -115,7 +115,8 @@ def _lines(facts: dict[str, Any]) -> Table:
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column()
     for name, text in {
-        "clusters": f"{facts['clusters']}, of {_sizes(facts['sizes'])} points",
+        "clusters": f"{facts['clusters']}, of {_sizes(facts['sizes'])} "
+        f"point{'' if facts['sizes'] == [1] else 's'}",
         "confidence": f"{facts['mean_confidence']:.2f} on average (0 undecided, 1 certain)",
         "objective": f"{facts['objective']:,.1f}: a partition differs from the consensus on "
         f"{facts['share_of_pairs']:.2%} of all pairs, on average",

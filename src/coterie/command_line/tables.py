@@ -116,7 +116,10 @@ def read_table(path: str | os.PathLike[str]) -> Table:
         raise TableError(f"cannot read {path}: {error.strerror or error}") from error
     repeated = _repeated(names)
     if repeated is not None:
-        raise TableError(f"{path} has more than one column named {repeated!r}; rename one")
+        raise TableError(
+            f"{path} has more than one column named {repeated!r}; rename one, or put a line of "
+            "names on top if the first line is data"
+        )
     if not names or not len(columns[0]):
         raise TableError(f"{path} has no rows; a table needs at least one")
     return Table(path, dict(zip(names, columns, strict=True)))
@@ -327,6 +330,7 @@ def _text_labels(table: Table, name: str, text: Any) -> Any:
         # What does not fit in 64 bits stays text, which is as good a label.
         with contextlib.suppress(pa.ArrowInvalid):
             return present.cast(pa.int64())
+    _refuse_measurements(table, name, present)
     if pc.any(pc.is_in(trimmed, pa.array(["-1", "-1.0"], text.type))).as_py():
         warnings.warn(
             f"column {name!r} of {table.path} is text, in which -1 is a label like any other; "
@@ -335,6 +339,21 @@ def _text_labels(table: Table, name: str, text: Any) -> Any:
             stacklevel=5,
         )
     return pc.if_else(missing, pa.scalar(None, text.type), text)
+
+
+def _refuse_measurements(table: Table, name: str, present: Any) -> None:
+    """Refuse a column of numbers that are not whole: nobody calls a cluster 1.37."""
+    if not pc.all(pc.match_substring_regex(present, _NUMBER), min_count=1).as_py():
+        return
+    values = present.cast(pa.float64())
+    fractions = pc.fill_null(pc.not_equal(values, pc.floor(values)), False).to_numpy()
+    if fractions.any():
+        row = int(np.argmax(fractions))
+        raise TableError(
+            f"column {name!r} of {table.path} holds {present[row].as_py()} ({table.place(row)}): "
+            "labels are names of clusters, not measurements; `coterie cluster`, or --features "
+            "where there is that option, reads features"
+        )
 
 
 def _numbers(table: Table, name: str) -> NDArray[np.float64]:
