@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from coterie import rounding
 from coterie.rounding import round_by_kmeans, round_by_pivoted_qr
 
 
@@ -51,4 +50,3 @@ def test_labels_are_numbered_in_order_of_appearance():
     """The first row is in cluster 0, the first row of another cluster in 1, and so on."""
     F = np.array([[0.0, 5.0], [5.0, 0.0], [0.0, 5.1]])
     assert round_by_pivoted_qr(F).tolist() == [0, 1, 0]
-    assert rounding._consecutive(np.array([7, 2, 7, 0])).tolist() == [0, 1, 0, 2]

@@ -166,7 +166,7 @@ def fit_run(X: Any, run: Run, clusterer: Any = None) -> tuple[Member, Labels]:
 def allowing_duplicate_points() -> Iterator[None]:
     """Silence k-means' warning that it found fewer distinct points than clusters, and no other.
 
-    That is harmless here: a run keeps the clusters it found.
+    That is harmless wherever the clusters that come out empty are simply dropped.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings(

@@ -25,6 +25,7 @@ from coterie.coassociation_matrix import check_partition_weights
 from coterie.errors import InvalidParameterError
 from coterie.label_tuples import LabelTuples, compress_labels
 from coterie.labels import as_label_matrix, encode_like
+from coterie.numbering import by_falling_size
 
 __all__ = ["ConsensusFunction", "Labelling", "check_n_clusters"]
 
@@ -103,7 +104,7 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
     def _finish(self, tuples: LabelTuples, found: Labelling) -> None:
         """Number the clusters by falling size and set the attributes all methods share."""
         labels = _settle_voiceless(tuples, found)
-        labels = _by_falling_size(labels, tuples.weights)
+        labels = by_falling_size(labels, tuples.weights)
         tables = ClusterTables.of(tuples, labels, found.partition_weights)
         _, confidence = tables.assign(tuples.codes, found.threshold, labels)
         self.labels_ = tuples.expand(labels).astype(np.int32)
@@ -162,15 +163,6 @@ def _by_all_votes(
     """Labels of rows by every partition alike, those without a vote too."""
     everyone = replace(tables, alpha=np.ones_like(tables.alpha))
     return everyone.assign(np.ascontiguousarray(codes), threshold)[0]
-
-
-def _by_falling_size(labels: NDArray[np.int64], weights: Array) -> NDArray[np.int64]:
-    """Clusters numbered 0, 1, … by falling size; equal ones by their first tuple."""
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    size = np.bincount(inverse, weights=weights)
-    rank = np.empty(len(size), dtype=np.int64)
-    rank[np.lexsort((first, -size))] = np.arange(len(size))
-    return rank[inverse]
 
 
 def _labels_of_known(

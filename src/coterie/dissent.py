@@ -22,6 +22,7 @@ from scipy.spatial.distance import squareform
 
 from coterie.contingency import PairCounts, all_contingencies, pair_counts
 from coterie.label_tuples import LabelTuples, as_label_tuples
+from coterie.numbering import by_falling_size
 
 __all__ = ["Dissent", "chance_scores", "find_camps", "partition_agreement"]
 
@@ -128,7 +129,7 @@ def find_camps(counts: PairCounts, cut: float = CUT) -> Dissent:
         distance = top - scores
         np.fill_diagonal(distance, 0.0)
         tree = linkage(squareform(distance, checks=False), method="average")
-        groups = _by_size(fcluster(tree, top - cut, criterion="distance"))
+        groups = by_falling_size(fcluster(tree, top - cut, criterion="distance"))
     sizes = np.bincount(groups)
     largest = sizes == sizes[0]
     return Dissent(
@@ -169,16 +170,6 @@ def chance_scores(counts: PairCounts) -> tuple[Array, Array]:
     deviation = np.clip(np.sqrt(variance) / safe, LEAST_DEVIATION, MOST_DEVIATION)
     scores = np.where(informative, agreement / deviation, 0.0)
     return agreement, np.where(n < _FEWEST_COMMON, CUT, scores)
-
-
-def _by_size(groups: NDArray[Any]) -> NDArray[np.int64]:
-    """Number camps by falling size; equal ones by their first member."""
-    _, first, inverse, sizes = np.unique(
-        groups, return_index=True, return_inverse=True, return_counts=True
-    )
-    rank = np.empty(len(sizes), dtype=np.int64)
-    rank[np.lexsort((first, -sizes))] = np.arange(len(sizes))
-    return rank[inverse]
 
 
 def _sampled_weights(tuples: LabelTuples, max_points: int, random_state: Any) -> Array:

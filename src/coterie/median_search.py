@@ -39,7 +39,7 @@ _MAX_SWEEPS = 100
 _CALIBRATION_ROUNDS = 6
 _WEIGHT_ROUNDS = 10
 _LARGEST_MERGE_DOWN = 300
-_CELLS_OF_ALL_STARTS = 20_000_000
+_CELLS_OF_ALL_STARTS = 2_000_000
 _FEWEST_STARTS = 4
 _SAMPLE_ABOVE = 100_000
 _SAMPLE_POINTS = 50_000
@@ -167,7 +167,7 @@ def partition_starts(
 def n_starts_worth_it(tuples: LabelTuples) -> int:
     """How many partitions to start from: all while tuples are few, the best four when many."""
     cells = tuples.n_tuples * tuples.n_partitions
-    return max(_FEWEST_STARTS, _CELLS_OF_ALL_STARTS // (10 * cells))
+    return max(_FEWEST_STARTS, _CELLS_OF_ALL_STARTS // cells)
 
 
 def learn_partition_weights(
@@ -278,16 +278,14 @@ def _with_room(
 
 def _merge_where_it_helps(labels: Labels, tables: ClusterTables, tau: float) -> bool:
     """Merge pairs of clusters, best first, while the score gains; labels change in place."""
-    affinity, pairs = tables.cluster_affinity()
-    gains = affinity - tau * pairs
+    gains = tables.merge_gains(tau)
     empty = tables.size == 0
     gains[empty] = gains[:, empty] = -np.inf
-    np.fill_diagonal(gains, -np.inf)
     target = np.arange(len(gains))
     merged = False
     while True:
         a, b = np.unravel_index(np.argmax(gains), gains.shape)
-        if not gains[a, b] > 1e-9 * max(1.0, affinity[a, a]):
+        if not gains[a, b] > 1e-9 * max(1.0, tables.size[a] ** 2):
             break
         merged = True
         target[target == b] = a

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
+
+from coterie.base_clusterings import allowing_duplicate_points
+from coterie.numbering import in_order_of_appearance
 
 __all__ = ["round_by_kmeans", "round_by_pivoted_qr"]
 
@@ -37,7 +38,7 @@ def round_by_pivoted_qr(
     _, pivots = qr(rows.T, mode="r", pivoting=True)
     left, _, right = np.linalg.svd(rows[pivots[: factor.shape[1]]])
     rotated = factor @ (left[:, : factor.shape[1]] @ right).T
-    return _consecutive(np.abs(rotated, out=rotated).argmax(axis=1))
+    return in_order_of_appearance(np.abs(rotated, out=rotated).argmax(axis=1))
 
 
 def round_by_kmeans(
@@ -63,20 +64,10 @@ def round_by_kmeans(
         # drawn by weight, so every row of the sample counts the same
         rows, sample_weight = factor[chosen], np.ones(_SAMPLE)
     model = KMeans(n_clusters, n_init=_STARTS, random_state=rng)
-    with warnings.catch_warnings():
-        # fewer distinct rows than clusters is no fault here: fewer clusters come out
-        warnings.filterwarnings("ignore", "Number of distinct clusters", ConvergenceWarning)
+    with allowing_duplicate_points():
         model.fit(rows, sample_weight=sample_weight)
         if rows is not factor:
             centres = model.cluster_centers_
             model = KMeans(n_clusters, init=centres, n_init=1, max_iter=20)
             model.fit(factor, sample_weight=weights)
-    return _consecutive(model.labels_)
-
-
-def _consecutive(labels: NDArray[Any]) -> NDArray[np.int64]:
-    """Labels 0, 1, … in order of appearance."""
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return rank[inverse]
+    return in_order_of_appearance(model.labels_)

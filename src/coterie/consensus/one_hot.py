@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from coterie.base_clusterings import allowing_duplicate_points
 from coterie.consensus_contract import ConsensusFunction, Labelling
 from coterie.label_tuples import LabelTuples
 
@@ -62,9 +61,7 @@ class OneHotKMeans(ConsensusFunction):
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         K, weights = self._checked_settings(tuples)
         model = KMeans(K, n_init=self.n_init, random_state=check_random_state(self.random_state))
-        with warnings.catch_warnings():
-            # clusters that come out empty are dropped, as in every consensus function
-            warnings.filterwarnings("ignore", "Number of distinct clusters", ConvergenceWarning)
+        with allowing_duplicate_points():
             model.fit(_indicator(tuples, weights), sample_weight=tuples.weights)
         self.inertia_ = float(model.inertia_)
         return Labelling(model.labels_.astype(np.int64), weights)
