@@ -13,3 +13,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 settings.register_profile("repeatable", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("repeatable")
+
+
+def pytest_make_parametrize_id(config, val, argname):
+    """Name raw bytes by their number: some hold the time, and all workers must agree on names."""
+    return f"{len(val)} bytes" if isinstance(val, bytes) else None
