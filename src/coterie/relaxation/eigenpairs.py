@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 
 import numpy as np
@@ -9,7 +10,12 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-__all__ = ["dense_eigenpairs", "lanczos_eigenpairs", "refined_eigenpairs"]
+__all__ = [
+    "dense_eigenpairs",
+    "lanczos_eigenpairs",
+    "refined_eigenpairs",
+    "repeatable_restarts",
+]
 
 Matrix = NDArray[np.float64]
 Product = Callable[[Matrix], Matrix]
@@ -38,10 +44,18 @@ def lanczos_eigenpairs(
     operator = LinearOperator(
         (n, n), matvec=lambda x: product(x.reshape(n, -1)).ravel(), dtype=float
     )
-    v0 = start + np.random.default_rng(0).standard_normal(n) * np.linalg.norm(start) / n
-    values, vectors = eigsh(operator, k=k, which="LA", v0=v0, tol=tolerance)
+    rng = np.random.default_rng(0)
+    v0 = start + rng.standard_normal(n) * np.linalg.norm(start) / n
+    values, vectors = eigsh(
+        operator, k=k, which="LA", v0=v0, tol=tolerance, **repeatable_restarts(rng)
+    )
     order = np.argsort(-values)
     return vectors[:, order], values[order]
+
+
+def repeatable_restarts(rng: np.random.Generator) -> dict[str, np.random.Generator]:
+    """What makes ``eigsh`` give the same answer each time: since 1.17 SciPy draws restarts."""
+    return {"rng": rng} if "rng" in inspect.signature(eigsh).parameters else {}
 
 
 def refined_eigenpairs(
