@@ -1,0 +1,212 @@
+"""Bid histograms: what a log says of every advertiser, on one grid of bids, day by day.
+
+A log of any length comes down to two small tables of cells, one by bid and one by price, which
+every later stage reads instead of the log. Amounts are in micros of the currency per thousand
+impressions (CPM), as in the log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from coterie.errors import InvalidParameterError
+
+__all__ = ["BidCells", "BidHistograms", "DenseCounts", "PriceCells", "bin_of"]
+
+
+def bin_of(values: ArrayLike, edges: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The bin of each value: g where edges[g−1] < value ≤ edges[g]; the last bin is open above.
+
+    Parameters
+    ----------
+    values : array-like
+    edges : (G,) int64 array
+        Increasing upper edges, in micros.
+
+    Examples
+    --------
+    >>> bin_of([1, 10, 11, 99], np.array([10, 20, 30])).tolist()
+    [0, 0, 1, 2]
+    """
+    return np.minimum(np.searchsorted(edges, np.asarray(values), side="left"), len(edges) - 1)
+
+
+@dataclass(frozen=True)
+class BidCells:
+    """Sums over the bids of one advertiser, on one day, in one bin of the bid; arrays of N cells.
+
+    Attributes
+    ----------
+    advertiser, day, bin : (N,) int64 arrays
+        Indices into the histograms' ``advertisers``, ``days`` and ``edges``.
+    count, square : (N,) float64 arrays
+        Σ w and Σ w² over the bids; w = 1 where the log is not sampled.
+    bid : (N,) float64 array
+        Σ w·bid.
+    wins, cost : (N,) float64 arrays
+        Σ w and Σ w·price over the bids that won.
+    clicks, conversions : (N,) float64 arrays
+        Σ w over the bids that won and were clicked, and that led to a conversion.
+    """
+
+    advertiser: NDArray[np.int64]
+    day: NDArray[np.int64]
+    bin: NDArray[np.int64]
+    count: NDArray[np.float64]
+    square: NDArray[np.float64]
+    bid: NDArray[np.float64]
+    wins: NDArray[np.float64]
+    cost: NDArray[np.float64]
+    clicks: NDArray[np.float64]
+    conversions: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PriceCells:
+    """Sums over the prices of one advertiser, on one day, in one bin of the price; M cells.
+
+    Attributes
+    ----------
+    advertiser, day, bin : (M,) int64 arrays
+        Indices into the histograms' ``advertisers``, ``days`` and ``edges``.
+    count : (M,) float64 array
+        Σ w over the prices.
+    price : (M,) float64 array
+        Σ w·price.
+    """
+
+    advertiser: NDArray[np.int64]
+    day: NDArray[np.int64]
+    bin: NDArray[np.int64]
+    count: NDArray[np.float64]
+    price: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class DenseCounts:
+    """The cells of some days, summed: one row an advertiser, one column a bin.
+
+    Attributes
+    ----------
+    edges : (G,) int64 array
+        Upper edges of the bins, in micros.
+    bids, squares, bid, wins, cost : (A, G) float64 arrays
+        By bin of the bid: see :class:`BidCells`.
+    prices, price : (A, G) float64 arrays
+        By bin of the price: number and sum.
+    clicks, conversions : (A,) float64 arrays
+    """
+
+    edges: NDArray[np.int64]
+    bids: NDArray[np.float64]
+    squares: NDArray[np.float64]
+    bid: NDArray[np.float64]
+    wins: NDArray[np.float64]
+    cost: NDArray[np.float64]
+    prices: NDArray[np.float64]
+    price: NDArray[np.float64]
+    clicks: NDArray[np.float64]
+    conversions: NDArray[np.float64]
+
+    @property
+    def observations(self) -> NDArray[np.float64]:
+        """The effective number of bids, (Σw)² / Σw², (A,); 0 for an advertiser without any."""
+        total, square = self.bids.sum(axis=1), self.squares.sum(axis=1)
+        return np.divide(total**2, square, out=np.zeros_like(total), where=square > 0)
+
+
+@dataclass(frozen=True)
+class BidHistograms:
+    """The cells of a whole log.
+
+    Attributes
+    ----------
+    advertisers : (A,) array of str
+        Sorted.
+    days : (D,) datetime64[D] array
+        Sorted; the days with at least one bid.
+    edges : (G,) int64 array
+        Upper edges of the bins, in micros, increasing.
+    auction : {"second", "first"}
+        What a winner pays.
+    revealed : {"paid", "minimum", "none"}
+        What the price cells count: what winners paid, or the minimum to win of every bid,
+        won or lost; nothing where a price says no more than the bid (first price).
+    bids : BidCells
+    prices : PriceCells
+    currency : str
+        ISO 4217, empty where the log does not say.
+    """
+
+    advertisers: NDArray[np.str_]
+    days: NDArray[np.datetime64]
+    edges: NDArray[np.int64]
+    auction: str
+    revealed: str
+    bids: BidCells
+    prices: PriceCells
+    currency: str = ""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Number of advertisers, days and bins."""
+        return len(self.advertisers), len(self.days), len(self.edges)
+
+    def dense(self, days: ArrayLike | None = None) -> DenseCounts:
+        """Sum the cells of some days.
+
+        Parameters
+        ----------
+        days : array-like of int, optional
+            Indices into ``days``; by default all.
+        """
+        chosen = self._chosen(days)
+        cells, prices = self.bids, self.prices
+        in_bids, in_prices = chosen[cells.day], chosen[prices.day]
+
+        def summed(
+            part: BidCells | PriceCells, name: str, kept: NDArray[np.bool_]
+        ) -> NDArray[np.float64]:
+            a, _, g = self.shape
+            place = part.advertiser[kept] * g + part.bin[kept]
+            sums = np.bincount(place, getattr(part, name)[kept], a * g)
+            return np.asarray(sums, dtype=np.float64).reshape(a, g)
+
+        def by_advertiser(name: str) -> NDArray[np.float64]:
+            sums = np.bincount(
+                cells.advertiser[in_bids], getattr(cells, name)[in_bids], len(self.advertisers)
+            )
+            return np.asarray(sums, dtype=np.float64)
+
+        return DenseCounts(
+            edges=self.edges,
+            bids=summed(cells, "count", in_bids),
+            squares=summed(cells, "square", in_bids),
+            bid=summed(cells, "bid", in_bids),
+            wins=summed(cells, "wins", in_bids),
+            cost=summed(cells, "cost", in_bids),
+            prices=summed(prices, "count", in_prices),
+            price=summed(prices, "price", in_prices),
+            clicks=by_advertiser("clicks"),
+            conversions=by_advertiser("conversions"),
+        )
+
+    def daily(self, name: str) -> NDArray[np.float64]:
+        """One sum of the bid cells by advertiser and day, (A, D); ``name`` as in BidCells."""
+        a, d, _ = self.shape
+        place = self.bids.advertiser * d + self.bids.day
+        sums = np.bincount(place, getattr(self.bids, name), a * d)
+        return np.asarray(sums, dtype=np.float64).reshape(a, d)
+
+    def _chosen(self, days: ArrayLike | None) -> NDArray[np.bool_]:
+        chosen = np.zeros(len(self.days), dtype=bool)
+        index = np.arange(len(self.days)) if days is None else np.asarray(days, dtype=np.int64)
+        if index.size and (index.min() < 0 or index.max() >= len(self.days)):
+            raise InvalidParameterError(
+                f"days: indices must be from 0 to {len(self.days) - 1}, got {index.tolist()}"
+            )
+        chosen[index] = True
+        return chosen

@@ -1,0 +1,435 @@
+"""Who bids in a simulated market: segments, advertisers, their prices, habits and words."""
+
+from __future__ import annotations
+
+import datetime
+import numbers
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
+
+from coterie.errors import InvalidParameterError
+
+__all__ = [
+    "MarketSettings",
+    "Traits",
+    "draw_traits",
+    "in_micros",
+    "theme_names",
+    "true_win_rate",
+]
+
+#: Factors of the number of auctions and of the price level, Monday first.
+SUPPLY_BY_WEEKDAY = (1.0, 1.02, 1.05, 1.03, 1.0, 0.85, 0.8)
+PRICE_BY_WEEKDAY = (1.0, 1.01, 1.02, 1.02, 1.0, 0.96, 0.95)
+#: Standard deviation of what a day adds to an advertiser's log price level.
+PRICE_DRIFT = 0.02
+#: The fewest and the most mean bids a day of an advertiser.
+VOLUME_LIMITS = (5.0, 50_000.0)
+#: Amounts are whole multiples of this many micros of the currency.
+STEP_MICROS = 1000
+
+#: A theme of words a segment; further segments reuse them with a number behind.
+THEMES = {
+    "travel": "flights hotel beach holiday cruise resort island ticket trip tour passport suitcase",
+    "insurance": "insurance cover policy premium claim quote protect accident liability home life",
+    "games": "game play level puzzle quest hero arena multiplayer console free download raid",
+    "fashion": "dress shoes style jacket outfit denim collection boutique trend wear leather silk",
+    "finance": "loan credit invest bank rate savings mortgage broker fund pension account stocks",
+    "grocery": "fresh organic fruit bakery delivery snacks milk coffee recipe vegan cheese basket",
+    "education": "course degree learn university online certificate tutor exam campus study class",
+    "automotive": "car dealer lease electric suv engine tyres hybrid drive garage motor warranty",
+    "fitness": "gym workout protein yoga training muscle coach running diet weights studio sport",
+    "software": (
+        "cloud software data team platform security crm api automation analytics trial saas"
+    ),
+    "home": "sofa kitchen garden lamp mattress furniture paint curtain oak bathroom decor tiles",
+    "health": (
+        "clinic dental doctor vitamin skin care pharmacy therapy hearing vision checkup sleep"
+    ),
+}
+COMMON_WORDS = (
+    "new best offer save now today shop official deals discover free quality great easy trusted "
+    "top price online get more your choice special limited exclusive sale family simple fast order"
+)
+
+_LEAST = {"advertisers": 1, "segments": 1, "days": 1, "seed": 0}
+_RANGES = {
+    **dict.fromkeys(("text_error", "text_missing", "outliers", "newcomers"), (0, 1)),
+    # wider ones would take amounts beyond what 64 bits of micros hold
+    **dict.fromkeys(("bid_move", "volume_spread"), (0, 5)),
+    "within_segment": (0, 2),
+    "bids_per_day": (0.001, VOLUME_LIMITS[1]),
+}
+
+
+@dataclass(frozen=True)
+class MarketSettings:
+    """What is simulated; all amounts in currency units, rates as shares.
+
+    Attributes
+    ----------
+    advertisers, segments, days : int
+    auction : {"second", "first"}
+        What a winner pays: the minimum to win, or its bid.
+    bids_per_day : float
+        The median advertiser's; volumes are log-normal with ``volume_spread`` as the standard
+        deviation of the logarithm, kept within 5 and 50,000 a day.
+    bid_move : float
+        On the last day every advertiser multiplies its bids by e^u, u uniform on ±``bid_move``.
+    text_error : float
+        The chance that a text which is there is that of another segment.
+    text_missing : float
+        Share of advertisers whose text is empty.
+    outliers : float
+        Share of advertisers with a market of their own, whatever their segment.
+    newcomers : float
+        Share of advertisers that first bid on the last day.
+    within_segment : float
+        Standard deviation, within a segment, of an advertiser's log price level.
+    floors : bool
+        Whether auctions have a reserve price.
+    minimum_logged : bool
+        Whether the log tells the minimum to win.
+    start : str
+        The first day, as in 2026-03-02.
+    seed : int
+
+    Examples
+    --------
+    >>> MarketSettings(outliers=1.5)
+    Traceback (most recent call last):
+        ...
+    coterie.errors.InvalidParameterError: outliers=1.5: it must be a number from 0 to 1
+    """
+
+    advertisers: int = 1268
+    segments: int = 10
+    days: int = 7
+    auction: str = "second"
+    bids_per_day: float = 30.0
+    volume_spread: float = 1.6
+    bid_move: float = 0.5
+    text_error: float = 0.1
+    text_missing: float = 0.05
+    outliers: float = 0.05
+    newcomers: float = 0.02
+    within_segment: float = 0.05
+    floors: bool = True
+    minimum_logged: bool = False
+    start: str = "2026-03-02"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in _LEAST.items():
+            self._settle_whole_number(name, least)
+        for name, (low, high) in _RANGES.items():
+            self._settle_number(name, low, high)
+        for name in ("floors", "minimum_logged"):
+            if not isinstance(getattr(self, name), bool):
+                raise self._refusal(name, "it must be True or False")
+        if self.auction not in {"first", "second"}:
+            raise self._refusal("auction", "it may be 'first' or 'second'")
+        if self.segments > self.advertisers:
+            raise self._refusal(
+                "segments", f"it must be at most the number of advertisers, {self.advertisers}"
+            )
+        self._check_dates()
+
+    @property
+    def expected_rows(self) -> int:
+        """The mean number of bids in all, over every market that may be drawn.
+
+        It is days × advertisers × E[volume] × the weekdays' factors, less what newcomers do not
+        bid before the last day. With m the median, s the spread and l, h the limits,
+
+            E[volume] = l Φ(α) + h (1 − Φ(β)) + m e^{s²/2} (Φ(β − s) − Φ(α − s)),
+
+        α = log(l/m) / s and β = log(h/m) / s.
+
+        Examples
+        --------
+        >>> MarketSettings(advertisers=100, bids_per_day=20, volume_spread=0, days=1).expected_rows
+        2000
+        """
+        first = datetime.date.fromisoformat(self.start).weekday()
+        supply = np.array(SUPPLY_BY_WEEKDAY)[(first + np.arange(self.days)) % 7]
+        bidders = np.full(self.days, self.advertisers - round(self.newcomers * self.advertisers))
+        bidders[-1] = self.advertisers
+        return round(float(self._mean_volume() * (supply @ bidders)))
+
+    def _mean_volume(self) -> float:
+        m, s, limits = self.bids_per_day, self.volume_spread, np.array(VOLUME_LIMITS)
+        if s == 0:
+            return float(np.clip(m, *limits))
+        at = np.log(limits / m) / s
+        outside = limits @ np.array([ndtr(at[0]), ndtr(-at[1])])
+        return float(outside + m * np.exp(s**2 / 2) * (ndtr(at[1] - s) - ndtr(at[0] - s)))
+
+    def _settle_whole_number(self, name: str, least: int) -> None:
+        value = getattr(self, name)
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+            raise self._refusal(name, f"it must be a whole number, at least {least}")
+        object.__setattr__(self, name, int(value))
+
+    def _settle_number(self, name: str, low: float, high: float) -> None:
+        value = getattr(self, name)
+        is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        # a NaN is in no range
+        if not is_number or not low <= value <= high:
+            raise self._refusal(name, f"it must be a number from {low:,g} to {high:,g}")
+        object.__setattr__(self, name, float(value))
+
+    def _check_dates(self) -> None:
+        """The first day is written as ISO 8601 has it, and the last one has four digits too."""
+        try:
+            first = datetime.date.fromisoformat(self.start)
+            is_plain = first.isoformat() == self.start
+        except (TypeError, ValueError):
+            is_plain = False
+        if not is_plain:
+            raise self._refusal("start", "it must be a date as in 2026-03-02")
+        if self.days > (datetime.date.max - first).days:
+            raise self._refusal("days", f"from {self.start} on, that is beyond the year 9999")
+
+    def _refusal(self, name: str, reason: str) -> InvalidParameterError:
+        return InvalidParameterError(f"{name}={getattr(self, name)!r}: {reason}")
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What is true of each advertiser, (A,) arrays, and of each market component, (A, 2).
+
+    Attributes
+    ----------
+    segment : int array
+    outlier, newcomer : bool arrays
+    text_is : str array
+        "right", "wrong" or "missing".
+    text : str array
+    volume : float array
+        Mean bids a day.
+    market_level, market_spread, market_share : (A, 2) float arrays
+        The log-normal components of the highest competing bid.
+    bid_level, bid_spread, moved : float arrays
+        Log bid: centre, standard deviation, and what is added on the last day.
+    floor : float array
+        The reserve price, 0 where there is none.
+    click_rate, conversion_rate : float arrays
+    supply_by_weekday, price_by_weekday : (7,) float arrays
+        Factors, Monday first.
+    """
+
+    segment: NDArray[np.int64]
+    outlier: NDArray[np.bool_]
+    newcomer: NDArray[np.bool_]
+    text_is: NDArray[np.str_]
+    text: NDArray[np.object_]
+    volume: NDArray[np.float64]
+    market_level: NDArray[np.float64]
+    market_spread: NDArray[np.float64]
+    market_share: NDArray[np.float64]
+    bid_level: NDArray[np.float64]
+    bid_spread: NDArray[np.float64]
+    moved: NDArray[np.float64]
+    floor: NDArray[np.float64]
+    click_rate: NDArray[np.float64]
+    conversion_rate: NDArray[np.float64]
+    supply_by_weekday: NDArray[np.float64] = field(
+        default_factory=lambda: np.array(SUPPLY_BY_WEEKDAY)
+    )
+    price_by_weekday: NDArray[np.float64] = field(
+        default_factory=lambda: np.array(PRICE_BY_WEEKDAY)
+    )
+
+
+def draw_traits(settings: MarketSettings) -> Traits:
+    """Draw the segments and the advertisers of a market.
+
+    Every segment has its own mixture of two log-normal distributions of the highest competing
+    bid, bid habits, click rate and vocabulary; an outlier draws a market of its own from the
+    same law.
+
+    Examples
+    --------
+    >>> traits = draw_traits(MarketSettings(advertisers=100, outliers=0.1))
+    >>> int(traits.outlier.sum()), traits.market_level.shape
+    (10, (100, 2))
+    """
+    rng = np.random.default_rng(settings.seed)
+    a, k = settings.advertisers, settings.segments
+    markets, habits = _draw_markets(k, rng), _draw_habits(k, rng)
+    segment = rng.permutation(np.arange(a) % k)
+    outlier = _marked(a, settings.outliers, rng)
+    newcomer = _marked(a, settings.newcomers, rng)
+    own_markets = _draw_markets(int(outlier.sum()), rng)
+    level, spread, share = (part[segment] for part in markets)
+    for of_all, of_outliers in zip((level, spread, share), own_markets, strict=True):
+        of_all[outlier] = of_outliers
+    level = level + settings.within_segment * rng.standard_normal((a, 1))
+    # what the market typically asks of the advertiser; bid habits are relative to it
+    typical = (level * share).sum(axis=1)
+    bid_level = typical + habits["level"][segment] + 0.15 * rng.standard_normal(a)
+    text_is = _draw_text_kinds(settings, rng)
+    volume = settings.bids_per_day * np.exp(settings.volume_spread * rng.standard_normal(a))
+    return Traits(
+        segment=segment,
+        outlier=outlier,
+        newcomer=newcomer,
+        text_is=text_is,
+        text=_draw_texts(segment, text_is, k, rng),
+        volume=np.clip(volume, *VOLUME_LIMITS),
+        market_level=level,
+        market_spread=spread,
+        market_share=share,
+        bid_level=bid_level,
+        bid_spread=habits["spread"][segment],
+        moved=rng.uniform(-settings.bid_move, settings.bid_move, a),
+        floor=habits["floor"][segment] * np.exp(typical) if settings.floors else np.zeros(a),
+        click_rate=habits["click"][segment] * np.exp(0.2 * rng.standard_normal(a)),
+        conversion_rate=habits["conversion"][segment],
+    )
+
+
+def theme_names(segments: int) -> list[str]:
+    """The names of the segments' themes, in their order.
+
+    Examples
+    --------
+    >>> theme_names(13)[-2:]
+    ['health', 'travel1']
+    """
+    names = list(THEMES)
+    return [_numbered(names[s % len(names)], s // len(names)) for s in range(segments)]
+
+
+def true_win_rate(
+    traits: Traits, advertiser: ArrayLike, bids: ArrayLike, weekday: ArrayLike
+) -> NDArray[np.float64]:
+    """The chance that a bid wins, in closed form; the arguments are broadcast.
+
+    With components c of share π, log level μ and spread σ, the weekday's price factor f, the
+    standard deviation τ of the day's drift, and half a step h for rounding,
+
+        W(b) = Σ_c π_c Φ((log(b + h) − μ_c − log f) / √(σ_c² + τ²))  if b ≥ floor, else 0,
+
+    b being rounded down to a whole step.
+
+    Parameters
+    ----------
+    traits : Traits
+    advertiser : array-like of int
+        Index of the advertiser, from 0.
+    bids : array-like
+        In micros, as in the log.
+    weekday : array-like of int
+        From 0, Monday, to 6.
+
+    Returns
+    -------
+    float array
+
+    Examples
+    --------
+    >>> traits = draw_traits(MarketSettings(advertisers=50))
+    >>> true_win_rate(traits, 3, [1000, 2_000_000, 10**9], weekday=0).round(2).tolist()
+    [0.0, 0.26, 1.0]
+    """
+    _check_within("advertiser", advertiser, len(traits.volume) - 1)
+    _check_within("bids", bids, np.inf)
+    _check_within("weekday", weekday, 6)
+    who, steps, day = np.broadcast_arrays(
+        np.asarray(advertiser), np.floor_divide(bids, STEP_MICROS), np.asarray(weekday)
+    )
+    level = traits.market_level[who] + np.log(traits.price_by_weekday[day])[..., None]
+    spread = np.hypot(traits.market_spread[who], PRICE_DRIFT)
+    reached = np.log((steps + 0.5) * (STEP_MICROS / 1e6))
+    below = ndtr((reached[..., None] - level) / spread)
+    possible = steps * STEP_MICROS >= in_micros(traits.floor[who])
+    return np.where(possible, (traits.market_share[who] * below).sum(axis=-1), 0.0)
+
+
+def in_micros(amount: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Currency units to micros, in whole steps, at least one of them.
+
+    Examples
+    --------
+    >>> in_micros(np.array([0.0, 2.5, 0.0126])).tolist()
+    [1000, 2500000, 13000]
+    """
+    steps = np.maximum(np.rint(amount * (1e6 / STEP_MICROS)), 1)
+    return steps.astype(np.int64) * STEP_MICROS
+
+
+def _check_within(name: str, values: ArrayLike, most: float) -> None:
+    array = np.asarray(values)
+    if not (np.isfinite(array) & (array >= 0) & (array <= most)).all():
+        limits = "at least 0 and finite" if np.isinf(most) else f"from 0 to {most:g}"
+        raise InvalidParameterError(f"{name}: values must be {limits}")
+
+
+def _draw_markets(
+    n: int, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Level, spread and share of the two components of n markets, each (n, 2)."""
+    centre = np.log(2.0) + 0.6 * rng.standard_normal(n)
+    apart = rng.uniform(0.2, 1.0, n)
+    first = rng.uniform(0.3, 0.7, n)
+    level = np.stack([centre - apart / 2, centre + apart / 2], axis=1)
+    return level, rng.uniform(0.15, 0.5, (n, 2)), np.stack([first, 1 - first], axis=1)
+
+
+def _draw_habits(n: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
+    return {
+        "level": 0.3 * rng.standard_normal(n),
+        "spread": rng.uniform(0.15, 0.4, n),
+        "floor": rng.uniform(0.1, 0.4, n),
+        "click": 0.004 * np.exp(0.5 * rng.standard_normal(n)),
+        "conversion": 0.05 * np.exp(0.5 * rng.standard_normal(n)),
+    }
+
+
+def _marked(n: int, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Exactly round(share · n) of n, at random."""
+    marked = np.zeros(n, dtype=bool)
+    marked[rng.permutation(n)[: round(share * n)]] = True
+    return marked
+
+
+def _draw_text_kinds(settings: MarketSettings, rng: np.random.Generator) -> NDArray[np.str_]:
+    """Which texts are right, wrong and missing; none is wrong where there is one segment only."""
+    a = settings.advertisers
+    is_missing = _marked(a, settings.text_missing, rng)
+    is_wrong = (rng.random(a) < settings.text_error) & (settings.segments > 1)
+    return np.where(is_missing, "missing", np.where(is_wrong, "wrong", "right"))
+
+
+def _draw_texts(
+    segment: NDArray[np.int64], text_is: NDArray[np.str_], k: int, rng: np.random.Generator
+) -> NDArray[np.object_]:
+    """Six to fourteen words each, about half of them of the segment's theme."""
+    themes, common = _vocabularies(k), COMMON_WORDS.split()
+    texts = np.empty(len(segment), dtype=object)
+    for i, (own, kind) in enumerate(zip(segment, text_is, strict=True)):
+        if kind == "missing":
+            texts[i] = ""
+            continue
+        theme = (own + rng.integers(1, k)) % k if kind == "wrong" else own
+        sources = [
+            themes[theme] if is_themed else common
+            for is_themed in rng.random(rng.integers(6, 15)) < 0.5
+        ]
+        texts[i] = " ".join(words[rng.integers(len(words))] for words in sources)
+    return texts
+
+
+def _vocabularies(k: int) -> list[list[str]]:
+    words = [text.split() for text in THEMES.values()]
+    return [[_numbered(word, s // len(words)) for word in words[s % len(words)]] for s in range(k)]
+
+
+def _numbered(word: str, number: int) -> str:
+    """A word as it is in the first round through the themes, with the round behind later."""
+    return f"{word}{number}" if number else word
