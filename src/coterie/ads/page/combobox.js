@@ -1,0 +1,115 @@
+"use strict";
+/*
+ * A search field with a list of what it finds, by the keyboard or the pointer.
+ *
+ * Follows the combobox pattern of the ARIA Authoring Practices: the focus stays in the field,
+ * aria-activedescendant says which line is meant. Only what is found is ever in the document,
+ * so the field serves as well for 20,000 things to choose from as for 20.
+ */
+const coterieCombobox = (() => {
+  /** The items whose key holds the query, those that begin with it first; in the given order. */
+  function search(items, query, most) {
+    const wanted = query.trim().toLowerCase();
+    const first = [];
+    const rest = [];
+    for (const item of items) {
+      const place = item.key.indexOf(wanted);
+      if (place === 0) first.push(item);
+      else if (place > 0 && rest.length < most) rest.push(item);
+      if (first.length >= most) break;
+    }
+    return [...first, ...rest].slice(0, most);
+  }
+
+  /**
+   * Make a combobox of an input and a list element.
+   * items: { key (lower case), name }; describe(item): the nodes of its line; onChoose(item).
+   */
+  function combobox(input, list, { items, describe, onChoose, nothing, most = 40 }) {
+    let found = [];
+    let active = -1;
+    let chosen = "";
+
+    function open(query) {
+      found = search(items, query, most);
+      list.replaceChildren(...found.map(line));
+      if (!found.length) {
+        const empty = document.createElement("li");
+        empty.className = "nothing";
+        empty.textContent = nothing;
+        list.append(empty);
+      }
+      list.hidden = false;
+      input.setAttribute("aria-expanded", "true");
+      move(query.trim() && found.length ? 0 : -1);
+    }
+
+    function line(item, i) {
+      const option = document.createElement("li");
+      option.id = `${list.id}-${i}`;
+      option.setAttribute("role", "option");
+      option.append(...describe(item));
+      // before the field loses the focus, which would close the list
+      option.addEventListener("pointerdown", (event) => event.preventDefault());
+      option.addEventListener("click", () => choose(item));
+      return option;
+    }
+
+    function move(to) {
+      const options = list.querySelectorAll("[role=option]");
+      options[active]?.setAttribute("aria-selected", "false");
+      active = to;
+      const option = options[active];
+      option?.setAttribute("aria-selected", "true");
+      option?.scrollIntoView({ block: "nearest" });
+      if (option) input.setAttribute("aria-activedescendant", option.id);
+      else input.removeAttribute("aria-activedescendant");
+    }
+
+    function close() {
+      list.hidden = true;
+      active = -1;
+      input.setAttribute("aria-expanded", "false");
+      input.removeAttribute("aria-activedescendant");
+    }
+
+    function choose(item) {
+      show(item.name);
+      close();
+      onChoose(item);
+    }
+
+    function show(name) {
+      chosen = name;
+      input.value = name;
+    }
+
+    const keys = {
+      ArrowDown: () => (list.hidden ? open("") : move(Math.min(active + 1, found.length - 1))),
+      ArrowUp: () => (list.hidden ? open("") : move(Math.max(active - 1, 0))),
+      Enter: () => !list.hidden && found[active] && choose(found[active]),
+      Escape: () => {
+        show(chosen);
+        close();
+      },
+    };
+    input.addEventListener("keydown", (event) => {
+      if (!(event.key in keys)) return;
+      event.preventDefault();
+      keys[event.key]();
+    });
+    input.addEventListener("input", () => open(input.value));
+    input.addEventListener("click", () => {
+      if (!list.hidden) return;
+      input.select();
+      open("");
+    });
+    input.addEventListener("blur", () => {
+      show(chosen);
+      close();
+    });
+    return { show };
+  }
+
+  return Object.freeze({ combobox, search });
+})();

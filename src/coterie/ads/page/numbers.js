@@ -1,0 +1,99 @@
+"use strict";
+/*
+ * Forecasts from curves, and numbers as pages write them.
+ *
+ * A curve set is { grid, win, low, high, cost }: P increasing bids (CPM), the share of auctions
+ * won at each with its interval, and the mean price paid per thousand impressions.
+ */
+const coterieNumbers = (() => {
+  // ---------------------------------------------------------------- forecasts
+
+  /** The value at x of the line through (xs[i], ys[i]); flat beyond both ends. */
+  function interpolate(xs, ys, x) {
+    const last = xs.length - 1;
+    if (x <= xs[0]) return ys[0];
+    if (x >= xs[last]) return ys[last];
+    let below = 0;
+    let above = last;
+    while (above - below > 1) {
+      const middle = (below + above) >> 1;
+      if (xs[middle] <= x) below = middle;
+      else above = middle;
+    }
+    const share = (x - xs[below]) / (xs[above] - xs[below]);
+    return ys[below] + share * (ys[above] - ys[below]);
+  }
+
+  /** Impressions = supply × win(bid) and spend = impressions × cost(bid) / 1000, a day. */
+  function forecastAt(curves, bid, supply) {
+    const at = (ys) => interpolate(curves.grid, ys, bid);
+    const cost = at(curves.cost);
+    const win = { value: at(curves.win), low: at(curves.low), high: at(curves.high) };
+    const impressions = scaled(win, supply);
+    return {
+      bid,
+      supply,
+      win,
+      cost,
+      impressions,
+      spend: scaled(impressions, cost / 1000),
+      outside: bid < curves.grid[0] || bid > curves.grid[curves.grid.length - 1],
+    };
+  }
+
+  function scaled(interval, factor) {
+    return {
+      value: interval.value * factor,
+      low: interval.low * factor,
+      high: interval.high * factor,
+    };
+  }
+
+  // ------------------------------------------------------------------ formats
+
+  const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+
+  function count(number) {
+    if (number > 0 && number < 0.01) return "<0.01";
+    for (const [size, letter] of [
+      [1e9, "B"],
+      [1e6, "M"],
+    ]) {
+      if (number >= size) return digits(number / size, 3) + letter;
+    }
+    if (number >= 1e4) return grouped.format(Number(number.toPrecision(4)));
+    return number >= 10 ? grouped.format(number) : digits(number, 2);
+  }
+
+  /** An amount after its currency's symbol. */
+  function money(number, symbol) {
+    if (number > 0 && number < 0.0001) return `<${symbol}0.0001`;
+    if (number >= 1000) return symbol + count(number);
+    return symbol + (number >= 0.1 ? number.toFixed(2) : digits(number, 2));
+  }
+
+  function percent(share) {
+    const size = Math.abs(100 * share);
+    if (size > 0 && size < 0.01) return "<0.01%";
+    return (share < 0 ? "−" : "") + (size >= 1 ? size.toFixed(1) : digits(size, 2)) + "%";
+  }
+
+  /** Significant digits, without zeros at the end. */
+  function digits(number, significant) {
+    return String(Number(number.toPrecision(significant)));
+  }
+
+  /** Short enough for an axis: 1500 as 1.5k. */
+  function tick(number) {
+    for (const [size, letter] of [
+      [1e9, "B"],
+      [1e6, "M"],
+      [1e3, "k"],
+    ]) {
+      if (number >= size) return digits(number / size, 4) + letter;
+    }
+    return digits(number, 4);
+  }
+
+  return Object.freeze({ count, forecastAt, interpolate, money, percent, tick });
+})();

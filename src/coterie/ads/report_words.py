@@ -1,0 +1,174 @@
+"""Numbers, amounts and days as a report says them; the page's scripts write numbers alike."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import Any
+
+__all__ = [
+    "cell",
+    "count",
+    "currency_symbol",
+    "day",
+    "exact",
+    "in_words",
+    "moment",
+    "money",
+    "number_of",
+    "percent",
+    "period",
+    "signed",
+    "visible",
+]
+
+CURRENCY_SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥", "CNY": "CN¥", "INR": "₹"}
+UNKNOWN = "–"
+
+
+def count(number: float) -> str:
+    """A number of things that is known to some digits only.
+
+    >>> count(123456), count(98.7), count(3.14159), count(1234567), count(0.0001)
+    ('123,500', '99', '3.1', '1.23M', '<0.01')
+    """
+    if 0 < number < 0.01:
+        return "<0.01"
+    if number >= 1e6:
+        return exact(number)
+    if number >= 1e4:
+        return f"{float(f'{number:.4g}'):,.0f}"
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
+
+
+def exact(number: float) -> str:
+    """A number of things counted one by one, shorter where they are millions.
+
+    >>> exact(123456), exact(1234567), exact(20e9)
+    ('123,456', '1.23M', '20B')
+    """
+    for size, letter in ((1e9, "B"), (1e6, "M")):
+        if number >= size:
+            return f"{float(f'{number / size:.3g}'):g}{letter}"
+    return f"{number:,.0f}"
+
+
+def number_of(number: float, name: str) -> str:
+    """A number with the name of what is counted.
+
+    >>> number_of(1, "day"), number_of(1268, "advertiser")
+    ('1 day', '1,268 advertisers')
+    """
+    return f"{exact(number)} {name if number == 1 else name + 's'}"
+
+
+def currency_symbol(currency: str) -> str:
+    """What stands before an amount: a sign where there is a common one, else the code."""
+    return CURRENCY_SYMBOLS.get(currency, f"{currency}\u00a0" if currency else "")
+
+
+def money(amount: float, symbol: str) -> str:
+    """An amount after its currency's symbol.
+
+    >>> money(12346, "$"), money(12.3, "$"), money(0.0123, "$"), money(0, "$")
+    ('$12,350', '$12.30', '$0.012', '$0')
+    """
+    if 0 < amount < 0.0001:
+        return f"<{symbol}0.0001"
+    if amount >= 1000:
+        return symbol + count(amount)
+    return symbol + (f"{amount:.2f}" if amount >= 0.1 else f"{amount:.2g}")
+
+
+def percent(share: float | None) -> str:
+    """A share of 1 in percent.
+
+    >>> percent(0.1234), percent(-0.002), percent(0.00001), percent(None)
+    ('12.3%', '−0.2%', '<0.01%', '–')
+    """
+    if share is None:
+        return UNKNOWN
+    size = 100 * abs(share)
+    if 0 < size < 0.01:
+        return "<0.01%"
+    return f"{'−' if share < 0 else ''}{f'{size:.1f}' if size >= 1 else f'{size:.2g}'}%"
+
+
+def signed(share: float | None) -> str:
+    """A share of 1 in percent, with its sign."""
+    return f"+{percent(share)}" if share is not None and share >= 0.0001 else percent(share)
+
+
+def cell(value: Any) -> str:
+    """Any value of a table.
+
+    >>> cell(None), cell(True), cell(-1234.5), cell("text")
+    ('–', 'yes', '−1,234.5', 'text')
+    """
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else f"{value:,}".replace("-", "−")
+
+
+def day(iso: str) -> str:
+    """A day, from its ISO form.
+
+    >>> day("2026-03-02")
+    '2 March 2026'
+    """
+    then = date.fromisoformat(iso)
+    return f"{then.day} {then:%B %Y}"
+
+
+def period(first: str, last: str) -> str:
+    """Two days as one period, without saying month and year twice.
+
+    >>> period("2026-03-02", "2026-03-08"), period("2025-12-29", "2026-01-04")
+    ('2–8 March 2026', '29 December 2025 – 4 January 2026')
+    """
+    start, end = date.fromisoformat(first), date.fromisoformat(last)
+    if start == end:
+        return day(last)
+    if (start.year, start.month) == (end.year, end.month):
+        return f"{start.day}–{day(last)}"
+    return f"{day(first)} – {day(last)}"
+
+
+def moment(iso: str) -> str:
+    """A time, from its ISO form.
+
+    >>> moment("2026-03-09T08:30:00+00:00")
+    '9 March 2026, 08:30 UTC'
+    """
+    then = datetime.fromisoformat(iso)
+    return f"{then.day} {then:%B %Y, %H:%M}{f' {then.tzname()}' if then.tzinfo else ''}"
+
+
+def in_words(items: Sequence[str]) -> str:
+    """A list as one speaks it.
+
+    >>> in_words(["text", "win", "cost"])
+    'text, win and cost'
+    """
+    return ", ".join(items[:-1]) + f" and {items[-1]}" if len(items) > 1 else "".join(items)
+
+
+def visible(text: str) -> str:
+    r"""Control characters as their pictures, halves of characters as the sign for unknown.
+
+    >>> visible("a\x00b") == "a\u2400b", visible("a\ud800b") == "a\ufffdb"
+    (True, True)
+    """
+    return text if text.isprintable() else "".join(map(_visible_character, text))
+
+
+def _visible_character(one: str) -> str:
+    kind = unicodedata.category(one)
+    if kind == "Cs":
+        return "\ufffd"
+    if kind == "Cc" and one not in "\n\t":
+        return chr(0x2400 + ord(one)) if ord(one) < 0x20 else "\u2421"
+    return one

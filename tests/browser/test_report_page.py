@@ -1,0 +1,477 @@
+"""The report in a browser: what it answers, what it shows of hostile input, how it looks."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ads.report_payloads import HOSTILE_IDS, make_payload, twin_forecast
+from coterie.ads import report_words as words
+from coterie.ads.report import write_report
+
+PAYLOAD = make_payload()
+HOSTILE = make_payload(hostile=True)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A usual report on disk."""
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    write_report(PAYLOAD, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def hostile_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of advertisers whose ids are attacks."""
+    path = tmp_path_factory.mktemp("hostile") / "report.html"
+    write_report(HOSTILE, path)
+    return path
+
+
+def answers(page: Any) -> dict[str, float]:
+    """The exact numbers behind the figures in large type."""
+    names = ("impressions", "spend", "win", "cost")
+    return {
+        name: float(page.locator(f"#{name}-value data").get_attribute("value")) for name in names
+    }
+
+
+def choose(page: Any, query: str) -> None:
+    """Search for an advertiser and take the first found."""
+    page.fill("#advertiser", query)
+    page.keyboard.press("Enter")
+
+
+def bid_of(page: Any) -> float:
+    """The bid in its field."""
+    return float(page.input_value("#bid"))
+
+
+def test_opens_offline(report: Path, open_page: Callable[..., Any]) -> None:
+    """The page asks for nothing but itself and complains of nothing."""
+    tab = open_page(report)
+    assert tab.page.locator(".card svg").count() == 2 * len(PAYLOAD["segments"])
+    assert [url for url in tab.asked if not url.startswith("data:")] == [report.as_uri()]
+    assert tab.complaints == []
+
+
+def test_begins_with_the_largest_spender(report: Path, open_page: Callable[..., Any]) -> None:
+    """At first the advertiser that spends most is shown, at its present bid."""
+    page = open_page(report).page
+    bids = [one["bid"] for one in PAYLOAD["advertisers"]]
+    spend = [twin_forecast(PAYLOAD, i, bid)["spend"] for i, bid in enumerate(bids)]
+    largest = int(np.argmax(spend))
+    assert page.input_value("#advertiser") == PAYLOAD["advertisers"][largest]["id"]
+    assert bid_of(page) == pytest.approx(bids[largest], rel=1e-3)
+    assert "This is today’s mean bid" in page.inner_text("#sentence")
+
+
+def test_answers_as_the_twin(report: Path, open_page: Callable[..., Any]) -> None:
+    """Advertiser, bid and number of auctions give the numbers Python's interpolation gives."""
+    page = open_page(report).page
+    for index, bid, supply in (
+        (0, 0.4, None),
+        (0, 2.5, 12_000),
+        (7, 2.5, None),
+        (19, 17.3, 5),
+        (33, 99.0, 1e6),
+        (33, 0.01, None),
+    ):
+        choose(page, PAYLOAD["advertisers"][index]["id"])
+        page.fill("#bid", str(bid))
+        if supply is not None:
+            page.fill("#supply", str(supply))
+        expected = twin_forecast(PAYLOAD, index, bid, supply)
+        assert answers(page) == pytest.approx(expected, rel=1e-9)
+        sentence = page.inner_text("#sentence")
+        assert words.money(bid, "$") in sentence
+        assert f"{words.count(expected['impressions'])} impressions" in sentence
+
+
+def test_day_of_the_week(report: Path, open_page: Callable[..., Any]) -> None:
+    """Choosing a day takes that day's auctions; typing a number says so."""
+    page = open_page(report).page
+    choose(page, PAYLOAD["advertisers"][3]["id"])
+    saturday = PAYLOAD["advertisers"][3]["supply_by_weekday"][5]
+    page.select_option("#day", label="Saturday")
+    assert float(page.input_value("#supply")) == pytest.approx(saturday, rel=1e-3)
+    assert "on a Saturday" in page.inner_text("#sentence")
+    expected = twin_forecast(PAYLOAD, 3, PAYLOAD["advertisers"][3]["bid"], saturday)
+    assert answers(page)["impressions"] == pytest.approx(expected["impressions"], rel=1e-3)
+    page.fill("#supply", "100")
+    assert page.input_value("#day") == "other"
+
+
+def test_slider_keys_and_pointer_move_the_bid(report: Path, open_page: Callable[..., Any]) -> None:
+    """The slider, arrow keys on a chart and a press on it all choose the bid."""
+    page = open_page(report).page
+    page.focus("#bid-slider")
+    page.keyboard.press("Home")
+    assert bid_of(page) == pytest.approx(PAYLOAD["grid"][0], rel=0.01)
+    chart = page.locator("#impressions-chart svg")
+    chart.focus()
+    bids = [bid_of(page)]
+    for _ in range(4):
+        page.keyboard.press("ArrowRight")
+        bids.append(bid_of(page))
+    assert all(before < after for before, after in pairwise(bids))
+    page.keyboard.press("End")
+    assert bid_of(page) == pytest.approx(PAYLOAD["grid"][-1], rel=0.01)
+    box = chart.bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert PAYLOAD["grid"][0] < bid_of(page) < PAYLOAD["grid"][-1]
+    assert answers(page)["win"] == pytest.approx(
+        twin_forecast(PAYLOAD, shown(page), bid_of(page))["win"], rel=1e-9
+    )
+
+
+def shown(page: Any) -> int:
+    """The index of the advertiser shown."""
+    ids = [one["id"] for one in PAYLOAD["advertisers"]]
+    return ids.index(page.input_value("#advertiser"))
+
+
+def test_hover_reads_without_choosing(report: Path, open_page: Callable[..., Any]) -> None:
+    """Moving over a chart reads both charts there and leaves the bid as it is."""
+    page = open_page(report).page
+    before, said = bid_of(page), page.inner_text("#spend-said")
+    chart = page.locator("#impressions-chart svg")
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + box["height"] / 2)
+    assert page.inner_text("#spend-said") != said
+    assert bid_of(page) == before
+    page.mouse.move(2, 2)
+    assert page.inner_text("#spend-said") == said
+
+
+def test_bids_never_seen_are_said(report: Path, open_page: Callable[..., Any]) -> None:
+    """Beyond the grid the answer stays that of its end, and says so."""
+    page = open_page(report).page
+    page.fill("#bid", str(PAYLOAD["grid"][-1]))
+    at_end = answers(page)
+    assert "outside the bids seen" not in page.inner_text("#sentence")
+    page.fill("#bid", str(10 * PAYLOAD["grid"][-1]))
+    assert answers(page) == at_end
+    assert "outside the bids seen" in page.inner_text("#sentence")
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1e999"])
+def test_bad_numbers_are_said(report: Path, open_page: Callable[..., Any], text: str) -> None:
+    """A field that holds no number is marked, the figures stay, and a good number mends it."""
+    page = open_page(report).page
+    before = answers(page)
+    page.fill("#bid", text)
+    assert "The bid must be a number" in page.inner_text("#fault")
+    assert page.get_attribute("#bid", "aria-invalid") == "true"
+    assert answers(page) == before
+    page.fill("#bid", "3")
+    assert page.inner_text("#fault") == ""
+    assert page.get_attribute("#bid", "aria-invalid") == "false"
+
+
+def test_search_by_keyboard(report: Path, open_page: Callable[..., Any]) -> None:
+    """Arrows and Enter choose from what is found, Escape takes the search back."""
+    page = open_page(report).page
+    before = page.input_value("#advertiser")
+    page.fill("#advertiser", "-001")
+    found = page.locator("#advertisers-found .id").all_inner_texts()
+    assert found
+    assert all("-001" in one for one in found)
+    page.keyboard.press("Escape")
+    assert page.input_value("#advertiser") == before
+    assert page.locator("#advertisers-found").is_hidden()
+    page.fill("#advertiser", "-001")
+    page.keyboard.press("ArrowDown")
+    active = page.get_attribute("#advertiser", "aria-activedescendant")
+    assert page.inner_text(f"#{active} .id") == found[1]
+    page.keyboard.press("Enter")
+    assert page.input_value("#advertiser") == found[1]
+    page.fill("#advertiser", "nobody of that name")
+    assert "No advertiser" in page.inner_text("#advertisers-found")
+
+
+def test_search_copes_with_many(report: Path, open_page: Callable[..., Any]) -> None:
+    """Among 20,000 ids those that begin with the query come first, and only some are listed."""
+    page = open_page(report).page
+    found = page.evaluate(
+        """() => {
+          const items = Array.from({ length: 20000 }, (_, i) => ({ key: `id-${i}` }));
+          items.push({ key: "199" });
+          return coterieCombobox.search(items, " 199", 40).map((item) => item.key);
+        }"""
+    )
+    assert found[0] == "199"
+    assert len(found) == 40
+    assert all("199" in key for key in found)
+
+
+def test_members_lead_to_their_forecast(report: Path, open_page: Callable[..., Any]) -> None:
+    """A member of a segment, clicked, is the advertiser shown; all members can be listed."""
+    page = open_page(report).page
+    card = page.locator("#segment-1")
+    card.locator("summary").click()
+    segment = PAYLOAD["segments"][1]
+    card.locator("[data-advertiser]").nth(2).click()
+    assert shown(page) == segment["members"][2]
+    assert page.locator("#facts a").inner_text() == segment["name"]
+
+
+def test_all_members_can_be_listed(tmp_path: Path, open_page: Callable[..., Any]) -> None:
+    """Where a segment has more members than the typical ones, a button lists them all."""
+    write_report(make_payload(60, 2), tmp_path / "report.html")
+    page = open_page(tmp_path / "report.html").page
+    card = page.locator("#segment-0")
+    card.locator("summary").click()
+    assert card.locator("[data-advertiser]").count() == 12
+    card.get_by_role("button", name="List all 30").click()
+    assert card.locator("[data-advertiser]").count() == 30
+    last = card.locator("[data-advertiser]").last
+    name = last.inner_text()
+    last.click()
+    assert page.input_value("#advertiser") == name
+
+
+def test_segments_are_read_together(report: Path, open_page: Callable[..., Any]) -> None:
+    """Moving over one segment reads every segment at the same bid."""
+    page = open_page(report).page
+    middle = PAYLOAD["grid"][len(PAYLOAD["grid"]) // 2]
+    assert page.inner_text("#segment-bid") == words.money(middle, "$")
+    page.locator("#segment-2-win svg").focus()
+    page.keyboard.press("Home")
+    for place, segment in enumerate(PAYLOAD["segments"]):
+        assert page.inner_text(f"#segment-{place}-win-said") == words.percent(segment["win"][0])
+        said = page.inner_text(f"#segment-{place}-cost-said")
+        assert said == words.money(segment["cost"][0], "$")
+
+
+def test_hostile_ids_are_text(hostile_report: Path, open_page: Callable[..., Any]) -> None:
+    """Ids, names and titles that are markup, code or worse are shown and do nothing."""
+    tab = open_page(hostile_report)
+    page = tab.page
+    scripts = page.locator("script").count()
+    for index, name in enumerate(HOSTILE_IDS):
+        visible = words.visible(name)
+        choose(page, visible)
+        assert page.locator("#sentence .id").text_content() == visible
+        assert answers(page) == pytest.approx(
+            twin_forecast(HOSTILE, index, HOSTILE["advertisers"][index]["bid"]), rel=2e-3
+        )
+    assert page.title() == HOSTILE["title"]
+    assert page.inner_text("h1") == HOSTILE["title"]
+    assert page.inner_text("#segment-0 h3") == HOSTILE["segments"][0]["name"]
+    assert page.locator("script").count() == scripts
+    assert page.locator("img").count() == 0
+    assert tab.complaints == []
+    assert len(tab.asked) <= 2
+
+
+def test_markup_cannot_be_inserted(report: Path, open_page: Callable[..., Any]) -> None:
+    """The policy forbids what the scripts never do: markup from text, scripts, requests."""
+    page = open_page(report).page
+    for attempt in (
+        "document.body.innerHTML = '<b>x</b>'",
+        "document.body.insertAdjacentHTML('beforeend', '<b>x</b>')",
+        "document.createElement('script').text = '1'",
+    ):
+        refused = f"(() => {{ try {{ {attempt}; return false }} catch (e) {{ return true }} }})()"
+        assert page.evaluate(refused), attempt
+    assert page.evaluate("fetch('http://127.0.0.1:9/').then(() => false, () => true)")
+
+
+@pytest.mark.parametrize("which", ["report", "hostile_report"])
+def test_fits_narrow_screens(
+    which: str, request: pytest.FixtureRequest, open_page: Callable[..., Any]
+) -> None:
+    """Nothing makes the page wider than a phone, with every part opened."""
+    page = open_page(request.getfixturevalue(which), width=360).page
+    page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true })")
+    for width in (360, 390, 768):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        chart = page.locator("#impressions-chart svg").bounding_box()
+        assert chart["x"] >= 0
+        assert chart["x"] + chart["width"] <= width
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colours_can_be_read(report: Path, open_page: Callable[..., Any], scheme: str) -> None:
+    """Text stands out from its ground by 4.5 to 1 at least, in light and in dark."""
+    page = open_page(report, color_scheme=scheme).page
+    ground = colour(page, "body", "backgroundColor")
+    assert (luminance(ground) < 0.1) == (scheme == "dark")
+    texts = (
+        "body",
+        ".lead",
+        ".note",
+        "nav a",
+        ".small",
+        "summary",
+        ".severity",
+        ".chart .name.main",
+    )
+    for place in texts:
+        fill = "fill" if "chart" in place else "color"
+        assert contrast(colour(page, place, fill), ground) >= 4.5, place
+    cell = page.locator(".heat td[class^=shade]").first
+    for level in range(11):
+        cell.evaluate("(e, level) => { e.className = `shade-${level}` }", level)
+        own = [
+            colour(page, ".heat td[class^=shade]", what) for what in ("color", "backgroundColor")
+        ]
+        assert contrast(*own) >= 4.5, level
+
+
+def colour(page: Any, place: str, what: str) -> list[float]:
+    """A colour of the first element found, as red, green and blue from 0 to 1."""
+    drawn = page.evaluate(
+        """([place, what]) => {
+          const pen = new OffscreenCanvas(1, 1).getContext("2d");
+          pen.fillStyle = getComputedStyle(document.querySelector(place))[what];
+          pen.fillRect(0, 0, 1, 1);
+          return [...pen.getImageData(0, 0, 1, 1).data];
+        }""",
+        [place, what],
+    )
+    return [value / 255 for value in drawn[:3]]
+
+
+def luminance(channels: list[float]) -> float:
+    """Relative luminance, as the accessibility guidelines define it."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return float(np.dot([0.2126, 0.7152, 0.0722], linear))
+
+
+def contrast(one: list[float], other: list[float]) -> float:
+    """Contrast ratio, as the accessibility guidelines define it, from 1 to 21."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_prints(report: Path, open_page: Callable[..., Any], tmp_path: Path) -> None:
+    """On paper: light, without fields, with all tables open and the charts drawn."""
+    page = open_page(report, color_scheme="dark").page
+    page.emulate_media(media="print", color_scheme="dark")
+    assert luminance(colour(page, "body", "backgroundColor")) > 0.9
+    assert page.locator(".controls").is_hidden()
+    assert page.locator("nav").is_hidden()
+    assert page.locator("#impressions-chart svg path.main").is_visible()
+    assert page.locator("#bid-table tr").first.is_visible()
+    for table in page.locator("table").all():
+        assert table.is_visible()
+    printed = page.pdf(path=tmp_path / "report.pdf", format="A4")
+    assert printed.startswith(b"%PDF")
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) >= 3
+
+
+def test_reads_without_scripts(report: Path, open_page: Callable[..., Any]) -> None:
+    """Without JavaScript all tables and figures are there, and the page says what is not."""
+    page = open_page(report, java_script_enabled=False).page
+    text = page.inner_text("main")
+    assert "JavaScript" in page.locator("#what-if noscript").inner_text()
+    assert words.exact(PAYLOAD["rows"]) in text
+    for segment in PAYLOAD["segments"]:
+        assert segment["name"] in text
+    wape = PAYLOAD["evaluation"]["sources"]["robust+pooled"]["spend"]["wape"]
+    assert words.percent(wape) in page.inner_text("#errors table >> nth=0")
+    assert page.locator(".controls").is_hidden()
+
+
+def test_scripts_interpolate_as_numpy(report: Path, open_page: Callable[..., Any]) -> None:
+    """The page's interpolation is numpy's: on the grid, between, and flat beyond it."""
+    page = open_page(report).page
+    rng = np.random.default_rng(0)
+    for n in (2, 3, 64):
+        xs = np.cumsum(rng.uniform(0.1, 1, n))
+        ys = rng.normal(size=n)
+        asked = np.concatenate([xs, rng.uniform(xs[0] - 1, xs[-1] + 1, 50)])
+        given = page.evaluate(
+            "([xs, ys, asked]) => asked.map((x) => coterieNumbers.interpolate(xs, ys, x))",
+            [xs.tolist(), ys.tolist(), asked.tolist()],
+        )
+        np.testing.assert_allclose(given, np.interp(asked, xs, ys), rtol=1e-12, atol=1e-12)
+
+
+def test_scripts_write_numbers_as_python(report: Path, open_page: Callable[..., Any]) -> None:
+    """Numbers in tables and in charts are written by the same rules."""
+    page = open_page(report).page
+    rng = np.random.default_rng(1)
+    numbers = [0.0, *np.exp(rng.uniform(-14, 25, 300)).tolist()]
+    given = page.evaluate(
+        """(numbers) => numbers.map((n) => [
+          coterieNumbers.count(n), coterieNumbers.money(n, "$"), coterieNumbers.percent(n / 1e3),
+        ])""",
+        numbers,
+    )
+    expected = [[words.count(n), words.money(n, "$"), words.percent(n / 1e3)] for n in numbers]
+    assert given == expected
+
+
+def test_axes_have_round_ticks(report: Path, open_page: Callable[..., Any]) -> None:
+    """Ticks of any grid, logarithmic or not, are 1, 2, 3 or 5 times a power of ten apart."""
+    page = open_page(report).page
+    for low, high in ((0.15, 24.0), (0.01, 900.0), (10.0, 10.7), (2.0, 9.0)):
+        grid = np.geomspace(low, high, 64).tolist()
+        ticks = page.evaluate("(grid) => coterieCharts.bidTicks(grid, 8)", grid)
+        assert 2 <= len(ticks) <= 9
+        assert all(low <= tick <= high for tick in ticks)
+        tried = ticks if high / low > 20 else np.diff(ticks)
+        leading = {f"{value:.3e}"[0] for value in tried}
+        assert leading <= {"1", "2", "3", "5"}
+
+
+@pytest.mark.parametrize(
+    "case", ["no wins", "one advertiser", "two bids", "nothing measured", "no currency", "no views"]
+)
+def test_spare_payloads_can_be_shown(
+    case: str, tmp_path: Path, open_page: Callable[..., Any]
+) -> None:
+    """Markets with little in them make a page too, without a complaint or a NaN."""
+    write_report(spare_payload(case), tmp_path / "report.html")
+    tab = open_page(tmp_path / "report.html")
+    tab.page.locator("#impressions-chart svg").focus()
+    tab.page.keyboard.press("ArrowRight")
+    assert tab.complaints == []
+    text = tab.page.inner_text("main")
+    assert not re.search(r"NaN|undefined|Infinity|None|null", text)
+    drawn = tab.page.locator("svg [d], svg [x1], svg [cx]").evaluate_all(
+        "(shapes) => shapes.map((shape) => shape.outerHTML).join('')"
+    )
+    assert "NaN" not in drawn
+
+
+def spare_payload(case: str) -> dict[str, Any]:
+    """A payload in which something is missing."""
+    if case == "one advertiser":
+        return make_payload(1, 1) | {"n_days": 1, "last_day": "2026-03-02"}
+    if case == "two bids":
+        return make_payload(n_bids=2)
+    payload = copy.deepcopy(PAYLOAD)
+    if case == "no wins":
+        payload |= {"wins": 0, "spend": 0.0}
+        for one in [*payload["segments"], *payload["advertisers"]]:
+            for name in ("win", "win_low", "cost"):
+                one[name] = [0.0] * len(payload["grid"])
+    elif case == "nothing measured":
+        payload |= {"evaluation": None, "tables": [], "quality": [], "outliers": []}
+        payload["advertisers"][0] |= {"segment": None, "click_rate": None, "own": None, "supply": 0}
+    elif case == "no currency":
+        payload["currency"] = ""
+        del payload["interval"]
+    else:
+        payload["views"] |= {
+            "names": [],
+            "ari": [],
+            "weights": [],
+            "tpn_fpn": [],
+            "dissenting": None,
+        }
+    return payload
