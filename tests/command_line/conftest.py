@@ -11,7 +11,6 @@ import pytest
 from typer.testing import CliRunner
 
 from coterie import planted_partitions
-from coterie.command_line.demonstration import Demonstration, demonstrate
 from coterie.command_line.program import app
 
 
@@ -51,9 +50,3 @@ def features_csv(tmp_path: Path) -> Path:
     rows = [f"{i:03},{x:.6f},{y:.6f}" for i, (x, y) in enumerate(X)]
     path.write_text("\n".join(["name,x,y", *rows]) + "\n")
     return path
-
-
-@pytest.fixture(scope="session")
-def demonstration() -> Demonstration:
-    """The demo's experiment on the planted partitions."""
-    return demonstrate(0, sizes=(60, 30, 10), n_partitions=10, n_bad=4, noise=0.1)

@@ -82,6 +82,14 @@ def test_other_warnings_go_their_way():
     assert notes == []
 
 
+def test_quiet_notes_are_collected_alone(capsys):
+    """Where nobody is to be told, notes are still there to be kept."""
+    with shown_notes(quiet=True) as notes:
+        warnings.warn("two camps", DissentWarning, stacklevel=1)
+    assert notes == ["two camps"]
+    assert capsys.readouterr() == ("", "")
+
+
 def test_notes_are_shown_even_on_failure(capsys):
     """What was noted before a failure is still told, as one line and not as a Python warning."""
     with pytest.raises(ValueError, match="no"), shown_notes():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from coterie.whole_files import whole_file
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["as_png", "consensus_picture", "prepare_to_draw", "write_picture"]
+__all__ = ["consensus_picture", "prepare_to_draw", "write_picture"]
 
 _DOTS_PER_INCH = 160
 
@@ -52,21 +51,10 @@ def consensus_picture(consensus: Any, P: Any, names: Sequence[str]) -> Figure:
     return figure
 
 
-def as_png(figure: Figure) -> bytes:
-    """The figure as a PNG; it is closed then."""
-    picture = io.BytesIO()
-    _save(figure, picture, "png")
-    return picture.getvalue()
-
-
 def write_picture(figure: Figure, path: Path) -> None:
     """Write the figure to a file in the format of its suffix; it is closed then."""
-    with whole_file(path) as unfinished:
-        _save(figure, unfinished, path.suffix[1:])
-
-
-def _save(figure: Figure, target: io.BytesIO | Path, kind: str) -> None:
     import matplotlib.pyplot as plt
 
-    figure.savefig(target, format=kind, dpi=_DOTS_PER_INCH)
+    with whole_file(path) as unfinished:
+        figure.savefig(unfinished, format=path.suffix[1:], dpi=_DOTS_PER_INCH)
     plt.close(figure)

@@ -9,10 +9,12 @@ import typer.core
 
 import coterie
 from coterie.benchmarks.program import app as bench
+from coterie.command_line.ads.program import app as ads
 from coterie.command_line.choose_k import choose_k
 from coterie.command_line.cluster import cluster
 from coterie.command_line.consensus import consensus
 from coterie.command_line.demo import demo
+from coterie.command_line.terminal_text import one_line
 from coterie.errors import CoterieError
 
 __all__ = ["Program", "app"]
@@ -30,11 +32,11 @@ class Program(typer.core.TyperGroup):
         try:
             return super().invoke(ctx)
         except CoterieError as error:
-            typer.echo(f"error: {' '.join(str(error).split())}", err=True)
+            typer.echo(f"error: {one_line(' '.join(str(error).split()))}", err=True)
             raise typer.Exit(1) from error
         except KeyboardInterrupt as interrupt:
             # Its arguments are the files that were complete by then.
-            written = ", ".join(map(str, interrupt.args))
+            written = ", ".join(map(one_line, interrupt.args))
             what = f" after writing {written}" if written else "; nothing was written"
             typer.echo(f"interrupted{what}", err=True)
             raise typer.Exit(130) from interrupt
@@ -74,5 +76,6 @@ def _program(
 app.command("consensus")(consensus)
 app.command("cluster")(cluster)
 app.command("choose-k")(choose_k)
+app.add_typer(ads, name="ads")
 app.add_typer(bench, name="bench")
 app.command("demo")(demo)

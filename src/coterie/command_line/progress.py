@@ -9,6 +9,8 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from coterie.command_line.terminal_text import one_line
+
 if TYPE_CHECKING:
     from rich.status import Status
 
@@ -70,16 +72,16 @@ def collected_notes() -> Iterator[list[str]]:
 
 
 @contextlib.contextmanager
-def shown_notes() -> Iterator[list[str]]:
-    """Collect notes, and print them in the end, also that of a failure."""
+def shown_notes(quiet: bool = False) -> Iterator[list[str]]:
+    """Collect notes, and print them in the end unless quiet, also that of a failure."""
     import typer
 
     with collected_notes() as notes:
         try:
             yield notes
         finally:
-            for note in notes:
-                typer.echo(f"note: {note}", err=True)
+            for note in [] if quiet else notes:
+                typer.echo(f"note: {one_line(note)}", err=True)
 
 
 class _Spinner(logging.Handler):
@@ -93,7 +95,7 @@ class _Spinner(logging.Handler):
         from rich.console import Console
         from rich.markup import escape
 
-        text = escape(record.getMessage())
+        text = escape(one_line(record.getMessage()))
         if self._status is None:
             self._status = Console(stderr=True).status(text)
             self._status.start()

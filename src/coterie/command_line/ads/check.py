@@ -1,0 +1,137 @@
+"""``coterie ads check``: everything that is wrong with a log, at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from coterie.ads.report_words import money, percent
+from coterie.command_line import options
+from coterie.command_line.ads import reading
+from coterie.command_line.ads.layout import (
+    counted,
+    facts_grid,
+    print_heading,
+    print_indented,
+    stdout_console,
+)
+from coterie.command_line.progress import shown_stages
+from coterie.command_line.report import print_json
+from coterie.command_line.terminal_text import one_line
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from coterie.ads.log_checks import LogCheck
+
+__all__ = ["check", "faults_as_notes"]
+
+_COLOURS = {"error": "bold red", "warning": "yellow"}
+
+
+def check(
+    logs: reading.Logs,
+    advertisers: reading.AdvertiserTable = None,
+    engine: reading.Engine = "duckdb://",
+    table: reading.Log = None,
+    auction: reading.Auction = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Check a bid log, and tell all its faults at once.
+
+    Ends with 1 where a fault would make results wrong. Takes bid logs,
+    iPinYou's 24 columns, and ready-made histograms.
+
+    Example: coterie ads check market/bids
+    """
+    with shown_stages(quiet):
+        _, found = reading.checked_logs(logs, engine, advertisers, table, auction)
+    if as_json:
+        print_json(found.as_dict())
+    elif not quiet:
+        _print_for_people(found)
+    if not found.ok:
+        raise typer.Exit(1)
+
+
+def faults_as_notes(found: LogCheck) -> list[dict[str, Any]]:
+    """The faults as a report shows them."""
+    return [
+        {
+            "severity": fault.severity,
+            "what": fault.what,
+            "count": int(fault.count),
+            "examples": [_example(row) for row in fault.examples],
+        }
+        for fault in found.faults
+    ]
+
+
+def _print_for_people(found: LogCheck) -> None:
+    console = stdout_console()
+    kinds = {"bids": "bid log", "ipinyou": "log of iPinYou", "histograms": "ready-made histograms"}
+    overview = found.overview
+    print_heading(console, overview.source, f": {kinds[overview.kind]}, read by {overview.engine}")
+    print_indented(console, facts_grid(_overview(found)))
+    if found.faults:
+        console.print(_fault_grid(found))
+        console.print()
+    errors, warnings = len(found.errors), len(found.warnings)
+    verdict = "it can be used" if found.ok else "results would be wrong, so it is not used"
+    console.print(f"{counted(errors, 'error')}, {counted(warnings, 'warning')}: {verdict}.")
+
+
+def _overview(found: LogCheck) -> dict[str, str | None]:
+    """What the log holds, in words; None where there is nothing to say."""
+    seen = found.overview
+    currency = {"": "", "mixed": " of several currencies"}.get(seen.currency, f" {seen.currency}")
+    auction = "first and second" if seen.auction == "mixed" else seen.auction
+    revealed = {
+        "paid": "what winners paid tells the market price",
+        "minimum": "the minimum that would have won is logged",
+        "none": "won or lost is all that is known of the market price",
+    }
+    counted_rows = "all" if seen.counted_rows == seen.rows else f"{seen.counted_rows:,}"
+    gaps = f", {counted(len(seen.missing_days), 'day')} between missing"
+    return {
+        "rows": f"{seen.rows:,}, {counted_rows} of them usable",
+        "advertisers": f"{seen.advertisers:,}, {seen.advertisers_with_text:,} with a text",
+        "days": seen.first_day
+        and f"{seen.days}, {seen.first_day} to {seen.last_day}{gaps if seen.missing_days else ''}",
+        "bids": f"{seen.bids:,.0f}{', by weights' if seen.weighted else ''}"
+        + (f", {percent(seen.win_rate)} won" if seen.win_rate is not None else ""),
+        "median bid": None
+        if seen.median_bid is None
+        else f"{money(seen.median_bid, '')}{currency} CPM",
+        "spend": f"{money(seen.spend, '')}{currency}",
+        "auction": f"{auction} price; {revealed[seen.revealed]}",
+    }
+
+
+def _fault_grid(found: LogCheck) -> Table:
+    """Each fault with its examples and its remedy."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for fault in found.faults:
+        share = f", {percent(fault.share)}" if fault.share else ""
+        grid.add_row(
+            Text(fault.severity, _COLOURS[fault.severity]),
+            Text.assemble(
+                (one_line(fault.what), "bold"), f": {counted(fault.count, fault.unit[:-1])}{share}"
+            ),
+        )
+        for row in fault.examples:
+            grid.add_row("", Text(one_line(_example(row)), "dim"))
+        if fault.remedy:
+            grid.add_row("", Text(one_line(fault.remedy)))
+    return grid
+
+
+def _example(row: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in row.items())

@@ -1,0 +1,221 @@
+"""``coterie ads evaluate``: how well every source of curves forecasts days held out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coterie.ads.report_words import cell
+from coterie.command_line import options
+from coterie.command_line.ads import reading
+from coterie.command_line.ads.layout import (
+    counted,
+    figures_table,
+    print_files,
+    print_heading,
+    print_indented,
+    stdout_console,
+)
+from coterie.command_line.progress import shown_notes, shown_stages
+from coterie.command_line.report import print_json
+from coterie.whole_files import whole_file
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+__all__ = ["POOLED", "HoldoutDays", "evaluate", "print_evaluation", "verdicts"]
+
+#: The source that the segments are there for.
+POOLED = "robust+pooled"
+TARGETS = ("impressions", "spend")
+
+HoldoutDays = Annotated[
+    int, typer.Option("--holdout-days", min=1, help="Days at the end to forecast.")
+]
+
+
+def evaluate(
+    logs: reading.Logs,
+    holdout_days: HoldoutDays = 1,
+    advertisers: reading.AdvertiserTable = None,
+    segments: reading.Segments = "8,12,16",
+    consensus: reading.Consensus = "robust",
+    engine: reading.Engine = "duckdb://",
+    table: reading.Log = None,
+    auction: reading.Auction = None,
+    bins: reading.Bins = 256,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write everything as JSON here."),
+    ] = None,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Hold out the last days, and forecast them by every source of curves.
+
+    Sources: the advertiser's own curve, one curve for all, segments by
+    text, by win rate, by cost, by averaged and by robust consensus; each
+    alone and pooled with the advertiser's own. What each needs to have
+    chosen is chosen on the days before.
+
+    Example: coterie ads evaluate market --holdout-days 1
+    """
+    import json
+
+    from coterie.ads.evaluation import evaluate as evaluate_sources
+    from coterie.ads.paper_tables import paper_tables
+    from coterie.ads.view_agreement import compare_views
+
+    reading.check_outputs({"evaluation": output}, logs, advertisers, engine)
+    settings = reading.segment_settings(segments, consensus, seed)
+    with shown_notes(quiet) as notes, shown_stages(quiet):
+        source = reading.read_source(logs, engine, advertisers, table, auction, bins)
+        found = evaluate_sources(
+            source.histograms,
+            source.texts,
+            holdout_days=holdout_days,
+            settings=settings,
+        )
+        agreement = compare_views(found.training.views, found.segments, None)
+        facts = found.as_dict() | {
+            "source": source.logs.source,
+            "paper_tables": paper_tables(found, agreement),
+            "notes": notes,
+        }
+        if output is not None:
+            with whole_file(output) as unfinished:
+                unfinished.write_text(json.dumps(facts, indent=2, allow_nan=False) + "\n")
+    if as_json:
+        print_json(facts)
+    elif not quiet:
+        print_evaluation(facts, output)
+
+
+def print_evaluation(facts: dict[str, Any], output: Path | None = None) -> None:
+    """Print an evaluation for a person."""
+    from rich.text import Text
+
+    console = stdout_console()
+    told = (
+        f": forecasts of {', '.join(facts['holdout'])} for "
+        f"{counted(facts['advertisers'], 'advertiser')}, and for "
+        f"{facts['new_advertisers']:,} that were new"
+    )
+    print_heading(console, facts["source"], told)
+    print_indented(console, _error_table(facts))
+    console.print("WAPE: sum of the errors over the sum of the truth, the lowest in bold.")
+    console.print("MAPE: mean of error over truth. Inside: the truth is in the interval, which is")
+    console.print("to hold nine in ten. New advertisers are not among these.")
+    console.print()
+    console.print("WAPE of impressions by bids in training", style="bold")
+    print_indented(console, _stratum_table(facts))
+    for contents in facts["paper_tables"]:
+        console.print(contents["title"], style="bold")
+        print_indented(console, _paper_table(contents))
+        console.print(Text(contents["note"], "dim"))
+        console.print()
+    for sentence in verdicts(facts):
+        console.print(sentence)
+    print_files(console, [] if output is None else [output])
+
+
+def verdicts(facts: dict[str, Any]) -> list[str]:
+    """Pooling with robust segments against the own curve, a sentence for each target.
+
+    Parameters
+    ----------
+    facts : dict
+        Of an :class:`~coterie.ads.evaluation.Evaluation`; empty where there was none.
+    """
+    sources = facts.get("sources", {})
+    if not {"own", POOLED} <= set(sources):
+        return []
+    differences = {
+        row["target"]: row
+        for row in facts["differences"]
+        if (row["a"], row["b"]) == (POOLED, "own")
+    }
+    told = []
+    for target, row in differences.items():
+        own, pooled = (sources[name][target]["wape"] for name in ("own", POOLED))
+        if own is None or pooled is None:
+            continue
+        change = row["difference"]
+        sure = f" ± {100 * row['standard_error']:.1f}" if row["standard_error"] is not None else ""
+        told.append(
+            f"Error of {target}: {_percent(pooled)} with curves pooled with robust segments, "
+            f"{_percent(own)} with own curves alone ({100 * change:+.1f}{sure} points).".replace(
+                "(-", "(−"
+            )
+        )
+    return told
+
+
+def _error_table(facts: dict[str, Any]) -> Table:
+    """One row a source, and under each target its four measures."""
+    from rich.table import Table
+    from rich.text import Text
+
+    names = figures_table(["source"], [])
+    for name in facts["sources"]:
+        names.add_row(name)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    columns = {"": names, **{target: _measures(facts, target) for target in TARGETS}}
+    for heading in columns:
+        table.add_column(Text(heading))
+    table.add_row(*columns.values())
+    return table
+
+
+def _measures(facts: dict[str, Any], target: str) -> Table:
+    table = figures_table([], ["WAPE", "MAPE", "bias", "inside"])
+    rows = [source[target] for source in facts["sources"].values()]
+    lowest = min((row["wape"] for row in rows if row["wape"] is not None), default=None)
+    for row in rows:
+        cells = [_percent(row[measure]) for measure in ("mape", "bias", "coverage")]
+        is_lowest = lowest is not None and row["wape"] == lowest
+        table.add_row(_bold(_percent(row["wape"]), is_lowest), *cells)
+    return table
+
+
+def _stratum_table(facts: dict[str, Any]) -> Table:
+    strata = [stratum for stratum in facts["strata"] if stratum["advertisers"]]
+    table = figures_table(["source"], [stratum["name"] for stratum in strata])
+    for name in facts["sources"]:
+        wapes = [stratum["sources"][name]["impressions"]["wape"] for stratum in strata]
+        table.add_row(name, *map(_percent, wapes))
+    table.add_row(
+        "advertisers", *(f"{stratum['advertisers']:,}" for stratum in strata), style="dim"
+    )
+    return table
+
+
+def _paper_table(contents: dict[str, Any]) -> Table:
+    """A table of the paper; errors in percent, as in the other tables here."""
+    columns, rows = contents["columns"], contents["rows"]
+    is_text = [any(isinstance(row[place], str) for row in rows) for place in range(len(columns))]
+    n_names = is_text.index(False) if False in is_text else len(columns)
+    table = figures_table(columns[:n_names], columns[n_names:])
+    for row in rows:
+        table.add_row(*map(_cell, row, columns))
+    return table
+
+
+def _cell(value: Any, column: str) -> str:
+    if column.startswith(("MAPE", "WAPE")):
+        return _percent(value)
+    return f"{value:.3f}" if isinstance(value, float) else cell(value)
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}".replace("-", "−")
+
+
+def _bold(text: str, is_bold: bool) -> Text:
+    from rich.text import Text
+
+    return Text(text, "bold" if is_bold else "")

@@ -1,0 +1,242 @@
+"""``coterie ads forecast``: impressions, spend and clicks of an advertiser at a bid."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coterie.ads.report_words import count, money, percent
+from coterie.command_line import options
+from coterie.command_line.ads.layout import (
+    figures_table,
+    print_files,
+    print_heading,
+    print_indented,
+    stdout_console,
+)
+from coterie.command_line.progress import shown_notes
+from coterie.command_line.report import print_json
+from coterie.command_line.terminal_text import one_line
+from coterie.errors import InvalidParameterError, ModelFileError, OutputError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+    from rich.text import Text
+
+    from coterie.ads.forecaster import AdForecaster
+    from coterie.ads.forecasts import Forecast
+
+__all__ = ["bids_in", "forecast", "loaded_forecaster", "print_forecasts"]
+
+_MOST_BIDS = 10_000
+
+
+def forecast(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="From coterie ads segment.")],
+    bid: Annotated[
+        str,
+        typer.Option(
+            "--bid",
+            metavar="BID",
+            help="Per thousand impressions (CPM): 2.50, several as 2,2.5,3, or a range as 1:5:0.5.",
+        ),
+    ],
+    advertiser: Annotated[
+        str | None, typer.Option("--advertiser", metavar="ID", help="Whose forecast.")
+    ] = None,
+    supply: Annotated[
+        float | None,
+        typer.Option(
+            "--supply", metavar="N", help="Auctions, as in 1e6; by default those of a day."
+        ),
+    ] = None,
+    day: Annotated[
+        str | None, typer.Option("--day", metavar="DATE", help="Its weekday sets the supply.")
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option("--text", help="Of an advertiser that is not in the log.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write a table: .csv or .parquet."),
+    ] = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Forecast impressions, spend and clicks at a bid.
+
+    Intervals are to hold nine in ten. An advertiser that is not in the
+    log is placed by its text, or else forecast from all, and the answer
+    says which.
+
+    Example: coterie ads forecast market.coterie --advertiser adv-00042 --bid 2.50 --supply 1e6
+    """
+    bids = bids_in(bid)
+    if output is not None:
+        from coterie.command_line.tables import check_table_output
+
+        check_table_output(output)
+        if output.resolve() == model.resolve():
+            raise OutputError(f"cannot write the table to {output}: it is the model already")
+    with shown_notes(quiet):
+        forecaster = loaded_forecaster(model)
+    found = forecaster.forecast(advertiser, bids, supply=supply, day=day, text=text)
+    if output is not None:
+        from coterie.command_line.tables import write_table
+
+        write_table(output, _columns(found))
+    if as_json:
+        print_json({"currency": forecaster.currency_, "forecasts": [f.as_dict() for f in found]})
+    elif not quiet:
+        print_forecasts(found, forecaster.currency_)
+        print_files(stdout_console(), [] if output is None else [output])
+
+
+def loaded_forecaster(path: Path) -> AdForecaster:
+    """The model in a file, known to be one that forecasts."""
+    from coterie.ads.forecaster import AdForecaster
+    from coterie.model_files import load_model
+
+    model = load_model(path)
+    if not isinstance(model, AdForecaster):
+        raise ModelFileError(
+            f"{path} holds a {type(model).__name__}, which does not forecast; "
+            "make a model with coterie ads segment"
+        )
+    return model
+
+
+def bids_in(text: str) -> list[float]:
+    """The bids in ``2.50``, ``2,2.5,3`` or ``1:5:0.5`` (from, to, step); all above 0.
+
+    >>> bids_in("1:2:0.5"), bids_in("2.50"), bids_in("2,3")
+    ([1.0, 1.5, 2.0], [2.5], [2.0, 3.0])
+    """
+    try:
+        numbers = [float(part) for part in text.split(":" if ":" in text else ",")]
+    except ValueError:
+        numbers = []
+    bids = _range(numbers) if ":" in text else numbers
+    if not bids or not all(0 < bid < math.inf for bid in bids):
+        raise InvalidParameterError(
+            f"--bid {text}: write a number above 0, several as 2,2.5,3, or a range as 1:5:0.5"
+        )
+    return bids
+
+
+def print_forecasts(found: list[Forecast], currency: str) -> None:
+    """Print what to expect of one advertiser, at one bid or at several."""
+    console = stdout_console()
+    first, unit = found[0], f" ({currency})" if currency else ""
+    at = f" at a bid of {_bid(first.bid)} {currency}".rstrip() if len(found) == 1 else ""
+    told = f"{at}, {count(first.supply)} auctions"
+    print_heading(console, first.advertiser or "a new advertiser", told)
+    print_indented(console, _block(first, unit) if len(found) == 1 else _table(found, unit))
+    console.print("The spans are to hold nine in ten.")
+    for grounds in _grounds(found):
+        console.print(f"{grounds}.")
+
+
+def _range(numbers: list[float]) -> list[float]:
+    """From, to and step as the numbers they mean; none where they mean none."""
+    if len(numbers) != 3 or not all(map(math.isfinite, numbers)):
+        return []
+    start, stop, step = numbers
+    if step <= 0 or not 0 < start <= stop:
+        return []
+    steps = (stop - start) / step
+    if not steps < _MOST_BIDS:
+        raise InvalidParameterError(
+            f"--bid {start:g}:{stop:g}:{step:g}: ask for at most {_MOST_BIDS:,} bids at a time"
+        )
+    # the last one counts though it be missed by what rounding took away
+    return [float(f"{start + i * step:.12g}") for i in range(int(steps + 1e-9) + 1)]
+
+
+def _columns(found: list[Forecast]) -> dict[str, Any]:
+    import numpy as np
+
+    rows = [one.as_dict() for one in found]
+    columns: dict[str, Any] = {}
+    for name in rows[0]:
+        values = [row[name] for row in rows]
+        if name.endswith("_interval"):
+            ends = [value or (np.nan, np.nan) for value in values]
+            stem = name.removesuffix("_interval")
+            columns[f"{stem}_low"] = np.array([end[0] for end in ends])
+            columns[f"{stem}_high"] = np.array([end[1] for end in ends])
+        elif isinstance(values[0], str):
+            columns[name] = np.array(values)
+        else:
+            columns[name] = np.array([np.nan if v is None else v for v in values], dtype=float)
+    return columns
+
+
+def _block(one: Forecast, unit: str) -> Table:
+    """A forecast at one bid: means, and beside them their spans."""
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 3))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column(style="dim", overflow="fold")
+    grid.add_row("win rate", percent(one.win_rate))
+    grid.add_row("impressions", count(one.impressions), _span(one.impressions_interval, count))
+    grid.add_row(f"spend{unit}", _money(one.spend), _span(one.spend_interval, _money))
+    grid.add_row(f"eCPM{unit}", _money(one.cost))
+    if one.clicks is not None and one.clicks_interval is not None:
+        grid.add_row("clicks", count(one.clicks), _span(one.clicks_interval, count))
+    if one.conversions is not None:
+        grid.add_row("conversions", count(one.conversions))
+    return grid
+
+
+def _table(found: list[Forecast], unit: str) -> Table:
+    """A row a bid; the spans stand below the means, so that the table is never too wide."""
+    has_clicks = found[0].clicks is not None
+    headings = ["bid", "win rate", "impressions", f"spend{unit}", f"eCPM{unit}"]
+    table = figures_table([], [*headings, "clicks"] if has_clicks else headings)
+    for one in found:
+        cells: list[RenderableType] = [
+            _bid(one.bid),
+            percent(one.win_rate),
+            _with_span(count(one.impressions), _span(one.impressions_interval, count)),
+            _with_span(_money(one.spend), _span(one.spend_interval, _money)),
+            _money(one.cost),
+        ]
+        table.add_row(*cells, *([] if one.clicks is None else [count(one.clicks)]))
+    return table
+
+
+def _grounds(found: list[Forecast]) -> list[str]:
+    """What the forecasts rest on; where that differs from bid to bid, of which bids."""
+    bids: dict[str, list[float]] = {}
+    for one in found:
+        why = one_line(one.why)
+        bids.setdefault(why[:1].upper() + why[1:], []).append(one.bid)
+    if len(bids) == 1:
+        return list(bids)
+    return [f"Bids from {_bid(min(of))} to {_bid(max(of))}: {why}" for why, of in bids.items()]
+
+
+def _with_span(mean: str, span: str) -> Text:
+    from rich.text import Text
+
+    return Text.assemble(mean, "\n", (span, "dim"))
+
+
+def _span(interval: tuple[float, float], written: Callable[[float], str]) -> str:
+    return f"{written(interval[0])}–{written(interval[1])}"
+
+
+def _money(value: float) -> str:
+    return money(value, "")
+
+
+def _bid(value: float) -> str:
+    return f"{value:.2f}" if value == round(value, 2) else f"{value:.4g}"

@@ -1,0 +1,180 @@
+"""``coterie ads segment``: a log in, segments and a model for forecasts out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coterie.ads.report_words import exact, money, percent
+from coterie.command_line import options
+from coterie.command_line.ads import reading
+from coterie.command_line.ads.layout import (
+    counted,
+    figures_table,
+    print_files,
+    print_heading,
+    print_indented,
+    stdout_console,
+)
+from coterie.command_line.outputs import write_all
+from coterie.command_line.progress import shown_notes, shown_stages
+from coterie.command_line.report import print_json
+from coterie.command_line.terminal_text import one_line
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from coterie.ads.forecaster import AdForecaster
+    from coterie.ads.settings import SegmentSettings
+
+__all__ = ["forecaster_of", "model_facts", "print_segments", "segment", "segment_columns"]
+
+
+def segment(
+    logs: reading.Logs,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="MODEL", help="The model file to write.")
+    ],
+    members: Annotated[
+        Path | None,
+        typer.Option(
+            "--members",
+            metavar="FILE",
+            help="Write each advertiser's segment here: .csv, .tsv or .parquet.",
+        ),
+    ] = None,
+    advertisers: reading.AdvertiserTable = None,
+    segments: reading.Segments = "8,12,16",
+    consensus: reading.Consensus = "robust",
+    engine: reading.Engine = "duckdb://",
+    table: reading.Log = None,
+    auction: reading.Auction = None,
+    bins: reading.Bins = 256,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Find the segments of a log's advertisers, and keep a model for forecasts.
+
+    Four views (text, win rate, cost, market), each at several settings,
+    vote; their number and the strength of pooling are chosen by
+    forecasting the last days from those before.
+
+    Example: coterie ads segment market -o market.coterie --members segments.csv
+    """
+    from coterie.command_line.tables import check_table_output, write_table
+    from coterie.model_files import save_model
+
+    reading.check_outputs({"model": output, "table": members}, logs, advertisers, engine)
+    if members is not None:
+        check_table_output(members)
+    settings = reading.segment_settings(segments, consensus, seed)
+    with shown_notes(quiet) as notes, shown_stages(quiet):
+        source = reading.read_source(logs, engine, advertisers, table, auction, bins)
+        model = forecaster_of(settings).fit(source.histograms, source.texts)
+        steps: dict[Path, Any] = {}
+        if members is not None:
+            steps[members] = lambda path: write_table(path, segment_columns(model))
+        steps[output] = lambda path: save_model(model, path)
+        write_all(steps)
+    facts = model_facts(model) | {"source": source.logs.source, "notes": notes}
+    facts["written"] = [str(path) for path in steps]
+    if as_json:
+        print_json(facts)
+    elif not quiet:
+        print_segments(facts)
+
+
+def forecaster_of(settings: SegmentSettings) -> AdForecaster:
+    """The forecaster, not yet fitted, with a user's settings."""
+    from coterie.ads.forecaster import AdForecaster
+
+    return AdForecaster(
+        n_segments=settings.n_segments,
+        consensus=settings.consensus,
+        random_state=settings.random_state,
+    )
+
+
+def segment_columns(model: AdForecaster) -> dict[str, Any]:
+    """Each advertiser's segment as the columns of a table."""
+    import numpy as np
+
+    names = np.array([profile.name for profile in model.segments_] or [""], dtype=object)
+    labels = model.labels_ if model.segments_ else np.zeros(len(model.advertisers_), dtype=int)
+    rows = np.arange(len(labels))
+    return {
+        "advertiser_id": model.advertisers_,
+        "segment": labels,
+        "segment_name": names[labels].astype(str),
+        "confidence": model.confidence_,
+        "bids": model.observations_,
+        "outlier": np.isin(rows, model.outliers_),
+    }
+
+
+def model_facts(model: AdForecaster) -> dict[str, Any]:
+    """What is told of a fitted model, ready for JSON."""
+    import math
+    from dataclasses import asdict
+
+    choice = model.choice_
+    return {
+        "advertisers": len(model.advertisers_),
+        "days": [str(day) for day in model.days_],
+        "auction": model.auction_,
+        "currency": model.currency_,
+        "segments": [
+            {**asdict(profile), "median_price": profile.median_price / 1e6}
+            for profile in model.segments_
+        ],
+        "pooling_strength": choice.strength,
+        "backtest_error": None if math.isnan(choice.error) else choice.error,
+        "backtest_days": choice.days,
+        "outliers": [str(model.advertisers_[a]) for a in model.outliers_],
+        "low_confidence": [str(model.advertisers_[a]) for a in model.doubtful_],
+        "views": {
+            "names": model.agreement_.names,
+            "adjusted_rand_with_segments": model.agreement_.with_segments.tolist(),
+            "say": model.agreement_.weights.tolist(),
+            "dissenting": model.agreement_.dissenting or None,
+            "sentence": model.agreement_.sentence,
+            "pairs": model.agreement_.pairs,
+        },
+    }
+
+
+def print_segments(facts: dict[str, Any]) -> None:
+    """Print a fitted model for a person."""
+    console = stdout_console()
+    told = (
+        f": {counted(facts['advertisers'], 'advertiser')}, {counted(len(facts['days']), 'day')}, "
+        f"{facts['auction']} price, {counted(len(facts['segments']), 'segment')}"
+    )
+    print_heading(console, facts["source"], told)
+    if facts["segments"]:
+        print_indented(console, _segment_table(facts))
+    console.print(facts["views"]["sentence"])
+    if facts["segments"]:
+        console.print(
+            f"{counted(len(facts['outliers']), 'advertiser')} unlike their segment, "
+            f"{len(facts['low_confidence']):,} that no segment has a clear claim to."
+        )
+    if facts["backtest_error"] is not None:
+        console.print(
+            f"Chosen by forecasting {counted(facts['backtest_days'], 'day')} from those before: "
+            f"error {percent(facts['backtest_error'])}, pooling strength "
+            f"{facts['pooling_strength']:g}."
+        )
+    print_files(console, facts["written"])
+
+
+def _segment_table(facts: dict[str, Any]) -> Table:
+    half = f"half won at ({facts['currency']})" if facts["currency"] else "half won at"
+    table = figures_table(["segment"], ["members", "bids", half])
+    for row in facts["segments"]:
+        price = money(row["median_price"], "")
+        table.add_row(one_line(row["name"]), f"{row['size']:,}", exact(row["observations"]), price)
+    return table

@@ -1,0 +1,126 @@
+"""A small simulated market, what each command makes of it, and logs with something wrong."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from coterie.ads.simulated_logs import simulate_logs
+from coterie.ads.simulated_traits import MarketSettings
+from coterie.command_line.program import app
+
+#: Ibis asks DuckDB for Arrow tables by a name that DuckDB means to drop.
+IBIS_ON_DUCKDB = r"ignore:fetch_arrow_table\(\) is deprecated:DeprecationWarning"
+MICROS = 1_000_000
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let pass what Ibis, not this package, is warned of."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings(IBIS_ON_DUCKDB))
+
+
+@pytest.fixture(scope="session")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A market of 80 advertisers of 4 kinds on 4 days; nobody may write to it."""
+    folder = tmp_path_factory.mktemp("simulated") / "market"
+    settings = MarketSettings(advertisers=80, segments=4, days=4, bids_per_day=15, seed=1)
+    return simulate_logs(settings, folder).folder
+
+
+@pytest.fixture(scope="session")
+def segmented(market: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The facts that ``ads segment --json`` tells of the market, and the files it wrote."""
+    folder = tmp_path_factory.mktemp("segmented")
+    model, members = folder / "market.coterie", folder / "members.parquet"
+    facts = _told("segment", market, "-k", "3,4", "-o", model, "--members", members)
+    return facts | {"model_file": model, "members_file": members}
+
+
+@pytest.fixture(scope="session")
+def evaluated(market: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The facts that ``ads evaluate --json`` tells of the market, and the file it wrote."""
+    file = tmp_path_factory.mktemp("evaluated") / "evaluation.json"
+    return _told("evaluate", market, "-k", "3,4", "-o", file) | {"file": file}
+
+
+@pytest.fixture
+def write_log(tmp_path: Path) -> Callable[..., Path]:
+    """A function that writes a log, with some columns replaced, and the texts beside it."""
+    return lambda **how: _write_log(tmp_path / "log", **how)
+
+
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """A function that fills the disk: whatever is written to an unfinished file fails."""
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def fill() -> None:
+        monkeypatch.setattr(Path, "write_text", full)
+        monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
+        monkeypatch.setattr("coterie.model_files._write_archive", full)
+
+    return fill
+
+
+@pytest.fixture
+def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make reading any log a failure: what is refused must be refused before."""
+    monkeypatch.setattr(
+        "coterie.ads.bid_logs.open_logs", lambda *_, **__: pytest.fail("the log was opened")
+    )
+
+
+def _told(command: str, *arguments: object) -> dict[str, Any]:
+    result = CliRunner().invoke(app, ["ads", command, *map(str, arguments), "--json"])
+    assert result.exit_code == 0, result.stderr
+    told: dict[str, Any] = json.loads(result.stdout)
+    return told
+
+
+def _write_log(
+    folder: Path,
+    *,
+    advertisers: Sequence[str] = tuple(f"shop-{i}" for i in range(12)),
+    days: int = 3,
+    bids: int = 30,
+    texts: bool = True,
+    **columns: Any,
+) -> Path:
+    """A second-price log in which every second advertiser meets a market twice as dear."""
+    rng = np.random.default_rng(0)
+    n = len(advertisers) * days * bids
+    who = np.repeat(np.arange(len(advertisers)), days * bids)
+    bid = rng.integers(1 * MICROS, 4 * MICROS, n)
+    minimum = rng.integers(1 * MICROS, 3 * MICROS, n) * (1 + who % 2)
+    won = bid >= minimum
+    log = {
+        "advertiser_id": [advertisers[i] for i in who],
+        "day": [f"2026-03-{2 + d:02}" for d in np.tile(np.arange(days), n // days)],
+        "bid_micros": bid,
+        "won": won,
+        "price_micros": pa.array(minimum, mask=~won),
+        "currency": ["EUR"] * n,
+        **columns,
+    }
+    folder.mkdir(exist_ok=True)
+    pq.write_table(pa.table(log), folder / "bids.parquet")
+    if texts:
+        kinds = [("shoes", "jacket"), ("flights", "hotel")]
+        described = [f"{' '.join(kinds[i % 2])} number {i}" for i in range(len(advertisers))]
+        table = pa.table({"advertiser_id": list(advertisers), "description": described})
+        pq.write_table(table, folder / "advertisers.parquet")
+    return folder

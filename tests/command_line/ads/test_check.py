@@ -1,0 +1,203 @@
+"""``coterie ads check``: all faults at once, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from command_line.answers import assert_fits, assert_one_line, unwrapped
+
+N = 12 * 3 * 30
+BID = 2_000_000
+
+
+def bad_columns():
+    """Bids, prices and currencies that are wrong in one or two rows each."""
+    bids = [BID] * N
+    bids[0] = -5
+    prices = [BID // 2] * N
+    prices[1] = prices[2] = 3 * BID
+    return {
+        "bid_micros": bids,
+        "won": [True] * N,
+        "price_micros": prices,
+        "currency": ["EUR"] * (N - 1) + ["USD"],
+    }
+
+
+def test_a_good_log_can_be_used(run, market, monkeypatch):
+    """A log without errors ends with 0; what it holds is told within 80 columns."""
+    monkeypatch.chdir(market.parent)
+    result = run("ads", "check", "market")
+    assert result.exit_code == 0, result.stderr
+    for part in (
+        "market: bid log, read by duckdb",
+        "80, ",
+        "4, 2026-03-02 to 2026-03-05",
+        "second price",
+        "0 errors, ",
+        "it can be used.",
+    ):
+        assert part in unwrapped(result.stdout)
+    assert_fits(result.stdout)
+    assert result.stderr == ""
+
+
+def test_json_is_the_check(run, market):
+    """--json is one object: what the log holds, and every fault with its count."""
+    facts = json.loads(run("ads", "check", market, "--json").stdout)
+    assert facts["ok"] is True
+    overview = facts["overview"]
+    rows = sum(pq.read_metadata(path).num_rows for path in market.glob("bids/*"))
+    assert (overview["rows"], overview["advertisers"], overview["days"]) == (rows, 80, 4)
+    assert all(fault["severity"] == "warning" for fault in facts["faults"])
+
+
+def test_all_faults_are_told_at_once(run, write_log, monkeypatch):
+    """Each kind of error is told with its count, an example and a remedy; the end is 1."""
+    log = write_log(**bad_columns())
+    monkeypatch.chdir(log.parent)
+    result = run("ads", "check", "log")
+    assert result.exit_code == 1
+    assert result.stderr == ""
+    for part in (
+        "the bid is 0 or below: 1 row",
+        "advertiser_id shop-0, day 2026-03-02, bid_micros -5",
+        ": 2 rows",
+        " of several currencies",
+        "3 errors, ",
+    ):
+        assert part in unwrapped(result.stdout)
+    assert_fits(result.stdout)
+    facts = json.loads(run("ads", "check", log, "--json").stdout)
+    errors = {f["code"]: f["count"] for f in facts["faults"] if f["severity"] == "error"}
+    assert errors == {"bid_not_positive": 1, "price_above_bid": 2, "currencies_mixed": 1}
+
+
+def test_quiet_is_the_exit_code_alone(run, write_log):
+    """--quiet prints nothing; whether the log can be used is in the exit code."""
+    for columns, code in (({}, 0), (bad_columns(), 1)):
+        result = run("ads", "check", write_log(**columns), "--quiet")
+        assert (result.exit_code, result.stdout, result.stderr) == (code, "", "")
+
+
+def test_what_a_log_says_is_not_obeyed(run, write_log):
+    """Ids with markup, breaks and orders to the terminal are shown as they are, on one line."""
+    hostile = "[red]\x1b[2J\nfox🦊"
+    bids = [-1] + [BID] * (N - 1)
+    log = write_log(advertisers=[hostile, *"abcdefghijk"], bid_micros=bids, won=[False] * N)
+    result = run("ads", "check", log)
+    assert result.exit_code == 1
+    assert "advertiser_id [red]␛[2J␊fox🦊, day" in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+def test_missing_texts_are_a_warning(run, write_log):
+    """Without a table of advertisers the log can be used."""
+    result = run("ads", "check", write_log(texts=False))
+    assert result.exit_code == 0
+    assert "12, 0 with a text" in result.stdout
+    assert "put advertisers.parquet beside the logs" in unwrapped(result.stdout)
+
+
+def test_damaged_texts_are_an_error(run, write_log, tmp_path):
+    """A table of advertisers with other columns is told by its name."""
+    texts = tmp_path / "texts.csv"
+    texts.write_text("id,words\na,b\n")
+    result = run("ads", "check", write_log(), "--advertisers", texts)
+    assert result.exit_code == 1
+    assert "texts.csv" in result.stdout.replace("\n", "").replace(" ", "")
+
+
+def test_an_empty_log_is_told(run, write_log):
+    """A log without rows cannot be used."""
+    log = write_log()
+    empty = pq.read_table(log / "bids.parquet").slice(0, 0)
+    pq.write_table(empty, log / "bids.parquet")
+    result = run("ads", "check", log)
+    assert result.exit_code == 1
+    assert "the log has no rows: 0 rows" in result.stdout
+    for command in ("segment", "report"):
+        made = log.with_name("made")
+        assert_one_line(run("ads", command, log, "-o", made), "the log has no rows")
+        assert not made.exists()
+
+
+def test_a_parquet_file_cut_in_half_is_told(run, write_log):
+    """A damaged file is named, and the end is 1."""
+    file = write_log() / "bids.parquet"
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    assert_one_line(run("ads", "check", file), str(file), "not a whole Parquet file")
+
+
+@pytest.mark.parametrize(
+    ("logs", "message"),
+    [
+        ("none.parquet", "there is no such file or folder"),
+        ("*.parquet", "no file matches"),
+        (".", "no Parquet, CSV or TSV file is in this folder"),
+    ],
+)
+def test_a_log_that_is_not_there_is_told(run, tmp_path, logs, message):
+    """A file, a glob or a folder without a log is one line."""
+    assert_one_line(run("ads", "check", tmp_path / logs), message)
+
+
+class TestEngines:
+    """--engine names where the log is read."""
+
+    def test_an_unknown_engine_is_told(self, run, market):
+        """The engines there are stand in the message."""
+        result = run("ads", "check", market, "--engine", "mysql://host/db")
+        assert_one_line(result, "no engine of that name", "pyspark://")
+
+    def test_credentials_are_refused_and_not_echoed(self, run, market):
+        """A password in a URL is neither used nor shown."""
+        result = run("ads", "check", market, "--engine", "duckdb://me:hunter2@host/db")
+        assert_one_line(result)
+        assert "hunter2" not in result.output
+
+    def test_a_missing_database_is_told(self, run, tmp_path):
+        """A database is never made by reading it."""
+        result = run("ads", "check", "bids", "--engine", f"duckdb://{tmp_path}/none.db")
+        assert_one_line(result, "none.db")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_the_environment_names_the_engine_too(self, run, market, monkeypatch):
+        """COTERIE_ENGINE is --engine where that is not given."""
+        monkeypatch.setenv("COTERIE_ENGINE", "mysql://host/db")
+        assert_one_line(run("ads", "check", market), "no engine of that name")
+
+    def test_tables_of_a_database_are_logs(self, run, write_log, tmp_path):
+        """A database file is a log; which of its tables, --table says."""
+        file, database = write_log() / "bids.parquet", tmp_path / "logs.db"
+        with duckdb.connect(database) as connection:
+            for name in ("first", "second"):
+                connection.execute(f"CREATE TABLE {name} AS FROM '{file}'")
+        assert_one_line(run("ads", "check", database), "There are first, second")
+        assert_one_line(run("ads", "check", database, "--table", "third"), "no table third")
+        facts = json.loads(run("ads", "check", database, "--table", "second", "--json").stdout)
+        assert facts["overview"]["rows"] == N
+        engine = f"duckdb://{database}"
+        facts = json.loads(run("ads", "check", "first", "--engine", engine, "--json").stdout)
+        assert facts["overview"]["rows"] == N
+
+
+def test_ready_made_histograms_are_checked(run, tmp_path):
+    """Histograms are recognised by their columns."""
+    cells = {
+        "advertiser_id": ["a", "b"] * 3,
+        "day": ["2026-03-02", "2026-03-03", "2026-03-04"] * 2,
+        "bin_micros": [BID] * 6,
+        "bids": [10] * 6,
+        "wins": [4] * 6,
+        "cost_micros": [3 * BID] * 6,
+    }
+    pq.write_table(pa.table(cells), tmp_path / "cells.parquet")
+    result = run("ads", "check", tmp_path / "cells.parquet", "--auction", "second")
+    assert result.exit_code == 0, result.output
+    assert "ready-made histograms" in unwrapped(result.stdout)

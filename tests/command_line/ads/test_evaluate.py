@@ -1,0 +1,158 @@
+"""``coterie ads evaluate``: every source of curves on days held out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from command_line.answers import assert_fits, assert_one_line, unwrapped
+from coterie.ads.bid_logs import open_logs, read_descriptions
+from coterie.ads.evaluation import evaluate
+from coterie.ads.histogram_queries import read_histograms
+from coterie.ads.settings import SegmentSettings
+from coterie.command_line.ads.evaluate import POOLED, print_evaluation, verdicts
+
+SOURCES = ("own", "global", "text", "win", "cost", "l2", "robust")
+NAMES = {name + pooled for name in SOURCES for pooled in ("", "+pooled")}
+MEASURES = {"wape", "mape", "mape_advertisers", "smape", "bias", "coverage", "advertisers"}
+
+
+def test_json_has_every_source_and_measure(evaluated):
+    """Fourteen sources, each with the measures of impressions and of spend."""
+    assert set(evaluated["sources"]) == NAMES
+    for targets in evaluated["sources"].values():
+        assert set(targets) == {"impressions", "spend"}
+        for errors in targets.values():
+            assert set(errors) == MEASURES
+            assert errors["wape"] > 0
+    assert evaluated["holdout"] == ["2026-03-05"]
+    assert len(evaluated["paper_tables"]) == 4
+    assert set(evaluated["chosen"]) == NAMES
+
+
+def test_json_is_the_librarys_evaluation(evaluated, market):
+    """The program adds nothing to, and takes nothing from, what Python gives."""
+    logs = open_logs(market)
+    settings = SegmentSettings(n_segments=[3, 4])
+    found = evaluate(read_histograms(logs), read_descriptions(logs), settings=settings).as_dict()
+    assert json.loads(json.dumps(found)) == {name: evaluated[name] for name in found}
+
+
+def test_the_file_is_what_was_printed(evaluated):
+    """--output holds the same object as --json prints."""
+    told = {name: value for name, value in evaluated.items() if name != "file"}
+    assert json.loads(evaluated["file"].read_text()) == told
+
+
+def test_the_answer_for_people_fits(evaluated, capsys):
+    """Every source is a row of whole figures; nothing is wider than 80 columns."""
+    print_evaluation(evaluated | {"source": "market"}, evaluated["file"])
+    printed = capsys.readouterr().out
+    assert_fits(printed)
+    rows = [line.split() for line in printed.splitlines()]
+    for name, targets in evaluated["sources"].items():
+        row = next(row for row in rows if row[:1] == [name])
+        assert row[1] == f"{targets['impressions']['wape']:.1%}"
+        assert row[5] == f"{targets['spend']['wape']:.1%}"
+        assert len(row) == 9
+    said = unwrapped(printed)
+    assert said.startswith("market: forecasts of 2026-03-05 for ")
+    assert f"wrote {evaluated['file']}" in printed
+    for contents in evaluated["paper_tables"]:
+        assert contents["title"] in said
+        assert unwrapped(contents["note"]) in said
+
+
+def test_unknown_errors_are_dashes(evaluated, capsys):
+    """Where nothing was won on the days held out there is no error to tell, and no verdict."""
+    nothing = dict.fromkeys(MEASURES)
+    sources = {name: {"impressions": nothing, "spend": nothing} for name in NAMES}
+    facts = evaluated | {"sources": sources}
+    print_evaluation(facts)
+    assert "–" in capsys.readouterr().out
+    assert verdicts(facts) == []
+
+
+def test_verdicts_compare_pooled_with_own(evaluated):
+    """One sentence a target: both errors, their difference and its standard error."""
+    sentences = verdicts(evaluated)
+    assert len(sentences) == 2
+    for target, sentence in zip(("impressions", "spend"), sentences, strict=True):
+        own, pooled = (evaluated["sources"][name][target]["wape"] for name in ("own", POOLED))
+        assert sentence.startswith(f"Error of {target}: {pooled:.1%} with curves pooled ")
+        assert f"{own:.1%} with own curves alone" in sentence
+        points = f"{100 * (pooled - own):+.1f}".replace("-", "−")
+        assert f"({points} ± " in sentence
+
+
+def test_no_evaluation_has_no_verdict():
+    """Where nothing was evaluated nothing is said."""
+    assert verdicts({}) == []
+
+
+def test_one_day_is_explained(run, write_log):
+    """With one day there is nothing to learn from; the message says how many are needed."""
+    result = run("ads", "evaluate", write_log(days=1))
+    assert_one_line(result, "the log has 1 day", "bring at least 2 days")
+
+
+def test_more_days_than_there_are_cannot_be_held_out(run, market, tmp_path):
+    """The message says how many days are needed, and nothing is written."""
+    out = tmp_path / "e.json"
+    result = run("ads", "evaluate", market, "--holdout-days", 4, "-o", out)
+    assert_one_line(result, "bring at least 5 days")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_several_days_are_held_out(run, write_log):
+    """--holdout-days counts from the end."""
+    asked = ("ads", "evaluate", write_log(), "-k", 2, "--holdout-days", 2, "--json")
+    assert json.loads(run(*asked).stdout)["holdout"] == ["2026-03-03", "2026-03-04"]
+
+
+def test_sources_without_texts(run, write_log):
+    """Without texts there is no source by text, and the rest is compared."""
+    log = write_log(texts=False)
+    told = json.loads(run("ads", "evaluate", log, "-k", 2, "--json").stdout)
+    assert set(told["sources"]) == NAMES - {"text", "text+pooled"}
+
+
+def test_quiet_writes_and_says_nothing(run, write_log, tmp_path):
+    """--quiet prints nothing."""
+    out = tmp_path / "e.json"
+    result = run("ads", "evaluate", write_log(), "-k", 2, "-o", out, "--quiet")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+    assert "sources" in json.loads(out.read_text())
+
+
+@pytest.mark.parametrize("wrong", [["--holdout-days", "0"], ["-k", "x"], ["--consensus", "no"]])
+def test_wrong_usage_ends_with_2_before_the_log_is_read(run, market, untouched, wrong):
+    """What cannot be understood is told before any work."""
+    assert run("ads", "evaluate", market, *wrong).exit_code == 2
+
+
+def test_a_file_that_cannot_be_is_told_before_the_work(run, market, untouched, tmp_path):
+    """The place of the file is looked at first."""
+    out = tmp_path / "none" / "e.json"
+    assert_one_line(run("ads", "evaluate", market, "-o", out), "does not exist")
+
+
+def test_a_full_disk_leaves_nothing_half_written(run, write_log, tmp_path, full_disk):
+    """Where the file cannot be written there is none, hidden or not."""
+    log, out = write_log(), tmp_path / "e.json"
+    full_disk()
+    assert_one_line(run("ads", "evaluate", log, "-k", 2, "-o", out), "No space left on device")
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
+
+
+def test_an_interrupt_writes_nothing(run, write_log, tmp_path, monkeypatch):
+    """An interrupt ends with 130 and leaves no file."""
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("coterie.ads.evaluation.evaluate", interrupted)
+    result = run("ads", "evaluate", write_log(), "-o", tmp_path / "e.json")
+    assert (result.exit_code, result.stderr) == (130, "interrupted; nothing was written\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]

@@ -1,0 +1,293 @@
+"""``coterie ads forecast``: what to expect at a bid, and on what grounds."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import itertools
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.cluster import KMeans
+
+from command_line.answers import assert_fits, assert_one_line, unwrapped
+from coterie.ads.forecasts import Forecast
+from coterie.command_line.ads.forecast import bids_in, loaded_forecaster, print_forecasts
+from coterie.command_line.tables import read_table
+from coterie.errors import InvalidParameterError
+from coterie.model_files import save_model
+
+KNOWN = "adv-00042"
+
+bids = st.floats(1e-6, 1e9)
+amounts = st.floats(0, 1e15)
+
+
+@given(st.lists(bids, min_size=1, max_size=20))
+@settings(deadline=None, max_examples=50)
+def test_bids_are_read_back(numbers):
+    """Numbers with commas between them are those numbers."""
+    assert bids_in(",".join(map(repr, numbers))) == numbers
+
+
+@given(st.integers(1, 500), st.integers(0, 300), st.integers(1, 60))
+@settings(deadline=None, max_examples=50)
+def test_a_range_is_what_steps_make(start, steps, step):
+    """From, to and step in cents mean every bid between, the last one too."""
+    stop = start + steps * step
+    found = bids_in(f"{start / 100}:{stop / 100}:{step / 100}")
+    assert found == pytest.approx([cents / 100 for cents in range(start, stop + 1, step)])
+    assert len(found) == steps + 1
+
+
+@given(st.floats(0.01, 100), st.floats(0.01, 100), st.floats(0.02, 10))
+@settings(deadline=None, max_examples=50)
+def test_a_range_stays_within_its_ends(start, more, step):
+    """No bid is below the first or above the last, and bids rise."""
+    found = bids_in(f"{start}:{start + more}:{step}")
+    assert found[0] == pytest.approx(start)
+    assert found[-1] <= (start + more) * (1 + 1e-9)
+    assert all(a < b for a, b in itertools.pairwise(found))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "x", "0", "-1", "nan", "inf", "2,", "1;2", "2,0", "1e400", ":", "1:5", "5:1:1"),
+        *("1:5:0", "1:5:-1", "0:5:1", "1:inf:1", "1:5:nan", "1:2:3:4", "-2:-1:0.5"),
+    ],
+)
+def test_what_is_no_bid_is_refused(text):
+    """Zero, negative, infinite and broken bids are told, with how to write them."""
+    with pytest.raises(InvalidParameterError, match="write a number above 0, several as"):
+        bids_in(text)
+
+
+@pytest.mark.parametrize("text", ["1:1e9:1", "0.1:1:1e-300", "1:2:5e-324"])
+def test_too_many_bids_are_refused(text):
+    """A range of countless bids is refused before it is made."""
+    with pytest.raises(InvalidParameterError, match="ask for at most 10,000 bids"):
+        bids_in(text)
+
+
+def test_json_is_the_models_forecast(run, segmented):
+    """--json has a forecast a bid, the same as in Python."""
+    model = segmented["model_file"]
+    result = run(
+        *("ads", "forecast", model, "--advertiser", KNOWN),
+        *("--bid", "1:3:0.5", "--supply", "1e6", "--json"),
+    )
+    told = json.loads(result.stdout)
+    expected = loaded_forecaster(model).forecast(KNOWN, [1.0, 1.5, 2.0, 2.5, 3.0], supply=1e6)
+    assert told["forecasts"] == json.loads(json.dumps([one.as_dict() for one in expected]))
+    assert told["currency"] == "USD"
+    assert result.stderr == ""
+
+
+def test_more_is_won_at_higher_bids(run, segmented):
+    """Impressions and spend do not fall as bids rise, and intervals hold their means."""
+    result = run(
+        *("ads", "forecast", segmented["model_file"], "--advertiser", KNOWN),
+        *("--bid", "0.5:6:0.5", "--json"),
+    )
+    rows = json.loads(result.stdout)["forecasts"]
+    for target in ("impressions", "spend"):
+        assert all(np.diff([row[target] for row in rows]) >= -1e-9)
+        for row in rows:
+            low, high = row[f"{target}_interval"]
+            assert low <= row[target] <= high
+
+
+@pytest.mark.parametrize("name", ["forecast.csv", "forecast.parquet"])
+def test_a_table_has_a_row_a_bid(run, segmented, tmp_path, name):
+    """--output writes means and the ends of intervals; the answer names the file."""
+    out = tmp_path / name
+    result = run(
+        *("ads", "forecast", segmented["model_file"], "--advertiser", KNOWN),
+        *("--bid", "2,3", "-o", out),
+    )
+    assert result.exit_code == 0, result.stderr
+    assert f"wrote {out}\n" in result.stdout
+    columns = {k: c.to_pylist() for k, c in read_table(out).columns.items()}
+    expected = loaded_forecaster(segmented["model_file"]).forecast(KNOWN, [2.0, 3.0])
+    assert columns["advertiser"] == [KNOWN] * 2
+    for column, values in {
+        "bid": [2.0, 3.0],
+        "impressions": [one.impressions for one in expected],
+        "spend_low": [one.spend_interval[0] for one in expected],
+        "clicks_high": [one.clicks_interval[1] for one in expected],
+    }.items():
+        assert [float(x) for x in columns[column]] == pytest.approx(values)
+
+
+def test_one_bid_is_told_in_a_block(run, segmented):
+    """Means with their spans, and what they rest on."""
+    result = run(
+        *("ads", "forecast", segmented["model_file"], "--advertiser", KNOWN),
+        *("--bid", "2.50", "--supply", "1e6"),
+    )
+    assert result.exit_code == 0, result.stderr
+    assert_fits(result.stdout)
+    said = unwrapped(result.stdout)
+    assert said.startswith(f"{KNOWN} at a bid of 2.50 USD, 1M auctions win rate ")
+    assert "bids of its own, completed by the segment" in said
+
+
+def test_a_day_sets_the_supply(run, segmented):
+    """Without a supply it is the advertiser's own: of an average day, or of a weekday."""
+    asked = ("ads", "forecast", segmented["model_file"], "--advertiser", KNOWN, "--bid", 2)
+    assert "; supply of an average day." in unwrapped(run(*asked).stdout)
+    of_day = run(*asked, "--day", "2026-03-09")
+    assert "; supply of 2026-03-09." in unwrapped(of_day.stdout)
+    assert_one_line(run(*asked, "--day", "Monday"), "it must be a date as in 2026-03-09")
+
+
+def test_an_unknown_advertiser_is_placed_by_its_text(run, segmented):
+    """The answer says that it is not in the log, and how it was placed."""
+    model = segmented["model_file"]
+    asked = ("ads", "forecast", model, "--bid", 2, "--supply", 1000, "--json")
+    telling = " ".join(segmented["segments"][0]["words"])
+    by_text = json.loads(run(*asked, "--text", telling).stdout)["forecasts"][0]
+    assert (by_text["curve"], by_text["advertiser"]) == ("text", "")
+    by_nothing = json.loads(run(*asked, "--advertiser", "nobody").stdout)["forecasts"][0]
+    assert by_nothing["curve"] == "global"
+    assert by_nothing["why"].startswith("'nobody' is not in the log, and no text was given")
+    odd = json.loads(run(*asked, "--text", "qqq zzz").stdout)["forecasts"][0]
+    assert odd["curve"] == "global"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--bid", "2"], "name an advertiser, or give the text of a new one"),
+        (["--bid", "2", "--advertiser", "nobody"], "give supply, the number of auctions"),
+        (["--bid", "0", "--advertiser", KNOWN], "--bid 0: write a number above 0"),
+        (["--bid", "2", "--advertiser", KNOWN, "--supply", "-1"], "supply=-1.0"),
+        (["--bid", "2", "--advertiser", KNOWN, "--supply", "nan"], "supply=nan"),
+        (["--bid", "2", "--advertiser", KNOWN, "-o", "a.txt"], "must end in one of .csv"),
+    ],
+)
+def test_what_cannot_be_asked_is_told(run, segmented, arguments, message, tmp_path, monkeypatch):
+    """A question without an answer ends with 1 and one line."""
+    monkeypatch.chdir(tmp_path)
+    assert_one_line(run("ads", "forecast", segmented["model_file"], *arguments), message)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bid_is_needed(run, segmented):
+    """Without a bid there is no question: wrong usage."""
+    assert run("ads", "forecast", segmented["model_file"]).exit_code == 2
+
+
+def test_bids_beyond_the_log_say_so(run, segmented):
+    """Bids above every bid seen are told apart from the others."""
+    model = segmented["model_file"]
+    highest = loaded_forecaster(model).edges_[-1] / 1e6
+    bids_asked = f"1,{highest + 1:.2f}"
+    said = unwrapped(
+        run("ads", "forecast", model, "--advertiser", KNOWN, "--bid", bids_asked).stdout
+    )
+    assert "Bids from 1.00 to 1.00: " in said
+    assert f"Bids from {highest + 1:.2f} to " in said
+    assert said.count("above every bid seen") == 1
+
+
+class TestModels:
+    """MODEL must be a file from coterie ads segment."""
+
+    def test_another_estimator_does_not_forecast(self, run, tmp_path):
+        """What the file holds is named."""
+        file = tmp_path / "k.coterie"
+        save_model(KMeans(2, n_init=1, random_state=0).fit([[0.0], [1.0], [9.0]]), file)
+        result = run("ads", "forecast", file, "--bid", 2, "--advertiser", KNOWN)
+        assert_one_line(result, f"{file} holds a KMeans, which does not forecast")
+
+    def test_a_damaged_file_is_told(self, run, segmented, tmp_path):
+        """A file cut in half, or with a byte changed, is not loaded."""
+        whole = segmented["model_file"].read_bytes()
+        changed = bytearray(whole)
+        changed[len(changed) // 2] ^= 1
+        file = tmp_path / "m.coterie"
+        for content in (whole[: len(whole) // 2], bytes(changed), b"", b"not a model"):
+            file.write_bytes(content)
+            result = run("ads", "forecast", file, "--bid", 2, "--advertiser", KNOWN)
+            assert_one_line(result, str(file))
+
+    def test_a_missing_file_is_told(self, run, tmp_path):
+        """A file that is not there is named."""
+        result = run("ads", "forecast", tmp_path / "none", "--bid", 2)
+        assert_one_line(result, f"cannot read {tmp_path / 'none'}: No such file")
+
+    def test_the_model_is_never_overwritten(self, run, segmented, tmp_path):
+        """A table may not take the place of the model."""
+        file = tmp_path / "model.csv"
+        file.write_bytes(segmented["model_file"].read_bytes())
+        result = run("ads", "forecast", file, "--advertiser", KNOWN, "--bid", 2, "-o", file)
+        assert_one_line(result, "it is the model already")
+        assert file.read_bytes() == segmented["model_file"].read_bytes()
+
+
+def test_hostile_ids_are_forecast(run, write_log, tmp_path):
+    """An id that is HTML, SQL or an order to the terminal is asked for like any other."""
+    names = ["<b>x</b>", "' OR 1=1 --", "\x1b[2Jclear", "🦊 fox", "[red]r[/red]", *"abcdefg"]
+    model = tmp_path / "m.coterie"
+    run("ads", "segment", write_log(advertisers=names), "-k", 2, "-o", model)
+    for name in names:
+        result = run("ads", "forecast", model, "--advertiser", name, "--bid", 2)
+        assert result.exit_code == 0, result.stderr
+        assert "bids of its own" in result.stdout
+        assert "\x1b" not in result.stdout
+        assert result.stdout.startswith(name.replace("\x1b", "␛"))
+
+
+def test_quiet_says_nothing(run, segmented):
+    """--quiet prints nothing."""
+    result = run(
+        "ads", "forecast", segmented["model_file"], "--advertiser", KNOWN, "--bid", 2, "-q"
+    )
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+
+
+@st.composite
+def forecasts(draw):
+    """One to three forecasts with figures of any size."""
+    has_clicks = draw(st.booleans())
+
+    def one():
+        low, mean, high = sorted(draw(st.tuples(amounts, amounts, amounts)))
+        return Forecast(
+            advertiser=draw(st.text("ab <>[]\n\x1b", max_size=100)),
+            bid=draw(bids),
+            supply=draw(amounts),
+            win_rate=draw(st.floats(0, 1)),
+            cost=draw(st.floats(0, 1e6)),
+            impressions=mean,
+            impressions_interval=(low, high),
+            spend=mean,
+            spend_interval=(low, high),
+            clicks=mean if has_clicks else None,
+            clicks_interval=(low, high) if has_clicks else None,
+            conversions=low if has_clicks else None,
+            segment="shoes, low price",
+            curve="pooled",
+            why="7 bids of its own",
+        )
+
+    return [one() for _ in range(draw(st.integers(1, 3)))]
+
+
+@given(forecasts(), st.sampled_from(["", "USD", "EUR"]))
+@settings(deadline=None, max_examples=50)
+def test_answers_fit_whatever_the_figures(found, currency):
+    """No figure is so large that the answer is wider than 80 columns or cut."""
+    found = [dataclasses.replace(one, advertiser=found[0].advertiser) for one in found]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        print_forecasts(found, currency)
+    text = printed.getvalue()
+    assert_fits(text)
+    assert "The spans are to hold nine in ten." in text

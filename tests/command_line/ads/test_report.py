@@ -1,0 +1,167 @@
+"""``coterie ads report``: the whole job, from a log to one page."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from command_line.answers import assert_fits, assert_one_line, unwrapped
+from coterie.ads.faults import FAULT_CODES
+from coterie.command_line.ads.forecast import loaded_forecaster
+from coterie.command_line.ads.report import check_can_render
+from coterie.command_line.program import app
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(1)>",
+    "'; DROP TABLE bids; --",
+    "🦊 {{7*7}}",
+    "\x1b[2Jclear",
+)
+
+
+@pytest.fixture(scope="module")
+def reported(market, tmp_path_factory):
+    """What the program said of the market, and the folder of the page and the model."""
+    folder = tmp_path_factory.mktemp("reported")
+    arguments = [
+        *("ads", "report", market, "-k", "3,4", "-o", folder / "report.html"),
+        *("--save-model", folder / "m.coterie", "--title", "Week & <10>"),
+    ]
+    return CliRunner().invoke(app, list(map(str, arguments))), folder
+
+
+def test_the_answer_is_short(reported):
+    """Segments, both errors, and the files; within 80 columns."""
+    result, folder = reported
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == ""
+    said = unwrapped(result.stdout)
+    assert ": 80 advertisers in " in said
+    assert "Error of impressions: " in said
+    assert "Error of spend: " in said
+    assert f"wrote {folder / 'report.html'}\nwrote {folder / 'm.coterie'}\n" in result.stdout
+    assert_fits(result.stdout.split("segments\n", 1)[1])
+
+
+def test_the_page_is_whole_and_asks_nothing_of_the_network(reported):
+    """One file: no address to fetch from, the title escaped, every advertiser in it."""
+    page = (reported[1] / "report.html").read_text(encoding="utf-8")
+    assert page.rstrip().endswith("</html>")
+    assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//""", page)
+    assert "Week &amp; &lt;10&gt;" in page
+    assert all(f"adv-{i:05}" in page for i in range(80))
+
+
+def test_the_model_is_the_reports(reported):
+    """--save-model keeps a model that forecasts."""
+    found = loaded_forecaster(reported[1] / "m.coterie").forecast("adv-00007", 2.0, supply=1000)
+    assert 0 <= found.impressions <= 1000
+
+
+def test_json_has_segments_and_evaluation(run, write_log, tmp_path):
+    """--json is one object with the segments, the errors and the files."""
+    page = tmp_path / "r.html"
+    facts = json.loads(run("ads", "report", write_log(), "-k", 2, "-o", page, "--json").stdout)
+    assert sum(row["size"] for row in facts["segments"]) == facts["advertisers"] == 12
+    assert len(facts["evaluation"]["sources"]) == 14
+    assert facts["written"] == [str(page)]
+
+
+def test_without_evaluation_nothing_is_held_out(run, write_log, tmp_path):
+    """--no-evaluation makes the page alone."""
+    page = tmp_path / "r.html"
+    asked = ("ads", "report", write_log(), "-k", 2, "-o", page, "--no-evaluation", "--json")
+    facts = json.loads(run(*asked).stdout)
+    assert "evaluation" not in facts
+    assert page.exists()
+
+
+def test_one_day_has_a_report_too(run, write_log, tmp_path):
+    """With too few days to hold any out the page is made, and says so."""
+    page = tmp_path / "r.html"
+    result = run("ads", "report", write_log(days=1), "-k", 2, "-o", page)
+    assert result.exit_code == 0, result.stderr
+    assert "too few days to hold any out" in unwrapped(page.read_text(encoding="utf-8"))
+    assert "Error of" not in result.stdout
+
+
+def test_hostile_ids_are_text(run, write_log, tmp_path):
+    """Ids that are scripts stand in the page as text, from the log to the report."""
+    page = tmp_path / "r.html"
+    log = write_log(advertisers=[*HOSTILE, *"abcdefg"])
+    result = run("ads", "report", log, "-k", 2, "-o", page)
+    assert result.exit_code == 0, result.stderr
+    html = page.read_text(encoding="utf-8")
+    assert "alert(1)" in html
+    assert "<script>alert" not in html
+    assert "<img src=x" not in html
+    assert "{{7*7}}" in html
+    assert "\x1b" not in html + result.output
+
+
+def test_a_report_without_texts(run, write_log, tmp_path):
+    """Without a table of advertisers there is a report, and it says what is missing."""
+    page = tmp_path / "r.html"
+    result = run("ads", "report", write_log(texts=False), "-k", 2, "-o", page)
+    assert result.exit_code == 0, result.stderr
+    assert FAULT_CODES["no_texts"].what in page.read_text(encoding="utf-8")
+
+
+def test_page_and_model_are_two_files(run, market, untouched, tmp_path):
+    """One file cannot be both, and that is told before the work."""
+    out = tmp_path / "r.html"
+    result = run("ads", "report", market, "-o", out, "--save-model", out)
+    assert_one_line(result, "cannot write the model to", "it is the report already")
+
+
+@pytest.mark.parametrize("package", ["ibis", "jinja2"])
+def test_a_missing_package_is_told_before_the_work(
+    run, market, untouched, tmp_path, monkeypatch, package
+):
+    """Without the packages of the extra there is no page, so nothing is begun."""
+    check_can_render()
+    monkeypatch.setitem(sys.modules, package, None)
+    result = run("ads", "report", market, "-o", tmp_path / "r.html")
+    assert_one_line(result, f"needs {package}, not installed", "pip install 'coterie[ads]'")
+    assert_one_line(run("demo", "-o", tmp_path / "demo"), package)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_quiet_says_nothing(run, write_log, tmp_path):
+    """--quiet writes the page and says nothing."""
+    page = tmp_path / "r.html"
+    result = run("ads", "report", write_log(), "-k", 2, "-o", page, "-q", "--no-evaluation")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+    assert page.exists()
+
+
+def test_a_full_disk_leaves_the_old_page(run, write_log, tmp_path, full_disk):
+    """Where the page cannot be written the one before is as it was."""
+    page, log = tmp_path / "r.html", write_log()
+    page.write_text("the one before")
+    full_disk()
+    result = run("ads", "report", log, "-k", 2, "-o", page, "--no-evaluation")
+    assert_one_line(result, f"cannot write {page}: No space left on device")
+    assert page.read_text() == "the one before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "r.html"]
+
+
+def test_an_interrupt_between_the_files_names_the_first(run, write_log, tmp_path, monkeypatch):
+    """An interrupt after the page says that it is complete; the model is not there."""
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("coterie.model_files.save_model", interrupted)
+    page, model = tmp_path / "r.html", tmp_path / "m.coterie"
+    result = run(
+        *("ads", "report", write_log(), "-k", 2, "--no-evaluation"),
+        *("-o", page, "--save-model", model),
+    )
+    assert (result.exit_code, result.stderr) == (130, f"interrupted after writing {page}\n")
+    assert not model.exists()

@@ -1,0 +1,226 @@
+"""``coterie ads segment``: segments, and a model for forecasts."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from command_line.answers import assert_fits, assert_one_line, unwrapped
+from coterie.ads.forecaster import AdForecaster
+from coterie.ads.settings import SegmentSettings
+from coterie.command_line.ads.segment import (
+    forecaster_of,
+    model_facts,
+    print_segments,
+    segment_columns,
+)
+from coterie.command_line.tables import read_table
+from coterie.model_files import load_model
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "'; DROP TABLE bids; --",
+    "🦊 fox, inc.",
+    'say "hi"',
+    "two\nlines",
+    "\x1b[2J",
+    "[bold]x[/bold]",
+    "../../etc/passwd",
+)
+
+
+def columns_of(path):
+    """The columns of a table, as lists."""
+    return {name: column.to_pylist() for name, column in read_table(path).columns.items()}
+
+
+def test_members_are_the_models(segmented):
+    """The table has a row an advertiser: segment, its name, confidence, bids, outlier."""
+    model = load_model(segmented["model_file"])
+    columns = columns_of(segmented["members_file"])
+    assert list(columns) == [
+        "advertiser_id",
+        "segment",
+        "segment_name",
+        "confidence",
+        "bids",
+        "outlier",
+    ]
+    assert columns["advertiser_id"] == model.advertisers_.tolist()
+    assert columns["segment"] == model.labels_.tolist()
+    assert columns["segment_name"] == [model.segments_[s].name for s in model.labels_]
+    assert columns["confidence"] == pytest.approx(model.confidence_)
+    assert np.flatnonzero(columns["outlier"]).tolist() == sorted(model.outliers_)
+
+
+def test_json_tells_of_every_segment(segmented):
+    """--json has the segments, the views and what was chosen; every advertiser is in one."""
+    assert sum(row["size"] for row in segmented["segments"]) == segmented["advertisers"] == 80
+    assert len(segmented["segments"]) <= 4
+    assert {"name", "words", "price_level", "median_price", "size", "observations"} <= set(
+        segmented["segments"][0]
+    )
+    views = segmented["views"]
+    assert len(views["names"]) == len(views["say"]) == len(views["adjusted_rand_with_segments"])
+    assert segmented["days"] == ["2026-03-02", "2026-03-03", "2026-03-04", "2026-03-05"]
+    assert (segmented["auction"], segmented["currency"]) == ("second", "USD")
+    assert segmented["backtest_error"] > 0
+    assert segmented["written"] == [str(segmented["members_file"]), str(segmented["model_file"])]
+    assert segmented["notes"] == []
+
+
+def test_the_answer_for_people_fits(segmented, capsys):
+    """Each segment is one row with its name, whole; nothing is wider than 80 columns."""
+    print_segments(segmented)
+    printed = capsys.readouterr().out
+    assert_fits(printed)
+    lines = printed.splitlines()
+    for row in segmented["segments"]:
+        (line,) = (line for line in lines if line.strip().startswith(row["name"]))
+        assert f"{row['size']:,}" in line
+    assert unwrapped(segmented["views"]["sentence"]) in unwrapped(printed)
+    assert f"wrote {segmented['model_file']}" in lines
+
+
+def test_long_names_take_several_lines(segmented, capsys):
+    """However long the words of a segment are, its figures are not cut."""
+    row = segmented["segments"][0] | {"name": "w" * 90, "observations": 12_345_678.0}
+    print_segments(segmented | {"segments": [row]})
+    printed = capsys.readouterr().out
+    assert_fits(printed)
+    assert printed.count("w" * 30) >= 1
+    assert "12.3M" in printed
+
+
+def test_the_program_is_the_estimator(run, write_log, tmp_path):
+    """Options mean the parameters they are named after, and the same seed gives the same file."""
+    log, files = write_log(), [tmp_path / "a.coterie", tmp_path / "b.coterie"]
+    for file in files:
+        result = run("ads", "segment", log, "-k", 2, "--consensus", "l2", "--seed", 3, "-o", file)
+        assert result.exit_code == 0, result.stderr
+    assert files[0].read_bytes() == files[1].read_bytes()
+    saved = load_model(files[0])
+    assert saved.n_segments == [2]
+    assert type(saved.consensus).__name__ == "L2Consensus"
+    assert saved.random_state == 3
+
+
+def test_settings_become_parameters():
+    """What a forecaster is told is what the user chose."""
+    made = forecaster_of(SegmentSettings(n_segments=(2, 5), random_state=9))
+    assert isinstance(made, AdForecaster)
+    assert (made.n_segments, made.random_state) == ((2, 5), 9)
+
+
+def test_quiet_says_nothing(run, write_log, tmp_path):
+    """--quiet writes the files and says nothing."""
+    out = tmp_path / "m.coterie"
+    result = run("ads", "segment", write_log(), "-k", 2, "-o", out, "--quiet")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+    assert out.exists()
+
+
+def test_hostile_ids_come_through_unharmed(run, write_log, tmp_path):
+    """Ids that are HTML, SQL, orders to a terminal or emoji are ids like any other."""
+    names = [*HOSTILE, "a", "b", "c", "d"]
+    log, members = write_log(advertisers=names), tmp_path / "members.csv"
+    result = run("ads", "segment", log, "-k", 2, "-o", tmp_path / "m", "--members", members)
+    assert result.exit_code == 0, result.stderr
+    assert "\x1b" not in result.output
+    assert sorted(columns_of(members)["advertiser_id"]) == sorted(names)
+
+
+def test_segments_are_found_without_texts(run, write_log, tmp_path):
+    """Without a table of advertisers segments have numbers for names."""
+    out = tmp_path / "m.coterie"
+    result = run("ads", "segment", write_log(texts=False), "-k", 2, "-o", out, "--json")
+    facts = json.loads(result.stdout)
+    assert "text" not in facts["views"]["names"]
+    assert all(row["name"].startswith("segment ") for row in facts["segments"])
+
+
+def test_one_advertiser_is_no_segment(run, write_log, tmp_path):
+    """A log of one advertiser has a model too, which says so."""
+    log, out = write_log(advertisers=["only"]), tmp_path / "m.coterie"
+    result = run("ads", "segment", log, "-o", out)
+    assert result.exit_code == 0, result.stderr
+    assert "1 advertiser, 3 days" in unwrapped(result.stdout)
+    model = load_model(out)
+    assert model_facts(model)["advertisers"] == 1
+    assert list(segment_columns(model)["advertiser_id"]) == ["only"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["-k", "few"],
+        ["-k", "0"],
+        ["--consensus", "loud"],
+        ["--bins", "1"],
+        ["--auction", "third"],
+        ["--seed", "-1"],
+    ],
+)
+def test_wrong_usage_ends_with_2_before_the_log_is_read(run, tmp_path, untouched, wrong):
+    """What cannot be understood is told before any work."""
+    (tmp_path / "log.csv").touch()
+    result = run("ads", "segment", tmp_path / "log.csv", "-o", tmp_path / "m", *wrong)
+    assert result.exit_code == 2
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "members", "message"),
+    [
+        ("none/m.coterie", "a.csv", "does not exist"),
+        ("m.coterie", "a.xlsx", "must end in one of .csv"),
+        ("a.csv", "a.csv", "it is the model already"),
+    ],
+)
+def test_what_cannot_be_written_is_told_before_the_work(
+    run, tmp_path, untouched, model, members, message
+):
+    """Both files are looked at before the log is opened."""
+    (tmp_path / "log.parquet").touch()
+    result = run(
+        *("ads", "segment", tmp_path / "log.parquet"),
+        *("-o", tmp_path / model, "--members", tmp_path / members),
+    )
+    assert_one_line(result, message)
+
+
+def test_a_full_disk_leaves_nothing_half_written(run, write_log, tmp_path, full_disk):
+    """Where the model cannot be written there is no file of that name, hidden or not."""
+    log, out = write_log(), tmp_path / "m.coterie"
+    full_disk()
+    result = run("ads", "segment", log, "-k", 2, "-o", out)
+    assert_one_line(result, f"cannot write {out}: No space left on device")
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
+
+
+def test_an_interrupt_tells_what_is_complete(run, write_log, tmp_path, monkeypatch):
+    """An interrupt between the two files names the first; the second is not there."""
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("coterie.model_files.save_model", interrupted)
+    out, members = tmp_path / "m.coterie", tmp_path / "members.csv"
+    result = run("ads", "segment", write_log(), "-k", 2, "-o", out, "--members", members)
+    assert (result.exit_code, result.stderr) == (130, f"interrupted after writing {members}\n")
+    assert not out.exists()
+
+
+def test_an_interrupted_fit_writes_nothing(run, write_log, tmp_path, monkeypatch):
+    """An interrupt during the work leaves no file."""
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(AdForecaster, "fit", interrupted)
+    out = tmp_path / "m.coterie"
+    result = run("ads", "segment", write_log(), "-o", out, "--members", tmp_path / "a.csv")
+    assert (result.exit_code, result.stderr) == (130, "interrupted; nothing was written\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]

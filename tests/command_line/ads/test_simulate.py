@@ -1,0 +1,134 @@
+"""``coterie ads simulate``: a folder that appears whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from command_line.answers import assert_fits, assert_one_line, unwrapped
+
+SMALL = ("--advertisers", 12, "--segments", 3, "--days", 2, "--bids-per-day", 5)
+FILES = [
+    "advertisers.parquet",
+    "bids",
+    "bids/bids-2026-03-02.parquet",
+    "bids/bids-2026-03-03.parquet",
+    "truth.parquet",
+]
+
+
+def test_the_folder_holds_logs_texts_and_truth(run, tmp_path, monkeypatch):
+    """One file of bids a day, the texts and the truth; the answer counts and names them."""
+    monkeypatch.chdir(tmp_path)
+    folder = Path("market")
+    result = run("ads", "simulate", folder, *SMALL)
+    assert result.exit_code == 0, result.stderr
+    there = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
+    assert there == FILES
+    rows = sum(pq.read_metadata(path).num_rows for path in folder.glob("bids/*"))
+    assert f"market: {rows:,} auctions of 12 advertisers on 2 days" in unwrapped(result.stdout)
+    assert "wrote market/truth.parquet\n" in result.stdout
+    assert_fits(result.stdout)
+    assert result.stderr == ""
+
+
+def test_json_is_one_object(run, tmp_path):
+    """--json counts rows and wins, and names the files."""
+    folder = tmp_path / "market"
+    facts = json.loads(run("ads", "simulate", folder, *SMALL, "--json").stdout)
+    logs = [pq.read_table(path) for path in facts["logs"]]
+    assert facts["rows"] == sum(map(len, logs))
+    assert facts["wins"] == sum(log["won"].to_numpy().sum() for log in logs)
+    assert (facts["advertisers"], facts["segments"], facts["days"]) == (12, 3, 2)
+    assert facts["texts"] == str(folder / "advertisers.parquet")
+    assert facts["truth"] == str(folder / "truth.parquet")
+
+
+def test_options_mean_the_settings_they_are_named_after(run, tmp_path):
+    """The settings of the market, kept beside the truth, are those asked for."""
+    options = {
+        "--auction": "first",
+        "--bid-move": 0.1,
+        "--text-error": 0.2,
+        "--text-missing": 0.3,
+        "--outliers": 0.4,
+        "--newcomers": 0.25,
+        "--start": "2026-05-04",
+        "--seed": 5,
+    }
+    words = [word for pair in options.items() for word in pair]
+    folder = tmp_path / "market"
+    result = run("ads", "simulate", folder, *SMALL, *words, "--log-minimum", "--quiet")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+    truth = pq.read_metadata(folder / "truth.parquet").metadata
+    settings = json.loads(truth[b"settings"])
+    for option, value in options.items():
+        assert settings[option[2:].replace("-", "_")] == value
+    assert settings["minimum_logged"] is True
+    assert (folder / "bids" / "bids-2026-05-04.parquet").exists()
+
+
+def test_the_seed_decides(run, tmp_path):
+    """The same seed gives the same log, another one another."""
+    logs = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        run("ads", "simulate", tmp_path / name, *SMALL, "--seed", seed)
+        logs.append(pq.read_table(tmp_path / name / "bids"))
+    assert logs[0].equals(logs[1])
+    assert not logs[0].equals(logs[2])
+
+
+def test_a_folder_in_use_is_left_alone(run, tmp_path):
+    """A folder that holds something is refused, and holds it still."""
+    (tmp_path / "mine.txt").write_text("mine")
+    assert_one_line(run("ads", "simulate", tmp_path, *SMALL), "the folder is not empty")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_missing_parent_is_told(run, tmp_path):
+    """Only the last folder is made."""
+    result = run("ads", "simulate", tmp_path / "none" / "market", *SMALL)
+    assert_one_line(result, str(tmp_path / "none"), "does not exist")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--bids-per-day", -1), ("--text-error", 1.5), ("--bid-move", 9), ("--start", "March")],
+)
+def test_settings_out_of_range_are_told(run, tmp_path, option, value):
+    """A setting that no market has is one line, and no folder is left."""
+    result = run("ads", "simulate", tmp_path / "market", *SMALL, option, value)
+    assert_one_line(result, option[2:].replace("-", "_"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--auction", "third"], ["--advertisers", 0], ["--days", "x"], ["--seed", -1]]
+)
+def test_wrong_usage_ends_with_2(run, tmp_path, wrong):
+    """What is no number, or no auction, is wrong usage."""
+    assert run("ads", "simulate", tmp_path / "market", *wrong).exit_code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_leaves_nothing(run, tmp_path, full_disk):
+    """Where a file cannot be written there is no folder, hidden or not."""
+    full_disk()
+    result = run("ads", "simulate", tmp_path / "market", *SMALL)
+    assert_one_line(result, "cannot write", "No space left on device")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_leaves_nothing(run, tmp_path, monkeypatch):
+    """An interrupt ends with 130, and there is no folder, hidden or not."""
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", interrupted)
+    result = run("ads", "simulate", tmp_path / "market", *SMALL)
+    assert (result.exit_code, result.stderr) == (130, "interrupted; nothing was written\n")
+    assert list(tmp_path.iterdir()) == []
