@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,12 @@ from scipy.linalg import qr
 from sklearn.cluster import KMeans
 
 from coterie.base_clusterings import allowing_duplicate_points
+from coterie.devices import on_one_thread
 from coterie.numbering import in_order_of_appearance
 
 __all__ = ["round_by_kmeans", "round_by_pivoted_qr"]
 
+_FEW = 5_000
 _SAMPLE = 20_000
 _STARTS = 10
 
@@ -64,7 +67,9 @@ def round_by_kmeans(
         # drawn by weight, so every row of the sample counts the same
         rows, sample_weight = factor[chosen], np.ones(_SAMPLE)
     model = KMeans(n_clusters, n_init=_STARTS, random_state=rng)
-    with allowing_duplicate_points():
+    # a few thousand rows are sooner done than handed to other threads
+    threads = on_one_thread() if len(rows) <= _FEW else contextlib.nullcontext()
+    with allowing_duplicate_points(), threads:
         model.fit(rows, sample_weight=sample_weight)
         if rows is not factor:
             centres = model.cluster_centers_
