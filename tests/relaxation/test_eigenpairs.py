@@ -55,3 +55,15 @@ def test_refinement_says_when_it_fell_short(matrix):
     """One step from noise does not meet a tight tolerance, and that is reported."""
     noise = np.random.default_rng(2).normal(size=(80, 5))
     assert not refined_eigenpairs(noise, lambda x: matrix @ x, 3, 1e-12, max_steps=1)[3]
+
+
+def test_dense_finds_all_it_is_asked_for_when_lapack_misses_some(matrix, monkeypatch):
+    """A part of the spectrum may come back short; then the whole is computed."""
+    whole = np.linalg.eigh
+
+    def short(A, subset_by_index=None):
+        values, vectors = whole(A)
+        return (values[:0], vectors[:, :0]) if subset_by_index else (values, vectors)
+
+    monkeypatch.setattr("coterie.relaxation.eigenpairs.eigh", short)
+    check(matrix, *dense_eigenpairs(matrix, 3), 1e-10)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from command_line.answers import assert_one_line
 from coterie import L2Consensus, OneHotKMeans, RobustConsensus
 from coterie.command_line.ads import reading
-from coterie.errors import OutputError, TableError
+from coterie.errors import CoterieWarning, OutputError, TableError
 
 DUCKDB = "duckdb://"
 
@@ -89,6 +89,17 @@ def test_faults_are_counted_in_their_unit(write_log):
     log = write_log(bid_micros=bids, won=[False] * n, price_micros=pa.nulls(n, pa.int64()))
     with pytest.raises(TableError, match=r"\(1 advertiser\)"):
         reading.read_source(str(log), DUCKDB, None, None, None, 16)
+
+
+def test_faults_may_be_allowed(write_log):
+    """Then rows that cannot be used are left out, and a warning says what is wrong."""
+    n = 12 * 3 * 30
+    log = write_log(bid_micros=[None] * 5 + [2_000_000] * (n - 5))
+    with pytest.raises(TableError):
+        reading.read_source(str(log), DUCKDB, None, None, None, 16)
+    with pytest.warns(CoterieWarning, match="results may be wrong"):
+        source = reading.read_source(str(log), DUCKDB, None, None, None, 16, allow_faults=True)
+    assert source.histograms.bids.count.sum() == n - 5
 
 
 @pytest.mark.parametrize("command", ["segment", "evaluate", "report"])

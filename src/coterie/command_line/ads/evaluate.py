@@ -47,6 +47,7 @@ def evaluate(
     table: reading.Log = None,
     auction: reading.Auction = None,
     bins: reading.Bins = 256,
+    allow_faults: reading.AllowFaults = False,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write everything as JSON here."),
@@ -73,7 +74,7 @@ def evaluate(
     reading.check_outputs({"evaluation": output}, logs, advertisers, engine)
     settings = reading.segment_settings(segments, consensus, seed)
     with shown_notes(quiet) as notes, shown_stages(quiet):
-        source = reading.read_source(logs, engine, advertisers, table, auction, bins)
+        source = reading.read_source(logs, engine, advertisers, table, auction, bins, allow_faults)
         found = evaluate_sources(
             source.histograms,
             source.texts,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import shlex
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from urllib.parse import unquote
 import typer
 
 from coterie.command_line.ads.layout import counted
-from coterie.errors import OutputError, TableError
+from coterie.errors import CoterieWarning, OutputError, TableError
 from coterie.whole_files import check_writable
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AdvertiserTable",
+    "AllowFaults",
     "Auction",
     "Bins",
     "Consensus",
@@ -91,6 +93,14 @@ Consensus = Annotated[
     ),
 ]
 
+AllowFaults = Annotated[
+    bool,
+    typer.Option(
+        "--allow-faults",
+        help="Go on despite faults of single rows: unusable rows are left out, and told.",
+    ),
+]
+
 _LOG = logging.getLogger("coterie")
 _DUCKDB = "duckdb://"
 
@@ -112,10 +122,12 @@ def read_source(
     table: str | None,
     auction: str | None,
     bins: int,
+    allow_faults: bool = False,
 ) -> Source:
     """Open a log, check it, and count it.
 
-    A log with faults that make results wrong is refused, and the first of them named.
+    A log with faults that make results wrong is refused, and the first of them named, unless
+    faults are allowed: then a warning names them.
     """
     from coterie.ads.bid_logs import read_descriptions
     from coterie.ads.histogram_queries import read_histograms
@@ -124,10 +136,11 @@ def read_source(
     if found.errors:
         worst, *others = found.errors
         more = f", and {counted(len(others), 'other fault')}" if others else ""
-        raise TableError(
-            f"{opened.source}: {worst.what} ({counted(worst.count, worst.unit[:-1])}){more}; "
-            f"{worst.remedy}. See: {_check_command(logs, engine, advertisers, table, auction)}"
-        )
+        told = f"{opened.source}: {worst.what} ({counted(worst.count, worst.unit[:-1])}){more}"
+        see = f"See: {_check_command(logs, engine, advertisers, table, auction)}"
+        if not allow_faults:
+            raise TableError(f"{told}; {worst.remedy}. {see}")
+        warnings.warn(f"{told}; results may be wrong. {see}", CoterieWarning, stacklevel=2)
     with _interruptible():
         return Source(opened, found, read_histograms(opened, bins=bins), read_descriptions(opened))
 

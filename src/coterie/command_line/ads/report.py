@@ -59,6 +59,7 @@ def report(
     table: reading.Log = None,
     auction: reading.Auction = None,
     bins: reading.Bins = 256,
+    allow_faults: reading.AllowFaults = False,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -74,7 +75,7 @@ def report(
     check_can_render()
     settings = reading.segment_settings(segments, consensus, seed)
     with shown_notes(quiet) as notes, shown_stages(quiet):
-        source = reading.read_source(logs, engine, advertisers, table, auction, bins)
+        source = reading.read_source(logs, engine, advertisers, table, auction, bins, allow_faults)
         made = made_report(source, settings, holdout_days if evaluation else 0, title)
         write_all(made.steps(output, save_model))
     facts = model_facts(made.model) | {"source": source.logs.source, "notes": notes}

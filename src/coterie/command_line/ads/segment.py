@@ -52,6 +52,7 @@ def segment(
     table: reading.Log = None,
     auction: reading.Auction = None,
     bins: reading.Bins = 256,
+    allow_faults: reading.AllowFaults = False,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -72,7 +73,7 @@ def segment(
         check_table_output(members)
     settings = reading.segment_settings(segments, consensus, seed)
     with shown_notes(quiet) as notes, shown_stages(quiet):
-        source = reading.read_source(logs, engine, advertisers, table, auction, bins)
+        source = reading.read_source(logs, engine, advertisers, table, auction, bins, allow_faults)
         model = forecaster_of(settings).fit(source.histograms, source.texts)
         steps: dict[Path, Any] = {}
         if members is not None:

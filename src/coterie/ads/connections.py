@@ -1,0 +1,316 @@
+"""Connections to the engine that reads the logs: embedded DuckDB by default, or Spark.
+
+An engine is named by a URL and reached through Ibis, so that one expression serves all of them.
+Credentials never stand in a URL: an engine takes them from the environment.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import shutil
+import tempfile
+import uuid
+from collections.abc import Mapping
+from os import environ
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, unquote
+
+import pyarrow as pa
+
+from coterie.errors import InvalidParameterError, MissingExtraError, TableError
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+    from ibis.backends import BaseBackend
+    from pyspark.sql import SparkSession
+
+__all__ = ["connect", "engine_message", "fetch", "is_engine_error", "masked"]
+
+log = logging.getLogger("coterie")
+
+_ENGINES = """\
+duckdb://                 embedded DuckDB; logs are files
+duckdb:///folder/file.db  a DuckDB database, only read
+pyspark://                the active Spark session, or a local one
+pyspark://local[2]        a local session of two threads
+pyspark://host:7077       a standalone Spark cluster
+pyspark://yarn            the cluster that the Hadoop configuration names"""
+
+_SECRET = re.compile(r"pass(wor|phras)|passwd|pwd|secret|token|credential|api_?key", re.IGNORECASE)
+_LONGEST_MESSAGE = 400
+_DUCKDB_SETTINGS = ("memory_limit", "threads")
+
+
+def connect(
+    url: str = "duckdb://", *, memory_limit: str | None = None, threads: int | None = None
+) -> BaseBackend:
+    """Connect to an engine.
+
+    Parameters
+    ----------
+    url : str
+        ``duckdb://`` for embedded DuckDB, ``duckdb:///folder/file.db`` or ``duckdb://file.db``
+        for a database file, which is opened for reading only and must be there;
+        ``pyspark://`` for the active Spark session or else a local one, ``pyspark://local[2]``,
+        ``pyspark://host:7077`` for a standalone cluster, ``pyspark://yarn``. Settings follow a
+        question mark: ``duckdb://?threads=2``, ``pyspark://host:7077?spark.executor.memory=2g``.
+        For other engines make an Ibis table and give that to
+        :func:`~coterie.ads.bid_logs.open_logs`.
+    memory_limit : str, optional
+        Of DuckDB, as in "1GB"; what is beyond goes to the folder for temporary files.
+        By default DuckDB's own, four fifths of the memory.
+    threads : int, optional
+        Of DuckDB, or of a Spark session that is local; by default one a core.
+
+    Returns
+    -------
+    ibis backend
+        Times are in UTC, those of an active Spark session from now on too.
+
+    Examples
+    --------
+    >>> connect("duckdb://", threads=2).name
+    'duckdb'
+    """
+    if not isinstance(url, str):
+        raise InvalidParameterError(f"url: it must be a string, got {type(url).__name__}")
+    scheme, colon, rest = url.partition("://")
+    _refuse_secrets(url, rest)
+    place, _, query = rest.partition("?")
+    settings = _settings(url, query)
+    if threads is not None and (isinstance(threads, bool) or threads < 1):
+        raise InvalidParameterError(f"threads={threads!r}: it must be at least 1")
+    _require_ibis()
+    if colon and scheme == "duckdb":
+        given = {"memory_limit": memory_limit, "threads": threads}
+        settings |= {name: str(value) for name, value in given.items() if value is not None}
+        return _duckdb(url, unquote(place), settings)
+    if colon and scheme == "pyspark":
+        if memory_limit is not None:
+            raise InvalidParameterError(
+                "memory_limit: it is for DuckDB; for Spark add ?spark.executor.memory=2g to the URL"
+            )
+        return _pyspark(url, place, settings, threads)
+    raise InvalidParameterError(
+        f"url={masked(url)!r}: no engine of that name; these work:\n{_ENGINES}"
+    )
+
+
+def fetch(expression: ir.Table) -> pa.Table:
+    """Run an Ibis expression where its tables are and bring the rows here.
+
+    Raises
+    ------
+    TableError
+        Where the engine cannot read the tables or add them up.
+    """
+    import ibis
+
+    backend = expression.get_backend()
+    try:
+        if backend.name == "pyspark":
+            return backend._session.sql(ibis.to_sql(expression)).toArrow()
+        return expression.to_pyarrow()
+    except Exception as error:
+        if not is_engine_error(error):
+            raise
+        raise TableError(f"{backend.name} cannot read the logs: {engine_message(error)}") from error
+
+
+def is_engine_error(error: Exception) -> bool:
+    """Whether an engine, not this program, gave up."""
+    packages = ("duckdb", "_duckdb", "pyspark", "py4j", "ibis", "pyarrow")
+    return type(error).__module__.partition(".")[0] in packages
+
+
+def engine_message(error: Exception) -> str:
+    """What an engine says, in one line, without its stack and without the data it stumbled on."""
+    first, *others = [line.strip() for line in str(error).strip().splitlines()] or [repr(error)]
+    # DuckDB says further down what a damaged line of text has, and in which file
+    told = [line for line in others if line.startswith(("Expected Number", "Invalid", "file = "))]
+    text = masked("; ".join([first, *told]))
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}…"
+
+
+def masked(url: str) -> str:
+    """A text that may hold a URL with what may be secret in it replaced by stars.
+
+    >>> masked("postgres://me:p@ss@host/db?password=x&sslmode=on")
+    'postgres://***@host/db?password=***&sslmode=on'
+    """
+    without_user = re.sub(r"://[^\s?]*@", "://***@", url)
+    return re.sub(
+        r"([?&;][^=&\s]*)=([^&\s]*)",
+        lambda found: f"{found[1]}={'***' if _SECRET.search(found[1]) else found[2]}",
+        without_user,
+    )
+
+
+def _refuse_secrets(url: str, rest: str) -> None:
+    place, _, query = rest.partition("?")
+    user, at, _ = place.rpartition("@")
+    in_query = any(_SECRET.search(part.partition("=")[0]) for part in re.split("[&;]", query))
+    if (at and ":" in user) or in_query:
+        raise InvalidParameterError(
+            f"url={masked(url)!r}: a URL must hold no password, token or key; "
+            "put credentials into the environment, where the engine finds them"
+        )
+
+
+def _settings(url: str, query: str) -> dict[str, str]:
+    try:
+        return dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
+    except ValueError as error:
+        raise InvalidParameterError(
+            f"url={masked(url)!r}: after the question mark it must read name=value&name=value"
+        ) from error
+
+
+def _require_ibis() -> None:
+    try:
+        import ibis  # noqa: F401 — only whether it is there
+    except ImportError as error:
+        raise MissingExtraError(
+            "reading bid logs needs Ibis: install it with pip install 'coterie[ads]'"
+        ) from error
+
+
+def _duckdb(url: str, place: str, settings: Mapping[str, str]) -> BaseBackend:
+    import duckdb
+    import ibis
+
+    unknown = sorted(set(settings) - set(_DUCKDB_SETTINGS))
+    if unknown:
+        raise InvalidParameterError(
+            f"url={masked(url)!r}: unknown setting {', '.join(unknown)}; "
+            f"DuckDB takes {' and '.join(_DUCKDB_SETTINGS)}"
+        )
+    in_memory = place in {"", ":memory:"}
+    database = ":memory:" if in_memory else _database_file(place)
+    try:
+        connection = ibis.duckdb.connect(
+            database,
+            read_only=not in_memory,
+            # made when it is needed, removed when the connection ends
+            temp_directory=str(Path(tempfile.gettempdir()) / f"coterie-duckdb-{uuid.uuid4().hex}"),
+            **settings,
+        )
+        connection.settings["enable_progress_bar"] = "false"
+        # the order of rows in the files says nothing, and keeping it costs memory
+        connection.settings["preserve_insertion_order"] = "false"
+    except duckdb.Error as error:
+        if in_memory:
+            raise InvalidParameterError(
+                f"DuckDB refuses a setting: {engine_message(error)}"
+            ) from error
+        raise TableError(
+            f"{place}: DuckDB cannot open it: {engine_message(error)}; "
+            "is it a DuckDB database, and does no other program write to it?"
+        ) from error
+    return connection
+
+
+def _database_file(place: str) -> Path:
+    path = Path(place).expanduser()
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "is not there"
+        raise InvalidParameterError(
+            f"the database {path} {what}; name a DuckDB file, "
+            "or connect to duckdb:// and give the logs as files"
+        )
+    return path
+
+
+def _pyspark(url: str, place: str, settings: Mapping[str, str], threads: int | None) -> BaseBackend:
+    wrong = sorted(name for name in settings if not name.startswith("spark."))
+    if wrong:
+        raise InvalidParameterError(
+            f"url={masked(url)!r}: unknown setting {', '.join(wrong)}; "
+            "Spark's begin with spark., as in spark.executor.memory=2g"
+        )
+    session = _active_session()
+    if session is not None:
+        _require_same_master(session, place and _master(url, place, threads))
+        for name, value in settings.items():
+            _set_on_running(session, name, value)
+    else:
+        session = _new_session(_master(url, place, threads), settings)
+    import ibis
+
+    # errors come as exceptions; this logger would print each a second time
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    return ibis.pyspark.connect(session)
+
+
+def _master(url: str, place: str, threads: int | None) -> str:
+    if place in {"", "local"}:
+        return f"local[{threads or '*'}]"
+    if re.fullmatch(r"local\[(\d+|\*)(,\s*\d+)?\]|yarn", place):
+        return place
+    if re.fullmatch(r"[\w.-]+:\d+(,[\w.-]+:\d+)*", place):
+        return f"spark://{place}"
+    raise InvalidParameterError(
+        f"url={masked(url)!r}: it names no Spark master; these work:\n{_ENGINES}"
+    )
+
+
+def _active_session() -> SparkSession | None:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise MissingExtraError(
+            "reading logs with Spark needs PySpark: install it with pip install 'coterie[spark]'"
+        ) from error
+    return SparkSession.getActiveSession()
+
+
+def _require_same_master(session: SparkSession, master: str) -> None:
+    running = session.conf.get("spark.master", "")
+    if master and running and master != running:
+        raise InvalidParameterError(
+            f"a Spark session on {running} is active: stop it before one on {master} starts, "
+            "or connect to pyspark:// to use the one that is active"
+        )
+
+
+def _set_on_running(session: SparkSession, name: str, value: str) -> None:
+    if not session.conf.isModifiable(name):
+        raise InvalidParameterError(
+            f"{name}: it cannot change while a Spark session is active; "
+            "set it where the session is made, or stop the session"
+        )
+    session.conf.set(name, value)
+
+
+def _new_session(master: str, settings: Mapping[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    _require_java()
+    log.info("Starting Spark on %s", master)
+    builder = SparkSession.builder.master(master).appName("coterie")
+    defaults = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    if master.startswith("local"):
+        # Spark's 200 are for a cluster
+        defaults["spark.sql.shuffle.partitions"] = "8"
+    for name, value in {**defaults, **settings}.items():
+        builder = builder.config(name, value)
+    try:
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
+    except Exception as error:
+        if not is_engine_error(error):
+            raise
+        raise InvalidParameterError(
+            f"Spark does not start on {master}: {engine_message(error)}"
+        ) from error
+    return session
+
+
+def _require_java() -> None:
+    home = environ.get("JAVA_HOME")
+    if not (home and (Path(home) / "bin" / "java").exists()) and not shutil.which("java"):
+        raise MissingExtraError(
+            "Spark needs Java 17 or later: install it, and set JAVA_HOME or put java on the PATH"
+        )

@@ -1,0 +1,231 @@
+"""Forecasts at a bid: from a pooled curve and a supply to impressions, spend and clicks."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from coterie.ads.backtest import NINE_IN_TEN
+from coterie.ads.curves import Evidence, curve_at, own_curves, spend_curves, win_curves
+from coterie.ads.evaluation import PER_UNIT
+from coterie.ads.pooling import pooled_rates, win_variance
+from coterie.errors import InvalidParameterError
+
+__all__ = [
+    "Forecast",
+    "PooledCurve",
+    "Rates",
+    "checked_bids",
+    "checked_supply",
+    "forecast_at",
+    "pool",
+]
+
+Floats = NDArray[np.float64]
+
+_MICROS = 1_000_000
+_AS_GOOD_AS_INFINITE = 1e6
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What to expect of one advertiser at one bid; money in units of currency.
+
+    Attributes
+    ----------
+    advertiser : str
+        Empty where only a text was given.
+    bid : float
+        Per thousand impressions (CPM).
+    supply : float
+        Auctions.
+    win_rate, cost : float
+        The share of auctions won, and what a thousand impressions cost (eCPM).
+    impressions, spend, clicks, conversions : float
+        Means; the last two None where the log has none.
+    impressions_interval, spend_interval, clicks_interval : (low, high)
+        To hold nine in ten.
+    segment : str
+        The name of the segment with the largest share; empty where there is none.
+    curve : {"pooled", "text", "global"}
+        Where the curve came from: own bids completed by the segment's; the segments of similar
+        texts; all advertisers.
+    why : str
+    """
+
+    advertiser: str
+    bid: float
+    supply: float
+    win_rate: float
+    cost: float
+    impressions: float
+    impressions_interval: tuple[float, float]
+    spend: float
+    spend_interval: tuple[float, float]
+    clicks: float | None
+    clicks_interval: tuple[float, float] | None
+    conversions: float | None
+    segment: str
+    curve: str
+    why: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class PooledCurve:
+    """The curves of one advertiser on the grid of bids, (G,) arrays.
+
+    Attributes
+    ----------
+    edges : int64 array
+        In micros.
+    win, spread : arrays
+        The pooled win rate and its posterior standard deviation.
+    paid : array
+        The mean cost of an auction, in micros.
+    own, segment : arrays
+        The two win rates that were pooled.
+    """
+
+    edges: NDArray[np.int64]
+    win: Floats
+    spread: Floats
+    paid: Floats
+    own: Floats
+    segment: Floats
+
+    @property
+    def bid(self) -> Floats:
+        """The grid, in units of currency per thousand impressions."""
+        return self.edges / _MICROS
+
+    @property
+    def low(self) -> Floats:
+        """The lower end of the interval of the win rate that is to hold nine in ten."""
+        return np.clip(self.win - NINE_IN_TEN * self.spread, 0.0, 1.0)
+
+    @property
+    def high(self) -> Floats:
+        """The upper end."""
+        return np.clip(self.win + NINE_IN_TEN * self.spread, 0.0, 1.0)
+
+    @property
+    def cost(self) -> Floats:
+        """What a thousand impressions cost, in units of currency."""
+        return (
+            np.divide(self.paid, self.win, out=np.zeros_like(self.paid), where=self.win > 0)
+            / _MICROS
+        )
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Clicks and conversions per impression of one advertiser; None where the log has none."""
+
+    click: float | None = None
+    conversion: float | None = None
+
+
+def pool(evidence: Evidence, prior: Floats, strength: float) -> PooledCurve:
+    """Pool the evidence of one advertiser with the rates of its segments.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        Of one advertiser, possibly without any trial.
+    prior : (G,) array
+    strength : float
+    """
+    q = prior[None]
+    rates = pooled_rates(evidence.successes, evidence.trials, q, strength)
+    certain = min(strength, _AS_GOOD_AS_INFINITE)
+    win = win_curves(rates, evidence.trials + certain, evidence.form)
+    return PooledCurve(
+        evidence.edges,
+        win[0],
+        np.sqrt(win_variance(evidence, q, strength))[0],
+        spend_curves(win, evidence)[0],
+        own_curves(evidence)[0],
+        win_curves(q, np.ones_like(q), evidence.form)[0],
+    )
+
+
+def forecast_at(
+    bid: float, supply: float, curve: PooledCurve, rates: Rates, noise: float
+) -> dict[str, Any]:
+    """The figures of a :class:`Forecast` at one bid.
+
+    The spread of the impressions has three parts: what is not known of the curve, chance in the
+    auctions, and what varies from day to day; N²·var W + N·W(1 − W) + (noise·N·W)².
+    """
+    win, spread, paid = (
+        float(curve_at(part[None], curve.edges, [bid * _MICROS])[0, 0])
+        for part in (curve.win, curve.spread, curve.paid)
+    )
+    mean = supply * win
+    doubt = float(np.sqrt((supply * spread) ** 2 + supply * win * (1 - win) + (noise * mean) ** 2))
+    low = max(mean - NINE_IN_TEN * doubt, 0.0)
+    high = min(mean + NINE_IN_TEN * doubt, supply)
+    # nobody pays more than the bid; the mean price of the bin it lies in may be above it
+    each = min(paid / win / PER_UNIT, bid / 1000) if win > 0 else 0.0
+    clicks, clicks_interval = _rare(rates.click, mean, doubt)
+    return {
+        "bid": float(bid),
+        "supply": float(supply),
+        "win_rate": win,
+        "cost": each * 1000,
+        "impressions": mean,
+        "impressions_interval": (low, high),
+        "spend": mean * each,
+        "spend_interval": (low * each, high * each),
+        "clicks": clicks,
+        "clicks_interval": clicks_interval,
+        "conversions": _rare(rates.conversion, mean, doubt)[0],
+    }
+
+
+def checked_bids(bid: ArrayLike) -> Floats:
+    """The bids as an array, (B,); refuses what is no bid.
+
+    >>> checked_bids(2.5).tolist()
+    [2.5]
+    """
+    try:
+        bids = np.atleast_1d(np.asarray(bid, dtype=np.float64))
+    except (TypeError, ValueError):
+        bids = np.array([np.nan])
+    if bids.ndim != 1 or not bids.size or not np.isfinite(bids).all() or (bids <= 0).any():
+        raise InvalidParameterError(
+            f"bid={bid!r}: bids must be numbers above 0, in units of currency per thousand "
+            "impressions (CPM)"
+        )
+    return bids
+
+
+def checked_supply(supply: Any) -> float:
+    """The number of auctions; refuses what is none.
+
+    >>> checked_supply(1e6)
+    1000000.0
+    """
+    if isinstance(supply, Real) and 0 <= float(supply) < np.inf:
+        return float(supply)
+    raise InvalidParameterError(f"supply={supply!r}: it must be a number of auctions, from 0 up")
+
+
+def _rare(
+    rate: float | None, impressions: float, doubt: float
+) -> tuple[float | None, tuple[float, float] | None]:
+    """Mean and interval of events that follow a share of the impressions."""
+    if rate is None:
+        return None, None
+    mean = impressions * rate
+    spread = NINE_IN_TEN * float(np.sqrt(mean + (doubt * rate) ** 2))
+    return mean, (max(mean - spread, 0.0), mean + spread)

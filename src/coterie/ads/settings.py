@@ -1,0 +1,121 @@
+"""How advertisers are segmented: every setting in one place, checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from coterie.errors import InvalidParameterError
+
+__all__ = ["SegmentSettings"]
+
+_LARGEST_SEED = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class SegmentSettings:
+    """What may be chosen about segments; what is left to the data is chosen by backtest.
+
+    Attributes
+    ----------
+    n_segments : int or sequence of int
+        The number of segments, or the numbers to choose from.
+    alphas : sequence of float
+        Levels of the Kolmogorov–Smirnov test, each of which gives partitions.
+    strengths : sequence of float
+        Pooling strengths to choose from, in trials.
+    max_observations : float or None
+        No advertiser counts for more bids than this, in the test and in its segment's curve.
+    tolerance : float
+        Curves nearer than this are similar whatever the test says. The paper has neither of the
+        two: set None and 0 for its graphs.
+    wins_over : {"wins", "bids"}
+        The reading of the paper's win-rate c.d.f.
+    consensus : consensus function, optional
+        Any of the library's, unfitted; by default the robust one.
+    origins : int
+        The most days of the training span to forecast from those before them when choosing.
+    random_state : int
+    """
+
+    n_segments: int | Sequence[int] = (8, 12, 16)
+    alphas: Sequence[float] = (0.01, 0.05, 0.1)
+    strengths: Sequence[float] = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+    max_observations: float | None = 2000.0
+    tolerance: float = 0.0
+    wins_over: str = "wins"
+    consensus: Any = None
+    origins: int = 2
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        most = self.max_observations
+        rules = {
+            "n_segments": (
+                _is_whole(self.n_segments, 1)
+                or _are_all(self.n_segments, lambda k: _is_whole(k, 1)),
+                "it must be a whole number from 1 up, or several",
+            ),
+            "alphas": (
+                _are_all(self.alphas, lambda alpha: _is_number(alpha) and 0 < alpha < 1),
+                "levels must lie between 0 and 1, and there must be one",
+            ),
+            "strengths": (
+                _are_all(self.strengths, lambda m: _is_number(m) and 0 < m < np.inf),
+                "they must be above 0 and finite, and there must be one",
+            ),
+            "max_observations": (
+                most is None or (_is_number(most) and 1 <= most < np.inf),
+                "it must be a number from 1 up, or None for no limit",
+            ),
+            "tolerance": (
+                _is_number(self.tolerance) and 0 <= self.tolerance <= 1,
+                "it is a distance, from 0 to 1",
+            ),
+            "wins_over": (self.wins_over in ("wins", "bids"), "it may be 'wins' or 'bids'"),
+            "consensus": (
+                self.consensus is None or _takes_a_number(self.consensus),
+                "it must be an unfitted consensus function with the parameter n_clusters",
+            ),
+            "origins": (_is_whole(self.origins, 0), "it must be a whole number from 0 up"),
+            "random_state": (
+                _is_whole(self.random_state, 0) and self.random_state <= _LARGEST_SEED,
+                f"it must be a whole number from 0 to {_LARGEST_SEED:,}",
+            ),
+        }
+        for name, (is_right, rule) in rules.items():
+            if not is_right:
+                raise InvalidParameterError(f"{name}={getattr(self, name)!r}: {rule}")
+
+    @property
+    def numbers_of_segments(self) -> list[int]:
+        """The numbers of segments to choose from, in order, each once."""
+        return sorted({int(k) for k in np.atleast_1d(self.n_segments)})
+
+    def possible_numbers(self, n_advertisers: int) -> list[int]:
+        """The numbers of segments that so many advertisers allow: at most one in two."""
+        most = max(1, n_advertisers // 2)
+        return sorted({min(k, most) for k in self.numbers_of_segments})
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return _is_number(value) and isinstance(value, Integral) and int(value) >= least
+
+
+def _are_all(values: Any, is_right: Callable[[Any], bool]) -> bool:
+    """Whether it is a list of at least one, and all in it are right."""
+    is_list = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
+    return is_list and len(values) > 0 and all(is_right(value) for value in values)
+
+
+def _takes_a_number(consensus: Any) -> bool:
+    is_estimator = hasattr(consensus, "get_params") and not isinstance(consensus, type)
+    return is_estimator and "n_clusters" in consensus.get_params()

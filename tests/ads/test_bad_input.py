@@ -1,0 +1,330 @@
+"""Bad logs from files to histograms: a clear answer to each, nothing written, nothing executed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from bad_logs import BAD_LOGS, TEXTS, BadLog, changed, everywhere, good_rows
+
+from coterie.ads.bid_logs import open_logs, read_descriptions
+from coterie.ads.histogram_queries import read_histograms
+from coterie.ads.log_checks import check_logs
+from coterie.errors import TableError
+
+HOSTILE = (
+    "'; DROP TABLE bids; --",
+    "\"; COPY (SELECT 1) TO 'executed.csv'; --",
+    "<script>fetch('//evil')</script>",
+    "<img src=x onerror=alert(1)>",
+    "$(touch executed.csv)",
+    "=cmd|'/c calc'!A0",
+    "{what} %s \\N 🦊\u202e",
+)
+
+#: Bad logs that no other test here makes histograms of.
+OTHERS = (
+    *("weight_not_positive", "price_not_bid", "price_on_loss", "click_on_loss"),
+    *("minimum_missing", "minimum_negative", "advertiser_blank", "day_implausible"),
+    *("bin_not_positive", "counts_missing", "cost_above_bids", "duplicate_cells"),
+)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A new folder, which is also the current one, so that whatever is written shows."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def store(folder: Path, rows, texts=TEXTS, name: str = "bids.parquet") -> Path:
+    """Write a log and its table of advertisers."""
+    table = BadLog(rows, 0).table
+    path = folder / name
+    if name.endswith(".parquet"):
+        pq.write_table(table, path)
+    else:
+        pyarrow.csv.write_csv(table, path)
+    if texts is not None:
+        columns = {"advertiser_id": list(texts), "description": list(texts.values())}
+        pq.write_table(pa.table(columns), folder / "advertisers.parquet")
+    return path
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """All files below a folder."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def codes(path: Path, **given) -> dict[str, int]:
+    """What checks count in a log; the folder it is in stays as it was."""
+    before = contents(path.parent)
+    check = check_logs(open_logs(path, **given))
+    json.dumps(check.as_dict(), allow_nan=False)
+    assert contents(path.parent) == before
+    return {fault.code: fault.count for fault in check.faults}
+
+
+def dense(path: Path, **given):
+    """The histograms of a log, and their sums over all days."""
+    histograms = read_histograms(open_logs(path, **given), bins=8)
+    sums = histograms.dense()
+    assert all(np.isfinite(getattr(sums, name)).all() for name in ("bids", "wins", "cost", "price"))
+    return histograms, sums
+
+
+def test_empty_logs(folder):
+    """Tables without rows are a fault; files and folders with nothing in them are refused."""
+    empty = store(folder, good_rows(), None)
+    pq.write_table(pq.read_table(empty).slice(0, 0), empty)
+    header = folder / "header.csv"
+    header.write_text("advertiser_id,day,bid_micros,won,price_micros\n")
+    for path in (empty, header):
+        assert codes(path) == {"no_rows": 0}
+        with pytest.raises(TableError, match="no row"):
+            read_histograms(open_logs(path))
+    (folder / "nothing.csv").touch()
+    (folder / "nothing").mkdir()
+    for name, words in (("nothing.csv", "empty"), ("nothing", "no Parquet"), ("none", "no such")):
+        with pytest.raises(TableError, match=words):
+            open_logs(folder / name)
+
+
+def test_one_advertiser(folder):
+    """Nothing to segment, said so; its histogram is there."""
+    path = store(folder, BAD_LOGS["one_advertiser"]().rows)
+    assert codes(path) == {"one_advertiser": 1, "texts_without_bids": 3}
+    assert dense(path)[0].shape[0] == 1
+
+
+def test_one_day(folder):
+    """No day to hold out, said so."""
+    path = store(folder, BAD_LOGS["one_day"]().rows)
+    assert codes(path) == {"one_day": 1}
+    assert dense(path)[0].shape[1] == 1
+
+
+def test_no_wins_at_all(folder):
+    """Win rates of 0, and no price."""
+    path = store(folder, BAD_LOGS["no_wins"]().rows)
+    assert codes(path) == {"no_wins": 96}
+    _, sums = dense(path)
+    assert (sums.wins.sum(), sums.cost.sum(), sums.bids.sum()) == (0, 0, 96)
+
+
+def test_all_wins(folder):
+    """Said so, and every bid has its price."""
+    path = store(folder, BAD_LOGS["all_wins"]().rows)
+    assert codes(path) == {"all_wins": 48}
+    _, sums = dense(path)
+    assert sums.wins.sum() == sums.prices.sum() == 48
+
+
+def test_advertiser_with_one_bid(folder):
+    """It is named, and counted like all others."""
+    path = store(folder, BAD_LOGS["few_bids"]().rows)
+    assert codes(path) == {"few_bids": 1}
+    histograms, sums = dense(path)
+    assert sums.bids[histograms.advertisers.tolist().index("elm")].sum() == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "counted"),
+    [
+        ("price_above_bid", 96),
+        ("price_negative", 96),
+        ("price_missing", 96),
+        ("bid_not_positive", 94),
+        ("bid_missing", 94),
+        ("won_missing", 94),
+        ("day_missing", 94),
+        ("unreadable", 95),
+        ("units_mixed", 96),
+        ("units_change", 96),
+    ],
+)
+def test_rows_that_make_results_wrong_are_errors(folder, code, counted):
+    """And histograms count as many rows as checks say they do, no others."""
+    bad = BAD_LOGS[code]()
+    path = store(folder, bad.rows)
+    check = check_logs(open_logs(path))
+    assert not check.ok
+    assert [(fault.code, fault.count) for fault in check.faults] == [(code, bad.count)]
+    assert check.overview.counted_rows == counted
+    assert dense(path)[1].bids.sum() == counted
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("currencies_mixed", "currency.*EUR.*USD"),
+        ("auctions_mixed", "auction_type"),
+        ("auction_type_unknown", "auction_type"),
+    ],
+)
+def test_what_does_not_add_up_is_refused(folder, code, words):
+    """Checks count it; histograms say why there are none."""
+    path = store(folder, BAD_LOGS[code]().rows)
+    assert code in codes(path)
+    with pytest.raises(TableError, match=words):
+        read_histograms(open_logs(path))
+
+
+def test_emoji_and_other_scripts_in_texts(folder):
+    """They are texts like any other."""
+    texts = {**TEXTS, "elm": "🦊🛋️ Möbel 家具 \u202eabc", "ash": "\x00\x07 bell"}
+    path = store(folder, good_rows(), texts)
+    assert codes(path) == {}
+    assert read_descriptions(open_logs(path))["elm"] == texts["elm"]
+
+
+def test_texts_that_are_not_utf8(folder):
+    """They are read with replacements, and named."""
+    path = store(folder, good_rows(), None)
+    lines = [f"{name},{text}" for name, text in TEXTS.items()]
+    table = "\n".join(["advertiser_id,description", *lines]).replace("elm furniture", "caf\xe9")
+    (folder / "advertisers.csv").write_bytes(table.encode("latin-1"))
+    assert codes(path) == {"texts_damaged": 1}
+
+
+def test_logs_that_are_not_utf8(folder):
+    """A log in another encoding is refused with its name, not misread."""
+    path = store(folder, changed(7, advertiser_id="caf\xe9"), None, "bids.csv")
+    path.write_bytes(path.read_text(encoding="utf-8").encode("latin-1"))
+    with pytest.raises(TableError, match=r"(?i)utf-?8|unicode"):
+        check_logs(open_logs(path))
+
+
+def test_damaged_table_of_texts(folder):
+    """It is an error of its own, beside all others."""
+    path = store(folder, changed(0, bid_micros=0))
+    whole = (folder / "advertisers.parquet").read_bytes()
+    (folder / "advertisers.parquet").write_bytes(whole[: len(whole) // 2])
+    assert codes(path) == {"bid_not_positive": 1, "texts_unreadable": 1}
+
+
+def test_missing_table_of_texts(folder):
+    """By default a warning; an error where it was named."""
+    path = store(folder, good_rows(), None)
+    assert codes(path) == {"no_texts": 4}
+    with pytest.raises(TableError, match=r"texts\.csv"):
+        open_logs(path, advertisers=folder / "texts.csv")
+
+
+@pytest.mark.parametrize("name", ["bids.parquet", "bids.csv"])
+def test_hostile_advertisers_are_names_and_nothing_else(folder, name):
+    """Ids that are SQL, HTML or shell come back as they are, and nothing is executed."""
+    rows = [
+        {**row, "auction_id": i, "advertiser_id": HOSTILE[i % len(HOSTILE)]}
+        for i, row in enumerate(good_rows() * 2)
+    ]
+    rows = changed(*range(40, 60), rows=rows, bid_micros=0)
+    texts = {hostile: hostile for hostile in HOSTILE[1:]}
+    path = store(folder, rows, texts, name)
+    check = check_logs(open_logs(path))
+    assert {fault.code for fault in check.faults} == {
+        "bid_not_positive",
+        "advertisers_without_text",
+    }
+    named = [example["advertiser_id"] for fault in check.faults for example in fault.examples]
+    assert set(named) <= set(HOSTILE)
+    histograms, _ = dense(path)
+    assert histograms.advertisers.tolist() == sorted(HOSTILE)
+    assert read_descriptions(open_logs(path)) == texts
+    assert sorted(contents(folder)) == ["advertisers.parquet", name]
+
+
+def test_hostile_columns_values_and_files(folder):
+    """Names of columns and files, and values that cannot be read, are not executed either."""
+    rows = everywhere(
+        **{"x'); COPY (SELECT 1) TO 'executed.csv'; --": 1, 'user_id" AS ip, "': "alice"},
+        bid_micros=lambda row: str(row["bid_micros"]),
+    )
+    rows = changed(3, rows=rows, bid_micros="1); COPY (SELECT 1) TO 'executed.csv'; --")
+    path = store(folder, rows, name="bids'; [x]*{y} --.parquet")
+    check = check_logs(open_logs(path))
+    assert [fault.code for fault in check.faults] == ["unreadable", "person_columns"]
+    assert check.errors[0].examples[0]["bid_micros"].startswith("1); COPY")
+    assert dense(path)[1].bids.sum() == 95
+    assert sorted(contents(folder)) == ["advertisers.parquet", path.name]
+
+
+def test_duplicate_rows_and_files(folder):
+    """A file that is there twice is found, whatever it is called."""
+    store(folder, good_rows())
+    store(folder, good_rows(), name="bids copy.parquet")
+    check = check_logs(open_logs(folder))
+    assert [(f.code, f.count, f.share) for f in check.faults] == [("duplicate_rows", 96, 0.5)]
+
+
+@pytest.mark.parametrize("share", [0.02, 0.5, 0.99])
+def test_parquet_cut_off(folder, share):
+    """It is refused with its name, alone or among whole ones."""
+    path = store(folder, good_rows())
+    whole = path.read_bytes()
+    cut = folder / "bids-2.parquet"
+    cut.write_bytes(whole[: int(share * len(whole))])
+    for source in (cut, folder):
+        with pytest.raises(TableError, match=r"bids-2\.parquet.*not a whole Parquet file"):
+            open_logs(source)
+
+
+def test_parquet_damaged_within(folder):
+    """Where only its pages are damaged, the engine finds out, and says so."""
+    path = store(folder, good_rows() * 50)
+    whole = bytearray(path.read_bytes())
+    whole[8 : len(whole) // 2] = b"\xff" * (len(whole) // 2 - 8)
+    path.write_bytes(whole)
+    logs = open_logs(path)
+    for stage in (check_logs, read_histograms):
+        with pytest.raises(TableError, match="cannot read the logs"):
+            stage(logs)
+
+
+def test_gzip_cut_off(folder):
+    """A gzipped text that ends too early is refused."""
+    path = store(folder, good_rows() * 50, None, "bids.csv")
+    whole = gzip.compress(path.read_bytes())
+    cut = folder / "cut.csv.gz"
+    cut.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(TableError):
+        check_logs(open_logs(cut))
+
+
+def test_text_with_a_broken_line(folder):
+    """A line with too many fields is refused, with its place."""
+    path = store(folder, good_rows(), None, "bids.csv")
+    path.write_text(path.read_text() + "a,b,c,d,e,f,g,h,i,j,k,l,m,n\n")
+    with pytest.raises(TableError, match=r"(?i)line|column"):
+        check_logs(open_logs(path))
+
+
+def test_columns_that_are_missing_or_of_another_type(folder):
+    """All that miss are named, with those there are; so is a type that says nothing."""
+    pq.write_table(pa.table({"advertiser_id": ["a"], "ts": [1.5]}), folder / "bids.parquet")
+    with pytest.raises(TableError, match=r"bid_micros, won, price_micros.*advertiser_id, ts"):
+        open_logs(folder / "bids.parquet")
+    path = store(folder, everywhere(bid_micros=lambda row: [row["bid_micros"]]))
+    with pytest.raises(TableError, match="bid_micros is of type"):
+        open_logs(path)
+
+
+@pytest.mark.parametrize("code", OTHERS)
+def test_checks_and_histograms_count_the_same(code):
+    """What checks sum up is what histograms hold, whatever the fault."""
+    logs = BAD_LOGS[code]().open()
+    overview = check_logs(logs).overview
+    sums = read_histograms(logs, bins=8).dense()
+    assert sums.bids.sum() == pytest.approx(overview.bids)
+    assert sums.wins.sum() == pytest.approx(overview.wins)
+    assert sums.cost.sum() / 1e9 == pytest.approx(overview.spend)

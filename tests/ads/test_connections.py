@@ -1,0 +1,190 @@
+"""Engines named by a URL."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import duckdb
+import ibis
+import pyarrow as pa
+import pytest
+
+from coterie.ads import connections
+from coterie.ads.connections import connect, fetch, masked
+from coterie.errors import InvalidParameterError, MissingExtraError, TableError
+
+
+def setting(connection, name: str) -> str:
+    """What DuckDB has a setting at."""
+    return str(connection.settings[name])
+
+
+def new_database(path) -> None:
+    """A database with one row."""
+    with duckdb.connect(str(path)) as database:
+        database.execute("CREATE TABLE bids AS SELECT 1 AS one")
+
+
+def test_duckdb_is_quiet_and_in_utc():
+    """No progress bar, no local time."""
+    connection = connect()
+    assert setting(connection, "TimeZone") == "UTC"
+    assert setting(connection, "enable_progress_bar") == "false"
+
+
+@pytest.mark.parametrize("by_url", [True, False])
+def test_duckdb_settings_come_by_url_or_by_argument(by_url):
+    """Threads and the memory limit."""
+    url = "duckdb://?threads=2&memory_limit=300MiB"
+    connection = connect(url) if by_url else connect(memory_limit="300MiB", threads=2)
+    assert setting(connection, "threads") == "2"
+    assert setting(connection, "memory_limit") == "300.0 MiB"
+
+
+@pytest.mark.parametrize("relative", [True, False])
+def test_a_database_file_is_only_read(tmp_path, monkeypatch, relative):
+    """By absolute or relative path; writing is refused."""
+    new_database(tmp_path / "logs.db")
+    monkeypatch.chdir(tmp_path)
+    connection = connect("duckdb://logs.db" if relative else f"duckdb://{tmp_path}/logs.db")
+    assert fetch(connection.table("bids")).to_pydict() == {"one": [1]}
+    with pytest.raises(duckdb.Error, match="read-only"):
+        connection.raw_sql("CREATE TABLE other AS SELECT 1")
+
+
+def test_a_missing_database_is_not_made(tmp_path):
+    """A typing error must not leave an empty file behind."""
+    with pytest.raises(InvalidParameterError, match=r"absent\.db is not there"):
+        connect(f"duckdb://{tmp_path}/absent.db")
+    with pytest.raises(InvalidParameterError, match="is a folder"):
+        connect(f"duckdb://{tmp_path}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path):
+    """The message names it."""
+    (tmp_path / "logs.db").write_text("advertiser_id,day\n" * 1000)
+    with pytest.raises(TableError, match=r"logs\.db: DuckDB cannot open it"):
+        connect(f"duckdb://{tmp_path}/logs.db")
+
+
+@pytest.mark.parametrize("url", ["", "duckdb", "sqlite://x.db", "postgres://me@host/db", "://x"])
+def test_other_engines_are_refused_with_those_that_work(url):
+    """The list is part of the message."""
+    with pytest.raises(InvalidParameterError, match=r"(?s)duckdb://.*pyspark://local\[2\]"):
+        connect(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgres://me:hunter2@host/db",
+        "duckdb://me:hunter2@host",
+        "pyspark://me:p@ss:hunter2@host:7077",
+        "postgres://me:hunt/er2hunter2@host/db",
+        "pyspark://host:7077?spark.hadoop.fs.s3a.secret.key=hunter2",
+        "snowflake://me@host/db?PASSWORD=hunter2&warehouse=w",
+        "duckdb://?motherduck_token=hunter2",
+        "pyspark://host:7077?spark.authenticate=true&spark.ssl.keyPassword=hunter2",
+    ],
+)
+def test_a_url_with_a_secret_is_refused_and_the_secret_not_repeated(url):
+    """Neither in the message nor in what the error was raised from."""
+    with pytest.raises(InvalidParameterError, match="environment") as caught:
+        connect(url)
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_masking_leaves_the_rest_of_a_text():
+    """Only what may be secret goes."""
+    assert masked("no url here") == "no url here"
+    assert masked("to s3://key:x@bucket/a?b=c failed") == "to s3://***@bucket/a?b=c failed"
+    assert masked("duckdb://?threads=2&api_key=x y") == "duckdb://?threads=2&api_key=*** y"
+
+
+@pytest.mark.parametrize(
+    ("url", "how", "message"),
+    [
+        ("duckdb://?thread=2", {}, "unknown setting thread;"),
+        ("duckdb://?threads", {}, "name=value"),
+        ("duckdb://?memory_limit=plenty", {}, "DuckDB refuses a setting"),
+        ("pyspark://?executor.memory=2g", {}, r"begin with spark\."),
+        ("pyspark://host", {}, "no Spark master"),
+        ("pyspark://host:7077/db", {}, "no Spark master"),
+        ("pyspark://", {"memory_limit": "1GB"}, "memory_limit: it is for DuckDB"),
+        ("duckdb://", {"threads": 0}, "threads=0"),
+        ("duckdb://", {"threads": True}, "threads=True"),
+        (7, {}, "must be a string, got int"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_named(url, how, message):
+    """Before anything starts."""
+    with pytest.raises(InvalidParameterError, match=message):
+        connect(url, **how)
+
+
+@pytest.mark.parametrize(
+    ("url", "threads", "master"),
+    [
+        ("pyspark://", None, "local[*]"),
+        ("pyspark://", 3, "local[3]"),
+        ("pyspark://local", None, "local[*]"),
+        ("pyspark://local[2]", None, "local[2]"),
+        ("pyspark://host-1.example.org:7077", None, "spark://host-1.example.org:7077"),
+        ("pyspark://a:7077,b:7077", None, "spark://a:7077,b:7077"),
+        ("pyspark://yarn", None, "yarn"),
+    ],
+)
+def test_a_spark_url_names_a_master_and_settings(url, threads, master, monkeypatch):
+    """The session is built by us, with what follows the question mark."""
+    asked = {}
+
+    def record(master, settings):
+        asked.update(master=master, settings=settings)
+        raise InvalidParameterError("far enough")
+
+    monkeypatch.setattr(connections, "_active_session", lambda: None)
+    monkeypatch.setattr(connections, "_new_session", record)
+    with pytest.raises(InvalidParameterError, match="far enough"):
+        connect(f"{url}?spark.executor.memory=2g", threads=threads)
+    assert asked == {"master": master, "settings": {"spark.executor.memory": "2g"}}
+
+
+def test_another_master_than_the_active_session_has_is_refused(monkeypatch):
+    """Spark would quietly go on with the one that runs."""
+    session = SimpleNamespace(conf={"spark.master": "local[4]"})
+    monkeypatch.setattr(connections, "_active_session", lambda: session)
+    with pytest.raises(InvalidParameterError, match=r"on local\[4\] is active"):
+        connect("pyspark://host:7077")
+
+
+def test_missing_packages_are_named_with_the_extra_that_brings_them(monkeypatch):
+    """Ibis for everything, PySpark and Java for Spark."""
+    monkeypatch.setattr(connections, "_active_session", lambda: None)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(MissingExtraError, match="Java 17"):
+        connect("pyspark://")
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(MissingExtraError, match=r"coterie\[spark\]"):
+        connect("pyspark://")
+    monkeypatch.setitem(sys.modules, "ibis", None)
+    with pytest.raises(MissingExtraError, match=r"coterie\[ads\]"):
+        connect("duckdb://")
+
+
+def test_an_engine_that_fails_is_quoted_in_one_short_line():
+    """What it says, not where in its depths."""
+    table = ibis.memtable(pa.table({"a": ["x" * 5000]}))
+    with pytest.raises(TableError, match=r"duckdb cannot read the logs: .*x…$") as caught:
+        fetch(table.select(b=table.a.cast("int64")))
+    assert len(str(caught.value)) < 600
+
+
+def test_what_is_not_the_engines_fault_is_not_taken_for_it():
+    """A wrong call stays an error of its own kind."""
+    with pytest.raises(AttributeError):
+        fetch(None)

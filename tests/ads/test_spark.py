@@ -1,0 +1,208 @@
+"""The same answers from Spark: a real cluster of a master and two workers on this machine."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import ibis
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from bid_tables import as_arrow, bid_frame, write_csv
+from spark_cluster import WORKERS, spark_cluster, stop_session
+
+from coterie.ads.bid_logs import open_logs, read_descriptions
+from coterie.ads.connections import connect, fetch
+from coterie.ads.histogram_queries import bid_grid, read_histograms
+from coterie.ads.histograms import BidHistograms
+from coterie.errors import InvalidParameterError, TableError
+from coterie.label_tuples import as_label_tuples
+
+pytestmark = [
+    # PySpark leaves sockets to the collector
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    pytest.mark.xdist_group("spark"),
+]
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory):
+    """A connection to a cluster; one for all tests, as it takes long to start."""
+    folder = tmp_path_factory.mktemp("spark")
+    settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executor.memory": "512m",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.local.dir": str(folder),
+    }
+    with spark_cluster(folder) as address:
+        query = "&".join(f"{name}={value}" for name, value in settings.items())
+        connection = connect(f"pyspark://{address}?{query}")
+        try:
+            yield connection
+        finally:
+            stop_session(connection._session)
+
+
+def assert_equal(one: BidHistograms, other: BidHistograms) -> None:
+    """The same in every number."""
+    for name in ("advertisers", "days", "edges"):
+        assert np.array_equal(getattr(one, name), getattr(other, name)), name
+    for name in ("auction", "revealed", "currency"):
+        assert getattr(one, name) == getattr(other, name)
+    for part in ("bids", "prices"):
+        for field in dataclasses.fields(getattr(one, part)):
+            here, there = (getattr(getattr(found, part), field.name) for found in (one, other))
+            assert np.array_equal(here, there), (part, field.name)
+
+
+def both(source, spark, **how) -> list:
+    """The same log on DuckDB and on Spark."""
+    return [open_logs(source, connection, **how) for connection in (connect(threads=1), spark)]
+
+
+def sorted_rows(logs) -> list[tuple]:
+    """The rows of a canonical table, in one order."""
+    return sorted(tuple(map(str, row.values())) for row in fetch(logs.table).to_pylist())
+
+
+def test_the_work_is_done_by_two_executors(spark):
+    """Not by the driver."""
+    context = spark._session.sparkContext
+    assert context.master.startswith("spark://127.0.0.1:")
+    context.parallelize(range(8), 8).count()
+    assert context._jsc.sc().getExecutorMemoryStatus().size() == WORKERS + 1
+
+
+@pytest.mark.parametrize("layout", ["parquet", "csv"])
+def test_grid_and_histograms_equal_duckdb(layout, spark, tmp_path):
+    """To the last digit, from several files with faults and hostile names, as Parquet and text."""
+    frame = bid_frame(300).drop(columns="weight")
+    for i in range(2):
+        part = frame.iloc[i::2]
+        if layout == "parquet":
+            pq.write_table(as_arrow(part), tmp_path / f"bids-[{i}].parquet")
+        else:
+            write_csv(part, tmp_path / f"bids {i}.csv.gz", compression="gzip")
+    here, there = both(tmp_path, spark)
+    grid = bid_grid(here, 32)
+    if layout == "parquet":
+        assert np.array_equal(bid_grid(there, 32), grid)
+    assert_equal(read_histograms(here, grid), read_histograms(there, grid))
+
+
+def test_other_logs_equal_duckdb(spark, tmp_path):
+    """Odd edges, chosen days, what winners paid, times with a zone, folders that name the day."""
+    frame = bid_frame(200, seed=3).drop(columns=["weight", "min_to_win_micros"])
+    table = as_arrow(frame[frame.day.notna()])
+    times = table["day"].cast(pa.timestamp("us", "UTC"))
+    for day, rows in frame[frame.day.notna()].groupby("day"):
+        (tmp_path / "days" / f"day={day}").mkdir(parents=True)
+        pq.write_table(
+            pa.Table.from_pandas(rows.drop(columns="day"), preserve_index=False),
+            tmp_path / "days" / f"day={day}" / "part.parquet",
+        )
+    pq.write_table(table.drop(["day"]).append_column("ts", times), tmp_path / "times.parquet")
+    edges, days = [1_234_567, 2_345_678, 9_000_001], ["2026-03-01", "2026-03-02"]
+    expected = read_histograms(open_logs(ibis.memtable(table)), edges, days=days)
+    for source in (tmp_path / "days", tmp_path / "times.parquet"):
+        for logs in both(source, spark):
+            assert_equal(read_histograms(logs, edges, days=days), expected)
+
+
+def test_weighted_sums_agree_up_to_rounding(spark, tmp_path):
+    """They are sums of floats, in another order."""
+    pq.write_table(as_arrow(bid_frame(200)), tmp_path / "bids.parquet")
+    edges = [1_000_000, 2_500_000, 9_000_000]
+    here, there = (read_histograms(logs, edges) for logs in both(tmp_path, spark))
+    for name in ("count", "square", "bid", "wins", "cost"):
+        np.testing.assert_allclose(getattr(here.bids, name), getattr(there.bids, name), rtol=1e-12)
+
+
+def test_values_that_are_hard_to_read_are_read_alike(spark, tmp_path):
+    """Numbers, days and yes or no as text: the same value, or null, from both."""
+    numbers = ["1", " 2.0 ", "3e2", "-4", "x", "1,5", "0x10", "1f", "1d", "2.5", "9e99", "NaN"]
+    days = ["2026-03-02", "2026-03-02T23:30:00-05:00", "2026", "20260302", "2026-02-30", "now"]
+    words = ["true", "F", "1", "0.0", "won", "YES"]
+    rows = [
+        f'a{i},"{days[i % 6]}","{number}",{words[i % 6]},"{number}","{number}",x\n'
+        for i, number in enumerate(numbers)
+    ]
+    header = "advertiser_id,ts,bid_micros,won,price_micros,weight,o'b`\n"
+    (tmp_path / "odd.csv").write_text("\ufeff" + header + "".join(rows) + '"",,,,,,\n')
+    here, there = both(tmp_path / "odd.csv", spark)
+    assert sorted_rows(here) == sorted_rows(there)
+
+
+def test_ipinyou_logs_and_histograms_equal_duckdb(spark, tmp_path):
+    """Without a header, quotes and all; and sums of sums."""
+    lines = []
+    for i in range(6):
+        fields = [f'x"{n}' for n in range(24)]
+        fields[1:3] = [f"2013102{i % 3}192300738", "1" if i else "2"]
+        fields[17], fields[19:21], fields[22] = "5", [str(200 + i), str(90 * i)], "2821"
+        lines.append("\t".join(fields))
+    (tmp_path / "imp.txt").write_text("\n".join(lines) + "\n")
+    histograms = {
+        "advertiser_id": ["a", "a", "b"],
+        "day": ["2026-03-01"] * 3,
+        "bin_micros": [10, 1235, 10],
+        "bids": [3, 4, 5],
+        "wins": [1, 2, 3],
+        "cost_micros": [8, None, 30],
+    }
+    pq.write_table(pa.table(histograms), tmp_path / "ready.parquet")
+    for name in ("imp.txt", "ready.parquet"):
+        assert_equal(*(read_histograms(logs) for logs in both(tmp_path / name, spark)))
+
+
+@pytest.mark.parametrize("row", ["1,2026-03-02,5\n", "1,2026-03-02,5,true,4,more\n"])
+def test_a_damaged_row_of_text_is_an_error(row, spark, tmp_path):
+    """As it is with DuckDB: no row is quietly dropped or filled up."""
+    content = "advertiser_id,day,bid_micros,won,price_micros\n1,2026-03-02,5,true,4\n"
+    (tmp_path / "bids.csv").write_text(content + row)
+    for logs in both(tmp_path / "bids.csv", spark):
+        with pytest.raises(TableError, match="cannot read the logs"):
+            read_histograms(logs, [10])
+
+
+def test_labels_are_compressed_by_spark_as_by_us(spark, tmp_path):
+    """Distinct label tuples and their multiplicities, by one GROUP BY."""
+    labels = np.random.default_rng(0).integers(0, 3, (500, 4))
+    columns = {f"p{v}": labels[:, v] for v in range(4)}
+    pq.write_table(pa.table(columns), tmp_path / "labels.parquet")
+    table = spark.read_parquet(str(tmp_path / "labels.parquet"))
+    found = fetch(table.group_by(list(columns)).agg(n=table.count()))
+    grouped = {tuple(row.values())[:4]: row["n"] for row in found.to_pylist()}
+    ours = as_label_tuples(labels)
+    of_tuple = np.zeros(ours.n_tuples, dtype=int)
+    of_tuple[ours.inverse] = np.arange(500)
+    compressed = {
+        tuple(labels[point].tolist()): weight
+        for point, weight in zip(of_tuple, ours.weights.tolist(), strict=True)
+    }
+    assert compressed == grouped
+
+
+def test_the_active_session_is_used_and_its_views_are_logs(spark):
+    """By name, with the texts beside them; another master or a late setting is refused."""
+    again = connect("pyspark://?spark.sql.shuffle.partitions=3")
+    assert again._session is spark._session
+    assert spark._session.conf.get("spark.sql.shuffle.partitions") == "3"
+    rows = [("a", "2026-03-02", 5, True, 4)]
+    columns = "advertiser_id string, day string, bid_micros long, won boolean, price_micros long"
+    spark._session.createDataFrame(rows, columns).createOrReplaceTempView("march")
+    spark._session.sql("SELECT 'a' AS advertiser_id, 'shoes' AS description").createTempView(
+        "advertisers"
+    )
+    logs = open_logs("march", again)
+    assert logs.engine == "pyspark"
+    assert read_histograms(logs, [5]).bids.cost.tolist() == [4]
+    assert read_descriptions(logs) == {"a": "shoes"}
+    with pytest.raises(InvalidParameterError, match="is active: stop it before one on local"):
+        connect("pyspark://local[1]")
+    with pytest.raises(InvalidParameterError, match=r"spark\.executor\.memory: it cannot change"):
+        connect("pyspark://?spark.executor.memory=1g")
