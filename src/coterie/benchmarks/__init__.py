@@ -1,4 +1,4 @@
-"""Measurements anybody can repeat: ``coterie bench noise`` and ``coterie bench speed``.
+"""Measurements anybody can repeat: ``coterie bench …``.
 
 ==================  ========================================================================
 ``noise``           accuracy on planted partitions, some of the votes spoiled
@@ -7,6 +7,12 @@
 ``contenders``      the inputs and the work that ``speed`` measures
 ``first_use``       what importing and the first fit cost, before and after compilation
 ``speed_report``    its results as JSON, table and page
+``ads_grid``        forecast error over a grid of simulated markets
+``ads_engine``      histograms beside hand-written SQL
+``ads_similarity``  all pairs of curves beside SciPy's ``cdist``
+``ads_real``        three experiments on real data, in ``ads_ipinyou``, ``ads_publisher`` (with
+                    ``ads_order_views``, ``ads_order_forecasts``) and ``ads_snap``
+``ads_…_report``    their pages, tables and pictures
 ``measuring``       time and peak memory of a function, in a fresh process
 ``environment``     which machine and versions a result comes from
 ``result_tables``   one table for terminal and page

@@ -1,4 +1,4 @@
-"""The commands ``coterie bench noise`` and ``coterie bench speed``."""
+"""The commands ``coterie bench …``."""
 
 from __future__ import annotations
 
@@ -101,6 +101,110 @@ def speed(
         _write({output / "speed.json": _text(_dumps(everything)), output / "speed.md": _text(page)})
     lines = [report.METHOD, *_as_notes(report.notes(results))]
     _show(as_json, everything, report.as_tables(results), lines, output)
+
+
+@app.command()
+def ads(
+    as_json: Json = False,
+    draws: Annotated[int, typer.Option(min=1, help="Draws of each cell.")] = 3,
+    quick: Annotated[bool, typer.Option("--quick", help="One cell, one draw.")] = False,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            "--keep", metavar="FOLDER", help="Keep each draw here, and go on from those kept."
+        ),
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Forecast error over a grid of simulated markets, by every source of curves.
+
+    Example: coterie bench ads --keep draws -o ads-report
+    """
+    _prepare_folder(output, ("ads.json", "ads.md", "ads.png"))
+    if output is not None:
+        _require_matplotlib()
+    from coterie.benchmarks import ads_grid_report as report
+    from coterie.benchmarks.ads_grid import FULL_GRID, QUICK_GRID, run_grid
+    from coterie.benchmarks.environment import environment
+
+    cells, n_draws = (QUICK_GRID, 1) if quick else (FULL_GRID, draws)
+    with _progress("simulating and forecasting", len(cells) * n_draws) as advance:
+        results = run_grid(cells, n_draws, keep=keep, after_draw=lambda: advance(None))
+    described = environment()
+    everything = report.as_json(cells, results, described)
+    if output is not None:
+        picture, page = report.as_picture(cells, results), report.as_page(cells, results, described)
+        _write(
+            {
+                output / "ads.json": _text(_dumps(everything)),
+                output / "ads.md": _text(page),
+                output / "ads.png": partial(picture.savefig, format="png", dpi=150),
+            }
+        )
+    tables = report.as_tables(cells, results)
+    _show(as_json, everything, tables, report.summary_lines(cells, results), output)
+
+
+@app.command("ads-speed")
+def ads_speed(
+    as_json: Json = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A tenth of the rows and advertisers.")
+    ] = False,
+    output: Output = None,
+) -> None:
+    """Time of histograms beside hand-written SQL, and of all pairs of curves beside SciPy.
+
+    Run it on a machine that does nothing else. Example: coterie bench ads-speed -o report
+    """
+    _prepare_folder(output, ("ads_speed.json", "ads_speed.md"))
+    from coterie.benchmarks import ads_speed_report as report
+    from coterie.benchmarks.ads_engine import compare_engine
+    from coterie.benchmarks.ads_similarity import compare_similarity
+    from coterie.benchmarks.environment import environment
+
+    share = 10 if quick else 1
+    with _progress("counting a large log", 2) as advance:
+        engine = compare_engine(20_000_000 // share)
+        advance("comparing all pairs of curves")
+        similarity = compare_similarity(20_000 // share)
+    described = environment()
+    found = {"engine": engine, "similarity": similarity, "environment": described}
+    if output is not None:
+        page = report.as_page(found, described)
+        _write(
+            {
+                output / "ads_speed.json": _text(_dumps(found)),
+                output / "ads_speed.md": _text(page),
+            }
+        )
+    _show(as_json, found, report.as_tables(found), report.summary_lines(found), output)
+
+
+@app.command("ads-real")
+def ads_real(
+    as_json: Json = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer draws; some seconds.")] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data", metavar="FOLDER", envvar="COTERIE_DATA", help="Where the datasets are."
+        ),
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Real advertising data: censored auctions, orders of a publisher, texts of political ads.
+
+    Example: coterie bench ads-real --data FOLDER -o ads-real-report
+    """
+    from coterie.benchmarks import ads_real_report as report
+    from coterie.benchmarks.ads_real import FILES, run_real
+    from coterie.benchmarks.ads_real_tables import as_tables
+
+    _prepare_folder(output, FILES)
+    with _progress("measuring", None) as advance:
+        everything = run_real(data, output, quick=quick, before_step=advance)
+    _show(as_json, everything, as_tables(everything), report.summary_lines(everything), output)
 
 
 def _prepare_folder(folder: Path | None, names: Sequence[str]) -> None:
