@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
+SPARK  := $(VENV)/spark
 
 .PHONY: demo test check bench docs clean
 
-demo: $(READY)            ## plant a partition, spoil 40% of the votes, see what each method recovers
+demo: $(READY)            ## simulate a week of auctions, find segments, forecast: demo-output/report.html
 	$(BIN)/coterie demo --output demo-output
 
-test: $(READY)            ## the tests and the examples in the docstrings
+test: $(READY) $(SPARK)   ## the tests and the examples in the docstrings
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(READY)           ## format, lint, types, layers
@@ -21,6 +22,9 @@ check: $(READY)           ## format, lint, types, layers
 bench: $(READY)           ## the figures of docs/benchmarks
 	$(BIN)/coterie bench noise
 	$(BIN)/coterie bench speed
+	$(BIN)/coterie bench ads
+	$(BIN)/coterie bench ads-speed
+	$(BIN)/coterie bench ads-real
 
 docs: $(READY)            ## HTML documentation in docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
@@ -37,3 +41,11 @@ $(READY): requirements.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(READY)
+
+# Spark's tests need Java and PySpark; where either cannot be had they are skipped, and say so.
+$(SPARK): $(READY) requirements-spark.txt
+	@if command -v java >/dev/null; then \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-spark.txt \
+	    || echo "PySpark could not be installed; its tests will be skipped"; \
+	else echo "There is no Java here; Spark's tests will be skipped"; fi
+	@touch $(SPARK)

@@ -17,11 +17,6 @@ from coterie.benchmarks.ads_engine import (
     market_of,
 )
 
-# Ibis asks DuckDB for Arrow tables by a name that DuckDB means to drop
-pytestmark = pytest.mark.filterwarnings(
-    r"ignore:fetch_arrow_table\(\) is deprecated:DeprecationWarning"
-)
-
 CONTENDERS = {"coterie", "sql", "from_the_start"}
 
 

@@ -30,6 +30,8 @@ class Measures:
     ----------
     wape : float or None
         Σ|f − y| / Σ y, the headline: every impression counts alike.
+    wape_standard_error : float or None
+        Of the WAPE, over advertisers: that of a ratio of two sums.
     mape : float or None
         Mean of |f − y| / y over the advertisers with y > 0, the paper's.
     mape_advertisers : int
@@ -44,6 +46,7 @@ class Measures:
     """
 
     wape: float | None
+    wape_standard_error: float | None
     mape: float | None
     mape_advertisers: int
     smape: float | None
@@ -88,6 +91,7 @@ def measure(
         inside = float(((truth >= low) & (truth <= high)).mean())
     return Measures(
         wape=float(error.sum()) / total if total > 0 else None,
+        wape_standard_error=_ratio_error(error, truth),
         mape=_mean(error[positive] / truth[positive]),
         mape_advertisers=int(positive.sum()),
         smape=_mean(2 * error[either] / (forecast + truth)[either]),
@@ -119,6 +123,15 @@ def paired_difference(first: Floats, second: Floats, truth: Floats) -> Differenc
 def strata_of(observations: Floats) -> Mapping[str, NDArray[np.bool_]]:
     """Which advertisers are in which stratum of :data:`STRATA`, by bids in the training days."""
     return {name: (observations >= low) & (observations < high) for name, low, high in STRATA}
+
+
+def _ratio_error(error: Floats, truth: Floats) -> float | None:
+    """√(A · var(|f − y| − WAPE · y)) / Σ y, the standard error of Σ|f − y| / Σ y."""
+    total = float(truth.sum())
+    if total <= 0 or len(truth) < 2:
+        return None
+    left = error - truth * (error.sum() / total)
+    return float(np.sqrt(len(left) * left.var(ddof=1))) / total
 
 
 def _mean(values: Floats) -> float | None:

@@ -38,6 +38,7 @@ from coterie.ads.memberships import hard_memberships
 from coterie.ads.settings import SegmentSettings
 from coterie.ads.sources import SOURCES, Candidate
 from coterie.ads.text_view import TextView
+from coterie.devices import on_one_thread
 from coterie.errors import InvalidParameterError
 
 __all__ = ["Evaluation", "evaluate", "text_vectors"]
@@ -140,6 +141,7 @@ class Evaluation:
         }
 
 
+@on_one_thread()  # many small steps: handing them to other threads costs more than it gains
 def evaluate(
     histograms: BidHistograms,
     descriptions: Mapping[str, str] | None = None,

@@ -33,6 +33,7 @@ from coterie.ads.sources import consensus_function, consensus_labels, robust_mem
 from coterie.ads.supply import expected_supply, shrunk_shares, supply_of
 from coterie.ads.text_view import TextView, unit_rows
 from coterie.ads.view_agreement import compare_views
+from coterie.devices import on_one_thread
 from coterie.errors import InvalidParameterError
 
 __all__ = ["AdForecaster"]
@@ -100,6 +101,7 @@ class AdForecaster(BaseEstimator):
         self.origins = origins
         self.random_state = random_state
 
+    @on_one_thread()  # many small steps: handing them to other threads costs more than it gains
     def fit(
         self,
         histograms: BidHistograms,

@@ -131,6 +131,10 @@ def run_draw(cell: GridCell, draw: int, advertisers: int) -> dict[str, Any]:
             name: {target: errors[target]["wape"] for target in TARGETS}
             for name, errors in found["sources"].items()
         },
+        "standard_error": {
+            name: {target: errors[target]["wape_standard_error"] for target in TARGETS}
+            for name, errors in found["sources"].items()
+        },
         "thin": {
             name: {target: errors[target]["wape"] for target in TARGETS}
             for name, errors in thin["sources"].items()
@@ -172,9 +176,11 @@ class CellSummary:
         Mean over the draws, by source.
     best : str
         The source with the lowest of them, among those that do not know the truth.
-    behind, standard_error : float
-        By how much the flagship lies above it, and the standard error of that (paired over
-        advertisers, then over draws).
+    of_best : float
+        The standard error of that lowest WAPE, over advertisers and draws.
+    behind, paired : float
+        By how much the flagship lies above it, and the standard error of that difference, paired
+        over advertisers: much smaller, since both err on the same advertisers.
     thin : dict of str to float
         Mean WAPE of thin advertisers.
     closed : float
@@ -183,15 +189,21 @@ class CellSummary:
 
     wape: dict[str, float]
     best: str
+    of_best: float
     behind: float
-    standard_error: float
+    paired: float
     thin: dict[str, float]
     closed: float
 
     @property
     def holds(self) -> bool:
         """Whether the flagship is lowest, or within one standard error of the lowest."""
-        return self.behind <= self.standard_error
+        return self.behind <= self.of_best
+
+    @property
+    def holds_paired(self) -> bool:
+        """The stricter question: within one standard error of the *difference*."""
+        return self.behind <= self.paired
 
 
 def summarise_cell(draws: Sequence[dict[str, Any]], target: str) -> CellSummary:
@@ -200,14 +212,21 @@ def summarise_cell(draws: Sequence[dict[str, Any]], target: str) -> CellSummary:
     thin = {name: _mean(draw["thin"][name][target] for draw in draws) for name in draws[0]["thin"]}
     rivals = {name: value for name, value in wape.items() if not name.startswith("true")}
     best = min(rivals, key=lambda name: (rivals[name], name))
-    error = 0.0
+    of_best = _error_of_mean(draw["standard_error"][best][target] for draw in draws)
+    paired = 0.0
     if best != FLAGSHIP:
-        each = [draw["against"][target][best][1] for draw in draws]
-        error = float(np.sqrt(np.sum(np.square(each))) / len(each))
+        paired = _error_of_mean(draw["against"][target][best][1] for draw in draws)
     distance = thin["own"] - thin["true+pooled"]
     closed = (thin["own"] - thin[FLAGSHIP]) / distance if distance > 0 else float("nan")
-    return CellSummary(wape, best, wape[FLAGSHIP] - wape[best], error, thin, closed)
+    behind = wape[FLAGSHIP] - wape[best]
+    return CellSummary(wape, best, of_best, behind, paired, thin, closed)
 
 
 def _mean(values: Iterator[float]) -> float:
     return float(np.mean(list(values)))
+
+
+def _error_of_mean(errors: Iterator[float]) -> float:
+    """The standard error of a mean of independent figures, each with its own."""
+    each = np.array(list(errors))
+    return float(np.sqrt(np.sum(each**2)) / len(each))

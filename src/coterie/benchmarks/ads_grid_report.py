@@ -78,15 +78,14 @@ def summary_lines(cells: Sequence[GridCell], results: Results) -> list[str]:
         summaries = [summarise_cell(results[cell.name], target) for cell in cells]
         lowest = sum(summary.best == FLAGSHIP for summary in summaries)
         holds = sum(summary.holds for summary in summaries)
-        worst = max(
-            zip(cells, summaries, strict=True),
-            key=lambda pair: pair[1].behind - pair[1].standard_error,
-        )
+        paired = sum(summary.holds_paired for summary in summaries)
+        cell, worst = max(zip(cells, summaries, strict=True), key=lambda pair: pair[1].behind)
         lines.append(
             f"{target.capitalize()}: {FLAGSHIP} has the lowest WAPE in {lowest} of {len(cells)} "
-            f"cells, and is within one standard error of the lowest in {holds}. "
-            f"Furthest behind: {worst[1].behind:.4f} ± {worst[1].standard_error:.4f} behind "
-            f"{worst[1].best} ({_in_words(worst[0])})."
+            f"cells, is within one standard error of the lowest WAPE in {holds}, and within one "
+            f"standard error of the paired difference, which is far smaller, in {paired}. "
+            f"Furthest behind: by {100 * worst.behind:.2f} ± {100 * worst.paired:.2f} points, "
+            f"{worst.best} ({_in_words(cell)})."
         )
         closed = [summary.closed for summary in summaries]
         lines.append(
@@ -109,7 +108,9 @@ def as_page(cells: Sequence[GridCell], results: Results, described: dict[str, An
         "with prices and volumes of its own that no training day shows. *true+pooled* knows the "
         "segments; no other source does. Settings are chosen by backtest inside the training "
         "days, nothing is tuned per cell. Errors are WAPE; the lowest of those that do not know "
-        "the truth is in bold.",
+        "the truth is in bold. *Behind the lowest* is the difference of robust+pooled to it, with "
+        "the standard error of the paired difference; *its error* is the standard error of the "
+        "lowest WAPE itself.",
         *summary_lines(cells, results),
         "![Error of each source in each cell](ads.png)",
     ]
@@ -162,12 +163,13 @@ def _error_table(cells: Sequence[GridCell], results: Results, target: str) -> Re
             (
                 *_cell_texts(cell),
                 *(_percent(summary.wape[name]) for name in _SHOWN),
-                f"{100 * summary.behind:.2f} ± {100 * summary.standard_error:.2f}",
+                f"{100 * summary.behind:.2f} ± {100 * summary.paired:.2f}",
+                f"{100 * summary.of_best:.2f}",
             )
         )
         if summary.best in _SHOWN:
             stressed.add((r, 4 + _SHOWN.index(summary.best)))
-    headings = ("bids", "move", "text", "outliers", *_SHOWN, "behind the lowest")
+    headings = ("bids", "move", "text", "outliers", *_SHOWN, "behind the lowest", "its error")
     title = f"{target.capitalize()}, all advertisers: WAPE in %"
     return ResultTable(title, headings, rows, n_named=4, stressed=frozenset(stressed))
 
@@ -213,8 +215,10 @@ def _summary_json(summary: CellSummary) -> dict[str, Any]:
         "wape": summary.wape,
         "best": summary.best,
         "behind": summary.behind,
-        "standard_error": summary.standard_error,
+        "standard_error_of_best": summary.of_best,
+        "paired_standard_error": summary.paired,
         "holds": summary.holds,
+        "holds_paired": summary.holds_paired,
         "thin": summary.thin,
         "closed": summary.closed,
     }

@@ -19,16 +19,7 @@ from coterie.ads.simulated_logs import simulate_logs
 from coterie.ads.simulated_traits import MarketSettings
 from coterie.command_line.program import app
 
-#: Ibis asks DuckDB for Arrow tables by a name that DuckDB means to drop.
-IBIS_ON_DUCKDB = r"ignore:fetch_arrow_table\(\) is deprecated:DeprecationWarning"
 MICROS = 1_000_000
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let pass what Ibis, not this package, is warned of."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.filterwarnings(IBIS_ON_DUCKDB))
 
 
 @pytest.fixture(scope="session")
