@@ -11,7 +11,7 @@ demo: $(READY)            ## simulate a week of auctions, find segments, forecas
 	$(BIN)/coterie demo --output demo-output
 
 test: $(READY) $(SPARK)   ## the tests and the examples in the docstrings
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: $(READY)           ## format, lint, types, layers
 	$(BIN)/ruff format --check .

@@ -202,7 +202,7 @@ def _segment(
     return {
         "name": f"<i>{name}</i> 🧪" if hostile and place == 0 else name,
         "words": THEMES[theme].split()[:5],
-        "price_level": level,
+        "price_level": f"{level} price",
         "size": len(members),
         "observations": observations,
         "median_price": float(np.interp(0.5, win, grid)),

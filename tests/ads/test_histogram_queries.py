@@ -153,6 +153,36 @@ def test_a_fine_grid_reaches_into_the_tail():
     assert {50 * MICROS, 100 * MICROS, 400 * MICROS} <= set(grid.tolist())
 
 
+def test_a_fine_grid_reaches_the_rare_high_amounts():
+    """From 64 bins up: an eighth of the bins is spread over the logarithm, the rest quantiles."""
+    rng = np.random.default_rng(0)
+    bids = np.append((MICROS * np.exp(0.3 * rng.standard_normal(3000))).astype(int), 10**9)
+    bids = np.append(bids, np.geomspace(10 * MICROS, 9 * 10**8, 60).astype(int))
+    n = len(bids)
+    rows = pa.table(
+        {
+            "advertiser_id": ["a"] * n,
+            "day": ["2026-03-02"] * n,
+            "bid_micros": bids,
+            "won": [False] * n,
+            "price_micros": pa.nulls(n, pa.int64()),
+        }
+    )
+    logs = open_logs(ibis.memtable(rows))
+    coarse, fine = bid_grid(logs, 63), bid_grid(logs, 128)
+    assert len(fine) <= 128
+    assert (fine[-1], coarse[-1]) == (10**9, 10**9)
+    assert set(bid_grid(logs, 56)) == set(_quantiles(bids, 56))
+    assert set(_quantiles(bids, 112)) <= set(fine)
+    assert (fine > 10 * MICROS).sum() > 5 * (coarse > 10 * MICROS).sum()
+
+
+def _quantiles(bids: np.ndarray, bins: int) -> list[int]:
+    amounts = np.sort(amounts_of(codes_of(bids)))
+    ranks = np.ceil(np.arange(1, bins + 1) * len(amounts) / bins).astype(int) - 1
+    return amounts[ranks].tolist()
+
+
 def test_the_default_grid_is_as_fine_as_asked():
     """And used by the histograms."""
     logs = logs_of(bid_frame(400))

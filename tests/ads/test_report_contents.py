@@ -168,7 +168,7 @@ def test_long_grids_are_thinned():
     model = AdForecaster(**vars(QUICK)).fit(made.histograms, choice=CHOICE)
     found = report_payload(model, source="logs", engine="duckdb")
     check_payload(found)
-    assert len(found["grid"]) == 64
+    assert 48 <= len(found["grid"]) <= 64
     assert found["grid"][0] == pytest.approx(made.histograms.edges[0] / MICROS)
     assert found["grid"][-1] == pytest.approx(made.histograms.edges[-1] / MICROS)
     assert found["evaluation"] is None and found["tables"] == []

@@ -14,8 +14,12 @@ from spark_cluster import WORKERS, spark_cluster, stop_session
 
 from coterie.ads.bid_logs import open_logs, read_descriptions
 from coterie.ads.connections import connect, fetch
+from coterie.ads.forecaster import AdForecaster
 from coterie.ads.histogram_queries import bid_grid, read_histograms
 from coterie.ads.histograms import BidHistograms
+from coterie.ads.log_checks import check_logs
+from coterie.ads.simulated_logs import simulate_logs
+from coterie.ads.simulated_traits import MarketSettings
 from coterie.errors import InvalidParameterError, TableError
 from coterie.label_tuples import as_label_tuples
 
@@ -206,3 +210,26 @@ def test_the_active_session_is_used_and_its_views_are_logs(spark):
         connect("pyspark://local[1]")
     with pytest.raises(InvalidParameterError, match=r"spark\.executor\.memory: it cannot change"):
         connect("pyspark://?spark.executor.memory=1g")
+
+
+def test_check_segments_and_forecasts_equal_duckdb(spark, tmp_path):
+    """The whole way from a log to a forecast: faults alike, forecasts to 1e-9."""
+    market = simulate_logs(
+        MarketSettings(advertisers=60, segments=3, days=3, bids_per_day=20, seed=3), tmp_path / "m"
+    )
+    here, there = open_logs(market.folder), open_logs(market.folder, spark)
+    told = [check_logs(logs).as_dict() for logs in (here, there)]
+    for one in told:
+        one["overview"].pop("engine")
+    assert told[0] == told[1]
+    models = [
+        AdForecaster(n_segments=3, strengths=(5.0,), origins=1).fit(
+            read_histograms(logs), read_descriptions(logs)
+        )
+        for logs in (here, there)
+    ]
+    assert np.array_equal(models[0].labels_, models[1].labels_)
+    for name in models[0].advertisers_[::10]:
+        ours, theirs = (model.forecast(str(name), 2.0, supply=1e6) for model in models)
+        for field in ("impressions", "spend", "clicks"):
+            assert getattr(theirs, field) == pytest.approx(getattr(ours, field), rel=1e-9)

@@ -91,7 +91,10 @@ def _shown_grid(edges: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.append(0, edges)
     if len(edges) <= _POINTS:
         return edges
-    return edges[np.unique(np.linspace(0, len(edges) - 1, _POINTS).round().astype(np.int64))]
+    evenly = np.linspace(0, len(edges) - 1, _POINTS * 3 // 4).round().astype(np.int64)
+    # charts have a logarithmic axis: the rare high bids need points too
+    apart = np.geomspace(edges[0], edges[-1], _POINTS // 4)
+    return edges[np.union1d(evenly, np.minimum(np.searchsorted(edges, apart), len(edges) - 1))]
 
 
 def _on(curves: Floats, evidence: Evidence, grid: NDArray[np.int64]) -> Floats:
