@@ -301,3 +301,14 @@ def test_no_advertisers_have_no_curves():
         )
         assert own_curves(evidence).shape == (0, 3)
         assert spend_curves(own_curves(evidence), evidence).shape == (0, 3)
+
+
+@pytest.mark.parametrize("how", [{}, {"auction": "first", "minimum": None}])
+@pytest.mark.parametrize("weight", [0.01, 100.0])
+def test_a_weight_common_to_all_changes_nothing(weight, how):
+    """A sampled log tells as much as its rows do, whatever each of them stands for."""
+    bid, minimum = np.array([10, 20, 30, 40]), np.array([20, 20, 10, 50])
+    rows = {"bid": bid, "won": bid >= minimum, "price": minimum, "minimum": minimum} | how
+    one, other = (evidence_of(log_of(edges=EDGES, weight=w, **rows)) for w in (1.0, weight))
+    for name in ("successes", "trials", "observations", "price"):
+        np.testing.assert_allclose(getattr(other, name), getattr(one, name), err_msg=name)

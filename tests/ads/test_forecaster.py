@@ -443,3 +443,39 @@ def test_the_same_log_gives_the_same_model():
     again = forecaster().fit(made.histograms, made.descriptions)
     np.testing.assert_array_equal(again.shares_, fitted().shares_)
     assert again.choice_ == fitted().choice_
+
+
+def test_a_weekday_that_was_never_seen_is_told():
+    """Its supply is that of an average day, and the answer says so."""
+    made = market(replace(EASY, advertisers=30, days=2))  # a Monday and a Tuesday
+    model = AdForecaster(**vars(QUICK)).fit(made.histograms)
+    name = str(model.advertisers_[0])
+    assert "not in the log" not in model.forecast(name, 2.0, day="2026-03-09").why
+    assert "a weekday that is not in the log" in model.forecast(name, 2.0, day="2026-03-08").why
+
+
+def test_a_log_of_one_day_tells_that_intervals_leave_out_what_varies():
+    """There is nothing to tell day-to-day noise by."""
+    made = market(replace(EASY, advertisers=30, days=1))
+    model = AdForecaster(**vars(QUICK)).fit(made.histograms)
+    assert "intervals leave it out" in model.forecast(str(model.advertisers_[0]), 2.0).why
+
+
+@pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning")
+def test_a_first_price_bid_is_what_it_costs():
+    """At every bid, also above all that were seen."""
+    made = market(replace(EASY, advertisers=30, days=2, auction="first"))
+    model = AdForecaster(**vars(QUICK)).fit(made.histograms)
+    for bid in (1.0, 3.3, 500.0):
+        found = model.forecast(str(model.advertisers_[0]), bid, supply=1e5)
+        assert found.cost == pytest.approx(bid) or found.impressions == 0
+
+
+def test_click_intervals_know_how_little_is_known_of_a_rate():
+    """Few impressions, a wide interval: far wider than the chance of that many clicks."""
+    made = market(replace(EASY, advertisers=60, days=3))
+    model = AdForecaster(**vars(QUICK)).fit(made.histograms)
+    thin = str(model.advertisers_[np.argmin(model.observations_)])
+    found = model.forecast(thin, 5.0, supply=1e7)
+    low, high = found.clicks_interval
+    assert high - low > 4 * 1.645 * np.sqrt(found.clicks)

@@ -54,9 +54,9 @@ def test_a_pooled_curve_is_one_row_of_all(form, pays, strength):
 
 
 def test_figures_by_hand_on_an_edge():
-    """Impressions, spend, clicks and the three parts of their spread."""
+    """Impressions, spend, clicks and the parts of their spread."""
     curve = pool(evidence_of_one(), PRIOR, 3.0)
-    found = forecast_at(4.0, 1000, curve, Rates(0.01, 0.002), noise=0.1)
+    found = forecast_at(4.0, 1000, curve, Rates(0.01, 0.003, 0.002), noise=0.1)
     w, sd, paid = curve.win[2], curve.spread[2], curve.paid[2]
     assert found["win_rate"] == pytest.approx(w)
     assert found["impressions"] == pytest.approx(1000 * w)
@@ -69,7 +69,8 @@ def test_figures_by_hand_on_an_edge():
     each = found["cost"] / 1000
     assert found["spend_interval"] == pytest.approx((low * each, high * each))
     assert found["clicks"] == pytest.approx(10 * w)
-    spread = NINE_IN_TEN * np.sqrt(10 * w + (doubt * 0.01) ** 2)
+    variance = 10 * w + (doubt * 0.01) ** 2 + (1000 * w * 0.003) ** 2
+    spread = NINE_IN_TEN * np.sqrt(variance)
     assert found["clicks_interval"] == pytest.approx((max(10 * w - spread, 0), 10 * w + spread))
     assert found["conversions"] == pytest.approx(2 * w)
 

@@ -13,6 +13,7 @@ from markets import log_of
 from coterie.ads.curves import Evidence, evidence_of, own_curves, win_curves
 from coterie.ads.pooling import (
     SEGMENT_STRENGTH,
+    mixed_rates,
     overall_rate,
     pooled_curves,
     pooled_rates,
@@ -73,18 +74,40 @@ def test_pooling_is_decided_bin_by_bin():
     np.testing.assert_allclose(rates, [[0.2, 0.5]], atol=1e-4)
 
 
-@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("strength", [0.5, 5.0, 50.0])
-def test_variance_is_that_of_beta_draws(form, strength):
-    """A hundred thousand draws of every rate, made into curves: their variance within 5%."""
-    evidence = some_evidence(form, a=3)
+def test_variance_is_that_of_beta_draws(strength):
+    """A hundred thousand draws of every hazard, made into curves: their variance within 5%."""
+    evidence = some_evidence("hazard", a=3)
     prior = np.full((3, 6), 0.25)
     rng = np.random.default_rng(0)
     alpha = evidence.successes + strength * prior
     beta = evidence.trials + strength - alpha
     drawn = rng.beta(alpha, beta, (100_000, 3, 6))
-    win = 1 - np.cumprod(1 - drawn, axis=2) if form == "hazard" else drawn
+    win = 1 - np.cumprod(1 - drawn, axis=2)
     np.testing.assert_allclose(win_variance(evidence, prior, strength), win.var(axis=0), rtol=0.05)
+
+
+def test_variance_of_rates_is_that_of_the_trials_taken_together():
+    """Rising rates stand alone; where isotonic regression joins bins, their trials count as one."""
+    edges, trials = np.array([1, 2]), np.array([[8.0, 8.0]])
+    for successes, p, n in (
+        ([[2.0, 6.0]], [0.25, 0.75], [8, 8]),
+        ([[6.0, 2.0]], [0.5, 0.5], [16, 16]),
+    ):
+        evidence = Evidence("rate", "bid", edges, np.array(successes), trials, edges, trials[:, 0])
+        expected = [q * (1 - q) / (m + 1) for q, m in zip(p, n, strict=True)]
+        found = win_variance(evidence, np.full((1, 2), 0.5), 0.0)
+        np.testing.assert_allclose(found[0], expected)
+
+
+@pytest.mark.parametrize("shares", [[1.0, 0.0], [0.5, 0.5], [0.2, 0.8]])
+def test_a_mixture_of_segments_is_one_of_curves(shares):
+    """The curve of mixed hazards is the mean of the segments' curves, weighted by the shares."""
+    rng = np.random.default_rng(0)
+    rates = rng.uniform(0, 0.5, (2, 6))
+    found = win_curves(mixed_rates(np.array([shares]), rates, "hazard"), np.ones((1, 6)), "hazard")
+    curves = 1 - np.cumprod(1 - rates, axis=1)
+    np.testing.assert_allclose(found[0], np.array(shares) @ curves)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -153,7 +153,7 @@ def test_doubtful_members_are_those_no_segment_has_a_claim_to():
     shares = np.array(
         [[0.9, 0.1, 0.0], [0.5, 0.4, 0.1], [0.3, 0.3, 0.4], [0.61, 0.39, 0.0], [0.1, 0.1, 0.8]]
     )
-    memberships = Memberships(shares, np.zeros((3, 2)), 0)
+    memberships = Memberships(shares, np.zeros((3, 2)), "hazard")
     observations = np.array([5.0, 5.0, 5.0, 5.0, 0.0])
     assert doubtful_members(memberships, observations).tolist() == [2, 1]
 

@@ -127,27 +127,32 @@ def evidence_of(histograms: BidHistograms, days: ArrayLike | None = None) -> Evi
     [[0.0, 0.333, 1.0]]
     """
     counts = histograms.dense(days)
+    # a sampled bid stands for w bids and tells as much as one: counts are those of as many bids
+    # as the weighted ones are worth, so that a weight common to all changes nothing
+    total = counts.bids.sum(axis=1)
+    worth = np.divide(counts.observations, total, out=np.zeros_like(total), where=total > 0)
+    worth = worth[:, None]
     if histograms.revealed == "none":
         return Evidence(
             "rate",
             "bid",
             counts.edges,
-            counts.wins,
-            counts.bids,
+            counts.wins * worth,
+            counts.bids * worth,
             _price_by_bid(counts, histograms.auction),
             counts.observations,
         )
     # a bid that lost is known not to cost less than it offered; a revealed price ends the story
     losses = np.maximum(counts.bids - counts.wins, 0)
     censored = losses if histograms.revealed == "paid" else np.zeros_like(losses)
-    told = counts.prices + censored
+    told = (counts.prices + censored) * worth
     trials = np.cumsum(told[:, ::-1], axis=1)[:, ::-1]
     first = histograms.auction == "first"
     return Evidence(
         "hazard",
         "bid" if first else "price",
         counts.edges,
-        counts.prices,
+        counts.prices * worth,
         trials,
         counts.edges.astype(np.float64) if first else _price_by_bin(counts),
         counts.observations,

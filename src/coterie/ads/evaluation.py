@@ -62,6 +62,8 @@ class Evaluation:
     advertisers : (A,) array of str
     observations : (A,) array
         Bids in the training days; 0 for an advertiser that first bid in the held-out ones.
+    bids : (A,) array
+        Bids in the days held out. Who made none there has nothing to forecast.
     truth : Outcome
         Spend in units of currency, as in the forecasts.
     forecasts : dict of str to Outcome
@@ -76,6 +78,7 @@ class Evaluation:
     days: list[str]
     advertisers: NDArray[np.str_]
     observations: Floats
+    bids: Floats
     truth: Outcome
     forecasts: dict[str, Outcome]
     choices: dict[str, Choice]
@@ -83,16 +86,20 @@ class Evaluation:
     training: Training
 
     def measures(self, name: str, target: str, rows: NDArray[np.bool_] | None = None) -> Measures:
-        """Errors of one source; by default over the advertisers seen in training."""
-        chosen = self.observations > 0 if rows is None else rows
+        """Errors of one source; by default over the advertisers seen in training and held out."""
+        chosen = self._seen if rows is None else rows
         found, truth = self.forecasts[name], getattr(self.truth, target)
         value = getattr(found, target)
         low, high = interval(found, target)
         return measure(value[chosen], truth[chosen], low[chosen], high[chosen])
 
+    @property
+    def _seen(self) -> NDArray[np.bool_]:
+        return (self.observations > 0) & (self.bids > 0)
+
     def difference(self, first: str, second: str, target: str) -> Difference:
         """WAPE of one source less that of another, over the advertisers seen in training."""
-        seen = self.observations > 0
+        seen = self._seen
         one, other = (getattr(self.forecasts[name], target)[seen] for name in (first, second))
         return paired_difference(one, other, getattr(self.truth, target)[seen])
 
@@ -101,8 +108,8 @@ class Evaluation:
         reference = _flagship(self.forecasts)
         return {
             "holdout": self.days,
-            "advertisers": int((self.observations > 0).sum()),
-            "new_advertisers": int(((self.observations <= 0) & (self.truth.impressions > 0)).sum()),
+            "advertisers": int(self._seen.sum()),
+            "new_advertisers": int(((self.observations <= 0) & (self.bids > 0)).sum()),
             "sources": {
                 name: {target: self.measures(name, target).as_dict() for target in _TARGETS}
                 for name in self.forecasts
@@ -118,7 +125,7 @@ class Evaluation:
         }
 
     def _stratum(self, name: str, rows: NDArray[np.bool_]) -> dict[str, Any]:
-        active = rows & ((self.truth.impressions > 0) | (self.observations > 0))
+        active = rows & (self.bids > 0)
         return {
             "name": name,
             "advertisers": int(active.sum()),
@@ -187,6 +194,7 @@ def evaluate(
         days=[str(day) for day in histograms.days[held]],
         advertisers=histograms.advertisers,
         observations=training.evidence.observations,
+        bids=histograms.daily("count")[:, held].sum(axis=1),
         truth=_in_units(outcome_of(histograms, held)),
         forecasts=forecasts,
         choices=choices,

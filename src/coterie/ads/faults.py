@@ -144,7 +144,8 @@ FAULT_CODES = {
     "price_missing": _error(
         "rows",
         "the bid won, but its price is missing",
-        "the cost counts as 0 and spend comes out too low: add the price that was paid",
+        "its price is not counted: win rates and spend come out too low; add the price that was "
+        "paid",
     ),
     "price_negative": _error(
         "rows",
@@ -303,8 +304,8 @@ FAULT_CODES = {
     "all_wins": _warning(
         "rows",
         "every bid won",
-        "how win rates fall at lower bids is known from prices at best, and nothing above the "
-        "bids: log the bids that lost too",
+        "if the log holds the bids that won and leaves out those that lost, win rates and "
+        "forecasts come out far too high: log the bids that lost too",
     ),
     "never_won": _warning(
         "advertisers",

@@ -27,10 +27,11 @@ from coterie.ads.forecasts import (
 )
 from coterie.ads.histograms import BidHistograms
 from coterie.ads.memberships import Memberships
+from coterie.ads.pooling import mixed_rates
 from coterie.ads.segment_profiles import describe_segments, doubtful_members, outlying_members
 from coterie.ads.settings import SegmentSettings
 from coterie.ads.sources import consensus_function, consensus_labels, robust_memberships
-from coterie.ads.supply import expected_supply, shrunk_shares, supply_of
+from coterie.ads.supply import expected_supply, shrunk_shares, supply_of, weekday_of
 from coterie.ads.text_view import TextView, unit_rows
 from coterie.ads.view_agreement import compare_views
 from coterie.devices import on_one_thread
@@ -83,7 +84,7 @@ class AdForecaster(BaseEstimator):
         n_segments: int | Sequence[int] = (8, 12, 16),
         *,
         alphas: Sequence[float] = (0.01, 0.05, 0.1),
-        strengths: Sequence[float] = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0),
+        strengths: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
         max_observations: float | None = 2000.0,
         tolerance: float = 0.0,
         wins_over: str = "wins",
@@ -154,7 +155,7 @@ class AdForecaster(BaseEstimator):
     @property
     def memberships_(self) -> Memberships:
         """Shares and rates together."""
-        return Memberships(self.shares_, self.rates_, 0)
+        return Memberships(self.shares_, self.rates_, self.form_)
 
     def evidence(self, rows: ArrayLike | None = None) -> Evidence:
         """The evidence of some advertisers, by index; by default of all."""
@@ -217,10 +218,8 @@ class AdForecaster(BaseEstimator):
         auctions, how = self._auctions(placement, supply, day)
         curve, noise = self._pooled(placement), self.choice_.noise
         rates = Rates(
-            *(
-                None if r is None else float(placement.weights @ r)
-                for r in (self.click_rate_, self.conversion_rate_)
-            )
+            *_rate_and_doubt(placement.weights, self.click_rate_, self.click_worth_),
+            *_rate_and_doubt(placement.weights, self.conversion_rate_, self.conversion_worth_),
         )
         found = [
             Forecast(
@@ -236,7 +235,8 @@ class AdForecaster(BaseEstimator):
 
     def _pooled(self, placement: _Placement) -> PooledCurve:
         evidence = self._no_evidence() if placement.row is None else self.evidence(placement.row)
-        return pool(evidence, placement.shares @ self.rates_, self.choice_.strength)
+        prior = mixed_rates(placement.shares[None], self.rates_, self.form_)[0]
+        return pool(evidence, prior, self.choice_.strength)
 
     def _no_evidence(self) -> Evidence:
         nothing = np.zeros((1, len(self.edges_)))
@@ -314,11 +314,18 @@ class AdForecaster(BaseEstimator):
             raise InvalidParameterError(
                 f"day={day!r}: it must be a date as in 2026-03-09"
             ) from error
-        return expected, f"; supply of {'an average day' if day is None else day}"
+        told = f"; supply of {'an average day' if day is None else day}"
+        if day is not None and not self.supply_.seen[weekday_of(day)]:
+            told += ", a weekday that is not in the log: that of an average day"
+        return expected, told
 
     def _beyond(self, bid: float) -> str:
+        """What the user should know of a bid, and of the interval."""
         highest = self.edges_[-1] / 1_000_000
-        return f"; above every bid seen ({highest:g}), so taken as that" if bid > highest else ""
+        told = f"; above every bid seen ({highest:g}), so taken as that" if bid > highest else ""
+        if not self.choice_.days:
+            told += "; too few days to tell how much varies from day to day: intervals leave it out"
+        return told
 
     def _fitted_text_view(self, texts: list[str], embeddings: ArrayLike | None) -> TextView | None:
         if embeddings is not None or not any(texts):
@@ -354,11 +361,14 @@ class AdForecaster(BaseEstimator):
         )
         self.wins_, self.cost_ = wins, counts.cost.sum(axis=1)
         self.rows_ = float(counts.bids.sum())
-        self.click_rate_ = self.conversion_rate_ = None
+        self.click_rate_ = self.click_worth_ = None
+        self.conversion_rate_ = self.conversion_worth_ = None
         if counts.clicks.any():
-            self.click_rate_ = shrunk_shares(counts.clicks, wins, self.shares_)[0]
+            self.click_rate_, self.click_worth_ = shrunk_shares(counts.clicks, wins, self.shares_)
         if counts.conversions.any():
-            self.conversion_rate_ = shrunk_shares(counts.conversions, wins, self.shares_)[0]
+            self.conversion_rate_, self.conversion_worth_ = shrunk_shares(
+                counts.conversions, wins, self.shares_
+            )
 
 
 @dataclass(frozen=True)
@@ -372,6 +382,21 @@ class _Placement:
     segment: str
     curve: str
     why: str
+
+
+def _rate_and_doubt(
+    weights: Floats, rates: Floats | None, worth: Floats | None
+) -> tuple[float | None, float]:
+    """The rate of an advertiser, or of several weighted, and its standard deviation.
+
+    A rate worth M impressions has the variance p(1 − p)/(M + 1); that between the advertisers
+    a new one is likened to is added.
+    """
+    if rates is None or worth is None:
+        return None, 0.0
+    mean = float(weights @ rates)
+    variance = weights @ (rates * (1 - rates) / (worth + 1)) + weights @ (rates - mean) ** 2
+    return mean, float(np.sqrt(variance))
 
 
 def _chosen(
@@ -392,4 +417,4 @@ def _in_order_of_size(memberships: Memberships) -> Memberships:
     kept = [*order, memberships.shares.shape[1] - 1]
     shares = memberships.shares[:, kept]
     shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
-    return Memberships(shares, memberships.rates[kept], memberships.n_iter)
+    return Memberships(shares, memberships.rates[kept], memberships.form, memberships.n_iter)

@@ -90,6 +90,8 @@ class PooledCurve:
         The pooled win rate and its posterior standard deviation.
     paid : array
         The mean cost of an auction, in micros.
+    pays_bid : bool
+        Whether a winner pays its bid (first price).
     own, segment : arrays
         The two win rates that were pooled.
     """
@@ -98,6 +100,7 @@ class PooledCurve:
     win: Floats
     spread: Floats
     paid: Floats
+    pays_bid: bool
     own: Floats
     segment: Floats
 
@@ -127,10 +130,15 @@ class PooledCurve:
 
 @dataclass(frozen=True)
 class Rates:
-    """Clicks and conversions per impression of one advertiser; None where the log has none."""
+    """Clicks and conversions per impression of one advertiser; None where the log has none.
+
+    ``…_doubt`` is the standard deviation of the rate.
+    """
 
     click: float | None = None
+    click_doubt: float = 0.0
     conversion: float | None = None
+    conversion_doubt: float = 0.0
 
 
 def pool(evidence: Evidence, prior: Floats, strength: float) -> PooledCurve:
@@ -152,6 +160,7 @@ def pool(evidence: Evidence, prior: Floats, strength: float) -> PooledCurve:
         win[0],
         np.sqrt(win_variance(evidence, q, strength))[0],
         spend_curves(win, evidence)[0],
+        evidence.pays == "bid" and bool(np.all(evidence.price == evidence.edges)),
         own_curves(evidence)[0],
         win_curves(q, np.ones_like(q), evidence.form)[0],
     )
@@ -175,7 +184,9 @@ def forecast_at(
     high = min(mean + NINE_IN_TEN * doubt, supply)
     # nobody pays more than the bid; the mean price of the bin it lies in may be above it
     each = min(paid / win / PER_UNIT, bid / 1000) if win > 0 else 0.0
-    clicks, clicks_interval = _rare(rates.click, mean, doubt)
+    if curve.pays_bid and win > 0:
+        each = bid / 1000
+    clicks, clicks_interval = _rare(rates.click, rates.click_doubt, mean, doubt)
     return {
         "bid": float(bid),
         "supply": float(supply),
@@ -187,7 +198,7 @@ def forecast_at(
         "spend_interval": (low * each, high * each),
         "clicks": clicks,
         "clicks_interval": clicks_interval,
-        "conversions": _rare(rates.conversion, mean, doubt)[0],
+        "conversions": _rare(rates.conversion, rates.conversion_doubt, mean, doubt)[0],
     }
 
 
@@ -221,11 +232,12 @@ def checked_supply(supply: Any) -> float:
 
 
 def _rare(
-    rate: float | None, impressions: float, doubt: float
+    rate: float | None, rate_doubt: float, impressions: float, doubt: float
 ) -> tuple[float | None, tuple[float, float] | None]:
     """Mean and interval of events that follow a share of the impressions."""
     if rate is None:
         return None, None
     mean = impressions * rate
-    spread = NINE_IN_TEN * float(np.sqrt(mean + (doubt * rate) ** 2))
+    variance = mean + (doubt * rate) ** 2 + (impressions * rate_doubt) ** 2
+    spread = NINE_IN_TEN * float(np.sqrt(variance))
     return mean, (max(mean - spread, 0.0), mean + spread)

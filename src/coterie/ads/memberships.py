@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.ads.curves import Evidence
-from coterie.ads.pooling import overall_rate, segment_rates
+from coterie.ads.pooling import mixed_rates, overall_rate, segment_rates
 
 __all__ = ["Memberships", "hard_memberships", "learn_memberships"]
 
@@ -45,12 +45,15 @@ class Memberships:
         Rows sum to 1; the last column is "no segment in particular".
     rates : (K + 1, G) float64 array
         The rates of success of each segment; the last row those of all advertisers.
+    form : {"hazard", "rate"}
+        Of the rates: see :mod:`coterie.ads.curves`.
     n_iter : int
     """
 
     shares: Floats
     rates: Floats
-    n_iter: int
+    form: str
+    n_iter: int = 0
 
     @property
     def labels(self) -> Labels:
@@ -62,7 +65,7 @@ class Memberships:
     @property
     def prior(self) -> Floats:
         """The rates each advertiser is to be pooled with, (A, G)."""
-        return self.shares @ self.rates
+        return mixed_rates(self.shares, self.rates, self.form)
 
 
 def hard_memberships(
@@ -81,7 +84,7 @@ def hard_memberships(
     n_segments = int(labels.max(initial=-1)) + 1
     shares = np.zeros((len(labels), n_segments + 1))
     shares[np.arange(len(labels)), np.where(labels < 0, n_segments, labels)] = 1.0
-    return Memberships(shares, _rates(evidence, shares, max_observations), 0)
+    return Memberships(shares, _rates(evidence, shares, max_observations), evidence.form)
 
 
 def learn_memberships(
@@ -128,7 +131,7 @@ def learn_memberships(
         shares = updated
         if change < tol:
             break
-    return Memberships(shares, _rates(evidence, shares, max_observations), n_iter)
+    return Memberships(shares, _rates(evidence, shares, max_observations), evidence.form, n_iter)
 
 
 def _rates(evidence: Evidence, shares: Floats, max_observations: float | None) -> Floats:

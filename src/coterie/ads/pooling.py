@@ -15,10 +15,18 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 
 from coterie.ads.curves import Evidence, own_curves, win_curves
 
-__all__ = ["SEGMENT_STRENGTH", "pooled_curves", "pooled_rates", "segment_rates", "win_variance"]
+__all__ = [
+    "SEGMENT_STRENGTH",
+    "mixed_rates",
+    "pooled_curves",
+    "pooled_rates",
+    "segment_rates",
+    "win_variance",
+]
 
 Floats = NDArray[np.float64]
 
@@ -68,6 +76,39 @@ def overall_rate(evidence: Evidence) -> Floats:
     return np.divide(total.successes, total.trials, out=silent, where=total.trials > 0)
 
 
+def mixed_rates(shares: Floats, rates: Floats, form: str) -> Floats:
+    """The rates of a mixture of segments, (A, G).
+
+    The mixture is one of curves. Rates of the rate form are curves and are mixed as they are;
+    hazards are not: with S_s(g) the probability that a price of segment s is above bin g,
+
+        h_g = Σ_s π_s S_s(g−1) h_sg / Σ_s π_s S_s(g−1).
+
+    Parameters
+    ----------
+    shares : (A, K) array
+        π; rows sum to 1.
+    rates : (K, G) array
+    form : {"hazard", "rate"}
+
+    Examples
+    --------
+    Of two segments one has all prices in the first bin, the other in the second: half of all
+    auctions are won in the first, and all of the others in the second.
+
+    >>> mixed_rates(np.array([[0.5, 0.5]]), np.array([[1.0, 0.0], [0.0, 1.0]]), "hazard")
+    array([[0.5, 1. ]])
+    """
+    if form != "hazard":
+        return shares @ rates
+    above = np.cumprod(1.0 - rates, axis=1)
+    before = np.concatenate([np.ones((len(rates), 1)), above[:, :-1]], axis=1)
+    at_risk = shares @ before
+    return np.divide(
+        shares @ (before * rates), at_risk, out=shares @ rates, where=at_risk > _MOST_CERTAIN
+    )
+
+
 def pooled_rates(successes: Floats, trials: Floats, prior: Floats, strength: float) -> Floats:
     """(x + m·q) / (y + m) in every bin.
 
@@ -107,8 +148,8 @@ def win_variance(evidence: Evidence, prior: Floats, strength: float) -> Floats:
     """The posterior variance of W in every bin, (A, G).
 
     With independent Beta(α, β) hazards the first two moments of the product are products of
-    moments: E[1−h] = β/(α+β), E[(1−h)²] = β(β+1)/((α+β)(α+β+1)). For rates it is that of the
-    Beta distribution of the bin, which isotonic regression can only narrow.
+    moments: E[1−h] = β/(α+β), E[(1−h)²] = β(β+1)/((α+β)(α+β+1)). For rates it is that of
+    the Beta distribution of all trials that isotonic regression takes together there.
     """
     m = min(strength, 1e6)
     alpha = evidence.successes + m * prior
@@ -116,6 +157,13 @@ def win_variance(evidence: Evidence, prior: Floats, strength: float) -> Floats:
     beta = np.maximum(total - alpha, 0.0)
     mean = beta / total
     if evidence.form == "rate":
-        return mean * (1 - mean) / (total + 1)
+        return np.array([_block_variance(*row) for row in zip(1 - mean, total, strict=True)])
     second = np.cumprod(mean * (beta + 1) / (total + 1), axis=1)
     return np.maximum(second - np.cumprod(mean, axis=1) ** 2, 0.0)
+
+
+def _block_variance(rates: Floats, trials: Floats) -> Floats:
+    """p(1 − p)/(n + 1) with p and n those of the isotonic block that each bin is in."""
+    fitted = isotonic_regression(rates, weights=trials)
+    in_block = np.repeat(fitted.weights, np.diff(fitted.blocks))
+    return np.asarray(fitted.x * (1 - fitted.x) / (in_block + 1))

@@ -44,7 +44,7 @@ class SegmentSettings:
 
     n_segments: int | Sequence[int] = (8, 12, 16)
     alphas: Sequence[float] = (0.01, 0.05, 0.1)
-    strengths: Sequence[float] = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+    strengths: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
     max_observations: float | None = 2000.0
     tolerance: float = 0.0
     wins_over: str = "wins"
