@@ -30,7 +30,7 @@ from coterie.ads.evaluation import evaluate
 from coterie.ads.forecaster import AdForecaster
 from coterie.ads.paper_tables import paper_tables
 from coterie.ads.report_contents import report_payload
-from coterie.ads.report_payload import check_payload
+from coterie.ads.report_contract import check_payload
 
 CHOICE = Choice("robust", (("k", 2),), 5.0, float("nan"), 0.2, 0)
 NOTE = {"severity": "warning", "what": "prices above bids", "count": 3, "examples": ["row 7"]}

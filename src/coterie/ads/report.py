@@ -16,7 +16,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from coterie.ads import report_words as words
-from coterie.ads.report_payload import check_payload
+from coterie.ads.report_contract import check_payload
 from coterie.errors import MissingExtraError
 from coterie.whole_files import whole_file
 
@@ -64,7 +64,7 @@ def write_report(payload: Mapping[str, Any], path: str | PathLike[str]) -> None:
     Parameters
     ----------
     payload : mapping
-        See :mod:`coterie.ads.report_payload`.
+        See :mod:`coterie.ads.report_contract`.
     path : path
         The HTML file.
 
@@ -89,7 +89,7 @@ def render_report(payload: Mapping[str, Any]) -> str:
     Parameters
     ----------
     payload : mapping
-        See :mod:`coterie.ads.report_payload`.
+        See :mod:`coterie.ads.report_contract`.
 
     Returns
     -------

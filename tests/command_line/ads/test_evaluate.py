@@ -15,7 +15,16 @@ from coterie.command_line.ads.evaluate import POOLED, print_evaluation, verdicts
 
 SOURCES = ("own", "global", "text", "win", "cost", "l2", "robust")
 NAMES = {name + pooled for name in SOURCES for pooled in ("", "+pooled")}
-MEASURES = {"wape", "mape", "mape_advertisers", "smape", "bias", "coverage", "advertisers"}
+MEASURES = {
+    "wape",
+    "wape_standard_error",
+    "mape",
+    "mape_advertisers",
+    "smape",
+    "bias",
+    "coverage",
+    "advertisers",
+}
 
 
 def test_json_has_every_source_and_measure(evaluated):

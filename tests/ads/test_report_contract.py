@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ads.report_payloads import make_payload
-from coterie.ads.report_payload import check_payload
+from coterie.ads.report_contract import check_payload
 from coterie.errors import InvalidParameterError
 
 PAYLOAD = make_payload(6, 2, n_bids=4)

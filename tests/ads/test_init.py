@@ -1,0 +1,45 @@
+"""The public names of the advertising part, which are imported when first used."""
+
+import importlib
+import importlib.util
+import subprocess
+import sys
+
+import pytest
+
+from coterie import ads
+
+
+@pytest.mark.parametrize("name", ads.__all__)
+def test_every_public_name_is_there(name):
+    """A public name is what the module it lives in has under that name, and it is documented."""
+    home = importlib.import_module(f"coterie.ads.{ads._HOME[name]}")
+    assert getattr(ads, name) is getattr(home, name)
+    assert getattr(ads, name).__doc__
+
+
+@pytest.mark.parametrize("name", ads.__all__)
+def test_no_public_name_is_a_module(name):
+    """Importing a module would put it in the place of a function of the same name."""
+    assert importlib.util.find_spec(f"coterie.ads.{name}") is None
+
+
+def test_all_names_have_a_home():
+    """The list of public names and the list of their homes are one, in one order."""
+    assert ads.__all__ == list(ads._HOME)
+    assert set(ads.__all__) <= set(dir(ads))
+
+
+def test_importing_is_quick():
+    """No engine, no numerical library is loaded before it is needed."""
+    code = (
+        "import sys, coterie.ads; print({'ibis', 'numpy', 'duckdb', 'jinja2'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    """As in any module."""
+    with pytest.raises(AttributeError, match="no attribute 'forecast_everything'"):
+        _ = ads.forecast_everything
