@@ -117,7 +117,7 @@ def as_page(cells: Sequence[GridCell], results: Results, described: dict[str, An
     for table in as_tables(cells, results):
         parts += [f"## {table.title}", table.markdown()]
     parts += [
-        "Made by `coterie bench ads -o docs/benchmarks`.",
+        f"Made by `coterie bench ads --draws {n_draws} -o docs/benchmarks`.",
         f"Measured {in_words(described)}.",
     ]
     return "\n\n".join(parts) + "\n"
