@@ -7,32 +7,11 @@ import json
 import numpy as np
 import pytest
 
-from coterie.benchmarks import ads_grid, ads_grid_report
+from coterie.benchmarks import ads_grid
 from coterie.benchmarks.ads_grid import FLAGSHIP, FULL_GRID, GridCell, run_grid, summarise_cell
+from grid_draws import SOURCES, THIN, draw_with
 
 CELL = GridCell(20, 0.5, 0.1, 0.1)
-SOURCES = ("own", "global", "text", "win", "cost", "l2", "robust")
-
-
-def draw_with(wape: dict[str, float], thin: dict[str, float], paired: float) -> dict:
-    """A draw with given errors of both targets."""
-    both = {name: {"impressions": value, "spend": value} for name, value in wape.items()}
-    return {
-        "wape": both,
-        "standard_error": {name: {"impressions": 0.01, "spend": 0.02} for name in wape},
-        "thin": {name: {"impressions": value, "spend": value} for name, value in thin.items()},
-        "against": {
-            target: {name: [wape[FLAGSHIP] - wape[name], paired] for name in wape}
-            for target in ("impressions", "spend")
-        },
-    }
-
-
-THIN = dict.fromkeys((*ads_grid_report._SHOWN, *SOURCES), 0.3) | {
-    FLAGSHIP: 0.22,
-    "own": 0.3,
-    "true+pooled": 0.2,
-}
 
 
 def test_the_grid_crosses_volume_shift_text_error_and_outliers():
@@ -81,33 +60,6 @@ def test_a_lowest_flagship_holds():
     assert summary.best == FLAGSHIP
     assert summary.behind == 0
     assert summary.holds and summary.holds_paired
-
-
-def test_report_shows_every_cell_as_table_page_picture_and_json():
-    """Cells are rows, the lowest is in bold, the sentences count the cells that hold."""
-    cells = FULL_GRID[:3]
-    wape = dict.fromkeys(THIN, 0.2) | {FLAGSHIP: 0.1}
-    results = {cell.name: [draw_with(wape, THIN, 0.003)] for cell in cells}
-    tables = ads_grid_report.as_tables(cells, results)
-    assert [len(table.rows) for table in tables] == [3] * 4
-    assert len(tables[0].stressed) == 3
-    page = ads_grid_report.as_page(cells, results, described())
-    assert "lowest WAPE in 3 of 3 cells" in page
-    assert "closes 80% to 80%" in page
-    assert len(ads_grid_report.as_picture(cells, results).axes) == 2
-    everything = ads_grid_report.as_json(cells, results, described())
-    assert json.loads(json.dumps(everything, allow_nan=False))["cells"][0]["bids_per_day"] == 12
-
-
-def described() -> dict:
-    """An environment, as far as a page shows it."""
-    return {
-        "date": "2026-03-02T00:00:00+00:00",
-        "cpu": "a processor",
-        "threads": 2,
-        "platform": "Linux x86_64",
-        "versions": {"python": "3.11"},
-    }
 
 
 def test_outliers_are_segments_of_their_own(tmp_path):
