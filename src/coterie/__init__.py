@@ -22,8 +22,9 @@ Names are imported when first used, so ``import coterie`` is quick.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from coterie.lazy_names import imported_name
 
 __version__ = "0.1.0"
 
@@ -94,16 +95,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
-    if name in _HOME:
-        value: object = getattr(importlib.import_module(f"coterie.{_HOME[name]}"), name)
-        globals()[name] = value
-        return value
-    try:
-        return importlib.import_module(f"coterie.{name}")
-    except ModuleNotFoundError as error:
-        if error.name != f"coterie.{name}":
-            raise
-        raise AttributeError(f"module 'coterie' has no attribute {name!r}") from None
+    return imported_name(name, __name__, _HOME, globals())
 
 
 def __dir__() -> list[str]:

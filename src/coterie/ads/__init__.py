@@ -19,8 +19,9 @@ A fitted :class:`AdForecaster` is kept and brought back by :func:`coterie.save_m
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from coterie.lazy_names import imported_name
 
 _HOME = {
     "connect": "connections",
@@ -93,16 +94,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
-    if name in _HOME:
-        value: object = getattr(importlib.import_module(f"coterie.ads.{_HOME[name]}"), name)
-        globals()[name] = value
-        return value
-    try:
-        return importlib.import_module(f"coterie.ads.{name}")
-    except ModuleNotFoundError as error:
-        if error.name != f"coterie.ads.{name}":
-            raise
-        raise AttributeError(f"module 'coterie.ads' has no attribute {name!r}") from None
+    return imported_name(name, __name__, _HOME, globals())
 
 
 def __dir__() -> list[str]:
