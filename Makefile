@@ -4,13 +4,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 SPARK  := $(VENV)/spark
+PARTITIONERS := $(VENV)/partitioners
 
 .PHONY: demo test check bench docs clean
 
 demo: $(READY)            ## simulate a week of auctions, find segments, forecast: demo-output/report.html
 	$(BIN)/coterie demo --output demo-output
 
-test: $(READY) $(SPARK)   ## the tests and the examples in the docstrings
+test: $(READY) $(SPARK) $(PARTITIONERS)  ## the tests and the examples in the docstrings
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: $(READY)           ## format, lint, types, layers
@@ -30,7 +31,7 @@ docs: $(READY)            ## HTML documentation in docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 clean:
-	rm -rf $(VENV) docs/_build docs/gallery docs/api/generated demo-output
+	rm -rf $(VENV) docs/_build docs/gallery docs/api/generated docs/methods/generated demo-output
 
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -49,3 +50,9 @@ $(SPARK): $(READY) requirements-spark.txt
 	    || echo "PySpark could not be installed; its tests will be skipped"; \
 	else echo "There is no Java here; Spark's tests will be skipped"; fi
 	@touch $(SPARK)
+
+# CSPA, HGPA, MCLA and HBGF run without graph partitioners too; tests of these packages need them.
+$(PARTITIONERS): $(READY) requirements-partitioners.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-partitioners.txt \
+	  || echo "The graph partitioners could not be installed; their tests will be skipped"
+	@touch $(PARTITIONERS)

@@ -21,6 +21,7 @@ extensions = [
     "myst_parser",
     "sphinx_gallery.gen_gallery",
     "formula_docstrings",
+    "method_pages",
     "native_mathml",
 ]
 templates_path = ["_templates"]

@@ -65,6 +65,20 @@ def test_any_consensus_function_can_decide(blobs):
     assert ct.clustering_accuracy(y, est.labels_) > 0.95
 
 
+def test_a_consensus_function_may_be_named(blobs):
+    """consensus= takes a key of the registry: the function of that name, K and seed filled in."""
+    X, y = blobs
+    est = ct.ConsensusClusterer(3, n_partitions=8, consensus="l2", random_state=0).fit(X)
+    assert isinstance(est.consensus_, ct.L2Consensus) and est.consensus_.n_clusters == 3
+    assert est.consensus_.random_state is not None
+    assert ct.clustering_accuracy(y, est.labels_) > 0.95 and est.consensus == "l2"
+    several = ct.MultiViewClusterer(3, n_partitions=4, consensus="median", random_state=0)
+    several.fit([X[:, :4], X[:, 4:]])
+    assert several.consensus_.refine is True and several.consensus_.relaxation == "l2"
+    with pytest.raises(InvalidParameterError, match=r"'cpsa' is no consensus method.*mean 'cspa'"):
+        ct.ConsensusClusterer(3, n_partitions=2, consensus="cpsa").fit(X)
+
+
 def test_one_seed_fixes_everything(blobs):
     """The same seed gives the same labels, whatever the number of jobs."""
     a, b = (

@@ -3,21 +3,29 @@
 Many partitions of the same things, some of them noisy or plain wrong, in; the one
 partition they agree on out. The map, in the order in which data flows:
 
-============  ==============================================================================
-data          :func:`load_dataset`, :func:`load_views`, :func:`planted_partitions`
-partitions    :func:`make_partitions`
-consensus     :class:`RobustConsensus`, :class:`L2Consensus`, :class:`OneHotKMeans`,
-              :class:`RobustSpectral`
-features in   :class:`ConsensusClusterer`, :class:`MultiViewClusterer`
-choosing K    :func:`choose_k`
-looking       :func:`coassociation`, :class:`CoassociationDisplay`,
-              :class:`PartitionAgreementDisplay`, :class:`ConvergenceDisplay`,
-              :class:`ChooseKDisplay`
-scores        :func:`clustering_accuracy`, :func:`mirkin_objective`, :mod:`coterie.scores`
-keeping       :func:`save_model`, :func:`load_model`
-============  ==============================================================================
+=============  =============================================================================
+data           :func:`load_dataset`, :func:`load_views`, :func:`planted_partitions`
+partitions     :func:`make_partitions`
+consensus      :class:`RobustConsensus`; of a similarity :class:`RobustSpectral`
+… by spectra   :class:`L2Consensus`, :class:`KMeansConsensus`, :class:`OneHotKMeans`,
+               :class:`CorrelationConsensus`
+… by cuts      :class:`CSPA`, :class:`HGPA`, :class:`MCLA`, :class:`HBGF`
+… by factors   :class:`NMFConsensus`, :class:`WeightedConsensus`, :class:`KLConsensus`
+… by linkage   :class:`EvidenceAccumulation`, :class:`LocallyWeightedConsensus`
+features in    :class:`ConsensusClusterer`
+several views  :class:`MultiViewClusterer`, :class:`SpectralView`, :class:`ConcatenatedSpectral`,
+               :class:`MultiViewKMeans`, :class:`MultiViewAffinityPropagation`,
+               :class:`LowRankConsensus`
+choosing K     :func:`choose_k`
+looking        :func:`coassociation`, :class:`CoassociationDisplay`,
+               :class:`PartitionAgreementDisplay`, :class:`ConvergenceDisplay`,
+               :class:`ChooseKDisplay`
+scores         :func:`clustering_accuracy`, :func:`mirkin_objective`, :mod:`coterie.scores`
+keeping        :func:`save_model`, :func:`load_model`
+=============  =============================================================================
 
-Names are imported when first used, so ``import coterie`` is quick.
+Every method has a short name too: :mod:`coterie.method_registry`. Names are imported when first
+used, so ``import coterie`` is quick.
 """
 
 from __future__ import annotations
@@ -36,9 +44,25 @@ _HOME = {
     "RobustConsensus": "robust_consensus",
     "L2Consensus": "consensus",
     "OneHotKMeans": "consensus",
+    "KMeansConsensus": "consensus",
+    "CSPA": "consensus",
+    "HGPA": "consensus",
+    "MCLA": "consensus",
+    "HBGF": "consensus",
+    "NMFConsensus": "consensus",
+    "WeightedConsensus": "consensus",
+    "KLConsensus": "consensus",
+    "CorrelationConsensus": "consensus",
+    "EvidenceAccumulation": "consensus",
+    "LocallyWeightedConsensus": "consensus",
     "RobustSpectral": "robust_spectral",
     "ConsensusClusterer": "clusterer",
     "MultiViewClusterer": "clusterer",
+    "SpectralView": "multiview",
+    "ConcatenatedSpectral": "multiview",
+    "MultiViewKMeans": "multiview",
+    "MultiViewAffinityPropagation": "multiview",
+    "LowRankConsensus": "multiview",
     "choose_k": "choosing_k",
     "coassociation": "coassociation_matrix",
     "mirkin_objective": "scores",
@@ -59,9 +83,25 @@ __all__ = [  # noqa: RUF022 (in the order in which data flows)
     "RobustConsensus",
     "L2Consensus",
     "OneHotKMeans",
+    "KMeansConsensus",
+    "CSPA",
+    "HGPA",
+    "MCLA",
+    "HBGF",
+    "NMFConsensus",
+    "WeightedConsensus",
+    "KLConsensus",
+    "CorrelationConsensus",
+    "EvidenceAccumulation",
+    "LocallyWeightedConsensus",
     "RobustSpectral",
     "ConsensusClusterer",
     "MultiViewClusterer",
+    "SpectralView",
+    "ConcatenatedSpectral",
+    "MultiViewKMeans",
+    "MultiViewAffinityPropagation",
+    "LowRankConsensus",
     "choose_k",
     "coassociation",
     "mirkin_objective",
@@ -78,7 +118,21 @@ if TYPE_CHECKING:
     from coterie.choosing_k import choose_k
     from coterie.clusterer import ConsensusClusterer, MultiViewClusterer
     from coterie.coassociation_matrix import coassociation
-    from coterie.consensus import L2Consensus, OneHotKMeans
+    from coterie.consensus import (
+        CSPA,
+        HBGF,
+        HGPA,
+        MCLA,
+        CorrelationConsensus,
+        EvidenceAccumulation,
+        KLConsensus,
+        KMeansConsensus,
+        L2Consensus,
+        LocallyWeightedConsensus,
+        NMFConsensus,
+        OneHotKMeans,
+        WeightedConsensus,
+    )
     from coterie.datasets import load_dataset, load_views
     from coterie.displays import (
         ChooseKDisplay,
@@ -87,6 +141,13 @@ if TYPE_CHECKING:
         PartitionAgreementDisplay,
     )
     from coterie.model_files import load_model, save_model
+    from coterie.multiview import (
+        ConcatenatedSpectral,
+        LowRankConsensus,
+        MultiViewAffinityPropagation,
+        MultiViewKMeans,
+        SpectralView,
+    )
     from coterie.partitions import make_partitions
     from coterie.planted import planted_partitions
     from coterie.robust_consensus import RobustConsensus

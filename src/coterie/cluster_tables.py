@@ -146,6 +146,21 @@ class ClusterTables:
         )
         return _information(held_out, self.offsets)
 
+    def silhouettes(self, tuples: LabelTuples, labels: NDArray[Any]) -> Array:
+        """Silhouette of each tuple's points under the distance 1 − M, (u,); O(u·V·K).
+
+        (b − a) / max(a, b) with a the mean distance of a point to the others of its cluster
+        and b that to the nearest other cluster. Where labels are missing, a mean distance is
+        over all votes of all pairs together.
+        """
+        silhouettes = np.zeros(tuples.n_tuples)
+        tables = (self.alpha, self.table, self.present, self.size, labels)
+        for_row_blocks(
+            lambda _, a, b: kernels.silhouette_rows(tuples.codes, *tables, a, b, silhouettes),
+            tuples.n_tuples,
+        )
+        return silhouettes
+
     def merge_gains(self, threshold: float) -> Array:
         """What the score gains by merging clusters a and b, (K, K); −inf on the diagonal.
 

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from coterie.errors import InvalidParameterError
 from coterie.feature_views import View, scaled_views
+from coterie.method_registry import make_consensus
+from coterie.multiview.view_input import named_views
 from coterie.partitions import Ensemble, fit_ensemble
 from coterie.robust_consensus import RobustConsensus
 
@@ -40,9 +42,9 @@ class ConsensusClusterer(ClusterMixin, BaseEstimator):
         What varies from run to run: a strategy of :func:`~coterie.make_partitions` ("kmeans",
         "diverse", "subspaces", "subsample", "scalings"), several of them in turn, or a
         clusterer to be run with V seeds.
-    consensus : consensus function or None, default=None
-        Cloned; its ``n_clusters`` and ``random_state`` are set if they are None.
-        None is :class:`~coterie.RobustConsensus`.
+    consensus : consensus function, str or None, default=None
+        Cloned; its ``n_clusters`` and ``random_state`` are set if they are None. A text is a key
+        of :mod:`coterie.method_registry`, None is :class:`~coterie.RobustConsensus`.
     n_jobs : int or None, default=None
     verbose : bool, default=False
         Show progress on the standard error stream.
@@ -147,6 +149,23 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):
     view_weight_ : dict of str to float
         Share of the view's runs that had a vote.
 
+    Notes
+    -----
+    **Established.** The consensus of partitions from several views is in the paper's comparison.
+    That every view is clustered several times, how often, and on which scale, is our choice.
+
+    **Limits.** Time is that of the runs and of their consensus. The largest camp of runs decides:
+    where every view sees another part of the truth, the camps are the views, and one of them may
+    be set aside that should be heard.
+
+    **When to use.** Views of very different kind, width or scale, some of them perhaps of noise; to
+    learn which views agree; to label new things.
+
+    References
+    ----------
+    D. Kong, M. Lu, K. Shmakov and J. Yang. Robust consensus clustering and its applications for
+    advertising forecasting. arXiv:2301.00717, 2023.
+
     Examples
     --------
     >>> import numpy as np
@@ -189,7 +208,7 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):
         views : list of arrays (n, p_v), or dict of named ones
         y : ignored
         """
-        named = _named_views(views)
+        named = named_views(views)
         rng = check_random_state(self.random_state)
         self.view_names_ = list(named)
         self._scalings = {
@@ -213,7 +232,7 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):
     def predict(self, views: Any) -> NDArray[np.int32]:
         """Labels of new things seen in the same views."""
         check_is_fitted(self)
-        named = _named_views(views)
+        named = named_views(views)
         if list(named) != self.view_names_:
             raise InvalidParameterError(
                 f"the views are {list(named)}, fitted were {self.view_names_}; give the same"
@@ -248,38 +267,14 @@ def _ensemble_settings(ensemble: Any) -> dict[str, Any]:
 
 
 def _fitted_consensus(self: Any, labels: NDArray[Any], rng: np.random.RandomState) -> Any:
-    consensus = RobustConsensus() if self.consensus is None else clone(self.consensus)
+    if isinstance(self.consensus, str):
+        consensus = make_consensus(self.consensus, None)
+    else:
+        consensus = RobustConsensus() if self.consensus is None else clone(self.consensus)
     settings = consensus.get_params()
     wanted = {"n_clusters": self.n_clusters, "random_state": rng.randint(2**31 - 1)}
     missing = {name: value for name, value in wanted.items() if settings.get(name, 0) is None}
     return consensus.set_params(**missing).fit(labels)
-
-
-def _named_views(views: Any) -> dict[str, Any]:
-    if isinstance(views, Mapping):
-        named = {str(name): X for name, X in views.items()}
-    elif isinstance(views, list | tuple):
-        named = {f"view {v}": X for v, X in enumerate(views)}
-    else:
-        raise InvalidParameterError(
-            "views must be a list of arrays or a dict of named arrays, "
-            f"got {type(views).__name__}; one view is [X]"
-        )
-    if not named:
-        raise InvalidParameterError("there are no views; give at least one array")
-    checked = {}
-    for name, X in named.items():
-        try:
-            checked[name] = check_array(X, accept_sparse="csr", dtype=(np.float64, np.float32))
-        except (TypeError, ValueError) as error:
-            raise InvalidParameterError(f"{name} cannot be used: {error}") from error
-    lengths = {name: X.shape[0] for name, X in checked.items()}
-    if len(set(lengths.values())) > 1:
-        raise InvalidParameterError(
-            "all views must have the same rows; these have "
-            + ", ".join(f"{name}: {n}" for name, n in lengths.items())
-        )
-    return checked
 
 
 def _by_view(ensembles: dict[str, Ensemble], values: NDArray[Any]) -> dict[str, NDArray[Any]]:

@@ -22,12 +22,12 @@ from sklearn.utils.validation import check_is_fitted
 from coterie import label_tuple_kernels
 from coterie.cluster_tables import ClusterTables
 from coterie.coassociation_matrix import check_partition_weights
-from coterie.errors import InvalidParameterError
+from coterie.errors import InvalidParameterError, TooManyPointsError
 from coterie.label_tuples import LabelTuples, compress_labels
 from coterie.labels import as_label_matrix, encode_like
 from coterie.numbering import by_falling_size
 
-__all__ = ["ConsensusFunction", "Labelling", "check_n_clusters"]
+__all__ = ["ConsensusFunction", "Labelling", "check_n_clusters", "check_size"]
 
 Array = NDArray[np.float64]
 
@@ -144,6 +144,33 @@ def check_n_clusters(n_clusters: Any, tuples: LabelTuples) -> int:
             stacklevel=4,
         )
     return min(K, tuples.n_tuples)
+
+
+def check_size(size: int, largest: Any, parameter: str, method: str) -> None:
+    """Refuse more tuples (or points) than a method with quadratic cost should be given.
+
+    Parameters
+    ----------
+    size : int
+        How many there are.
+    largest : int
+        The limit, from the parameter of that name.
+    parameter : {"max_tuples", "max_points"}
+    method : str
+        Its name, for the message.
+
+    >>> check_size(100, 5000, "max_tuples", "CSPA")
+    """
+    whole = isinstance(largest, Integral) and not isinstance(largest, bool)
+    if not whole or int(largest) < 1:
+        raise InvalidParameterError(f"{parameter}={largest!r}: give a whole number from 1 up")
+    if size > largest:
+        what = "distinct label tuples" if parameter == "max_tuples" else "points"
+        raise TooManyPointsError(
+            f"{method} grows with the square of its input, and there are {size:,} {what}, more "
+            f"than {parameter}={largest:,}; take a method that is linear (RobustConsensus, "
+            f"L2Consensus, HBGF), a sample of the points, or raise {parameter}"
+        )
 
 
 def _settle_voiceless(tuples: LabelTuples, found: Labelling) -> NDArray[np.int64]:

@@ -5,6 +5,7 @@
     CoterieError
     ├── InvalidLabelsError     a label matrix cannot be used        (also a ValueError)
     ├── InvalidParameterError  a setting cannot be used             (also a ValueError)
+    ├── TooManyPointsError     a method's memory or time would run away (also a ValueError)
     ├── TableError             a table on disk cannot be read       (also a ValueError)
     ├── OutputError            a result cannot be written           (also an OSError)
     ├── DatasetUnavailableError  a dataset is nowhere to be had     (also a LookupError)
@@ -33,6 +34,7 @@ __all__ = [
     "ModelFileError",
     "OutputError",
     "TableError",
+    "TooManyPointsError",
 ]
 
 
@@ -46,6 +48,10 @@ class InvalidLabelsError(CoterieError, ValueError):
 
 class InvalidParameterError(CoterieError, ValueError):
     """A setting cannot be used; the message names it and what it may be."""
+
+
+class TooManyPointsError(CoterieError, ValueError):
+    """A method would need memory or time far beyond reason; the message names its limit."""
 
 
 class TableError(CoterieError, ValueError):

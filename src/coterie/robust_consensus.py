@@ -103,6 +103,28 @@ class RobustConsensus(ConsensusFunction):
     history_ : dict of lists
         Objective and residuals of each step of the ADMM; empty lists where it did not run.
 
+    Notes
+    -----
+    **Established.** Objective and relaxation are the paper's, whose updates are printed with two
+    signs against its own Lagrangian and diverge as printed; here they follow from it. Start,
+    penalty schedule, stopping rule and the way to labels are not in the paper and are ours, as
+    are dissent between partitions, the choice by held-out information and the bound. The
+    search minimises the objective of the median partition, which is textbook.
+
+    **Limits.** The ADMM holds a dense (u, u) matrix over the distinct label tuples; above 20,000 of
+    them, or where memory is short, least squares takes its place with a warning. The search is
+    local: of pure noise it may miss the best partition, and ``gap_`` says by how much at most.
+    A majority that is wrong together is believed. The relaxation alone (``refine=False``) falls
+    behind least squares where the partitions have many more clusters than are wanted.
+
+    **When to use.** By default. All partitions heard alike, ``partition_weights=None``, where each
+    is to be believed; the relaxation alone to compare with the paper.
+
+    References
+    ----------
+    D. Kong, M. Lu, K. Shmakov and J. Yang. Robust consensus clustering and its applications for
+    advertising forecasting. arXiv:2301.00717, 2023.
+
     Examples
     --------
     >>> from coterie import RobustConsensus, planted_partitions

@@ -196,3 +196,42 @@ def assign_rows(
             elif share > other:
                 other = share
         confidence[i] = max(own - other, 0.0)
+
+
+@nb.njit(cache=True, nogil=True)
+def silhouette_rows(
+    codes: Any,
+    alpha: Any,
+    table: Any,
+    present: Any,
+    size: Any,
+    labels: Any,
+    start: Any,
+    stop: Any,
+    silhouettes: Any,
+) -> None:
+    """Silhouette of rows start..stop under the distance 1 − share of votes.
+
+    A point's own vote for itself is left out; alone in its cluster, or without any label, it has 0.
+    """
+    K = len(size)
+    for i in range(start, stop):
+        row = codes[i]
+        own = -1.0
+        other = 0.0
+        for b in range(K):
+            same = 0.0
+            both = 0.0
+            for v in range(len(row)):
+                c = row[v]
+                if c >= 0:
+                    among = alpha[v] if b == labels[i] else 0.0
+                    same += alpha[v] * table[c, b] - among
+                    both += alpha[v] * present[v, b] - among
+            if both > 1e-9 * alpha[0]:
+                if b == labels[i]:
+                    own = same / both
+                elif same / both > other:
+                    other = same / both
+        farther = max(1.0 - own, 1.0 - other)
+        silhouettes[i] = (own - other) / farther if own >= 0.0 and farther > 0.0 else 0.0

@@ -99,6 +99,11 @@ class Votes:
         shared = tables.held_out_information(self.tuples, labels)
         return float(shared @ self.weights / self.weights.sum())
 
+    def separation(self, labels: Labels) -> float:
+        """Mean silhouette of the points under the distance 1 − M."""
+        tables = ClusterTables.of(self.tuples, labels, self.weights)
+        return float(np.average(tables.silhouettes(self.tuples, labels), weights=self.tuples.weights))
+
     def search(self, K: int | None, answers: Mapping[str, Labels] | None = None) -> SearchResult:
         """Search from the answers there are already and from the most promising partitions."""
         starts = [Start(name, labels) for name, labels in (answers or {}).items()]

@@ -40,6 +40,20 @@ def test_the_answer_is_the_estimators(run, features_csv, ensemble):
     assert saved.predict(X).tolist() == expected.fit(X).labels_.tolist()
 
 
+def test_another_method_decides(run, features_csv):
+    """--method KEY is the consensus of that name; the default stays the clusterer's own."""
+    model = features_csv.with_name("m.coterie")
+    arguments = ["-k", 3, "--partitions", 6, "--method", "l2", "--save-model", model]
+    result = run("cluster", features_csv, "--id", "name", *arguments, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["method"] == "l2"
+    _, X = read_features(features_csv, "name", None)
+    expected = ConsensusClusterer(3, n_partitions=6, consensus="l2", random_state=0).fit(X)
+    saved = load_model(model)
+    assert saved.get_params() == expected.get_params()
+    assert saved.labels_.tolist() == expected.labels_.tolist()
+
+
 def test_json_tells_of_the_runs(run, features_csv):
     """--json has the facts of the consensus of the runs."""
     result = run("cluster", features_csv, "--id", "name", "-k", 3, "--partitions", 7, "--json")

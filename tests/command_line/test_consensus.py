@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from coterie import RobustConsensus, load_model
+from command_line.answers import unwrapped
+from coterie import L2Consensus, RobustConsensus, load_model
 from coterie.command_line.consensus import read_labels
 from coterie.command_line.tables import read_table
 
@@ -68,6 +69,61 @@ def test_settings_reach_the_estimator(run, labels_csv, arguments, settings):
     assert estimator.get_params() == expected.get_params()
     _, P = read_labels(labels_csv, "name", None)
     assert estimator.labels_.tolist() == expected.fit(P).labels_.tolist()
+
+
+def test_another_method_answers(run, labels_csv):
+    """--method KEY is the estimator of the registry; what it does not know is not told."""
+    model = labels_csv.with_name("m.coterie")
+    arguments = ["--id", "name", "-k", 3, "--method", "l2", "--save-model", model]
+    result = run("consensus", labels_csv, *arguments, "--weights", "equal", "--json")
+    assert result.exit_code == 0, result.stderr
+    facts = json.loads(result.stdout)
+    assert facts["method"] == "l2" and {"gap", "selected", "camps"}.isdisjoint(facts)
+    _, P = read_labels(labels_csv, "name", None)
+    expected = L2Consensus(3, random_state=0).fit(P)
+    assert load_model(model).labels_.tolist() == expected.labels_.tolist()
+    assert [vote["partition"] for vote in facts["votes"]] == [f"p{v}" for v in range(10)]
+    assert [vote["agreement"] for vote in facts["votes"]] == pytest.approx(
+        expected.partition_agreement_
+    )
+
+
+def test_a_variant_is_its_settings(run, labels_csv):
+    """A key that names a variant of a class fits that variant."""
+    model = labels_csv.with_name("m.coterie")
+    arguments = ["--id", "name", "-k", 3, "--method", "median", "--save-model", model]
+    assert run("consensus", labels_csv, *arguments).exit_code == 0
+    fitted = load_model(model)
+    assert isinstance(fitted, RobustConsensus)
+    assert (fitted.relaxation, fitted.refine, fitted.partition_weights) == ("l2", True, None)
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("l2", ["--weights", "learned"]),
+        ("l2", ["--weights", "agreement"]),
+        ("median", ["--relaxation", "admm"]),
+        ("rcc", ["--refine", "yes", "--relaxation", "l2"]),
+    ],
+)
+def test_settings_of_the_flagship_are_its_own(run, labels_csv, method, arguments):
+    """An option that only the flagship knows is refused beside another method, by name."""
+    result = run("consensus", labels_csv, "-k", 3, "--method", method, *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    told = unwrapped(result.stderr.replace("│", " "))
+    for option, value in zip(arguments[::2], arguments[1::2], strict=True):
+        assert f"{option} {value}" in told
+    assert f"--method {method}" in told and "--method robust" in told
+
+
+def test_a_method_that_cannot_find_k_asks_for_it(run, labels_csv):
+    """Without -k only those methods run that choose the number of clusters themselves."""
+    result = run("consensus", labels_csv, "--id", "name", "--method", "l2")
+    assert result.exit_code == 2
+    assert "cannot find the number of clusters itself" in unwrapped(result.stderr.replace("│", " "))
+    for method in ("median", "eac"):
+        assert run("consensus", labels_csv, "--id", "name", "--method", method).exit_code == 0
 
 
 def test_the_three_formats_agree(run, tmp_path, planted):

@@ -11,7 +11,7 @@ import coterie
 from coterie import RobustConsensus
 from coterie.command_line import main
 
-COMMANDS = ("consensus", "cluster", "choose-k", "ads", "bench", "demo")
+COMMANDS = ("consensus", "cluster", "choose-k", "methods", "ads", "bench", "demo")
 
 
 def test_version(run):

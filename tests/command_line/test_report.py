@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from coterie import RobustConsensus, mirkin_objective, planted_partitions
+from coterie import L2Consensus, RobustConsensus, mirkin_objective, planted_partitions
 from coterie.command_line.report import consensus_facts, print_json, print_summary
 
 AROUND = {"input": "labels.csv", "seconds": 0.5, "written": {}, "notes": []}
@@ -66,6 +66,27 @@ def test_summary_of_learned_weights(planted, capsys):
     """Weights that are not all or nothing are shown as numbers."""
     facts = facts_of(planted[0], n_clusters=3, partition_weights="learned", relaxation="l2")
     assert "weighs " in told(facts, capsys)
+
+
+def test_summary_of_a_method_without_camps_or_bound(planted, capsys):
+    """What a method does not know is not told; how the partitions stand to its result is."""
+    estimator = L2Consensus(3, random_state=0).fit(planted[0])
+    facts = AROUND | consensus_facts(estimator, [f"p{v}" for v in range(10)], "l2")
+    text = told(facts, capsys)
+    assert "method L2CC, least squares" in text
+    least = min(facts["votes"], key=lambda vote: vote["agreement"])
+    assert f"least {least['partition']}, {least['agreement']:.2f}" in text
+    assert "at least" not in text and "dissent" not in text and "camp" not in text
+
+
+def test_own_objective_and_partitioner_are_told(planted, capsys):
+    """A method's own objective and the package it used are part of the summary."""
+    estimator = L2Consensus(3, random_state=0).fit(planted[0])
+    estimator.loss_, estimator.partitioner_ = 12.5, "metis"
+    facts = AROUND | consensus_facts(estimator, [f"p{v}" for v in range(10)], "l2")
+    assert (facts["loss"], facts["partitioner"]) == (12.5, "metis")
+    text = told(facts, capsys)
+    assert "L2CC (by metis), " in text and "its own objective is 12.5" in text
 
 
 def test_summary_of_one_partition(capsys):

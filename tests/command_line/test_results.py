@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from coterie import ConsensusClusterer, RobustConsensus
+from coterie import ConsensusClusterer, L2Consensus, RobustConsensus
 from coterie.command_line.outputs import Outputs
 from coterie.command_line.results import Result
 from coterie.command_line.tables import read_table
@@ -49,3 +50,10 @@ def test_json_is_told_even_when_quiet(capsys, as_json, quiet):
         assert json.loads(out)["notes"] == ["a note"]
     else:
         assert out == ""
+
+
+def test_the_method_is_told_by_its_key(capsys):
+    """The facts name the method that was asked for."""
+    estimator = L2Consensus(2, random_state=0).fit(ROWS)
+    replace(result_of(estimator, ROWS), method="l2").tell(Outputs(), [], True, False)
+    assert json.loads(capsys.readouterr().out)["method"] == "l2"

@@ -31,6 +31,28 @@ Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Folder for the report; made if it is not there."),
 ]
+Draws = Annotated[
+    int | None, typer.Option("--draws", min=1, help="Draws of each cell: 20, with --quick 2.")
+]
+Keep = Annotated[
+    Path | None,
+    typer.Option(
+        "--keep", metavar="FOLDER", help="Keep each draw here, and go on from those kept."
+    ),
+]
+Data = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="FOLDER", envvar="COTERIE_DATA", help="Where the datasets are."),
+]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", "-j", min=1, help="Cells at a time: one a core.")
+]
+Patience = Annotated[
+    float,
+    typer.Option(
+        min=1, help="Processor seconds after which a method gets no further draws of a cell."
+    ),
+]
 
 
 @app.command()
@@ -108,12 +130,7 @@ def ads(
     as_json: Json = False,
     draws: Annotated[int, typer.Option(min=1, help="Draws of each cell.")] = 3,
     quick: Annotated[bool, typer.Option("--quick", help="One cell, one draw.")] = False,
-    keep: Annotated[
-        Path | None,
-        typer.Option(
-            "--keep", metavar="FOLDER", help="Keep each draw here, and go on from those kept."
-        ),
-    ] = None,
+    keep: Keep = None,
     output: Output = None,
 ) -> None:
     """Forecast error over a grid of simulated markets, by every source of curves.
@@ -185,12 +202,7 @@ def ads_speed(
 def ads_real(
     as_json: Json = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer draws; some seconds.")] = False,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data", metavar="FOLDER", envvar="COTERIE_DATA", help="Where the datasets are."
-        ),
-    ] = None,
+    data: Data = None,
     output: Output = None,
 ) -> None:
     """Real advertising data: censored auctions, orders of a publisher, texts of political ads.
@@ -205,6 +217,141 @@ def ads_real(
     with _progress("measuring", None) as advance:
         everything = run_real(data, output, quick=quick, before_step=advance)
     _show(as_json, everything, as_tables(everything), report.summary_lines(everything), output)
+
+
+@app.command()
+def table2(
+    as_json: Json = False,
+    draws: Draws = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Small sets, one recipe, 2 draws; two minutes.")
+    ] = False,
+    all_methods: Annotated[
+        bool, typer.Option("--all-methods", help="Every consensus function, not only the paper's.")
+    ] = False,
+    keep: Keep = None,
+    data: Data = None,
+    jobs: Jobs = None,
+    patience: Patience = 60.0,
+    output: Output = None,
+) -> None:
+    """The paper's table 2: accuracy of consensus functions on eight sets, several recipes.
+
+    Example: coterie bench table2 --data FOLDER --keep draws -o table2-report
+    """
+    from coterie.benchmarks.paper_tables import run_table2
+
+    run = partial(run_table2, all_methods=all_methods)
+    _paper_table("table2", run, as_json, draws, quick, keep, data, jobs, patience, output)
+
+
+@app.command()
+def table3(
+    as_json: Json = False,
+    draws: Draws = None,
+    quick: Annotated[bool, typer.Option("--quick", help="The small set, 2 draws.")] = False,
+    keep: Keep = None,
+    data: Data = None,
+    jobs: Jobs = None,
+    patience: Patience = 60.0,
+    output: Output = None,
+) -> None:
+    """The paper's table 3: accuracy on images seen in several views.
+
+    Example: coterie bench table3 --data FOLDER --keep draws -o table3-report
+    """
+    from coterie.benchmarks.paper_tables import run_table3
+
+    _paper_table("table3", run_table3, as_json, draws, quick, keep, data, jobs, patience, output)
+
+
+def _paper_table(
+    name: str,
+    run: Callable[..., Any],
+    as_json: bool,
+    draws: int | None,
+    quick: bool,
+    keep: Path | None,
+    data: Path | None,
+    jobs: int | None,
+    patience: float,
+    output: Path | None,
+) -> None:
+    """Run one of the paper's tables, and show and write what came out."""
+    _prepare_folder(output, [f"{name}.{suffix}" for suffix in ("json", "md", "html", "png")])
+    _prepare_folder(keep, ())
+    if output is not None:
+        _require_matplotlib()
+    from coterie.benchmarks import paper_tables_page as page
+    from coterie.benchmarks import paper_tables_report as report
+    from coterie.benchmarks.environment import environment
+    from coterie.benchmarks.paper_tables import RunSettings
+
+    settings = RunSettings(draws or (2 if quick else 20), keep, data, patience, jobs)
+    with _progress("clustering", None) as advance:
+        results = run(settings, quick=quick, after_cell=advance)
+    described = environment()
+    everything = report.as_json(results, described)
+    if output is not None:
+        picture = page.as_picture(results)
+        _write(
+            {
+                output / f"{name}.json": _text(_dumps(everything)),
+                output / f"{name}.md": _text(page.as_page(results, described)),
+                output / f"{name}.html": _text(page.as_html(results, described, picture)),
+                output / f"{name}.png": partial(picture.savefig, format="png", dpi=150),
+            }
+        )
+    tables = [report.printed_table(results.table), *report.as_tables(results)]
+    lines = [*report.summary_lines(results), *_as_notes(report.notes(results))]
+    _show(as_json, everything, tables, lines, output)
+
+
+@app.command()
+def peers(
+    as_json: Json = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="At most 1,000 points and 3 s a trial; two minutes.")
+    ] = False,
+    environments: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="The peers' environments, made if not there."),
+    ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Keep each trial here, and go on from those kept."),
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Accuracy, time, memory and largest n, beside the packages one would pick instead.
+
+    Each is installed by pip into an environment of its own, in the user's cache unless told
+    otherwise. Run it on a machine that does nothing else.
+    Example: coterie bench peers --keep trials -o peers-report
+    """
+    _prepare_folder(output, ("peers.json", "peers.md", "peers.png"))
+    if output is not None:
+        _require_matplotlib()
+    from coterie.benchmarks import peers_report as report
+    from coterie.benchmarks.environment import environment
+    from coterie.benchmarks.peers import FULL, QUICK, run_peers
+
+    effort = QUICK if quick else FULL
+    with _progress("comparing", None) as advance:
+        results = run_peers(effort, environments=environments, keep=keep, before_step=advance)
+    described = environment()
+    everything = report.as_json(results, described)
+    if output is not None:
+        picture, page = report.as_picture(results), report.as_page(results, described)
+        _write(
+            {
+                output / "peers.json": _text(_dumps(everything)),
+                output / "peers.md": _text(page),
+                output / "peers.png": partial(picture.savefig, format="png", dpi=150),
+            }
+        )
+    lines = [report.METHOD, *report.summary_lines(results), *_as_notes(report.notes(results))]
+    _show(as_json, everything, report.as_tables(results), lines, output)
 
 
 def _prepare_folder(folder: Path | None, names: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from coterie.command_line import options
 from coterie.command_line.outputs import Outputs
 from coterie.command_line.progress import is_watched, shown_notes, shown_stages
 from coterie.command_line.results import Result
+from coterie.method_registry import FLAGSHIP
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,6 +39,7 @@ def cluster(
         Literal["kmeans", "diverse", "subspaces", "subsample", "scalings"],
         typer.Option(help="What varies from run to run, besides the random start."),
     ] = "kmeans",
+    method: options.MethodKey = FLAGSHIP,
     jobs: Annotated[
         int | None, typer.Option(metavar="N", help="Runs at a time; -1 for all cores.")
     ] = None,
@@ -64,11 +66,12 @@ def cluster(
         # The bar of the runs has the terminal to itself: the first spinner is gone by then, and
         # the next one comes with the consensus.
         with shown_stages(quiet):
-            estimator = _unfitted(n_clusters, partitions, ensemble, jobs, seed)
+            estimator = _unfitted(n_clusters, partitions, ensemble, method, jobs, seed)
             estimator.set_params(verbose=is_watched(quiet)).fit(X).set_params(verbose=False)
         seconds = time.perf_counter() - started
         names = [f"run {v}" for v in range(partitions)]
-        result = Result(features, estimator, estimator.ensemble_.labels, names, ids, seconds)
+        P = estimator.ensemble_.labels
+        result = Result(features, estimator, P, names, ids, seconds, method)
         result.write(outputs)
     result.tell(outputs, notes, as_json, quiet)
 
@@ -94,10 +97,15 @@ def read_features(
 
 
 def _unfitted(
-    n_clusters: int, partitions: int, ensemble: str, jobs: int | None, seed: int
+    n_clusters: int, partitions: int, ensemble: str, method: str, jobs: int | None, seed: int
 ) -> ConsensusClusterer:
     from coterie.clusterer import ConsensusClusterer
 
     return ConsensusClusterer(
-        n_clusters, n_partitions=partitions, ensemble=ensemble, n_jobs=jobs, random_state=seed
+        n_clusters,
+        n_partitions=partitions,
+        ensemble=ensemble,
+        consensus=None if method == FLAGSHIP else method,
+        n_jobs=jobs,
+        random_state=seed,
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,16 +16,21 @@ from coterie.command_line.outputs import Outputs
 from coterie.command_line.progress import shown_notes, shown_stages
 from coterie.command_line.results import Result
 from coterie.errors import InvalidLabelsError, TableError
+from coterie.method_registry import FLAGSHIP, Method, consensus_method
 
 if TYPE_CHECKING:
     from coterie.labels import LabelMatrix
-    from coterie.robust_consensus import RobustConsensus
 
 __all__ = ["consensus", "read_labels"]
 
 _log = logging.getLogger(__name__)
 
-_REFINE: dict[str, bool | str] = {"auto": "auto", "yes": True, "no": False}
+#: The flagship's own options: the parameter that is meant, and texts that stand for other values.
+_SETTINGS: dict[str, tuple[str, dict[str, bool | None]]] = {
+    "--weights": ("partition_weights", {"equal": None}),
+    "--relaxation": ("relaxation", {}),
+    "--refine": ("refine", {"yes": True, "no": False}),
+}
 
 
 def consensus(
@@ -39,17 +46,24 @@ def consensus(
     output: options.Table = None,
     id_column: options.IdColumn = None,
     columns: options.Columns = None,
+    method: options.MethodKey = FLAGSHIP,
     weights: Annotated[
-        Literal["agreement", "equal", "learned"],
-        typer.Option(help="Who votes: the largest camp, all alike, or each by its distance."),
-    ] = "agreement",
+        Literal["agreement", "equal", "learned"] | None,
+        typer.Option(
+            help="Who votes: the largest camp, all alike, or each by its distance.",
+            show_default="agreement",
+        ),
+    ] = None,
     relaxation: Annotated[
-        Literal["admm", "l2"], typer.Option(help="The relaxation: robust, or least squares.")
-    ] = "admm",
+        Literal["admm", "l2"] | None,
+        typer.Option(help="The relaxation: robust, or least squares.", show_default="admm"),
+    ] = None,
     refine: Annotated[
-        Literal["auto", "yes", "no"],
-        typer.Option(help="Whether a search's answer replaces the relaxation's."),
-    ] = "auto",
+        Literal["auto", "yes", "no"] | None,
+        typer.Option(
+            help="Whether a search's answer replaces the relaxation's.", show_default="auto"
+        ),
+    ] = None,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     plot: options.Picture = None,
@@ -61,19 +75,29 @@ def consensus(
     LABELS is a CSV, Parquet or NPY table: a row a point, a column a
     partition. Labels are whole numbers or text; a blank is missing.
     Partitions that agree with the others no better than chance lose
-    their vote.
+    their vote. --weights, --relaxation and --refine are settings of this
+    method, robust; coterie methods lists the others.
 
     Example: coterie consensus labels.csv --id name -k 3 -o consensus.csv
     """
+    chosen = consensus_method(method)
+    settings = _settings(
+        chosen, {"--weights": weights, "--relaxation": relaxation, "--refine": refine}
+    )
+    if n_clusters is None and not _finds_k(chosen):
+        raise typer.BadParameter(
+            f"--method {method} cannot find the number of clusters itself; give it",
+            param_hint="'-k'",
+        )
     outputs, wanted = Outputs(output, plot, save_model), options.names_in(columns)
     outputs.check(labels, id_column)
     with shown_notes() as notes:
         with shown_stages(quiet):
             started = time.perf_counter()
             ids, P = read_labels(labels, id_column, wanted)
-            estimator = _fitted(P, n_clusters, weights, relaxation, refine, seed)
+            estimator = chosen.make(n_clusters, seed, **settings).fit(P)
             seconds = time.perf_counter() - started
-        result = Result(labels, estimator, P, P.names, ids, seconds)
+        result = Result(labels, estimator, P, P.names, ids, seconds, method)
         result.write(outputs)
     result.tell(outputs, notes, as_json, quiet)
 
@@ -107,15 +131,31 @@ def read_labels(
     return ({} if id_column is None else {id_column: ids}), P
 
 
-def _fitted(
-    P: LabelMatrix, n_clusters: int | None, weights: str, relaxation: str, refine: str, seed: int
-) -> RobustConsensus:
-    from coterie.robust_consensus import RobustConsensus
+def _settings(method: Method, options_given: Mapping[str, str | None]) -> dict[str, Any]:
+    """Constructor arguments for the options that were given; refuse those it does not know."""
+    given = {option: text for option, text in options_given.items() if text is not None}
+    if method.key != FLAGSHIP:
+        # all votes alike is how others count them, but for those that learn their weights
+        if given.get("--weights") == "equal" and "partition_weights" in _parameters(method):
+            del given["--weights"]
+        if given:
+            clash = " and ".join(f"{option} {text}" for option, text in given.items())
+            raise typer.BadParameter(
+                f"--method {method.key} has no {clash}, which is for --method {FLAGSHIP}; "
+                "leave out one or the other",
+                param_hint="'--method'",
+            )
+    settings: dict[str, Any] = {}
+    for option, text in given.items():
+        name, values = _SETTINGS[option]
+        settings[name] = values.get(text, text)
+    return settings
 
-    return RobustConsensus(
-        n_clusters,
-        relaxation=relaxation,
-        refine=_REFINE[refine],
-        partition_weights=None if weights == "equal" else weights,
-        random_state=seed,
-    ).fit(P)
+
+def _finds_k(method: Method) -> bool:
+    """Whether it may be left to choose the number of clusters: whether that may be None."""
+    return "None" in str(_parameters(method)["n_clusters"].annotation)
+
+
+def _parameters(method: Method) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(method.estimator_class()).parameters

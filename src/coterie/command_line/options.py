@@ -8,10 +8,14 @@ from typing import Annotated
 
 import typer
 
+from coterie.errors import InvalidParameterError
+from coterie.method_registry import CONSENSUS_METHODS, consensus_method
+
 __all__ = [
     "AsJson",
     "Columns",
     "IdColumn",
+    "MethodKey",
     "Model",
     "Picture",
     "Quiet",
@@ -19,6 +23,14 @@ __all__ = [
     "Table",
     "names_in",
 ]
+
+
+def _known(key: str) -> str:
+    try:
+        return consensus_method(key).key
+    except InvalidParameterError as error:
+        raise typer.BadParameter(str(error)) from error
+
 
 Table = Annotated[
     Path | None,
@@ -48,6 +60,15 @@ IdColumn = Annotated[
 Columns = Annotated[
     str | None,
     typer.Option("--columns", metavar="A,B,C", help="The columns to use; by default all."),
+]
+MethodKey = Annotated[
+    str,
+    typer.Option(
+        "--method",
+        metavar="KEY",
+        callback=_known,
+        help=f"The consensus function: {', '.join(CONSENSUS_METHODS)}. See coterie methods.",
+    ),
 ]
 Seed = Annotated[
     int,

@@ -33,7 +33,7 @@ def consensus_picture(consensus: Any, P: Any, names: Sequence[str]) -> Figure:
 
     Parameters
     ----------
-    consensus : fitted RobustConsensus
+    consensus : fitted consensus function
     P : (n, V) labels
         What it was fitted on.
     names : sequence of V str

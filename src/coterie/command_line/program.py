@@ -14,6 +14,7 @@ from coterie.command_line.choose_k import choose_k
 from coterie.command_line.cluster import cluster
 from coterie.command_line.consensus import consensus
 from coterie.command_line.demo import demo
+from coterie.command_line.methods import methods
 from coterie.command_line.terminal_text import one_line
 from coterie.errors import CoterieError
 
@@ -76,6 +77,7 @@ def _program(
 app.command("consensus")(consensus)
 app.command("cluster")(cluster)
 app.command("choose-k")(choose_k)
+app.command("methods")(methods)
 app.add_typer(ads, name="ads")
 app.add_typer(bench, name="bench")
 app.command("demo")(demo)

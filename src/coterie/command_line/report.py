@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from coterie.method_registry import FLAGSHIP, consensus_method
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
@@ -17,19 +19,22 @@ _MOST_CAMPS = 8
 _MOST_MEMBERS = 12
 
 
-def consensus_facts(consensus: Any, names: Sequence[str]) -> dict[str, Any]:
-    """The facts of a fitted :class:`~coterie.RobustConsensus`, ready for JSON.
+def consensus_facts(consensus: Any, names: Sequence[str], method: str = FLAGSHIP) -> dict[str, Any]:
+    """The facts of a fitted consensus function, ready for JSON.
 
     Parameters
     ----------
-    consensus : fitted RobustConsensus
+    consensus : fitted consensus function
     names : sequence of V str
         The names of the partitions.
+    method : str
+        Its key in the registry of methods.
 
     Returns
     -------
     dict
-        Of numbers, texts, lists and dicts. A camp ``decides`` if its partitions have weight.
+        Of numbers, texts, lists and dicts; what the method does not know is left out. A camp
+        ``decides`` if its partitions have weight.
 
     Examples
     --------
@@ -43,6 +48,7 @@ def consensus_facts(consensus: Any, names: Sequence[str]) -> dict[str, Any]:
 
     n = len(consensus.labels_)
     return {
+        "method": method,
         "points": n,
         "partitions": len(names),
         "tuples": int(consensus.n_tuples_),
@@ -51,12 +57,14 @@ def consensus_facts(consensus: Any, names: Sequence[str]) -> dict[str, Any]:
         "mean_confidence": float(consensus.confidence_.mean()),
         "objective": float(consensus.objective_),
         "share_of_pairs": float(consensus.objective_ / max(n * (n - 1), 1)),
-        "lower_bound": float(consensus.lower_bound_),
-        "gap": float(consensus.gap_),
-        "method": str(consensus.selected_["method"]),
-        "reason": str(consensus.selected_["reason"]),
-        "camps_tied": bool(consensus.dissent_.tied),
-        "camps": _camps(consensus, names),
+        **_own_facts(consensus),
+        "votes": [
+            {"partition": str(name), "weight": float(weight), "agreement": float(agreement)}
+            for name, weight, agreement in zip(
+                names, consensus.partition_weights_, consensus.partition_agreement_, strict=True
+            )
+        ],
+        **(_camp_facts(consensus, names) if hasattr(consensus, "dissent_") else {}),
     }
 
 
@@ -83,12 +91,27 @@ def print_summary(facts: dict[str, Any]) -> None:
         soft_wrap=True,
     )
     console.print(Padding(_lines(facts), (1, 0, 1, 2), expand=False))
-    if len(facts["camps"]) > 1:
+    if len(facts.get("camps", [])) > 1:
         console.print(Padding(_camp_table(facts["camps"]), (0, 0, 1, 2), expand=False))
     console.print(_files(facts["written"]), soft_wrap=True)
 
 
-def _camps(consensus: Any, names: Sequence[str]) -> list[dict[str, Any]]:
+def _own_facts(consensus: Any) -> dict[str, Any]:
+    """What some methods know and others do not: a bound, a choice, an objective of their own."""
+    facts: dict[str, Any] = {}
+    if hasattr(consensus, "lower_bound_"):
+        facts |= {"lower_bound": float(consensus.lower_bound_), "gap": float(consensus.gap_)}
+    if hasattr(consensus, "selected_"):
+        chosen = consensus.selected_
+        facts |= {"selected": str(chosen["method"]), "reason": str(chosen["reason"])}
+    if hasattr(consensus, "loss_"):
+        facts["loss"] = float(consensus.loss_)
+    if hasattr(consensus, "partitioner_"):
+        facts["partitioner"] = str(consensus.partitioner_)
+    return facts
+
+
+def _camp_facts(consensus: Any, names: Sequence[str]) -> dict[str, Any]:
     import numpy as np
 
     groups, weights = consensus.partition_groups_, consensus.partition_weights_
@@ -104,7 +127,7 @@ def _camps(consensus: Any, names: Sequence[str]) -> list[dict[str, Any]]:
                 "partitions": [str(names[v]) for v in members],
             }
         )
-    return camps
+    return {"camps_tied": bool(consensus.dissent_.tied), "camps": camps}
 
 
 def _lines(facts: dict[str, Any]) -> Table:
@@ -114,19 +137,45 @@ def _lines(facts: dict[str, Any]) -> Table:
     grid = Table.grid(padding=(0, 3))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column()
-    for name, text in {
+    lines = {
         "clusters": f"{facts['clusters']}, of {_sizes(facts['sizes'])} "
         f"point{'' if facts['sizes'] == [1] else 's'}",
         "confidence": f"{facts['mean_confidence']:.2f} on average (0 undecided, 1 certain)",
         "objective": f"{facts['objective']:,.1f}: a partition differs from the consensus on "
         f"{facts['share_of_pairs']:.2%} of all pairs, on average",
-        "at least": f"{facts['lower_bound']:,.1f} for any answer: the gap is {facts['gap']:.2%}",
-        "method": f"{facts['method']}: {facts['reason']}",
-        "dissent": _dissent(facts),
-        "time": f"{facts['seconds']:.2f} s",
-    }.items():
+    }
+    if "lower_bound" in facts:
+        bound = f"{facts['lower_bound']:,.1f}"
+        lines["at least"] = f"{bound} for any answer: the gap is {facts['gap']:.2%}"
+    lines["method"] = _method(facts)
+    if "camps" in facts:
+        lines["dissent"] = _dissent(facts)
+    else:
+        lines["agreement"] = _agreement(facts["votes"])
+    lines["time"] = f"{facts['seconds']:.2f} s"
+    for name, text in lines.items():
         grid.add_row(name, Text(text))
     return grid
+
+
+def _method(facts: dict[str, Any]) -> str:
+    """What was done: the answer that was chosen, or the method that gave the only one."""
+    if "selected" in facts:
+        return f"{facts['selected']}: {facts['reason']}"
+    method = consensus_method(facts["method"])
+    by = f" (by {facts['partitioner']})" if "partitioner" in facts else ""
+    loss = f"; its own objective is {facts['loss']:,.6g}" if "loss" in facts else ""
+    return f"{method.title}{by}, {method.summary}{loss}"
+
+
+def _agreement(votes: list[dict[str, Any]]) -> str:
+    """How the partitions stand to the result, in a sentence."""
+    mean = sum(vote["agreement"] for vote in votes) / len(votes)
+    least = min(votes, key=lambda vote: vote["agreement"])
+    return (
+        f"{mean:.2f} on average between a partition and the result (1 equal, 0 chance); least "
+        f"{least['partition']}, {least['agreement']:.2f}"
+    )
 
 
 def _dissent(facts: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.command_line.outputs import Outputs
 from coterie.command_line.report import consensus_facts, print_json, print_summary
+from coterie.method_registry import FLAGSHIP
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +26,7 @@ class Result:
     source : Path
         The table that was read.
     estimator : fitted estimator
-        A RobustConsensus, or a clusterer that has one as ``consensus_``.
+        A consensus function, or a clusterer that has one as ``consensus_``.
     P : (n, V) labels
         The partitions.
     names : sequence of V str
@@ -33,6 +34,8 @@ class Result:
         The id column by its name; empty if there is none.
     seconds : float
         How long reading and fitting took.
+    method : str
+        The key of the consensus function.
     """
 
     source: Path
@@ -41,6 +44,7 @@ class Result:
     names: Sequence[str]
     ids: dict[str, Any]
     seconds: float
+    method: str = FLAGSHIP
 
     @property
     def consensus(self) -> Any:
@@ -67,7 +71,7 @@ class Result:
             return
         facts = {
             "input": str(self.source),
-            **consensus_facts(self.consensus, self.names),
+            **consensus_facts(self.consensus, self.names, self.method),
             "seconds": round(self.seconds, 3),
             "written": {kind: str(path) for kind, path in outputs.paths.items()},
             "notes": notes,

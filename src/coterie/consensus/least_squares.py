@@ -33,6 +33,24 @@ class L2Consensus(ConsensusFunction):
     labels_, n_clusters_, confidence_, objective_, n_tuples_, partition_weights_
         As in :class:`~coterie.RobustConsensus`.
 
+    Notes
+    -----
+    **Established.** The problem is the paper's, its solution by eigenvectors is linear algebra. How
+    labels are read off is not in the paper: k-means on the rows of H√D is our choice.
+
+    **Limits.** Tables of all pairs of base clusters are held, (m, m), and their eigenvectors take
+    m³ steps: many partitions with many clusters are what makes it slow, not many points. An
+    error that several partitions share is an eigenvector like any other, and hides small
+    clusters first.
+
+    **When to use.** Many points, partitions that err each in its own way, and base partitions with
+    more clusters than are wanted.
+
+    References
+    ----------
+    D. Kong, M. Lu, K. Shmakov and J. Yang. Robust consensus clustering and its applications for
+    advertising forecasting. arXiv:2301.00717, 2023.
+
     Examples
     --------
     >>> from coterie import L2Consensus

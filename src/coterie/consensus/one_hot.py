@@ -38,6 +38,22 @@ class OneHotKMeans(ConsensusFunction):
     inertia_ : float
         The minimised sum of squares.
 
+    Notes
+    -----
+    **Established.** Textbook: k-means of indicator vectors, whose objective is the quadratic mutual
+    information of the article below. Starts by k-means++ and their number are our choice.
+
+    **Limits.** Linear in tuples, partitions and clusters. A missing label is half as far from any
+    label as two labels are from each other. Partitions that are wrong together pull the centres
+    to their side.
+
+    **When to use.** As a reference: it is what comes to mind first, and it is quick.
+
+    References
+    ----------
+    A. Topchy, A. K. Jain and W. Punch. Clustering ensembles: models of consensus and weak
+    partitions. IEEE Transactions on Pattern Analysis and Machine Intelligence 27, 2005.
+
     Examples
     --------
     >>> from coterie import OneHotKMeans

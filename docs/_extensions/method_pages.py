@@ -1,0 +1,214 @@
+"""A page for each method of the registry, and the tables that lead to them.
+
+Before the build, ``methods/generated/KEY.md`` is written for every entry of
+:mod:`coterie.method_registry`: what the registry tells, what was measured, and the docstring of the
+class. ``methods/generated/overview.inc`` holds the tables of all methods, which
+``methods/index.md`` includes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.util import logging
+
+from coterie.method_registry import CONSENSUS_METHODS, FLAGSHIP, MULTIVIEW_METHODS, Method
+
+__all__ = ["measured_figures", "method_page", "overview", "setup", "write_pages"]
+
+_log = logging.getLogger(__name__)
+
+#: What stands behind the words of ``Method.established``.
+_ESTABLISHED = {
+    "ours": "our own; derived and measured in these pages",
+    "paper": "stated in the paper this library follows",
+    "author code": "read in the code its authors published",
+    "ports": "read in implementations by others, which agree",
+    "textbook": "common knowledge of the cited article",
+    "reconstruction": "ingredients from an abstract, the rest our choice: figures here are not "
+    "those of the published method",
+}
+
+Figures = Mapping[str, Mapping[str, str]]
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Write the pages before the sources are read."""
+    app.connect("builder-inited", lambda app: write_pages(Path(app.srcdir)))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def write_pages(docs: Path) -> None:
+    """Write all pages; one that would stay as it is is not touched, one of no method goes."""
+    folder = docs / "methods" / "generated"
+    folder.mkdir(parents=True, exist_ok=True)
+    figures = measured_figures(docs / "benchmarks")
+    methods = [*CONSENSUS_METHODS.values(), *MULTIVIEW_METHODS.values()]
+    texts = {f"{method.key}.md": method_page(method, figures) for method in methods}
+    texts["overview.inc"] = overview()
+    for page in folder.iterdir():
+        if page.name not in texts:
+            page.unlink()
+    for name, text in texts.items():
+        page = folder / name
+        if not page.exists() or page.read_text(encoding="utf-8") != text:
+            page.write_text(text, encoding="utf-8")
+
+
+def method_page(method: Method, figures: Figures) -> str:
+    """The page of one method.
+
+    Parameters
+    ----------
+    method : Method
+    figures : mapping of key to mapping of name to text
+        What :func:`measured_figures` found.
+    """
+    measured = figures.get(method.key, {})
+    parts = [
+        f"# {method.title}",
+        _sentence(method.summary),
+        _two_columns(_facts(method)),
+        _calls(method),
+        *(["## Measured", _two_columns(measured)] if measured else []),
+        f"## {_heading_of_class(method)}",
+        f"```{{eval-rst}}\n.. currentmodule:: coterie\n\n.. autoclass:: {method.class_name}\n"
+        "   :no-index:\n```",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def overview() -> str:
+    """The tables of all methods, and the list of their pages for the side bar."""
+    pages = [f"generated/{key}" for key in (*CONSENSUS_METHODS, *MULTIVIEW_METHODS)]
+    return "\n\n".join(
+        [
+            "## Consensus of partitions",
+            _overview_table(CONSENSUS_METHODS),
+            "## Several views, from features",
+            _overview_table(MULTIVIEW_METHODS),
+            "\n".join(["```{toctree}", ":hidden:", "", "which_method_when", *pages, "```"]),
+        ]
+    )
+
+
+def measured_figures(folder: Path) -> dict[str, dict[str, str]]:
+    """What the benchmarks measured, by method: a name and a text for each figure.
+
+    Parameters
+    ----------
+    folder : Path
+        Where ``regret.json``, ``table2.json`` and ``table3.json`` are; a file that is not there
+        has no figures.
+    """
+    figures: dict[str, dict[str, str]] = {}
+    for name, read in _READERS.items():
+        path = folder / name
+        if not path.exists():
+            continue
+        try:
+            found = read(json.loads(path.read_text(encoding="utf-8")))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            _log.warning("%s is not as method_pages expects it: %r", path, error)
+            continue
+        for key, lines in found.items():
+            figures.setdefault(key, {}).update(lines)
+    return figures
+
+
+def _regrets(results: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """``{"summary": {half: {method: {"mean": …, "worst": …}}}}``, accuracy short of the best."""
+    lines: dict[str, dict[str, str]] = {}
+    for half, methods in results["summary"].items():
+        for key, regret in methods.items():
+            lines.setdefault(key, {})[f"regret, {half}"] = (
+                f"{regret['mean']:.3f} on average, {regret['worst']:.3f} at worst"
+            )
+    return lines
+
+
+def _accuracies(results: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """``{"cells": [{"condition", "dataset", "methods": {method: {"status", "mean"}}}]}``."""
+    lines: dict[str, dict[str, str]] = {}
+    for cell in results["cells"]:
+        name = f"accuracy, {cell['condition']}" if cell["condition"] else "accuracy"
+        for key, found in cell["methods"].items():
+            mean = found["mean"]
+            figure = found["status"] if mean is None else f"{mean:.2f}"
+            told = lines.setdefault(key, {})
+            before = f"{told[name]}, " if name in told else ""
+            told[name] = f"{before}{cell['dataset']} {figure}"
+    return lines
+
+
+_READERS = {"regret.json": _regrets, "table2.json": _accuracies, "table3.json": _accuracies}
+
+
+def _facts(method: Method) -> dict[str, str]:
+    facts = {"key": f"`{method.key}`", "class": f"{{class}}`~coterie.{method.class_name}`"}
+    if method.settings:
+        facts["with"] = f"`{_arguments(method)}`"
+    if method.paper_name:
+        facts["in the paper's tables"] = method.paper_name
+    facts["established"] = f"{method.established}: {_ESTABLISHED[method.established]}"
+    facts["cost"] = method.cost
+    facts["needs"] = "nothing beyond the library"
+    if method.packages:
+        names = " and ".join(f"`{name}`" for name in method.packages)
+        facts["needs"] = (
+            f"prefers {names}, of the extra `partitioners`; without it the class falls back as "
+            "told below"
+        )
+    return facts
+
+
+def _calls(method: Method) -> str:
+    """How it is called, from Python and from the program."""
+    arguments = ", ".join(filter(None, ["3", _arguments(method)]))
+    consensus = method.key in CONSENSUS_METHODS
+    python = f"{method.class_name}({arguments}).fit({'P' if consensus else 'views'})"
+    text = f"```python\n{python}\n```"
+    if consensus:
+        option = "" if method.key == FLAGSHIP else f" --method {method.key}"
+        text += f"\n\n```shell\ncoterie consensus labels.csv -k 3{option} -o consensus.csv\n```"
+    return text
+
+
+def _heading_of_class(method: Method) -> str:
+    return f"The class: {method.class_name}" if method.settings else method.class_name
+
+
+def _arguments(method: Method) -> str:
+    return ", ".join(f"{name}={_literal(value)}" for name, value in method.settings.items())
+
+
+def _literal(value: Any) -> str:
+    """A setting as it is written in Python, texts in double quotes."""
+    return json.dumps(value) if isinstance(value, str) else repr(value)
+
+
+def _overview_table(methods: Mapping[str, Method]) -> str:
+    lines = ["| method | key | what it does | established | cost |", "|---|---|---|---|---|"]
+    lines += [
+        f"| [{method.title}](generated/{method.key}.md) | `{method.key}` | "
+        f"{_cell(method.summary)} | {method.established} | {_cell(method.cost)} |"
+        for method in methods.values()
+    ]
+    return "\n".join(lines)
+
+
+def _two_columns(facts: Mapping[str, str]) -> str:
+    lines = [f"| {name} | {_cell(text)} |" for name, text in facts.items()]
+    return "\n".join(["| | |", "|---|---|", *lines])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."

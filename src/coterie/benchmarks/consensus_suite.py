@@ -1,0 +1,220 @@
+"""The suite that decides defaults: cells of four families, each drawn anew with every seed.
+
+========  =====================================================================================
+planted   a known partition, some votes noisy, some plain wrong (together, or each for itself)
+real      classes of real data, 40 k-means runs, K as the classes have it or drawn from a range
+views     classes of real data seen in several views, 10 runs a view, K fixed or drawn
+market    planted segments of simulated advertisers, seen in texts, win and cost curves
+========  =====================================================================================
+
+Cells are dealt in turn, within their family and in the order of names, to two halves: rules are
+developed on the one and reported on the other. Both cells of a data set lie in the same half, so
+that no data set is in both.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.benchmarks.noise import CORE_CELLS, MORE_CELLS, NoiseCell
+from coterie.datasets import load_dataset, load_views
+from coterie.partitions import make_partitions
+
+__all__ = ["SUITE", "Drawn", "SuiteCell", "suite_cells"]
+
+Labels = NDArray[np.int32]
+Half = Literal["develop", "report"]
+
+_RUNS, _RUNS_A_VIEW = 40, 10
+#: Rows of the larger sets that are drawn anew for every ensemble.
+_MOST_ROWS = 1000
+_MOST_PLANTED = 1000
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Label matrix P (n, V), classes y (n,), number of clusters asked for."""
+
+    P: Labels
+    y: NDArray[Any]
+    n_clusters: int
+
+
+@dataclass(frozen=True)
+class SuiteCell:
+    """One way to make partitions of things whose classes are known.
+
+    ``draw(seed)`` gives the partitions; ``dataset`` is the data set it needs, if any.
+    """
+
+    family: str
+    name: str
+    half: Half
+    draw: Callable[[int], Drawn] = field(compare=False)
+    dataset: str | None = None
+
+
+def suite_cells(families: Sequence[str] | None = None) -> list[SuiteCell]:
+    """The cells of some families, or of all.
+
+    >>> [cell.name for cell in suite_cells(["market"])]
+    ['one a view', 'six a view']
+    """
+    return [cell for cell in SUITE if families is None or cell.family in families]
+
+
+def _draw_planted(cell: NoiseCell, seed: int) -> Drawn:
+    P, y = cell.draw(seed)
+    return Drawn(P, y, cell.n_clusters)
+
+
+def _draw_real(name: str, strategy: str, seed: int) -> Drawn:
+    X, y = _features(name)
+    rows = _some_rows(len(y), seed)
+    X, y = X[rows], y[rows]
+    K = len(np.unique(y))
+    return Drawn(make_partitions(X, K, _RUNS, strategy=strategy, random_state=seed), y, K)
+
+
+def _draw_views(name: str, strategy: str, seed: int) -> Drawn:
+    views, y = load_views(name)
+    rows = _some_rows(len(y), seed)
+    y = y[rows]
+    K = len(np.unique(y))
+    columns = [
+        make_partitions(
+            _standardised(X[rows]), K, _RUNS_A_VIEW, strategy=strategy, random_state=seed + 1000 * v
+        )
+        for v, X in enumerate(views)
+    ]
+    return Drawn(np.hstack(columns), y, K)
+
+
+def _draw_market(n_cuts: int, seed: int) -> Drawn:
+    """Partitions of simulated advertisers, ``n_cuts`` for each of texts, win and cost curves."""
+    views, y = _market(seed)
+    K = len(np.unique(y))
+    P = np.hstack([view[:, :n_cuts] for view in views]).astype(np.int32)
+    seen = (P >= 0).any(axis=1)  # an advertiser without text or win is in no view
+    return Drawn(P[seen], y[seen], K)
+
+
+@lru_cache(maxsize=None)
+def _features(name: str) -> tuple[Any, NDArray[Any]]:
+    """Features by a recipe that sees no class: tf–idf rows for text, min–max for the rest."""
+    X, y = _loaded(name)
+    if hasattr(X, "tocsr"):
+        from sklearn.feature_extraction.text import TfidfTransformer
+
+        return TfidfTransformer().fit_transform(X), y
+    spread = np.ptp(X, axis=0)
+    return (X - X.min(axis=0)) / np.where(spread > 0, spread, 1.0), y
+
+
+def _loaded(name: str) -> tuple[Any, NDArray[Any]]:
+    if name == "digits":  # comes with scikit-learn
+        from sklearn.datasets import load_digits
+
+        return load_digits(return_X_y=True)
+    return load_dataset(name)
+
+
+def _standardised(X: NDArray[Any]) -> NDArray[Any]:
+    deviation = X.std(axis=0)
+    return (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+
+
+def _some_rows(n: int, seed: int) -> NDArray[np.intp]:
+    if n <= _MOST_ROWS:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(seed).choice(n, _MOST_ROWS, replace=False))
+
+
+@lru_cache(maxsize=2)
+def _market(seed: int) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+    """Partitions of every view, those into K first, and the planted segments."""
+    from coterie.ads.bid_logs import open_logs, read_descriptions
+    from coterie.ads.curves import evidence_of
+    from coterie.ads.histogram_queries import read_histograms
+    from coterie.ads.simulated_logs import simulate_logs
+    from coterie.ads.simulated_traits import MarketSettings
+    from coterie.ads.evaluation import text_vectors
+    from coterie.ads.views import look
+
+    settings = MarketSettings(outliers=0.0, newcomers=0.0, seed=seed)
+    with tempfile.TemporaryDirectory() as folder:
+        simulated = simulate_logs(settings, Path(folder) / "market")
+        logs = open_logs(simulated.folder)
+        histograms, texts = read_histograms(logs), read_descriptions(logs)
+        segments = _planted_segments(simulated.truth, histograms.advertisers)
+    days = range(len(histograms.days))
+    K = settings.segments
+    vectors = text_vectors(histograms, texts)
+    views = look(histograms.dense(days), evidence_of(histograms, days), vectors, ks=(K, K + 5))
+    return [_k_first(views[name], K) for name in ("text", "win", "cost")], segments
+
+
+def _k_first(view: Any, K: int) -> NDArray[np.int64]:
+    """Columns of the view: its partitions into K clusters, then the others."""
+    order = sorted(range(len(view.settings)), key=lambda v: view.settings[v]["k"] != K)
+    return view.partitions[:, order]
+
+
+def _planted_segments(path: Path, advertisers: NDArray[np.str_]) -> NDArray[np.int64]:
+    from coterie.benchmarks.ads_grid import true_segments
+
+    return true_segments(path, advertisers)
+
+
+def _planted_name(cell: NoiseCell) -> str:
+    kind = "together" if cell.correlated else "apart"
+    sizes = ",".join(map(str, cell.sizes))
+    bad = f"{cell.n_bad} of {cell.n_partitions} bad {kind}" if cell.n_bad else "none bad"
+    return f"{sizes}; {bad}; noise {cell.noise:g}"
+
+
+def _small_planted() -> list[NoiseCell]:
+    """The cells by which the method was designed, and the smaller of those it was not."""
+    return [cell for cell in CORE_CELLS + MORE_CELLS if sum(cell.sizes) <= _MOST_PLANTED]
+
+
+def _half(place: int) -> Half:
+    return "develop" if place % 2 == 0 else "report"
+
+
+_REAL = ("cstr", "digits", "glass", "ionosphere", "iris", "soybean_small", "wine", "zoo")
+_VIEWS = ("caltech101_7", "msrc_v1", "uci_mfeat")
+_ENSEMBLES = {"fixed K": "kmeans", "diverse K": "diverse"}
+
+SUITE: tuple[SuiteCell, ...] = (
+    *(
+        SuiteCell("planted", _planted_name(cell), _half(place), partial(_draw_planted, cell))
+        for place, cell in enumerate(_small_planted())
+    ),
+    *(
+        SuiteCell(
+            "real", f"{name}, {kind}", _half(place), partial(_draw_real, name, strategy), name
+        )
+        for place, name in enumerate(_REAL)
+        for kind, strategy in _ENSEMBLES.items()
+    ),
+    *(
+        SuiteCell(
+            "views", f"{name}, {kind}", _half(place), partial(_draw_views, name, strategy), name
+        )
+        for place, name in enumerate(_VIEWS)
+        for kind, strategy in _ENSEMBLES.items()
+    ),
+    *(
+        SuiteCell("market", name, _half(place), partial(_draw_market, n_cuts))
+        for place, (name, n_cuts) in enumerate({"one a view": 1, "six a view": 6}.items())
+    ),
+)

@@ -1,0 +1,393 @@
+"""LowRankConsensus: what the views' co-associations share, split from what each errs in."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+from sklearn.exceptions import ConvergenceWarning
+
+from coterie.coassociation_matrix import tuple_coassociation
+from coterie.consensus_contract import check_size
+from coterie.errors import InvalidParameterError
+from coterie.label_tuples import LabelTuples, compress_labels
+from coterie.labels import as_label_matrix
+from coterie.multiview.view_input import MultiViewMethod, check_number, check_whole
+from coterie.partitions import fit_ensemble
+from coterie.relaxation.eigenpairs import dense_eigenpairs
+from coterie.spectral_embedding import spectral_labels
+
+__all__ = ["LowRankConsensus", "LowRankSplit", "low_rank_consensus"]
+
+Array = NDArray[np.float64]
+
+_FIRST_PENALTY = 0.01
+_PENALTY_GROWTH = 1.2
+_LARGEST_PENALTY = 1e6
+_FAINT = 1e-6
+
+
+class LowRankConsensus(MultiViewMethod):
+    """LCC-style: a low-rank similarity that all views share, and a sparse error of each.
+
+    In each view v k-means is run ``n_partitions`` times; S_v (n, n) is the share of its runs that
+    put two things together. Then
+
+        min over Z, E, H   ‖Z‖_* + λ₁ Σ_v ‖E_v‖₁ + λ₂ tr(Hᵀ L_Z H)
+        s.t.  S_v = Z + E_v,  Z = Zᵀ ≥ 0,  HᵀH = I_K
+
+    with ‖Z‖_* the sum of the singular values of Z (n, n), L_Z = diag(Z 1) − Z its Laplacian and
+    H (n, K). Spectral clustering of Z gives the labels.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+    n_partitions : int, default=10
+        k-means runs in each view.
+    error_weight : float or None, default=None
+        λ₁; None is 1 / (V√n), V the number of views.
+    cut_weight : float, default=0.01
+        λ₂; 0 leaves the joint cut out.
+    max_iter : int, default=100
+    tol : float, default=1e-5
+        Stop when the constraints hold up to this share of the largest ‖S_v‖_F.
+    standardize : bool, default=True
+        Columns to mean 0 and variance 1 first. Sparse views are scaled without shifting.
+    max_points : int, default=5_000
+        More distinct points are refused: a step takes O(n³), memory is 3V·n² numbers.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    labels_ : (n,) int
+        Numbered by falling size.
+    n_clusters_ : int
+    view_names_ : list of str
+    n_tuples_ : int
+        Points that differ in some run; the computation is over these.
+    rank_ : int
+        Rank of the low-rank part.
+    loss_ : float
+        The minimised sum at the solution.
+    history_ : dict
+        ``"loss"`` and ``"residual"`` (largest violation of a constraint, relative) of each step.
+    n_iter_ : int
+
+    Notes
+    -----
+    **Established.** A reconstruction. That base partitions of each view are decomposed into a
+    shared low-rank part and sparse errors, with spectral clustering in the same objective, is what
+    the abstract of the article says; its exact constraint could not be read. The constraint above,
+    both λ, the solver (alternating directions, penalty from 0.01, growing by 1.2 a step) and the
+    labels from Z rather than from H are our choice. Figures measured here say nothing about the
+    authors' method.
+
+    **Limits.** The slowest of the multi-view methods: O(n³) a step, some sixty steps. λ₁ decides:
+    a block of s equal things survives in Z if s·λ₁·V > 1, which at the default is s > √n. Clusters
+    smaller than that are errors to Z; they are told apart only by a millionth of the mean of the
+    S_v, added to Z before the cut. Five views of 210 photographs in seven classes (MSRC-v1):
+    accuracy 0.740 ± 0.009 over three seeds, against 0.743 ± 0.010 for spectral clustering of the
+    mean of the S_v.
+
+    **When to use.** To compare with. Spectral clustering of the mean co-association was as good in
+    all we measured, at a small part of the cost; :class:`~coterie.MultiViewClusterer` also says
+    which views disagree.
+
+    References
+    ----------
+    Z. Tao, H. Liu, S. Li, Z. Ding and Y. Fu, "From ensemble clustering to multi-view clustering",
+    International Joint Conference on Artificial Intelligence, 2017.
+
+    Examples
+    --------
+    >>> from coterie.multiview import LowRankConsensus
+    >>> views = [[[0.0], [0.1], [0.2], [7.0], [7.1], [7.3]], [[1], [1], [2], [9], [9], [8]]]
+    >>> LowRankConsensus(2, random_state=0).fit(views).labels_
+    array([0, 0, 0, 1, 1, 1], dtype=int32)
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        n_partitions: int = 10,
+        error_weight: float | None = None,
+        cut_weight: float = 0.01,
+        max_iter: int = 100,
+        tol: float = 1e-5,
+        standardize: bool = True,
+        max_points: int = 5_000,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_partitions = n_partitions
+        self.error_weight = error_weight
+        self.cut_weight = cut_weight
+        self.max_iter = max_iter
+        self.tol = tol
+        self.standardize = standardize
+        self.max_points = max_points
+        self.random_state = random_state
+
+    def _label_points(
+        self, views: dict[str, Any], n_clusters: int, rng: np.random.RandomState
+    ) -> NDArray[np.int64]:
+        n_partitions = check_whole("n_partitions", self.n_partitions)
+        runs = [
+            fit_ensemble(X, n_clusters, n_partitions, random_state=rng).labels
+            for X in views.values()
+        ]
+        tuples = compress_labels(as_label_matrix(np.hstack(runs)))
+        check_size(tuples.n_tuples, self.max_points, "max_points", type(self).__name__)
+        S = _view_coassociations(tuples, np.repeat(np.arange(len(views)), n_partitions))
+        split = low_rank_consensus(
+            S,
+            n_clusters,
+            tuples.weights,
+            error_weight=self.error_weight,
+            cut_weight=self.cut_weight,
+            max_iter=self.max_iter,
+            tol=self.tol,
+        )
+        self.n_tuples_ = tuples.n_tuples
+        self.rank_, self.loss_ = split.rank, split.loss
+        self.history_, self.n_iter_ = split.history, split.n_iter
+        _warn(split, self.max_iter, self.tol)
+        return tuples.expand(_cut(split.shared, S, tuples.weights, n_clusters, rng))
+
+
+@dataclass(frozen=True)
+class LowRankSplit:
+    """What :func:`low_rank_consensus` found.
+
+    Attributes
+    ----------
+    shared : (u, u) array
+        Z, symmetric and not negative; E_v is ``S[v] - shared``.
+    rank : int
+        Rank of the low-rank copy of Z.
+    loss : float
+        ‖Z‖_* + λ₁ Σ_v ‖S_v − Z‖₁ + λ₂ tr(Hᵀ L_Z H).
+    n_iter : int
+    converged : bool
+    history : dict
+        ``"loss"`` and ``"residual"`` of each step.
+    """
+
+    shared: Array
+    rank: int
+    loss: float
+    n_iter: int
+    converged: bool
+    history: dict[str, list[float]]
+
+
+def low_rank_consensus(
+    S: Any,
+    n_clusters: int,
+    weights: Any = None,
+    *,
+    error_weight: float | None = None,
+    cut_weight: float = 0.01,
+    max_iter: int = 100,
+    tol: float = 1e-5,
+) -> LowRankSplit:
+    """Split similarities S_v into a shared low-rank Z and sparse errors, by alternating directions.
+
+    The problem is that of :class:`LowRankConsensus`. Row a of S may stand for ω_a equal points:
+    with C (n, u) their membership, Z = C Z̃ Cᵀ has the singular values of Ω^½ Z̃ Ω^½ (Ω = diag ω,
+    as C Ω^−½ is orthonormal), and its other terms are sums over pairs with weights ω_a ω_b; soft
+    thresholds and Z ≥ 0 act entry by entry. So each step over the n points is a step over the u
+    rows. H is sought among matrices that are equal on equal points.
+
+    Parameters
+    ----------
+    S : (V, u, u) array
+        Symmetric, not negative.
+    n_clusters : int
+        K, the columns of H.
+    weights : (u,) array, optional
+        ω; ones when not given.
+    error_weight, cut_weight, max_iter, tol
+        As in :class:`LowRankConsensus`.
+
+    Returns
+    -------
+    LowRankSplit
+
+    Examples
+    --------
+    >>> block = np.kron(np.eye(2), np.ones((4, 4)))
+    >>> noisy = block.copy()
+    >>> noisy[0, 7] = noisy[7, 0] = 1.0
+    >>> split = low_rank_consensus([block, block, noisy], 2)
+    >>> bool(np.allclose(split.shared, block, atol=1e-3)), split.rank
+    (True, 2)
+    """
+    S = _check_similarities(S)
+    omega = _check_weights(weights, S.shape[1])
+    K = min(check_whole("n_clusters", n_clusters), len(omega))
+    if error_weight is None:
+        error_weight = 1.0 / (len(S) * np.sqrt(omega.sum()))
+    problem = _Problem(
+        S=S,
+        omega=omega,
+        n_clusters=K,
+        error_weight=check_number("error_weight", error_weight, above=0.0),
+        cut_weight=check_number("cut_weight", cut_weight, above=0.0, or_equal=True),
+    )
+    tol = check_number("tol", tol, above=0.0, or_equal=True)
+    return _alternate(problem, check_whole("max_iter", max_iter), tol)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """The data of the problem over tuples: S (V, u, u), multiplicities ω (u,), K, λ₁ and λ₂."""
+
+    S: Array
+    omega: Array
+    n_clusters: int
+    error_weight: float
+    cut_weight: float
+
+    def norm(self, A: Array) -> float:
+        """‖C A Cᵀ‖_F = (Σ_ab ω_a ω_b A_ab²)^½."""
+        return float(np.sqrt(self.omega @ (A * A) @ self.omega))
+
+    def loss(self, Z: Array, nuclear_norm: float, P: Array | None) -> float:
+        """‖Z‖_* + λ₁ Σ_v ‖S_v − Z‖₁ + λ₂ ⟨Z, P⟩, the first term given."""
+        errors = sum(float(self.omega @ np.abs(S_v - Z) @ self.omega) for S_v in self.S)
+        cut = 0.0 if P is None else float(self.omega @ (Z * P) @ self.omega)
+        return nuclear_norm + self.error_weight * errors + self.cut_weight * cut
+
+    def cut_distances(self, Z: Array) -> Array | None:
+        """P_ab = ‖h_a − h_b‖² / 2, h the rows of the K bottom eigenvectors of L_Z; None if λ₂ = 0.
+
+        Then tr(Hᵀ L_Z H) = ⟨Z, P⟩. Over tuples L_Z is diag(Z ω) − Ω^½ Z Ω^½.
+        """
+        if self.cut_weight == 0:
+            return None
+        root = np.sqrt(self.omega)
+        negated = Z * np.outer(root, root)
+        negated[np.diag_indices_from(negated)] -= Z @ self.omega
+        H = dense_eigenpairs(negated, self.n_clusters)[0] / root[:, None]
+        squares = np.einsum("ak,ak->a", H, H)
+        return np.maximum((squares[:, None] + squares) / 2 - H @ H.T, 0.0)
+
+
+def _alternate(problem: _Problem, max_iter: int, tol: float) -> LowRankSplit:
+    """ADMM with a copy J of Z for the nuclear norm, and a penalty μ that grows."""
+    S, V = problem.S, len(problem.S)
+    Z = S.mean(axis=0)
+    Y, Y_copy = np.zeros_like(S), np.zeros_like(Z)
+    P = problem.cut_distances(Z)
+    scale = max(problem.norm(S_v) for S_v in S) or 1.0
+    mu = _FIRST_PENALTY
+    history: dict[str, list[float]] = {"loss": [], "residual": []}
+    converged = False
+    while len(history["loss"]) < max_iter and not converged:
+        J, values = _shrunk_spectrum(Z + Y_copy / mu, 1.0 / mu, problem.omega)
+        E = _soft(S - Z + Y / mu, problem.error_weight / mu)
+        total = J - Y_copy / mu + (S - E + Y / mu).sum(axis=0)
+        if P is not None:
+            total -= problem.cut_weight / mu * P
+        Z = np.maximum((total + total.T) / (2 * (V + 1)), 0.0)
+        P = problem.cut_distances(Z)
+        violated, split_apart = S - Z - E, Z - J
+        Y += mu * violated
+        Y_copy += mu * split_apart
+        mu = min(_PENALTY_GROWTH * mu, _LARGEST_PENALTY)
+        residual = max(problem.norm(A) for A in (*violated, split_apart)) / scale
+        history["residual"].append(residual)
+        history["loss"].append(problem.loss(Z, float(np.abs(values).sum()), P))
+        converged = residual <= tol
+    rank = int(np.count_nonzero(values))
+    loss = problem.loss(Z, _nuclear_norm(Z, problem.omega), P)
+    return LowRankSplit(Z, rank, loss, len(history["loss"]), converged, history)
+
+
+def _shrunk_spectrum(A: Array, threshold: float, omega: Array) -> tuple[Array, Array]:
+    """Prox of the nuclear norm at a symmetric C A Cᵀ: eigenvalues drawn to zero by a threshold.
+
+    Returns the matrix over tuples and its eigenvalues, which are those over points but for zeros.
+
+    >>> _shrunk_spectrum(np.diag([3.0, -2.0, 0.5]), 1.0, np.ones(3))[0].diagonal()
+    array([ 2., -1.,  0.])
+    """
+    root = np.sqrt(omega)
+    values, vectors = eigh(A * np.outer(root, root))
+    shrunk = _soft(values, threshold)
+    kept = shrunk != 0
+    rows = vectors[:, kept] / root[:, None]
+    return (rows * shrunk[kept]) @ rows.T, shrunk
+
+
+def _soft(A: Array, threshold: float) -> Array:
+    """Entries drawn to zero by a threshold."""
+    return A - np.clip(A, -threshold, threshold)
+
+
+def _nuclear_norm(Z: Array, omega: Array) -> float:
+    root = np.sqrt(omega)
+    return float(np.abs(np.linalg.eigvalsh(Z * np.outer(root, root))).sum())
+
+
+def _view_coassociations(tuples: LabelTuples, view_of: NDArray[np.int64]) -> Array:
+    """S (V, u, u): the co-association of each view's partitions, these in the order given."""
+    owner = view_of[tuples.partition_order]
+    views = range(int(view_of.max()) + 1)
+    return np.stack(
+        [tuple_coassociation(tuples, (owner == v).astype(np.float64)).dense() for v in views]
+    )
+
+
+def _cut(
+    Z: Array, S: Array, omega: Array, n_clusters: int, rng: np.random.RandomState
+) -> NDArray[np.int64]:
+    """Spectral clustering of Z, where a faint mean of the S_v places what Z has no part in."""
+    return spectral_labels(Z + _FAINT * S.mean(axis=0), omega, n_clusters, rng)
+
+
+def _check_similarities(S: Any) -> Array:
+    try:
+        array = np.asarray(S, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidParameterError("S cannot be read as V matrices of one size") from None
+    if array.ndim != 3 or array.shape[1] != array.shape[2] or 0 in array.shape:
+        raise InvalidParameterError(
+            f"S has shape {array.shape}; give V square similarities, shape (V, u, u)"
+        )
+    for v, S_v in enumerate(array):
+        if not np.isfinite(S_v).all() or S_v.min() < 0:
+            raise InvalidParameterError(f"S[{v}] has entries that are negative or not finite")
+        if not np.allclose(S_v, S_v.T, rtol=1e-8, atol=1e-8 * float(S_v.max())):
+            raise InvalidParameterError(f"S[{v}] is not symmetric; use (S + S.T) / 2 if meant")
+    return array
+
+
+def _check_weights(weights: Any, u: int) -> Array:
+    omega = np.ones(u) if weights is None else np.asarray(weights, dtype=np.float64)
+    if omega.shape != (u,) or not np.isfinite(omega).all() or omega.min() <= 0:
+        raise InvalidParameterError(f"weights: give {u} positive numbers, one a row of S")
+    return omega
+
+
+def _warn(split: LowRankSplit, max_iter: int, tol: float) -> None:
+    if not split.converged:
+        warnings.warn(
+            f"stopped after max_iter={max_iter} steps with constraints violated by "
+            f"{split.history['residual'][-1]:.1e}, more than tol={tol}; raise max_iter or tol",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    if not split.shared.any():
+        warnings.warn(
+            "all of the similarities were taken for errors, and the labels are those of their "
+            "mean; raise error_weight",
+            ConvergenceWarning,
+            stacklevel=4,
+        )

@@ -1,0 +1,237 @@
+"""Spectral clustering of features: of one view, or of all of them side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import euclidean_distances
+from sklearn.utils.extmath import row_norms
+
+from coterie.consensus_contract import check_size
+from coterie.errors import InvalidParameterError
+from coterie.multiview.view_input import MultiViewMethod, check_whole
+from coterie.spectral_embedding import spectral_labels
+
+__all__ = ["ConcatenatedSpectral", "SpectralView", "self_tuning_affinity", "squared_distances"]
+
+Array = NDArray[np.float64]
+
+_ROUNDING = 1e-14
+
+
+class ConcatenatedSpectral(MultiViewMethod):
+    """FC: spectral clustering of all features, the views side by side.
+
+    With x_i the features of thing i in all views together, the affinity is
+
+        W_ij = exp(−‖x_i − x_j‖² / (s_i s_j)),   shape (n, n),
+
+    s_i the distance of x_i to its ``n_neighbors``-th neighbour, so that crowded and empty regions
+    are seen alike. The K leading eigenvectors of Δ^−½ W Δ^−½ (Δ the row sums) are cut to rows of
+    length one, and k-means on these gives the labels: a relaxed normalised cut.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+    n_neighbors : int, default=7
+        Which neighbour sets the scale s_i; at most n − 1 are counted.
+    standardize : bool, default=True
+        Columns to mean 0 and variance 1, then every view divided by the root of its number of
+        columns, so that each has the same say. Sparse views are scaled without shifting.
+    max_points : int, default=10_000
+        More are refused: W has n² entries.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    labels_ : (n,) int
+        Numbered by falling size.
+    n_clusters_ : int
+    view_names_ : list of str
+
+    Notes
+    -----
+    **Established.** Concatenation with spectral clustering is the usual baseline of multi-view
+    articles. The kernel is the self-tuning one of Zelnik-Manor and Perona with their seventh
+    neighbour. Our choice: ones on the diagonal of W where they have zeros, the scaling of the
+    views, and k-means (ten starts) in place of their rotations. Where ``n_neighbors`` or more
+    points coincide with a point, its scale is the distance to the nearest other one.
+
+    **Limits.** Some 30·n² bytes of memory, time O(n²·Σp_v). A view without structure counts as
+    much as a good one: nothing is learned about views. Five views of 210 photographs in seven
+    classes (MSRC-v1): accuracy 0.729, the single views between 0.35 and 0.70.
+
+    **When to use.** As the baseline to beat, and where all views are good. With views of unequal
+    worth take :class:`~coterie.MultiViewClusterer`.
+
+    References
+    ----------
+    L. Zelnik-Manor and P. Perona, "Self-tuning spectral clustering", Advances in Neural
+    Information Processing Systems 17, 2004.
+
+    Examples
+    --------
+    >>> from coterie.multiview import ConcatenatedSpectral
+    >>> views = [[[0.0], [0.1], [0.2], [7.0], [7.1]], [[1.0], [1.1], [1.3], [9.0], [9.2]]]
+    >>> ConcatenatedSpectral(2, n_neighbors=1, random_state=0).fit(views).labels_
+    array([0, 0, 0, 1, 1], dtype=int32)
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        n_neighbors: int = 7,
+        standardize: bool = True,
+        max_points: int = 10_000,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_neighbors = n_neighbors
+        self.standardize = standardize
+        self.max_points = max_points
+        self.random_state = random_state
+
+    def _label_points(
+        self, views: dict[str, Any], n_clusters: int, rng: np.random.RandomState
+    ) -> NDArray[np.int64]:
+        chosen = self._chosen(views)
+        n_neighbors = check_whole("n_neighbors", self.n_neighbors)
+        n = chosen[0].shape[0]
+        check_size(n, self.max_points, "max_points", type(self).__name__)
+        W = self_tuning_affinity(squared_distances(chosen), n_neighbors)
+        return spectral_labels(W, np.ones(n), n_clusters, rng)
+
+    def _chosen(self, views: dict[str, Any]) -> list[Any]:
+        return list(views.values())
+
+
+class SpectralView(ConcatenatedSpectral):
+    """Spectral clustering of one view, as :class:`ConcatenatedSpectral` does it for all.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+    view : int or str, default=0
+        The place or the name of the view that is looked at.
+    n_neighbors, standardize, max_points, random_state
+        As in :class:`ConcatenatedSpectral`.
+
+    Attributes
+    ----------
+    labels_, n_clusters_, view_names_
+        As in :class:`ConcatenatedSpectral`.
+
+    Notes
+    -----
+    **Established.** As :class:`ConcatenatedSpectral`.
+
+    **Limits.** Those of :class:`ConcatenatedSpectral`; the other views are checked, then ignored.
+
+    **When to use.** To see what each view is worth alone.
+
+    Examples
+    --------
+    >>> from coterie.multiview import SpectralView
+    >>> views = {"size": [[0.0], [0.1], [7.0]], "colour": [[1.0], [5.0], [5.1]]}
+    >>> SpectralView(2, view="size", n_neighbors=1, random_state=0).fit(views).labels_
+    array([0, 0, 1], dtype=int32)
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        view: int | str = 0,
+        n_neighbors: int = 7,
+        standardize: bool = True,
+        max_points: int = 10_000,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            n_clusters,
+            n_neighbors=n_neighbors,
+            standardize=standardize,
+            max_points=max_points,
+            random_state=random_state,
+        )
+        self.view = view
+
+    def _chosen(self, views: dict[str, Any]) -> list[Any]:
+        wanted: Any = self.view
+        if isinstance(wanted, str) and wanted in views:
+            return [views[wanted]]
+        by_place = isinstance(wanted, Integral) and not isinstance(wanted, bool)
+        if by_place and 0 <= int(wanted) < len(views):
+            return [list(views.values())[int(wanted)]]
+        raise InvalidParameterError(
+            f"view={wanted!r}: give a name ({', '.join(views)}) or a place "
+            f"from 0 to {len(views) - 1}"
+        )
+
+
+def self_tuning_affinity(D2: Array, n_neighbors: int = 7) -> Array:
+    """W_ij = exp(−d_ij² / (s_i s_j)), s_i the distance of i to its ``n_neighbors``-th neighbour.
+
+    Where that neighbour coincides with i, s_i is the distance to the nearest point that does not.
+
+    Parameters
+    ----------
+    D2 : (n, n) array
+        Squared distances d_ij², zero on the diagonal. W takes their place in memory.
+    n_neighbors : int
+        At most n − 1 are counted.
+
+    Returns
+    -------
+    W : (n, n) array in [0, 1], ones on the diagonal
+
+    Examples
+    --------
+    >>> self_tuning_affinity(np.array([[0.0, 4.0], [4.0, 0.0]])).round(3)
+    array([[1.   , 0.368],
+           [0.368, 1.   ]])
+    """
+    place = min(n_neighbors, len(D2) - 1)
+    scale2 = np.partition(D2, place, axis=1)[:, place].copy()
+    for row in np.flatnonzero(scale2 == 0):
+        apart = D2[row][D2[row] > 0]
+        scale2[row] = apart.min() if apart.size else 1.0
+    scale = np.sqrt(scale2)
+    D2 /= -scale[:, None]
+    D2 /= scale
+    return np.exp(D2, out=D2)
+
+
+def squared_distances(views: Iterable[Any]) -> Array:
+    """d_ij² = Σ_v ‖x_i^v − x_j^v‖²: distances of the views side by side, without making that table.
+
+    What is no more than rounding counts as zero, so that equal rows are at distance 0.
+
+    Parameters
+    ----------
+    views : arrays (n, p_v) or CSR matrices
+
+    Returns
+    -------
+    D2 : (n, n) array, symmetric
+
+    Examples
+    --------
+    >>> squared_distances([np.array([[0.0], [3.0]]), np.array([[4.0], [0.0]])])
+    array([[ 0., 25.],
+           [25.,  0.]])
+    """
+    total: Array | None = None
+    for X in views:
+        D2: Array = euclidean_distances(X, squared=True)
+        norms = row_norms(X, squared=True)
+        D2[D2 <= _ROUNDING * X.shape[1] * np.maximum(norms[:, None], norms)] = 0.0
+        total = D2 if total is None else np.add(total, D2, out=total)
+    if total is None:
+        raise InvalidParameterError("there are no views; give at least one array")
+    return total

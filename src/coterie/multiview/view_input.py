@@ -1,0 +1,212 @@
+"""What all multi-view clusterers share: reading several views of n things, and scaling them alike.
+
+A view v is a table X_v (n, p_v). Views come as a list or under names, dense or sparse; row i is
+the same thing in each. A method says how points get their labels
+(:meth:`MultiViewMethod._label_points`); reading, checking, scaling and numbering live here.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils import check_array, check_random_state
+
+from coterie.errors import InvalidParameterError
+from coterie.feature_views import View, centred_view, scaled_views
+from coterie.numbering import by_falling_size
+
+__all__ = [
+    "MultiViewMethod",
+    "balancing_view",
+    "check_number",
+    "check_same_views",
+    "check_whole",
+    "named_views",
+]
+
+
+class MultiViewMethod(ClusterMixin, BaseEstimator):
+    """Base of the multi-view clusterers; see the module for what it does."""
+
+    n_clusters: int
+    standardize: bool
+    random_state: Any
+    labels_: NDArray[np.int32]
+
+    def fit(self, views: Any, y: Any = None) -> Self:  # noqa: ARG002 (y is scikit-learn's convention)
+        """Cluster n things seen in several views.
+
+        Parameters
+        ----------
+        views : list of arrays (n, p_v), or dict of named ones
+            Dense or sparse; row i is the same thing in every view.
+        y : ignored
+        """
+        named = named_views(views)
+        K = _check_n_clusters(self.n_clusters, next(iter(named.values())).shape[0])
+        rng = check_random_state(self.random_state)
+        self.view_names_ = list(named)
+        self._scalings = {
+            name: balancing_view(X, bool(self.standardize), name) for name, X in named.items()
+        }
+        labels = self._label_points(self._seen(named), K, rng)
+        self.labels_ = by_falling_size(labels).astype(np.int32)
+        self.n_clusters_ = int(self.labels_.max()) + 1
+        return self
+
+    def _seen(self, named: Mapping[str, Any]) -> dict[str, Any]:
+        """The views in double precision, shifted and scaled as in ``fit``."""
+        return {
+            name: self._scalings[name].see(X.astype(np.float64, copy=False))
+            for name, X in named.items()
+        }
+
+    @abstractmethod
+    def _label_points(
+        self, views: dict[str, Any], n_clusters: int, rng: np.random.RandomState
+    ) -> NDArray[np.int64]:
+        """Labels of the n points from their scaled views, shape (n,)."""
+
+
+def named_views(views: Any) -> dict[str, Any]:
+    """Views under their names ("view 0", "view 1", … in a list), checked, with the same rows.
+
+    Parameters
+    ----------
+    views : list of arrays (n, p_v), or mapping of names to such
+
+    Returns
+    -------
+    dict of str to (n, p_v) float arrays or CSR matrices
+
+    Examples
+    --------
+    >>> list(named_views([[[0.0], [1.0]], [[2.0, 3.0], [4.0, 5.0]]]))
+    ['view 0', 'view 1']
+    """
+    if isinstance(views, Mapping):
+        names = [str(name) for name in views]
+        arrays = list(views.values())
+    elif isinstance(views, list | tuple):
+        names = [f"view {v}" for v in range(len(views))]
+        arrays = list(views)
+    else:
+        raise InvalidParameterError(
+            "views must be a list of arrays or a dict of named arrays, "
+            f"got {type(views).__name__}; one view is [X]"
+        )
+    if not names:
+        raise InvalidParameterError("there are no views; give at least one array")
+    _refuse_equal_names(names)
+    checked = {name: _checked_view(name, X) for name, X in zip(names, arrays, strict=True)}
+    lengths = {name: X.shape[0] for name, X in checked.items()}
+    if len(set(lengths.values())) > 1:
+        raise InvalidParameterError(
+            "all views must have the same rows; these have "
+            + ", ".join(f"{name}: {n}" for name, n in lengths.items())
+        )
+    return checked
+
+
+def balancing_view(X: Any, standardize: bool, name: str = "X") -> View:
+    """The shift and scale that give a view total variance one, however many columns it has.
+
+    Standardised, a column has mean 0 and variance 1/p, p the number of columns that vary; constant
+    ones become 0. Otherwise columns are moved to mean 0 alone, which changes no distance.
+    Sparse views are not shifted, so that they stay sparse.
+
+    Parameters
+    ----------
+    X : (n, p) float array or CSR matrix
+    standardize : bool
+    name : str
+        Of the view, for messages.
+
+    Examples
+    --------
+    >>> X = np.array([[1.0, 7.0, 0.0], [3.0, 7.0, 4.0]])
+    >>> float(balancing_view(X, True).see(X).var(axis=0).sum().round(12))
+    1.0
+    """
+    X = X.astype(np.float64, copy=False)
+    try:
+        view = scaled_views(X)[0] if standardize else centred_view(X)
+    except InvalidParameterError as error:
+        raise InvalidParameterError(f"{name} cannot be used: {error}") from error
+    if view.scale is None:
+        return view
+    n_varying = int(np.isfinite(view.scale).sum())
+    return replace(view, scale=view.scale * np.sqrt(max(n_varying, 1)))
+
+
+def check_same_views(
+    named: Mapping[str, Any], fitted: Sequence[str], n_columns: Mapping[str, int]
+) -> None:
+    """Refuse views at prediction that differ in name, order or columns from the fitted ones.
+
+    >>> check_same_views({"a": np.ones((2, 3))}, ["a"], {"a": 3})
+    """
+    if list(named) != list(fitted):
+        raise InvalidParameterError(
+            f"the views are {list(named)}, fitted were {list(fitted)}; give the same"
+        )
+    for name, X in named.items():
+        if X.shape[1] != n_columns[name]:
+            raise InvalidParameterError(
+                f"{name} has {X.shape[1]} columns, fitted were {n_columns[name]}; give the same"
+            )
+
+
+def check_whole(name: str, value: Any, at_least: int = 1) -> int:
+    """A setting that is a whole number, as an int.
+
+    >>> check_whole("n_init", 10)
+    10
+    """
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or int(value) < at_least:
+        raise InvalidParameterError(f"{name}={value!r}: give a whole number from {at_least} up")
+    return int(value)
+
+
+def check_number(name: str, value: Any, above: float, *, or_equal: bool = False) -> float:
+    """A setting that is a finite number above a bound, as a float.
+
+    >>> check_number("tol", 0, above=0.0, or_equal=True)
+    0.0
+    """
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    x = float(value) if number else np.nan
+    if not np.isfinite(x) or x < above or (x == above and not or_equal):
+        bound = f"{above:g} or more" if or_equal else f"above {above:g}"
+        raise InvalidParameterError(f"{name}={value!r}: give a finite number {bound}")
+    return x
+
+
+def _check_n_clusters(n_clusters: Any, n: int) -> int:
+    K = check_whole("n_clusters", n_clusters)
+    if K > n:
+        raise InvalidParameterError(f"n_clusters={K} is more than the {n} points there are")
+    return K
+
+
+def _refuse_equal_names(names: list[str]) -> None:
+    doubles = sorted({name for name in names if names.count(name) > 1})
+    if doubles:
+        raise InvalidParameterError(
+            f"several views have the name {doubles[0]!r} when written out; rename all but one"
+        )
+
+
+def _checked_view(name: str, X: Any) -> Any:
+    try:
+        return check_array(X, accept_sparse="csr", dtype=(np.float64, np.float32))
+    except (TypeError, ValueError) as error:
+        raise InvalidParameterError(f"{name} cannot be used: {error}") from error

@@ -1,0 +1,92 @@
+"""``coterie methods``, and methods chosen by their key."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from command_line.answers import assert_fits, unwrapped
+from coterie import load_model
+from coterie.command_line.methods import method_facts
+from coterie.method_registry import CONSENSUS_METHODS, MULTIVIEW_METHODS, Method
+
+TIMID = Method(
+    "timid",
+    "Timid",
+    "coterie:L2Consensus",
+    "does little",
+    "ours",
+    "O(1)",
+    packages=("no_such_pkg",),
+)
+
+
+def test_every_method_is_listed(run):
+    """The table has a line for each method, with its title, and fits the terminal."""
+    result = run("methods")
+    assert result.exit_code == 0
+    text = unwrapped(result.stdout)
+    for method in (*CONSENSUS_METHODS.values(), *MULTIVIEW_METHODS.values()):
+        assert f"{method.key} {method.title} {method.established}" in text
+    assert_fits(result.stdout)
+
+
+def test_json_has_all_the_registry_knows(run):
+    """--json prints the registry, consensus functions apart from methods of several views."""
+    facts = json.loads(run("methods", "--json").stdout)
+    assert [row["key"] for row in facts["consensus"]] == list(CONSENSUS_METHODS)
+    assert [row["key"] for row in facts["multiview"]] == list(MULTIVIEW_METHODS)
+    rcc = next(row for row in facts["consensus"] if row["key"] == "rcc")
+    assert rcc["class"] == "RobustConsensus"
+    assert rcc["settings"] == {"relaxation": "admm", "refine": False, "partition_weights": None}
+
+
+def test_a_missing_package_is_told(run, monkeypatch):
+    """A package that a method prefers and does not find is named, with how to get it."""
+    assert method_facts(TIMID)["missing"] == ["no_such_pkg"]
+    monkeypatch.setattr("coterie.command_line.methods.CONSENSUS_METHODS", {"timid": TIMID})
+    text = unwrapped(run("methods").stdout)
+    assert "for want of no_such_pkg: pip install 'coterie[partitioners]'" in text
+
+
+def test_the_list_imports_no_method():
+    """Looking at the list costs nothing: neither a class nor a numerical package is imported."""
+    code = (
+        "import sys\n"
+        "from coterie.command_line.program import app\n"
+        "try:\n    app(['methods'])\nexcept SystemExit as stop:\n    assert not stop.code\n"
+        "heavy = {'numba', 'sklearn', 'scipy', 'pymetis', 'coterie.consensus'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("key", CONSENSUS_METHODS)
+def test_every_method_runs_from_the_program(run, labels_csv, key):
+    """Each key fits a table with blanks, fills its summary, and leaves labels and a model."""
+    out, model = labels_csv.with_name("out.csv"), labels_csv.with_name("m.coterie")
+    arguments = ["--id", "name", "-k", 3, "--method", key, "-o", out, "--save-model", model]
+    result = run("consensus", labels_csv, *arguments)
+    assert result.exit_code == 0, result.output
+    assert "100 points, 10 partitions" in result.stdout
+    assert len(out.read_text().splitlines()) == 101
+    assert type(load_model(model)).__name__ == CONSENSUS_METHODS[key].class_name
+
+
+@pytest.mark.parametrize("command", ["consensus", "cluster"])
+def test_help_lists_the_keys(run, command):
+    """The help of a command names every method that may be chosen."""
+    text = run(command, "--help").stdout
+    assert all(key in text for key in CONSENSUS_METHODS)
+
+
+@pytest.mark.parametrize("command", ["consensus", "cluster"])
+def test_an_unknown_key_is_wrong_usage(run, labels_csv, command):
+    """A key that does not exist ends with 2, and the nearest one is suggested."""
+    result = run(command, labels_csv, "-k", 3, "--method", "cpsa")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "did you mean 'cspa'?" in unwrapped(result.stderr.replace("│", " "))

@@ -1,0 +1,264 @@
+"""k-means in all views at once."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+import coterie as ct
+from all_partitions import all_partitions
+from coterie.errors import InvalidParameterError
+from coterie.multiview import MultiViewKMeans
+from coterie.multiview.kmeans_views import (
+    _descend,
+    _fill_empty_clusters,
+    _moved_centres,
+    _nearest,
+    _Table,
+    _view_weights,
+)
+
+seeds = st.integers(0, 10**6)
+
+
+@pytest.fixture(scope="module")
+def views():
+    """Two views of three groups of 60, 50 and 40, and one of noise."""
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.repeat([0, 1, 2], [60, 50, 40]))
+    centres = np.array([[0, 0], [6, 0], [0, 6]])
+    return {
+        "shape": centres[y] + rng.normal(size=(150, 2)),
+        "colour": 100 + 50 * centres[y] + rng.normal(0, 50, (150, 2)),
+        "noise": rng.normal(size=(150, 3)),
+    }, y
+
+
+def loss_of(views, centres, weights, labels, gamma):
+    """Σ_v a_v^γ Σ_i ‖x_i − f_{z_i}‖, term by term."""
+    return sum(
+        a**gamma * sum(np.linalg.norm(x - F[z]) for x, z in zip(X, labels, strict=True))
+        for X, F, a in zip(views, centres, weights, strict=True)
+    )
+
+
+def test_groups_are_found_and_noise_weighs_least(views):
+    """Clear groups come out numbered by size, and the view without them has the least weight."""
+    named, y = views
+    est = MultiViewKMeans(3, random_state=0).fit(named)
+    assert ct.clustering_accuracy(y, est.labels_) > 0.98
+    assert (np.diff(np.bincount(est.labels_)) <= 0).all()
+    assert min(est.view_weights_, key=est.view_weights_.get) == "noise"
+    assert sum(est.view_weights_.values()) == pytest.approx(1.0)
+    assert est.view_names_ == list(named) and est.n_clusters_ == 3
+    assert est.n_iter_ == len(est.history_["loss"])
+
+
+@settings(deadline=None, max_examples=25)
+@given(seeds, st.integers(1, 6), st.sampled_from([1.1, 2.0, 10.0]), st.booleans())
+def test_the_loss_never_rises(seed, n_clusters, gamma, sparse):
+    """Round by round, for any data, equal points among them, from any labelling."""
+    rng = np.random.default_rng(seed)
+    X = [rng.integers(0, 4, (25, 1)).astype(float), rng.normal(size=(25, 3))]
+    tables = [_Table.of(X[0] - X[0].mean()), _Table.of(csr_array(X[1]) if sparse else X[1])]
+    start = rng.integers(0, n_clusters, 25)
+    fit = _descend(tables, start, n_clusters, gamma, 60, 0.0, np.random.RandomState(0))
+    assert (np.diff(fit.history) <= 1e-7 * fit.history[0]).all()
+
+
+@settings(deadline=None, max_examples=15)
+@given(seeds)
+def test_the_loss_is_the_formula(seed):
+    """loss_ is the sum over views and points, at the fitted centres, weights and labels."""
+    rng = np.random.default_rng(seed)
+    X = [rng.normal(size=(20, 2)), rng.normal(size=(20, 1))]
+    est = MultiViewKMeans(3, standardize=False, n_init=2, random_state=0).fit(X)
+    centres, weights = est.cluster_centers_.values(), est.view_weights_.values()
+    expected = loss_of(X, centres, weights, est.labels_, est.gamma)
+    assert est.loss_ == pytest.approx(expected)
+    assert est.loss_ <= est.history_["loss"][-1] * (1 + 1e-9)
+
+
+def test_no_partition_of_few_points_does_better():
+    """On seven points the best of ten starts is the best of all partitions, centres optimal."""
+    rng = np.random.default_rng(4)
+    X = [rng.normal(size=(7, 2)), rng.normal(size=(7, 1))]
+
+    def best_loss(z):
+        h = [
+            sum(
+                minimize(
+                    lambda f, own=x[z == k]: np.linalg.norm(own - f, axis=1).sum(),
+                    np.median(x[z == k], axis=0),
+                    method="Nelder-Mead",
+                    options={"xatol": 1e-6, "fatol": 1e-8},
+                ).fun
+                for k in range(2)
+            )
+            for x in X
+        ]
+        return 1.0 / sum(1.0 / value for value in h)  # at the optimal a, γ = 2
+
+    lowest = min(best_loss(z) for z in all_partitions(7, 2) if max(z) == 1)
+    est = MultiViewKMeans(2, standardize=False, n_init=30, tol=1e-12, random_state=0).fit(X)
+    assert est.loss_ == pytest.approx(lowest, rel=1e-4)
+
+
+@settings(deadline=None, max_examples=20)
+@given(seeds, st.integers(1, 4))
+def test_centres_go_to_the_geometric_median(seed, p):
+    """Steps from the mean, or from a data point, end where the sum of distances is least."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(15, p))
+    labels = np.zeros(15, dtype=np.int64)
+    table = _Table.of(X)
+
+    def total(f):
+        return np.linalg.norm(X - f, axis=1).sum()
+
+    ends = []
+    for start in (X.mean(axis=0, keepdims=True), X[:1]):
+        centre, before = start, np.inf
+        while total(centre) < before - 1e-7:
+            before = total(centre)
+            centre = _moved_centres(table, centre, labels)
+            assert total(centre) <= before + 1e-12
+        ends.append(total(centre))
+    assert ends[0] == pytest.approx(ends[1], rel=1e-3)
+    least = minimize(total, X.mean(axis=0), method="Nelder-Mead", options={"maxiter": 4000}).fun
+    assert ends[0] <= least * (1 + 1e-3)
+
+
+@settings(deadline=None, max_examples=30)
+@given(seeds, st.floats(1.05, 50.0))
+def test_view_weights_minimise_over_the_simplex(seed, gamma):
+    """No random point of the simplex gives a lower Σ a^γ h."""
+    rng = np.random.default_rng(seed)
+    h = rng.uniform(0.1, 5.0, 4)
+    a = _view_weights(h, np.ones(4, dtype=bool), gamma)
+    others = rng.dirichlet(np.ones(4), 50)
+    assert a.sum() == pytest.approx(1.0)
+    assert a**gamma @ h <= (others**gamma @ h).min() * (1 + 1e-9)
+
+
+def test_gamma_decides_between_one_view_and_all():
+    """Near 1 the best explained view has all the weight, for large γ they have the same."""
+    h, every = np.array([1.0, 2.0, 4.0]), np.ones(3, dtype=bool)
+    assert _view_weights(h, every, 1.001)[0] == pytest.approx(1.0)
+    np.testing.assert_allclose(_view_weights(h, every, 100.0), 1 / 3, atol=0.01)
+    assert np.isfinite(_view_weights(np.array([0.0, 1.0, 0.0]), every, 1.001)).all()
+
+
+def test_a_constant_view_has_no_weight(views):
+    """A view in which all points are equal is explained perfectly, and tells nothing."""
+    named, _ = views
+    plain = MultiViewKMeans(3, random_state=0).fit({"shape": named["shape"]})
+    for constant in (np.full((150, 2), 7.0), csr_array(np.full((150, 2), 7.0))):
+        for standardize in (True, False):
+            est = MultiViewKMeans(3, standardize=standardize, random_state=0)
+            est.fit({"shape": named["shape"], "constant": constant})
+            assert est.view_weights_["constant"] == 0.0
+            assert ct.clustering_accuracy(plain.labels_, est.labels_) > 0.98
+
+
+def test_fitted_points_are_predicted_as_fitted(views):
+    """predict gives labels_ for the same points and joins new ones to the nearest centres."""
+    named, _ = views
+    for standardize in (True, False):
+        est = MultiViewKMeans(3, standardize=standardize, n_init=2, random_state=0).fit(named)
+        assert (est.predict(named) == est.labels_).all()
+        assert (est.predict(est.cluster_centers_) == [0, 1, 2]).all()
+
+
+def test_centres_are_in_the_units_of_the_views(views):
+    """Centres lie amid their points, constant columns included."""
+    named, _ = views
+    colour = np.hstack([named["colour"], np.full((150, 1), 3.0)])
+    est = MultiViewKMeans(3, n_init=2, random_state=0).fit({"colour": colour})
+    F = est.cluster_centers_["colour"]
+    for k in range(3):
+        assert np.abs(F[k] - colour[est.labels_ == k].mean(axis=0)).max() < 30
+    np.testing.assert_allclose(F[:, 2], 3.0)
+
+
+def test_sparse_views_give_what_dense_ones_give(views):
+    """The storage of a view changes nothing where nothing is shifted."""
+    rng = np.random.default_rng(2)
+    X = rng.poisson(1.0, (60, 5)) * rng.integers(0, 2, (60, 1)) * 1.0
+    Z = rng.normal(size=(60, 2))
+    dense, sparse = (
+        MultiViewKMeans(3, standardize=False, n_init=3, random_state=0).fit([x, Z - Z.mean(axis=0)])
+        for x in (X, csr_array(X))
+    )
+    assert sparse.loss_ == pytest.approx(dense.loss_, rel=1e-6)
+    assert (sparse.labels_ == dense.labels_).all()
+    assert (sparse.predict([csr_array(X), Z - Z.mean(axis=0)]) == sparse.labels_).all()
+
+
+def test_an_empty_cluster_takes_a_point_and_lowers_the_loss():
+    """The point comes from a cluster of several, and its centre is the point."""
+    X = np.array([[0.0], [1.0], [5.0]])
+    tables, centres = [_Table.of(X)], [np.array([[0.5], [5.0], [90.0]])]
+    labels = _nearest(tables, centres, np.ones(1))
+    _fill_empty_clusters(tables, centres, labels, np.random.RandomState(0))
+    assert sorted(np.bincount(labels)) == [1, 1, 1] and labels[2] == 1
+    assert centres[0][2] in X[:2]
+
+
+def test_more_clusters_than_different_points_are_told():
+    """As many clusters as differ come out, with a warning."""
+    X = np.repeat([[0.0], [1.0]], 5, axis=0)
+    with pytest.warns(ConvergenceWarning, match="only 2 of n_clusters=4"):
+        est = MultiViewKMeans(4, random_state=0).fit([X])
+    assert est.n_clusters_ == 2 and len(est.cluster_centers_["view 0"]) == 2
+    assert (est.predict([X]) == est.labels_).all()
+    with pytest.warns(ConvergenceWarning, match="only 1 of n_clusters=2"):
+        assert MultiViewKMeans(2, random_state=0).fit([np.ones((5, 2))]).n_clusters_ == 1
+
+
+@pytest.mark.parametrize("n_clusters", [1, 6])
+def test_one_cluster_and_as_many_as_points(n_clusters):
+    """K = 1 and K = n work."""
+    X = np.arange(6.0)[:, None] ** 2
+    est = MultiViewKMeans(n_clusters, random_state=0).fit([X, -X])
+    assert est.n_clusters_ == n_clusters == len(set(est.labels_))
+
+
+def test_stopping_short_is_told(views):
+    """Too few rounds give a warning that says so."""
+    with pytest.warns(ConvergenceWarning, match="raise max_iter or tol"):
+        MultiViewKMeans(3, max_iter=1, random_state=0).fit(views[0])
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("gamma", 1.0), ("gamma", 101), ("n_init", 0), ("max_iter", 0), ("tol", -1.0)],
+)
+def test_bad_settings_are_refused(views, setting, value):
+    """The setting and its value are named."""
+    with pytest.raises(InvalidParameterError, match=f"{setting}={value}"):
+        MultiViewKMeans(3, **{setting: value}).fit(views[0])
+
+
+def test_prediction_wants_the_fitted_views(views):
+    """Other names or columns are refused, and so is predicting before fitting."""
+    named, _ = views
+    with pytest.raises(NotFittedError):
+        MultiViewKMeans(3).predict(named)
+    est = MultiViewKMeans(3, n_init=1, random_state=0).fit(named)
+    with pytest.raises(InvalidParameterError, match="fitted were"):
+        est.predict({"shape": named["shape"]})
+    with pytest.raises(InvalidParameterError, match="noise has 2 columns, fitted were 3"):
+        est.predict({**named, "noise": named["noise"][:, :2]})
+
+
+def test_it_can_be_cloned_and_seeded(views):
+    """clone keeps the settings, and the same seed gives the same answer."""
+    est = MultiViewKMeans(3, gamma=3.0, n_init=2, random_state=3)
+    again = clone(est)
+    assert again.get_params() == est.get_params()
+    assert est.fit(views[0]).loss_ == again.fit(views[0]).loss_

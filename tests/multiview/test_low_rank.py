@@ -1,0 +1,270 @@
+"""A shared low-rank similarity of several views, and their sparse errors."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.datasets import make_blobs
+from sklearn.exceptions import ConvergenceWarning
+
+import coterie as ct
+from coterie.errors import InvalidParameterError, TooManyPointsError
+from coterie.label_tuples import compress_labels
+from coterie.labels import as_label_matrix
+from coterie.multiview import LowRankConsensus, low_rank_consensus
+from coterie.multiview.low_rank import (
+    _cut,
+    _nuclear_norm,
+    _Problem,
+    _shrunk_spectrum,
+    _view_coassociations,
+)
+
+seeds = st.integers(0, 10**6)
+
+
+def blocks(*sizes):
+    """The 0/1 similarity of clusters of these sizes."""
+    z = np.repeat(np.arange(len(sizes)), sizes)
+    return (z[:, None] == z).astype(float)
+
+
+def random_problem(seed, u=7, n_views=2):
+    """Co-associations of a few random partitions of u tuples with multiplicities, and these."""
+    rng = np.random.default_rng(seed)
+    omega = rng.integers(1, 5, u)
+    P = rng.integers(0, 3, (n_views, u, 4))
+    S = np.array([(labels[:, None] == labels[None]).mean(axis=2) for labels in P])
+    return S, omega.astype(float), np.repeat(np.arange(u), omega)
+
+
+def textbook_admm(S, n_clusters, lam1, lam2, n_steps):
+    """The steps as written, over points, with explicit singular values and Laplacian."""
+    V, n = len(S), S.shape[1]
+    Z, mu = S.mean(axis=0), 0.01
+    Y, Y0 = np.zeros_like(S), np.zeros((n, n))
+
+    def half_squared_distances(Z):
+        vectors = np.linalg.eigh(np.diag(Z.sum(axis=1)) - Z)[1][:, :n_clusters]
+        return ((vectors[:, None] - vectors[None]) ** 2).sum(axis=2) / 2
+
+    P = half_squared_distances(Z)
+    for _ in range(n_steps):
+        left, values, right = np.linalg.svd(Z + Y0 / mu)
+        J = left @ np.diag(np.maximum(values - 1 / mu, 0)) @ right
+        R = S - Z + Y / mu
+        E = np.sign(R) * np.maximum(np.abs(R) - lam1 / mu, 0)
+        T = (J - Y0 / mu + (S - E + Y / mu).sum(axis=0) - lam2 / mu * P) / (V + 1)
+        Z = np.maximum(0, (T + T.T) / 2)
+        P = half_squared_distances(Z)
+        Y += mu * (S - Z - E)
+        Y0 += mu * (Z - J)
+        mu = min(1.2 * mu, 1e6)
+    return Z
+
+
+@settings(deadline=None, max_examples=15)
+@given(seeds, st.integers(3, 40))
+def test_the_steps_are_the_textbook_ones_over_points(seed, n_steps):
+    """With multiplicities or without: Z over tuples is the textbook's Z over all points."""
+    S, omega, member = random_problem(seed)
+    n = len(member)
+    lam1 = 1.5 / (2 * np.sqrt(n))
+    keywords = {"error_weight": lam1, "cut_weight": 0.0, "max_iter": n_steps, "tol": 0.0}
+    over_tuples = low_rank_consensus(S, 2, omega, **keywords)
+    S_points = S[:, member][:, :, member]
+    over_points = low_rank_consensus(S_points, 2, **keywords)
+    expanded = over_tuples.shared[np.ix_(member, member)]
+    np.testing.assert_allclose(expanded, over_points.shared, atol=1e-8)
+    np.testing.assert_allclose(expanded, textbook_admm(S_points, 2, lam1, 0.0, n_steps), atol=1e-8)
+    assert over_tuples.loss == pytest.approx(over_points.loss)
+    np.testing.assert_allclose(over_tuples.history["residual"], over_points.history["residual"])
+    assert over_tuples.rank == over_points.rank
+
+
+def test_the_joint_cut_is_the_textbook_one_too():
+    """With λ₂ > 0, where the K bottom eigenvectors are unique and equal on equal points."""
+    rng = np.random.default_rng(0)
+    S = np.array([0.7 * blocks(4, 3) + 0.3 * rng.uniform(size=(7, 7)) for _ in range(2)])
+    S = (S + S.transpose(0, 2, 1)) / 2
+    member = np.repeat(np.arange(7), [2, 1, 1, 2, 1, 1, 2])
+    keywords = {"error_weight": 0.3, "cut_weight": 0.05, "max_iter": 30, "tol": 0.0}
+    Z = low_rank_consensus(S, 2, np.bincount(member), **keywords).shared
+    expected = textbook_admm(S[:, member][:, :, member], 2, 0.3, 0.05, 30)
+    np.testing.assert_allclose(Z[np.ix_(member, member)], expected, atol=1e-8)
+    without = low_rank_consensus(S, 2, np.bincount(member), **{**keywords, "cut_weight": 0.0})
+    assert np.abs(Z - without.shared).max() > 1e-4
+
+
+@settings(deadline=None, max_examples=15)
+@given(seeds)
+def test_nothing_nearby_is_better(seed):
+    """Without the cut the problem is convex: no symmetric Z ≥ 0 has a lower loss."""
+    S, omega, _ = random_problem(seed)
+    problem = _Problem(S, omega, 2, 0.2, 0.0)
+    split = low_rank_consensus(S, 2, omega, error_weight=0.2, cut_weight=0, max_iter=150, tol=1e-8)
+    assert split.converged and (split.shared >= 0).all()
+    np.testing.assert_allclose(split.shared, split.shared.T)
+
+    def loss(Z):
+        return problem.loss(Z, _nuclear_norm(Z, omega), None)
+
+    assert loss(split.shared) == pytest.approx(split.loss)
+    rng = np.random.default_rng(seed)
+    others = [np.zeros_like(S[0]), S.mean(axis=0), S.min(axis=0), S[0]]
+    for size in (1.0, 0.1, 0.01):
+        noise = rng.normal(0, size, (10, *S[0].shape))
+        others += [np.maximum(split.shared + (N + N.T) / 2, 0) for N in noise]
+    # the growing penalty stops the steps near the optimum, not at it
+    assert split.loss <= min(map(loss, others)) * (1 + 5e-3)
+
+
+@pytest.mark.parametrize("size", [3, 6])
+def test_a_block_survives_if_it_is_large_enough(size):
+    """A cluster of s points seen alike by all views is kept whole if s·λ₁·V > 1, else dropped."""
+    S = np.stack([blocks(size, size)] * 3)
+    split = low_rank_consensus(S, 2, error_weight=0.2 / 3, cut_weight=0.0, tol=1e-7, max_iter=150)
+    expected = S[0] if size > 1 / 0.2 else np.zeros_like(S[0])
+    np.testing.assert_allclose(split.shared, expected, atol=1e-5)
+    assert split.rank == (2 if size > 1 / 0.2 else 0)
+
+
+def test_what_one_view_errs_in_is_left_out():
+    """Sparse errors of each view vanish from what they share."""
+    rng = np.random.default_rng(0)
+    truth = blocks(12, 10, 8)
+    flips = np.triu(rng.uniform(size=(5, 30, 30)) < 0.08, 1)
+    S = np.abs(truth - (flips | flips.transpose(0, 2, 1)))
+    split = low_rank_consensus(S, 3)
+    assert split.converged and split.history["residual"][-1] <= 1e-5
+    assert np.abs(split.shared - truth).mean() < 0.1 * np.abs(S.mean(axis=0) - truth).mean()
+
+
+@settings(deadline=None, max_examples=30)
+@given(seeds, st.floats(0.1, 3.0))
+def test_the_shrunk_spectrum_is_singular_value_thresholding(seed, threshold):
+    """Over tuples what thresholding of singular values is over points; the norm likewise."""
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(5, 5))
+    A = A + A.T
+    member = np.repeat(np.arange(5), rng.integers(1, 4, 5))
+    omega = np.bincount(member).astype(float)
+    full = A[np.ix_(member, member)]
+    left, values, right = np.linalg.svd(full)
+    expected = left @ np.diag(np.maximum(values - threshold, 0)) @ right
+    shrunk, eigenvalues = _shrunk_spectrum(A, threshold, omega)
+    np.testing.assert_allclose(shrunk[np.ix_(member, member)], expected, atol=1e-9)
+    assert np.abs(eigenvalues).sum() == pytest.approx(np.maximum(values - threshold, 0).sum())
+    assert _nuclear_norm(A, omega) == pytest.approx(values.sum())
+    assert _Problem(A[None], omega, 1, 1.0, 0.0).norm(A) == pytest.approx(np.linalg.norm(full))
+
+
+def test_each_view_has_its_own_coassociation():
+    """S_v is the co-association of the runs of view v, whatever order the tuples have them in."""
+    rng = np.random.default_rng(1)
+    P = rng.integers(0, 3, (20, 7))
+    tuples = compress_labels(as_label_matrix(P))
+    S = _view_coassociations(tuples, np.array([0, 0, 0, 1, 1, 2, 2]))
+    for v, columns in enumerate([slice(0, 3), slice(3, 5), slice(5, 7)]):
+        found = S[v][np.ix_(tuples.inverse, tuples.inverse)]
+        np.testing.assert_allclose(found, ct.coassociation(P[:, columns]))
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    """Three groups of 30, 20 and 15 in two views of two columns each."""
+    X, y = make_blobs([30, 20, 15], centers=5 * np.eye(3, 4), random_state=0)
+    return {"left": X[:, :2], "right": X[:, 2:]}, y
+
+
+def test_groups_that_no_view_shows_alone_are_found(blobs):
+    """The left view tells two groups apart, the right one the third; together they tell all."""
+    views, y = blobs
+    est = LowRankConsensus(3, random_state=0).fit(views)
+    assert ct.clustering_accuracy(y, est.labels_) > 0.9
+    assert est.view_names_ == ["left", "right"] and est.n_clusters_ == 3
+    assert est.n_tuples_ <= 65 and est.rank_ >= 1
+    assert len(est.history_["loss"]) == len(est.history_["residual"]) == est.n_iter_
+    assert est.history_["residual"][-1] <= est.tol
+
+
+def test_small_clusters_are_told_apart_though_they_are_errors_to_z():
+    """Clusters below √n vanish from Z, and the faint mean of the views still separates them."""
+    flips = np.triu(np.random.default_rng(0).uniform(size=(4, 74, 74)) < 0.04, 1)
+    S = np.abs(blocks(60, 7, 7) - (flips | flips.transpose(0, 2, 1)))
+    split = low_rank_consensus(S, 3)
+    assert split.rank == 1 and split.shared[60:].max() < 1e-6
+    labels = _cut(split.shared, S, np.ones(74), 3, np.random.RandomState(0))
+    assert ct.clustering_accuracy(np.repeat([0, 1, 2], [60, 7, 7]), labels) == 1.0
+
+
+def test_an_error_weight_that_leaves_nothing_is_told(blobs):
+    """Labels are then those of the mean co-association, with a warning, never arbitrary."""
+    views, y = blobs
+    with pytest.warns(ConvergenceWarning, match="taken for errors.*raise error_weight"):
+        est = LowRankConsensus(3, error_weight=1e-6, random_state=0).fit(views)
+    assert est.rank_ == 0 and ct.clustering_accuracy(y, est.labels_) > 0.9
+
+
+def test_stopping_short_is_told(blobs):
+    """Too few steps give a warning with the violation that is left."""
+    with pytest.warns(ConvergenceWarning, match=r"max_iter=5 steps.*raise max_iter or tol"):
+        est = LowRankConsensus(3, max_iter=5, random_state=0).fit(blobs[0])
+    assert est.n_iter_ == 5
+
+
+@pytest.mark.parametrize("n_clusters", [1, 5])
+def test_one_cluster_and_as_many_as_points(n_clusters):
+    """K = 1 and K = n work."""
+    X = np.arange(5.0)[:, None] ** 2
+    est = LowRankConsensus(n_clusters, error_weight=1.0, random_state=0).fit([X])
+    assert est.n_clusters_ == n_clusters == len(set(est.labels_))
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("n_partitions", 0),
+        ("error_weight", 0.0),
+        ("cut_weight", -1.0),
+        ("max_iter", 0),
+        ("tol", -1.0),
+        ("max_points", 0),
+    ],
+)
+def test_bad_settings_are_refused(blobs, setting, value):
+    """The setting and its value are named."""
+    with pytest.raises(InvalidParameterError, match=f"{setting}={value}"):
+        LowRankConsensus(3, **{setting: value}).fit(blobs[0])
+
+
+def test_too_many_points_are_refused(blobs):
+    """The limit is on points that differ in some run."""
+    with pytest.raises(TooManyPointsError, match="max_points=2"):
+        LowRankConsensus(3, max_points=2, random_state=0).fit(blobs[0])
+
+
+@pytest.mark.parametrize(
+    ("S", "weights", "message"),
+    [
+        (np.eye(3), None, r"S has shape \(3, 3\)"),
+        ([np.eye(2), np.eye(3)], None, "V matrices of one size"),
+        ([-np.eye(3)], None, r"S\[0\] has entries that are negative"),
+        ([np.eye(3), np.triu(np.ones((3, 3)))], None, r"S\[1\] is not symmetric"),
+        ([np.eye(3)], [1.0, 2.0], "give 3 positive numbers"),
+        ([np.eye(3)], [1.0, 2.0, 0.0], "give 3 positive numbers"),
+    ],
+)
+def test_unusable_similarities_are_refused(S, weights, message):
+    """What is wrong with which matrix is said."""
+    with pytest.raises(InvalidParameterError, match=message):
+        low_rank_consensus(S, 2, weights)
+
+
+def test_it_can_be_cloned_and_seeded(blobs):
+    """clone keeps the settings, and the same seed gives the same labels."""
+    est = LowRankConsensus(3, n_partitions=4, random_state=3)
+    again = clone(est)
+    assert again.get_params() == est.get_params()
+    assert (est.fit(blobs[0]).labels_ == again.fit(blobs[0]).labels_).all()

@@ -1,0 +1,91 @@
+"""The pages of the methods, as the documentation's extension writes them."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from coterie.method_registry import CONSENSUS_METHODS, MULTIVIEW_METHODS
+
+EXTENSIONS = Path(__file__).parents[1] / "docs" / "_extensions"
+
+
+@pytest.fixture
+def pages(monkeypatch):
+    """The extension, imported where Sphinx finds it."""
+    pytest.importorskip("sphinx", reason="Sphinx is needed to write the documentation")
+    monkeypatch.setattr(sys, "path", [str(EXTENSIONS), *sys.path])
+    import method_pages
+
+    return method_pages
+
+
+def test_every_method_has_a_page(pages, tmp_path):
+    """A page each, and a table that links all of them; a second run touches nothing."""
+    pages.write_pages(tmp_path)
+    folder = tmp_path / "methods" / "generated"
+    keys = [*CONSENSUS_METHODS, *MULTIVIEW_METHODS]
+    assert {page.name for page in folder.iterdir()} == {f"{key}.md" for key in keys} | {
+        "overview.inc"
+    }
+    overview = (folder / "overview.inc").read_text(encoding="utf-8")
+    assert all(f"](generated/{key}.md)" in overview for key in keys)
+    before = {page: page.stat().st_mtime_ns for page in folder.iterdir()}
+    (folder / "of_no_method.md").write_text("# old\n")
+    pages.write_pages(tmp_path)
+    assert {page: page.stat().st_mtime_ns for page in folder.iterdir()} == before
+
+
+def test_a_variant_states_its_settings(pages):
+    """Variants of one class have pages of their own that say what makes them."""
+    page = pages.method_page(CONSENSUS_METHODS["rcc"], {})
+    settings = 'relaxation="admm", refine=False, partition_weights=None'
+    assert f"RobustConsensus(3, {settings}).fit(P)" in page
+    assert ".. autoclass:: RobustConsensus" in page and "--method rcc" in page
+    assert "## Measured" not in page
+
+
+def test_a_page_tells_what_the_registry_does(pages):
+    """Facts, packages and the paper's name are on the page."""
+    page = pages.method_page(CONSENSUS_METHODS["hgpa"], {})
+    assert "| in the paper's tables | HPGA |" in page
+    assert "prefers `mtkahypar`" in page and "| cost | O(nV) |" in page
+    page = pages.method_page(MULTIVIEW_METHODS["fc"], {})
+    assert "ConcatenatedSpectral(3).fit(views)" in page and "coterie consensus" not in page
+
+
+def test_measured_figures_are_shown(pages, tmp_path):
+    """Regret and accuracies that the benchmarks left behind are on the page of the method."""
+    regret = {"summary": {"report": {"l2": {"mean": 0.012, "worst": 0.1}}}}
+    ran, large = {"status": "ran", "mean": 0.89}, {"status": "too large", "mean": None}
+    cells = [
+        {"condition": "mixed, fixed", "dataset": "iris", "methods": {"l2": ran, "kl": ran}},
+        {"condition": "mixed, fixed", "dataset": "reuters", "methods": {"l2": ran, "kl": large}},
+    ]
+    views = [{"condition": "", "dataset": "msrc_v1", "methods": {"fc": ran}}]
+    (tmp_path / "regret.json").write_text(json.dumps(regret))
+    (tmp_path / "table2.json").write_text(json.dumps({"cells": cells}))
+    (tmp_path / "table3.json").write_text(json.dumps({"cells": views}))
+    figures = pages.measured_figures(tmp_path)
+    assert figures == {
+        "l2": {
+            "regret, report": "0.012 on average, 0.100 at worst",
+            "accuracy, mixed, fixed": "iris 0.89, reuters 0.89",
+        },
+        "kl": {"accuracy, mixed, fixed": "iris 0.89, reuters too large"},
+        "fc": {"accuracy": "msrc_v1 0.89"},
+    }
+    page = pages.method_page(CONSENSUS_METHODS["l2"], figures)
+    assert "## Measured" in page and "| accuracy, mixed, fixed | iris 0.89, reuters 0.89 |" in page
+
+
+def test_a_file_of_another_shape_is_told(pages, tmp_path, monkeypatch):
+    """Figures that cannot be read are a warning of the build, not a page without them."""
+    told = []
+    monkeypatch.setattr(pages._log, "warning", lambda text, *parts: told.append(text % parts))
+    assert pages.measured_figures(tmp_path / "nowhere") == {}
+    assert told == []
+    (tmp_path / "regret.json").write_text('{"other": 1}')
+    assert pages.measured_figures(tmp_path) == {}
+    assert len(told) == 1 and "regret.json is not as method_pages expects it" in told[0]
