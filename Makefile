@@ -22,6 +22,10 @@ check: $(READY)           ## format, lint, types, layers
 
 bench: $(READY)           ## the figures of docs/benchmarks
 	$(BIN)/coterie bench noise
+	$(BIN)/coterie bench regret
+	$(BIN)/coterie bench table2
+	$(BIN)/coterie bench table3
+	$(BIN)/coterie bench peers
 	$(BIN)/coterie bench speed
 	$(BIN)/coterie bench ads
 	$(BIN)/coterie bench ads-speed

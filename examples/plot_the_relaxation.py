@@ -58,11 +58,12 @@ figure.colorbar(image, ax=axes, shrink=0.8)
 # In the ℓ1 norm the right one is nearer to M, and yet the smallest cluster has faded from it: its
 # third dimension serves the large ones, where there are more entries to be fitted. Nearer to M is
 # not nearer to the truth. That is why :class:`~coterie.RobustConsensus` does not stop at the
-# relaxation: it sets wrong partitions aside before, and searches for the best partition after.
+# relaxation: it sets wrong partitions aside before, and compares it with answers of other kinds
+# after.
 
-searched = RobustConsensus(3, random_state=0).fit(P)
+default = RobustConsensus(3, random_state=0).fit(P)
 print("sizes of the clusters, relaxation alone:", np.bincount(est.labels_))
-print("sizes of the clusters, by default:      ", np.bincount(searched.labels_))
+print("sizes of the clusters, by default:      ", np.bincount(default.labels_))
 
 # %%
 # The signs

@@ -1,5 +1,7 @@
 """A clustering seen through the partitions, against brute force and scikit-learn."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +10,6 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import adjusted_rand_score, mutual_info_score
 
-from coterie import planted_partitions
 from coterie.cluster_tables import ClusterTables
 from coterie.coassociation_matrix import coassociation
 from coterie.label_tuples import as_label_tuples, compress_labels
@@ -303,27 +304,32 @@ def test_no_rows_are_assigned():
     assert labels.shape == confidence.shape == (0,)
 
 
-def test_held_out_information_sees_through_a_cut_made_of_noise():
-    """Cutting a cluster along one partition's noise adds plain information, not held-out one."""
-    P, y = planted_partitions([200, 100], 8, 0, 0.4, random_state=0)
+@properties
+@given(clusterings())
+def test_silhouettes_are_those_of_the_votes(case):
+    """(b − a) / max(a, b) with distances 1 − share of votes, the point itself left out."""
+    P, labels, alpha, tables = case
     tuples = as_label_tuples(P)
-    truth = np.empty(tuples.n_tuples, dtype=np.int64)
-    truth[tuples.inverse] = y
-    # the large cluster cut by what the first partition says of it
-    large = truth == np.bincount(y).argmax()
-    cut = np.where(large & (tuples.labels_of_partition(0) == 0), 2, truth)
-    plain, held_out = [], []
-    for labels in (truth, cut):
-        tables = ClusterTables.of(tuples, labels, np.ones(8))
-        plain.append(tables.information().mean())
-        held_out.append(tables.held_out_information(tuples, labels).mean())
-    assert plain[1] > plain[0]
-    assert held_out[1] < held_out[0]
+    together, both = (np.tensordot(alpha, x, axes=1) for x in pair_votes(P))
+    others = ~np.eye(len(P), dtype=bool)
+    expected = []
+    for i, own in enumerate(labels):
+        shares = {}
+        for b in set(labels.tolist()):
+            members = (labels == b) & others[i]
+            if both[i, members].sum() > 0:
+                shares[b] = together[i, members].sum() / both[i, members].sum()
+        near = 1 - max((share for b, share in shares.items() if b != own), default=0.0)
+        inside = 1 - shares.get(own, 1.0 - near)
+        expected.append((near - inside) / max(near, inside) if max(near, inside) > 0 else 0.0)
+    of_tuples = np.empty(tuples.n_tuples, dtype=np.int64)
+    of_tuples[tuples.inverse] = labels
+    found = replace(tables, alpha=alpha).silhouettes(_in_column_order(P), of_tuples)
+    assert_allclose(tuples.expand(found), expected, atol=1e-9)
 
 
-def test_held_out_information_of_unanimous_partitions_is_all_there_is():
-    """When every partition is the clustering, leaving one out loses nothing."""
-    y = np.repeat([0, 1, 2], [10, 20, 30])
-    tuples = as_label_tuples(np.column_stack([y, y, y]))
-    tables = ClusterTables.of(tuples, np.arange(3), np.ones(3))
-    assert np.allclose(tables.held_out_information(tuples, np.arange(3)), tables.information())
+def _in_column_order(P):
+    """Tuples of P, whose columns are in the order of the tuples' already."""
+    tuples = as_label_tuples(P)
+    assert_array_equal(tuples.partition_order, np.arange(P.shape[1]))
+    return tuples

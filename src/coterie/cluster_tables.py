@@ -122,36 +122,12 @@ class ClusterTables:
         """Mutual information (nats) of each partition with the clustering, (V,)."""
         return _information(self.table, self.offsets)
 
-    def held_out_information(self, tuples: LabelTuples, labels: NDArray[Any]) -> Array:
-        """Mutual information of each partition with the clustering as the others see it, (V,).
-
-        For partition v every point is put, by gain and with v's vote and its own point left out,
-        into one of the clusters; that clustering is compared with v. A cluster cut in two by
-        the noise of some partitions gains nothing here, since the others cannot foretell
-        on which side of the cut a point lies.
-        """
-        inside, between = self.mean_agreement()
-        held_out = np.zeros_like(self.table)
-        kernels.add_held_out(
-            tuples.codes,
-            tuples.weights,
-            self.alpha,
-            (inside + between) / 2,
-            self.complete,
-            labels,
-            self.table,
-            self.present,
-            self.size,
-            held_out,
-        )
-        return _information(held_out, self.offsets)
-
     def silhouettes(self, tuples: LabelTuples, labels: NDArray[Any]) -> Array:
-        """Silhouette of each tuple's points under the distance 1 − M, (u,); O(u·V·K).
+        """Silhouette of a point of each tuple under the distance 1 − M, (u,); O(u·V·K).
 
-        (b − a) / max(a, b) with a the mean distance of a point to the others of its cluster
-        and b that to the nearest other cluster. Where labels are missing, a mean distance is
-        over all votes of all pairs together.
+        (b − a) / max(a, b), with a its mean distance to the *other* points of its cluster and b
+        that to the nearest other cluster; 0 for a point alone in its cluster. Where labels are
+        missing, a mean is over all votes on all pairs together.
         """
         silhouettes = np.zeros(tuples.n_tuples)
         tables = (self.alpha, self.table, self.present, self.size, labels)

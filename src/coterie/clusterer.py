@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -15,11 +16,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from coterie.errors import InvalidParameterError
 from coterie.feature_views import View, scaled_views
 from coterie.method_registry import make_consensus
+from coterie.multiview.spectral_looks import SpectralLook, spectral_look
 from coterie.multiview.view_input import named_views
 from coterie.partitions import Ensemble, fit_ensemble
 from coterie.robust_consensus import RobustConsensus
 
-__all__ = ["ConsensusClusterer", "MultiViewClusterer"]
+__all__ = ["MAJORITY_OF_VIEWS", "ConsensusClusterer", "MultiViewClusterer"]
+
+#: Settings of :class:`~coterie.RobustConsensus` by which the runs in several views are combined.
+MAJORITY_OF_VIEWS: Mapping[str, Any] = MappingProxyType({"relaxation": "l2", "refine": True})
+_MOST_EMBEDDED = 5_000
 
 
 def _can_predict(self: ConsensusClusterer) -> bool:
@@ -124,13 +130,22 @@ class ConsensusClusterer(ClusterMixin, BaseEstimator):
 class MultiViewClusterer(ClusterMixin, BaseEstimator):
     """Cluster things seen in several views: runs in every view, one consensus of all.
 
+    Each view is looked at twice: as it is, and as the spectral embedding of its graph of
+    neighbours. Every look is clustered ``n_partitions`` times, and the partition is sought on
+    which most runs of all looks agree.
+
     Parameters
     ----------
     n_clusters : int, default=8
     n_partitions : int, default=10
-        Runs in each view.
-    ensemble : as in :class:`ConsensusClusterer`, or a mapping from view names to such
-    consensus : as in :class:`ConsensusClusterer`
+        Runs in each look at each view.
+    ensemble : as in :class:`ConsensusClusterer`, or a mapping from view names to such, \
+default="diverse"
+    consensus : as in :class:`ConsensusClusterer`; by default the search of \
+:class:`~coterie.RobustConsensus` (``refine=True``)
+    spectral : {"auto", True, False}, default="auto"
+        Whether to look at the spectral embedding as well. "auto": up to 5,000 things, since time
+        and memory grow with their square.
     standardize : bool, default=True
         Bring every column of every view to mean 0 and variance 1 first (sparse views are
         scaled without shifting).
@@ -143,6 +158,7 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):
     confidence_ : (n,)
     consensus_ : the fitted consensus function
     ensembles_ : dict of str to :class:`~coterie.partitions.Ensemble`
+        By view, and by "view (spectral)" for the second look.
     view_names_ : list of str
     view_agreement_ : dict of str to float
         Mean adjusted Rand index of the view's runs with the consensus.
@@ -152,9 +168,12 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):
     Notes
     -----
     **Established.** The consensus of partitions from several views is in the paper's comparison.
-    That every view is clustered several times, how often, and on which scale, is our choice.
+    That every view is looked at twice and clustered several times, into how many clusters and on
+    which scale, is our choice; so is the search: of runs with diverse numbers of clusters in
+    several views the median partition was closer to the classes than relaxations.
 
-    **Limits.** Time is that of the runs and of their consensus. The largest camp of runs decides:
+    **Limits.** Time is that of the runs and of their consensus; the spectral look takes (n, n)
+    matrices. The largest camp of runs decides:
     where every view sees another part of the truth, the camps are the views, and one of them may
     be set aside that should be heard.
 
@@ -172,9 +191,10 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):
     >>> from coterie import MultiViewClusterer
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat([0, 1], 30)
-    >>> size, noise = y[:, None] + rng.normal(0, 0.1, (60, 1)), rng.normal(size=(60, 2))
+    >>> size, colour = (y[:, None] + rng.normal(0, 0.1, (60, 1)) for _ in range(2))
+    >>> noise = rng.normal(size=(60, 2))
     >>> est = MultiViewClusterer(2, n_partitions=5, random_state=0)
-    >>> est = est.fit({"size": size, "noise": noise})
+    >>> est = est.fit({"size": size, "colour": colour, "noise": noise})
     >>> est.view_agreement_["size"] > est.view_agreement_["noise"]
     True
     """
@@ -184,8 +204,9 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):
         n_clusters: int = 8,
         *,
         n_partitions: int = 10,
-        ensemble: Any = "kmeans",
+        ensemble: Any = "diverse",
         consensus: Any = None,
+        spectral: bool | str = "auto",
         standardize: bool = True,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -195,6 +216,7 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):
         self.n_partitions = n_partitions
         self.ensemble = ensemble
         self.consensus = consensus
+        self.spectral = spectral
         self.standardize = standardize
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -211,21 +233,18 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):
         named = named_views(views)
         rng = check_random_state(self.random_state)
         self.view_names_ = list(named)
-        self._scalings = {
-            name: scaled_views(X)[0] if self.standardize else View() for name, X in named.items()
-        }
-        self.ensembles_ = {
-            name: self._fit_view(name, self._scalings[name].see(X), rng)
-            for name, X in named.items()
-        }
+        self._looks: dict[str, tuple[str, View, SpectralLook | None]] = {}
+        self.ensembles_: dict[str, Ensemble] = {}
+        for name, X in named.items():
+            self._look_at(name, X, rng)
         labels = np.hstack([ensemble.labels for ensemble in self.ensembles_.values()])
-        self.consensus_ = _fitted_consensus(self, labels, rng)
+        self.consensus_ = _fitted_consensus(self, labels, rng, MAJORITY_OF_VIEWS)
         self.labels_ = self.consensus_.labels_
         self.n_clusters_ = self.consensus_.n_clusters_
         self.confidence_ = self.consensus_.confidence_
-        agreement = _by_view(self.ensembles_, self.consensus_.partition_agreement_)
+        agreement = self._by_view(self.consensus_.partition_agreement_)
         self.view_agreement_ = {name: float(a.mean()) for name, a in agreement.items()}
-        votes = _by_view(self.ensembles_, self.consensus_.partition_weights_)
+        votes = self._by_view(self.consensus_.partition_weights_)
         self.view_weight_ = {name: float((w > 0).mean()) for name, w in votes.items()}
         return self
 
@@ -237,10 +256,32 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):
             raise InvalidParameterError(
                 f"the views are {list(named)}, fitted were {self.view_names_}; give the same"
             )
-        labels = [
-            self.ensembles_[name].predict(self._scalings[name].see(X)) for name, X in named.items()
-        ]
+        labels = []
+        for key, (name, scaling, look) in self._looks.items():
+            Z = scaling.see(named[name])
+            labels.append(self.ensembles_[key].predict(Z if look is None else look.see(Z)))
         return self.consensus_.predict(np.hstack(labels))
+
+    def _look_at(self, name: str, X: Any, rng: np.random.RandomState) -> None:
+        """Cluster one view in every look at it."""
+        scaling = scaled_views(X)[0] if self.standardize else View()
+        Z = scaling.see(X)
+        self._looks[name] = (name, scaling, None)
+        self.ensembles_[name] = self._fit_view(name, Z, rng)
+        if _wants_spectral(self.spectral, X.shape[0]):
+            look = spectral_look(Z, self.n_clusters, rng)
+            key = f"{name} (spectral)"
+            self._looks[key] = (name, scaling, look)
+            self.ensembles_[key] = self._fit_view(name, look.embedding, rng)
+
+    def _by_view(self, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Values of all partitions, cut into those of each view."""
+        ends = np.cumsum([ensemble.labels.shape[1] for ensemble in self.ensembles_.values()])
+        parts = dict(zip(self.ensembles_, np.split(values, ends[:-1]), strict=True))
+        return {
+            name: np.concatenate([parts[key] for key in parts if self._looks[key][0] == name])
+            for name in self.view_names_
+        }
 
     def _fit_view(self, name: str, X: Any, rng: np.random.RandomState) -> Ensemble:
         ensemble = self.ensemble
@@ -266,18 +307,27 @@ def _ensemble_settings(ensemble: Any) -> dict[str, Any]:
     return {"strategy": ensemble}
 
 
-def _fitted_consensus(self: Any, labels: NDArray[Any], rng: np.random.RandomState) -> Any:
+def _wants_spectral(spectral: Any, n: int) -> bool:
+    if isinstance(spectral, bool | np.bool_):
+        return bool(spectral)
+    if isinstance(spectral, str) and spectral == "auto":
+        return n <= _MOST_EMBEDDED
+    raise InvalidParameterError(f"spectral={spectral!r}: it may be 'auto', True or False")
+
+
+def _fitted_consensus(
+    self: Any,
+    labels: NDArray[Any],
+    rng: np.random.RandomState,
+    default: Mapping[str, Any] = MappingProxyType({}),
+) -> Any:
     if isinstance(self.consensus, str):
         consensus = make_consensus(self.consensus, None)
+    elif self.consensus is None:
+        consensus = RobustConsensus(**default)
     else:
-        consensus = RobustConsensus() if self.consensus is None else clone(self.consensus)
+        consensus = clone(self.consensus)
     settings = consensus.get_params()
     wanted = {"n_clusters": self.n_clusters, "random_state": rng.randint(2**31 - 1)}
     missing = {name: value for name, value in wanted.items() if settings.get(name, 0) is None}
     return consensus.set_params(**missing).fit(labels)
-
-
-def _by_view(ensembles: dict[str, Ensemble], values: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Values of all partitions, cut into those of each view."""
-    ends = np.cumsum([ensemble.labels.shape[1] for ensemble in ensembles.values()])
-    return dict(zip(ensembles, np.split(values, ends[:-1]), strict=True))

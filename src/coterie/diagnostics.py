@@ -158,7 +158,7 @@ def summary(estimator: Any, names: Sequence[str] | None = None) -> str:
     objective   J = 0.0: on average a partition differs on 0.0% of the pairs
     bound       no partition has J below 0.0: at most 0.0% of it can be saved
     partitions  3 of 5 partitions decide; 2 dissent (3, 4): the largest camp among them has 2
-    answer      search: ...
+    answer      relaxation: ...
     """
     consensus = fitted_consensus(estimator)
     names = partition_names(consensus, names)

@@ -26,7 +26,14 @@ from coterie.cluster_tables import ClusterTables
 from coterie.devices import map_in_threads
 from coterie.label_tuples import LabelTuples
 
-__all__ = ["SearchResult", "Start", "learn_partition_weights", "median_search", "partition_starts"]
+__all__ = [
+    "SearchResult",
+    "Start",
+    "calibrated_majority",
+    "learn_partition_weights",
+    "median_search",
+    "partition_starts",
+]
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -112,19 +119,27 @@ def median_search(
     best = _best_of(tuples, partition_weights, n_clusters, starts, tau)
     if threshold is not None:
         return best
-    inside, between = best.tables.mean_agreement()
-    if inside >= _CLEAR_MAJORITY:
-        return best
+    previous, tau = tau, calibrated_majority(best.tables)
     for _ in range(_CALIBRATION_ROUNDS):
-        previous, tau = tau, (inside + between) / 2
         if abs(tau - previous) < 0.005:
             break
         _log.info("calibrating the majority: threshold %.3f", tau)
         again = [Start(best.start, best.labels), *starts]
         sweeps = best.n_sweeps
         best = _best_of(tuples, partition_weights, n_clusters, again, tau, sweeps)
-        inside, between = best.tables.mean_agreement()
+        # once calibrated, never back to one half: the two would take turns
+        previous, tau = tau, sum(best.tables.mean_agreement()) / 2
     return best
+
+
+def calibrated_majority(tables: ClusterTables) -> float:
+    """The share of votes τ from which two points belong together, in the light of a clustering.
+
+    1/2, unless the partitions agree too little inside the clusters for a majority of them to mean
+    anything: then half way between the mean of M inside and between clusters.
+    """
+    inside, between = tables.mean_agreement()
+    return MAJORITY if inside >= _CLEAR_MAJORITY else (inside + between) / 2
 
 
 def partition_starts(

@@ -39,6 +39,7 @@ STORABLE_CLASSES = (
     "coterie.multiview.MultiViewKMeans",
     "coterie.multiview.MultiViewAffinityPropagation",
     "coterie.multiview.LowRankConsensus",
+    "coterie.multiview.spectral_looks.SpectralLook",
     "coterie.feature_views.View",
     "coterie.partitions.Ensemble",
     "coterie.partitions.CentroidMember",

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from coterie.coassociation_matrix import (
-    tuple_coassociation,
-)
+from coterie.candidates import best_separated, linkage_answer, profile_answer
+from coterie.coassociation_matrix import tuple_coassociation
 from coterie.consensus_contract import ConsensusFunction, Labelling, check_n_clusters
 from coterie.devices import available_memory, choose_device, readable_bytes
 from coterie.errors import InvalidParameterError, MemoryFallbackWarning
@@ -44,11 +43,14 @@ class RobustConsensus(ConsensusFunction):
     where M (n, n) is the share of partitions that put i and j together and X_ij = 1 when G does.
     The two sides are equal: the ℓ1 distance to the average *is* the average distance.
 
-    Four steps, each of which can be switched off: partitions that agree with the others no
-    better than chance lose their vote (``partition_weights``); a continuous relaxation
-    M ≈ H D Hᵀ is solved and rounded (``relaxation``); a discrete search improves J itself from many
-    starts (``refine``); of these answers the one is returned that shares most information with
-    each believed partition when that one's vote is left out (``refine="auto"``).
+    J is NP-hard to minimise, and where partitions are complementary its minimiser is not the best
+    answer. So two things are done. Partitions that agree with the others no better than chance
+    lose their vote; if the rest falls into camps that agree only among themselves, the largest
+    decides (``partition_weights``). Of the remaining votes four answers of different kinds are
+    made, and the one whose clusters are best separated in the votes (mean silhouette under the
+    distance 1 − M) is returned (``refine``): the robust relaxation M ≈ H D Hᵀ in ℓ1, its
+    least-squares twin, average linkage on 1 − M, and k-means on the rows of M. ``selected_`` tells
+    how each of the four did.
 
     ``relaxation="admm", refine=False, partition_weights=None`` is the method of the paper
     (RCC) to the letter, with the signs of its updates put right.
@@ -63,8 +65,9 @@ class RobustConsensus(ConsensusFunction):
         tuples; where that would not fit in memory, or u > 20,000, "l2" takes its place with a
         warning. "l2": least squares, from contingency tables, no such matrix.
     refine : {"auto", True, False}, default="auto"
-        Whether the discrete search's answer is returned. "auto" compares it with the relaxation's
-        and with that of least squares, by held-out information.
+        Which answer is returned. "auto": of relaxation, least squares, linkage and profiles the
+        best separated one. True: that of a discrete search on J, begun from both
+        relaxations and from the partitions. False: the relaxation's.
     partition_weights : {"agreement", "learned"}, array of shape (V,) or None, default="agreement"
         "agreement": 1 for the largest camp of partitions that agree beyond chance, 0 for the
         rest. "learned": ∝ 1/√distance to the consensus. None: all equal, the paper's.
@@ -74,7 +77,7 @@ class RobustConsensus(ConsensusFunction):
         Most steps and relative residual of the ADMM. Stopping short is told where the
         relaxation's answer is the one returned.
     random_state : int, RandomState or None, default=None
-        Seeds the k-means that rounds the relaxation.
+        Seeds k-means, and samples above 3,000 distinct tuples (linkage) or 20,000 (profiles).
 
     Attributes
     ----------
@@ -108,17 +111,20 @@ class RobustConsensus(ConsensusFunction):
     **Established.** Objective and relaxation are the paper's, whose updates are printed with two
     signs against its own Lagrangian and diverge as printed; here they follow from it. Start,
     penalty schedule, stopping rule and the way to labels are not in the paper and are ours, as
-    are dissent between partitions, the choice by held-out information and the bound. The
+    are dissent between partitions, the choice among answers and the bound. Linkage and profiles
+    are those of :class:`~coterie.EvidenceAccumulation` and :class:`~coterie.KMeansConsensus`. The
     search minimises the objective of the median partition, which is textbook.
 
     **Limits.** The ADMM holds a dense (u, u) matrix over the distinct label tuples; above 20,000 of
-    them, or where memory is short, least squares takes its place with a warning. The search is
-    local: of pure noise it may miss the best partition, and ``gap_`` says by how much at most.
+    them, or where memory is short, least squares takes its place with a warning. The answer
+    returned need not have the lowest J of all; ``refine=True`` searches for that (locally), and
+    ``gap_`` says how far below the bound allows J to be.
     A majority that is wrong together is believed. The relaxation alone (``refine=False``) falls
     behind least squares where the partitions have many more clusters than are wanted.
 
-    **When to use.** By default. All partitions heard alike, ``partition_weights=None``, where each
-    is to be believed; the relaxation alone to compare with the paper.
+    **When to use.** By default. With ``refine=True`` where the ℓ1 objective itself is what counts,
+    such as a median of rankings into groups; with ``partition_weights=None`` where every
+    partition is to be believed; the relaxation alone to compare with the paper.
 
     References
     ----------
@@ -172,22 +178,25 @@ class RobustConsensus(ConsensusFunction):
 
         start = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
         if found is not None and self.refine:
-            relaxed, answers = _not_relaxed(start), {}
+            relaxed, answers = _not_relaxed(start), {"search": found.labels}
         else:
             relaxed = self._relax(votes, start)
             answers = {"relaxation": self._round(votes, relaxed.factor, K)}
-        if self.refine:
+        if self.refine is True and found is None:
             if relaxed.n_iter:
                 answers["least squares"] = self._round(votes, start, K)
-            found = found or votes.search(K, answers)
+            found = votes.search(K, answers)
             answers["search"] = found.labels
+        elif self.refine and "search" not in answers:
+            answers |= self._other_answers(votes, start, relaxed, K)
         method, reason = _select(votes, answers, self.refine)
 
         self.selected_ = {"method": method, "reason": reason}
         self.lower_bound_ = votes.lower_bound()
         self._report(tuples, votes, relaxed)
-        threshold = found.threshold if found and method == "search" else 0.5
-        return Labelling(answers[method][votes.group], votes.all_weights, threshold)
+        labels = answers[method]
+        threshold = found.threshold if found and method == "search" else votes.majority(labels)
+        return Labelling(labels[votes.group], votes.all_weights, threshold)
 
     def _finish(self, tuples: LabelTuples, found: Labelling) -> None:
         super()._finish(tuples, found)
@@ -227,6 +236,17 @@ class RobustConsensus(ConsensusFunction):
         ]
         return min(rounded, key=votes.objective)
 
+    def _other_answers(
+        self, votes: Votes, start: Array, relaxed: RobustRelaxation, K: int
+    ) -> dict[str, Labels]:
+        """Candidates beside the relaxation's answer."""
+        answers = {"least squares": self._round(votes, start, K)} if relaxed.n_iter else {}
+        _log.info("linkage and profiles of %d tuples", votes.tuples.n_tuples)
+        rng = check_random_state(self.random_state)
+        answers["linkage"] = linkage_answer(votes, K, rng)
+        answers["profiles"] = profile_answer(votes, K, rng)
+        return answers
+
     def _report(self, tuples: LabelTuples, votes: Votes, relaxed: RobustRelaxation) -> None:
         if self.selected_["method"] == "relaxation" and not relaxed.converged:
             warnings.warn(
@@ -259,14 +279,13 @@ def _select(votes: Votes, answers: dict[str, Labels], refine: bool | str) -> tup
     """Which answer to return, and why."""
     if not refine:
         return "relaxation", "refine=False: the relaxation's answer as it is"
-    if len(answers) == 1:
+    if list(answers) == ["search"]:
         return "search", "n_clusters is not given: the search chose it"
-    if refine != "auto":
+    if "search" in answers:
         return "search", "refine=True: the search's answer as it is"
-    information = {name: votes.information(labels) for name, labels in answers.items()}
-    method = max(information, key=lambda name: (round(information[name], 9), name == "search"))
-    shared = ", ".join(f"{name} {value:.4f}" for name, value in information.items())
-    return method, f"shares most information with partitions it was not told of (nats: {shared})"
+    method, separation = best_separated(votes, answers)
+    each = ", ".join(f"{name} {value:.3f}" for name, value in separation.items())
+    return method, f"its clusters are best separated in the votes (mean silhouette: {each})"
 
 
 def _state_fits(votes: Votes) -> bool:

@@ -108,47 +108,6 @@ def sweep(
 
 
 @nb.njit(cache=True, nogil=True)
-def add_held_out(
-    codes: Any,
-    weights: Any,
-    alpha: Any,
-    threshold: Any,
-    complete: Any,
-    labels: Any,
-    table: Any,
-    present: Any,
-    size: Any,
-    held_out: Any,
-) -> None:
-    """Count, for each partition, its clusters against the clustering the others alone would give.
-
-    For tuple a and partition v, the cluster of largest gain without v's vote and without
-    a's own point; its weight is added to held_out (m, K). Costs twice a sweep.
-    """
-    K = len(size)
-    gains = np.empty(K)
-    for a in range(codes.shape[0]):
-        row = codes[a]
-        total = _gains(row, alpha, threshold, complete, table, present, size, gains)
-        own = labels[a]
-        gains[own] -= (1.0 - threshold) * total
-        for v in range(len(row)):
-            c = row[v]
-            if c < 0 or alpha[v] >= total:
-                continue
-            best = 0
-            most = -np.inf
-            for b in range(K):
-                among = size[b] if complete else present[v, b]
-                gain = gains[b] - alpha[v] * (table[c, b] - threshold * among)
-                if b == own:
-                    gain += alpha[v] * (1.0 - threshold)
-                if gain > most:
-                    best, most = b, gain
-            held_out[c, best] += weights[a]
-
-
-@nb.njit(cache=True, nogil=True)
 def assign_rows(
     codes: Any,
     alpha: Any,
@@ -210,9 +169,9 @@ def silhouette_rows(
     stop: Any,
     silhouettes: Any,
 ) -> None:
-    """Silhouette of rows start..stop under the distance 1 − share of votes.
+    """Silhouette of a point of each of the rows start..stop, under the distance 1 − share of votes.
 
-    A point's own vote for itself is left out; alone in its cluster, or without any label, it has 0.
+    Its own vote for itself is left out; alone in its cluster, or without any label, it has 0.
     """
     K = len(size)
     for i in range(start, stop):
@@ -225,10 +184,10 @@ def silhouette_rows(
             for v in range(len(row)):
                 c = row[v]
                 if c >= 0:
-                    among = alpha[v] if b == labels[i] else 0.0
-                    same += alpha[v] * table[c, b] - among
-                    both += alpha[v] * present[v, b] - among
-            if both > 1e-9 * alpha[0]:
+                    itself = 1.0 if b == labels[i] else 0.0
+                    same += alpha[v] * (table[c, b] - itself)
+                    both += alpha[v] * (present[v, b] - itself)
+            if both > 0.0:
                 if b == labels[i]:
                     own = same / both
                 elif same / both > other:

@@ -20,6 +20,7 @@ from coterie.label_tuples import LabelTuples
 from coterie.median_search import (
     SearchResult,
     Start,
+    calibrated_majority,
     learn_partition_weights,
     median_search,
     n_starts_worth_it,
@@ -93,16 +94,15 @@ class Votes:
         """J of a clustering of the tuples."""
         return ClusterTables.of(self.tuples, labels, self.weights).objective()
 
-    def information(self, labels: Labels) -> float:
-        """Mean information each partition shares with the labels as the others see them."""
-        tables = ClusterTables.of(self.tuples, labels, self.weights)
-        shared = tables.held_out_information(self.tuples, labels)
-        return float(shared @ self.weights / self.weights.sum())
-
     def separation(self, labels: Labels) -> float:
-        """Mean silhouette of the points under the distance 1 − M."""
+        """How well the clusters are separated in the votes: the mean silhouette under 1 − M."""
         tables = ClusterTables.of(self.tuples, labels, self.weights)
-        return float(np.average(tables.silhouettes(self.tuples, labels), weights=self.tuples.weights))
+        of_tuples = tables.silhouettes(self.tuples, labels)
+        return float(np.average(of_tuples, weights=self.tuples.weights))
+
+    def majority(self, labels: Labels) -> float:
+        """The share of votes from which two points belong together: 1/2, or less under noise."""
+        return calibrated_majority(ClusterTables.of(self.tuples, labels, self.weights))
 
     def search(self, K: int | None, answers: Mapping[str, Labels] | None = None) -> SearchResult:
         """Search from the answers there are already and from the most promising partitions."""

@@ -86,6 +86,15 @@ def test_trials_are_kept(played, tmp_path):
     assert [one.trial for one in first.trials] == [one.trial for one in second.trials]
 
 
+def test_crashes_are_tried_again(played, tmp_path):
+    """What broke may have been mended since."""
+    played.outcome = lambda *_: Trial("crash", "ImportError: half an edit")
+    run_peers(EFFORT, peers=[B], keep=tmp_path)
+    played.outcome = lambda *_: GOOD
+    results = run_peers(EFFORT, peers=[B], keep=tmp_path)
+    assert {one.trial.status for one in results.trials} == {"done"}
+
+
 def test_a_kept_file_that_is_none_is_tried_again(played, tmp_path):
     """So are trials under other limits, or of another version."""
     run_peers(EFFORT, peers=[B], keep=tmp_path)

@@ -14,6 +14,7 @@ from coterie.benchmarks.peer_tasks import growing_task
 from coterie.benchmarks.peer_trials import Limits, Trial
 from coterie.benchmarks.peers import FULL, QUICK, Effort, Peer, PeerResults, PeerTrial
 from coterie.benchmarks.program import app
+from coterie.errors import OutputError
 
 OURS = Peer("Robust", "coterie", "coterie.robust", "labels", "as it comes")
 SLOW = Peer("slow", "turtle", "turtle", "labels")
@@ -158,3 +159,18 @@ def test_the_command_shows_tables(results, monkeypatch):
     found = CliRunner().invoke(app, ["peers"], catch_exceptions=False)
     assert "How far they come" in found.stdout
     assert "Note: mvlearn viewer" in found.stdout
+
+
+def test_a_folder_that_cannot_be_made_is_refused_first(monkeypatch, tmp_path):
+    """Before any environment is made or any trial begun."""
+
+    def refuse(*_, **__):
+        raise AssertionError("the work began")
+
+    monkeypatch.setattr(peers, "run_peers", refuse)
+    (tmp_path / "taken").touch()
+    for option in ("--keep", "-o"):
+        with pytest.raises(OutputError, match=r"cannot make the folder .*taken"):
+            CliRunner().invoke(
+                app, ["peers", option, str(tmp_path / "taken")], catch_exceptions=False
+            )

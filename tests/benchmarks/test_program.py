@@ -145,18 +145,3 @@ def test_an_interrupt_leaves_no_files(small_cells, monkeypatch, tmp_path):
     monkeypatch.setattr(noise, "clustering_accuracy", interrupt)
     assert run("noise", "--quick", "-o", str(tmp_path)).exit_code != 0
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_interrupt_while_writing_tells_what_is_complete(tmp_path):
-    """Files that were complete when the interrupt came are its arguments; the rest is not there."""
-    from coterie.benchmarks.program import _write
-
-    def interrupted(path):
-        path.write_text("half")
-        raise KeyboardInterrupt
-
-    first, second = tmp_path / "first", tmp_path / "second"
-    with pytest.raises(KeyboardInterrupt) as told:
-        _write({first: lambda path: path.write_text("whole"), second: interrupted})
-    assert told.value.args == (first,)
-    assert list(tmp_path.iterdir()) == [first]

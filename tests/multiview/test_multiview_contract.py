@@ -102,6 +102,8 @@ def test_parameters_survive_cloning(key, blobs):
     assert (copy.fit_predict(blobs[0]) == est.labels_).all()
 
 
+# two views of noise are two camps, and MultiViewClusterer says so
+@pytest.mark.filterwarnings("ignore:2 camps:coterie.errors.DissentWarning")
 def test_the_seed_fixes_the_answer(key):
     """The same seed gives the same labels even where there is nothing to be found."""
     rng = np.random.default_rng(3)

@@ -154,8 +154,8 @@ def robust_memberships(
 def consensus_function(consensus: Any, n_segments: int, random_state: int = 0) -> Any:
     """The consensus function to fit: the one given, or the robust one, with so many segments.
 
-    The default starts its search from least squares: started from the ADMM relaxation the
-    forecasts are the same and the wait is several times as long.
+    The default has least squares in place of the ADMM relaxation, which takes several times as
+    long.
     """
     from coterie.robust_consensus import RobustConsensus
 

@@ -1,23 +1,35 @@
 """Measurements anybody can repeat: ``coterie bench …``.
 
-==================  ========================================================================
-``noise``           accuracy on planted partitions, some of the votes spoiled
-``noise_report``    its results as JSON, table, page and picture
-``speed``           time and memory side by side with other ways to the same answer
-``contenders``      the inputs and the work that ``speed`` measures
-``first_use``       what importing and the first fit cost, before and after compilation
-``speed_report``    its results as JSON, table and page
-``ads_grid``        forecast error over a grid of simulated markets
-``ads_engine``      histograms beside hand-written SQL
-``ads_similarity``  all pairs of curves beside SciPy's ``cdist``
-``ads_real``        three experiments on real data, in ``ads_ipinyou``, ``ads_publisher`` (with
-                    ``ads_order_views``, ``ads_order_forecasts``) and ``ads_snap``
-``ads_…_report``    their pages, tables and pictures
-``measuring``       time and peak memory of a function, in a fresh process
-``environment``     which machine and versions a result comes from
-``result_tables``   one table for terminal and page
-``program``         the commands
-==================  ========================================================================
+=======================  =======================================================================
+``noise``                accuracy on planted partitions, some of the votes spoiled
+``noise_report``         its results as JSON, table, page and picture
+``regret``               how far each consensus function stays behind the best one: ``regret``
+``consensus_suite``      its cells: planted partitions, real data, several views, a market
+``regret_report``        its results as JSON, tables and sentences
+``regret_page``          their page and picture
+``paper_tables``         the paper's tables computed anew: ``table2``, ``table3``
+``paper_cells``          their cells: sets, recipes, methods
+``paper_figures``        what the paper prints
+``paper_tables_report``  their results as JSON and tables; ``paper_tables_page``
+``peers``                accuracy, time, memory and reach beside other packages
+``peer_…``               their tasks, trials and environments, and what runs in these
+``peers_report``         their results as JSON, tables, page and picture
+``speed``                time and memory side by side with other ways to the same answer
+``contenders``           the inputs and the work that ``speed`` measures
+``first_use``            what importing and the first fit cost, before and after compilation
+``speed_report``         its results as JSON, table and page
+``ads_grid``             forecast error over a grid of simulated markets
+``ads_engine``           histograms beside hand-written SQL
+``ads_similarity``       all pairs of curves beside SciPy's ``cdist``
+``ads_real``             three experiments on real data, in ``ads_ipinyou``, ``ads_publisher``
+                         (with ``ads_order_views``, ``ads_order_forecasts``) and ``ads_snap``
+``ads_…_report``         their pages, tables and pictures
+``measuring``            time and peak memory of a function, in a fresh process
+``environment``          which machine and versions a result comes from
+``result_tables``        one table for terminal and page
+``program``              the commands; ``consensus_commands`` has those of consensus functions
+``command_steps``        what commands share: options, folders, files, what is shown
+=======================  =======================================================================
 
 A further benchmark is one module that computes, one that reports, and one command.
 """

@@ -7,9 +7,9 @@ views     classes of real data seen in several views, 10 runs a view, K fixed or
 market    planted segments of simulated advertisers, seen in texts, win and cost curves
 ========  =====================================================================================
 
-Cells are dealt in turn, within their family and in the order of names, to two halves: rules are
+Cells are dealt in turn, within their family and in the order of the suite, to two halves: rules are
 developed on the one and reported on the other. Both cells of a data set lie in the same half, so
-that no data set is in both.
+that no data set is in both. Simulated markets are the same in both, cut differently.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,10 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.benchmarks.noise import CORE_CELLS, MORE_CELLS, NoiseCell
+from coterie.benchmarks.noise_report import sizes_in_short
 from coterie.datasets import load_dataset, load_views
 from coterie.partitions import make_partitions
 
-__all__ = ["SUITE", "Drawn", "SuiteCell", "suite_cells"]
+__all__ = ["SUITE", "Drawn", "SuiteCell", "quick_cells", "suite_cells"]
 
 Labels = NDArray[np.int32]
 Half = Literal["develop", "report"]
@@ -37,6 +38,7 @@ _RUNS, _RUNS_A_VIEW = 40, 10
 #: Rows of the larger sets that are drawn anew for every ensemble.
 _MOST_ROWS = 1000
 _MOST_PLANTED = 1000
+_QUICK_PLANTED = 300
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,18 @@ class Drawn:
 class SuiteCell:
     """One way to make partitions of things whose classes are known.
 
-    ``draw(seed)`` gives the partitions; ``dataset`` is the data set it needs, if any.
+    Attributes
+    ----------
+    family, name : str
+    half : {"develop", "report"}
+    draw : callable
+        ``draw(seed)`` gives the partitions.
+    dataset : str or None
+        The data set it needs, if any.
+    short_name : str
+        Its name in tables, where that differs.
+    quick : bool
+        Whether it needs no file and a draw of it takes methods no more than seconds.
     """
 
     family: str
@@ -60,6 +73,13 @@ class SuiteCell:
     half: Half
     draw: Callable[[int], Drawn] = field(compare=False)
     dataset: str | None = None
+    short_name: str = ""
+    quick: bool = False
+
+    @property
+    def title(self) -> str:
+        """Its name in tables and pictures."""
+        return self.short_name or self.name
 
 
 def suite_cells(families: Sequence[str] | None = None) -> list[SuiteCell]:
@@ -69,6 +89,15 @@ def suite_cells(families: Sequence[str] | None = None) -> list[SuiteCell]:
     ['one a view', 'six a view']
     """
     return [cell for cell in SUITE if families is None or cell.family in families]
+
+
+def quick_cells(cells: Sequence[SuiteCell] | None = None) -> list[SuiteCell]:
+    """Those of some cells, or of the suite, that need no file and little time.
+
+    >>> sorted({cell.family for cell in quick_cells()})
+    ['planted', 'real']
+    """
+    return [cell for cell in (SUITE if cells is None else cells) if cell.quick]
 
 
 def _draw_planted(cell: NoiseCell, seed: int) -> Drawn:
@@ -107,7 +136,7 @@ def _draw_market(n_cuts: int, seed: int) -> Drawn:
     return Drawn(P[seen], y[seen], K)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _features(name: str) -> tuple[Any, NDArray[Any]]:
     """Features by a recipe that sees no class: tf–idf rows for text, min–max for the rest."""
     X, y = _loaded(name)
@@ -143,10 +172,10 @@ def _market(seed: int) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
     """Partitions of every view, those into K first, and the planted segments."""
     from coterie.ads.bid_logs import open_logs, read_descriptions
     from coterie.ads.curves import evidence_of
+    from coterie.ads.evaluation import text_vectors
     from coterie.ads.histogram_queries import read_histograms
     from coterie.ads.simulated_logs import simulate_logs
     from coterie.ads.simulated_traits import MarketSettings
-    from coterie.ads.evaluation import text_vectors
     from coterie.ads.views import look
 
     settings = MarketSettings(outliers=0.0, newcomers=0.0, seed=seed)
@@ -174,11 +203,22 @@ def _planted_segments(path: Path, advertisers: NDArray[np.str_]) -> NDArray[np.i
     return true_segments(path, advertisers)
 
 
-def _planted_name(cell: NoiseCell) -> str:
+def _planted_cell(cell: NoiseCell, half: Half) -> SuiteCell:
+    spoiled = _spoiled(cell)
+    return SuiteCell(
+        "planted",
+        f"{','.join(map(str, cell.sizes))}; {spoiled}",
+        half,
+        partial(_draw_planted, cell),
+        short_name=f"{sizes_in_short(cell.sizes)}; {spoiled}",
+        quick=sum(cell.sizes) <= _QUICK_PLANTED,
+    )
+
+
+def _spoiled(cell: NoiseCell) -> str:
     kind = "together" if cell.correlated else "apart"
-    sizes = ",".join(map(str, cell.sizes))
     bad = f"{cell.n_bad} of {cell.n_partitions} bad {kind}" if cell.n_bad else "none bad"
-    return f"{sizes}; {bad}; noise {cell.noise:g}"
+    return f"{bad}; noise {cell.noise:g}"
 
 
 def _small_planted() -> list[NoiseCell]:
@@ -191,17 +231,21 @@ def _half(place: int) -> Half:
 
 
 _REAL = ("cstr", "digits", "glass", "ionosphere", "iris", "soybean_small", "wine", "zoo")
+#: Small ones that come with this package or with scikit-learn.
+_QUICK_SETS = ("glass", "ionosphere", "iris", "wine", "zoo")
 _VIEWS = ("caltech101_7", "msrc_v1", "uci_mfeat")
 _ENSEMBLES = {"fixed K": "kmeans", "diverse K": "diverse"}
 
 SUITE: tuple[SuiteCell, ...] = (
-    *(
-        SuiteCell("planted", _planted_name(cell), _half(place), partial(_draw_planted, cell))
-        for place, cell in enumerate(_small_planted())
-    ),
+    *(_planted_cell(cell, _half(place)) for place, cell in enumerate(_small_planted())),
     *(
         SuiteCell(
-            "real", f"{name}, {kind}", _half(place), partial(_draw_real, name, strategy), name
+            "real",
+            f"{name}, {kind}",
+            _half(place),
+            partial(_draw_real, name, strategy),
+            name,
+            quick=name in _QUICK_SETS,
         )
         for place, name in enumerate(_REAL)
         for kind, strategy in _ENSEMBLES.items()

@@ -76,7 +76,7 @@ class NoiseCell:
         )
 
 
-#: The cells by which the method was designed …
+#: The cells that tell methods apart most clearly …
 CORE_CELLS = (
     NoiseCell((100, 100, 100), 3, 1, 0.1),
     NoiseCell((200, 60, 40), 3, 1, 0.1),
@@ -90,7 +90,7 @@ CORE_CELLS = (
     NoiseCell((200, 50, 50), 40, 30, 0.3, correlated=False),
     NoiseCell((400, 200, 100, 100, 50), 40, 16, 0.2),
 )
-#: … and cells it was not designed by: 2 to 20 clusters, 3 to 100 partitions, up to 5,000 points.
+#: … and more of them: 2 to 20 clusters, 3 to 100 partitions, up to 5,000 points.
 MORE_CELLS = (
     NoiseCell((150, 150), 3, 1, 0.1),
     NoiseCell((250, 50), 5, 2, 0.1),

@@ -216,7 +216,8 @@ def run_peers(
         The folder of their environments, made where they are missing; one in the user's cache
         if not given.
     keep : Path, optional
-        A folder for the outcome of each trial; those already there are not tried again.
+        A folder for the outcome of each trial; those already there are not tried again. Crashes
+        are not kept.
     before_step : called with a few words on what is done next
     """
     say = before_step or _say_nothing
@@ -299,7 +300,8 @@ class _Bench:
             return known
         self.say(f"{task.title}: {peer.package} {peer.name}")
         found = run_trial(made.python, peer.method, inputs.folder, inputs.material, self.limits)
-        if kept is not None:
+        # a crash costs little to repeat, and may be mended by then
+        if kept is not None and found.status != "crash":
             kept.parent.mkdir(parents=True, exist_ok=True)
             with whole_file(kept) as unfinished:
                 unfinished.write_text(json.dumps(asdict(found)), encoding="utf-8")

@@ -9,22 +9,24 @@ had put all points into one cluster, and the report says so.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import joblib
 import numpy as np
 
-from coterie.benchmarks.consensus_suite import SUITE, SuiteCell
+from coterie.benchmarks.consensus_suite import SUITE, SuiteCell, quick_cells
 from coterie.datasets import load_views
 from coterie.devices import on_one_thread
-from coterie.errors import CoterieError, DatasetUnavailableError
+from coterie.errors import CoterieError, DatasetUnavailableError, TableError
 from coterie.method_registry import CONSENSUS_METHODS, FLAGSHIP, consensus_method
 from coterie.scores import clustering_accuracy
 from coterie.whole_files import whole_file
@@ -32,25 +34,46 @@ from coterie.whole_files import whole_file
 __all__ = [
     "CellRegret",
     "MethodRegret",
+    "RegretResults",
     "available_cells",
     "cell_regrets",
+    "has_balanced_cut",
     "method_regrets",
+    "quick_methods",
+    "regrets_among",
     "run_draw",
     "run_regret",
 ]
 
 #: One draw: accuracy and seconds by method, and why a method could not run.
 DrawResult = dict[str, dict[str, Any]]
+_PARTS = ("accuracy", "seconds", "failed")
+
+_SLOW = ("rcc", "hgpa", "nmf", "weighted", "kl", "correlation")
 
 
 @dataclass(frozen=True)
 class CellRegret:
-    """Mean accuracy and its standard error by method in one cell, and the regrets."""
+    """What the methods did in one cell, by method.
+
+    Attributes
+    ----------
+    cell : SuiteCell
+    accuracy, error : dict
+        Mean over the draws and its standard error, NaN for a single draw.
+    regret : dict
+        Best accuracy of these methods less the method's own.
+    seconds : dict
+        Mean time of a fit.
+    failed : dict
+        What a method said that could not run.
+    """
 
     cell: SuiteCell
     accuracy: dict[str, float]
     error: dict[str, float]
     regret: dict[str, float]
+    seconds: dict[str, float]
     failed: dict[str, str]
 
 
@@ -65,18 +88,84 @@ class MethodRegret:
     by_family: dict[str, tuple[float, float]]
 
 
-def available_cells(cells: Sequence[SuiteCell] = SUITE) -> tuple[list[SuiteCell], dict[str, str]]:
-    """The cells whose data are here, and why the others cannot be drawn."""
-    here, missing = [], {}
-    for cell in cells:
-        try:
-            if cell.dataset not in (None, "digits"):
-                load_views(str(cell.dataset))
-        except DatasetUnavailableError as error:
-            missing[cell.name] = str(error)
-        else:
-            here.append(cell)
-    return here, missing
+@dataclass(frozen=True)
+class RegretResults:
+    """What the benchmark found, and how it was called.
+
+    Attributes
+    ----------
+    regrets : list of CellRegret
+        Against the best of all methods that were run.
+    n_draws : int
+    missing : dict
+        Data sets that are not here, and why.
+    command : str
+        The command that gives these figures again.
+    """
+
+    regrets: list[CellRegret]
+    n_draws: int
+    missing: dict[str, str]
+    command: str
+
+    @property
+    def methods(self) -> list[str]:
+        """Keys of the methods that were run."""
+        return list(self.regrets[0].accuracy)
+
+    @property
+    def unbalanced(self) -> list[CellRegret]:
+        """Regrets of the methods without a balanced cut, against the best of these."""
+        free = [key for key in self.methods if not has_balanced_cut(key)]
+        return regrets_among(self.regrets, free) if free else []
+
+
+def quick_methods() -> list[str]:
+    """Methods that need no more than seconds a fit in every cell of the suite.
+
+    >>> "robust" in quick_methods(), "correlation" in quick_methods()
+    (True, False)
+    """
+    return [key for key in CONSENSUS_METHODS if key not in _SLOW]
+
+
+def has_balanced_cut(key: str) -> bool:
+    """Whether a method cuts a graph into parts of equal size, points or (MCLA) base clusters.
+
+    Such methods prefer a package, and without it fall back to what knows no balance.
+
+    >>> has_balanced_cut("l2")
+    False
+    """
+    method = consensus_method(key)
+    return bool(method.packages) and not method.missing_packages()
+
+
+def available_cells(
+    cells: Sequence[SuiteCell] | None = None, *, data: Path | None = None, quick: bool = False
+) -> tuple[list[SuiteCell], dict[str, str]]:
+    """The cells whose data are here, and why the other data sets are not.
+
+    Parameters
+    ----------
+    cells : sequence of SuiteCell, optional
+        By default those of the suite.
+    data : Path, optional
+        Where the data sets are, in place of what ``COTERIE_DATA`` says.
+    quick : bool
+        Leave out all cells that need a file or much time.
+    """
+    if data is not None and not data.is_dir():
+        raise DatasetUnavailableError(
+            f"{data} is not a folder; name the one that holds the datasets (--data, COTERIE_DATA)"
+        )
+    chosen = SUITE if cells is None else cells
+    if quick:
+        chosen = quick_cells(chosen)
+    names = {cell.dataset for cell in chosen} - {None, "digits"}
+    with _computing_alone(data):
+        missing = {name: why for name in sorted(map(str, names)) if (why := _why_missing(name))}
+    return [cell for cell in chosen if cell.dataset not in missing], missing
 
 
 def run_regret(
@@ -86,6 +175,7 @@ def run_regret(
     methods: Sequence[str] = tuple(CONSENSUS_METHODS),
     again: Sequence[str] = (),
     keep: Path | None = None,
+    data: Path | None = None,
     n_jobs: int = 1,
     after_draw: Callable[[], None] | None = None,
 ) -> dict[str, list[DrawResult]]:
@@ -102,6 +192,8 @@ def run_regret(
         Methods to be computed anew though a kept draw has them.
     keep : Path, optional
         A folder for the result of each draw; what is already there is not computed again.
+    data : Path, optional
+        Where the data sets are, in place of what ``COTERIE_DATA`` says.
     n_jobs : int
         Processes, each on one thread.
     after_draw : callable, optional
@@ -112,23 +204,24 @@ def run_regret(
     dict of cell name to list of draws
     """
     tasks = [(cell, draw) for draw in range(n_draws) for cell in cells]
-    run = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
-    found = run(
-        joblib.delayed(_kept_draw)(SUITE.index(cell), draw, list(methods), list(again), keep)
+    run = joblib.Parallel(n_jobs=n_jobs, return_as="generator", batch_size=1)
+    calls = (
+        joblib.delayed(_kept_draw)(SUITE.index(cell), draw, list(methods), list(again), keep, data)
         for cell, draw in tasks
     )
     results: dict[str, list[DrawResult]] = {cell.name: [] for cell in cells}
-    for (cell, _), result in zip(tasks, found, strict=True):
-        results[cell.name].append(result)
-        if after_draw is not None:
-            after_draw()
+    with contextlib.closing(run(calls)) as found:
+        for (cell, _), result in zip(tasks, found, strict=True):
+            results[cell.name].append(result)
+            if after_draw is not None:
+                after_draw()
     return results
 
 
 def run_draw(cell: SuiteCell, draw: int, methods: Iterable[str]) -> DrawResult:
     """Accuracy and seconds of every method on one draw."""
     drawn = cell.draw(draw)
-    result: DrawResult = {"accuracy": {}, "seconds": {}, "failed": {}}
+    result: DrawResult = {part: {} for part in _PARTS}
     for key in methods:
         estimator = consensus_method(key).make(drawn.n_clusters, random_state=draw)
         started = time.perf_counter()
@@ -151,6 +244,11 @@ def cell_regrets(
     return [_cell_regret(cell, results[cell.name]) for cell in cells]
 
 
+def regrets_among(regrets: Sequence[CellRegret], methods: Sequence[str]) -> list[CellRegret]:
+    """The same cells as if only these methods had been run."""
+    return [_among(regret, methods) for regret in regrets]
+
+
 def method_regrets(regrets: Sequence[CellRegret], half: str | None = None) -> list[MethodRegret]:
     """Mean and worst regret of every method over the cells of one half, or all; best first."""
     chosen = [regret for regret in regrets if half is None or regret.cell.half == half]
@@ -161,17 +259,40 @@ def method_regrets(regrets: Sequence[CellRegret], half: str | None = None) -> li
 
 
 def _cell_regret(cell: SuiteCell, draws: Sequence[DrawResult]) -> CellRegret:
-    values = {key: np.array([d["accuracy"][key] for d in draws]) for key in draws[0]["accuracy"]}
-    accuracy = {key: float(each.mean()) for key, each in values.items()}
-    spread = {
-        key: float(each.std(ddof=1) / np.sqrt(len(each))) if len(each) > 1 else float("nan")
-        for key, each in values.items()
-    }
-    best = max(accuracy.values())
-    failed = {key: why for draw in draws for key, why in draw["failed"].items()}
+    accuracy, error = {}, {}
+    for key in draws[0]["accuracy"]:
+        each = np.array([draw["accuracy"][key] for draw in draws])
+        accuracy[key] = float(each.mean())
+        several = len(each) > 1
+        error[key] = float(each.std(ddof=1) / np.sqrt(len(each))) if several else float("nan")
     return CellRegret(
-        cell, accuracy, spread, {key: best - a for key, a in accuracy.items()}, failed
+        cell,
+        accuracy,
+        error,
+        _behind_the_best(accuracy),
+        {key: float(np.mean([draw["seconds"][key] for draw in draws])) for key in accuracy},
+        {key: why for draw in draws for key, why in draw["failed"].items()},
     )
+
+
+def _among(regret: CellRegret, methods: Sequence[str]) -> CellRegret:
+    def only(values: dict[str, Any]) -> dict[str, Any]:
+        return {key: values[key] for key in methods if key in values}
+
+    accuracy = only(regret.accuracy)
+    return replace(
+        regret,
+        accuracy=accuracy,
+        error=only(regret.error),
+        regret=_behind_the_best(accuracy),
+        seconds=only(regret.seconds),
+        failed=only(regret.failed),
+    )
+
+
+def _behind_the_best(accuracy: Mapping[str, float]) -> dict[str, float]:
+    best = max(accuracy.values())
+    return {key: best - own for key, own in accuracy.items()}
 
 
 def _method_regret(key: str, regrets: Sequence[CellRegret]) -> MethodRegret:
@@ -188,29 +309,71 @@ def _method_regret(key: str, regrets: Sequence[CellRegret]) -> MethodRegret:
     )
 
 
+def _why_missing(dataset: str) -> str | None:
+    try:
+        load_views(dataset)
+    except DatasetUnavailableError as error:
+        return " ".join(str(error).split())
+    return None
+
+
 def _kept_draw(
-    place: int, draw: int, methods: Sequence[str], again: Sequence[str], keep: Path | None
+    place: int,
+    draw: int,
+    methods: Sequence[str],
+    again: Sequence[str],
+    keep: Path | None,
+    data: Path | None,
 ) -> DrawResult:
     """One draw, with what was kept of it before."""
     cell = SUITE[place]  # a cell's draw is a closure of arrays at times; its place is not
     path = None if keep is None else keep / f"{_file_name(cell)}-{draw}.json"
-    result: DrawResult = {"accuracy": {}, "seconds": {}, "failed": {}}
-    if path is not None and path.exists():
-        result = json.loads(path.read_text(encoding="utf-8"))
+    result = _read_kept(path)
     wanted = [key for key in methods if key not in result["accuracy"] or key in again]
     if wanted:
-        found = run_draw(cell, draw, wanted)
+        with _computing_alone(data):
+            found = run_draw(cell, draw, wanted)
         result["failed"] = {k: why for k, why in result["failed"].items() if k not in wanted}
-        for part in result:
+        for part in _PARTS:
             result[part] |= found[part]
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with whole_file(path) as unfinished:
-                unfinished.write_text(json.dumps(result), encoding="utf-8")
+        _write_kept(path, result)
     return {
-        part: {key: value for key, value in result[part].items() if key in methods}
-        for part in result
+        part: {key: result[part][key] for key in methods if key in result[part]} for part in _PARTS
     }
+
+
+def _read_kept(path: Path | None) -> DrawResult:
+    if path is None or not path.exists():
+        return {part: {} for part in _PARTS}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {part: dict(found[part]) for part in _PARTS}
+    except (ValueError, TypeError, KeyError) as error:
+        raise TableError(
+            f"{path} is not the kept result of a draw ({error!r}); remove it"
+        ) from error
+
+
+def _write_kept(path: Path | None, result: DrawResult) -> None:
+    if path is None:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as unfinished:
+        unfinished.write_text(json.dumps(result), encoding="utf-8")
+
+
+@contextlib.contextmanager
+def _computing_alone(data: Path | None) -> Iterator[None]:
+    """One thread, as there are several processes; data sets from this folder, if one is given."""
+    before = dict(os.environ)
+    os.environ["COTERIE_NUM_THREADS"] = "1"
+    if data is not None:
+        os.environ["COTERIE_DATA"] = str(data)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _file_name(cell: SuiteCell) -> str:

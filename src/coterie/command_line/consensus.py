@@ -61,7 +61,8 @@ def consensus(
     refine: Annotated[
         Literal["auto", "yes", "no"] | None,
         typer.Option(
-            help="Whether a search's answer replaces the relaxation's.", show_default="auto"
+            help="The answer: the best separated of four kinds, a search's, or the relaxation's.",
+            show_default="auto",
         ),
     ] = None,
     seed: options.Seed = 0,
@@ -75,8 +76,9 @@ def consensus(
     LABELS is a CSV, Parquet or NPY table: a row a point, a column a
     partition. Labels are whole numbers or text; a blank is missing.
     Partitions that agree with the others no better than chance lose
-    their vote. --weights, --relaxation and --refine are settings of this
-    method, robust; coterie methods lists the others.
+    their vote; of four answers the one best separated in the remaining
+    votes is returned. --weights, --relaxation and --refine are settings
+    of this method, robust; coterie methods lists the others.
 
     Example: coterie consensus labels.csv --id name -k 3 -o consensus.csv
     """

@@ -16,7 +16,13 @@ from coterie.label_tuples import LabelTuples
 from coterie.relaxation.eigenpairs import dense_eigenpairs
 from coterie.rounding import round_by_kmeans
 
-__all__ = ["KMeansConsensus", "heard_coassociation", "is_complete", "profile_coordinates"]
+__all__ = [
+    "KMeansConsensus",
+    "heard_coassociation",
+    "is_complete",
+    "profile_coordinates",
+    "profile_labels",
+]
 
 Array = NDArray[np.float64]
 
@@ -97,15 +103,29 @@ class KMeansConsensus(ConsensusFunction):
         voting, kind = tuples.restricted_to(weights > 0)
         quadratic = voting.n_tuples if voting.has_missing else 0
         check_size(quadratic, self.max_tuples, "max_tuples", "KMeansConsensus with missing labels")
-        rows = profile_coordinates(voting, weights[weights > 0])
-        heard = rows.any(axis=1)
-        rows, counts = rows[heard], voting.weights[heard]
         rng = check_random_state(self.random_state)
-        found = round_by_kmeans(rows, counts, min(K, len(rows)), rng)
-        self.loss_ = _sum_of_squares(rows, counts, found)
-        labels = np.zeros(voting.n_tuples, dtype=np.int64)
-        labels[heard] = found
+        labels, self.loss_ = profile_labels(voting, weights[weights > 0], K, rng)
         return Labelling(labels[kind], weights)
+
+
+def profile_labels(
+    tuples: LabelTuples, partition_weights: Array, n_clusters: int, random_state: Any = None
+) -> tuple[NDArray[np.int64], float]:
+    """Labels (u,) of the tuples by k-means on the rows of M, and their sum of squares.
+
+    The weights (V,), all positive, are in the order of the tuples' columns.
+
+    >>> from coterie.label_tuples import as_label_tuples
+    >>> profile_labels(as_label_tuples([[0, 0], [1, 1]]), np.ones(2), 2, 0)[1]
+    0.0
+    """
+    rows = profile_coordinates(tuples, partition_weights)
+    heard = rows.any(axis=1)
+    rows, counts = rows[heard], tuples.weights[heard]
+    found = round_by_kmeans(rows, counts, min(n_clusters, len(rows)), random_state)
+    labels = np.zeros(tuples.n_tuples, dtype=np.int64)
+    labels[heard] = found
+    return labels, _sum_of_squares(rows, counts, found)
 
 
 def profile_coordinates(tuples: LabelTuples, partition_weights: Array) -> Array:

@@ -17,7 +17,14 @@ from coterie.errors import InvalidParameterError
 from coterie.label_tuples import LabelTuples
 from coterie.numbering import in_order_of_appearance
 
-__all__ = ["EvidenceAccumulation", "believed_tuples", "cut_into", "lifetimes", "weighted_linkage"]
+__all__ = [
+    "EvidenceAccumulation",
+    "believed_tuples",
+    "cut_into",
+    "lifetimes",
+    "linkage_labels",
+    "weighted_linkage",
+]
 
 Array = NDArray[np.float64]
 Linkage = Literal["average", "single", "complete"]
@@ -132,6 +139,21 @@ class EvidenceAccumulation(ConsensusFunction):
         self.leaves_, self.leaf_sizes_ = tuples.expand(place), believed.weights.astype(np.int64)
         labels = cut_into(tree, _longest_lived(self.lifetimes_) if K is None else K)
         return Labelling(np.append(labels, 0)[place], weights)
+
+
+def linkage_labels(tuples: LabelTuples, partition_weights: Array, n_clusters: int) -> Any:
+    """Labels (u,) of the tuples by average linkage on 1 − M, cut at K clusters.
+
+    The weights (V,) are in the order of the tuples' columns.
+
+    >>> from coterie.label_tuples import as_label_tuples
+    >>> linkage_labels(as_label_tuples([[0, 0], [1, 1]]), np.ones(2), 2).tolist()
+    [0, 1]
+    """
+    believed, place = believed_tuples(tuples, partition_weights)
+    distances, _ = _vote_distances(believed, partition_weights[partition_weights > 0])
+    tree = weighted_linkage(distances, believed.weights)
+    return np.append(cut_into(tree, n_clusters), 0)[place]
 
 
 def believed_tuples(tuples: LabelTuples, weights: Array) -> tuple[LabelTuples, NDArray[np.int64]]:

@@ -88,7 +88,7 @@ Consensus = Annotated[
     Literal["robust", "admm", "l2", "one-hot"],
     typer.Option(
         "--consensus",
-        help="Which consensus function makes the segments: the robust one, the same from the "
+        help="Which consensus function makes the segments: the robust one, the same with the "
         "ADMM relaxation, least squares, or one-hot k-means.",
     ),
 ]

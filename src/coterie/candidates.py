@@ -1,0 +1,83 @@
+"""Answers of different kinds to the same question, and which of them to believe.
+
+Relaxations see what many partitions say together, linkage sees clusters of very different sizes,
+profiles see whom a point keeps company with: no one of them is best everywhere. Which is best here
+can be read off the votes, in which the clusters of one answer are better separated than those of
+another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.cluster_tables import ClusterTables
+from coterie.consensus.coassociation_profiles import profile_labels
+from coterie.consensus.evidence_accumulation import linkage_labels
+from coterie.label_tuples import LabelTuples
+from coterie.votes import Votes
+
+__all__ = ["best_separated", "linkage_answer", "profile_answer"]
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+#: More tuples than these are represented by a sample; linkage needs a dense matrix over it.
+_MOST_LINKED = 3_000
+_MOST_PROFILED = 20_000
+
+
+def linkage_answer(votes: Votes, n_clusters: int, rng: np.random.RandomState) -> Labels:
+    """Average linkage on 1 − M, cut at K clusters; above 3,000 tuples, that of a sample of them.
+
+    >>> from coterie.label_tuples import as_label_tuples
+    >>> votes = Votes.counted(as_label_tuples([[0, 0], [0, 0], [1, 0], [2, 1]]), None)
+    >>> len(set(linkage_answer(votes, 2, np.random.RandomState(0)).tolist()))
+    2
+    """
+    return _answer_of_a_sample(
+        votes, _MOST_LINKED, rng, lambda tuples: linkage_labels(tuples, votes.weights, n_clusters)
+    )
+
+
+def profile_answer(votes: Votes, n_clusters: int, rng: np.random.RandomState) -> Labels:
+    """k-means on the rows of M; above 20,000 tuples (3,000 with missing labels), of a sample."""
+    most = _MOST_LINKED if votes.tuples.has_missing else _MOST_PROFILED
+    return _answer_of_a_sample(
+        votes, most, rng, lambda tuples: profile_labels(tuples, votes.weights, n_clusters, rng)[0]
+    )
+
+
+def best_separated(votes: Votes, answers: Mapping[str, Labels]) -> tuple[str, dict[str, float]]:
+    """The answer whose clusters are best separated in the votes, and the separation of every one.
+
+    That is the mean silhouette of the points under the distance 1 − M. Of equals, the first wins.
+    """
+    separation = {name: votes.separation(labels) for name, labels in answers.items()}
+    return max(separation, key=lambda name: round(separation[name], 9)), separation
+
+
+def _answer_of_a_sample(
+    votes: Votes,
+    most: int,
+    rng: np.random.RandomState,
+    solve: Callable[[LabelTuples], Labels],
+) -> Labels:
+    """Labels of all tuples from those of a sample, which the others join by their votes."""
+    tuples = votes.tuples
+    if tuples.n_tuples <= most:
+        return solve(tuples)
+    share: Any = tuples.weights / tuples.weights.sum()
+    chosen = np.sort(rng.choice(tuples.n_tuples, most, replace=False, p=share))
+    sample = replace(
+        tuples.without_points(), codes=tuples.codes[chosen], weights=tuples.weights[chosen]
+    )
+    labels = np.full(tuples.n_tuples, -1, dtype=np.int64)
+    labels[chosen] = solve(sample)
+    tables = ClusterTables.of(tuples, labels, votes.weights)
+    threshold = sum(tables.mean_agreement()) / 2
+    return np.maximum(tables.assign(tuples.codes, threshold, labels)[0], 0)
