@@ -29,8 +29,9 @@ views = {
 }
 
 # %%
-# Eight runs in each view, one consensus of all
+# Eight runs in each look, one consensus of all
 # ---------------------------------------------
+# Each view is looked at twice: as it is, and as the spectral embedding of its graph of neighbours.
 
 est = MultiViewClusterer(10, n_partitions=8, random_state=0).fit(views)
 for name in views:
@@ -42,7 +43,7 @@ for name in views:
 # other three views see different things, agree only in part, and all have a say: agreement
 # needs to be beyond chance, not strong.
 
-names = [name if run == 0 else "" for name in views for run in range(8)]
+names = [look for look in est.ensembles_ for _ in range(8)]
 PartitionAgreementDisplay.from_estimator(est, names=names)
 
 # %%
@@ -52,7 +53,7 @@ PartitionAgreementDisplay.from_estimator(est, names=names)
 
 
 def accuracy_in_one(X):
-    """Accuracy of the consensus of 32 runs in a single view."""
+    """Accuracy of the consensus of 32 runs in each look at a single view."""
     one = MultiViewClusterer(10, n_partitions=32, random_state=0).fit([X])
     return clustering_accuracy(y, one.labels_)
 

@@ -349,3 +349,14 @@ def test_bad_labels_are_refused_with_their_place():
     """The message names row and partition."""
     with pytest.raises(InvalidLabelsError, match="row 1, partition '0'"):
         ct.RobustConsensus(2).fit([[0, 1], [1.5, 1]])
+
+
+def test_with_hardly_any_labels_the_search_is_heard():
+    """Where most labels are missing the search competes too, and finds what was planted."""
+    P, y = ct.planted_partitions([80, 50, 30], 40, 0, 0.1, random_state=0)
+    P[np.random.default_rng(0).random(P.shape) < 0.85] = -1
+    P[(P < 0).all(axis=1), 0] = 0
+    est = ct.RobustConsensus(3, random_state=0).fit(P)
+    assert est.selected_["method"] == "search"
+    assert "linkage" in est.selected_["reason"]
+    assert ct.clustering_accuracy(y, est.labels_) > 0.85

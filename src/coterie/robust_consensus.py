@@ -31,12 +31,13 @@ Labels = NDArray[np.int64]
 _log = logging.getLogger(__name__)
 
 _MOST_DENSE_TUPLES = 20_000
+_MOST_RELAXED_SOON = 500
 
 
 class RobustConsensus(ConsensusFunction):
     """The partition that many partitions agree on, whatever a minority of them says.
 
-    Given P (n, V), V partitions of n points, find labels with at most K clusters that minimise
+    Given P (n, V), V partitions of n points, wanted are labels with at most K clusters of least
 
         J(G) = Σ_ij |M_ij − X_ij| = (1/V) Σ_v #{pairs on which partition v and G differ}
 
@@ -58,16 +59,18 @@ class RobustConsensus(ConsensusFunction):
     Parameters
     ----------
     n_clusters : int or None, default=None
-        K, the most clusters there may be. With None the objective chooses their number, in the
-        search; the relaxation then has no part, unless ``refine=False``.
-    relaxation : {"admm", "l2"}, default="admm"
+        K. The search may leave some of them empty, and then fewer come out. With None the objective
+        chooses their number, in the search; the relaxation then has no part, unless
+        ``refine=False``.
+    relaxation : {"auto", "admm", "l2"}, default="auto"
         "admm": the paper's ℓ1 relaxation, on a dense (u, u) state over the u distinct label
         tuples; where that would not fit in memory, or u > 20,000, "l2" takes its place with a
-        warning. "l2": least squares, from contingency tables, no such matrix.
+        warning. "l2": least squares, from contingency tables, no such matrix. "auto": "admm" up to
+        500 tuples, "l2" above, where the answers returned were no worse for it and came much sooner.
     refine : {"auto", True, False}, default="auto"
         Which answer is returned. "auto": of relaxation, least squares, linkage and profiles the
-        best separated one. True: that of a discrete search on J, begun from both
-        relaxations and from the partitions. False: the relaxation's.
+        best separated one, where labels are missing also of the search. True: that of a discrete
+        search on J, begun from both relaxations and from the partitions. False: the relaxation's.
     partition_weights : {"agreement", "learned"}, array of shape (V,) or None, default="agreement"
         "agreement": 1 for the largest camp of partitions that agree beyond chance, 0 for the
         rest. "learned": ∝ 1/√distance to the consensus. None: all equal, the paper's.
@@ -146,7 +149,7 @@ class RobustConsensus(ConsensusFunction):
         self,
         n_clusters: int | None = None,
         *,
-        relaxation: str = "admm",
+        relaxation: str = "auto",
         refine: bool | str = "auto",
         partition_weights: Any = "agreement",
         device: str = "auto",
@@ -177,18 +180,21 @@ class RobustConsensus(ConsensusFunction):
         K = min(K, votes.tuples.n_tuples) if found is None else found.tables.n_clusters
 
         start = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
+        rng = check_random_state(self.random_state)
         if found is not None and self.refine:
             relaxed, answers = _not_relaxed(start), {"search": found.labels}
         else:
             relaxed = self._relax(votes, start)
-            answers = {"relaxation": self._round(votes, relaxed.factor, K)}
-        if self.refine is True and found is None:
-            if relaxed.n_iter:
-                answers["least squares"] = self._round(votes, start, K)
-            found = votes.search(K, answers)
-            answers["search"] = found.labels
-        elif self.refine and "search" not in answers:
-            answers |= self._other_answers(votes, start, relaxed, K)
+            answers = {"relaxation": self._round(votes, relaxed.factor, K, rng)}
+        if self.refine and found is None:
+            if _is(self.refine, "auto"):
+                answers |= self._other_answers(votes, start, relaxed, K, rng)
+            elif relaxed.n_iter:
+                answers["least squares"] = self._round(votes, start, K, rng)
+            # of points with few labels in common, relaxations know too little
+            if not _is(self.refine, "auto") or votes.tuples.has_missing:
+                found = votes.search(K, answers)
+                answers["search"] = found.labels
         method, reason = _select(votes, answers, self.refine)
 
         self.selected_ = {"method": method, "reason": reason}
@@ -206,8 +212,10 @@ class RobustConsensus(ConsensusFunction):
 
     def _check_parameters(self) -> None:
         choose_device(self.device)
-        if self.relaxation not in ("admm", "l2"):
-            raise InvalidParameterError(f"relaxation={self.relaxation!r}: it may be 'admm' or 'l2'")
+        if self.relaxation not in ("auto", "admm", "l2"):
+            raise InvalidParameterError(
+                f"relaxation={self.relaxation!r}: it may be 'auto', 'admm' or 'l2'"
+            )
         if not isinstance(self.refine, bool | np.bool_) and not _is(self.refine, "auto"):
             raise InvalidParameterError(f"refine={self.refine!r}: it may be 'auto', True or False")
         max_iter, tol = cast(Any, self.max_iter), cast(Any, self.tol)
@@ -220,16 +228,16 @@ class RobustConsensus(ConsensusFunction):
     def _relax(self, votes: Votes, factor: Array) -> RobustRelaxation:
         """Factor of the relaxation asked for, from the ℓ2 one, or that where it would not fit."""
         tuples = votes.tuples
-        if self.relaxation == "l2" or not _state_fits(votes):
+        late = self.relaxation == "auto" and tuples.n_tuples > _MOST_RELAXED_SOON
+        if self.relaxation == "l2" or late or not _state_fits(votes):
             return _not_relaxed(factor)
         _log.info("robust relaxation of %d tuples", tuples.n_tuples)
         M = tuple_coassociation(tuples, votes.weights)
         return robust_factor(M, factor, max_iter=self.max_iter, tol=self.tol)
 
-    def _round(self, votes: Votes, factor: Array, K: int) -> Labels:
+    def _round(self, votes: Votes, factor: Array, K: int, rng: np.random.RandomState) -> Labels:
         """Labels of the factor's rows, by pivoted QR or k-means: the one with the lower J."""
         _log.info("rounding to %d clusters", K)
-        rng = check_random_state(self.random_state)
         rounded = [
             round_by_pivoted_qr(factor, votes.tuples.weights),
             round_by_kmeans(factor, votes.tuples.weights, K, rng),
@@ -237,12 +245,16 @@ class RobustConsensus(ConsensusFunction):
         return min(rounded, key=votes.objective)
 
     def _other_answers(
-        self, votes: Votes, start: Array, relaxed: RobustRelaxation, K: int
+        self,
+        votes: Votes,
+        start: Array,
+        relaxed: RobustRelaxation,
+        K: int,
+        rng: np.random.RandomState,
     ) -> dict[str, Labels]:
         """Candidates beside the relaxation's answer."""
-        answers = {"least squares": self._round(votes, start, K)} if relaxed.n_iter else {}
+        answers = {"least squares": self._round(votes, start, K, rng)} if relaxed.n_iter else {}
         _log.info("linkage and profiles of %d tuples", votes.tuples.n_tuples)
-        rng = check_random_state(self.random_state)
         answers["linkage"] = linkage_answer(votes, K, rng)
         answers["profiles"] = profile_answer(votes, K, rng)
         return answers
@@ -281,7 +293,7 @@ def _select(votes: Votes, answers: dict[str, Labels], refine: bool | str) -> tup
         return "relaxation", "refine=False: the relaxation's answer as it is"
     if list(answers) == ["search"]:
         return "search", "n_clusters is not given: the search chose it"
-    if "search" in answers:
+    if not _is(refine, "auto"):
         return "search", "refine=True: the search's answer as it is"
     method, separation = best_separated(votes, answers)
     each = ", ".join(f"{name} {value:.3f}" for name, value in separation.items())

@@ -7,7 +7,7 @@ from typing import Any
 import numba as nb
 import numpy as np
 
-__all__ = ["add_held_out", "add_to_tables", "assign_rows", "sweep"]
+__all__ = ["add_to_tables", "assign_rows", "silhouette_rows", "sweep"]
 
 
 @nb.njit(cache=True, nogil=True)

@@ -147,9 +147,18 @@ def test_a_cut_is_balanced_only_where_its_package_is(monkeypatch):
     """The four methods that prefer a package, while it is installed."""
     monkeypatch.setattr(Method, "missing_packages", lambda _: [])
     balanced = {key for key in CONSENSUS_METHODS if has_balanced_cut(key)}
-    assert balanced == {"cspa", "hgpa", "mcla", "hbgf"}
+    assert balanced == {"cspa", "hgpa", "hbgf"}
     monkeypatch.setattr(Method, "missing_packages", lambda self: list(self.packages))
     assert not any(map(has_balanced_cut, CONSENSUS_METHODS))
+
+
+def test_slow_methods_get_fewer_draws(asked, monkeypatch):
+    """They are run on the first draws alone, and their means are over these."""
+    monkeypatch.setattr(regret, "FEWER_DRAWS", {"eac": 1})
+    found = measured(3, ("robust", "eac"))
+    once = measured(1, ("robust", "eac"))
+    for one, first in zip(found.regrets, once.regrets, strict=True):
+        assert one.accuracy["eac"] == first.accuracy["eac"]
 
 
 def test_what_is_kept_is_not_computed_again(asked, tmp_path):

@@ -49,17 +49,6 @@ def test_the_page_says_which_methods_cut_evenly(results, monkeypatch):
     )
 
 
-def test_the_clusters_of_mcla_need_not_be_equal(monkeypatch):
-    """What is cut evenly there are base clusters."""
-    replace_suite(monkeypatch)
-    found = measured(1, ("robust", "cspa"))
-    for one in found.regrets:
-        for values in (one.accuracy, one.error, one.regret, one.seconds):
-            values["mcla"] = values["cspa"]
-    page = as_page(found, environment())
-    assert "CSPA and MCLA cut a graph into parts of equal size (MCLA one of base clusters" in page
-
-
 def test_the_picture_has_a_mark_for_each_cell_and_method(results):
     """Strips with the flagship on top; marks at the regrets, filled for the report half."""
     figure = as_picture(results)

@@ -3,7 +3,7 @@
 =======================  =======================================================================
 ``noise``                accuracy on planted partitions, some of the votes spoiled
 ``noise_report``         its results as JSON, table, page and picture
-``regret``               how far each consensus function stays behind the best one: ``regret``
+``regret``               how far each consensus function stays behind the best one
 ``consensus_suite``      its cells: planted partitions, real data, several views, a market
 ``regret_report``        its results as JSON, tables and sentences
 ``regret_page``          their page and picture

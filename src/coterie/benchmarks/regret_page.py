@@ -12,7 +12,6 @@ from coterie.benchmarks.regret import (
     CellRegret,
     MethodRegret,
     RegretResults,
-    has_balanced_cut,
     method_regrets,
 )
 from coterie.benchmarks.regret_report import (
@@ -132,14 +131,9 @@ def _about_balance(results: RegretResults) -> str:
     titles = balanced_titles(results)
     if not titles:
         return "None of the methods compared here has a balanced cut."
-    loose = (
-        " (MCLA one of base clusters, so that the clusters of its points may differ in size)"
-        if has_balanced_cut("mcla") and "mcla" in results.methods
-        else ""
-    )
     return (
         f"{' and '.join([', '.join(titles[:-1]), titles[-1]] if titles[1:] else titles)} cut a "
-        f"graph into parts of equal size{loose}: balance helps where classes happen to be equally "
+        f"graph into parts of equal size: balance helps where classes happen to be equally "
         "large, as in iris, MSRC-v1, digits and the market's segments. So regrets stand on two "
         "bases: against the best of all methods, and, marked *, against the best of those without "
         "a balanced cut."

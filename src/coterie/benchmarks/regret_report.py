@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from coterie.benchmarks.regret import (
+    FEWER_DRAWS,
     CellRegret,
     RegretResults,
     has_balanced_cut,
@@ -106,13 +107,18 @@ def summary_lines(results: RegretResults) -> list[str]:
 
 
 def notes(results: RegretResults) -> list[str]:
-    """Data sets that are not here, methods that could not run, packages that are not installed."""
+    """What had fewer draws, is not here, could not run, or fell back for want of a package."""
     unable: dict[str, list[str]] = {}
     for regret in results.regrets:
         for key, why in regret.failed.items():
             unable.setdefault(f"{method_title(key)}, {why}", []).append(regret.cell.title)
     fallen = {key: consensus_method(key).missing_packages() for key in results.methods}
     return [
+        *(
+            f"{method_title(key)} takes long, and was run on the first {count} draws only"
+            for key, count in FEWER_DRAWS.items()
+            if key in results.methods and count < results.n_draws
+        ),
         *(f"Not here: {name}, because {why}" for name, why in results.missing.items()),
         *(
             f"Did not run, and counts as one cluster of all points: {what} [{' | '.join(where)}]"

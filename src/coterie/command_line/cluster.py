@@ -30,7 +30,9 @@ def cluster(
     features: Annotated[
         Path, typer.Argument(metavar="FEATURES", help="A row a point, a column a feature.")
     ],
-    n_clusters: Annotated[int, typer.Option("-k", min=1, metavar="K", help="The most clusters.")],
+    n_clusters: Annotated[
+        int, typer.Option("-k", min=1, metavar="K", help="The number of clusters.")
+    ],
     output: options.Table = None,
     id_column: options.IdColumn = None,
     columns: options.Columns = None,

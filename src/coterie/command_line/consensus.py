@@ -40,7 +40,7 @@ def consensus(
     n_clusters: Annotated[
         int | None,
         typer.Option(
-            "-k", min=1, metavar="K", help="The most clusters; by default as many as fit."
+            "-k", min=1, metavar="K", help="The number of clusters; by default as many as fit."
         ),
     ] = None,
     output: options.Table = None,
@@ -55,8 +55,10 @@ def consensus(
         ),
     ] = None,
     relaxation: Annotated[
-        Literal["admm", "l2"] | None,
-        typer.Option(help="The relaxation: robust, or least squares.", show_default="admm"),
+        Literal["auto", "admm", "l2"] | None,
+        typer.Option(
+            help="Robust, least squares, or the first where it is quick.", show_default="auto"
+        ),
     ] = None,
     refine: Annotated[
         Literal["auto", "yes", "no"] | None,
