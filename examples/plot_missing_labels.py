@@ -16,7 +16,7 @@ consensus suffers?
 import matplotlib.pyplot as plt
 import numpy as np
 
-from coterie import RobustConsensus, clustering_accuracy, planted_partitions
+from coterie import L2Consensus, RobustConsensus, clustering_accuracy, planted_partitions
 
 P, y = planted_partitions([200, 100, 60, 40], 20, n_bad=0, noise=0.15, random_state=0)
 
@@ -35,17 +35,17 @@ def with_blanks(P, share):
 # twenty-five, so that most pairs are seen by one of the twenty partitions or by none.
 
 shares = np.array([0.0, 0.3, 0.5, 0.7, 0.8, 0.85, 0.9])
-default = RobustConsensus(4, relaxation="l2", random_state=0)
-search = RobustConsensus(4, relaxation="l2", refine=True, random_state=0)
+default = RobustConsensus(4, random_state=0)
+squares = L2Consensus(4, random_state=0)
 accuracy = {
     name: [clustering_accuracy(y, est.fit(with_blanks(P, share)).labels_) for share in shares]
-    for name, est in {"default": default, "refine=True": search}.items()
+    for name, est in {"default": default, "least squares": squares}.items()
 }
 
 figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
-ax.plot(100 * shares, accuracy["refine=True"], "D-", color="#0072B2", label="refine=True")
-ax.plot(100 * shares, accuracy["default"], "s--", color="#E69F00", label="default")
-for share, value in zip(shares, accuracy["refine=True"], strict=True):
+ax.plot(100 * shares, accuracy["default"], "D-", color="#0072B2", label="RobustConsensus")
+ax.plot(100 * shares, accuracy["least squares"], "s--", color="#E69F00", label="least squares")
+for share, value in zip(shares, accuracy["default"], strict=True):
     count = f"{(with_blanks(P, share) >= 0).sum(axis=1).mean():.0f}"
     ax.annotate(count, (100 * share, value), (0, 8), textcoords="offset points", ha="center")
 ax.set(
@@ -57,9 +57,9 @@ ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False, loc="lower left")
 
 # %%
-# Up to two thirds missing there is nothing to choose. Beyond that the discrete search,
-# ``refine=True``, holds longer than the answers the default compares: it adds up whatever votes a
-# point has with a whole cluster, where the others lean on pairs that hardly anybody has seen.
+# Up to two thirds missing there is nothing to choose. Beyond that the default holds longer: as soon
+# as a label is missing it lets a discrete search compete, which adds up whatever votes a point has
+# with a whole cluster, where least squares leans on pairs that hardly anybody has seen.
 
 # %%
 # Which points suffer
@@ -67,7 +67,7 @@ ax.legend(frameon=False, loc="lower left")
 # Most points that end up in a wrong cluster are ones of which the consensus is not sure.
 
 share = 0.85
-est = search.fit(with_blanks(P, share))
+est = default.fit(with_blanks(P, share))
 majority = [np.bincount(y[est.labels_ == b]).argmax() for b in range(est.n_clusters_)]
 right = np.array(majority)[est.labels_] == y
 

@@ -66,7 +66,7 @@ class RobustConsensus(ConsensusFunction):
         "admm": the paper's ℓ1 relaxation, on a dense (u, u) state over the u distinct label
         tuples; where that would not fit in memory, or u > 20,000, "l2" takes its place with a
         warning. "l2": least squares, from contingency tables, no such matrix. "auto": "admm" up to
-        500 tuples, "l2" above, where the answers returned were no worse for it and came much sooner.
+        500 tuples, "l2" above: the answers returned were no worse for it, and came much sooner.
     refine : {"auto", True, False}, default="auto"
         Which answer is returned. "auto": of relaxation, least squares, linkage and profiles the
         best separated one, where labels are missing also of the search. True: that of a discrete
