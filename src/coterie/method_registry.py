@@ -99,7 +99,7 @@ _CONSENSUS = (
         "coterie.robust_consensus:RobustConsensus",
         "dissenters set aside; of four answers the one best separated in the remaining votes",
         "ours",
-        "O(u²K) a step, O(uVK) above 20,000 tuples",
+        "O(uV² + uVK); up to 500 tuples also O(u²K) a step",
     ),
     Method(
         "rcc",
