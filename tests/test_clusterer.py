@@ -153,7 +153,7 @@ def test_each_view_may_have_its_own_ensemble(views):
     ensembles = {"shape": "kmeans", "colour": "diverse"}
     est = ct.MultiViewClusterer(3, n_partitions=4, ensemble=ensembles, random_state=0).fit(two)
     assert est.ensembles_["colour"].labels.max() > est.ensembles_["shape"].labels.max()
-    with pytest.raises(InvalidParameterError, match="no entry for the view 'weather'"):
+    with pytest.raises(InvalidParameterError, match=r"the views are .*'weather'"):
         ct.MultiViewClusterer(3, ensemble=ensembles, random_state=0).fit(named)
 
 
@@ -178,3 +178,24 @@ def test_other_views_at_prediction_are_refused(views):
     est = ct.MultiViewClusterer(3, n_partitions=3, random_state=0).fit(named)
     with pytest.raises(InvalidParameterError, match="fitted were"):
         est.predict({"shape": named["shape"]})
+
+
+def test_a_consensus_function_left_at_its_default_takes_the_clusterers_k():
+    """CSPA() in a clusterer of 3 clusters makes 3; a number given to it stays."""
+    X = ct.load_dataset("iris")[0]
+    settings = {"ensemble": "diverse", "n_partitions": 8, "random_state": 0}
+    left = ct.ConsensusClusterer(3, consensus=ct.L2Consensus(), **settings).fit(X)
+    given = ct.ConsensusClusterer(3, consensus=ct.L2Consensus(5), **settings).fit(X)
+    assert (left.n_clusters_, given.n_clusters_) == (3, 5)
+
+
+def test_views_with_other_columns_are_refused_by_name():
+    """predict says which view has how many columns, and how many it was fitted with."""
+    X = ct.load_dataset("iris")[0]
+    est = ct.MultiViewClusterer(3, n_partitions=3, random_state=0).fit(
+        {"a": X[:, :2], "b": X[:, 2:]}
+    )
+    with pytest.raises(InvalidParameterError, match="b has 1 columns, fitted were 2"):
+        est.predict({"a": X[:, :2], "b": X[:, 2:3]})
+    with pytest.raises(InvalidParameterError, match="the views are"):
+        ct.MultiViewClusterer(3, ensemble={"a": "kmeans", "c": "kmeans"}).fit({"a": X, "b": X})

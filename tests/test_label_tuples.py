@@ -1,5 +1,6 @@
 """Exact compression: distinct tuples, their weights, the way back, and an order of their own."""
 
+import warnings
 from collections import Counter
 
 import numpy as np
@@ -7,10 +8,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
 
 from coterie.label_tuple_kernels import refine_colours
 from coterie.label_tuples import as_label_tuples, compress_labels
 from coterie.labels import LabelMatrix, as_label_matrix
+from coterie.method_registry import make_consensus
 from label_matrices import label_matrices
 
 properties = settings(deadline=None, max_examples=50)
@@ -222,3 +225,21 @@ def test_rows_lie_together_in_memory(n_labels):
     assert tuples.codes.dtype == (np.int16 if n_labels == 100 else np.int32)
     assert tuples.codes.max() == tuples.n_columns - 1 == n_labels + 9
     assert restricted.n_tuples == 21
+
+
+@pytest.mark.parametrize("method", ["one-hot", "nmf", "kl", "l2"])
+def test_symmetric_tables_have_one_order_too(method):
+    """Where tuples are interchangeable, rows in any order still give an answer of the same J."""
+    tables = [
+        np.repeat(np.arange(5), [12, 10, 5, 4, 4])[:, None] * np.ones((1, 5), dtype=int),
+        np.array([[4, 1, 4], [4, 2, 3], [0, 4, 4], [1, 4, 4], [1, 1, 4], [2, 3, 4], [0, 0, 0]]),
+    ]
+    rng = np.random.default_rng(0)
+    for P, K in zip(tables, (4, 2), strict=True):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = {
+                round(make_consensus(method, K, 0).fit(P[rng.permutation(len(P))]).objective_, 6)
+                for _ in range(6)
+            }
+        assert len(found) == 1

@@ -31,7 +31,7 @@ def test_python_examples_print_what_is_shown() -> None:
 def test_shell_example_writes_the_consensus(tmp_path: Path) -> None:
     """The shell block makes a table of labels, and the program writes their consensus."""
     blocks = re.findall(r"```shell\n(.*?)```", README, re.DOTALL)
-    (example,) = [block for block in blocks if "coterie consensus" in block]
+    (example,) = [block for block in blocks if "cat > labels.csv" in block]
     program = Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{program}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(

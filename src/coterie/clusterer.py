@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Self
@@ -256,6 +257,12 @@ default="diverse"
             raise InvalidParameterError(
                 f"the views are {list(named)}, fitted were {self.view_names_}; give the same"
             )
+        for name, X in named.items():
+            n_features = self.ensembles_[name].n_features
+            if X.shape[1] != n_features:
+                raise InvalidParameterError(
+                    f"{name} has {X.shape[1]} columns, fitted were {n_features}; give the same"
+                )
         labels = []
         for key, (name, scaling, look) in self._looks.items():
             Z = scaling.see(named[name])
@@ -286,8 +293,12 @@ default="diverse"
     def _fit_view(self, name: str, X: Any, rng: np.random.RandomState) -> Ensemble:
         ensemble = self.ensemble
         if isinstance(ensemble, Mapping):
-            if name not in ensemble:
-                raise InvalidParameterError(f"ensemble has no entry for the view {name!r}")
+            unknown = [key for key in ensemble if key not in self.view_names_]
+            if name not in ensemble or unknown:
+                raise InvalidParameterError(
+                    f"ensemble has entries for {list(ensemble)}, the views are {self.view_names_}; "
+                    "give one for each of them"
+                )
             ensemble = ensemble[name]
         return fit_ensemble(
             X,
@@ -329,5 +340,11 @@ def _fitted_consensus(
         consensus = clone(self.consensus)
     settings = consensus.get_params()
     wanted = {"n_clusters": self.n_clusters, "random_state": rng.randint(2**31 - 1)}
-    missing = {name: value for name, value in wanted.items() if settings.get(name, 0) is None}
+    # what was left at its default was not chosen for these data
+    defaults = inspect.signature(type(consensus)).parameters
+    missing = {
+        name: value
+        for name, value in wanted.items()
+        if name in settings and settings[name] in (None, defaults[name].default)
+    }
     return consensus.set_params(**missing).fit(labels)

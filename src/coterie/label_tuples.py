@@ -24,6 +24,9 @@ __all__ = ["LabelTuples", "as_label_tuples", "compress_labels"]
 
 _ROWS_AT_ONCE = 1 << 14
 _MOST_ROUNDS = 30
+_FEW_TUPLES = 2_000
+_MOST_SINGLED_OUT = 200
+_SINGLED_OUT = np.uint64(0xD1B54A32D192ED03)
 
 
 @dataclass(frozen=True)
@@ -160,13 +163,7 @@ def compress_labels(matrix: LabelMatrix) -> LabelTuples:
     first, inverse, counts = kernels.group_equal_rows(matrix.codes)
     offsets = np.concatenate([[0], np.cumsum(matrix.n_labels)])
     codes = _indicator_columns(matrix.codes[first], offsets)
-    # Colour refinement: a cluster's colour starts as the weights of its tuples; a partition's is
-    # the multiset of its clusters' colours, a tuple's that of the clusters it lies in, a cluster's
-    # again that of its tuples. Multisets are hashed by sums, which no order changes. What shares a
-    # colour to the end is interchangeable but for rare coincidences, and stays as it came in.
-    tuple_colours, cluster_colours, partition_colours = kernels.refine_colours(
-        codes, offsets, counts.astype(np.uint64), _MOST_ROUNDS
-    )
+    tuple_colours, cluster_colours, partition_colours = _colours(codes, offsets, counts)
     order = np.argsort(tuple_colours, kind="stable")
     partition_order = np.argsort(partition_colours, kind="stable")
     recode, new_offsets = _recode(cluster_colours, offsets, partition_order)
@@ -185,6 +182,40 @@ def compress_labels(matrix: LabelMatrix) -> LabelTuples:
 def as_label_tuples(P: Any) -> LabelTuples:
     """Label tuples of whatever the caller has: tuples already, or anything of labels."""
     return P if isinstance(P, LabelTuples) else compress_labels(as_label_matrix(P))
+
+
+def _colours(
+    codes: NDArray[Any], offsets: NDArray[np.int64], counts: NDArray[np.int64]
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]:
+    """Colours of tuples, clusters and partitions by which they are put in order.
+
+    Colour refinement: a cluster's colour starts as the weights of its tuples; a partition's is
+    the multiset of its clusters' colours, a tuple's that of the clusters it lies in, a cluster's
+    again that of its tuples. Multisets are hashed by sums, which no order changes. Tuples that
+    share a colour to the end are interchangeable but for rare coincidences; but which of them comes
+    first must fit with which cluster and which partition does. So one of them is singled out, as
+    if it had a weight of its own, and the colours spread again, until all tuples differ.
+    """
+    seeds = counts.astype(np.uint64)
+    shared = colours = kernels.refine_colours(codes, offsets, seeds, _MOST_ROUNDS)
+    for step in range(_MOST_SINGLED_OUT if len(codes) <= _FEW_TUPLES else 0):
+        values, members = np.unique(colours[0], return_counts=True)
+        tied = np.flatnonzero(members > 1)
+        if not len(tied):
+            break
+        seeds[int(np.argmax(colours[0] == values[tied[0]]))] = _SINGLED_OUT + np.uint64(step)
+        colours = kernels.refine_colours(codes, offsets, seeds, _MOST_ROUNDS)
+    if colours is shared:
+        return colours
+    tuples, clusters, partitions = map(_by_both, shared, colours)
+    return tuples, clusters, partitions
+
+
+def _by_both(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Ranks by the first colours, and by the second where those are equal."""
+    return np.unique(np.stack([first, second], axis=1), axis=0, return_inverse=True)[1].astype(
+        np.uint64
+    )
 
 
 def _indicator_columns(codes: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[Any]:

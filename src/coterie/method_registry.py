@@ -79,11 +79,14 @@ class Method:
         return getattr(import_module(module), name)
 
     def make(self, n_clusters: int | None, random_state: Any = None, **settings: Any) -> Any:
-        """An estimator that is not fitted yet."""
-        estimator = self.estimator_class()(n_clusters, **{**self.settings, **settings})
-        if "random_state" in estimator.get_params():
-            estimator.set_params(random_state=random_state)
-        return estimator
+        """An estimator that is not fitted yet.
+
+        The number of clusters and the seed are set where the class has such parameters.
+        """
+        estimator = self.estimator_class()(**{**self.settings, **settings})
+        wanted = {"n_clusters": n_clusters, "random_state": random_state}
+        known = estimator.get_params()
+        return estimator.set_params(**{k: v for k, v in wanted.items() if k in known})
 
     def missing_packages(self) -> list[str]:
         """Preferred packages that are not installed."""

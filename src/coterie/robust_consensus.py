@@ -118,8 +118,8 @@ class RobustConsensus(ConsensusFunction):
     are those of :class:`~coterie.EvidenceAccumulation` and :class:`~coterie.KMeansConsensus`. The
     search minimises the objective of the median partition, which is textbook.
 
-    **Limits.** The ADMM holds a dense (u, u) matrix over the distinct label tuples; above 20,000 of
-    them, or where memory is short, least squares takes its place with a warning. The answer
+    **Limits.** The ADMM holds a dense (u, u) matrix over the distinct label tuples: by default it
+    takes part up to 500 of them, asked for up to 20,000 or as memory allows. The answer
     returned need not have the lowest J of all; ``refine=True`` searches for that (locally), and
     ``gap_`` says how far below the bound allows J to be.
     A majority that is wrong together is believed. The relaxation alone (``refine=False``) falls

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from coterie import ConsensusClusterer, load_model
@@ -37,7 +38,12 @@ def test_the_answer_is_the_estimators(run, features_csv, ensemble):
     expected = ConsensusClusterer(3, n_partitions=6, ensemble=ensemble, n_jobs=1, random_state=3)
     saved = load_model(model)
     assert saved.get_params() == expected.get_params()
-    assert saved.predict(X).tolist() == expected.fit(X).labels_.tolist()
+    names = saved.feature_names_in_.tolist()
+    assert names == [name for name in pd.read_csv(features_csv).columns if name != "name"]
+    table = pd.DataFrame(X, columns=names)
+    assert saved.predict(table).tolist() == expected.fit(X).labels_.tolist()
+    with pytest.raises(ValueError, match="feature names"):
+        saved.predict(table[names[::-1]])
 
 
 def test_another_method_decides(run, features_csv):

@@ -132,3 +132,10 @@ def test_it_can_be_cloned_and_seeded(rings):
     again = clone(est)
     assert again.get_params() == est.get_params()
     assert (est.fit(rings[0]).labels_ == again.fit_predict(rings[0])).all()
+
+
+def test_equal_things_stay_together():
+    """Three distinct things make three clusters at most, however many are asked for."""
+    D = np.repeat([[0.0, 0.0], [1.0, 1.0], [5.0, 5.0]], 20, axis=0)
+    labels = ConcatenatedSpectral(5, random_state=0).fit([D, D]).labels_
+    assert len(set(zip(np.repeat(range(3), 20).tolist(), labels.tolist(), strict=True))) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -214,6 +215,10 @@ def peers(
     quick: Annotated[
         bool, typer.Option("--quick", help="At most 1,000 points and 3 s a trial; two minutes.")
     ] = False,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=1, metavar="S", help="Most a trial may take: 60, with --quick 3."),
+    ] = None,
     environments: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="The peers' environments, made if not there."),
@@ -239,6 +244,8 @@ def peers(
     from coterie.benchmarks.peers import FULL, QUICK, run_peers
 
     effort = QUICK if quick else FULL
+    if seconds is not None:
+        effort = replace(effort, limits=replace(effort.limits, seconds=seconds))
     with progress("comparing", None) as advance:
         results = run_peers(effort, environments=environments, keep=keep, before_step=advance)
     described = environment()

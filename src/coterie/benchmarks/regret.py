@@ -52,7 +52,7 @@ _PARTS = ("accuracy", "seconds", "failed")
 
 _SLOW = ("rcc", "hgpa", "nmf", "weighted", "kl", "correlation")
 #: Methods that need up to a minute a fit, and how many draws of each cell they get.
-FEWER_DRAWS: Mapping[str, int] = {"kl": 3, "correlation": 3}
+FEWER_DRAWS: Mapping[str, int] = {"kl": 1, "correlation": 1}
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,9 @@ def notes(results: RegretResults) -> list[str]:
     fallen = {key: consensus_method(key).missing_packages() for key in results.methods}
     return [
         *(
-            f"{method_title(key)} takes long, and was run on the first {count} draws only"
+            f"{method_title(key)} takes long, and had the first of the draws only"
+            if count == 1
+            else f"{method_title(key)} takes long, and had the first {count} draws only"
             for key, count in FEWER_DRAWS.items()
             if key in results.methods and count < results.n_draws
         ),

@@ -64,12 +64,13 @@ def cluster(
     with shown_notes() as notes:
         started = time.perf_counter()
         with shown_stages(quiet):
-            ids, X = read_features(features, id_column, wanted)
+            ids, feature_names, X = _read(features, id_column, wanted)
         # The bar of the runs has the terminal to itself: the first spinner is gone by then, and
         # the next one comes with the consensus.
         with shown_stages(quiet):
             estimator = _unfitted(n_clusters, partitions, ensemble, method, jobs, seed)
             estimator.set_params(verbose=is_watched(quiet)).fit(X).set_params(verbose=False)
+            _remember_names(estimator, feature_names)
         seconds = time.perf_counter() - started
         names = [f"run {v}" for v in range(partitions)]
         P = estimator.ensemble_.labels
@@ -91,11 +92,25 @@ def read_features(
     columns : list of str or None
         The features; None for all columns but the id.
     """
+    ids, _, X = _read(path, id_column, columns)
+    return ids, X
+
+
+def _read(
+    path: Path, id_column: str | None, columns: list[str] | None
+) -> tuple[dict[str, Any], list[str], NDArray[np.float64]]:
     _log.info("reading %s", path)
     from coterie.command_line.tables import feature_matrix, read_table
 
-    ids, _, X = feature_matrix(read_table(path), id_column, columns)
-    return ({} if id_column is None else {id_column: ids}), X
+    ids, names, X = feature_matrix(read_table(path), id_column, columns)
+    return ({} if id_column is None else {id_column: ids}), names, X
+
+
+def _remember_names(estimator: ConsensusClusterer, names: list[str]) -> None:
+    """Let predict tell whether a table has the same columns in the same order."""
+    import numpy as np
+
+    estimator.feature_names_in_ = np.array(names, dtype=object)
 
 
 def _unfitted(

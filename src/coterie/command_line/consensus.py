@@ -157,8 +157,9 @@ def _settings(method: Method, options_given: Mapping[str, str | None]) -> dict[s
 
 
 def _finds_k(method: Method) -> bool:
-    """Whether it may be left to choose the number of clusters: whether that may be None."""
-    return "None" in str(_parameters(method)["n_clusters"].annotation)
+    """Whether it may be left to choose the number of clusters: that may be None, or is not asked."""
+    asked = _parameters(method).get("n_clusters")
+    return asked is None or "None" in str(asked.annotation)
 
 
 def _parameters(method: Method) -> Mapping[str, inspect.Parameter]:

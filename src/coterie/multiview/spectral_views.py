@@ -103,8 +103,12 @@ class ConcatenatedSpectral(MultiViewMethod):
         n_neighbors = check_whole("n_neighbors", self.n_neighbors)
         n = chosen[0].shape[0]
         check_size(n, self.max_points, "max_points", type(self).__name__)
-        W = self_tuning_affinity(squared_distances(chosen), n_neighbors)
-        return spectral_labels(W, np.ones(n), n_clusters, rng)
+        D2 = squared_distances(chosen)
+        # things that are equal in all views are one thing, and stay together
+        first = np.argmax(D2 == 0, axis=1)
+        distinct, place, counts = np.unique(first, return_inverse=True, return_counts=True)
+        W = self_tuning_affinity(D2, n_neighbors)[np.ix_(distinct, distinct)]
+        return spectral_labels(W, counts.astype(np.float64), n_clusters, rng)[place]
 
     def _chosen(self, views: dict[str, Any]) -> list[Any]:
         return list(views.values())
