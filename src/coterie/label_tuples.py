@@ -197,25 +197,29 @@ def _colours(
     if it had a weight of its own, and the colours spread again, until all tuples differ.
     """
     seeds = counts.astype(np.uint64)
+    turn = np.full(len(codes), _MOST_SINGLED_OUT, dtype=np.uint64)
     shared = colours = kernels.refine_colours(codes, offsets, seeds, _MOST_ROUNDS)
     for step in range(_MOST_SINGLED_OUT if len(codes) <= _FEW_TUPLES else 0):
         values, members = np.unique(colours[0], return_counts=True)
         tied = np.flatnonzero(members > 1)
         if not len(tied):
             break
-        seeds[int(np.argmax(colours[0] == values[tied[0]]))] = _SINGLED_OUT + np.uint64(step)
+        chosen = int(np.argmax(colours[0] == values[tied[0]]))
+        turn[chosen], seeds[chosen] = step, _SINGLED_OUT + np.uint64(step)
         colours = kernels.refine_colours(codes, offsets, seeds, _MOST_ROUNDS)
     if colours is shared:
         return colours
-    tuples, clusters, partitions = map(_by_both, shared, colours)
-    return tuples, clusters, partitions
-
-
-def _by_both(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Ranks by the first colours, and by the second where those are equal."""
-    return np.unique(np.stack([first, second], axis=1), axis=0, return_inverse=True)[1].astype(
-        np.uint64
+    return (
+        _ranks(shared[0], turn, colours[0]),
+        _ranks(shared[1], colours[1]),
+        _ranks(shared[2], colours[2]),
     )
+
+
+def _ranks(*keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Ranks by the first key, and by the next where that is equal."""
+    ranks = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)[1]
+    return ranks.ravel().astype(np.uint64)
 
 
 def _indicator_columns(codes: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[Any]:

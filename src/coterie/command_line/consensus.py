@@ -157,7 +157,7 @@ def _settings(method: Method, options_given: Mapping[str, str | None]) -> dict[s
 
 
 def _finds_k(method: Method) -> bool:
-    """Whether it may be left to choose the number of clusters: that may be None, or is not asked."""
+    """Whether the number of clusters may be None, or is not asked for at all."""
     asked = _parameters(method).get("n_clusters")
     return asked is None or "None" in str(asked.annotation)
 
