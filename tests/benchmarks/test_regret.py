@@ -152,15 +152,6 @@ def test_a_cut_is_balanced_only_where_its_package_is(monkeypatch):
     assert not any(map(has_balanced_cut, CONSENSUS_METHODS))
 
 
-def test_slow_methods_get_fewer_draws(asked, monkeypatch):
-    """They are run on the first draws alone, and their means are over these."""
-    monkeypatch.setattr(regret, "FEWER_DRAWS", {"eac": 1})
-    found = measured(3, ("robust", "eac"))
-    once = measured(1, ("robust", "eac"))
-    for one, first in zip(found.regrets, once.regrets, strict=True):
-        assert one.accuracy["eac"] == first.accuracy["eac"]
-
-
 def test_what_is_kept_is_not_computed_again(asked, tmp_path):
     """Resuming gives the same and fits nothing; more draws fit only those."""
     first = run_regret(CELLS, 2, methods=COLUMNS, keep=tmp_path)

@@ -32,7 +32,6 @@ from coterie.scores import clustering_accuracy
 from coterie.whole_files import whole_file
 
 __all__ = [
-    "FEWER_DRAWS",
     "CellRegret",
     "MethodRegret",
     "RegretResults",
@@ -51,8 +50,6 @@ DrawResult = dict[str, dict[str, Any]]
 _PARTS = ("accuracy", "seconds", "failed")
 
 _SLOW = ("rcc", "hgpa", "nmf", "weighted", "kl", "correlation")
-#: Methods that need up to a minute a fit, and how many draws of each cell they get.
-FEWER_DRAWS: Mapping[str, int] = {"kl": 1, "correlation": 1}
 
 
 @dataclass(frozen=True)
@@ -189,8 +186,7 @@ def run_regret(
     ----------
     cells : sequence of SuiteCell
     n_draws : int
-        Draw d is seeded with d; the slowest methods get the first of them only
-        (:data:`FEWER_DRAWS`).
+        Draw d is seeded with d.
     methods : sequence of str
         Keys of the registry.
     again : sequence of str
@@ -266,7 +262,7 @@ def method_regrets(regrets: Sequence[CellRegret], half: str | None = None) -> li
 def _cell_regret(cell: SuiteCell, draws: Sequence[DrawResult]) -> CellRegret:
     accuracy, error = {}, {}
     for key in draws[0]["accuracy"]:
-        each = np.array([draw["accuracy"][key] for draw in draws if key in draw["accuracy"]])
+        each = np.array([draw["accuracy"][key] for draw in draws])
         accuracy[key] = float(each.mean())
         several = len(each) > 1
         error[key] = float(each.std(ddof=1) / np.sqrt(len(each))) if several else float("nan")
@@ -275,10 +271,7 @@ def _cell_regret(cell: SuiteCell, draws: Sequence[DrawResult]) -> CellRegret:
         accuracy,
         error,
         _behind_the_best(accuracy),
-        {
-            key: float(np.mean([draw["seconds"][key] for draw in draws if key in draw["seconds"]]))
-            for key in accuracy
-        },
+        {key: float(np.mean([draw["seconds"][key] for draw in draws])) for key in accuracy},
         {key: why for draw in draws for key, why in draw["failed"].items()},
     )
 
@@ -337,7 +330,6 @@ def _kept_draw(
     cell = SUITE[place]  # a cell's draw is a closure of arrays at times; its place is not
     path = None if keep is None else keep / f"{_file_name(cell)}-{draw}.json"
     result = _read_kept(path)
-    methods = [key for key in methods if draw < FEWER_DRAWS.get(key, draw + 1)]
     wanted = [key for key in methods if key not in result["accuracy"] or key in again]
     if wanted:
         with _computing_alone(data):

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from coterie.benchmarks.regret import (
-    FEWER_DRAWS,
     CellRegret,
     RegretResults,
     has_balanced_cut,
@@ -107,20 +106,13 @@ def summary_lines(results: RegretResults) -> list[str]:
 
 
 def notes(results: RegretResults) -> list[str]:
-    """What had fewer draws, is not here, could not run, or fell back for want of a package."""
+    """Data sets that are not here, methods that could not run, packages that are not installed."""
     unable: dict[str, list[str]] = {}
     for regret in results.regrets:
         for key, why in regret.failed.items():
             unable.setdefault(f"{method_title(key)}, {why}", []).append(regret.cell.title)
     fallen = {key: consensus_method(key).missing_packages() for key in results.methods}
     return [
-        *(
-            f"{method_title(key)} takes long, and had the first of the draws only"
-            if count == 1
-            else f"{method_title(key)} takes long, and had the first {count} draws only"
-            for key, count in FEWER_DRAWS.items()
-            if key in results.methods and count < results.n_draws
-        ),
         *(f"Not here: {name}, because {why}" for name, why in results.missing.items()),
         *(
             f"Did not run, and counts as one cluster of all points: {what} [{' | '.join(where)}]"
