@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from coterie import label_tuple_kernels as kernels
 from coterie.labels import MISSING, LabelMatrix, as_label_matrix
@@ -96,6 +97,24 @@ class LabelTuples:
         """Labels that partition v gives to the tuples, 0..K_v − 1 or −1, shape (u,)."""
         column = self.codes[:, v].astype(np.int64)
         return np.where(column == MISSING, MISSING, column - self.offsets[v])
+
+    def indicator(self, values: NDArray[Any]) -> csr_array:
+        """Z (u, m), sparse: ``values`` where a tuple lies in a base cluster, of their type.
+
+        Parameters
+        ----------
+        values : array that broadcasts to (u, V)
+            One a partition, of shape (V,); one a tuple, of shape (u, 1); or one for each label.
+
+        >>> as_label_tuples([[0, 0], [0, 1]]).indicator(np.array([2, 3])).toarray().sum(axis=1)
+        array([5, 5])
+        """
+        present = self.codes != MISSING
+        rows, _ = np.nonzero(present)
+        entries = np.broadcast_to(values, self.codes.shape)[present]
+        return csr_array(
+            (entries, (rows, self.codes[present])), shape=(self.n_tuples, self.n_columns)
+        )
 
     def in_given_order(self, of_partitions: NDArray[Any]) -> NDArray[Any]:
         """Values of the V partitions (along the first axis) in the order the user gave them."""

@@ -1,17 +1,19 @@
-"""Which machine and which versions a result comes from."""
+"""Which machine and which versions a result comes from, and what it is computed under."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from coterie.devices import n_threads
+from coterie.devices import n_threads, on_one_thread
 
-__all__ = ["environment", "in_words"]
+__all__ = ["computing_alone", "environment", "in_words", "variables_set"]
 
 _PACKAGES = ("coterie", "numpy", "scipy", "scikit-learn", "numba")
 
@@ -41,6 +43,29 @@ def in_words(described: dict[str, Any]) -> str:
         f"{described['date']}; {described['cpu']}, {described['threads']} threads, "
         f"{described['platform']}; {versions}"
     )
+
+
+@contextlib.contextmanager
+def computing_alone(data: Path | None) -> Iterator[None]:
+    """One thread for everything, as there is a process for each core; data from this folder."""
+    with variables_set(COTERIE_DATA=data, COTERIE_NUM_THREADS=1), on_one_thread():
+        yield
+
+
+@contextlib.contextmanager
+def variables_set(**variables: object) -> Iterator[None]:
+    """Set these environment variables for a while; None leaves one as it is."""
+    given = {name: str(value) for name, value in variables.items() if value is not None}
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _cpu_name() -> str:

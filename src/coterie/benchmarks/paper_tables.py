@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import os
 import signal
 import threading
 import time
@@ -23,11 +22,12 @@ from typing import Any
 
 import joblib
 
+from coterie.benchmarks.environment import computing_alone, variables_set
 from coterie.benchmarks.noise import MethodScores
 from coterie.benchmarks.paper_cells import Cell, Score, table2_cells, table3_cells
 from coterie.benchmarks.paper_figures import TABLE2, TABLE3, PaperTable
 from coterie.datasets import dataset_info, load_views
-from coterie.devices import n_threads, on_one_thread
+from coterie.devices import n_threads
 from coterie.errors import DatasetUnavailableError, TableError, TooManyPointsError
 from coterie.whole_files import whole_file
 
@@ -199,7 +199,7 @@ def run_cell(cell: Cell, settings: RunSettings) -> list[dict[str, Outcome]]:
     limit = settings.fit_limit
     spent = dict.fromkeys(cell.methods, 0.0)
     draws = []
-    with _computing_alone(settings.data):
+    with computing_alone(settings.data):
         for seed in range(settings.n_draws):
             path = None if settings.keep is None else settings.keep / f"{cell.name}-{seed}.json"
             kept = _read_kept(path)
@@ -251,7 +251,7 @@ def _absent_sets(table: PaperTable, data: Path | None, quick: bool) -> dict[str,
             f"{data} is not a folder; name the one that holds the datasets (--data, COTERIE_DATA)"
         )
     absent = {}
-    with _environment(COTERIE_DATA=data):
+    with variables_set(COTERIE_DATA=data):
         for dataset in table.sets:
             if quick and dataset in _LARGE:
                 absent[dataset] = "--quick leaves it out"
@@ -330,26 +330,3 @@ def _processor_time_limit(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
-
-
-@contextlib.contextmanager
-def _computing_alone(data: Path | None) -> Iterator[None]:
-    """One thread for everything: there is a process for each core."""
-    with _environment(COTERIE_DATA=data, COTERIE_NUM_THREADS=1), on_one_thread():
-        yield
-
-
-@contextlib.contextmanager
-def _environment(**variables: object) -> Iterator[None]:
-    """Set these environment variables for a while; None leaves one as it is."""
-    given = {name: str(value) for name, value in variables.items() if value is not None}
-    before = {name: os.environ.get(name) for name in given}
-    os.environ.update(given)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

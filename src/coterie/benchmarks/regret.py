@@ -12,10 +12,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ import joblib
 import numpy as np
 
 from coterie.benchmarks.consensus_suite import SUITE, SuiteCell, quick_cells
+from coterie.benchmarks.environment import computing_alone
 from coterie.datasets import load_views
 from coterie.devices import on_one_thread
 from coterie.errors import CoterieError, DatasetUnavailableError, TableError
@@ -164,7 +164,7 @@ def available_cells(
     if quick:
         chosen = quick_cells(chosen)
     names = {cell.dataset for cell in chosen} - {None, "digits"}
-    with _computing_alone(data):
+    with computing_alone(data):
         missing = {name: why for name in sorted(map(str, names)) if (why := _why_missing(name))}
     return [cell for cell in chosen if cell.dataset not in missing], missing
 
@@ -332,7 +332,7 @@ def _kept_draw(
     result = _read_kept(path)
     wanted = [key for key in methods if key not in result["accuracy"] or key in again]
     if wanted:
-        with _computing_alone(data):
+        with computing_alone(data):
             found = run_draw(cell, draw, wanted)
         result["failed"] = {k: why for k, why in result["failed"].items() if k not in wanted}
         for part in _PARTS:
@@ -361,20 +361,6 @@ def _write_kept(path: Path | None, result: DrawResult) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as unfinished:
         unfinished.write_text(json.dumps(result), encoding="utf-8")
-
-
-@contextlib.contextmanager
-def _computing_alone(data: Path | None) -> Iterator[None]:
-    """One thread, as there are several processes; data sets from this folder, if one is given."""
-    before = dict(os.environ)
-    os.environ["COTERIE_NUM_THREADS"] = "1"
-    if data is not None:
-        os.environ["COTERIE_DATA"] = str(data)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 def _file_name(cell: SuiteCell) -> str:

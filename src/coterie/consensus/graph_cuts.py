@@ -25,7 +25,7 @@ from coterie.partitioners import (
 from coterie.spectral_embedding import spectral_labels
 from coterie.transfer_cut import transfer_cut
 
-__all__ = ["CSPA", "HBGF", "BalancedCut", "weighted_indicator"]
+__all__ = ["CSPA", "HBGF", "BalancedCut"]
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -291,7 +291,7 @@ class HBGF(BalancedCut):
     def _cut_points(
         self, tuples: LabelTuples, alpha: Labels, points: Labels, n_parts: int, rng: Any
     ) -> Labels:
-        links = weighted_indicator(tuples, alpha)[points]
+        links = tuples.indicator(alpha)[points]
         n, m = links.shape
         parts = cut_graph(
             block_array([[None, links], [links.T, None]], format="csr"),
@@ -303,25 +303,11 @@ class HBGF(BalancedCut):
         return parts[:n]
 
     def _cut_tuples(self, tuples: LabelTuples, alpha: Array, n_clusters: int, rng: Any) -> Labels:
-        return transfer_cut(weighted_indicator(tuples, alpha), tuples.weights, n_clusters, rng)
+        return transfer_cut(tuples.indicator(alpha), tuples.weights, n_clusters, rng)
 
     def _loss(self, tuples: LabelTuples, alpha: Array, labels: Labels) -> float:
         table = ClusterTables.of(tuples, labels, alpha).table
         return float(np.repeat(alpha, tuples.n_labels) @ (table.sum(axis=1) - table.max(axis=1)))
-
-
-def weighted_indicator(tuples: LabelTuples, alpha: NDArray[Any]) -> csr_array:
-    """B (u, m): α_v where a tuple lies in a base cluster of partition v, of the type of α.
-
-    >>> from coterie.label_tuples import as_label_tuples
-    >>> B = weighted_indicator(as_label_tuples([[0, 0], [0, 1]]), np.array([2, 2]))
-    >>> B.shape, B.sum(axis=1)
-    ((2, 3), array([4, 4]))
-    """
-    present = tuples.codes >= 0
-    rows, partitions = np.nonzero(present)
-    shape = (tuples.n_tuples, tuples.n_columns)
-    return csr_array((alpha[partitions], (rows, tuples.codes[present])), shape=shape)
 
 
 def _edge_weights(tuples: LabelTuples, alpha: Labels) -> NDArray[np.int32]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.cluster_tables import ClusterTables
-from coterie.consensus.graph_cuts import BalancedCut, weighted_indicator
+from coterie.consensus.graph_cuts import BalancedCut
 from coterie.label_tuples import LabelTuples
 from coterie.partitioners import cut_hypergraph
 from coterie.transfer_cut import transfer_cut
@@ -113,7 +113,7 @@ class HGPA(BalancedCut):
         self, tuples: LabelTuples, alpha: Labels, points: Labels, n_parts: int, rng: Any
     ) -> Labels:
         return cut_hypergraph(
-            weighted_indicator(tuples, alpha)[points].tocsc(),
+            tuples.indicator(alpha)[points].tocsc(),
             np.repeat(alpha, tuples.n_labels),
             n_parts,
             imbalance=self.imbalance,
@@ -122,7 +122,7 @@ class HGPA(BalancedCut):
 
     def _cut_tuples(self, tuples: LabelTuples, alpha: Array, n_clusters: int, rng: Any) -> Labels:
         # a walk point → base cluster → point is Zhou's walk on the hypergraph: same eigenproblem
-        return transfer_cut(weighted_indicator(tuples, alpha), tuples.weights, n_clusters, rng)
+        return transfer_cut(tuples.indicator(alpha), tuples.weights, n_clusters, rng)
 
     def _loss(self, tuples: LabelTuples, alpha: Array, labels: Labels) -> float:
         touched = (ClusterTables.of(tuples, labels, alpha).table > 0).sum(axis=1)

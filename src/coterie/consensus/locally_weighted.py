@@ -199,11 +199,9 @@ def _by_given_partition(of_clusters: Array, tuples: LabelTuples) -> list[Array]:
 
 def _weighted_indicator(tuples: LabelTuples, weights: Array, omega: Array) -> csr_array:
     """Links (u, m) of tuples to their clusters, α_v ω_c strong."""
-    present = tuples.codes >= 0
-    rows, partitions = np.nonzero(present)
-    columns = tuples.codes[present]
-    strength = weights[partitions] * omega[columns]
-    return csr_array((strength, (rows, columns)), shape=(tuples.n_tuples, tuples.n_columns))
+    links = tuples.indicator(weights)
+    links.data = links.data * omega[links.indices]
+    return links
 
 
 def _locally_weighted_similarity(tuples: LabelTuples, weights: Array, omega: Array) -> Array:

@@ -278,11 +278,7 @@ def scaled_indicator(tuples: LabelTuples) -> csr_array:
     >>> np.sort((Z.T @ Z).diagonal()).round(9)  # sizes of the clusters
     array([1., 2., 3.])
     """
-    present = tuples.codes >= 0
-    rows, _ = np.nonzero(present)
-    values = np.sqrt(tuples.weights)[rows]
-    shape = (tuples.n_tuples, tuples.n_columns)
-    return csr_array((values, (rows, tuples.codes[present])), shape=shape)
+    return tuples.indicator(np.sqrt(tuples.weights)[:, None])
 
 
 def indicator_product(Z: csr_array, column_weights: Array) -> Product:

@@ -85,10 +85,7 @@ class OneHotKMeans(ConsensusFunction):
 
 def _indicator(tuples: LabelTuples, weights: Any) -> csr_array:
     """Z (u, m) with √w_v in place of the ones of partition v."""
-    present = tuples.codes >= 0
-    rows, partitions = np.nonzero(present)
-    shape = (tuples.n_tuples, tuples.n_columns)
-    values = np.sqrt(weights)[partitions]
-    Z = csr_array((values, (rows, tuples.codes[present])), shape=shape)
+    Z = tuples.indicator(np.sqrt(weights))
+    # scikit-learn's k-means takes no wider ones
     Z.indices, Z.indptr = Z.indices.astype(np.int32), Z.indptr.astype(np.int32)
     return Z
