@@ -18,8 +18,9 @@ from coterie.consensus_contract import ConsensusFunction, Labelling, check_n_clu
 from coterie.devices import available_memory, choose_device, readable_bytes
 from coterie.errors import InvalidParameterError, MemoryFallbackWarning
 from coterie.label_tuples import LabelTuples
+from coterie.relaxation.iteration import RobustRelaxation
 from coterie.relaxation.least_squares import least_squares_factor
-from coterie.relaxation.robust_admm import RobustRelaxation, required_bytes, robust_factor
+from coterie.relaxation.robust_admm import required_bytes, robust_factor
 from coterie.rounding import round_by_kmeans, round_by_pivoted_qr
 from coterie.votes import Votes, check_weighing
 

@@ -1,12 +1,14 @@
 """Continuous relaxations of the consensus problem: M ≈ H D Hᵀ with HᵀH = I, D ≥ 0.
 
 ``robust_admm``     ℓ1 loss, the paper's method, on one matrix of state
+``iteration``       the steps, the penalty and when to stop, whatever computes them
 ``least_squares``   ℓ2 loss, from contingency tables, no matrix over points
 ``reference_admm``  the ℓ1 method in its textbook form: to read, and to test against
 ``eigenpairs``      the K largest eigenpairs, warm-started
 """
 
+from coterie.relaxation.iteration import RobustRelaxation
 from coterie.relaxation.least_squares import least_squares_factor
-from coterie.relaxation.robust_admm import RobustRelaxation, robust_factor
+from coterie.relaxation.robust_admm import robust_factor
 
 __all__ = ["RobustRelaxation", "least_squares_factor", "robust_factor"]

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,46 +31,18 @@ from coterie.coassociation_matrix import TupleCoassociation
 from coterie.devices import for_row_blocks, n_threads, on_one_thread
 from coterie.relaxation.admm_kernels import step_rows
 from coterie.relaxation.eigenpairs import dense_eigenpairs, lanczos_eigenpairs, refined_eigenpairs
+from coterie.relaxation.iteration import RobustRelaxation, minimise
 
-__all__ = ["RobustRelaxation", "required_bytes", "robust_factor"]
+__all__ = ["required_bytes", "robust_factor"]
 
 Matrix = NDArray[np.float64]
 
 _DENSE_UP_TO = 400
 _EXTRA_COLUMNS = 6
-_BALANCE = 0.1
-_LONGEST_HOLD = 20
-_DUAL_TOLERANCE = 10.0
 _SINGLE_PRECISION_ABOVE = 4000
 _POWER_STEPS = 8
 _ONE_THREAD_UP_TO = 3000
 _ROWS_AT_ONCE = 256
-
-
-@dataclass
-class RobustRelaxation:
-    """Result of the robust relaxation.
-
-    Attributes
-    ----------
-    factor : (u, K)
-        F with L = F Fᵀ over tuples: rows of H√D, columns by falling eigenvalue.
-    objective : float
-        ‖M − F Fᵀ‖₁ over points, at the step where it was least.
-    history : dict of lists
-        ``objective``, ``primal_residual`` ‖E − M + L‖_F and ``dual_residual`` μ‖L₊ − L‖_F a step,
-        the first relative to ‖M‖_F, the second to n, the largest norm the multiplier Ω can have
-        (its entries lie in [−1, 1]); and ``mu``.
-    n_iter : int
-    converged : bool
-        Whether both residuals fell below their tolerance.
-    """
-
-    factor: Matrix
-    objective: float
-    history: dict[str, list[float]] = field(repr=False)
-    n_iter: int
-    converged: bool
 
 
 def required_bytes(n_tuples: int, counted: bool = True) -> int:
@@ -120,42 +91,7 @@ def robust_factor(
     (True, (3, 2))
     """
     with on_one_thread() if len(start) <= _ONE_THREAD_UP_TO else contextlib.nullcontext():
-        return _iterate(_Solver(M, start, eigen_tolerance), rho, max_iter, tol, callback)
-
-
-def _iterate(
-    solver: _Solver,
-    rho: float,
-    max_iter: int,
-    tol: float,
-    callback: Callable[[int, float], None] | None,
-) -> RobustRelaxation:
-    mu = 1.0 / solver.mean
-    history: dict[str, list[float]] = {
-        name: [] for name in ("objective", "primal_residual", "dual_residual", "mu")
-    }
-    best, best_objective = solver.factor, np.inf
-    shrink, held, converged = 0.0, 0, False
-    for iteration in range(max_iter):
-        objective, residual = solver.step(shrink, 1.0 / mu)
-        if objective < best_objective:
-            best, best_objective = solver.factor, objective
-        moved = solver.advance()
-        primal, dual = residual / solver.norm, mu * moved / solver.n_points
-        for name, value in zip(history, (objective, primal, dual, mu), strict=True):
-            history[name].append(float(value))
-        if callback is not None:
-            callback(iteration, objective)
-        if primal <= tol and dual <= _DUAL_TOLERANCE * tol:
-            converged = True
-            break
-        held = 0 if primal > _BALANCE * dual or held == _LONGEST_HOLD else held + 1
-        grown = mu if held else rho * mu
-        shrink, mu = mu / grown, grown
-    final = solver.objective()
-    if final < best_objective:
-        best, best_objective = solver.factor, final
-    return RobustRelaxation(best, float(best_objective), history, iteration + 1, converged)
+        return minimise(_Solver(M, start, eigen_tolerance), rho, max_iter, tol, callback)
 
 
 class _Solver:
