@@ -271,3 +271,45 @@ def test_a_fitted_method_can_be_kept(key, labels, tmp_path):
     assert type(loaded) is type(est) and loaded.get_params() == est.get_params()
     assert (loaded.labels_ == est.labels_).all()
     assert (loaded.predict(P) == est.labels_).all()
+
+
+def test_a_row_of_weight_w_is_w_rows(key, labels):
+    """Whole weights give what repeating the rows gives, a weight of 0 what leaving it out gives."""
+    P = labels[0][::3]
+    weights = np.random.default_rng(0).integers(0, 4, len(P))
+    weighted = make(key).fit(P, sample_weight=weights)
+    repeated = make(key).fit(np.repeat(P, weights, axis=0))
+    np.testing.assert_array_equal(np.repeat(weighted.labels_, weights), repeated.labels_)
+    assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-9)
+    np.testing.assert_array_equal(weighted.labels_, repeated.predict(P))
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0, 2.0], "has shape"),
+        ([1.0, -1.0, 1.0], r"sample_weight\[1\] is -1.0"),
+        ([1.0, np.nan, 1.0], r"sample_weight\[1\] is nan"),
+        ([0, 0, 0], "all zero"),
+        (["a", "b", "c"], "one number a row"),
+    ],
+)
+def test_weights_that_are_none_are_refused(weights, message):
+    """Row weights of the wrong number, sign or kind are refused by what is wrong with them."""
+    with pytest.raises(InvalidParameterError, match=message):
+        ct.RobustConsensus(2).fit([[0, 0], [0, 1], [1, 1]], sample_weight=weights)
+
+
+def test_a_partition_of_silent_rows_alone_is_refused():
+    """A partition that labels only rows of weight 0 says nothing, and is named."""
+    with pytest.raises(ct.errors.InvalidLabelsError, match="labels only rows of weight 0"):
+        ct.RobustConsensus(2).fit([[0, -1], [1, -1], [1, 1]], sample_weight=[1, 1, 0])
+
+
+def test_fractions_of_points_count(labels):
+    """Halving all weights halves nothing but the scale: the labels stay, J is a quarter."""
+    P = labels[0]
+    whole = ct.L2Consensus(3, random_state=0).fit(P, sample_weight=np.full(len(P), 3.0))
+    half = clone(whole).fit(P, sample_weight=np.full(len(P), 1.5))
+    np.testing.assert_array_equal(whole.labels_, half.labels_)
+    assert half.objective_ == pytest.approx(whole.objective_ / 4)

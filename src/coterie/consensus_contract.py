@@ -22,9 +22,9 @@ from sklearn.utils.validation import check_is_fitted
 from coterie import label_tuple_kernels
 from coterie.cluster_tables import ClusterTables
 from coterie.coassociation_matrix import check_partition_weights
-from coterie.errors import InvalidParameterError, TooManyPointsError
+from coterie.errors import InvalidLabelsError, InvalidParameterError, TooManyPointsError
 from coterie.label_tuples import LabelTuples, compress_labels
-from coterie.labels import as_label_matrix, encode_like
+from coterie.labels import LabelMatrix, as_label_matrix, encode_like
 from coterie.numbering import by_falling_size
 
 __all__ = ["ConsensusFunction", "Labelling", "check_n_clusters", "check_size"]
@@ -51,7 +51,12 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
     partition_weights: Any
     labels_: NDArray[np.int32]
 
-    def fit(self, P: Any, y: Any = None) -> Self:  # noqa: ARG002 (y is scikit-learn's convention)
+    def fit(
+        self,
+        P: Any,
+        y: Any = None,  # noqa: ARG002 (y is scikit-learn's convention)
+        sample_weight: Any = None,
+    ) -> Self:
         """Find the consensus of the partitions in the columns of P.
 
         Parameters
@@ -60,12 +65,22 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
             Array, list of rows, or pandas, polars or arrow table. Any names of labels; −1,
             NaN, None or a blank where a point has no label.
         y : ignored
+        sample_weight : (n,) numbers, optional
+            How many points each row stands for; one each by default. Rows of weight 0 have no
+            say, and get the label that ``predict`` gives them.
         """
         matrix = as_label_matrix(P)
-        tuples = compress_labels(matrix)
+        weights = _checked_row_weights(sample_weight, matrix.n_points)
+        silent = None if weights is None or weights.all() else weights == 0
+        if weights is not None and silent is not None:
+            matrix, weights = matrix.rows(~silent), weights[~silent]
+            _refuse_unlabelled_partitions(matrix)
+        tuples = compress_labels(matrix, weights)
         self._vocabulary = matrix.without_rows()
         del matrix  # as large as the input, and no longer needed
         self._finish(tuples, self._label_tuples(tuples))
+        if silent is not None:
+            self.labels_, self.confidence_ = self.predict(P, return_confidence=True)
         return self
 
     def predict(self, P: Any, return_confidence: bool = False) -> Any:
@@ -171,6 +186,39 @@ def check_size(size: int, largest: Any, parameter: str, method: str) -> None:
             f"than {parameter}={largest:,}; take a method that is linear (RobustConsensus, "
             f"L2Consensus, HBGF), a sample of the points, or raise {parameter}"
         )
+
+
+def _checked_row_weights(sample_weight: Any, n_rows: int) -> Array | None:
+    """Weights of the rows as floats, not negative and not all zero; None for one each."""
+    if sample_weight is None:
+        return None
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidParameterError("sample_weight: give one number a row") from None
+    if weights.shape != (n_rows,):
+        raise InvalidParameterError(
+            f"sample_weight has shape {weights.shape}; one number for each of the {n_rows} rows "
+            "is needed"
+        )
+    wrong = ~(np.isfinite(weights) & (weights >= 0))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InvalidParameterError(
+            f"sample_weight[{row}] is {weights[row]}; weights are finite and not negative"
+        )
+    if not weights.any():
+        raise InvalidParameterError("sample_weight is all zero; at least one row must count")
+    return weights
+
+
+def _refuse_unlabelled_partitions(matrix: LabelMatrix) -> None:
+    for v, categories in enumerate(matrix.categories):
+        if len(categories) == 0:
+            raise InvalidLabelsError(
+                f"partition '{matrix.names[v]}' (column {v}) labels only rows of weight 0; "
+                "leave it out"
+            )
 
 
 def _settle_voiceless(tuples: LabelTuples, found: Labelling) -> NDArray[np.int64]:

@@ -42,9 +42,9 @@ class LabelTuples:
     offsets : (V + 1,) array
         First indicator column of each partition; ``offsets[V]`` = m, all clusters together.
     weights : (u,) float array
-        How many points have this tuple.
+        How many points have this tuple; what the rows weigh together where they have weights.
     inverse : (n,) array
-        Tuple of each point.
+        Tuple of each row.
     partition_order : (V,) array
         Which of the user's partitions each column is.
     recode : (m,) array
@@ -61,8 +61,8 @@ class LabelTuples:
 
     @property
     def n_points(self) -> int:
-        """Number of points n."""
-        return len(self.inverse)
+        """Number of points n: what all rows weigh together, to the next whole number."""
+        return round(self.weights.sum())
 
     @property
     def n_tuples(self) -> int:
@@ -162,14 +162,23 @@ class LabelTuples:
 
     def without_compression(self) -> LabelTuples:
         """The same points, one tuple each: what the compressed answer must agree with."""
-        n = self.n_points
+        n = len(self.inverse)
         return replace(
             self, codes=self.codes[self.inverse], weights=np.ones(n), inverse=np.arange(n)
         )
 
 
-def compress_labels(matrix: LabelMatrix) -> LabelTuples:
+def compress_labels(
+    matrix: LabelMatrix, row_weights: NDArray[np.float64] | None = None
+) -> LabelTuples:
     """Distinct tuples of a label matrix, by hashing: time and memory linear in n·V.
+
+    Parameters
+    ----------
+    matrix : n rows × V partitions
+    row_weights : (n,), all positive, optional
+        How many points a row stands for; one each by default. Whole numbers give what
+        repeating the rows would give.
 
     Examples
     --------
@@ -180,9 +189,12 @@ def compress_labels(matrix: LabelMatrix) -> LabelTuples:
     True
     """
     first, inverse, counts = kernels.group_equal_rows(matrix.codes)
+    weights = counts.astype(np.float64)
+    if row_weights is not None:
+        weights = np.bincount(inverse, weights=row_weights).astype(np.float64)
     offsets = np.concatenate([[0], np.cumsum(matrix.n_labels)])
     codes = _indicator_columns(matrix.codes[first], offsets)
-    tuple_colours, cluster_colours, partition_colours = _colours(codes, offsets, counts)
+    tuple_colours, cluster_colours, partition_colours = _colours(codes, offsets, weights)
     order = np.argsort(tuple_colours, kind="stable")
     partition_order = np.argsort(partition_colours, kind="stable")
     recode, new_offsets = _recode(cluster_colours, offsets, partition_order)
@@ -191,7 +203,7 @@ def compress_labels(matrix: LabelMatrix) -> LabelTuples:
     return LabelTuples(
         _reordered(codes, order, partition_order, np.append(recode, MISSING)),
         new_offsets,
-        counts[order].astype(np.float64),
+        weights[order],
         rank[inverse],
         partition_order,
         recode,
@@ -204,7 +216,7 @@ def as_label_tuples(P: Any) -> LabelTuples:
 
 
 def _colours(
-    codes: NDArray[Any], offsets: NDArray[np.int64], counts: NDArray[np.int64]
+    codes: NDArray[Any], offsets: NDArray[np.int64], weights: NDArray[np.float64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]:
     """Colours of tuples, clusters and partitions by which they are put in order.
 
@@ -215,7 +227,8 @@ def _colours(
     first must fit with which cluster and which partition does. So one of them is singled out, as
     if it had a weight of its own, and the colours spread again, until all tuples differ.
     """
-    seeds = counts.astype(np.uint64)
+    whole = bool((weights == np.floor(weights)).all())
+    seeds = weights.astype(np.uint64) if whole else weights.view(np.uint64).copy()
     turn = np.full(len(codes), _MOST_SINGLED_OUT, dtype=np.uint64)
     shared = colours = kernels.refine_colours(codes, offsets, seeds, _MOST_ROUNDS)
     for step in range(_MOST_SINGLED_OUT if len(codes) <= _FEW_TUPLES else 0):

@@ -59,6 +59,17 @@ class LabelMatrix:
         codes = np.empty((0, self.n_partitions), dtype=self.codes.dtype)
         return LabelMatrix(codes, self.categories, self.names)
 
+    def rows(self, chosen: NDArray[np.bool_]) -> LabelMatrix:
+        """Some of the rows, without the labels that occur in none of them."""
+        codes = self.codes[chosen]
+        categories = list(self.categories)
+        for v, names in enumerate(self.categories):
+            used = np.zeros(len(names) + 1, dtype=bool)
+            used[codes[:, v]] = True  # the last slot is that of −1
+            used = used[:-1]
+            codes[:, v], categories[v] = _drop_categories(codes[:, v], names, ~used)
+        return LabelMatrix(codes, tuple(categories), self.names)
+
     @property
     def has_missing(self) -> bool:
         """Whether any label is missing."""

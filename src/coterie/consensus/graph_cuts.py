@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from coterie.cluster_tables import ClusterTables
 from coterie.coassociation_matrix import tuple_coassociation
 from coterie.consensus_contract import ConsensusFunction, Labelling, check_size
+from coterie.errors import InvalidParameterError
 from coterie.label_tuples import LabelTuples
 from coterie.partitioners import (
     check_imbalance,
@@ -73,7 +74,7 @@ class BalancedCut(ConsensusFunction):
         rng = check_random_state(self.random_state)
         if self.partitioner_ == "spectral":
             return self._cut_tuples(tuples, alpha, n_clusters, rng)
-        points = np.repeat(np.arange(u), tuples.weights.astype(np.int64))
+        points = np.repeat(np.arange(u), _whole(tuples.weights))
         parts = self._cut_points(tuples, whole_number_weights(alpha), points, n_clusters, rng)
         return most_common_parts(points, parts, u, n_clusters)
 
@@ -308,6 +309,16 @@ class HBGF(BalancedCut):
     def _loss(self, tuples: LabelTuples, alpha: Array, labels: Labels) -> float:
         table = ClusterTables.of(tuples, labels, alpha).table
         return float(np.repeat(alpha, tuples.n_labels) @ (table.sum(axis=1) - table.max(axis=1)))
+
+
+def _whole(weights: Array) -> Labels:
+    counts = np.rint(weights).astype(np.int64)
+    if not np.allclose(counts, weights, rtol=1e-9, atol=0):
+        raise InvalidParameterError(
+            "sample_weight: a cut by METIS or KaHyPar is one of whole points; give whole numbers, "
+            "or partitioner='spectral'"
+        )
+    return counts
 
 
 def _edge_weights(tuples: LabelTuples, alpha: Labels) -> NDArray[np.int32]:
