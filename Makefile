@@ -27,6 +27,10 @@ bench: $(READY)           ## the figures of docs/benchmarks
 	$(BIN)/coterie bench table3
 	$(BIN)/coterie bench peers
 	$(BIN)/coterie bench speed
+	$(BIN)/coterie bench relaxation
+	$(BIN)/coterie bench divided
+	$(BIN)/coterie bench growing
+	$(BIN)/coterie bench scale
 	$(BIN)/coterie bench ads
 	$(BIN)/coterie bench ads-speed
 	$(BIN)/coterie bench ads-real

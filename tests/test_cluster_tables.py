@@ -333,3 +333,27 @@ def _in_column_order(P):
     tuples = as_label_tuples(P)
     assert_array_equal(tuples.partition_order, np.arange(P.shape[1]))
     return tuples
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_tables_are_counted_in_blocks(gaps, monkeypatch):
+    """Many blocks of rows give the tables of one; how many threads count them changes nothing."""
+    rng = np.random.default_rng(0)
+    P = rng.integers(0, 5, (4_000, 6))
+    if gaps:
+        P[rng.random(P.shape) < 0.1] = -1
+        P[:, 0] = rng.integers(0, 5, 4_000)
+    matrix = as_label_matrix(P)
+    for weights in (None, rng.uniform(0.1, 2.0, len(P))):
+        tuples = compress_labels(matrix, weights)
+        labels = rng.integers(-1, 2, tuples.n_tuples)
+        whole = ClusterTables.of(tuples, labels, np.ones(6))
+        found = []
+        for threads in ("1", "3"):
+            with monkeypatch.context() as patch:
+                patch.setenv("COTERIE_NUM_THREADS", threads)
+                patch.setattr("coterie.cluster_tables._ROWS_AT_ONCE", 10)
+                found.append(ClusterTables.of(tuples, labels, np.ones(6)))
+        for name in ("table", "present", "size"):
+            assert_array_equal(getattr(found[0], name), getattr(found[1], name))
+            assert_allclose(getattr(found[0], name), getattr(whole, name), rtol=1e-12)

@@ -77,13 +77,16 @@ def test_count_rows(codes, turned, dtype, start, stop):
 
 
 @pytest.mark.parametrize(("start", "stop"), BLOCKS)
-def test_weigh_rows(codes, turned, alpha, start, stop):
-    """The rows of a block hold the weights of votes together, and of votes at all."""
-    same, both = np.full((2, U, U), 99.0)
-    kernels.weigh_rows(turned, alpha, start, stop, same, both)
-    for out, vote in zip((same, both), votes(codes), strict=True):
-        assert_allclose(out[start:stop], np.tensordot(alpha, vote, axes=1)[start:stop])
-        assert (np.delete(out, np.s_[start:stop], axis=0) == 99).all()
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_share_rows(codes, turned, alpha, dtype, start, stop):
+    """The rows of a block hold the weight of votes together over that of votes, or zero."""
+    codes[3], turned[:, 3] = -1, -1
+    out = np.full((U, U), 99, dtype=dtype)
+    kernels.share_rows(turned, alpha, start, stop, np.empty(U), np.empty(U), out)
+    same, both = (np.tensordot(alpha, vote, axes=1) for vote in votes(codes))
+    expected = np.divide(same, both, out=np.zeros_like(same), where=both > 0)
+    assert_allclose(out[start:stop], expected[start:stop], rtol=10 * np.finfo(dtype).eps)
+    assert (np.delete(out, np.s_[start:stop], axis=0) == 99).all()
 
 
 @pytest.mark.parametrize(("start", "stop"), BLOCKS)

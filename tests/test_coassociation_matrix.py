@@ -6,9 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from coterie import coassociation_matrix
 from coterie.coassociation_matrix import (
     check_partition_weights,
     coassociation,
+    coassociation_bytes,
     pairwise_lower_bound,
     tuple_coassociation,
 )
@@ -83,6 +85,27 @@ def test_counts_do_not_overflow(n_partitions, dtype):
     M = tuple_coassociation(as_label_tuples(P), np.ones(n_partitions))
     assert M.values.dtype == dtype
     assert M.values.tolist() == [[n_partitions, n_partitions - 1], [n_partitions - 1, n_partitions]]
+
+
+@pytest.mark.parametrize("n_clusters", [256, 257])
+def test_many_clusters_are_told_apart(n_clusters):
+    """Codes of a partition are narrowed to a byte where that holds them, and else not."""
+    column = np.arange(n_clusters)
+    P = np.column_stack([column, column // 2])
+    assert_array_equal(coassociation(P), brute_force(P, np.ones(2)))
+
+
+@pytest.mark.parametrize(("most", "dtype"), [(0, np.float32), (4000, np.float64)])
+def test_many_tuples_take_half_the_bytes(most, dtype, monkeypatch):
+    """Floats are in single precision above the switch, and M is the same to its rounding."""
+    monkeypatch.setattr(coassociation_matrix, "_SINGLE_PRECISION_ABOVE", most)
+    P = np.random.default_rng(0).integers(-1, 5, (50, 6))
+    tuples = as_label_tuples(P)
+    M = tuple_coassociation(tuples, np.ones(6))
+    assert M.values.dtype == dtype
+    assert M.dense().dtype == np.float64
+    assert M.values.nbytes == coassociation_bytes(tuples.n_tuples, counted=False)
+    assert_allclose(coassociation(P), brute_force(P, np.ones(6)), atol=4 * np.finfo(dtype).eps)
 
 
 @pytest.mark.parametrize("threads", ["1", "2", "5"])

@@ -22,17 +22,17 @@ def threads(n):
     return mock.patch.dict(os.environ, {"COTERIE_NUM_THREADS": str(n)})
 
 
-@pytest.mark.parametrize("device", ["auto", "cpu"])
+@pytest.mark.parametrize("device", ["auto", "cpu", "cuda"])
 def test_devices_that_there_are(device):
-    """Both names mean the compiled kernels."""
-    assert devices.choose_device(device) == "cpu"
+    """Three names are known, whether there is a GPU or not."""
+    devices.check_device(device)
 
 
 @pytest.mark.parametrize("device", ["gpu", "", None, "CPU"])
 def test_devices_that_there_are_not(device):
     """An unknown device is refused with the names of the known ones."""
-    with pytest.raises(InvalidParameterError, match=r"device=.*auto or cpu"):
-        devices.choose_device(device)
+    with pytest.raises(InvalidParameterError, match=r"device=.*'auto', 'cpu' or 'cuda'"):
+        devices.check_device(device)
 
 
 def test_threads_are_what_the_environment_says():

@@ -7,7 +7,8 @@ from sklearn.metrics import adjusted_rand_score
 from coterie import planted_partitions
 from coterie.contingency import all_contingencies, pair_counts
 from coterie.dissent import chance_scores, find_camps, partition_agreement
-from coterie.label_tuples import as_label_tuples
+from coterie.label_tuples import as_label_tuples, compress_labels
+from coterie.labels import as_label_matrix
 
 
 def counts_of(P):
@@ -116,3 +117,13 @@ def test_words_name_the_dissenters():
     P, _ = planted_partitions([120, 60, 40], 5, 2, 0.1, random_state=0)
     words = partition_agreement(P).in_words(["a", "b", "c", "dora", "egon"])
     assert words.startswith("3 of 5 partitions decide; 2 dissent (dora, egon)")
+
+
+@pytest.mark.parametrize("copies", [1, 10**3, 10**6, 10**9])
+def test_camps_do_not_depend_on_how_many_points_there_are(copies):
+    """Many points of each kind give the camps that few give, also beyond what sums can resolve."""
+    P, _ = planted_partitions([60, 40], 7, 3, 0.2, random_state=0)
+    tuples = compress_labels(as_label_matrix(P), np.full(100, float(copies)))
+    counts = pair_counts(all_contingencies(tuples), tuples.offsets)
+    camps = find_camps(counts).reordered(np.argsort(tuples.partition_order))
+    assert camps.weights.tolist() == [1, 1, 1, 1, 0, 0, 0]

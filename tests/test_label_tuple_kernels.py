@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.testing import assert_array_equal
 
-from coterie.label_tuple_kernels import group_equal_rows, refine_colours
+from coterie.label_tuple_kernels import group_equal_rows, recoded_rows, refine_colours
 from coterie.label_tuples import as_label_tuples
 from label_matrices import label_matrices
 
@@ -135,3 +135,20 @@ def test_rounds_are_limited():
     tuples = as_label_tuples(path(40))
     few, _, _ = colours_of(tuples.codes, tuples.offsets, tuples.weights, most_rounds=2)
     assert len(np.unique(few)) < 20
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.int32])
+def test_recoded_rows_are_numpys(dtype, monkeypatch):
+    """Rows and columns are taken, codes looked up, gaps kept; on many threads as on one."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(-1, 4, (500, 6)).astype(dtype)
+    rows, columns = rng.permutation(500)[:300], rng.permutation(6)[:4]
+    starts, lookup = np.arange(4) * 4, rng.permutation(16).astype(np.int32)
+    taken = codes[rows[:, None], columns]
+    expected = np.where(taken < 0, -1, lookup[taken + starts])
+    monkeypatch.setattr("coterie.label_tuple_kernels._ROWS_OF_A_THREAD", 10)
+    for threads in ("1", "4"):
+        monkeypatch.setenv("COTERIE_NUM_THREADS", threads)
+        found = recoded_rows(codes, rows, columns, starts, lookup)
+        assert found.dtype == lookup.dtype
+        assert_array_equal(found, expected)

@@ -40,6 +40,16 @@ def test_weights_equal_repetition():
     assert inertia[0] == pytest.approx(inertia[1], rel=1e-6)
 
 
+def test_many_rows_join_the_nearest_centre():
+    """Above the sample size no row is nearer to the centre of another cluster than to its own."""
+    rng = np.random.default_rng(2)
+    F = np.eye(3)[rng.integers(0, 3, 30_000)] + rng.normal(0, 0.1, (30_000, 3))
+    z = round_by_kmeans(F, np.ones(len(F)), 3, 0)
+    centres = np.array([F[z == k].mean(axis=0) for k in range(3)])
+    distances = ((F[:, None] - centres) ** 2).sum(axis=2)
+    assert (distances.argmin(axis=1) == z).mean() > 0.999
+
+
 def test_fewer_distinct_rows_than_clusters_give_fewer_labels():
     """Two kinds of rows make two clusters, without a warning."""
     F = np.repeat([[1.0, 0.0], [0.0, 1.0]], 5, axis=0)

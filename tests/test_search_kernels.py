@@ -26,14 +26,17 @@ def searches(draw, missing=True):
     return tuples, labels, alpha
 
 
-def sweep(tuples, labels, tables, threshold):
-    """One sweep; labels and tables change in place."""
-    return kernels.sweep(
+def sweep(tuples, labels, tables, threshold, rows=None):
+    """Every tuple in turn, or the first so many of them; labels and tables change in place."""
+    return kernels.move_rows(
         tuples.codes,
         tuples.weights,
         tables.alpha,
         threshold,
         tables.complete,
+        0,
+        tuples.n_tuples if rows is None else rows,
+        np.ones(tuples.n_tuples, dtype=np.bool_),
         labels,
         tables.table,
         tables.present,
@@ -52,20 +55,21 @@ def assert_current(tables, tuples, labels):
 @properties
 @given(searches())
 def test_add_to_tables(case):
-    """Every labelled tuple adds its weight to the cells of its clusters."""
+    """Every labelled tuple of the block adds its weight to the cells of its clusters."""
     tuples, labels, _ = case
-    m, V = tuples.n_columns, tuples.n_partitions
-    table, present, size = np.ones((m, K)), np.ones((V, K)), np.ones(K)
-    kernels.add_to_tables(tuples.codes, tuples.weights, labels, table, present, size)
-    expected = np.ones((m, K)), np.ones((V, K)), np.ones(K)
-    for row, w, b in zip(tuples.codes, tuples.weights, labels, strict=True):
+    stop = tuples.n_tuples
+    start = stop // 3
+    table, size = np.ones((tuples.n_columns, K)), np.ones(K)
+    kernels.add_to_tables(tuples.codes, tuples.weights, labels, start, stop, table, size)
+    expected_table, expected_size = np.ones_like(table), np.ones(K)
+    for a in range(start, stop):
+        b = labels[a]
         if b >= 0:
-            expected[2][b] += w
-            for v in np.flatnonzero(row >= 0):
-                expected[0][row[v], b] += w
-                expected[1][v, b] += w
-    for found, right in zip((table, present, size), expected, strict=True):
-        assert_array_equal(found, right)
+            expected_size[b] += tuples.weights[a]
+            for c in tuples.codes[a][tuples.codes[a] >= 0]:
+                expected_table[c, b] += tuples.weights[a]
+    assert_array_equal(table, expected_table)
+    assert_array_equal(size, expected_size)
 
 
 @properties
@@ -132,17 +136,7 @@ def test_one_step_in_plain_python(case, threshold):
             own = w if b == old else 0.0
             together, both = tables.table[row[v], b] - own, tables.present[v, b] - own
             gains[b] += alpha[v] * (together - threshold * both)
-    kernels.sweep(
-        tuples.codes[:1],
-        tuples.weights[:1],
-        alpha,
-        threshold,
-        tables.complete,
-        labels,
-        tables.table,
-        tables.present,
-        tables.size,
-    )
+    sweep(tuples, labels, tables, threshold, rows=1)
     assert_allclose(gains[labels[0]], gains.max(), atol=1e-6)
     if old >= 0 and gains[old] >= gains.max() - 1e-12:
         assert labels[0] == old
@@ -212,3 +206,20 @@ def test_complete_tables_need_no_presence(case):
         sweep(tuples, chosen, tables, 0.5)
         ends.append(chosen)
     assert_array_equal(*ends)
+
+
+@properties
+@given(searches(), thresholds)
+def test_tuples_at_rest_are_left_alone(case, threshold):
+    """Only restless tuples move."""
+    tuples, labels, alpha = case
+    tables = ClusterTables.of(tuples, labels, alpha, K)
+    before = labels.copy()
+    restless = np.arange(tuples.n_tuples) % 2 == 0
+    kernels.move_rows(
+        tuples.codes, tuples.weights, alpha, threshold, tables.complete, 0, tuples.n_tuples,
+        restless, labels, tables.table, tables.present, tables.size,
+    )  # fmt: skip
+    assert_array_equal(labels[~restless], before[~restless])
+    assert labels[restless].min() >= 0
+    assert_current(tables, tuples, labels)

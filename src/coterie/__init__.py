@@ -5,7 +5,7 @@ partition they agree on out. The map, in the order in which data flows:
 
 =============  =============================================================================
 data           :func:`load_dataset`, :func:`load_views`, :func:`planted_partitions`
-partitions     :func:`make_partitions`
+partitions     :func:`make_partitions`; of soft ones :func:`hard_labels`
 consensus      :class:`RobustConsensus`; of a similarity :class:`RobustSpectral`
 … by spectra   :class:`L2Consensus`, :class:`KMeansConsensus`, :class:`OneHotKMeans`,
                :class:`CorrelationConsensus`
@@ -16,6 +16,7 @@ features in    :class:`ConsensusClusterer`
 several views  :class:`MultiViewClusterer`, :class:`SpectralView`, :class:`ConcatenatedSpectral`,
                :class:`MultiViewKMeans`, :class:`MultiViewAffinityPropagation`,
                :class:`LowRankConsensus`
+tables         :func:`consensus_table`, :class:`TableConsensus`: labels that stay in an engine
 choosing K     :func:`choose_k`
 looking        :func:`coassociation`, :class:`CoassociationDisplay`,
                :class:`PartitionAgreementDisplay`, :class:`ConvergenceDisplay`,
@@ -41,6 +42,7 @@ _HOME = {
     "load_views": "datasets",
     "planted_partitions": "planted",
     "make_partitions": "partitions",
+    "hard_labels": "memberships",
     "RobustConsensus": "robust_consensus",
     "L2Consensus": "consensus",
     "OneHotKMeans": "consensus",
@@ -63,6 +65,8 @@ _HOME = {
     "MultiViewKMeans": "multiview",
     "MultiViewAffinityPropagation": "multiview",
     "LowRankConsensus": "multiview",
+    "consensus_table": "tables",
+    "TableConsensus": "tables",
     "choose_k": "choosing_k",
     "coassociation": "coassociation_matrix",
     "mirkin_objective": "scores",
@@ -80,6 +84,7 @@ __all__ = [  # noqa: RUF022 (in the order in which data flows)
     "load_views",
     "planted_partitions",
     "make_partitions",
+    "hard_labels",
     "RobustConsensus",
     "L2Consensus",
     "OneHotKMeans",
@@ -102,6 +107,8 @@ __all__ = [  # noqa: RUF022 (in the order in which data flows)
     "MultiViewKMeans",
     "MultiViewAffinityPropagation",
     "LowRankConsensus",
+    "consensus_table",
+    "TableConsensus",
     "choose_k",
     "coassociation",
     "mirkin_objective",
@@ -140,6 +147,7 @@ if TYPE_CHECKING:
         ConvergenceDisplay,
         PartitionAgreementDisplay,
     )
+    from coterie.memberships import hard_labels
     from coterie.model_files import load_model, save_model
     from coterie.multiview import (
         ConcatenatedSpectral,
@@ -153,6 +161,7 @@ if TYPE_CHECKING:
     from coterie.robust_consensus import RobustConsensus
     from coterie.robust_spectral import RobustSpectral
     from coterie.scores import clustering_accuracy, mirkin_objective
+    from coterie.tables import TableConsensus, consensus_table
 
 
 def __getattr__(name: str) -> object:

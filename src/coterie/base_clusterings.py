@@ -32,6 +32,7 @@ __all__ = [
     "Run",
     "RunsUnderway",
     "allowing_duplicate_points",
+    "allowing_early_ends",
     "fit_run",
 ]
 
@@ -172,6 +173,14 @@ def allowing_duplicate_points() -> Iterator[None]:
         warnings.filterwarnings(
             "ignore", message="Number of distinct clusters", category=ConvergenceWarning
         )
+        yield
+
+
+@contextlib.contextmanager
+def allowing_early_ends() -> Iterator[None]:
+    """Silence joblib's advice on runs nobody waits for: whoever interrupts means to waste them."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"\d+ tasks (have been|which were)")
         yield
 
 

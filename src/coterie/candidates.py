@@ -9,7 +9,6 @@ another.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from coterie.consensus.evidence_accumulation import linkage_labels
 from coterie.label_tuples import LabelTuples
 from coterie.votes import Votes
 
-__all__ = ["best_separated", "linkage_answer", "profile_answer"]
+__all__ = ["best_separated", "linkage_answer", "moved_answer", "profile_answer"]
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -52,6 +51,15 @@ def profile_answer(votes: Votes, n_clusters: int, rng: np.random.RandomState) ->
     )
 
 
+def moved_answer(votes: Votes, labels: Labels) -> Labels:
+    """An answer to earlier votes, every tuple moved to where the votes of now want it.
+
+    Unless that would leave a cluster empty: then as it is.
+    """
+    moved = _by_votes(votes, labels, np.full_like(labels, -1))
+    return moved if len(np.unique(moved)) == len(np.unique(labels)) else labels
+
+
 def best_separated(votes: Votes, answers: Mapping[str, Labels]) -> tuple[str, dict[str, float]]:
     """The answer whose clusters are best separated in the votes, and the separation of every one.
 
@@ -73,11 +81,15 @@ def _answer_of_a_sample(
         return solve(tuples)
     share: Any = tuples.weights / tuples.weights.sum()
     chosen = np.sort(rng.choice(tuples.n_tuples, most, replace=False, p=share))
-    sample = replace(
-        tuples.without_points(), codes=tuples.codes[chosen], weights=tuples.weights[chosen]
-    )
+    sample = tuples.some(chosen)
     labels = np.full(tuples.n_tuples, -1, dtype=np.int64)
     labels[chosen] = solve(sample)
-    tables = ClusterTables.of(tuples, labels, votes.weights)
+    return _by_votes(votes, labels, labels)
+
+
+def _by_votes(votes: Votes, labels: Labels, fixed: Labels) -> Labels:
+    """Labels of all tuples by their votes for clusters; ``fixed`` where that is not −1."""
+    tables = ClusterTables.of(votes.tuples, labels, votes.weights)
     threshold = sum(tables.mean_agreement()) / 2
-    return np.maximum(tables.assign(tuples.codes, threshold, labels)[0], 0)
+    codes, memberships = votes.tuples.codes, votes.tuples.memberships
+    return np.maximum(tables.assign(codes, threshold, fixed, memberships)[0], 0)

@@ -209,7 +209,8 @@ def _search_each(votes: Votes, factor: Array, ks: Counts, random_state: Any) -> 
 def _measures_of_search(votes: Votes, found: list[SearchResult]) -> dict[str, Any]:
     tuples, share = votes.tuples, votes.weights / votes.weights.sum()
     confidence = [
-        result.tables.assign(tuples.codes, result.threshold, result.labels)[1] for result in found
+        result.tables.assign(tuples.codes, result.threshold, result.labels, tuples.memberships)[1]
+        for result in found
     ]
     return {
         "objective": np.array([result.tables.objective() for result in found]),
@@ -314,6 +315,8 @@ def _pooled(ensembles: Mapping[Any, Any]) -> tuple[LabelTuples, dict[int, LabelT
 
 def _resampled_in(tuples: LabelTuples) -> dict[int, LabelTuples]:
     """By k, the partitions with exactly k clusters that leave points out, if they are enough."""
+    if tuples.memberships is not None:
+        return {}
     incomplete = (tuples.codes == MISSING).any(axis=0)
     sizes, numbers = np.unique(tuples.n_labels[incomplete], return_counts=True)
     return {

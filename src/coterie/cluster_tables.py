@@ -1,8 +1,9 @@
 """A clustering seen through the partitions: one table of counts that answers everything in O(m·K).
 
 For a clustering G of the tuples into K clusters, N[c, b] is the number of points of base cluster c
-that lie in cluster b. From N alone follow the objective J, the distance and the information
-each partition shares with G, the gain of merging two clusters, and the place of new points.
+that lie in cluster b; where partitions are soft, the sum of their memberships. From N follow the
+objective J, the distance and the information each partition shares with G, the gain of merging two
+clusters, and the place of new points.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie import search_kernels as kernels
-from coterie.devices import for_row_blocks
+from coterie import soft_kernels
+from coterie.devices import for_row_blocks, map_in_threads
 from coterie.label_tuples import LabelTuples
 
 __all__ = ["ClusterTables"]
 
 Array = NDArray[np.float64]
+
+_ROWS_AT_ONCE = 1 << 17
 
 
 @dataclass
@@ -39,6 +43,9 @@ class ClusterTables:
         Rows of ``table`` that belong to each partition.
     complete : bool
         No label is missing, so every row of ``present`` equals ``size``.
+    own_together, own_pairs : (V,), or None for labels
+        Of soft partitions: Σ_i |π_iv|² and Σ_i m_iv², what the pairs i = j have in the sums over
+        all pairs. Of labels both are the number of points that v labels.
     """
 
     table: Array
@@ -47,6 +54,8 @@ class ClusterTables:
     alpha: Array
     offsets: NDArray[np.int64]
     complete: bool
+    own_together: Array | None = None
+    own_pairs: Array | None = None
 
     @classmethod
     def of(
@@ -54,18 +63,17 @@ class ClusterTables:
     ) -> ClusterTables:
         """Tables of tuple labels (u,), −1 for a tuple in no cluster yet."""
         K = int(labels.max()) + 1 if n_clusters is None else n_clusters
-        tables = cls(
-            np.zeros((tuples.n_columns, K)),
-            np.zeros((tuples.n_partitions, K)),
-            np.zeros(K),
-            alpha,
-            tuples.offsets,
-            not tuples.has_missing,
-        )
-        kernels.add_to_tables(
-            tuples.codes, tuples.weights, labels, tables.table, tables.present, tables.size
-        )
-        return tables
+        table, size = _count(tuples, labels, K)
+        if tuples.memberships is not None:
+            present = np.add.reduceat(table, tuples.offsets[:-1], axis=0)
+            weights = np.where(labels >= 0, tuples.weights, 0.0)
+            own = weights @ tuples.squares, weights @ tuples.mass**2
+            return cls(table, present, size, alpha, tuples.offsets, False, *own)
+        if tuples.has_missing:
+            present = np.add.reduceat(table, tuples.offsets[:-1], axis=0)
+        else:
+            present = np.tile(size, (tuples.n_partitions, 1))
+        return cls(table, present, size, alpha, tuples.offsets, not tuples.has_missing)
 
     @property
     def n_clusters(self) -> int:
@@ -85,9 +93,14 @@ class ClusterTables:
         return both, label, cluster
 
     def distances(self) -> Array:
-        """Mirkin distance of each partition to the clustering, over the points it labels, (V,)."""
+        """Mirkin distance of each partition to the clustering, over the points it labels, (V,).
+
+        Where the partition is soft, Σ_{i≠j} of m_i m_j − ⟨π_i, π_j⟩ for pairs that the clustering
+        puts together, and of ⟨π_i, π_j⟩ for the others.
+        """
         both, label, cluster = self.pairs_within()
-        return label + cluster - 2 * both
+        together, pairs = self._own()
+        return label + cluster - 2 * both - (pairs - together)
 
     def objective(self) -> float:
         """J(G) = Σ_v α_v d(v, G) / Σ α: the mean number of pairs on which a partition differs."""
@@ -102,9 +115,10 @@ class ClusterTables:
         """Mean of M over pairs i ≠ j inside clusters, and over pairs between clusters."""
         both, label, cluster = (x @ self.alpha for x in self.pairs_within())
         labelled = self.present.sum(axis=1)
-        own = labelled @ self.alpha
+        own_together, own = (x @ self.alpha for x in self._own())
         all_pairs = (labelled**2) @ self.alpha
-        inside = (both - own) / (cluster - own) if cluster > own else 1.0
+        others = cluster - own > (0.0 if self.own_pairs is None else 1e-9 * own)
+        inside = (both - own_together) / (cluster - own) if others else 1.0
         between = (label - both) / (all_pairs - cluster) if all_pairs > cluster else 0.0
         return float(inside), float(between)
 
@@ -112,8 +126,10 @@ class ClusterTables:
         """Adjusted Rand index of each partition with the clustering, over what it labels, (V,)."""
         both, label, cluster = self.pairs_within()
         n = self.present.sum(axis=1)
-        both, label, cluster = both - n, label - n, cluster - n
-        expected = label * cluster / np.maximum(n * (n - 1), 1.0)
+        together, pairs = self._own()
+        both, label, cluster = both - together, label - together, cluster - pairs
+        all_pairs = n * (n - 1) if self.own_pairs is None else n**2 - pairs
+        expected = label * cluster / np.maximum(all_pairs, 1.0)
         span = (label + cluster) / 2 - expected
         same = label + cluster - 2 * both == 0
         return np.where(span > 0, (both - expected) / _positive(span), same * 1.0)
@@ -130,7 +146,15 @@ class ClusterTables:
         missing, a mean is over all votes on all pairs together.
         """
         silhouettes = np.zeros(tuples.n_tuples)
-        tables = (self.alpha, self.table, self.present, self.size, labels)
+        if tuples.memberships is not None:
+            soft = (tuples.codes, tuples.memberships, tuples.partition_of)
+            counts = (self.alpha, self.table, self.present, labels)
+            for_row_blocks(
+                lambda _, a, b: soft_kernels.silhouette_rows(*soft, *counts, a, b, silhouettes),
+                tuples.n_tuples,
+            )
+            return silhouettes
+        tables = (self.alpha, self.complete, self.table, self.present, self.size, labels)
         for_row_blocks(
             lambda _, a, b: kernels.silhouette_rows(tuples.codes, *tables, a, b, silhouettes),
             tuples.n_tuples,
@@ -155,21 +179,65 @@ class ClusterTables:
         return root.T @ root, seen.T @ seen
 
     def assign(
-        self, codes: NDArray[Any], threshold: float, given: NDArray[np.int64] | None = None
+        self,
+        codes: NDArray[Any],
+        threshold: float,
+        given: NDArray[np.int64] | None = None,
+        memberships: Array | None = None,
     ) -> tuple[NDArray[np.int64], Array]:
         """Labels and confidences of rows of indicator columns (n', V), the tables unchanged.
 
         A row joins the cluster of largest gain Σ_v α_v (N_v[row_v, b] − τ present_v[b]); where
-        ``given`` ≥ 0 the label is that one and only the confidence is computed.
+        ``given`` ≥ 0 the label is that one and only the confidence is computed. With memberships,
+        both (n', S), the rows are soft ones.
         """
         n = len(codes)
         labels, confidence = np.empty(n, dtype=np.int64), np.empty(n)
         fixed = np.full(n, -1, dtype=np.int64) if given is None else given
+        if memberships is not None:
+            partition_of = np.repeat(np.arange(len(self.alpha)), np.diff(self.offsets))
+            soft = (codes, memberships, partition_of, self.alpha, threshold)
+            for_row_blocks(
+                lambda _, a, b: soft_kernels.assign_rows(
+                    *soft, self.table, self.present, a, b, fixed, labels, confidence
+                ),
+                n,
+            )
+            return labels, confidence
         tables = (self.alpha, threshold, self.complete, self.table, self.present, self.size)
         for_row_blocks(
             lambda _, a, b: kernels.assign_rows(codes, *tables, a, b, fixed, labels, confidence), n
         )
         return labels, confidence
+
+    def _own(self) -> tuple[Array, Array]:
+        """What the pairs i = j have in the sums over pairs of points together, and over all."""
+        if self.own_together is None or self.own_pairs is None:
+            labelled = self.present.sum(axis=1)
+            return labelled, labelled
+        return self.own_together, self.own_pairs
+
+
+def _count(tuples: LabelTuples, labels: NDArray[Any], K: int) -> tuple[Array, Array]:
+    """Points of each base cluster in each cluster (m, K), and of each cluster (K,)."""
+    u, m = tuples.n_tuples, tuples.n_columns
+    rows = max(_ROWS_AT_ONCE, m * K)
+
+    def count(start: int) -> tuple[Array, Array]:
+        table, size = np.zeros((m, K)), np.zeros(K)
+        rest = (tuples.weights, labels, start, min(start + rows, u), table, size)
+        if tuples.memberships is None:
+            kernels.add_to_tables(tuples.codes, *rest)
+        else:
+            soft_kernels.add_to_tables(tuples.codes, tuples.memberships, *rest)
+        return table, size
+
+    # blocks do not depend on the number of threads, nor do sums of fractional weights then
+    (table, size), *others = map_in_threads(count, range(0, u, rows))
+    for more_table, more_size in others:
+        table += more_table
+        size += more_size
+    return table, size
 
 
 def _information(table: Array, offsets: NDArray[np.int64]) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 import numba as nb
 import numpy as np
 
-__all__ = ["add_contingencies", "bound_count_rows", "bound_rows", "count_rows", "weigh_rows"]
+__all__ = ["add_contingencies", "bound_count_rows", "bound_rows", "count_rows", "share_rows"]
 
 _TILE = 2048
 
@@ -49,19 +49,27 @@ def count_rows(turned: Any, start: Any, stop: Any, out: Any) -> None:
 
 
 @nb.njit(cache=True, nogil=True)
-def weigh_rows(turned: Any, alpha: Any, start: Any, stop: Any, same: Any, both: Any) -> None:
-    """Rows of Σ_v α_v [same label in v] and of Σ_v α_v [both labelled in v]."""
+def share_rows(
+    turned: Any, alpha: Any, start: Any, stop: Any, same: Any, both: Any, out: Any
+) -> None:
+    """Rows of Σ_v α_v [same label in v] / Σ_v α_v [both labelled in v], 0 where that is 0 / 0.
+
+    ``same`` and ``both`` are work space, (u,) floats.
+    """
     V, u = turned.shape
     for a in range(start, stop):
-        same[a, :] = 0
-        both[a, :] = 0
+        same[:] = 0
+        both[:] = 0
         for v in range(V):
             c = turned[v, a]
             if c >= 0:
+                column, weight = turned[v], alpha[v]
                 for b in range(u):
-                    d = turned[v, b]
-                    same[a, b] += alpha[v] * (d == c)
-                    both[a, b] += alpha[v] * (d >= 0)
+                    # a choice between two numbers is vectorised where a product is not
+                    same[b] += weight if column[b] == c else 0.0
+                    both[b] += weight if column[b] >= 0 else 0.0
+        for b in range(u):
+            out[a, b] = same[b] / both[b] if both[b] > 0 else 0.0
 
 
 @nb.njit(cache=True, nogil=True)

@@ -22,9 +22,16 @@ from sklearn.utils.validation import check_is_fitted
 from coterie import label_tuple_kernels
 from coterie.cluster_tables import ClusterTables
 from coterie.coassociation_matrix import check_partition_weights
-from coterie.errors import InvalidLabelsError, InvalidParameterError, TooManyPointsError
-from coterie.label_tuples import LabelTuples, compress_labels
-from coterie.labels import LabelMatrix, as_label_matrix, encode_like
+from coterie.errors import (
+    InvalidLabelsError,
+    InvalidParameterError,
+    ModelFileError,
+    TooManyPointsError,
+)
+from coterie.incremental import Growth, append_partitions
+from coterie.label_tuples import LabelTuples, compress_labels, compress_memberships
+from coterie.labels import MISSING, LabelMatrix, are_memberships, as_label_matrix, encode_like
+from coterie.memberships import Memberships, as_memberships, memberships_like
 from coterie.numbering import by_falling_size
 
 __all__ = ["ConsensusFunction", "Labelling", "check_n_clusters", "check_size"]
@@ -50,6 +57,8 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
     n_clusters: int | None
     partition_weights: Any
     labels_: NDArray[np.int32]
+    #: Why a method cannot take soft partitions, where it cannot: "it …".
+    _needs_labels = ""
 
     def fit(
         self,
@@ -61,26 +70,65 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
 
         Parameters
         ----------
-        P : (n, V) labels
+        P : (n, V) labels, or list of V membership matrices
             Array, list of rows, or pandas, polars or arrow table. Any names of labels; −1,
-            NaN, None or a blank where a point has no label.
+            NaN, None or a blank where a point has no label. Or soft partitions: a list of
+            matrices (n, K_v), dense or sparse, of entries ≥ 0 whose rows sum to at most 1.
         y : ignored
         sample_weight : (n,) numbers, optional
             How many points each row stands for; one each by default. Rows of weight 0 have no
             say, and get the label that ``predict`` gives them.
         """
-        matrix = as_label_matrix(P)
+        matrix = as_memberships(P) if are_memberships(P) else as_label_matrix(P)
         weights = _checked_row_weights(sample_weight, matrix.n_points)
         silent = None if weights is None or weights.all() else weights == 0
         if weights is not None and silent is not None:
             matrix, weights = matrix.rows(~silent), weights[~silent]
             _refuse_unlabelled_partitions(matrix)
-        tuples = compress_labels(matrix, weights)
-        self._vocabulary = matrix.without_rows()
+        tuples = _compressed(matrix, weights)
+        self._refuse_soft(tuples)
+        self._vocabulary, self._row_weights = matrix.without_rows(), weights
         del matrix  # as large as the input, and no longer needed
         self._finish(tuples, self._label_tuples(tuples))
         if silent is not None:
             self.labels_, self.confidence_ = self.predict(P, return_confidence=True)
+        return self
+
+    def partial_fit(self, P: Any, y: Any = None) -> Self:  # noqa: ARG002 (y as in fit)
+        """Let more partitions of the same points join in: columns, not rows.
+
+        Afterwards everything is as after a ``fit`` on all columns, those before and then these:
+        ``predict`` wants all of them. The label tuples are kept and split, the labels before are
+        not read again, and the method answers anew from the tuples;
+        :class:`~coterie.RobustConsensus` goes on from the answer it had. On an estimator that is
+        not fitted this is ``fit``. If it fails, the estimator is as it was.
+
+        Parameters
+        ----------
+        P : (n, V') labels, or list of V' membership matrices
+            New partitions of the fitted points, rows in the same order, as in ``fit``. A point may
+            have no label in any of them.
+        y : ignored
+
+        Notes
+        -----
+        ``partition_weights`` given as numbers must be set for all partitions before:
+        ``est.set_params(partition_weights=…).partial_fit(P)``. The weights of the rows
+        are those of ``fit``; where some are 0, fit again instead.
+        """
+        if not hasattr(self, "_tuples"):
+            return self.fit(P)
+        self._refuse_to_grow()
+        before = dict(vars(self))
+        growth = append_partitions(self._tuples, self._vocabulary, P, self._row_weights)
+        self._refuse_soft(growth.tuples)
+        _refuse_old_weights(getattr(self, "partition_weights", None), growth)
+        try:
+            self._vocabulary = growth.vocabulary
+            self._finish(growth.tuples, self._label_grown(growth))
+        except BaseException:
+            self.__dict__ = before
+            raise
         return self
 
     def predict(self, P: Any, return_confidence: bool = False) -> Any:
@@ -93,19 +141,37 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
 
         Parameters
         ----------
-        P : (n', V) labels, columns as in ``fit``
+        P : (n', V) labels, columns as in ``fit``; membership matrices where ``fit`` had them
         return_confidence : bool
             Also return the confidence of each label, as ``confidence_`` has it.
         """
         check_is_fitted(self)
-        codes = self._tuples.columns_of(encode_like(P, self._vocabulary))
-        known = _labels_of_known(codes, self._tuples.codes, self._tuple_labels)
-        labels, confidence = self._tables.assign(codes, self.threshold_, known)
+        codes, memberships = self._rows_like(P)
+        known = _labels_of_known(codes, memberships, self._tuples, self._tuple_labels)
+        labels, confidence = self._tables.assign(codes, self.threshold_, known, memberships)
         voiceless = (labels < 0) & (codes >= 0).any(axis=1)
         if voiceless.any():
-            labels[voiceless] = _by_all_votes(self._tables, codes[voiceless], self.threshold_)
+            labels[voiceless] = _by_all_votes(
+                self._tables, codes, memberships, voiceless, self.threshold_
+            )
         labels = labels.astype(np.int32)
         return (labels, confidence) if return_confidence else labels
+
+    def _rows_like(self, P: Any) -> tuple[NDArray[Any], Array | None]:
+        """Indicator columns of new rows, and their memberships where they are soft."""
+        if not isinstance(self._vocabulary, Memberships):
+            return self._tuples.columns_of(encode_like(P, self._vocabulary)), None
+        soft = memberships_like(P, self._vocabulary)
+        if self._tuples.memberships is None and soft.is_hard:
+            return self._tuples.columns_of(soft.codes()), None
+        return self._tuples.slots_of(soft)
+
+    def _refuse_soft(self, tuples: LabelTuples) -> None:
+        if tuples.memberships is not None and self._needs_labels:
+            raise InvalidLabelsError(
+                f"{type(self).__name__} takes no soft partitions: {self._needs_labels}; give it "
+                "labels, coterie.hard_labels(P), or take another method"
+            )
 
     def _checked_settings(self, tuples: LabelTuples) -> tuple[int, Array]:
         """K, and the partition weights in the order of the tuples' columns, both checked."""
@@ -116,12 +182,29 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         """Labels of the distinct tuples."""
 
+    def _label_grown(self, growth: Growth) -> Labelling:
+        """Labels of the distinct tuples after partitions came: those of a fit on all of them."""
+        return self._label_tuples(growth.tuples)
+
+    def _refuse_to_grow(self) -> None:
+        """Refuse more partitions where the fit did not keep what they need."""
+        if not len(self._tuples.inverse) or not hasattr(self, "_row_weights"):
+            raise ModelFileError(
+                "this model comes from a file of an earlier version of coterie, which does not say "
+                "which point is which; fit it again, on all partitions"
+            )
+        if len(self._tuples.inverse) < len(self.labels_):
+            raise InvalidParameterError(
+                "rows of weight 0 had no say in the fit, and their labels were not kept; fit again "
+                "on all partitions, or leave these rows out from the beginning"
+            )
+
     def _finish(self, tuples: LabelTuples, found: Labelling) -> None:
         """Number the clusters by falling size and set the attributes all methods share."""
         labels = _settle_voiceless(tuples, found)
         labels = by_falling_size(labels, tuples.weights)
         tables = ClusterTables.of(tuples, labels, found.partition_weights)
-        _, confidence = tables.assign(tuples.codes, found.threshold, labels)
+        _, confidence = tables.assign(tuples.codes, found.threshold, labels, tuples.memberships)
         self.labels_ = tuples.expand(labels).astype(np.int32)
         self.confidence_ = tuples.expand(confidence)
         self.n_clusters_ = tables.n_clusters
@@ -132,7 +215,7 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
         self.partition_weights_ = tuples.in_given_order(found.partition_weights)
         self.partition_agreement_ = tuples.in_given_order(tables.agreement())
         self._tables, self._tuple_labels = tables, labels
-        self._tuples = tuples.without_points()
+        self._tuples = tuples
 
 
 def check_n_clusters(n_clusters: Any, tuples: LabelTuples) -> int:
@@ -212,39 +295,87 @@ def _checked_row_weights(sample_weight: Any, n_rows: int) -> Array | None:
     return weights
 
 
-def _refuse_unlabelled_partitions(matrix: LabelMatrix) -> None:
-    for v, categories in enumerate(matrix.categories):
-        if len(categories) == 0:
+def _compressed(matrix: LabelMatrix | Memberships, weights: Array | None) -> LabelTuples:
+    if isinstance(matrix, Memberships):
+        return compress_memberships(matrix, weights)
+    return compress_labels(matrix, weights)
+
+
+def _refuse_unlabelled_partitions(matrix: LabelMatrix | Memberships) -> None:
+    for v, n_labels in enumerate(matrix.n_labels):
+        if n_labels == 0:
             raise InvalidLabelsError(
                 f"partition '{matrix.names[v]}' (column {v}) labels only rows of weight 0; "
                 "leave it out"
             )
 
 
+def _refuse_old_weights(partition_weights: Any, growth: Growth) -> None:
+    """Refuse weights of the partitions there were, once there are more."""
+    if partition_weights is None or isinstance(partition_weights, str):
+        return
+    V = growth.before.n_partitions
+    if np.shape(partition_weights) == (V,):
+        raise InvalidParameterError(
+            f"partition_weights has {V} numbers, and with the new partitions there are "
+            f"{growth.tuples.n_partitions}: set them all before, old ones first, "
+            "est.set_params(partition_weights=...).partial_fit(P)"
+        )
+
+
 def _settle_voiceless(tuples: LabelTuples, found: Labelling) -> NDArray[np.int64]:
     """Labels in which points that no believed partition labels follow the other partitions."""
-    heard = ((tuples.codes >= 0) & (found.partition_weights > 0)).any(axis=1)
+    if not tuples.has_missing:
+        return found.labels
+    heard = tuples.heard(found.partition_weights)
     if heard.all():
         return found.labels
     labels = np.where(heard, found.labels, -1)
     tables = ClusterTables.of(tuples, labels, found.partition_weights)
-    labels[~heard] = _by_all_votes(tables, tuples.codes[~heard], found.threshold)
+    labels[~heard] = _by_all_votes(
+        tables, tuples.codes, tuples.memberships, ~heard, found.threshold
+    )
     return labels
 
 
 def _by_all_votes(
-    tables: ClusterTables, codes: NDArray[Any], threshold: float
+    tables: ClusterTables,
+    codes: NDArray[Any],
+    memberships: Array | None,
+    rows: NDArray[np.bool_],
+    threshold: float,
 ) -> NDArray[np.int64]:
-    """Labels of rows by every partition alike, those without a vote too."""
+    """Labels of some rows by every partition alike, those without a vote too."""
     everyone = replace(tables, alpha=np.ones_like(tables.alpha))
-    return everyone.assign(np.ascontiguousarray(codes), threshold)[0]
+    chosen = None if memberships is None else memberships[rows]
+    return everyone.assign(codes[rows], threshold, memberships=chosen)[0]
 
 
 def _labels_of_known(
-    codes: NDArray[Any], fitted: NDArray[Any], labels: NDArray[np.int64]
+    codes: NDArray[Any],
+    memberships: Array | None,
+    tuples: LabelTuples,
+    labels: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """Fitted labels of rows that are among the fitted tuples, −1 for new rows."""
+    fitted = tuples.codes
+    if memberships is not None:
+        fitted, codes = _slot_keys(*tuples.slots(), codes, memberships)
     _, group, _ = label_tuple_kernels.group_equal_rows(np.vstack([fitted, codes]))
     u = len(fitted)
     # fitted tuples are distinct and come first, so tuple a is group a
     return np.append(labels, -1)[np.minimum(group[u:], u)]
+
+
+def _slot_keys(
+    fitted: NDArray[Any], fitted_shares: Array, codes: NDArray[Any], shares: Array
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Keys of fitted and new rows, of equal length; empty slots at the end change nothing."""
+    width = max(fitted.shape[1], codes.shape[1])
+
+    def keys(columns: NDArray[Any], values: Array) -> NDArray[np.int64]:
+        more = ((0, 0), (0, width - columns.shape[1]))
+        columns = np.pad(columns, more, constant_values=MISSING)
+        return label_tuple_kernels.slot_keys(columns, np.pad(values, more))
+
+    return keys(fitted, fitted_shares), keys(codes, shares)

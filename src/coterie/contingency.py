@@ -6,7 +6,8 @@ With Z the (u, m) indicator of all clusters of all partitions and w the multipli
 
 holds the contingency table of partitions v and w in its block (v, w) and the cluster sizes on
 its diagonal. One pass of O(u·V²) over the tuples gives the agreement of all pairs of
-partitions, a bound on the objective and the ℓ2 relaxation; no matrix over points is needed.
+partitions, a bound on the objective and the ℓ2 relaxation; no matrix over points is needed. Where
+partitions are soft, Z holds memberships: C is the same product, in fractions of points.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie import coassociation_kernels as kernels
+from coterie import soft_kernels
 from coterie.devices import for_row_blocks, n_threads
 from coterie.label_tuples import LabelTuples
 
@@ -25,7 +27,9 @@ __all__ = [
     "PairCounts",
     "agreement_lower_bound",
     "all_contingencies",
+    "count_pairs",
     "pair_counts",
+    "soft_pair_counts",
 ]
 
 
@@ -38,6 +42,10 @@ class PairCounts:
     those together in w; ``n_points`` is the number of points labelled in both.
     ``row_cubes`` and ``column_cubes`` are Σ_c n_c (n_c − 1)² over the clusters of v (of w):
     the moments the variance under chance needs.
+
+    Of soft partitions a pair is together to the degree a_ij = ⟨π_iv, π_jv⟩, times the mass
+    m_iw m_jw it has in the other. Then ``row_cubes`` is Σ_i (Σ_j a_ij)², ``row_squares`` Σ a_ij²
+    (with labels that is ``in_row``), and ``n_pairs`` the mass of all pairs.
     """
 
     together: NDArray[np.float64]
@@ -46,6 +54,14 @@ class PairCounts:
     n_points: NDArray[np.float64]
     row_cubes: NDArray[np.float64]
     column_cubes: NDArray[np.float64]
+    row_squares: NDArray[np.float64] | None = None
+    column_squares: NDArray[np.float64] | None = None
+    soft_pairs: NDArray[np.float64] | None = None
+
+    @property
+    def n_pairs(self) -> NDArray[np.float64]:
+        """Pairs of points, i ≠ j, that both partitions label."""
+        return self.n_points * (self.n_points - 1) if self.soft_pairs is None else self.soft_pairs
 
     @property
     def mirkin(self) -> NDArray[np.float64]:
@@ -69,7 +85,12 @@ def all_contingencies(
 
     def count(block: int, start: int, stop: int) -> None:
         parts[block] = np.zeros((m, m))
-        kernels.add_contingencies(tuples.codes, weights, start, stop, parts[block])
+        if tuples.memberships is None:
+            kernels.add_contingencies(tuples.codes, weights, start, stop, parts[block])
+        else:
+            soft_kernels.add_contingencies(
+                tuples.codes, tuples.memberships, weights, start, stop, parts[block]
+            )
 
     for_row_blocks(count, tuples.n_tuples, at_least=max(20_000, m))
     total: NDArray[np.float64] = parts[0]
@@ -98,6 +119,89 @@ def pair_counts(contingencies: NDArray[np.float64], offsets: NDArray[np.int64]) 
         row_cubes=cubes,
         column_cubes=cubes.T,
     )
+
+
+def count_pairs(
+    tuples: LabelTuples,
+    contingencies: NDArray[np.float64],
+    row_weights: NDArray[np.float64] | None = None,
+) -> PairCounts:
+    """Count pairs of points of labels or of soft partitions.
+
+    Parameters
+    ----------
+    tuples : u distinct tuples
+    contingencies : (m, m)
+        Their C of :func:`all_contingencies`.
+    row_weights : (u,), optional
+        The weights C was counted with, where they are not those of the tuples.
+    """
+    if tuples.memberships is None:
+        return pair_counts(contingencies, tuples.offsets)
+    weights = tuples.weights if row_weights is None else row_weights
+    return soft_pair_counts(tuples, contingencies, weights)
+
+
+def soft_pair_counts(
+    tuples: LabelTuples, contingencies: NDArray[np.float64], weights: NDArray[np.float64]
+) -> PairCounts:
+    """Count pairs of soft partitions: sums over all pairs, less what the pairs i = j have in them.
+
+    >>> from coterie.label_tuples import as_label_tuples
+    >>> tuples = as_label_tuples([np.array([[0.5, 0.5], [0.5, 0.5]]), np.eye(2)])
+    >>> C = all_contingencies(tuples)
+    >>> soft_pair_counts(tuples, C, tuples.weights).in_row[tuples.partition_order == 0]
+    array([[1., 1.]])
+    """
+    starts, V = tuples.offsets[:-1], tuples.n_partitions
+    mass, squares = tuples.mass, tuples.squares
+    sizes = np.add.reduceat(contingencies, starts, axis=1)
+    in_row = np.add.reduceat(sizes**2, starts, axis=0) - (weights[:, None] * squares).T @ mass**2
+    Z = tuples.indicator(np.ones(V))
+    cubes, row_squares = np.empty((2, V, V))
+    for v in range(V):
+        own = slice(tuples.offsets[v], tuples.offsets[v + 1])
+        rows = Z[:, own]
+        # with how many others a point is together, among those that the other partition has
+        company = mass * (rows @ sizes[own] - squares[:, [v]] * mass)
+        cubes[v] = weights @ company**2
+        row_squares[v] = _squared_togetherness(rows, squares[:, v], mass, weights)
+    n_points = (weights[:, None] * mass).T @ mass
+    own_pairs = (weights[:, None] * mass**2).T @ mass**2
+    squared = np.add.reduceat(np.add.reduceat(contingencies**2, starts, axis=0), starts, axis=1)
+    return PairCounts(
+        together=squared - (weights[:, None] * squares).T @ squares,
+        in_row=in_row,
+        in_column=in_row.T,
+        n_points=n_points,
+        row_cubes=cubes,
+        column_cubes=cubes.T,
+        row_squares=row_squares,
+        column_squares=row_squares.T,
+        soft_pairs=n_points**2 - own_pairs,
+    )
+
+
+def _squared_togetherness(
+    rows: Any,
+    squares: NDArray[np.float64],
+    mass: NDArray[np.float64],
+    weights: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Σ_{i≠j} (⟨π_i, π_j⟩ m_iw m_jw)² for every w, (V,); rows (u, K_v) are the π of one partition.
+
+    Over all pairs it is the squared norm of Σ_i m_iw² π_i π_iᵀ, a matrix over clusters.
+    """
+    sums = np.empty(mass.shape[1])
+    known: dict[bytes, float] = {}
+    for w in range(mass.shape[1]):
+        scale = weights * mass[:, w] ** 2
+        key = scale.tobytes()
+        if key not in known:
+            product = (rows * scale[:, None]).T @ rows
+            known[key] = float((product**2).sum() - scale * mass[:, w] ** 2 @ squares**2)
+        sums[w] = known[key]
+    return sums
 
 
 def agreement_lower_bound(counts: PairCounts, partition_weights: NDArray[np.float64]) -> float:

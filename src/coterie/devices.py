@@ -1,4 +1,4 @@
-"""What the machine has (cores, free memory), and running row blocks on all cores."""
+"""What the machine has (cores, free memory, a GPU), and running row blocks on all cores."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,8 +18,10 @@ from coterie.errors import InvalidParameterError
 
 __all__ = [
     "available_memory",
-    "choose_device",
+    "check_device",
     "for_row_blocks",
+    "gpu_memory",
+    "gpu_obstacle",
     "map_in_threads",
     "n_threads",
     "on_one_thread",
@@ -28,18 +31,43 @@ __all__ = [
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_DEVICES = ("auto", "cpu")
+_DEVICES = ("auto", "cpu", "cuda")
 
 
-def choose_device(device: str) -> str:
-    """The device to compute on. ``"auto"`` and ``"cpu"`` both mean the compiled CPU kernels.
+def check_device(device: str) -> None:
+    """Refuse a device of another name than "auto", "cpu" or "cuda".
 
-    >>> choose_device("auto")
-    'cpu'
+    >>> check_device("tpu")
+    Traceback (most recent call last):
+    ...
+    coterie.errors.InvalidParameterError: device='tpu': it may be 'auto', 'cpu' or 'cuda'
     """
     if device not in _DEVICES:
-        raise InvalidParameterError(f"device={device!r}: it may be {' or '.join(_DEVICES)}")
-    return "cpu"
+        raise InvalidParameterError(f"device={device!r}: it may be 'auto', 'cpu' or 'cuda'")
+
+
+@functools.cache
+def gpu_obstacle() -> str:
+    """Why no GPU can be used, in a sentence; empty if one can.
+
+    Looking takes the seconds that importing PyTorch takes, once.
+    """
+    missing = [name for name in ("torch", "triton") if find_spec(name) is None]
+    if missing:
+        return f"{' and '.join(missing)} not installed (pip install 'coterie[gpu]')"
+    import torch
+
+    if not torch.cuda.is_available():
+        return f"PyTorch {torch.__version__} finds no CUDA device"
+    return ""
+
+
+def gpu_memory() -> int:
+    """Bytes that are free on the GPU, what PyTorch holds without using it among them."""
+    import torch
+
+    free, _ = torch.cuda.mem_get_info()
+    return int(free + torch.cuda.memory_reserved() - torch.cuda.memory_allocated())
 
 
 def n_threads() -> int:

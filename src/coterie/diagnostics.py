@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from coterie.cluster_tables import ClusterTables
-from coterie.contingency import all_contingencies, pair_counts
+from coterie.contingency import all_contingencies, count_pairs
 from coterie.dissent import Dissent, find_camps
 from coterie.errors import InvalidParameterError
 
@@ -200,7 +200,7 @@ def dissent_of(consensus: Any) -> Dissent:
         found: Dissent = consensus.dissent_
         return found
     tuples = consensus._tuples
-    counts = pair_counts(all_contingencies(tuples), tuples.offsets)
+    counts = count_pairs(tuples, all_contingencies(tuples))
     return find_camps(counts).reordered(np.argsort(tuples.partition_order))
 
 

@@ -424,7 +424,7 @@ def _one_a_point(name: str, values: Any, n_points: int) -> NDArray[Any]:
 def _confidence(matrix: LabelMatrix, labels: NDArray[np.int64], alpha: Array) -> Array:
     tuples = compress_labels(matrix).without_compression()
     tables = ClusterTables.of(tuples, labels, alpha[tuples.partition_order])
-    return tables.assign(tuples.codes, 0.5, labels)[1]
+    return tables.assign(tuples.codes, 0.5, labels, tuples.memberships)[1]
 
 
 def _stratified_sample(

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
-from coterie.contingency import PairCounts, all_contingencies, pair_counts
+from coterie.contingency import PairCounts, all_contingencies, count_pairs
 from coterie.label_tuples import LabelTuples, as_label_tuples
 from coterie.numbering import by_falling_size
 
@@ -36,6 +36,7 @@ LEAST_DEVIATION = 0.0025
 #: … nor larger than this, so that with a handful of points one above CUT × 0.05 = 0.2 still is.
 MOST_DEVIATION = 0.05
 _FEWEST_COMMON = 4
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def partition_agreement(P: Any, max_points: int = 100_000, random_state: Any = 0
     """
     tuples = as_label_tuples(P)
     weights = _sampled_weights(tuples, max_points, random_state)
-    counts = pair_counts(all_contingencies(tuples, weights), tuples.offsets)
+    counts = count_pairs(tuples, all_contingencies(tuples, weights), weights)
     return find_camps(counts).reordered(np.argsort(tuples.partition_order))
 
 
@@ -144,32 +145,42 @@ def chance_scores(counts: PairCounts) -> tuple[Array, Array]:
     π a random permutation of the points (n of them, falling factorials n_(k)),
 
         E Γ  = A₀ B₀ / n_(2)
-        E Γ² = 2 A₀ B₀ / n_(2) + 4 (A₂ − A₀)(B₂ − B₀) / n_(3)
-               + (A₀² + 2 A₀ − 4 A₂)(B₀² + 2 B₀ − 4 B₂) / n_(4),
+        E Γ² = 2 A₁ B₁ / n_(2) + 4 (A₂ − A₁)(B₂ − B₁) / n_(3)
+               + (A₀² + 2 A₁ − 4 A₂)(B₀² + 2 B₁ − 4 B₂) / n_(4),
 
-    A₀ = Σ a_ij, A₂ = Σ_i (Σ_j a_ij)² (Mantel's moments for 0/1 matrices). A partition with one
-    cluster, or with n, tells nothing and scores 0 with everybody. Two partitions with fewer
-    than four points in common cannot be seen to disagree, and score just enough to agree.
+    A₀ = Σ a_ij, A₁ = Σ a_ij², A₂ = Σ_i (Σ_j a_ij)²: Mantel's moments. For 0/1 matrices A₁ = A₀;
+    where partitions are soft a_ij = ⟨π_i, π_j⟩, and the moments are exact where no mass is missing.
+    A partition with one cluster, or with n, tells nothing and scores 0 with everybody. Two
+    partitions with fewer than four points in common cannot be seen to disagree, and score just
+    enough to agree.
     """
     n, a0, b0 = counts.n_points, counts.in_row, counts.in_column
+    a1 = a0 if counts.row_squares is None else counts.row_squares
+    b1 = b0 if counts.column_squares is None else counts.column_squares
     a2, b2 = counts.row_cubes, counts.column_cubes
-    n2 = np.maximum(n * (n - 1), 1.0)
+    n2 = np.maximum(counts.n_pairs, 1.0)
     n3, n4 = n2 * np.maximum(n - 2, 1.0), n2 * np.maximum((n - 2) * (n - 3), 1.0)
     mean = a0 * b0 / n2
     square = (
-        2 * a0 * b0 / n2
-        + 4 * (a2 - a0) * (b2 - b0) / n3
-        + (a0**2 + 2 * a0 - 4 * a2) * (b0**2 + 2 * b0 - 4 * b2) / n4
+        2 * a1 * b1 / n2
+        + 4 * (a2 - a1) * (b2 - b1) / n3
+        + (a0**2 + 2 * a1 - 4 * a2) * (b0**2 + 2 * b1 - 4 * b2) / n4
     )
-    # what rounding leaves of a variance of zero is not a variance
-    variance = np.where(square - mean**2 > 1e-12 * mean**2, square - mean**2, 0.0)
+    # with a hundred million points rounding may leave nothing of it: it is small then, not zero
+    variance = np.maximum(square - mean**2, 0.0)
     span = (a0 + b0) / 2 - mean
-    informative = (variance > 0) & (span > 0)
+    informative = _varies(a0, a1, n2) & _varies(b0, b1, n2) & (span > 0)
     safe = np.where(span > 0, span, 1.0)
     agreement = np.where(span > 0, (counts.together - mean) / safe, (counts.mirkin == 0) * 1.0)
     deviation = np.clip(np.sqrt(variance) / safe, LEAST_DEVIATION, MOST_DEVIATION)
     scores = np.where(informative, agreement / deviation, 0.0)
     return agreement, np.where(n < _FEWEST_COMMON, CUT, scores)
+
+
+def _varies(total: Array, squares: Array, n_pairs: Array) -> NDArray[np.bool_]:
+    """Whether not all pairs are alike, from Σ a_ij and Σ a_ij²."""
+    varies: NDArray[np.bool_] = squares * n_pairs - total**2 > _ROUNDING * total**2
+    return varies & (total > 0)
 
 
 def _sampled_weights(tuples: LabelTuples, max_points: int, random_state: Any) -> Array:

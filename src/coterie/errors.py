@@ -15,7 +15,8 @@
     CoterieWarning (a UserWarning)
     ├── LabelWarning           the labels are usable but look odd
     ├── DissentWarning         no camp of partitions has a majority
-    └── MemoryFallbackWarning  a method was replaced because it would not fit in memory
+    ├── MemoryFallbackWarning  a method was replaced because it would not fit in memory
+    └── DeviceFallbackWarning  a GPU was asked for and cannot be used
 
 Every message says what is wrong, where, and what to do. Failure to converge is
 scikit-learn's :class:`~sklearn.exceptions.ConvergenceWarning`.
@@ -25,6 +26,7 @@ __all__ = [
     "CoterieError",
     "CoterieWarning",
     "DatasetUnavailableError",
+    "DeviceFallbackWarning",
     "DissentWarning",
     "InvalidLabelsError",
     "InvalidParameterError",
@@ -88,3 +90,7 @@ class DissentWarning(CoterieWarning):
 
 class MemoryFallbackWarning(CoterieWarning):
     """A method was replaced by a lighter one because it would not fit in memory."""
+
+
+class DeviceFallbackWarning(CoterieWarning):
+    """A GPU was asked for and cannot be used: the CPU takes its place."""

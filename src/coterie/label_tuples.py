@@ -12,6 +12,7 @@ breaks ties by it, so the answer does not depend on any of the three either.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,19 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from coterie import label_tuple_kernels as kernels
-from coterie.labels import MISSING, LabelMatrix, as_label_matrix
+from coterie.labels import MISSING, LabelMatrix, are_memberships, as_label_matrix
+from coterie.memberships import Memberships, as_memberships, slots_of
+from coterie.tuple_order import order_colours
 
-__all__ = ["LabelTuples", "as_label_tuples", "compress_labels"]
+__all__ = [
+    "LabelTuples",
+    "as_label_tuples",
+    "compress_labels",
+    "compress_memberships",
+    "tuples_of_groups",
+]
 
-_ROWS_AT_ONCE = 1 << 14
-_MOST_ROUNDS = 30
-_FEW_TUPLES = 2_000
-_MOST_SINGLED_OUT = 200
-_SINGLED_OUT = np.uint64(0xD1B54A32D192ED03)
+_WHOLE = 1 - 1e-9
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,9 @@ class LabelTuples:
     recode : (m,) array
         Indicator column of each cluster as the user's matrix has it: cluster c of the user's
         partition v is ``recode[K_0 + … + K_{v-1} + c]``.
+    memberships : (u, S) float array, or None for labels
+        Of soft partitions: tuple a lies in the S indicator columns ``codes[a]``, which then is
+        (u, S), rising and with −1 at the end where they are fewer, to these shares.
     """
 
     codes: NDArray[Any]
@@ -58,6 +66,7 @@ class LabelTuples:
     inverse: NDArray[Any]
     partition_order: NDArray[np.int64]
     recode: NDArray[np.int64]
+    memberships: NDArray[np.float64] | None = None
 
     @property
     def n_points(self) -> int:
@@ -72,7 +81,7 @@ class LabelTuples:
     @property
     def n_partitions(self) -> int:
         """Number of partitions V."""
-        return int(self.codes.shape[1])
+        return len(self.offsets) - 1
 
     @property
     def n_columns(self) -> int:
@@ -85,32 +94,87 @@ class LabelTuples:
         return np.diff(self.offsets)
 
     @property
+    def partition_of(self) -> NDArray[np.int64]:
+        """Partition of each indicator column, shape (m,)."""
+        return np.repeat(np.arange(self.n_partitions), self.n_labels)
+
+    @cached_property
+    def mass(self) -> NDArray[np.float64]:
+        """Share of each partition's label that the tuples have, (u, V): 0 or 1 where not soft."""
+        if self.memberships is None:
+            return (self.codes >= 0).astype(np.float64)
+        rows = np.broadcast_to(np.arange(self.n_tuples)[:, None], self.codes.shape)
+        # padding adds nothing to the last partition
+        cell = rows * self.n_partitions + self.partition_of[self.codes]
+        mass = np.bincount(
+            cell.ravel(), self.memberships.ravel(), self.n_tuples * self.n_partitions
+        )
+        # what rounding leaves of a whole is a whole
+        whole = np.where(mass >= _WHOLE, 1.0, mass)
+        return whole.reshape(self.n_tuples, self.n_partitions)
+
+    @cached_property
+    def squares(self) -> NDArray[np.float64]:
+        """Σ_c π² of the tuples' shares in the clusters of each partition, (u, V)."""
+        if self.memberships is None:
+            return self.mass
+        return replace(self, memberships=self.memberships**2).mass
+
+    @cached_property
     def has_missing(self) -> bool:
-        """Whether any label is missing."""
-        return bool((self.codes == MISSING).any())
+        """Whether any label, or part of one, is missing."""
+        if self.memberships is None:
+            return bool(self.codes.min(initial=0) < 0)
+        return bool(self.mass.min(initial=1.0) < _WHOLE)
+
+    def heard(self, partition_weights: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which tuples a partition of positive weight labels, (u,)."""
+        if self.memberships is None:
+            return np.any((self.codes >= 0) & (partition_weights > 0), axis=1)
+        return np.any(self.mass[:, partition_weights > 0] > 0, axis=1)
+
+    def is_complete(self, partition_weights: NDArray[np.float64]) -> bool:
+        """Whether every partition of positive weight labels every tuple, wholly."""
+        if self.memberships is None:
+            return bool((self.codes[:, partition_weights > 0] >= 0).all())
+        return bool(self.mass[:, partition_weights > 0].min(initial=1.0) >= _WHOLE)
 
     def expand(self, of_tuples: NDArray[Any]) -> NDArray[Any]:
         """Values of the n points from values of the u tuples."""
         return of_tuples[self.inverse]
 
     def labels_of_partition(self, v: int) -> NDArray[np.int64]:
-        """Labels that partition v gives to the tuples, 0..K_v − 1 or −1, shape (u,)."""
+        """Labels that partition v gives to the tuples, 0..K_v − 1 or −1, shape (u,).
+
+        The most likely ones where it is soft, the first of equals.
+        """
+        if self.memberships is not None:
+            own = np.append(self.partition_of == v, False)[self.codes]
+            best = np.argmax(np.where(own, self.memberships, 0.0), axis=1)[:, None]
+            column = np.take_along_axis(self.codes, best, axis=1)[:, 0].astype(np.int64)
+            return np.where(own.any(axis=1), column - self.offsets[v], MISSING)
         column = self.codes[:, v].astype(np.int64)
         return np.where(column == MISSING, MISSING, column - self.offsets[v])
 
     def indicator(self, values: NDArray[Any]) -> csr_array:
         """Z (u, m), sparse: ``values`` where a tuple lies in a base cluster, of their type.
 
+        Where partitions are soft, times the memberships.
+
         Parameters
         ----------
-        values : array that broadcasts to (u, V)
-            One a partition, of shape (V,); one a tuple, of shape (u, 1); or one for each label.
+        values : array of shape (V,) or (u, 1)
+            One a partition, or one a tuple.
 
         >>> as_label_tuples([[0, 0], [0, 1]]).indicator(np.array([2, 3])).toarray().sum(axis=1)
         array([5, 5])
         """
         present = self.codes != MISSING
         rows, _ = np.nonzero(present)
+        if self.memberships is not None:
+            if values.ndim == 1:
+                values = values[self.partition_of[self.codes]]
+            values = values * self.memberships
         entries = np.broadcast_to(values, self.codes.shape)[present]
         return csr_array(
             (entries, (rows, self.codes[present])), shape=(self.n_tuples, self.n_columns)
@@ -126,9 +190,30 @@ class LabelTuples:
         """Indicator columns (n', V) of rows coded as the user's matrix is."""
         n_labels = self.in_given_order(self.n_labels)
         starts = np.concatenate([[0], np.cumsum(n_labels)[:-1]])
-        lookup = self.recode.astype(self.codes.dtype)
-        columns = np.where(codes == MISSING, self.codes.dtype.type(MISSING), lookup[codes + starts])
-        return np.ascontiguousarray(columns[:, self.partition_order])
+        order, lookup = self.partition_order, self.recode.astype(self.codes.dtype)
+        return kernels.recoded_rows(codes, np.arange(len(codes)), order, starts[order], lookup)
+
+    def slots(self) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """The tuples as soft ones, which they may be already: columns (u, S) and memberships."""
+        if self.memberships is not None:
+            return self.codes, self.memberships
+        return slots_of(self.indicator(np.ones(self.n_partitions)))
+
+    def slots_of(self, soft: Memberships) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """Indicator columns and memberships, both (n', S), of rows of the fitted columns."""
+        return slots_of(soft.shares[:, np.argsort(self.recode)])
+
+    def some(self, chosen: NDArray[Any], weights: NDArray[np.float64] | None = None) -> LabelTuples:
+        """Some of the tuples (a mask or indices), without the way back to the points.
+
+        They may be given other weights.
+        """
+        return replace(
+            self.without_points(),
+            codes=self.codes[chosen],
+            weights=self.weights[chosen] if weights is None else weights,
+            memberships=None if self.memberships is None else self.memberships[chosen],
+        )
 
     def restricted_to(self, partitions: NDArray[np.bool_]) -> tuple[LabelTuples, NDArray[Any]]:
         """The tuples of some partitions alone (a mask over columns), of which fewer are distinct.
@@ -139,13 +224,19 @@ class LabelTuples:
             return self, np.arange(self.n_tuples)
         n_labels = self.n_labels[partitions]
         offsets = np.concatenate([[0], np.cumsum(n_labels)])
-        shift = (self.offsets[:-1][partitions] - offsets[:-1]).astype(self.codes.dtype)
-        codes = self.codes[:, partitions]
-        codes = np.where(codes == MISSING, codes, codes - shift)
-        first, group, _ = kernels.group_equal_rows(codes)
-        weights = np.bincount(group, weights=self.weights).astype(np.float64)
         kept = np.repeat(partitions, self.n_labels)
-        recode = np.where(kept, np.cumsum(kept) - 1, MISSING)[self.recode]
+        lookup = np.where(kept, np.cumsum(kept) - 1, MISSING)
+        memberships = None
+        if self.memberships is None:
+            every, columns = np.arange(self.n_tuples), np.flatnonzero(partitions)
+            codes = _reordered(self.codes, every, columns, lookup)
+            first, group, _ = kernels.group_equal_rows(codes)
+        else:
+            codes, memberships = slots_of(self.indicator(np.ones(self.n_partitions))[:, kept])
+            first, group, _ = kernels.group_equal_rows(kernels.slot_keys(codes, memberships))
+            memberships = memberships[first]
+        weights = np.bincount(group, weights=self.weights).astype(np.float64)
+        recode = lookup[self.recode]
         restricted = LabelTuples(
             codes[first],
             offsets,
@@ -153,6 +244,7 @@ class LabelTuples:
             group[self.inverse],
             self.partition_order[partitions],
             recode[recode != MISSING],
+            memberships,
         )
         return restricted, group
 
@@ -163,9 +255,7 @@ class LabelTuples:
     def without_compression(self) -> LabelTuples:
         """The same points, one tuple each: what the compressed answer must agree with."""
         n = len(self.inverse)
-        return replace(
-            self, codes=self.codes[self.inverse], weights=np.ones(n), inverse=np.arange(n)
-        )
+        return replace(self.some(self.inverse, np.ones(n)), inverse=np.arange(n))
 
 
 def compress_labels(
@@ -192,73 +282,93 @@ def compress_labels(
     weights = counts.astype(np.float64)
     if row_weights is not None:
         weights = np.bincount(inverse, weights=row_weights).astype(np.float64)
-    offsets = np.concatenate([[0], np.cumsum(matrix.n_labels)])
-    codes = _indicator_columns(matrix.codes[first], offsets)
-    tuple_colours, cluster_colours, partition_colours = _colours(codes, offsets, weights)
+    return tuples_of_groups(matrix.codes[first], matrix.n_labels, inverse, weights)
+
+
+def compress_memberships(
+    soft: Memberships, row_weights: NDArray[np.float64] | None = None
+) -> LabelTuples:
+    """Distinct rows of soft partitions: those of labels where every row is a unit vector, or zero.
+
+    Rows are equal if their memberships are, to the last bit.
+
+    >>> soft = as_memberships([np.array([[0.9, 0.1], [0.5, 0.5], [0.9, 0.1]])])
+    >>> tuples = compress_memberships(soft)
+    >>> tuples.n_tuples, sorted(tuples.weights.tolist())
+    (2, [1.0, 2.0])
+    """
+    if soft.is_hard:
+        return compress_labels(soft.labels(), row_weights)
+    codes, memberships = slots_of(soft.shares)
+    first, inverse, counts = kernels.group_equal_rows(kernels.slot_keys(codes, memberships))
+    weights = counts.astype(np.float64)
+    if row_weights is not None:
+        weights = np.bincount(inverse, weights=row_weights).astype(np.float64)
+    offsets = np.concatenate([[0], np.cumsum(soft.n_labels)])
+    return _in_order(codes[first], offsets, inverse, weights, memberships[first])
+
+
+def tuples_of_groups(
+    codes: NDArray[Any],
+    n_labels: NDArray[np.int64],
+    inverse: NDArray[Any],
+    weights: NDArray[np.float64],
+) -> LabelTuples:
+    """Label tuples, put in their order, of rows that are grouped already.
+
+    Parameters
+    ----------
+    codes : (u, V), 0..K_v − 1 or −1
+        The distinct rows of a label matrix.
+    n_labels : (V,)
+    inverse : (n,)
+        Which of them each row is.
+    weights : (u,)
+        How many points each stands for.
+    """
+    offsets = np.concatenate([[0], np.cumsum(n_labels)])
+    return _in_order(_indicator_columns(codes, offsets), offsets, inverse, weights)
+
+
+def as_label_tuples(P: Any) -> LabelTuples:
+    """Label tuples of whatever the caller has: tuples already, memberships, or labels."""
+    if isinstance(P, LabelTuples):
+        return P
+    if are_memberships(P):
+        return compress_memberships(as_memberships(P))
+    return compress_labels(as_label_matrix(P))
+
+
+def _in_order(
+    codes: NDArray[Any],
+    offsets: NDArray[np.int64],
+    inverse: NDArray[Any],
+    weights: NDArray[np.float64],
+    memberships: NDArray[np.float64] | None = None,
+) -> LabelTuples:
+    """Tuples, partitions and clusters put into the order of their colours."""
+    tuple_colours, cluster_colours, partition_colours = order_colours(
+        codes, offsets, weights, memberships
+    )
     order = np.argsort(tuple_colours, kind="stable")
     partition_order = np.argsort(partition_colours, kind="stable")
     recode, new_offsets = _recode(cluster_colours, offsets, partition_order)
     rank = np.empty(len(order), dtype=inverse.dtype)
     rank[order] = np.arange(len(order), dtype=inverse.dtype)
+    if memberships is None:
+        codes = _reordered(codes, order, partition_order, recode)
+    else:
+        codes, memberships = _reordered_slots(codes[order], memberships[order], recode)
     return LabelTuples(
-        _reordered(codes, order, partition_order, np.append(recode, MISSING)),
-        new_offsets,
-        weights[order],
-        rank[inverse],
-        partition_order,
-        recode,
+        codes, new_offsets, weights[order], rank[inverse], partition_order, recode, memberships
     )
-
-
-def as_label_tuples(P: Any) -> LabelTuples:
-    """Label tuples of whatever the caller has: tuples already, or anything of labels."""
-    return P if isinstance(P, LabelTuples) else compress_labels(as_label_matrix(P))
-
-
-def _colours(
-    codes: NDArray[Any], offsets: NDArray[np.int64], weights: NDArray[np.float64]
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]:
-    """Colours of tuples, clusters and partitions by which they are put in order.
-
-    Colour refinement: a cluster's colour starts as the weights of its tuples; a partition's is
-    the multiset of its clusters' colours, a tuple's that of the clusters it lies in, a cluster's
-    again that of its tuples. Multisets are hashed by sums, which no order changes. Tuples that
-    share a colour to the end are interchangeable but for rare coincidences; but which of them comes
-    first must fit with which cluster and which partition does. So one of them is singled out, as
-    if it had a weight of its own, and the colours spread again, until all tuples differ.
-    """
-    whole = bool((weights == np.floor(weights)).all())
-    seeds = weights.astype(np.uint64) if whole else weights.view(np.uint64).copy()
-    turn = np.full(len(codes), _MOST_SINGLED_OUT, dtype=np.uint64)
-    shared = colours = kernels.refine_colours(codes, offsets, seeds, _MOST_ROUNDS)
-    for step in range(_MOST_SINGLED_OUT if len(codes) <= _FEW_TUPLES else 0):
-        values, members = np.unique(colours[0], return_counts=True)
-        tied = np.flatnonzero(members > 1)
-        if not len(tied):
-            break
-        chosen = int(np.argmax(colours[0] == values[tied[0]]))
-        turn[chosen], seeds[chosen] = step, _SINGLED_OUT + np.uint64(step)
-        colours = kernels.refine_colours(codes, offsets, seeds, _MOST_ROUNDS)
-    if colours is shared:
-        return colours
-    return (
-        _ranks(shared[0], turn, colours[0]),
-        _ranks(shared[1], colours[1]),
-        _ranks(shared[2], colours[2]),
-    )
-
-
-def _ranks(*keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Ranks by the first key, and by the next where that is equal."""
-    ranks = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)[1]
-    return ranks.ravel().astype(np.uint64)
 
 
 def _indicator_columns(codes: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[Any]:
     dtype = np.dtype(np.int16 if offsets[-1] <= np.iinfo(np.int16).max else np.int32)
-    columns: NDArray[Any] = codes + offsets[:-1].astype(dtype)
-    columns[codes == MISSING] = MISSING
-    return columns
+    lookup = np.arange(offsets[-1], dtype=dtype)
+    u, V = codes.shape
+    return kernels.recoded_rows(codes, np.arange(u), np.arange(V), offsets[:-1], lookup)
 
 
 def _reordered(
@@ -267,13 +377,21 @@ def _reordered(
     partition_order: NDArray[np.int64],
     lookup: NDArray[np.int64],
 ) -> NDArray[Any]:
-    """Rows, columns and codes in their new order, a block of rows at a time: no whole copies."""
-    result = np.empty_like(codes)
-    lookup = lookup.astype(codes.dtype)
-    for start in range(0, len(order), _ROWS_AT_ONCE):
-        rows = order[start : start + _ROWS_AT_ONCE]
-        result[start : start + len(rows)] = lookup[codes[rows[:, None], partition_order]]
-    return result
+    """Rows, columns and indicator columns in their new order."""
+    no_shift = np.zeros(len(partition_order))
+    return kernels.recoded_rows(codes, order, partition_order, no_shift, lookup.astype(codes.dtype))
+
+
+def _reordered_slots(
+    codes: NDArray[Any], memberships: NDArray[np.float64], recode: NDArray[np.int64]
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Slots under the new numbers of the columns, rising again."""
+    last = len(recode)
+    columns = np.append(recode, last)[codes]
+    order = np.argsort(columns, axis=1, kind="stable")
+    columns = np.take_along_axis(columns, order, axis=1)
+    renamed = np.where(columns == last, MISSING, columns).astype(codes.dtype)
+    return renamed, np.take_along_axis(memberships, order, axis=1)
 
 
 def _recode(

@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from coterie.devices import map_in_threads
 from coterie.errors import InvalidLabelsError
 
-__all__ = ["MISSING", "LabelMatrix", "as_label_matrix", "encode_like"]
+__all__ = ["MISSING", "LabelMatrix", "are_memberships", "as_label_matrix", "encode_like"]
 
 MISSING = -1
 _CHUNK_CELLS = 1 << 18
@@ -73,10 +74,23 @@ class LabelMatrix:
     @property
     def has_missing(self) -> bool:
         """Whether any label is missing."""
-        return bool((self.codes == MISSING).any())
+        return bool(self.codes.min(initial=0) < 0)
 
 
-def as_label_matrix(P: Any) -> LabelMatrix:
+def are_memberships(P: Any) -> bool:
+    """Whether P is a list of matrices, and so not labels but memberships of soft partitions.
+
+    >>> are_memberships([np.eye(2), np.eye(2)]), are_memberships([[0, 1], [1, 1]])
+    (True, False)
+    """
+    return (
+        isinstance(P, list | tuple)
+        and len(P) > 0
+        and all(len(getattr(matrix, "shape", ())) == 2 for matrix in P)
+    )
+
+
+def as_label_matrix(P: Any, *, bare_rows: bool = False) -> LabelMatrix:
     """Read a label matrix: any names of labels, −1 or a blank where there is none.
 
     Parameters
@@ -85,6 +99,8 @@ def as_label_matrix(P: Any) -> LabelMatrix:
         Column v is a partition of the n points. Labels are integers ≥ 0, texts, booleans or
         categories, of one kind in a column; −1, NaN, None, masked cells and empty text are
         missing. Whole numbers stored as floats are welcome.
+    bare_rows : bool
+        Accept rows without any label: of points that other partitions label.
 
     Raises
     ------
@@ -104,7 +120,9 @@ def as_label_matrix(P: Any) -> LabelMatrix:
     if isinstance(P, LabelMatrix):
         return P
     matrix, _ = _read(P)
-    _refuse_unlabelled(matrix)
+    _refuse_unlabelled_columns(matrix)
+    if not bare_rows:
+        _refuse_unlabelled_rows(matrix)
     return matrix
 
 
@@ -142,6 +160,11 @@ def _numbered(n_partitions: int) -> tuple[str, ...]:
 
 def _read(P: Any) -> tuple[LabelMatrix, bool]:
     """The coded matrix, and whether its columns came with names."""
+    if are_memberships(P):
+        raise InvalidLabelsError(
+            "labels are wanted here, and these are membership matrices; coterie.hard_labels(P) "
+            "gives the most likely labels"
+        )
     frame = _frame_columns(P)
     if frame is None:
         return _from_array(_as_two_dimensional(P)), False
@@ -240,20 +263,25 @@ def _by_lookup(array: NDArray[Any], largest: int, names: tuple[str, ...]) -> Lab
 
 def _from_columns(columns: Sequence[Any], names: Sequence[str]) -> LabelMatrix:
     """Codes of arrow columns, by arrow's hash table."""
-    coded = [_encode(column, name) for column, name in zip(columns, names, strict=True)]
-    codes = np.empty(
-        (len(coded[0][0]), len(coded)), dtype=_code_dtype(max(len(c) for _, c in coded))
-    )
-    for v, (column_codes, _) in enumerate(coded):
-        codes[:, v] = column_codes
+    named = list(zip(columns, names, strict=True))
+    coded = map_in_threads(lambda column: _encode(*column), named)
+    n, V = len(coded[0][0]), len(coded)
+    codes = np.empty((n, V), dtype=_code_dtype(max(len(c) for _, c in coded)))
+    # a block of rows stays in cache while its columns are written
+    rows = max(1, _CHUNK_CELLS // V)
+    for start in range(0, n, rows):
+        for v, (column_codes, _) in enumerate(coded):
+            codes[start : start + rows, v] = column_codes[start : start + rows]
     return LabelMatrix(codes, tuple(c for _, c in coded), tuple(names))
 
 
 def _encode(column: Any, name: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """Codes and categories of one arrow column; −1, null, NaN and empty text are missing."""
     encoded = _integers_or_texts(column, name).dictionary_encode()
-    codes = encoded.indices.fill_null(MISSING).to_numpy(zero_copy_only=False)
+    indices = encoded.indices.fill_null(MISSING) if encoded.null_count else encoded.indices
+    codes = indices.to_numpy(zero_copy_only=False)
     categories = encoded.dictionary.to_numpy(zero_copy_only=False)
+    codes = codes.astype(_code_dtype(len(categories)), copy=False)
     if categories.dtype == object:
         categories = categories.astype(str)
         return _drop_categories(codes, categories, categories == "")
@@ -294,7 +322,7 @@ def _drop_categories(
     if not missing.any():
         return codes, categories
     lookup = np.where(missing, MISSING, np.cumsum(~missing) - 1)
-    return np.append(lookup, MISSING)[codes], categories[~missing]
+    return np.append(lookup, MISSING).astype(codes.dtype)[codes], categories[~missing]
 
 
 def _frame_columns(P: Any) -> tuple[list[Any], list[str]] | None:
@@ -385,12 +413,17 @@ def _refuse_negative(
     )
 
 
-def _refuse_unlabelled(matrix: LabelMatrix) -> None:
+def _refuse_unlabelled_columns(matrix: LabelMatrix) -> None:
     for v, categories in enumerate(matrix.categories):
         if len(categories) == 0:
             raise InvalidLabelsError(
                 f"partition '{matrix.names[v]}' (column {v}) has no label at all; leave it out"
             )
+
+
+def _refuse_unlabelled_rows(matrix: LabelMatrix) -> None:
+    if not matrix.has_missing:
+        return
     labelled = (matrix.codes >= 0).any(axis=1)
     if not labelled.all():
         row = int(np.argmin(labelled))

@@ -16,15 +16,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie import search_kernels as kernels
 from coterie.cluster_tables import ClusterTables
 from coterie.devices import map_in_threads
 from coterie.label_tuples import LabelTuples
+from coterie.search_sweeps import sweep
 
 __all__ = [
     "SearchResult",
@@ -181,7 +181,7 @@ def partition_starts(
 
 def n_starts_worth_it(tuples: LabelTuples) -> int:
     """How many partitions to start from: all while tuples are few, the best four when many."""
-    cells = tuples.n_tuples * tuples.n_partitions
+    cells = tuples.codes.size
     return max(_FEWEST_STARTS, _CELLS_OF_ALL_STARTS // cells)
 
 
@@ -237,15 +237,10 @@ def _best_on_a_sample(
     chosen, counts = np.unique(
         np.searchsorted(np.cumsum(tuples.weights), marks), return_counts=True
     )
-    sample = replace(
-        tuples,
-        codes=tuples.codes[chosen],
-        weights=counts.astype(np.float64),
-        inverse=np.arange(len(chosen)),
-    )
+    sample = tuples.some(chosen, counts.astype(np.float64))
     there = [Start(start.name, start.labels[chosen]) for start in starts]
     found = median_search(sample, alpha, n_clusters, there, threshold)
-    labels, _ = found.tables.assign(tuples.codes, found.threshold)
+    labels, _ = found.tables.assign(tuples.codes, found.threshold, memberships=tuples.memberships)
     return Start(found.start, labels)
 
 
@@ -259,17 +254,7 @@ def _descend(
         tables = _with_room(tuples, labels, alpha, n_clusters)
         moved = 1
         while moved and n_sweeps < _MAX_SWEEPS:
-            moved = kernels.sweep(
-                tuples.codes,
-                tuples.weights,
-                alpha,
-                tau,
-                tables.complete,
-                labels,
-                tables.table,
-                tables.present,
-                tables.size,
-            )
+            moved = sweep(tuples, labels, tables, tau)
             n_sweeps += 1
             if n_clusters is None and tables.size.min() > 0:
                 break

@@ -45,6 +45,7 @@ STORABLE_CLASSES = (
     "coterie.partitions.CentroidMember",
     "coterie.partitions.EstimatorMember",
     "coterie.labels.LabelMatrix",
+    "coterie.memberships.Memberships",
     "coterie.label_tuples.LabelTuples",
     "coterie.cluster_tables.ClusterTables",
     "coterie.dissent.Dissent",
@@ -253,8 +254,12 @@ class StateReader:
         if not dataclasses.is_dataclass(kind):
             value.__dict__.update(state)
             return value
-        if state.keys() != {field.name for field in dataclasses.fields(kind)}:
+        fields = {field.name: field.default for field in dataclasses.fields(kind)}
+        # fields that came later have defaults, which is what objects without them meant
+        later = {key: fields[key] for key in fields.keys() - state.keys()}
+        if state.keys() - fields.keys() or dataclasses.MISSING in later.values():
             raise ModelFileError(f"it holds a {name} of another version of coterie")
+        state |= later
         for attribute, item in state.items():
             object.__setattr__(value, attribute, item)  # it may be frozen
         return value
@@ -288,9 +293,17 @@ def _imported(name: str) -> Any:
 
 
 def _state_of(value: Any) -> dict[str, Any]:
-    """The fields of a dataclass, less what it may have cached; all attributes of others."""
+    """The fields of a dataclass, less what it may have cached; all attributes of others.
+
+    Less fields, too, that are None where they need not be given: files of objects that do
+    without them stay as they were before there were such fields.
+    """
     if dataclasses.is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {
+            field.name: getattr(value, field.name)
+            for field in dataclasses.fields(value)
+            if field.default is not None or getattr(value, field.name) is not None
+        }
     return dict(vars(value))
 
 

@@ -6,6 +6,7 @@ import contextlib
 import math
 import warnings
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -23,9 +24,10 @@ from coterie.base_clusterings import (
     Run,
     RunsUnderway,
     allowing_duplicate_points,
+    allowing_early_ends,
 )
 from coterie.devices import on_one_thread
-from coterie.errors import InvalidParameterError, LabelWarning
+from coterie.errors import CoterieError, InvalidParameterError, LabelWarning
 from coterie.feature_views import View, centred_view, scaled_views
 
 __all__ = [
@@ -199,8 +201,9 @@ def fit_ensemble(
     subsample, subspace : float in (0, 1]
         The shares of the rows and of the columns.
     n_jobs : int, optional
-        Runs at a time, as in joblib; None follows :func:`joblib.parallel_config`. Each run
-        computes on one thread, so that the labels do not depend on ``n_jobs``.
+        Runs at a time, as in joblib; None follows :func:`joblib.parallel_config`, whose backends
+        take runs to other machines too. Each run computes on one thread, so that the labels
+        depend neither on ``n_jobs`` nor on the backend.
     progress : bool
         Show a bar on the standard error stream.
     random_state : int, RandomState, Generator or None
@@ -243,6 +246,7 @@ def fit_ensemble(
     with (
         on_one_thread(),
         allowing_duplicate_points(),
+        allowing_early_ends(),
         contextlib.closing(underway),
         contextlib.closing(_carry_out(tasks, n_jobs, n_partitions if progress else 0)) as results,
     ):
@@ -320,7 +324,14 @@ def _carry_out(tasks: Iterable[Any], n_jobs: int | None, bar: int) -> Generator[
         from rich.progress import track
 
         results = track(results, "partitions", total=bar, console=Console(stderr=True))
-    yield from results
+    try:
+        yield from results
+    except CancelledError as error:
+        raise CoterieError(
+            "runs on other machines were cancelled: they were stopped there, or a worker was lost "
+            "that had the only copy of X; run again, and with Dask give every worker a copy: "
+            "joblib.parallel_config(backend='dask', scatter=[X])"
+        ) from error
 
 
 def _spawn(random_state: RandomState, count: int) -> list[np.random.SeedSequence]:

@@ -163,17 +163,16 @@ def _pair_blocks(tuples: LabelTuples, max_points: int) -> Iterator[tuple[Array, 
     """M of the pairs of distinct points, in blocks, and how many pairs have the same tuples.
 
     Counts of labels are products of the 0/1 matrices Z (u, m) of clusters and B (u, V) of
-    drawings; small whole numbers, so single precision is exact.
+    drawings; small whole numbers, so single precision is exact. Memberships of soft partitions
+    take their place in double precision.
     """
     _check_count("max_points", max_points, 2)
     times = _sampled_weights(tuples, max_points)
-    codes, times = tuples.codes[times > 0], times[times > 0]
-    drawn = (codes >= 0).astype(np.float32)
-    Z = np.zeros((len(codes), tuples.n_columns + 1), dtype=np.float32)
-    np.put_along_axis(Z, codes.astype(np.int64) % Z.shape[1], 1.0, axis=1)
-    Z = Z[:, :-1]  # missing labels went to the column more
-    rows = max(1, _CELLS_A_BLOCK // len(codes))
-    for start in range(0, len(codes), rows):
+    kept, times = tuples.some(times > 0), times[times > 0]
+    Z = kept.indicator(np.ones(kept.n_partitions, dtype=np.float32)).toarray()
+    drawn = kept.mass.astype(Z.dtype)
+    rows = max(1, _CELLS_A_BLOCK // len(Z))
+    for start in range(0, len(Z), rows):
         block, here = slice(start, start + rows), slice(start, None)
         both = drawn[block] @ drawn[here].T
         pairs = np.outer(times[block], times[here])
@@ -183,7 +182,7 @@ def _pair_blocks(tuples: LabelTuples, max_points: int) -> Iterator[tuple[Array, 
         pairs[own, own] = times[block] * (times[block] - 1) / 2
         known = (both > 0) & (pairs > 0)
         same = (Z[block] @ Z[here].T)[known].astype(np.float64)
-        yield same / both[known], pairs[known]
+        yield np.minimum(same / both[known], 1.0), pairs[known]
 
 
 def _sampled_weights(tuples: LabelTuples, max_points: int) -> Array:

@@ -12,15 +12,17 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from coterie.candidates import best_separated, linkage_answer, profile_answer
-from coterie.coassociation_matrix import tuple_coassociation
+from coterie.candidates import best_separated, linkage_answer, moved_answer, profile_answer
 from coterie.consensus_contract import ConsensusFunction, Labelling, check_n_clusters
-from coterie.devices import available_memory, choose_device, readable_bytes
-from coterie.errors import InvalidParameterError, MemoryFallbackWarning
+from coterie.contingency import all_contingencies
+from coterie.devices import check_device
+from coterie.errors import DissentWarning, InvalidParameterError
+from coterie.incremental import Growth, tables_worth_keeping
 from coterie.label_tuples import LabelTuples
+from coterie.median_search import SearchResult
 from coterie.relaxation.iteration import RobustRelaxation
 from coterie.relaxation.least_squares import least_squares_factor
-from coterie.relaxation.robust_admm import required_bytes, robust_factor
+from coterie.relaxation.placement import not_relaxed, place_and_relax
 from coterie.rounding import round_by_kmeans, round_by_pivoted_qr
 from coterie.votes import Votes, check_weighing
 
@@ -28,11 +30,11 @@ __all__ = ["RobustConsensus"]
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
+Answers = tuple[dict[str, Labels], RobustRelaxation, SearchResult | None]
 
 _log = logging.getLogger(__name__)
 
-_MOST_DENSE_TUPLES = 20_000
-_MOST_RELAXED_SOON = 500
+_MOST_ANSWERED_SOON = 3_000
 
 
 class RobustConsensus(ConsensusFunction):
@@ -43,7 +45,8 @@ class RobustConsensus(ConsensusFunction):
         J(G) = Σ_ij |M_ij − X_ij| = (1/V) Σ_v #{pairs on which partition v and G differ}
 
     where M (n, n) is the share of partitions that put i and j together and X_ij = 1 when G does.
-    The two sides are equal: the ℓ1 distance to the average *is* the average distance.
+    The two sides are equal: the ℓ1 distance to the average *is* the average distance. Partitions
+    may be soft: then P is a list of V membership matrices (n, K_v), see the guide.
 
     J is NP-hard to minimise, and where partitions are complementary its minimiser is not the best
     answer. So two things are done. Partitions that agree with the others no better than chance
@@ -63,11 +66,13 @@ class RobustConsensus(ConsensusFunction):
         K. The search may leave some of them empty, and then fewer come out. With None the objective
         chooses their number, in the search; the relaxation then has no part, unless
         ``refine=False``.
-    relaxation : {"auto", "admm", "l2"}, default="auto"
+    relaxation : {"auto", "admm", "divided", "l2"}, default="auto"
         "admm": the paper's ℓ1 relaxation, on a dense (u, u) state over the u distinct label
-        tuples; where that would not fit in memory, or u > 20,000, "l2" takes its place with a
-        warning. "l2": least squares, from contingency tables, no such matrix. "auto": "admm" up to
-        500 tuples, "l2" above: the answers returned were no worse for it, and came much sooner.
+        tuples; where that would not fit in memory, or u > 40,000 on the CPU, "divided" takes its
+        place with a warning. "divided": the same in parts of 4,000 tuples, combined; linear in u.
+        "l2": least squares, from contingency tables, no such matrix. "auto": "admm" up to 500
+        tuples (all that fit, with ``device="cuda"``), "l2" above: the answers returned were no
+        worse for it, and came much sooner.
     refine : {"auto", True, False}, default="auto"
         Which answer is returned. "auto": of relaxation, least squares, linkage and profiles the
         best separated one, where labels are missing also of the search. True: that of a discrete
@@ -75,7 +80,10 @@ class RobustConsensus(ConsensusFunction):
     partition_weights : {"agreement", "learned"}, array of shape (V,) or None, default="agreement"
         "agreement": 1 for the largest camp of partitions that agree beyond chance, 0 for the
         rest. "learned": ∝ 1/√distance to the consensus. None: all equal, the paper's.
-    device : {"auto", "cpu"}, default="auto"
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where the ADMM runs. "cuda": on a GPU, for more than 400 tuples; where there is none, or its
+        memory is too small, the CPU takes its place with a warning. "auto": on a GPU where there is
+        one and ``relaxation="admm"`` with more than 2,000 tuples is asked for.
     max_iter : int, default=300
     tol : float, default=1e-3
         Most steps and relative residual of the ADMM. Stopping short is told where the
@@ -105,7 +113,10 @@ class RobustConsensus(ConsensusFunction):
     threshold_ : float
         Share of votes from which two points should be together: 1/2 unless calibrated.
     embedding_ : (n, K)
-        Rows of H√D.
+        Rows of H√D; only of rows that count, where ``sample_weight`` has zeros.
+    relaxation_ : {"cpu", "cuda", "parts", "l2"}
+        Where the relaxation was computed: the ADMM on the CPU, on a GPU or in parts, or least
+        squares in its place.
     n_tuples_, n_iter_ : int
     history_ : dict of lists
         Objective and residuals of each step of the ADMM; empty lists where it did not run.
@@ -120,9 +131,9 @@ class RobustConsensus(ConsensusFunction):
     search minimises the objective of the median partition, which is textbook.
 
     **Limits.** The ADMM holds a dense (u, u) matrix over the distinct label tuples: by default it
-    takes part up to 500 of them, asked for up to 20,000 or as memory allows. The answer
-    returned need not have the lowest J of all; ``refine=True`` searches for that (locally), and
-    ``gap_`` says how far below the bound allows J to be.
+    takes part up to 500 of them, asked for up to 40,000 or as memory allows, above that in parts.
+    The answer returned need not have the lowest J of all; ``refine=True`` searches for that
+    (locally), and ``gap_`` says how far below the bound allows J to be.
     A majority that is wrong together is believed. The relaxation alone (``refine=False``) falls
     behind least squares where the partitions have many more clusters than are wanted.
 
@@ -145,6 +156,9 @@ class RobustConsensus(ConsensusFunction):
     >>> est.predict(P[:5]).tolist() == est.labels_[:5].tolist()
     True
     """
+
+    _contingencies: Array | None
+    _n_compared: int
 
     def __init__(
         self,
@@ -172,10 +186,34 @@ class RobustConsensus(ConsensusFunction):
         """Rows of H√D of every point, (n, K)."""
         return self._factor[self._inverse]
 
-    def _label_tuples(self, tuples: LabelTuples) -> Labelling:
+    def _label_grown(self, growth: Growth) -> Labelling:
+        return self._label_tuples(growth.tuples, growth)
+
+    def _label_tuples(self, tuples: LabelTuples, growth: Growth | None = None) -> Labelling:
         self._check_parameters()
+        self.relaxation_ = "l2"
         K = 0 if self.n_clusters is None else check_n_clusters(self.n_clusters, tuples)
-        votes = Votes.counted(tuples, self.partition_weights, K or None)
+        known = growth.contingencies(self._contingencies) if growth else None
+        contingencies = all_contingencies(tuples) if known is None else known
+        votes = Votes.counted(tuples, self.partition_weights, K or None, contingencies)
+        before = self._answer_before(growth, votes, K) if growth else None
+        if before is None:
+            self._n_compared = tuples.n_partitions
+            answers, relaxed, found = self._answers(votes, K)
+        else:
+            answers, relaxed, found = self._answers_after(before, votes, K)
+        method, reason = _select(votes, answers, self.refine)
+
+        self.selected_ = {"method": method, "reason": reason}
+        self.lower_bound_ = votes.lower_bound()
+        self._contingencies = tables_worth_keeping(tuples, contingencies)
+        self._report(tuples, votes, relaxed)
+        labels = answers[method]
+        threshold = found.threshold if found and method == "search" else votes.majority(labels)
+        return Labelling(labels[votes.group], votes.all_weights, threshold)
+
+    def _answers(self, votes: Votes, K: int) -> Answers:
+        """Answers of all kinds that the settings ask for, from the votes alone."""
         found = None if K else votes.search(None)
         # those set aside may have been all that told some points apart
         K = min(K, votes.tuples.n_tuples) if found is None else found.tables.n_clusters
@@ -183,10 +221,12 @@ class RobustConsensus(ConsensusFunction):
         start = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
         rng = check_random_state(self.random_state)
         if found is not None and self.refine:
-            relaxed, answers = _not_relaxed(start), {"search": found.labels}
+            relaxed, answers = not_relaxed(start), {"search": found.labels}
         else:
-            relaxed = self._relax(votes, start)
+            relaxed = self._relax(votes, start, rng)
             answers = {"relaxation": self._round(votes, relaxed.factor, K, rng)}
+            if self.relaxation_ == "parts" and _is(self.refine, "auto"):
+                answers["relaxation, moved"] = moved_answer(votes, answers["relaxation"])
         if self.refine and found is None:
             if _is(self.refine, "auto"):
                 answers |= self._other_answers(votes, start, relaxed, K, rng)
@@ -196,14 +236,46 @@ class RobustConsensus(ConsensusFunction):
             if not _is(self.refine, "auto") or votes.tuples.has_missing:
                 found = votes.search(K, answers)
                 answers["search"] = found.labels
-        method, reason = _select(votes, answers, self.refine)
+        return answers, relaxed, found
 
-        self.selected_ = {"method": method, "reason": reason}
-        self.lower_bound_ = votes.lower_bound()
-        self._report(tuples, votes, relaxed)
-        labels = answers[method]
-        threshold = found.threshold if found and method == "search" else votes.majority(labels)
-        return Labelling(labels[votes.group], votes.all_weights, threshold)
+    def _answers_after(self, before: Labels, votes: Votes, K: int) -> Answers:
+        """The answer before, and what the votes there are now make of it."""
+        found = None if K else votes.search(None, {"before": before}, from_partitions=False)
+        K = found.tables.n_clusters if found is not None else min(K, votes.tuples.n_tuples)
+        factor = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
+        relaxed = not_relaxed(factor)
+        if found is not None:
+            return {"search": found.labels}, relaxed, found
+        answers = {"before": before}
+        if _is(self.refine, "auto"):
+            rng = check_random_state(self.random_state)
+            answers["before, moved"] = moved_answer(votes, before)
+            answers["least squares"] = self._round(votes, factor, K, rng)
+        if not _is(self.refine, "auto") or votes.tuples.has_missing:
+            found = votes.search(K, answers, from_partitions=False)
+            answers["search"] = found.labels
+        return answers, relaxed, found
+
+    def _answer_before(self, growth: Growth, votes: Votes, K: int) -> Labels | None:
+        """The answer there was, of the tuples there are now; None if all must be compared anew.
+
+        That is so where it is soon done; where the relaxation's answer is wanted, or another number
+        of clusters than there is; where other partitions decide than before; and once there are
+        half as many partitions again as when all kinds of answers were last compared.
+        """
+        decided = self.partition_weights_ > 0
+        decide = growth.tuples.in_given_order(votes.all_weights)[: len(decided)] > 0
+        if _is(self.partition_weights, "agreement"):
+            _tell_who_lost_the_vote(np.flatnonzero(decided & ~decide))
+        few = votes.tuples.n_tuples <= _MOST_ANSWERED_SOON
+        many_new = growth.tuples.n_partitions >= 1.5 * self._n_compared
+        fewest = K if _is(self.refine, "auto") else 1
+        other = (decided != decide).any() or (K and not fewest <= self.n_clusters_ <= K)
+        if not self.refine or few or many_new or other:
+            return None
+        labels = np.empty(votes.tuples.n_tuples, dtype=np.int64)
+        labels[votes.group] = self._tuple_labels[growth.origin]
+        return labels
 
     def _finish(self, tuples: LabelTuples, found: Labelling) -> None:
         super()._finish(tuples, found)
@@ -212,10 +284,10 @@ class RobustConsensus(ConsensusFunction):
             self.gap_ = max(0.0, 1.0 - self.lower_bound_ / self.objective_)
 
     def _check_parameters(self) -> None:
-        choose_device(self.device)
-        if self.relaxation not in ("auto", "admm", "l2"):
+        check_device(self.device)
+        if self.relaxation not in ("auto", "admm", "divided", "l2"):
             raise InvalidParameterError(
-                f"relaxation={self.relaxation!r}: it may be 'auto', 'admm' or 'l2'"
+                f"relaxation={self.relaxation!r}: it may be 'auto', 'admm', 'divided' or 'l2'"
             )
         if not isinstance(self.refine, bool | np.bool_) and not _is(self.refine, "auto"):
             raise InvalidParameterError(f"refine={self.refine!r}: it may be 'auto', True or False")
@@ -226,15 +298,20 @@ class RobustConsensus(ConsensusFunction):
             raise InvalidParameterError(f"tol={tol!r}: it must be a number from 0 up")
         check_weighing(self.partition_weights)
 
-    def _relax(self, votes: Votes, factor: Array) -> RobustRelaxation:
-        """Factor of the relaxation asked for, from the ℓ2 one, or that where it would not fit."""
-        tuples = votes.tuples
-        late = self.relaxation == "auto" and tuples.n_tuples > _MOST_RELAXED_SOON
-        if self.relaxation == "l2" or late or not _state_fits(votes):
-            return _not_relaxed(factor)
-        _log.info("robust relaxation of %d tuples", tuples.n_tuples)
-        M = tuple_coassociation(tuples, votes.weights)
-        return robust_factor(M, factor, max_iter=self.max_iter, tol=self.tol)
+    def _relax(self, votes: Votes, factor: Array, rng: np.random.RandomState) -> RobustRelaxation:
+        """The relaxation asked for, from the ℓ2 one, where it can be computed."""
+        placed = place_and_relax(
+            votes.tuples,
+            votes.weights,
+            factor,
+            relaxation=self.relaxation,
+            device=self.device,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            random_state=rng,
+        )
+        self.relaxation_ = placed.where
+        return placed.found
 
     def _round(self, votes: Votes, factor: Array, K: int, rng: np.random.RandomState) -> Labels:
         """Labels of the factor's rows, by pivoted QR or k-means: the one with the lower J."""
@@ -280,12 +357,16 @@ def _is(value: Any, name: str) -> bool:
     return isinstance(value, str) and value == name
 
 
-def _not_relaxed(factor: Array) -> RobustRelaxation:
-    """The ℓ2 factor in place of the robust one: no steps, no history."""
-    history: dict[str, list[float]] = {
-        name: [] for name in ("objective", "primal_residual", "dual_residual", "mu")
-    }
-    return RobustRelaxation(factor, np.nan, history, 0, True)
+def _tell_who_lost_the_vote(partitions: NDArray[np.int64]) -> None:
+    """Warn that the answer no longer rests on partitions it rested on."""
+    if len(partitions):
+        shown = ", ".join(map(str, partitions[:10])) + (", …" if len(partitions) > 10 else "")
+        warnings.warn(
+            f"with the new partitions the largest camp is another: {len(partitions)} that decided "
+            f"before no longer do ({shown}); see dissent_",
+            DissentWarning,
+            stacklevel=6,
+        )
 
 
 def _select(votes: Votes, answers: dict[str, Labels], refine: bool | str) -> tuple[str, str]:
@@ -299,21 +380,3 @@ def _select(votes: Votes, answers: dict[str, Labels], refine: bool | str) -> tup
     method, separation = best_separated(votes, answers)
     each = ", ".join(f"{name} {value:.3f}" for name, value in separation.items())
     return method, f"its clusters are best separated in the votes (mean silhouette: {each})"
-
-
-def _state_fits(votes: Votes) -> bool:
-    """Whether the ADMM's state can be had; if not, say so and what is done instead."""
-    u = votes.tuples.n_tuples
-    counted = bool(np.ptp(votes.weights) == 0) and not votes.tuples.has_missing
-    needed, free = required_bytes(u, counted), available_memory()
-    if u <= _MOST_DENSE_TUPLES and needed <= free // 2:
-        return True
-    warnings.warn(
-        f"the ADMM would need {readable_bytes(needed)} for {u:,} distinct label tuples "
-        f"({readable_bytes(free)} are free; at most {_MOST_DENSE_TUPLES:,} tuples and half of "
-        "the free memory are used): the least-squares relaxation takes its place. "
-        "Set relaxation='l2' to choose it yourself",
-        MemoryFallbackWarning,
-        stacklevel=6,
-    )
-    return False

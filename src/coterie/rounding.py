@@ -11,7 +11,7 @@ from scipy.linalg import qr
 from sklearn.cluster import KMeans
 
 from coterie.base_clusterings import allowing_duplicate_points
-from coterie.devices import on_one_thread
+from coterie.devices import for_row_blocks, on_one_thread
 from coterie.numbering import in_order_of_appearance
 
 __all__ = ["round_by_kmeans", "round_by_pivoted_qr"]
@@ -19,6 +19,7 @@ __all__ = ["round_by_kmeans", "round_by_pivoted_qr"]
 _FEW = 5_000
 _SAMPLE = 20_000
 _STARTS = 10
+_ROWS_AT_ONCE = 1 << 13
 
 
 def round_by_pivoted_qr(
@@ -52,8 +53,8 @@ def round_by_kmeans(
 ) -> NDArray[np.int64]:
     """Labels by weighted k-means on the rows of the factor F (u, K), best of ten starts.
 
-    Above 20,000 rows the starts run on a sample, and one run over all rows begins at the
-    best of them.
+    Above 20,000 rows the centres are those of a sample drawn by weight, and every row joins the
+    nearest one.
 
     >>> round_by_kmeans(np.array([[0.0], [0.1], [5.0]]), np.ones(3), 2, 0).tolist()
     [0, 0, 1]
@@ -71,8 +72,21 @@ def round_by_kmeans(
     threads = on_one_thread() if len(rows) <= _FEW else contextlib.nullcontext()
     with allowing_duplicate_points(), threads:
         model.fit(rows, sample_weight=sample_weight)
-        if rows is not factor:
-            centres = model.cluster_centers_
-            model = KMeans(n_clusters, init=centres, n_init=1, max_iter=20)
-            model.fit(factor, sample_weight=weights)
-    return in_order_of_appearance(model.labels_)
+    labels = model.labels_ if rows is factor else _nearest(factor, model.cluster_centers_)
+    return in_order_of_appearance(labels)
+
+
+def _nearest(rows: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The nearest of K centres to each row, in blocks of rows."""
+    labels = np.empty(len(rows), dtype=np.int64)
+    half_squares = (centres**2).sum(axis=1) / 2
+
+    def join(_: int, start: int, stop: int) -> None:
+        for a in range(start, stop, _ROWS_AT_ONCE):
+            block = slice(a, min(a + _ROWS_AT_ONCE, stop))
+            # |x − c|² = |x|² − 2 (x·c − |c|²/2)
+            labels[block] = (rows[block] @ centres.T - half_squares).argmax(axis=1)
+
+    with on_one_thread():
+        for_row_blocks(join, len(rows), at_least=_ROWS_AT_ONCE)
+    return labels

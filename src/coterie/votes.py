@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from coterie.cluster_tables import ClusterTables
 from coterie.coassociation_matrix import check_partition_weights, pairwise_lower_bound
-from coterie.contingency import agreement_lower_bound, all_contingencies, pair_counts
+from coterie.contingency import agreement_lower_bound, all_contingencies, count_pairs
 from coterie.dissent import Dissent, find_camps
 from coterie.errors import DissentWarning, InvalidParameterError
 from coterie.label_tuples import LabelTuples
@@ -67,7 +67,11 @@ class Votes:
 
     @classmethod
     def counted(
-        cls, tuples: LabelTuples, partition_weights: Any, n_clusters: int | None = None
+        cls,
+        tuples: LabelTuples,
+        partition_weights: Any,
+        n_clusters: int | None = None,
+        contingencies: Array | None = None,
     ) -> Votes:
         """Compare all partitions, and weigh them.
 
@@ -78,10 +82,13 @@ class Votes:
             As in :class:`~coterie.RobustConsensus`.
         n_clusters : int, optional
             The most clusters the consensus may have, for "learned".
+        contingencies : (m, m), optional
+            Contingency tables of all pairs of partitions, where they are known already.
         """
         _log.info("comparing %d partitions over %d tuples", tuples.n_partitions, tuples.n_tuples)
-        contingencies = all_contingencies(tuples)
-        dissent = find_camps(pair_counts(contingencies, tuples.offsets))
+        if contingencies is None:
+            contingencies = all_contingencies(tuples)
+        dissent = find_camps(count_pairs(tuples, contingencies))
         weights = _weigh(tuples, contingencies, dissent, partition_weights, n_clusters)
         used = weights > 0
         believed, group = tuples.restricted_to(used)
@@ -104,12 +111,18 @@ class Votes:
         """The share of votes from which two points belong together: 1/2, or less under noise."""
         return calibrated_majority(ClusterTables.of(self.tuples, labels, self.weights))
 
-    def search(self, K: int | None, answers: Mapping[str, Labels] | None = None) -> SearchResult:
+    def search(
+        self,
+        K: int | None,
+        answers: Mapping[str, Labels] | None = None,
+        from_partitions: bool = True,
+    ) -> SearchResult:
         """Search from the answers there are already and from the most promising partitions."""
         starts = [Start(name, labels) for name, labels in (answers or {}).items()]
-        starts += partition_starts(
-            self.tuples, self.contingencies, self.weights, K, n_starts_worth_it(self.tuples)
-        )
+        if from_partitions:
+            starts += partition_starts(
+                self.tuples, self.contingencies, self.weights, K, n_starts_worth_it(self.tuples)
+            )
         _log.info("searching from %d starts", len(starts))
         return median_search(self.tuples, self.weights, K, starts)
 
@@ -117,7 +130,7 @@ class Votes:
         """A bound below J of every partition: pairwise if u² is affordable, else from distances."""
         if self.tuples.n_tuples <= _MOST_BOUNDED_PAIRWISE:
             return pairwise_lower_bound(self.tuples, self.weights)
-        counts = pair_counts(self.contingencies, self.tuples.offsets)
+        counts = count_pairs(self.tuples, self.contingencies)
         return agreement_lower_bound(counts, self.weights)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.ads.connections import connect
+from coterie.engines import connect
 
 # tests are imported by file, not as a package: let them find the tables beside them
 sys.path.insert(0, str(Path(__file__).parent))

@@ -287,7 +287,7 @@ def test_parquet_damaged_within(folder):
     path.write_bytes(whole)
     logs = open_logs(path)
     for stage in (check_logs, read_histograms):
-        with pytest.raises(TableError, match="cannot read the logs"):
+        with pytest.raises(TableError, match="cannot read the table"):
             stage(logs)
 
 

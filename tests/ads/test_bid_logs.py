@@ -13,7 +13,7 @@ import pytest
 from bid_tables import HOSTILE, as_arrow, bid_frame, write_csv
 
 from coterie.ads.bid_logs import open_logs, read_descriptions
-from coterie.ads.connections import connect, fetch
+from coterie.engines import connect, fetch
 from coterie.errors import InvalidParameterError, TableError
 
 DAY = datetime.date(2026, 3, 2)

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from coterie.ads.bid_logs import open_logs
-from coterie.ads.connections import fetch
 from coterie.ads.log_columns import canonical_table, kind_of
+from coterie.engines import fetch
 from coterie.errors import InvalidParameterError, TableError
 
 DAY = datetime.date(2026, 3, 2)
@@ -84,6 +84,14 @@ def test_optional_columns_enter_with_their_types():
 def test_whole_numbers_come_in_many_types(values, expected):
     """Fractions are rounded half away from zero; what is no number is null."""
     assert read("bid_micros", values) == expected
+
+
+def test_no_number_in_a_parquet_file_is_null(tmp_path):
+    """NaN in a Parquet file is found, though the file's statistics do not know of it."""
+    file = tmp_path / "bids.parquet"
+    pq.write_table(pa.table({**PLAIN, "bid_micros": [float("nan")]}), file)
+    table = ibis.duckdb.connect().read_parquet(file)
+    assert fetch(canonical_table(table, "bids", "x"))["bid_micros"].to_pylist() == [None]
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from coterie.ads.connections import fetch
 from coterie.ads.log_files import find_files, is_database, look_into, read_files
+from coterie.engines import fetch
 from coterie.errors import TableError
 
 

@@ -13,13 +13,13 @@ from bid_tables import as_arrow, bid_frame, write_csv
 from spark_cluster import WORKERS, spark_cluster, stop_session
 
 from coterie.ads.bid_logs import open_logs, read_descriptions
-from coterie.ads.connections import connect, fetch
 from coterie.ads.forecaster import AdForecaster
 from coterie.ads.histogram_queries import bid_grid, read_histograms
 from coterie.ads.histograms import BidHistograms
 from coterie.ads.log_checks import check_logs
 from coterie.ads.simulated_logs import simulate_logs
 from coterie.ads.simulated_traits import MarketSettings
+from coterie.engines import connect, fetch
 from coterie.errors import InvalidParameterError, TableError
 from coterie.label_tuples import as_label_tuples
 
@@ -169,7 +169,7 @@ def test_a_damaged_row_of_text_is_an_error(row, spark, tmp_path):
     content = "advertiser_id,day,bid_micros,won,price_micros\n1,2026-03-02,5,true,4\n"
     (tmp_path / "bids.csv").write_text(content + row)
     for logs in both(tmp_path / "bids.csv", spark):
-        with pytest.raises(TableError, match="cannot read the logs"):
+        with pytest.raises(TableError, match="cannot read the table"):
             read_histograms(logs, [10])
 
 

@@ -1,44 +1,46 @@
-"""The fused step against plain array code."""
+"""The fused step and the sums on a tile, against plain array code."""
 
 import numpy as np
 import pytest
 
-from coterie.relaxation.admm_kernels import step_rows
+from coterie.relaxation.admm_kernels import gap_sums, step_tile
+
+SHAPES = [(1, 1), (5, 7), (256, 300)]
+
+
+def tile(shape, seed=0):
+    """Counts, L, state and the weights of rows and columns."""
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, 9, shape).astype(np.uint8)
+    weights = [rng.integers(1, 5, n).astype(float) for n in shape]
+    return counts, rng.normal(size=shape), rng.normal(size=shape), weights
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("u", [5, 1100])
-def test_one_pass_equals_the_formulas(dtype, u):
-    """State, product, objective and residual equal the formulas written with whole matrices."""
-    rng = np.random.default_rng(u)
-    counts = rng.integers(0, 9, (u, u)).astype(np.uint8)
-    factor, block = rng.normal(size=(3, u)), rng.normal(size=(4, u))
-    state, weights = rng.normal(size=(u, u)), rng.integers(1, 5, u).astype(float)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_step_equals_the_formulas(dtype, shape):
+    """State, objective and residual equal the formulas written with whole matrices."""
+    counts, L, state, (rows, columns) = tile(shape)
     scale, shrink, bound = 1 / 8, 0.9, 0.3
-    L, M = factor.T @ factor, counts * scale
     Y = (L - state) * shrink
-    clipped = np.clip(M - L - Y, -bound, bound)
+    clipped = np.clip(counts * scale - L - Y, -bound, bound)
 
-    number = np.dtype(dtype).type
-    ours, product, sums = state.astype(dtype), np.empty((u, 4), dtype), np.zeros((2, 2))
-    for part, (start, stop) in enumerate([(0, u // 2), (u // 2, u)]):
-        step_rows(
-            ours,
-            counts,
-            number(scale),
-            factor.astype(dtype),
-            number(shrink),
-            number(bound),
-            weights.astype(dtype),
-            block.astype(dtype),
-            start,
-            stop,
-            product,
-            sums[part],
-        )
-    tolerance = 1e-9 if dtype is np.float64 else 2e-3
-    assert np.allclose(ours, L + clipped, atol=tolerance)
-    assert np.allclose(product, (L + clipped) @ block.T, rtol=tolerance, atol=tolerance * u)
-    objective, residual = sums.sum(axis=0)
-    assert objective == pytest.approx(weights @ np.abs(M - L) @ weights, rel=tolerance)
-    assert residual == pytest.approx(weights @ (clipped + Y) ** 2 @ weights, rel=tolerance)
+    ours, low, sums = state.astype(dtype), L.astype(dtype), np.empty(2)
+    numbers = [np.dtype(dtype).type(number) for number in (scale, shrink, bound)]
+    step_tile(ours, low, counts, *numbers, rows.astype(dtype), columns.astype(dtype), sums)
+    tolerance = 10 * float(np.finfo(dtype).eps)
+    assert np.allclose(ours, L + clipped, rtol=0, atol=10 * tolerance)
+    assert sums[0] == pytest.approx(rows @ np.abs(counts * scale - L) @ columns, rel=tolerance)
+    assert sums[1] == pytest.approx(rows @ (clipped + Y) ** 2 @ columns, rel=tolerance)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("values", [np.uint8, np.float32, np.float64])
+def test_gap_sums(shape, values):
+    """Weighted sums of |M − L| and (M − L)², in double precision whatever M is."""
+    counts, L, _, (rows, columns) = tile(shape)
+    sums = np.empty(2)
+    gap_sums(L, counts.astype(values), 1 / 8, rows, columns, sums)
+    gap = counts / 8 - L
+    expected = rows @ np.abs(gap) @ columns, rows @ gap**2 @ columns
+    assert np.allclose(sums, expected, rtol=1e-13, atol=0)

@@ -5,6 +5,7 @@ import pytest
 
 from coterie.relaxation.eigenpairs import (
     dense_eigenpairs,
+    krylov_eigenpairs,
     lanczos_eigenpairs,
     refined_eigenpairs,
 )
@@ -55,6 +56,48 @@ def test_refinement_says_when_it_fell_short(matrix):
     """One step from noise does not meet a tight tolerance, and that is reported."""
     noise = np.random.default_rng(2).normal(size=(80, 5))
     assert not refined_eigenpairs(noise, lambda x: matrix @ x, 3, 1e-12, max_steps=1)[3]
+
+
+@pytest.fixture
+def guess():
+    """Eight orthonormal columns that have nothing to do with the matrix."""
+    return np.linalg.qr(np.random.default_rng(1).normal(size=(80, 8)))[0]
+
+
+def test_krylov_converges_from_anywhere(matrix, guess):
+    """The wider spans hold the three largest pairs, and the block stays orthonormal."""
+    block, values, met = krylov_eigenpairs(
+        guess, matrix @ guess, lambda x: matrix @ x, 3, 1e-10, max_products=9
+    )
+    assert met
+    check(matrix, block[:, :3], values[:3], 1e-8)
+    assert np.allclose(block.T @ block, np.eye(8), atol=1e-12)
+
+
+def test_krylov_takes_fewer_products_than_power_steps(matrix, guess):
+    """At as many products, the pairs from all spans are closer than those from the last."""
+    steps = 4
+    _, values, _ = krylov_eigenpairs(guess, matrix @ guess, lambda x: matrix @ x, 3, 0.0, steps)
+    powers = refined_eigenpairs(matrix @ guess, lambda x: matrix @ x, 3, 0.0, steps)[1]
+    assert np.abs(values[:3] - [9, 7, 5]).max() < 0.1 * np.abs(powers[:3] - [9, 7, 5]).max()
+
+
+def test_krylov_needs_no_product_when_it_is_there(matrix):
+    """A guess within the tolerance is returned, rotated, without a product."""
+    exact = dense_eigenpairs(matrix, 5)[0]
+    mixed = exact @ np.linalg.qr(np.random.default_rng(0).normal(size=(5, 5)))[0]
+    block, values, met = krylov_eigenpairs(mixed, matrix @ mixed, pytest.fail, 3, 1e-9, 2)
+    assert met
+    check(matrix, block[:, :3], values[:3], 1e-9)
+
+
+def test_krylov_fills_the_space_and_stops_there(matrix):
+    """When the spans are the whole space, the pairs are exact and nothing more is added."""
+    A = matrix[:10, :10]
+    X = np.linalg.qr(np.random.default_rng(3).normal(size=(10, 4)))[0]
+    block, values, _ = krylov_eigenpairs(X, A @ X, lambda x: A @ x, 3, 0.0, max_products=6)
+    assert np.allclose(values[:3], np.linalg.eigvalsh(A)[::-1][:3], atol=1e-12)
+    assert np.abs(A @ block[:, :3] - block[:, :3] * values[:3]).max() < 1e-12
 
 
 def test_dense_finds_all_it_is_asked_for_when_lapack_misses_some(matrix, monkeypatch):

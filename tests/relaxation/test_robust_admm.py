@@ -1,5 +1,7 @@
 """The robust relaxation: one state, compressed tuples, residual-based stopping."""
 
+import logging
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,8 @@ from coterie.label_tuples import as_label_tuples
 from coterie.relaxation import robust_admm
 from coterie.relaxation.least_squares import least_squares_factor
 from coterie.relaxation.reference_admm import reference_robust_relaxation
-from coterie.relaxation.robust_admm import required_bytes, robust_factor
+from coterie.relaxation.robust_admm import TiledSolver, required_bytes, robust_factor
+from coterie.relaxation.symmetric_tiles import SymmetricTiles
 
 
 def problem(P, K, compressed=True):
@@ -22,8 +25,8 @@ def problem(P, K, compressed=True):
 
 
 def iterates(M, start, n_iter, rho=1.1, eigen_tolerance=1e-13):
-    """L after each of n_iter steps of the one-state form, μ growing every step."""
-    solver = robust_admm._Solver(M, start, eigen_tolerance)
+    """L after each of n_iter steps, exact, μ growing every step."""
+    solver = TiledSolver(M, start, eigen_tolerance)
     mu, shrink = 1.0 / solver.mean, 0.0
     for _ in range(n_iter):
         solver.step(shrink, 1.0 / mu)
@@ -109,14 +112,63 @@ def test_no_convergence_is_said():
     assert not result.converged and result.n_iter == 3
 
 
+@pytest.mark.parametrize(
+    ("sizes", "K", "noise"), [([250, 150, 100], 3, 0.3), ([60] * 8, 8, 0.6), ([20] * 30, 30, 0.3)]
+)
+def test_eigenpairs_that_follow_the_iteration_lose_nothing(sizes, K, noise):
+    """Eigenpairs no more exact than the steps need end where exact ones do, to 1e-4."""
+    P, _ = planted_partitions(sizes, 15, 0, noise, random_state=2)
+    _, M, start = problem(P, K)
+    exact, following = (robust_factor(M, start, eigen_tolerance=t) for t in (1e-10, 1e-4))
+    assert following.objective == pytest.approx(exact.objective, rel=1e-4)
+
+
 def test_single_precision_state_agrees_with_double(monkeypatch):
-    """Above the switch the state is float32, at an objective within 0.01%."""
+    """Above the switch the state is float32, at an objective within 0.01%, itself exact."""
     P, _ = planted_partitions([200, 120, 80], 15, 5, 0.3, random_state=6)
-    _, M, start = problem(P, 3)
+    tuples, M, start = problem(P, 3)
     double = robust_factor(M, start)
     monkeypatch.setattr(robust_admm, "_SINGLE_PRECISION_ABOVE", 10)
     single = robust_factor(M, start)
     assert single.objective == pytest.approx(double.objective, rel=1e-4)
+    F = tuples.expand(single.factor)
+    exact = np.abs(coassociation(P) - F @ F.T).sum()
+    assert single.objective == pytest.approx(exact, rel=1e-6)
+
+
+@pytest.mark.parametrize("threads", ["1", "2", "3"])
+def test_a_number_of_threads_gives_one_answer(threads, monkeypatch):
+    """Two runs on as many threads agree to the last bit; tiles are dealt out the same way."""
+    monkeypatch.setenv("COTERIE_NUM_THREADS", threads)
+    P, _ = planted_partitions([800, 400, 200], 20, 5, 0.5, random_state=6)
+    _, M, start = problem(P, 3)
+    first, second = (robust_factor(M, start, max_iter=5) for _ in range(2))
+    assert np.array_equal(first.factor, second.factor)
+    assert first.objective == second.objective
+
+
+def test_memory_and_time_are_said_before_it_starts(caplog):
+    """The first message has the sizes of state and M, the later ones the objective."""
+    P, _ = planted_partitions([60, 30], 8, 3, 0.2, random_state=1)
+    _, M, start = problem(P, 2)
+    with caplog.at_level(logging.INFO, "coterie"):
+        robust_factor(M, start, max_iter=20, tol=0.0)
+    first, *later = [record.getMessage() for record in caplog.records]
+    assert first.startswith(f"robust relaxation of {M.n_tuples} tuples: ")
+    assert "kB for the state and" in first and first.endswith("s a step")
+    assert [message.split(",")[0][-7:] for message in later] == ["step 10", "step 20"]
+
+
+def test_an_interrupt_ends_it():
+    """What the callback raises comes out of the relaxation as it is."""
+
+    def interrupt(step, objective):
+        raise KeyboardInterrupt
+
+    P, _ = planted_partitions([30, 20], 5, 1, 0.1, random_state=0)
+    _, M, start = problem(P, 2)
+    with pytest.raises(KeyboardInterrupt):
+        robust_factor(M, start, callback=interrupt)
 
 
 def test_callback_sees_every_step():
@@ -145,8 +197,14 @@ def test_gross_errors_in_a_similarity_are_ignored():
     assert error < 0.01 < np.abs(start @ start.T - G @ G.T)[clean].max()
 
 
-def test_required_bytes_counts_state_and_counts():
-    """The estimate is the bytes of the two (u, u) arrays."""
-    assert required_bytes(1000) == 1000**2 * (8 + 1)
-    assert required_bytes(10_000) == 10_000**2 * (4 + 1)
-    assert required_bytes(1000, counted=False) == 1000**2 * (8 + 16)
+@pytest.mark.parametrize("u", [1, 255, 600, 4001])
+def test_required_bytes_are_those_of_state_and_counts(u):
+    """The estimate is the bytes of half the state and of M, floats or counts."""
+    state = SymmetricTiles(u, np.dtype(np.float32 if u > 4000 else np.float64))
+    assert required_bytes(u) == state.nbytes + u**2
+    assert required_bytes(u, counted=False) == state.nbytes + u**2 * state.dtype.itemsize
+
+
+def test_forty_thousand_tuples_fit():
+    """Half of the state in single precision and counts in bytes are below 5 GB."""
+    assert 4.8e9 < required_bytes(40_000) < 4.9e9

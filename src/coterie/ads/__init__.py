@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING
 from coterie.lazy_names import imported_name
 
 _HOME = {
-    "connect": "connections",
+    # from coterie.engines, which label tables use too
+    "connect": "bid_logs",
     "BidLogs": "bid_logs",
     "open_logs": "bid_logs",
     "read_descriptions": "bid_logs",
@@ -75,7 +76,6 @@ __all__ = [  # noqa: RUF022 (in the order in which data flows)
 
 if TYPE_CHECKING:
     from coterie.ads.bid_logs import BidLogs, open_logs, read_descriptions
-    from coterie.ads.connections import connect
     from coterie.ads.curves import evidence_of, own_curves
     from coterie.ads.evaluation import evaluate
     from coterie.ads.forecaster import AdForecaster
@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from coterie.ads.simulated_logs import simulate_logs
     from coterie.ads.simulated_traits import MarketSettings
     from coterie.ads.text_view import TextView
+    from coterie.engines import connect
 
 
 def __getattr__(name: str) -> object:

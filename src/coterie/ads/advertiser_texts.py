@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from coterie.ads.connections import engine_message, fetch
 from coterie.ads.log_files import delimiter_of, is_parquet, is_remote, open_text
+from coterie.engines import engine_message, fetch
 from coterie.errors import TableError
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coterie.ads import log_files
 from coterie.ads.advertiser_texts import read_texts, texts_beside
-from coterie.ads.connections import connect, engine_message, fetch, is_engine_error
 from coterie.ads.log_columns import canonical_table, kind_of
+from coterie.engines import connect, engine_message, fetch, is_engine_error
 from coterie.errors import InvalidParameterError, TableError
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def open_logs(
         A Parquet, CSV or TSV file, gzipped or not; a folder of them; a glob; a DuckDB database
         file; the name of a table of ``connection``; or a table of any Ibis backend.
     connection : ibis backend, optional
-        From :func:`~coterie.ads.connections.connect`; by default embedded DuckDB.
+        From :func:`~coterie.ads.connect`; by default embedded DuckDB.
     auction : {"first", "second"}, optional
         What a winner pays; by default what the column ``auction_type`` says (1 or 2), and
         second price where there is none.

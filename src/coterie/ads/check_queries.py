@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from coterie.ads.amount_codes import MOST_MICROS, by_bisection
 from coterie.ads.bid_logs import AUCTIONS, BidLogs
 from coterie.ads.check_rules import WRITTEN, RowRule
-from coterie.ads.connections import fetch
 from coterie.ads.faults import LONGEST_EXAMPLE
+from coterie.engines import fetch
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

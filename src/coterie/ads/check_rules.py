@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.ads.amount_codes import MOST_MICROS
 from coterie.ads.bid_logs import AUCTIONS, BidLogs
+from coterie.engines import is_written_as
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -107,7 +108,7 @@ def _is_unreadable(rows: ir.Table, name: str) -> Any:
     if written.type().is_string():
         is_there &= ~written.strip().lower().isin(sorted(NOTHING))
     elif written.type().is_floating():
-        is_there &= ~written.isnan()
+        is_there &= ~is_written_as(written, ["nan"])
     return rows[name].isnull() & is_there.fill_null(False)
 
 

@@ -22,9 +22,9 @@ from coterie.ads.amount_codes import (
     codes_of,
 )
 from coterie.ads.bid_logs import BidLogs
-from coterie.ads.connections import fetch
 from coterie.ads.histogram_cells import gather_cells
 from coterie.ads.histograms import BidHistograms, bin_of
+from coterie.engines import fetch
 from coterie.errors import InvalidParameterError, TableError
 
 if TYPE_CHECKING:

@@ -83,9 +83,9 @@ from coterie.ads.check_queries import (
     repeats_query,
 )
 from coterie.ads.check_rules import WRITTEN, RowRule, row_rules
-from coterie.ads.connections import fetch
 from coterie.ads.faults import FAULT_CODES, Fault, fault_of
 from coterie.ads.log_findings import LogSums, log_findings, text_findings
+from coterie.engines import fetch
 from coterie.errors import TableError
 
 if TYPE_CHECKING:

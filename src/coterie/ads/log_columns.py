@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from coterie.ads.amount_codes import MOST_MICROS
+from coterie.engines import is_written_as
 from coterie.errors import InvalidParameterError, TableError
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class _Columns:
         if kind == "string":
             column = column.re_search(_NUMBER).ifelse(column.strip(), None).try_cast("float64")
         number = column.cast("float64")
-        return number if kind == "integer" else number.isnan().ifelse(None, number)
+        return number if kind == "integer" else is_written_as(number, ["nan"]).ifelse(None, number)
 
     def yes_or_no(self, name: str) -> Any:
         import ibis

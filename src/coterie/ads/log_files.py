@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from coterie.ads.connections import engine_message, is_engine_error
+from coterie.engines import engine_message, is_engine_error
 from coterie.errors import TableError
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """The commands that compare consensus functions: ``coterie bench table2``, ``table3``, ``regret``.
 
-They are registered in :mod:`coterie.benchmarks.program`.
+Beside them ``divided``, which compares two ways to compute one of them. They are registered in
+:mod:`coterie.benchmarks.program`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from coterie.errors import InvalidParameterError
 if TYPE_CHECKING:
     from coterie.benchmarks.regret import RegretResults
 
-__all__ = ["regret", "table2", "table3"]
+__all__ = ["divided", "regret", "table2", "table3"]
 
 Draws = Annotated[
     int | None, typer.Option("--draws", min=1, help="Draws of each cell: 20, with --quick 2.")
@@ -136,6 +137,40 @@ def regret(
         )
     lines = [*report.summary_lines(results), *as_notes(report.notes(results))]
     show(as_json, everything, report.as_tables(results), lines, output)
+
+
+def divided(
+    as_json: Json = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A quarter of the points, planted cells only.")
+    ] = False,
+    output: Output = None,
+) -> None:
+    """The robust relaxation in parts beside the undivided one: objective, accuracy, time.
+
+    Example: coterie bench divided -o divided-report
+    """
+    prepare_folder(output, ("divided.json", "divided.md", "divided.png"))
+    if output is not None:
+        require_matplotlib()
+    from coterie.benchmarks import divided_report as report
+    from coterie.benchmarks.divided import CELLS, QUICK_CELLS, run_divided
+    from coterie.benchmarks.environment import environment
+
+    with progress("dividing", None) as advance:
+        results = run_divided(QUICK_CELLS if quick else CELLS, before_step=advance)
+    described = environment()
+    everything = report.as_json(results, described)
+    if output is not None:
+        picture, page = report.as_picture(results), report.as_page(results, described)
+        write_files(
+            {
+                output / "divided.json": text_file(as_json_text(everything)),
+                output / "divided.md": text_file(page),
+                output / "divided.png": partial(picture.savefig, format="png", dpi=150),
+            }
+        )
+    show(as_json, everything, [report.as_table(results)], report.summary_lines(results), output)
 
 
 def _measured_regrets(

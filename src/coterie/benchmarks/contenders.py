@@ -18,6 +18,7 @@ from coterie.benchmarks.measuring import Work
 from coterie.errors import InvalidLabelsError
 
 __all__ = [
+    "growing_consensus",
     "kmeans_labels",
     "one_hot_kmeans",
     "planted_labels",
@@ -40,6 +41,15 @@ class LabelData:
 
     P: NDArray[np.int32]
     y: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class GrowingData:
+    """The same with a consensus that is fitted on the first ``n_before`` columns."""
+
+    labels: LabelData
+    fitted: Any
+    n_before: int
 
 
 @dataclass(frozen=True)
@@ -95,6 +105,16 @@ def robust_consensus(path: Path, n_clusters: int, **settings: Any) -> Work:
         warm_up=partial(_warm_up_consensus, **settings),
         run=partial(_fit_consensus, **settings),
         describe=_describe_consensus,
+    )
+
+
+def growing_consensus(path: Path, n_clusters: int, n_before: int) -> Work:
+    """``partial_fit`` of the labels at ``path`` from that column on; what was before is fitted."""
+    return Work(
+        load=partial(_load_fitted, path, n_clusters=n_clusters, n_before=n_before),
+        warm_up=_warm_up_growth,
+        run=_grow,
+        describe=_describe_grown,
     )
 
 
@@ -172,6 +192,29 @@ def _warm_up_consensus(data: LabelData, **settings: Any) -> None:
         sizes = [_SINGLE_PRECISION_ROWS // settings["n_clusters"] + 1] * settings["n_clusters"]
         P, _ = planted_partitions(sizes, data.P.shape[1], 0, 0.5, random_state=0)
         RobustConsensus(**{**settings, "max_iter": 2, "refine": False}).fit(P)
+
+
+def _load_fitted(path: Path, n_clusters: int, n_before: int) -> GrowingData:
+    from coterie.robust_consensus import RobustConsensus
+
+    data = _load_labels(path)
+    fitted = RobustConsensus(n_clusters, random_state=0).fit(data.P[:, :n_before])
+    return GrowingData(data, fitted, n_before)
+
+
+def _warm_up_growth(data: GrowingData) -> None:
+    from sklearn.base import clone
+
+    P = data.labels.P[:_WARM_UP_ROWS]
+    clone(data.fitted).fit(P[:, : data.n_before]).partial_fit(P[:, data.n_before :])
+
+
+def _grow(data: GrowingData) -> Any:
+    return data.fitted.partial_fit(data.labels.P[:, data.n_before :])
+
+
+def _describe_grown(data: GrowingData, fitted: Any) -> dict[str, Any]:
+    return _describe_consensus(data.labels, fitted)
 
 
 def _describe_consensus(data: LabelData, fitted: Any) -> dict[str, Any]:

@@ -23,7 +23,9 @@ from coterie.benchmarks.command_steps import (
     text_file,
     write_files,
 )
-from coterie.benchmarks.consensus_commands import regret, table2, table3
+from coterie.benchmarks.consensus_commands import divided, regret, table2, table3
+from coterie.benchmarks.incremental import growing
+from coterie.benchmarks.scale_commands import gpu, relaxation, scale, tables
 
 __all__ = ["app"]
 
@@ -207,6 +209,12 @@ def ads_real(
 app.command()(table2)
 app.command()(table3)
 app.command()(regret)
+app.command()(divided)
+app.command()(growing)
+app.command()(relaxation)
+app.command()(gpu)
+app.command()(scale)
+app.command()(tables)
 
 
 @app.command()

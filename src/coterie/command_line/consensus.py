@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from coterie.command_line import options
+from coterie.command_line.engine_tables import EngineResult, EngineTask, choose_engine
 from coterie.command_line.outputs import Outputs
 from coterie.command_line.progress import shown_notes, shown_stages
 from coterie.command_line.results import Result
@@ -30,12 +31,13 @@ _SETTINGS: dict[str, tuple[str, dict[str, bool | None]]] = {
     "--weights": ("partition_weights", {"equal": None}),
     "--relaxation": ("relaxation", {}),
     "--refine": ("refine", {"yes": True, "no": False}),
+    "--device": ("device", {}),
 }
 
 
 def consensus(
     labels: Annotated[
-        Path, typer.Argument(metavar="LABELS", help="A row a point, a column a partition.")
+        str, typer.Argument(metavar="LABELS", help="A row a point, a column a partition.")
     ],
     n_clusters: Annotated[
         int | None,
@@ -55,9 +57,10 @@ def consensus(
         ),
     ] = None,
     relaxation: Annotated[
-        Literal["auto", "admm", "l2"] | None,
+        Literal["auto", "admm", "divided", "l2"] | None,
         typer.Option(
-            help="Robust, least squares, or the first where it is quick.", show_default="auto"
+            help="Robust, robust in parts, least squares; robust where it is quick.",
+            show_default="auto",
         ),
     ] = None,
     refine: Annotated[
@@ -67,10 +70,17 @@ def consensus(
             show_default="auto",
         ),
     ] = None,
+    device: Annotated[
+        Literal["auto", "cpu", "cuda"] | None,
+        typer.Option(help="Where the robust relaxation runs.", show_default="auto"),
+    ] = None,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     plot: options.Picture = None,
     save_model: options.Model = None,
+    engine: options.Engine = None,
+    memory_limit: options.MemoryLimit = None,
+    threads: options.Threads = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Find the partition that many partitions agree on.
@@ -79,30 +89,47 @@ def consensus(
     partition. Labels are whole numbers or text; a blank is missing.
     Partitions that agree with the others no better than chance lose
     their vote; of four answers the one best separated in the remaining
-    votes is returned. --weights, --relaxation and --refine are settings
-    of this method, robust; coterie methods lists the others.
+    votes is returned. --weights, --relaxation, --refine and --device are
+    settings of this method, robust; coterie methods lists the others.
+    With --engine the table stays in DuckDB or Spark, and LABELS may
+    also be a folder, a quoted glob or a table of a database; a Parquet
+    table of more than 50 million labels goes to DuckDB by itself.
 
     Example: coterie consensus labels.csv --id name -k 3 -o consensus.csv
     """
     chosen = consensus_method(method)
-    settings = _settings(
-        chosen, {"--weights": weights, "--relaxation": relaxation, "--refine": refine}
-    )
+    given = {
+        "--weights": weights,
+        "--relaxation": relaxation,
+        "--refine": refine,
+        "--device": device,
+    }
+    settings = _settings(chosen, given)
     if n_clusters is None and not _finds_k(chosen):
         raise typer.BadParameter(
             f"--method {method} cannot find the number of clusters itself; give it",
             param_hint="'-k'",
         )
     outputs, wanted = Outputs(output, plot, save_model), options.names_in(columns)
-    outputs.check(labels, id_column)
+    choice = choose_engine(engine, labels, id_column, wanted, outputs)
+    if choice is None:
+        _refuse_without_engine({"--memory-limit": memory_limit, "--threads": threads})
+        outputs.check(Path(labels), id_column)
+    result: Result | EngineResult
     with shown_notes() as notes:
-        with shown_stages(quiet):
-            started = time.perf_counter()
-            ids, P = read_labels(labels, id_column, wanted)
-            estimator = chosen.make(n_clusters, seed, **settings).fit(P)
-            seconds = time.perf_counter() - started
-        result = Result(labels, estimator, P, P.names, ids, seconds, method)
-        result.write(outputs)
+        if choice is not None:
+            limits = {"memory_limit": memory_limit, "threads": threads}
+            task = EngineTask(labels, chosen, n_clusters, seed, settings, id_column, wanted, limits)
+            with shown_stages(quiet):
+                result = task.run(choice, outputs)
+        else:
+            with shown_stages(quiet):
+                started = time.perf_counter()
+                ids, P = read_labels(Path(labels), id_column, wanted)
+                estimator = chosen.make(n_clusters, seed, **settings).fit(P)
+                seconds = time.perf_counter() - started
+            result = Result(Path(labels), estimator, P, P.names, ids, seconds, method)
+            result.write(outputs)
     result.tell(outputs, notes, as_json, quiet)
 
 
@@ -154,6 +181,15 @@ def _settings(method: Method, options_given: Mapping[str, str | None]) -> dict[s
         name, values = _SETTINGS[option]
         settings[name] = values.get(text, text)
     return settings
+
+
+def _refuse_without_engine(limits: Mapping[str, Any]) -> None:
+    for option, value in limits.items():
+        if value is not None:
+            raise typer.BadParameter(
+                "it is for tables in an engine; say which, as in --engine duckdb://",
+                param_hint=f"'{option}'",
+            )
 
 
 def _finds_k(method: Method) -> bool:

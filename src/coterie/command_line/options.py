@@ -14,13 +14,16 @@ from coterie.method_registry import CONSENSUS_METHODS, consensus_method
 __all__ = [
     "AsJson",
     "Columns",
+    "Engine",
     "IdColumn",
+    "MemoryLimit",
     "MethodKey",
     "Model",
     "Picture",
     "Quiet",
     "Seed",
     "Table",
+    "Threads",
     "names_in",
 ]
 
@@ -69,6 +72,21 @@ MethodKey = Annotated[
         callback=_known,
         help=f"The consensus function: {', '.join(CONSENSUS_METHODS)}. See coterie methods.",
     ),
+]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="URL",
+        help="Leave the table in duckdb:// or pyspark://host:port; none: read all of it.",
+    ),
+]
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option("--memory-limit", metavar="SIZE", help="Of DuckDB, such as 2GB."),
+]
+Threads = Annotated[
+    int | None, typer.Option("--threads", min=1, metavar="N", help="Of the engine.")
 ]
 Seed = Annotated[
     int,

@@ -86,7 +86,7 @@ def print_summary(facts: dict[str, Any]) -> None:
         Text.assemble(
             (facts["input"], "bold"),
             f": {facts['points']:,} points, {_counted(facts['partitions'], 'partition')}, "
-            f"{_counted(facts['tuples'], 'distinct label tuple')}",
+            f"{_about(facts)}{_counted(facts['tuples'], 'distinct label tuple')}",
         ),
         soft_wrap=True,
     )
@@ -153,6 +153,9 @@ def _lines(facts: dict[str, Any]) -> Table:
     else:
         lines["agreement"] = _agreement(facts["votes"])
     lines["time"] = f"{facts['seconds']:.2f} s"
+    if "engine" in facts:
+        lines["engine"] = _engine(facts["engine"])
+        lines["cost"] = facts["cost"]
     for name, text in lines.items():
         grid.add_row(name, Text(text))
     return grid
@@ -166,6 +169,23 @@ def _method(facts: dict[str, Any]) -> str:
     by = f" (by {facts['partitioner']})" if "partitioner" in facts else ""
     loss = f"; its own objective is {facts['loss']:,.6g}" if "loss" in facts else ""
     return f"{method.title}{by}, {method.summary}{loss}"
+
+
+def _about(facts: dict[str, Any]) -> str:
+    """A word before a number of tuples that an engine has estimated."""
+    return "" if facts.get("engine", {}).get("tuples_exact", True) else "about "
+
+
+def _engine(run: dict[str, Any]) -> str:
+    """Who counted, which way was taken, and why."""
+    chosen = f" (chosen because {run['chosen']})" if run["chosen"] else ""
+    told = f"{run['url']}{chosen}, {run['path']} path: {run['reason']}"
+    if run["sweeps"]:
+        told += f"; {_counted(run['tuples_fitted'], 'tuple')} fitted, then "
+        told += _counted(len(run["sweeps"]), "sweep") + " over all rows"
+    if run["unplaced"]:
+        told += f"; {run['unplaced']:,} rows without a label the sample has: -1"
+    return told
 
 
 def _agreement(votes: list[dict[str, Any]]) -> str:

@@ -19,7 +19,6 @@ from coterie.rounding import round_by_kmeans
 __all__ = [
     "KMeansConsensus",
     "heard_coassociation",
-    "is_complete",
     "profile_coordinates",
     "profile_labels",
 ]
@@ -155,7 +154,7 @@ def profile_coordinates(tuples: LabelTuples, partition_weights: Array) -> Array:
     3.0
     """
     few = tuples.n_tuples <= min(tuples.n_columns, _DENSE_UP_TO)
-    if few or not is_complete(tuples, partition_weights):
+    if few or not tuples.is_complete(partition_weights):
         return heard_coassociation(tuples, partition_weights) * np.sqrt(tuples.weights)
     alpha = partition_weights / partition_weights.sum()
     root = np.sqrt(np.repeat(alpha, tuples.n_labels))
@@ -164,6 +163,8 @@ def profile_coordinates(tuples: LabelTuples, partition_weights: Array) -> Array:
     kept = values > values[0] * _NEGLIGIBLE
     turned = root[:, None] * vectors[:, kept] * np.sqrt(values[kept])
     rows = np.zeros((tuples.n_tuples, int(kept.sum())))
+    if tuples.memberships is not None:
+        return np.asarray(tuples.indicator(np.ones(tuples.n_partitions)) @ turned)
     for v in np.flatnonzero(alpha):
         rows += turned[tuples.codes[:, v]]
     return rows
@@ -176,14 +177,9 @@ def heard_coassociation(tuples: LabelTuples, partition_weights: Array) -> Array:
     that stands for the pairs within a tuple would be wrong.
     """
     M = tuple_coassociation(tuples, partition_weights).dense()
-    silent = ~((tuples.codes >= 0) & (partition_weights > 0)).any(axis=1)
+    silent = ~tuples.heard(partition_weights)
     M[silent, silent] = 0.0
     return M
-
-
-def is_complete(tuples: LabelTuples, partition_weights: Array) -> bool:
-    """Whether every partition with a weight labels every tuple, so that M is Z A Zᵀ."""
-    return bool((tuples.codes[:, partition_weights > 0] >= 0).all())
 
 
 def _sum_of_squares(rows: Array, weights: Array, labels: NDArray[np.int64]) -> float:

@@ -142,7 +142,7 @@ class KLConsensus(ConsensusFunction):
         self._check_parameters()
         check_size(tuples.n_tuples, self.max_tuples, "max_tuples", "KLConsensus")
         # what no partition speaks of says nothing about the others, and follows them later
-        heard = ((tuples.codes >= 0) & (weights > 0)).any(axis=1)
+        heard = tuples.heard(weights)
         M = tuple_coassociation(tuples, weights).dense()[np.ix_(heard, heard)]
         best = self._best_fit(M, tuples.weights[heard], min(K, len(M)))
         if not best.converged:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Literal
 
 import numba as nb
@@ -163,13 +162,11 @@ def believed_tuples(tuples: LabelTuples, weights: Array) -> tuple[LabelTuples, N
     for every tuple given, which of those it becomes; −1 where it is in none.
     """
     believed, group = tuples.restricted_to(weights > 0)
-    labelled = (believed.codes >= 0).any(axis=1)
+    labelled = believed.heard(weights[weights > 0])
     if np.all(labelled):
         return believed, group
     place = np.where(labelled, np.cumsum(labelled) - 1, -1)
-    codes, multiplicities = believed.codes[labelled], believed.weights[labelled]
-    believed = replace(believed.without_points(), codes=codes, weights=multiplicities)
-    return believed, place[group]
+    return believed.some(labelled), place[group]
 
 
 def weighted_linkage(distances: Array, weights: Array, linkage: str = "average") -> Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -54,12 +53,8 @@ class BalancedCut(ConsensusFunction):
         self._check_size(tuples)
         alpha = weights[weights > 0]
         believed, group = tuples.restricted_to(weights > 0)
-        among = (believed.codes >= 0).any(axis=1)
-        heard = replace(
-            believed.without_points(),
-            codes=believed.codes[among],
-            weights=believed.weights[among],
-        )
+        among = believed.heard(alpha)
+        heard = believed.some(among)
         found = self._cut(heard, alpha, min(K, heard.n_tuples))
         self.loss_ = self._loss(heard, alpha, found)
         labels = np.full(believed.n_tuples, -1, dtype=np.int64)
@@ -292,7 +287,7 @@ class HBGF(BalancedCut):
     def _cut_points(
         self, tuples: LabelTuples, alpha: Labels, points: Labels, n_parts: int, rng: Any
     ) -> Labels:
-        links = tuples.indicator(alpha)[points]
+        links = _whole_links(tuples, alpha)[points]
         n, m = links.shape
         parts = cut_graph(
             block_array([[None, links], [links.T, None]], format="csr"),
@@ -321,9 +316,20 @@ def _whole(weights: Array) -> Labels:
     return counts
 
 
+def _whole_links(tuples: LabelTuples, alpha: Labels) -> csr_array:
+    """Links (u, m) of tuples to base clusters in whole numbers: α_v, or α_v π to a thousandth."""
+    if tuples.memberships is None:
+        return tuples.indicator(alpha)
+    links = tuples.indicator(alpha * _FINEST_SHARE)
+    links.data = np.rint(links.data).astype(np.int64)
+    links.eliminate_zeros()
+    return links
+
+
 def _edge_weights(tuples: LabelTuples, alpha: Labels) -> NDArray[np.int32]:
     """(Σα) M over tuples in whole numbers: exact where nothing is missing, else rounded."""
     M = tuple_coassociation(tuples, alpha.astype(np.float64)).dense()
-    # with missing labels the shares are no multiples of 1/Σα, and need a finer scale
-    scale = max(int(alpha.sum()), _FINEST_SHARE if tuples.has_missing else 1)
+    # with missing or soft labels the shares are no multiples of 1/Σα, and need a finer scale
+    fractions = tuples.has_missing or tuples.memberships is not None
+    scale = max(int(alpha.sum()), _FINEST_SHARE if fractions else 1)
     return np.rint(M * scale).astype(np.int32)

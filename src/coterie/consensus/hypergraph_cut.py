@@ -93,6 +93,7 @@ class HGPA(BalancedCut):
     """
 
     _package = "kahypar"
+    _needs_labels = "a hyperedge holds a point or does not"
 
     def __init__(
         self,

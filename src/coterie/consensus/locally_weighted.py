@@ -207,18 +207,21 @@ def _weighted_indicator(tuples: LabelTuples, weights: Array, omega: Array) -> cs
 def _locally_weighted_similarity(tuples: LabelTuples, weights: Array, omega: Array) -> Array:
     """S over tuples, (u, u): Σ_v α_v ω_c [both in c] / Σ_v α_v [both labelled], 0 for no such v.
 
+    Of soft partitions, products of memberships take the place of the brackets.
     The diagonal is that of two points with the same tuple.
     """
-    turned = np.ascontiguousarray(tuples.codes.T)
     strength = np.repeat(weights, tuples.n_labels) * omega
-    u = tuples.n_tuples
-    similarity = np.empty((u, u))
-    for_row_blocks(lambda _, a, b: _add_shared(turned, strength, a, b, similarity), u)
+    if tuples.memberships is None:
+        turned, u = np.ascontiguousarray(tuples.codes.T), tuples.n_tuples
+        similarity = np.empty((u, u))
+        for_row_blocks(lambda _, a, b: _add_shared(turned, strength, a, b, similarity), u)
+    else:
+        rows = tuples.indicator(np.ones(len(weights))).toarray() * np.sqrt(strength)
+        similarity = rows @ rows.T
     if not tuples.has_missing:
         similarity /= weights.sum()
         return similarity
-    present = tuples.codes >= 0
-    both = (present * weights) @ present.T
+    both = (tuples.mass * weights) @ tuples.mass.T
     return np.divide(similarity, both, out=similarity, where=both > 0)
 
 

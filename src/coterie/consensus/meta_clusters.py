@@ -91,6 +91,8 @@ class MCLA(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
+    _needs_labels = "the overlap of two base clusters is one of sets"
+
     def __init__(
         self,
         n_clusters: int = 8,

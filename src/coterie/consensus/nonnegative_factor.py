@@ -25,7 +25,7 @@ from sklearn.utils import check_random_state
 
 from coterie.base_clusterings import allowing_duplicate_points
 from coterie.cluster_tables import ClusterTables
-from coterie.consensus.coassociation_profiles import heard_coassociation, is_complete
+from coterie.consensus.coassociation_profiles import heard_coassociation
 from coterie.consensus_contract import ConsensusFunction, Labelling, check_size
 from coterie.contingency import all_contingencies
 from coterie.devices import on_one_thread
@@ -294,13 +294,14 @@ def factor_labels(H: Array, tuples: LabelTuples, partition_weights: Array) -> ND
     cluster with the largest gain of the objective, as a new point would in ``predict``.
     """
     labels = H.argmax(axis=1)
-    kept = (H > 0).any(axis=1)
+    kept: NDArray[np.bool_] = np.any(H > 0, axis=1)
     # without gaps: an empty cluster would look better than a full one to a point that fits none
     labels[kept] = in_order_of_appearance(labels[kept])
     if not kept.all():
         labels[~kept] = -1
         tables = ClusterTables.of(tuples, labels, partition_weights)
-        labels[~kept] = tables.assign(np.ascontiguousarray(tuples.codes[~kept]), 0.5)[0]
+        lost = tuples.some(~kept)
+        labels[~kept] = tables.assign(lost.codes, 0.5, memberships=lost.memberships)[0]
     return labels
 
 
@@ -338,7 +339,7 @@ def warn_of_unfinished(found: NonnegativeFactor, max_iter: int) -> None:
 
 def _coassociation_product(tuples: LabelTuples, partition_weights: Array) -> tuple[Product, float]:
     """X ↦ diag(√w) M diag(√w) X, and ‖M‖²_F over points."""
-    if is_complete(tuples, partition_weights):
+    if tuples.is_complete(partition_weights):
         alpha = np.repeat(partition_weights / partition_weights.sum(), tuples.n_labels)
         squared_norm = float(alpha @ all_contingencies(tuples) ** 2 @ alpha)
         return indicator_product(scaled_indicator(tuples), alpha), squared_norm

@@ -110,6 +110,8 @@ class CorrelationConsensus(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
+    _needs_labels = "a point is coded by others of the same labels"
+
     def __init__(
         self,
         n_clusters: int = 8,

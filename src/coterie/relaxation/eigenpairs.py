@@ -12,6 +12,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 __all__ = [
     "dense_eigenpairs",
+    "krylov_eigenpairs",
     "lanczos_eigenpairs",
     "refined_eigenpairs",
     "repeatable_restarts",
@@ -90,3 +91,64 @@ def refined_eigenpairs(
         if residuals.max() <= tolerance * max(values[0], 0.0):
             return Q, values, residuals, True
     return Q, values, residuals, False
+
+
+def krylov_eigenpairs(
+    X: Matrix, AX: Matrix, product: Product, k: int, tolerance: float, max_products: int
+) -> tuple[Matrix, Matrix, bool]:
+    """The k algebraically largest eigenpairs of A in the block Krylov space of a good guess.
+
+    Rayleigh–Ritz in the span of X; while the residual of the k leading pairs is above the
+    tolerance, the span is widened by the residuals of its leading q pairs, at one product with A
+    a time. The spans are those of X, AX, A²X …, of which this finds the best pairs, where
+    power steps look in the last one only.
+
+    Parameters
+    ----------
+    X : (n, q) with orthonormal columns, q ≥ k
+        The last known leading vectors; the columns beyond k speed up convergence.
+    AX : (n, q)
+        A @ X, which the caller has from the pass that made A.
+    product : X ↦ A @ X
+    tolerance
+        Stop when ‖A H − H Λ‖_F ≤ tolerance for the k leading pairs (H, Λ).
+
+    Returns
+    -------
+    block (n, q) with orthonormal columns, values (q,), whether the tolerance was met
+
+    Examples
+    --------
+    >>> A = np.diag([1.0, 3.0, 2.0])
+    >>> X = np.linalg.qr(np.array([[0.1], [1.0], [0.2]]))[0]
+    >>> krylov_eigenpairs(X, A @ X, lambda Y: A @ Y, 1, 1e-9, 2)[1]
+    array([3.])
+    """
+    q = X.shape[1]
+    basis, image = X, AX
+    for n_products in range(max_products + 1):
+        values, rotation = np.linalg.eigh(_symmetric_part(basis.T @ image))
+        values, rotation = values[: -q - 1 : -1], rotation[:, : -q - 1 : -1]
+        block = basis @ rotation
+        residual = image @ rotation - block * values
+        met = bool(np.linalg.norm(residual[:, :k]) <= tolerance)
+        if met or n_products == max_products:
+            break
+        fresh = _orthonormal_beside(basis, residual)
+        basis, image = np.column_stack([basis, fresh]), np.column_stack([image, product(fresh)])
+    return block, values, met
+
+
+def _symmetric_part(A: Matrix) -> Matrix:
+    return (A + A.T) / 2.0
+
+
+def _orthonormal_beside(basis: Matrix, Y: Matrix) -> Matrix:
+    """Orthonormal columns, orthogonal to the basis, that span with it what Y does with it."""
+    n, taken = basis.shape
+    Y = Y[:, : max(0, n - taken)]
+    Y = Y / np.maximum(np.linalg.norm(Y, axis=0), np.finfo(float).tiny)
+    # twice is enough: the second pass removes what rounding left of the first
+    for _ in range(2):
+        Y = np.linalg.qr(Y - basis @ (basis.T @ Y))[0]
+    return Y

@@ -2,10 +2,15 @@
 
 A :class:`Solver` holds the state and makes one step of each kind; :func:`minimise` says how the
 penalty μ grows from step to step, when it is held, and when the two residuals are small enough.
+
+μ grows by the factor ρ for as long as the primal residual is large beside the dual one, then is
+held, so that both go to zero: growing it for ever would freeze L wherever it is. It is never held
+for more than 20 steps at a time, which ends the cycles that a fixed μ can run into.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -17,9 +22,12 @@ __all__ = ["RobustRelaxation", "Solver", "minimise"]
 
 Matrix = NDArray[np.float64]
 
+_log = logging.getLogger(__name__)
+
 _BALANCE = 0.1
 _LONGEST_HOLD = 20
 _DUAL_TOLERANCE = 10.0
+_STEPS_A_MESSAGE = 10
 
 
 @dataclass
@@ -61,7 +69,7 @@ class Solver(Protocol):
     factor: Matrix
 
     def step(self, shrink: float, bound: float) -> tuple[float, float]:
-        """B ← L + clip(M − L − Y); the objective ‖M − L‖₁ and the residual after the E-step."""
+        """B ← L + αC + (α − 1)Y; the objective ‖M − L‖₁ and the residual after the E-step."""
 
     def advance(self) -> float:
         """L ← K largest eigenpairs of B, negative ones cut; returns ‖L₊ − L‖_F."""
@@ -80,7 +88,7 @@ def minimise(
     """Step until both residuals are small, or ``max_iter`` times; the best factor met is kept.
 
     μ grows by the factor ``rho`` while the primal residual is large beside the dual one, is held
-    otherwise, and is never held more than 20 steps in a row.
+    otherwise, and is never held more than 20 steps in a row. Every tenth step is logged.
     """
     mu = 1.0 / solver.mean
     history: dict[str, list[float]] = {
@@ -98,6 +106,8 @@ def minimise(
             history[name].append(float(value))
         if callback is not None:
             callback(iteration, objective)
+        if (iteration + 1) % _STEPS_A_MESSAGE == 0:
+            _log.info("robust relaxation: step %d, objective %.6g", iteration + 1, objective)
         if primal <= tol and dual <= _DUAL_TOLERANCE * tol:
             converged = True
             break

@@ -7,6 +7,8 @@ indicator, M = Z A Zᵀ where A repeats α_v over the clusters of v, so the eige
 matrix M are those of the m × m matrix A^½ C A^½, C = Zᵀ Z the contingency tables of all pairs
 of partitions: if (λ, x) is one, so is (λ, Z A^½ x / √λ). No matrix over points is made.
 
+Where partitions are soft, Z holds memberships, and all of this holds as it is.
+
 Where labels are missing, row i of Z is scaled by 1/p_i, p_i the weight of the partitions that
 label i. That is M itself when nothing is missing, and M up to chance when labels are
 missing at random.
@@ -16,16 +18,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
 from coterie.contingency import all_contingencies
+from coterie.devices import for_row_blocks
 from coterie.label_tuples import LabelTuples
 from coterie.relaxation.eigenpairs import dense_eigenpairs, lanczos_eigenpairs
+from coterie.soft_kernels import sum_over_clusters
 
 __all__ = ["least_squares_factor", "least_squares_spectrum"]
 
 _DENSE_UP_TO = 1500
+_ROWS_OF_A_THREAD = 4_096
 
 
 def least_squares_factor(
@@ -60,19 +66,15 @@ def least_squares_factor(
            [0., 1.]])
     """
     vectors, values = least_squares_spectrum(tuples, partition_weights, n_clusters, contingencies)
-    root, row_scale = (
-        _column_roots(tuples, partition_weights),
-        _row_scale(tuples, partition_weights),
-    )
-    # Z A^½ x / √λ, times √λ for the D^½: the √λ cancel
-    padded = np.vstack([root[:, None] * vectors, np.zeros(vectors.shape[1])])
-    factor = np.zeros((tuples.n_tuples, n_clusters))
     used = values > values[0] * 1e-12
-    for v in range(tuples.n_partitions):
-        if partition_weights[v] > 0:
-            factor[:, : len(values)] += padded[tuples.codes[:, v]]
-    factor[:, : len(values)] *= used
-    return factor * row_scale[:, None]
+    # Z A^½ x / √λ, times √λ for the D^½: the √λ cancel
+    of_clusters = np.zeros((tuples.n_columns, n_clusters))
+    of_clusters[:, : len(values)] = _column_roots(tuples, partition_weights)[:, None] * vectors
+    of_clusters[:, : len(values)] *= used
+    factor = _sums_over_clusters(tuples, of_clusters)
+    if tuples.has_missing:
+        factor *= _row_scale(tuples, partition_weights)[:, None]
+    return factor
 
 
 def least_squares_spectrum(
@@ -85,8 +87,8 @@ def least_squares_spectrum(
 
     k' = min(k, m).
     """
-    row_scale = _row_scale(tuples, partition_weights)
     if contingencies is None or tuples.has_missing:
+        row_scale = _row_scale(tuples, partition_weights)
         contingencies = all_contingencies(tuples, tuples.weights * row_scale**2)
     root = _column_roots(tuples, partition_weights)
     C = root[:, None] * contingencies * root
@@ -107,5 +109,32 @@ def _row_scale(tuples: LabelTuples, partition_weights: NDArray[np.float64]) -> N
     if not tuples.has_missing:
         return np.ones(tuples.n_tuples)
     alpha = partition_weights / partition_weights.sum()
-    present = (tuples.codes >= 0) @ alpha
+    present = _sums_over_clusters(tuples, np.repeat(alpha, tuples.n_labels)[:, None])[:, 0]
     return np.divide(1.0, present, out=np.zeros_like(present), where=present > 0)
+
+
+def _sums_over_clusters(tuples: LabelTuples, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Z·values, (u, k), on all cores: values (m, k) of the clusters summed for every tuple."""
+    sums = np.empty((tuples.n_tuples, values.shape[1]))
+
+    def add(_: int, start: int, stop: int) -> None:
+        if tuples.memberships is None:
+            _sum_over_clusters(tuples.codes, values, start, stop, sums)
+        else:
+            sum_over_clusters(tuples.codes, tuples.memberships, values, start, stop, sums)
+
+    for_row_blocks(add, tuples.n_tuples, at_least=_ROWS_OF_A_THREAD)
+    return sums
+
+
+@nb.njit(cache=True, nogil=True)
+def _sum_over_clusters(codes: Any, values: Any, start: Any, stop: Any, sums: Any) -> None:
+    k = values.shape[1]
+    for a in range(start, stop):
+        for j in range(k):
+            sums[a, j] = 0.0
+        for v in range(codes.shape[1]):
+            c = codes[a, v]
+            if c >= 0:
+                for j in range(k):
+                    sums[a, j] += values[c, j]

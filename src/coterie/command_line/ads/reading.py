@@ -150,8 +150,8 @@ def checked_logs(
 ) -> tuple[BidLogs, LogCheck]:
     """Connect to the engine, open a log there, and check it."""
     from coterie.ads.bid_logs import open_logs
-    from coterie.ads.connections import connect
     from coterie.ads.log_checks import check_logs
+    from coterie.engines import connect
 
     with _interruptible():
         _LOG.info("Opening %s", logs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from types import SimpleNamespace
 
@@ -10,8 +11,8 @@ import ibis
 import pyarrow as pa
 import pytest
 
-from coterie.ads import connections
-from coterie.ads.connections import connect, fetch, masked
+from coterie import engines
+from coterie.engines import LocalTables, connect, engine_errors, fetch, masked, stream
 from coterie.errors import InvalidParameterError, MissingExtraError, TableError
 
 
@@ -145,8 +146,8 @@ def test_a_spark_url_names_a_master_and_settings(url, threads, master, monkeypat
         asked.update(master=master, settings=settings)
         raise InvalidParameterError("far enough")
 
-    monkeypatch.setattr(connections, "_active_session", lambda: None)
-    monkeypatch.setattr(connections, "_new_session", record)
+    monkeypatch.setattr(engines, "_active_session", lambda: None)
+    monkeypatch.setattr(engines, "_new_session", record)
     with pytest.raises(InvalidParameterError, match="far enough"):
         connect(f"{url}?spark.executor.memory=2g", threads=threads)
     assert asked == {"master": master, "settings": {"spark.executor.memory": "2g"}}
@@ -155,14 +156,14 @@ def test_a_spark_url_names_a_master_and_settings(url, threads, master, monkeypat
 def test_another_master_than_the_active_session_has_is_refused(monkeypatch):
     """Spark would quietly go on with the one that runs."""
     session = SimpleNamespace(conf={"spark.master": "local[4]"})
-    monkeypatch.setattr(connections, "_active_session", lambda: session)
+    monkeypatch.setattr(engines, "_active_session", lambda: session)
     with pytest.raises(InvalidParameterError, match=r"on local\[4\] is active"):
         connect("pyspark://host:7077")
 
 
 def test_missing_packages_are_named_with_the_extra_that_brings_them(monkeypatch):
     """Ibis for everything, PySpark and Java for Spark."""
-    monkeypatch.setattr(connections, "_active_session", lambda: None)
+    monkeypatch.setattr(engines, "_active_session", lambda: None)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(MissingExtraError, match="Java 17"):
@@ -172,14 +173,14 @@ def test_missing_packages_are_named_with_the_extra_that_brings_them(monkeypatch)
     with pytest.raises(MissingExtraError, match=r"coterie\[spark\]"):
         connect("pyspark://")
     monkeypatch.setitem(sys.modules, "ibis", None)
-    with pytest.raises(MissingExtraError, match=r"coterie\[ads\]"):
+    with pytest.raises(MissingExtraError, match=r"coterie\[engines\]"):
         connect("duckdb://")
 
 
 def test_an_engine_that_fails_is_quoted_in_one_short_line():
     """What it says, not where in its depths."""
     table = ibis.memtable(pa.table({"a": ["x" * 5000]}))
-    with pytest.raises(TableError, match=r"duckdb cannot read the logs: .*x…$") as caught:
+    with pytest.raises(TableError, match=r"duckdb cannot read the table: .*x…$") as caught:
         fetch(table.select(b=table.a.cast("int64")))
     assert len(str(caught.value)) < 600
 
@@ -188,3 +189,48 @@ def test_what_is_not_the_engines_fault_is_not_taken_for_it():
     """A wrong call stays an error of its own kind."""
     with pytest.raises(AttributeError):
         fetch(None)
+
+
+def test_a_stream_gives_every_row_in_batches():
+    """Of no more rows than asked for; faults are told as those of a fetch are."""
+    connection = connect(threads=1)
+    with LocalTables(connection) as local:
+        table = local.add(pa.table({"a": list(range(5000))}))
+        batches = list(stream(table.filter(table.a >= 10), 2048))
+        assert max(batch.num_rows for batch in batches) <= 2048 < sum(map(len, batches))
+        assert sorted(x for batch in batches for x in batch["a"].to_pylist()) == [*range(10, 5000)]
+        with pytest.raises(TableError, match="duckdb cannot read the table"):
+            list(stream(table.select(b=table.a.cast("string").cast("date")), 10))
+
+
+@pytest.mark.parametrize("failure", [None, ValueError])
+def test_local_tables_are_gone_in_the_end(failure):
+    """Whatever happens; a reader of a database may make them too."""
+    connection = connect(threads=1)
+    count = "SELECT count(*) FROM duckdb_tables()"
+    with contextlib.suppress(ValueError), LocalTables(connection) as local:
+        table = local.add(pa.table({"a": [1, 2]}))
+        assert fetch(table)["a"].to_pylist() == [1, 2]
+        assert connection.con.sql(count).fetchall() == [(1,)]
+        if failure:
+            raise failure
+    assert connection.con.sql(count).fetchall() == [(0,)]
+
+
+def test_an_interrupted_query_is_an_interrupt():
+    """Not a failure of the engine, nor a defect."""
+    with pytest.raises(KeyboardInterrupt), engine_errors("x"):
+        raise RuntimeError("Query interrupted")
+    with pytest.raises(RuntimeError), engine_errors("x"):
+        raise RuntimeError("a defect")
+
+
+def test_an_engine_without_memory_says_what_to_do():
+    """Its message, and two ways out."""
+    connection = connect(memory_limit="20MB", threads=1)
+    connection.con.execute("SET temp_directory = ''")
+    with LocalTables(connection) as local:
+        numbers = local.add(pa.table({"a": [0]}))
+        many = numbers.select(a=ibis.range(3_000_000).unnest()).distinct()
+        with pytest.raises(TableError, match=r"Out of Memory.*; raise the memory limit, or take"):
+            fetch(many.aggregate(n=many.count()))

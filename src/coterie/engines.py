@@ -1,4 +1,4 @@
-"""Connections to the engine that reads the logs: embedded DuckDB by default, or Spark.
+"""Connections to the engine that reads the tables: embedded DuckDB by default, or Spark.
 
 An engine is named by a URL and reached through Ibis, so that one expression serves all of them.
 Credentials never stand in a URL: an engine takes them from the environment.
@@ -6,32 +6,43 @@ Credentials never stand in a URL: an engine takes them from the environment.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import shutil
 import tempfile
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from os import environ
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qsl, unquote
 
 import pyarrow as pa
 
-from coterie.errors import InvalidParameterError, MissingExtraError, TableError
+from coterie.errors import CoterieError, InvalidParameterError, MissingExtraError, TableError
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
     from ibis.backends import BaseBackend
     from pyspark.sql import SparkSession
 
-__all__ = ["connect", "engine_message", "fetch", "is_engine_error", "masked"]
+__all__ = [
+    "LocalTables",
+    "connect",
+    "engine_errors",
+    "engine_message",
+    "fetch",
+    "is_engine_error",
+    "is_written_as",
+    "masked",
+    "stream",
+]
 
 log = logging.getLogger("coterie")
 
 _ENGINES = """\
-duckdb://                 embedded DuckDB; logs are files
+duckdb://                 embedded DuckDB; tables are files
 duckdb:///folder/file.db  a DuckDB database, only read
 pyspark://                the active Spark session, or a local one
 pyspark://local[2]        a local session of two threads
@@ -56,8 +67,7 @@ def connect(
         ``pyspark://`` for the active Spark session or else a local one, ``pyspark://local[2]``,
         ``pyspark://host:7077`` for a standalone cluster, ``pyspark://yarn``. Settings follow a
         question mark: ``duckdb://?threads=2``, ``pyspark://host:7077?spark.executor.memory=2g``.
-        For other engines make an Ibis table and give that to
-        :func:`~coterie.ads.bid_logs.open_logs`.
+        For other engines make an Ibis table and give that where a table is asked for.
     memory_limit : str, optional
         Of DuckDB, as in "1GB"; what is beyond goes to the folder for temporary files.
         By default DuckDB's own, four fifths of the memory.
@@ -109,20 +119,109 @@ def fetch(expression: ir.Table) -> pa.Table:
     import ibis
 
     backend = expression.get_backend()
-    try:
+    with engine_errors(f"{backend.name} cannot read the table"):
         if backend.name == "pyspark":
             return backend._session.sql(ibis.to_sql(expression)).toArrow()
         return expression.to_pyarrow()
+
+
+def stream(expression: ir.Table, rows: int) -> Iterator[pa.RecordBatch]:
+    """Run an Ibis expression in DuckDB and bring its rows here, some at a time.
+
+    It may hold no table in memory but those of :class:`LocalTables`. One stream at a time: another
+    query on the connection ends it.
+    """
+    import ibis
+
+    backend = expression.get_backend()
+    with engine_errors(f"{backend.name} cannot read the table"):
+        result = backend.con.sql(ibis.to_sql(expression))
+        reader = getattr(result, "to_arrow_reader", None) or result.fetch_record_batch
+        yield from reader(rows)
+
+
+class LocalTables:
+    """Rows that are here as tables of an engine, until the end of a ``with`` block.
+
+    Parameters
+    ----------
+    connection : ibis backend
+
+    Examples
+    --------
+    >>> with LocalTables(connect()) as local:
+    ...     fetch(local.add(pa.table({"a": [1, 2]})).order_by("a"))["a"].to_pylist()
+    [1, 2]
+    """
+
+    def __init__(self, connection: BaseBackend) -> None:
+        self._connection: Any = connection
+        self._names: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in self._names:
+            # after an interrupt or a failure the engine may not listen any more
+            with contextlib.suppress(Exception):
+                if self._connection.name == "duckdb":
+                    self._connection.con.execute(f"DROP TABLE IF EXISTS temp.{name}")
+                else:
+                    self._connection._session.catalog.dropTempView(name)
+
+    def add(self, rows: pa.Table) -> ir.Table:
+        """The rows as a table of the engine."""
+        import ibis
+
+        connection, name = self._connection, f"coterie_{uuid.uuid4().hex}"
+        if connection.name not in {"duckdb", "pyspark"}:
+            return ibis.memtable(rows)
+        self._names.append(name)
+        with engine_errors(f"{connection.name} does not take a table"):
+            if connection.name == "pyspark":
+                connection._session.createDataFrame(rows).createTempView(name)
+                return connection.table(name)
+            connection.con.register(f"{name}_here", rows)
+            # a table, not a view: its size is known when a join is planned
+            connection.con.execute(f"CREATE TEMP TABLE {name} AS FROM {name}_here")
+            connection.con.unregister(f"{name}_here")
+            return connection.table(name, database=("temp", "main"))
+
+
+@contextlib.contextmanager
+def engine_errors(what: str, kind: type[CoterieError] = TableError) -> Iterator[None]:
+    """Tell an engine's failure in one line that begins with ``what``; an interrupt stays one."""
+    try:
+        yield
     except Exception as error:
+        if type(error) is RuntimeError and "interrupt" in str(error).lower():
+            raise KeyboardInterrupt from error
         if not is_engine_error(error):
             raise
-        raise TableError(f"{backend.name} cannot read the logs: {engine_message(error)}") from error
+        message = engine_message(error)
+        if "out of memory" in message.lower():
+            message += "; raise the memory limit, or take fewer threads"
+        raise kind(f"{what}: {message}") from error
 
 
 def is_engine_error(error: Exception) -> bool:
     """Whether an engine, not this program, gave up."""
     packages = ("duckdb", "_duckdb", "pyspark", "py4j", "ibis", "pyarrow")
     return type(error).__module__.partition(".")[0] in packages
+
+
+def is_written_as(column: ir.Column, words: Sequence[str]) -> ir.BooleanColumn:
+    """Whether a float is written as one of some words in lower case: "nan", "inf", "-inf".
+
+    DuckDB answers ``isnan`` from a Parquet file's statistics, which leave NaN out: always no.
+
+    >>> import ibis
+    >>> table = ibis.memtable(pa.table({"x": [1.0, float("nan")]}))
+    >>> fetch(table.select(y=is_written_as(table.x, ["nan"])))["y"].to_pylist()
+    [False, True]
+    """
+    return column.cast("string").lower().isin(words)
 
 
 def engine_message(error: Exception) -> str:
@@ -173,7 +272,7 @@ def _require_ibis() -> None:
         import ibis  # noqa: F401 — only whether it is there
     except ImportError as error:
         raise MissingExtraError(
-            "reading bid logs needs Ibis: install it with pip install 'coterie[ads]'"
+            "an engine is reached through Ibis: install it with pip install 'coterie[engines]'"
         ) from error
 
 
@@ -218,7 +317,7 @@ def _database_file(place: str) -> Path:
         what = "is a folder" if path.is_dir() else "is not there"
         raise InvalidParameterError(
             f"the database {path} {what}; name a DuckDB file, "
-            "or connect to duckdb:// and give the logs as files"
+            "or connect to duckdb:// and name files"
         )
     return path
 
@@ -261,7 +360,7 @@ def _active_session() -> SparkSession | None:
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise MissingExtraError(
-            "reading logs with Spark needs PySpark: install it with pip install 'coterie[spark]'"
+            "Spark is reached through PySpark: install it with pip install 'coterie[spark]'"
         ) from error
     return SparkSession.getActiveSession()
 

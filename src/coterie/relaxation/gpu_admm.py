@@ -1,0 +1,349 @@
+"""The robust relaxation on a GPU: the steps of :mod:`.robust_admm`, tile by tile in Triton.
+
+State and M lie on the device as the tiles on and above the diagonal, B in float32 and M as counts
+in one byte where counts say it all: 3 u² bytes in all, where full matrices alone would take 5 u².
+A step is one pass over them (low-rank part, clip, objective, residual and the product with the
+block of eigenvectors); each refinement of the eigenvectors is one more pass over B. Products of
+tiles are three of half the digits each on the tensor cores, right to about 1e-6; plain TF32 would
+be wrong in the fourth digit. Sums over tiles and all small algebra are in float64.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.devices import readable_bytes
+from coterie.relaxation.iteration import RobustRelaxation, minimise
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["GpuSolver", "gpu_robust_factor", "required_gpu_bytes", "strip_table"]
+
+Matrix = NDArray[np.float64]
+
+_log = logging.getLogger(__name__)
+
+#: How the tensor cores multiply float32: as three products of bfloat16 parts.
+PRECISION = "bf16x3"
+_TILE = 64
+_TILES_A_STRIP = 32
+_ROWS_GATHERED = 32
+_SMALLEST_DOT = 16
+_EXTRA_COLUMNS = 6
+_PRODUCTS = 8
+#: Residuals of eigenpairs below this are rounding of float32.
+_EIGEN_FLOOR = 3e-6
+_WARPS = 4
+_STAGES = 2
+
+
+def required_gpu_bytes(n_tuples: int, n_clusters: int, counted: bool = True) -> int:
+    """Memory on the device for u tuples: half of the state and of M, and the product's parts."""
+    t = -(-n_tuples // _TILE)
+    tiles = t * (t + 1) // 2
+    columns = _padded(n_clusters + _EXTRA_COLUMNS)
+    tile_bytes = _TILE * _TILE * (4 + (1 if counted else 4)) + _TILE * columns * 4
+    small = n_tuples * columns * 8 * 30
+    return tiles * tile_bytes + small + tiles * _TILE * columns * 4 // _TILES_A_STRIP
+
+
+def gpu_robust_factor(
+    codes: NDArray[Any],
+    partition_weights: Matrix,
+    weights: Matrix,
+    start: Matrix,
+    *,
+    rho: float = 1.1,
+    max_iter: int = 300,
+    tol: float = 1e-3,
+    eigen_tolerance: float = 1e-4,
+    callback: Callable[[int, float], None] | None = None,
+    device: str = "cuda",
+) -> RobustRelaxation:
+    """Minimise ‖M − F Fᵀ‖₁ over F (u, K) on a GPU, as ``robust_factor`` does on the CPU.
+
+    Parameters
+    ----------
+    codes : (u, V) label tuples, −1 missing
+        Two tuples are together in v where their codes are equal. M is made on the device.
+    partition_weights : (V,)
+        Partitions of weight 0 are left out.
+    weights : (u,) multiplicities of the tuples
+    start : (u, K)
+    rho, max_iter, tol, eigen_tolerance, callback
+        As in :func:`~coterie.relaxation.robust_admm.robust_factor`.
+    device : str
+        Of PyTorch.
+    """
+    solver = GpuSolver(codes, partition_weights, weights, start, eigen_tolerance, device)
+    found = minimise(solver, rho, max_iter, tol, callback)
+    return replace(found, factor=_on_host(found.factor))
+
+
+def strip_table(n_tiles: int) -> NDArray[np.int64]:
+    """Strips that cover the tiles on and above the diagonal, ``n_tiles`` a side, (s, 4).
+
+    Row of tiles, first column of tiles, place of the first tile, number of tiles.
+
+    >>> strip_table(2).tolist()
+    [[0, 0, 0, 2], [1, 1, 2, 1]]
+    """
+    firsts = [np.arange(i, n_tiles, _TILES_A_STRIP) for i in range(n_tiles)]
+    i = np.repeat(np.arange(n_tiles), [len(first) for first in firsts])
+    j = np.concatenate(firsts)
+    place = i * n_tiles - i * (i - 1) // 2 + (j - i)
+    length = np.minimum(_TILES_A_STRIP, n_tiles - j)
+    return np.column_stack([i, j, place, length]).astype(np.int64)
+
+
+class GpuSolver:
+    """The state of the iteration on the device; a :class:`~.iteration.Solver`.
+
+    ``factor`` is a float64 tensor (u, K).
+    """
+
+    def __init__(
+        self,
+        codes: NDArray[Any],
+        partition_weights: Matrix,
+        weights: Matrix,
+        start: Matrix,
+        eigen_tolerance: float = 1e-4,
+        device: str = "cuda",
+        precision: str = PRECISION,
+    ) -> None:
+        import torch
+
+        self.torch, self.device, self.precision = torch, torch.device(device), precision
+        self.u, self.k = start.shape
+        self.n_points = float(weights.sum())
+        self.eigen_tolerance = max(eigen_tolerance, _EIGEN_FLOOR)
+        self.n_products = 0
+        self.tiles = -(-self.u // _TILE)
+        self.rows = self.tiles * _TILE
+        self.root = self._float64(np.sqrt(weights))[:, None]
+        self.weights = self._padded_rows(self._float64(weights)[:, None], 1)
+        self.factor = self._float64(start)
+        self.block = self._first_block()
+        self.columns = _padded(self.block.shape[1])
+        n_tiles = self.tiles * (self.tiles + 1) // 2
+        self.values, self.scale, self.mean, self.norm = self._shares(codes, partition_weights)
+        self.state = self._zeros((n_tiles, _TILE, _TILE))
+        self.by_column = self._empty((n_tiles, _TILE, self.columns))
+        self.by_row = self._empty((len(self.strips), _TILE, self.columns))
+        self.product = self._empty((self.rows, self.columns), torch.float64)
+        _log.info("%s on %s for %d tuples", readable_bytes(self._allocated()), self.device, self.u)
+
+    def step(self, shrink: float, bound: float) -> tuple[float, float]:
+        """B ← L + clip(M − L − Y); the objective ‖M − L‖₁ and the residual after the E-step."""
+        from coterie.relaxation.gpu_kernels import STEP
+
+        objective, residual = self._pass(STEP, self.block, shrink, bound)
+        return objective, residual**0.5
+
+    def advance(self) -> float:
+        """L ← K largest eigenpairs of B, negative ones cut; returns ‖L₊ − L‖_F."""
+        torch = self.torch
+        vectors, values = self._eigenpairs()
+        before = self.root * self.factor
+        after = vectors * torch.sqrt(torch.clamp(values, min=0.0))
+        self.factor = after / self.root
+        square = (
+            torch.linalg.norm(after.T @ after) ** 2
+            + torch.linalg.norm(before.T @ before) ** 2
+            - 2 * torch.linalg.norm(after.T @ before) ** 2
+        )
+        return float(torch.sqrt(torch.clamp(square, min=0.0)))
+
+    def objective(self) -> float:
+        """‖M − L‖₁ of the current factor, without touching the state."""
+        from coterie.relaxation.gpu_kernels import OBJECTIVE
+
+        return self._pass(OBJECTIVE, self.block, 0.0, 0.0)[0]
+
+    @cached_property
+    def strips(self) -> torch.Tensor:
+        """The strips on the device; see :func:`strip_table`."""
+        return self.torch.from_numpy(strip_table(self.tiles)).to(self.device)
+
+    @cached_property
+    def _first_strip(self) -> torch.Tensor:
+        """First strip of each row of tiles, and their number at the end."""
+        rows = self.torch.arange(self.tiles + 1, device=self.device)
+        return self.torch.searchsorted(self.strips[:, 0].contiguous(), rows)
+
+    def _pass(self, task: int, block: Any, shrink: float, bound: float) -> tuple[float, float]:
+        """One pass over the strips; the two sums over all tuples."""
+        from coterie.relaxation.gpu_kernels import PRODUCT, strip_kernel
+
+        sums = self._empty((len(self.strips), 2))
+        padded_factor = _padded(self.k)
+        strip_kernel[(len(self.strips),)](
+            self.state,
+            self.values,
+            self.scale,
+            self._padded_rows(self.factor, padded_factor),
+            self.weights,
+            self._padded_rows(self.root * block, self.columns),
+            shrink,
+            bound,
+            self.strips,
+            self.by_row,
+            self.by_column,
+            sums,
+            TASK=task,
+            T=_TILE,
+            K=padded_factor,
+            Q=self.columns,
+            PRECISION=self.precision,
+            num_warps=_WARPS,
+            num_stages=_STAGES,
+        )
+        if task == PRODUCT:
+            return 0.0, 0.0
+        first, second = sums.double().sum(dim=0).tolist()
+        return first, second
+
+    def _gathered(self) -> Any:
+        """S B S X of the last pass, (u, q), float64."""
+        from coterie.relaxation.gpu_kernels import gather_kernel
+
+        gather_kernel[(self.tiles, _TILE // _ROWS_GATHERED)](
+            self.by_row,
+            self.by_column,
+            self._first_strip,
+            self.tiles,
+            self.product,
+            T=_TILE,
+            PART=_ROWS_GATHERED,
+            Q=self.columns,
+        )
+        self.n_products += 1
+        return self.root * self.product[: self.u, : self.block.shape[1]]
+
+    def _times(self, block: Any) -> Any:
+        from coterie.relaxation.gpu_kernels import PRODUCT
+
+        self._pass(PRODUCT, block, 0.0, 0.0)
+        return self._gathered()
+
+    def _eigenpairs(self) -> tuple[Any, Any]:
+        """K largest eigenpairs of S B S in the block Krylov space of the last ones.
+
+        As :func:`~.eigenpairs.krylov_eigenpairs`, with the small problem solved on the host.
+        """
+        torch, k, q = self.torch, self.k, self.block.shape[1]
+        basis, image = self.block, self._gathered()
+        for n_products in range(_PRODUCTS + 1):
+            values, rotation = np.linalg.eigh(_symmetric(_on_host(basis.T @ image)))
+            turn = self._float64(rotation[:, : -q - 1 : -1])
+            values = self._float64(values[: -q - 1 : -1])
+            block = basis @ turn
+            residual = image @ turn - block * values
+            error = float(torch.linalg.norm(residual[:, :k]))
+            met = error <= self.eigen_tolerance * max(float(values[0]), 0.0)
+            if met or n_products == _PRODUCTS or self.u < basis.shape[1] + q:
+                break
+            fresh = self._orthonormal(residual, basis)
+            basis = torch.cat([basis, fresh], dim=1)
+            image = torch.cat([image, self._times(fresh)], dim=1)
+        self.block = block
+        return block[:, :k], values[:k]
+
+    def _orthonormal(self, A: Any, basis: Any) -> Any:
+        """Orthonormal columns, orthogonal to the basis, that span with it what A does with it.
+
+        By Cholesky of AᵀA, twice, or by Householder reflections where the columns are dependent.
+        """
+        torch = self.torch
+        for _ in range(2):
+            A = A - basis @ (basis.T @ A)
+            # columns of unit length are as well conditioned as can be
+            A = A / torch.clamp(torch.linalg.norm(A, dim=0), min=1e-300)
+            triangle, failed = torch.linalg.cholesky_ex(A.T @ A)
+            if int(failed):
+                A = torch.linalg.qr(A)[0]
+            else:
+                A = torch.linalg.solve_triangular(triangle, A.T, upper=False).T
+        return A
+
+    def _first_block(self) -> Any:
+        extra = min(_EXTRA_COLUMNS, self.u - self.k)
+        noise = np.random.default_rng(0).standard_normal((self.u, extra))
+        first = self.torch.cat([self.root * self.factor, self._float64(noise)], dim=1)
+        return self.torch.linalg.qr(first)[0]
+
+    def _shares(
+        self, codes: NDArray[Any], partition_weights: Matrix
+    ) -> tuple[Any, float, float, float]:
+        """M in tiles and its scale, the mean size of an entry over points, and ‖M‖_F."""
+        from coterie.relaxation.gpu_kernels import shares_kernel
+
+        torch = self.torch
+        used = partition_weights > 0
+        alpha = partition_weights[used]
+        turned = np.full((int(used.sum()), self.rows), -1, dtype=codes.dtype)
+        turned[:, : self.u] = codes[:, used].T
+        counted = bool(np.all(alpha == alpha[0]) and codes[:, used].min() >= 0)
+        kind = torch.float32
+        if counted:
+            kind = torch.uint8 if len(alpha) <= np.iinfo(np.uint8).max else torch.int16
+        n_tiles = self.tiles * (self.tiles + 1) // 2
+        values = self._empty((n_tiles, _TILE, _TILE), kind)
+        sums = self._empty((len(self.strips), 2))
+        shares_kernel[(len(self.strips),)](
+            torch.from_numpy(turned).to(self.device),
+            torch.from_numpy(alpha.astype(np.float32)).to(self.device),
+            self.weights,
+            self.strips,
+            values,
+            sums,
+            len(alpha),
+            self.rows,
+            COUNTED=counted,
+            T=_TILE,
+            num_warps=_WARPS,
+        )
+        scale = 1.0 / len(alpha) if counted else 1.0
+        total, squares = sums.double().sum(dim=0).tolist()
+        return values, scale, scale * total / self.n_points**2, scale * squares**0.5
+
+    def _padded_rows(self, values: Any, columns: int) -> Any:
+        """Float32 with rows up to whole tiles and so many columns, zeros where there were none."""
+        padded = self._zeros((self.rows, columns))
+        padded[: len(values), : values.shape[1]] = values
+        return padded
+
+    def _float64(self, values: Matrix) -> Any:
+        return self.torch.from_numpy(np.ascontiguousarray(values, dtype=np.float64)).to(self.device)
+
+    def _empty(self, shape: tuple[int, ...], kind: Any = None) -> Any:
+        return self.torch.empty(shape, dtype=kind or self.torch.float32, device=self.device)
+
+    def _zeros(self, shape: tuple[int, ...]) -> Any:
+        return self.torch.zeros(shape, dtype=self.torch.float32, device=self.device)
+
+    def _allocated(self) -> int:
+        held = (self.state, self.values, self.by_column, self.by_row, self.product)
+        return sum(tensor.numel() * tensor.element_size() for tensor in held)
+
+
+def _padded(n_columns: int) -> int:
+    """The next power of two, at least what a product of tiles needs."""
+    return max(_SMALLEST_DOT, 1 << (n_columns - 1).bit_length())
+
+
+def _symmetric(A: Matrix) -> Matrix:
+    return (A + A.T) / 2.0
+
+
+def _on_host(tensor: Any) -> Matrix:
+    return np.asarray(tensor.cpu().numpy(), dtype=np.float64)

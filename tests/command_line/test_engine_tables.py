@@ -1,0 +1,172 @@
+"""``coterie consensus`` on tables that stay in an engine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from command_line.answers import assert_one_line, unwrapped
+from coterie import load_model
+from coterie.command_line import engine_tables
+
+
+@pytest.fixture
+def labels_parquet(tmp_path: Path, planted) -> Path:
+    """The planted partitions as a Parquet table with an id column ``name``."""
+    P, _ = planted
+    columns = {"name": [f"{i:03}" for i in range(len(P))]}
+    path = tmp_path / "labels.parquet"
+    pq.write_table(pa.table(columns | {f"p{v}": P[:, v] for v in range(P.shape[1])}), path)
+    return path
+
+
+def rows_of(path: Path) -> dict[str, list]:
+    """Names, labels and confidences, in the order of the names."""
+    return pq.read_table(path).sort_by("name").to_pydict()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_the_engine_gives_what_memory_gives(run, kind, labels_parquet, labels_csv):
+    """Label by label, from Parquet and from text with blanks."""
+    source = labels_parquet if kind == "parquet" else labels_csv
+    here, there = (source.with_name(f"{where}.parquet") for where in ("here", "there"))
+    arguments = ("consensus", source, "--id", "name", "-k", 3)
+    assert run(*arguments, "-o", here).exit_code == 0
+    result = run(*arguments, "-o", there, "--engine", "duckdb://", "--threads", 1)
+    assert result.exit_code == 0, result.output
+    assert rows_of(here) == rows_of(there)
+
+
+def test_the_summary_tells_the_way_and_the_cost(run, labels_parquet):
+    """For a person; and as JSON, of the same facts and more."""
+    arguments = ("consensus", labels_parquet, "--id", "name", "-k", 3, "--engine", "duckdb://")
+    told = unwrapped(run(*arguments, "--memory-limit", "1GB").stdout)
+    for part in ("100 points, 10 partitions", "duckdb://, tuples path:", "profile ", "of memory"):
+        assert part in told
+    facts = json.loads(run(*arguments, "--json").stdout)
+    assert facts["points"] == sum(facts["sizes"]) == facts["engine"]["rows"] == 100
+    assert facts["engine"]["path"] == "tuples" and facts["engine"]["chosen"] == ""
+    memory = json.loads(run("consensus", labels_parquet, "--id", "name", "-k", 3, "--json").stdout)
+    for name in ("tuples", "clusters", "sizes", "votes", "camps", "selected"):
+        assert facts[name] == memory[name], name
+    for name in ("objective", "mean_confidence", "share_of_pairs", "gap"):
+        assert facts[name] == pytest.approx(memory[name]), name
+
+
+def test_a_streamed_table_is_told_as_such(run, labels_parquet, monkeypatch):
+    """How many tuples were fitted, and how many sweeps followed; no bound of a sample."""
+    from coterie.tables import table_consensus
+
+    usual = table_consensus.TableRun
+    few = lambda estimator, *_: usual(estimator, 10, 40, 3)  # noqa: E731 (a class's stand-in)
+    monkeypatch.setattr(table_consensus, "TableRun", few)
+    arguments = ("consensus", labels_parquet, "--id", "name", "-k", 3, "--engine", "duckdb://")
+    told = unwrapped(run(*arguments).stdout)
+    for part in ("about ", "streamed path: more than max_tuples=10", "sweeps over all rows"):
+        assert part in told
+    assert "at least" not in told
+    facts = json.loads(run(*arguments, "--json").stdout)
+    assert "gap" not in facts and facts["engine"]["tuples_exact"] is False
+
+
+def test_a_large_parquet_table_goes_to_duckdb_by_itself(run, labels_parquet, monkeypatch):
+    """And the summary says so; --engine none keeps it in memory."""
+    monkeypatch.setattr(engine_tables, "_MOST_CELLS_IN_MEMORY", 999)
+    out = labels_parquet.with_name("out.parquet")
+    arguments = ("consensus", labels_parquet, "--id", "name", "-k", 3, "-o", out)
+    told = unwrapped(run(*arguments).stdout)
+    assert "chosen because 1,000 labels are more than 999" in told
+    by_engine = rows_of(out)
+    assert "engine" not in json.loads(run(*arguments, "--json", "--engine", "none").stdout)
+    assert rows_of(out) == by_engine
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("-o", "out.csv", "--id", "name"),
+        ("-o", "out.parquet", "--columns", "p0,p1"),
+        ("--plot", "picture.svg", "--id", "name"),
+        ("--id", "name", "--columns", "p0,p1"),
+    ],
+)
+def test_what_only_memory_serves_stays_there(run, labels_parquet, monkeypatch, tmp_path, arguments):
+    """Text, rows known by their order alone, pictures, and few columns of a large table."""
+    monkeypatch.setattr(engine_tables, "_MOST_CELLS_IN_MEMORY", 999)
+    monkeypatch.chdir(tmp_path)
+    result = run("consensus", labels_parquet, "-k", 3, "--json", *arguments)
+    assert result.exit_code == 0, result.output
+    assert "engine" not in json.loads(result.stdout)
+
+
+def test_a_folder_is_counted_as_a_whole(labels_parquet, tmp_path):
+    """Labels of all its files; what is no Parquet has none."""
+    (tmp_path / "parts").mkdir()
+    for n in range(3):
+        (tmp_path / "parts" / f"{n}.parquet").write_bytes(labels_parquet.read_bytes())
+    assert engine_tables._parquet_cells(tmp_path / "parts", "name", None) == 3000
+    assert engine_tables._parquet_cells(labels_parquet, "name", ["p1"]) == 100
+    (tmp_path / "cut.parquet").write_bytes(b"PAR1")
+    for other in ("cut.parquet", "absent.parquet", "labels.csv"):
+        assert engine_tables._parquet_cells(tmp_path / other, None, None) == 0
+
+
+def test_the_model_is_kept(run, labels_parquet, planted):
+    """It predicts the labels that were written."""
+    model, out = (labels_parquet.with_name(name) for name in ("m.coterie", "out.parquet"))
+    arguments = ("--id", "name", "-k", 3, "-o", out, "--save-model", model)
+    assert run("consensus", labels_parquet, *arguments, "--engine", "duckdb://").exit_code == 0
+    predicted = load_model(model).predict(planted[0])
+    assert np.array_equal(predicted, rows_of(out)["label"])
+
+
+def test_what_an_engine_cannot_do_is_one_line(run, labels_parquet):
+    """Pictures, text out, an output that is the input, a table that is not there."""
+    how = ("-k", 3, "--engine", "duckdb://")
+    folder = labels_parquet.parent
+    assert_one_line(run("consensus", labels_parquet, *how, "--plot", folder / "p.svg"), "--plot")
+    assert_one_line(run("consensus", labels_parquet, *how, "-o", folder / "o.csv"), ".parquet")
+    assert_one_line(run("consensus", labels_parquet, *how, "-o", labels_parquet), "the input")
+    assert_one_line(run("consensus", "no_table", *how), "no_table: there is no such file or table")
+    assert_one_line(run("consensus", labels_parquet, *how, "--id", "nmae"), "no column 'nmae'")
+    result = run("consensus", labels_parquet, "-k", 3, "--memory-limit", "1GB")
+    assert result.exit_code == 2 and "--engine duckdb://" in unwrapped(result.stderr)
+    assert [path.name for path in folder.iterdir()] == ["labels.parquet"]
+
+
+def test_an_interrupt_while_duckdb_works_leaves_nothing(tmp_path):
+    """Control-C in the midst of a query: exit code 130, one line, no file."""
+    n = 2_000_000
+    P = np.random.default_rng(0).integers(0, 9, (n, 6), dtype=np.int8)
+    pq.write_table(pa.table({f"p{v}": P[:, v] for v in range(6)}), tmp_path / "in.parquet")
+    arguments = ("in.parquet", "-k", "3", "--engine", "duckdb://", "-o", "out.parquet")
+    code = """
+import logging, os, signal, sys, threading
+from coterie.command_line import main
+
+class Interrupter(logging.Handler):
+    def emit(self, record):
+        if record.getMessage().startswith("counting"):
+            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+logging.getLogger("coterie").setLevel(logging.INFO)
+logging.getLogger("coterie").addHandler(Interrupter())
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, "consensus", *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 130, done.stderr
+    assert done.stderr == "interrupted; nothing was written\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]

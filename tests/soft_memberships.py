@@ -1,0 +1,50 @@
+"""Small random soft partitions, and what is said of them straight from the definitions."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+
+def random_memberships(rng, n, widths, *, missing=True):
+    """Membership matrices (n, K_v): some rows hard, some equal, some with mass missing."""
+    matrices = []
+    for K in widths:
+        rows = rng.dirichlet(np.full(K, 0.7), size=n)
+        hard = rng.random(n) < 0.3
+        rows[hard] = np.eye(K)[rng.integers(K, size=int(hard.sum()))]
+        if missing:
+            rows *= rng.choice([1.0, 1.0, 0.5, 0.0], size=n)[:, None]
+        matrices.append(rows)
+    matrices[0][~np.any([m.any(axis=1) for m in matrices], axis=0)] = np.eye(widths[0])[0]
+    if n > 3:
+        for m in matrices:  # two points that no partition can tell apart
+            m[n - 1] = m[0]
+    return [m if m.any() else np.eye(m.shape[1])[np.zeros(n, dtype=int)] for m in matrices]
+
+
+@st.composite
+def soft_partitions(draw, *, most=7, missing=True):
+    """Membership matrices of at most so many points."""
+    seed = draw(st.integers(0, 10_000))
+    n = draw(st.integers(3, most))
+    widths = draw(st.lists(st.integers(2, 4), min_size=1, max_size=4))
+    return random_memberships(np.random.default_rng(seed), n, widths, missing=missing)
+
+
+def pair_matrices(P):
+    """⟨π_i, π_j⟩ and m_i m_j of every partition, both (V, n, n)."""
+    together = np.array([m @ m.T for m in P])
+    both = np.array([np.outer(m.sum(axis=1), m.sum(axis=1)) for m in P])
+    return together, both
+
+
+def soft_objectives(P, labellings, alpha=None):
+    """J of many labellings (c, n), pair by pair."""
+    together, both = pair_matrices(P)
+    alpha = np.ones(len(P)) if alpha is None else np.asarray(alpha)
+    alpha = alpha / alpha.sum()
+    a, b = np.tensordot(alpha, together, 1), np.tensordot(alpha, both, 1)
+    same = labellings[:, :, None] == labellings[:, None, :]
+    losses = np.where(same, b - a, a)
+    n = a.shape[0]
+    losses[:, np.arange(n), np.arange(n)] = 0.0
+    return losses.sum(axis=(1, 2))

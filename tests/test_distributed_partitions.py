@@ -1,0 +1,175 @@
+"""Partitions made by worker processes of a Dask cluster on this machine."""
+
+import os
+import signal
+import threading
+import time
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.datasets import make_blobs
+
+from coterie import ConsensusClusterer, make_partitions
+from coterie.errors import CoterieError
+from coterie.partitions import STRATEGIES, fit_ensemble
+
+distributed = pytest.importorskip(
+    "distributed", reason="tests of runs on other machines need Dask: coterie[dask]"
+)
+
+X, _ = make_blobs(6_000, 8, centers=30, cluster_std=6, random_state=0)
+#: Runs that are long enough for there to be a half-way.
+SLOW = {"n_clusters": 20, "n_partitions": 12, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two worker processes of one thread each, on loopback."""
+    with distributed.LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+        silence_logs=50,  # a killed worker is no news here
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster):
+    """A connection to the cluster, once both workers are there."""
+    with distributed.Client(cluster) as client:
+        client.wait_for_workers(2, timeout=30)
+        yield client
+
+
+@pytest.fixture(scope="module")
+def expected():
+    """The labels of the slow runs, made here, one at a time."""
+    return make_partitions(X, n_jobs=1, **SLOW)
+
+
+def when_busy(cluster, act, holding=False):
+    """Call ``act(worker address)`` as soon as all workers are at it; join it to learn the worker.
+
+    With ``holding``, the worker is one that has data of the client's.
+    """
+    chosen = []
+
+    def wait_and_act():
+        deadline = time.monotonic() + 30
+        while not chosen and time.monotonic() < deadline:
+            time.sleep(0.01)
+            workers = dict(cluster.scheduler.workers)
+            if len(workers) == 2 and all(state.processing for state in workers.values()):
+                fit = [a for a, state in workers.items() if state.has_what or not holding]
+                if fit:
+                    chosen.append(fit[0])
+                    act(fit[0])
+
+    thread = threading.Thread(target=wait_and_act)
+    thread.start()
+
+    def acted_on():
+        thread.join()
+        assert chosen, "the workers were never busy"
+        return chosen[0]
+
+    return acted_on
+
+
+@pytest.mark.parametrize("clusterer", [None, MiniBatchKMeans(n_init=1)], ids=["kmeans", "given"])
+def test_workers_make_the_same_partitions(client, clusterer):
+    """Labels and members are those of one job, to the last bit, and none of them was made here."""
+    settings = {"strategy": STRATEGIES, "clusterer": clusterer, "random_state": 3}
+    here = fit_ensemble(X[:1000], 5, 10, n_jobs=1, **settings)
+    with joblib.parallel_config(backend="dask"):
+        there = fit_ensemble(X[:1000], 5, 10, **settings)
+    np.testing.assert_array_equal(there.labels, here.labels)
+    np.testing.assert_array_equal(there.predict(X[1000:1500]), here.predict(X[1000:1500]))
+    assert os.getpid() not in client.run(os.getpid).values()
+
+
+def test_clusterers_follow_the_backend(client):
+    """A clusterer from features to labels sends its runs to the workers without being told to."""
+    est = ConsensusClusterer(3, n_partitions=6, random_state=0)
+    labels = est.fit(X[:500]).labels_
+    before = n_runs_of_workers(client)
+    with joblib.parallel_config(backend="dask"):
+        again = est.fit(X[:500]).labels_
+    np.testing.assert_array_equal(again, labels)
+    assert n_runs_of_workers(client) > before
+
+
+def n_runs_of_workers(client):
+    """How many batches of runs the scheduler has ever seen begin."""
+    return client.run_on_scheduler(
+        lambda dask_scheduler: sum(
+            prefix.state_counts["processing"] + prefix.state_counts["memory"]
+            for name, prefix in dask_scheduler.task_prefixes.items()
+            if name.startswith("batch_of")
+        )
+    )
+
+
+@pytest.mark.parametrize("scatter", [False, True])
+def test_features_travel_once(client, monkeypatch, scatter):
+    """However many runs there are, X is handed to the cluster one time."""
+    sent = []
+    send = client.scatter
+
+    def counted(data, *args, **kwargs):
+        sent.extend(item for item in (data if isinstance(data, list) else [data]) if item is X)
+        return send(data, *args, **kwargs)
+
+    monkeypatch.setattr(client, "scatter", counted)
+    settings = {"client": client} | ({"scatter": [X]} if scatter else {})
+    with joblib.parallel_config(backend="dask", **settings):
+        make_partitions(X, 2, n_partitions=12, random_state=0)
+    assert len(sent) == 1
+
+
+def test_progress_is_shown(client, capsys):
+    """The bar counts runs on workers too."""
+    with joblib.parallel_config(backend="dask"):
+        make_partitions(X[:100], 3, n_partitions=4, progress=True, random_state=0)
+    out, err = capsys.readouterr()
+    assert out == "" and "partitions" in err and "100%" in err
+
+
+def test_interrupts_get_through(cluster, client, expected):
+    """Ctrl-C ends the waiting; the cluster is left in a state to be used again."""
+    main = threading.main_thread().ident
+    interrupted = when_busy(cluster, lambda _: signal.pthread_kill(main, signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt), joblib.parallel_config(backend="dask"):
+        make_partitions(X, **SLOW | {"n_partitions": 60})
+    assert interrupted()
+    with joblib.parallel_config(backend="dask"):
+        np.testing.assert_array_equal(make_partitions(X, **SLOW), expected)
+
+
+def test_a_worker_may_die(cluster, client, expected):
+    """A worker killed half-way costs its runs, which another does again: the same labels come."""
+    processes = client.run(os.getpid)
+    with joblib.parallel_config(backend="dask", scatter=[X]):
+        killed = when_busy(cluster, lambda worker: os.kill(processes[worker], signal.SIGKILL))
+        P = make_partitions(X, **SLOW)
+    np.testing.assert_array_equal(P, expected)
+    client.wait_for_workers(2, timeout=30)
+    assert processes[killed()] not in client.run(os.getpid).values()
+
+
+def test_the_only_copy_may_not_die(cluster, client):
+    """If X dies with the worker that held it, the error says how to keep more copies."""
+    processes = client.run(os.getpid)
+    killed = when_busy(
+        cluster, lambda worker: os.kill(processes[worker], signal.SIGKILL), holding=True
+    )
+    with (
+        pytest.raises(CoterieError, match=r"lost that had the only copy of X.*scatter=\[X\]"),
+        joblib.parallel_config(backend="dask"),
+    ):
+        make_partitions(X, **SLOW | {"n_partitions": 60})
+    assert killed()

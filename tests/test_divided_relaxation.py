@@ -1,0 +1,273 @@
+"""The robust relaxation on parts: how tuples are dealt, parts combined, and what it costs."""
+
+from __future__ import annotations
+
+import tracemalloc
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coterie import planted_partitions
+from coterie.coassociation_matrix import tuple_coassociation
+from coterie.errors import InvalidParameterError
+from coterie.label_tuples import LabelTuples, as_label_tuples
+from coterie.relaxation import RobustRelaxation, divided
+from coterie.relaxation.divided import DividedRelaxation, divided_factor
+from coterie.relaxation.least_squares import least_squares_factor
+from coterie.relaxation.robust_admm import robust_factor
+from coterie.rounding import round_by_kmeans
+from coterie.scores import adjusted_rand_index, clustering_accuracy
+
+
+def problem(P, K, weights=None):
+    """Tuples, partition weights in their order, and the ℓ2 start."""
+    tuples = as_label_tuples(P)
+    alpha = np.ones(tuples.n_partitions) if weights is None else weights[tuples.partition_order]
+    return tuples, alpha, least_squares_factor(tuples, alpha, K)
+
+
+def l1_distance(tuples, alpha, factor):
+    """‖M − F Fᵀ‖₁ over points, from the dense matrix."""
+    gap = np.abs(tuple_coassociation(tuples, alpha).dense() - factor @ factor.T)
+    return tuples.weights @ gap @ tuples.weights
+
+
+def with_missing(P, share, seed=0):
+    """The labels with a share of them missing."""
+    return np.where(np.random.default_rng(seed).random(P.shape) < share, -1, P)
+
+
+@dataclass
+class Solved:
+    """A problem, and what becomes of it in parts and as a whole."""
+
+    y: np.ndarray
+    tuples: LabelTuples
+    alpha: np.ndarray
+    start: np.ndarray
+    found: DividedRelaxation
+    whole: RobustRelaxation
+
+
+@pytest.fixture(
+    scope="module",
+    params=["complete", "missing labels", "unequal weights", "repeated tuples"],
+)
+def solved(request):
+    """A planted partition seen through noise, in parts of 400 tuples and undivided."""
+    noise = 0.15 if request.param == "repeated tuples" else 0.4
+    sizes = (2000, 1200, 800) if request.param == "repeated tuples" else (500, 300, 200)
+    P, y = planted_partitions(sizes, 10, 0, noise, random_state=3)
+    if request.param == "missing labels":
+        P = with_missing(P, 0.2)
+    weights = np.linspace(1, 2, 10) if request.param == "unequal weights" else None
+    tuples, alpha, start = problem(P, 3, weights)
+    found = divided_factor(tuples, alpha, start, part_size=400, random_state=0)
+    whole = robust_factor(tuple_coassociation(tuples, alpha), start)
+    return Solved(y, tuples, alpha, start, found, whole)
+
+
+def test_one_part_is_the_undivided_relaxation():
+    """With u up to the size of a part nothing is divided, and nothing differs."""
+    P, _ = planted_partitions([60, 40], 10, 3, 0.3, random_state=0)
+    tuples, alpha, start = problem(P, 2)
+    whole = robust_factor(tuple_coassociation(tuples, alpha), start, max_iter=50, tol=1e-4)
+    found = divided_factor(
+        tuples, alpha, start, part_size=tuples.n_tuples, max_iter=50, tol=1e-4, random_state=0
+    )
+    assert np.array_equal(found.factor, whole.factor)
+    assert (found.n_parts, found.theta) == (1, 1.0)
+    assert (found.objective, found.n_iter, found.converged) == (
+        whole.objective,
+        whole.n_iter,
+        whole.converged,
+    )
+    assert found.history == whole.history
+
+
+def test_without_noise_the_answer_is_exact():
+    """Where M has rank K, F Fᵀ is M, though no part has seen most of it."""
+    y = np.repeat([0, 1, 2], [70, 50, 31])
+    tuples = as_label_tuples(np.stack([y, 2 - y, (y + 1) % 3], axis=1))
+    tuples = tuples.without_compression()
+    start = least_squares_factor(tuples, np.ones(3), 3)
+    found = divided_factor(tuples, np.ones(3), start, part_size=40, random_state=0)
+    assert found.n_parts == 4
+    assert found.factor @ found.factor.T == pytest.approx(
+        (y[:, None] == y[None, :]).astype(float), abs=1e-6
+    )
+    assert found.objective == pytest.approx(0.0, abs=1e-3)
+
+
+def test_it_is_no_worse_than_its_start_and_near_the_undivided(solved):
+    """Over all pairs: not above the ℓ2 start, and within 2% of what the whole ADMM reaches."""
+    reached = l1_distance(solved.tuples, solved.alpha, solved.found.factor)
+    assert solved.found.n_parts > 1
+    assert solved.found.converged
+    assert reached <= l1_distance(solved.tuples, solved.alpha, solved.start) * 1.001
+    assert reached <= solved.whole.objective * 1.02
+    assert solved.found.objective == pytest.approx(reached, rel=0.05)
+
+
+def test_labels_agree_with_those_of_the_undivided(solved):
+    """Rounded alike, both give the same clusters but for a few points."""
+    ours, theirs = (
+        solved.tuples.expand(round_by_kmeans(factor, solved.tuples.weights, 3, 0))
+        for factor in (solved.found.factor, solved.whole.factor)
+    )
+    assert adjusted_rand_index(ours, theirs) >= 0.95
+    assert clustering_accuracy(solved.y, ours) >= clustering_accuracy(solved.y, theirs) - 0.01
+
+
+def test_many_votes_give_the_labels_of_the_undivided():
+    """Where the clusters are clear, divided and undivided agree: ARI at least .98."""
+    P, _ = planted_partitions([600, 400, 300, 200], 20, 0, 0.5, random_state=1)
+    tuples, alpha, start = problem(P, 4)
+    found = divided_factor(tuples, alpha, start, part_size=500, random_state=0)
+    whole = robust_factor(tuple_coassociation(tuples, alpha), start)
+    ours, theirs = (
+        round_by_kmeans(factor, tuples.weights, 4, 0) for factor in (found.factor, whole.factor)
+    )
+    assert adjusted_rand_index(ours, theirs) >= 0.98
+
+
+def test_columns_are_orthogonal_and_fall(solved):
+    """F = H√D over points: columns orthogonal under the weights, the longest first."""
+    factor = solved.found.factor
+    gram = (factor * solved.tuples.weights[:, None]).T @ factor
+    assert np.diag(np.diag(gram)) == pytest.approx(gram, abs=1e-8 * gram[0, 0])
+    assert np.all(np.diff(np.diag(gram)) <= 0)
+
+
+def test_the_slowest_part_is_reported():
+    """Steps and history are those of one part; too few steps for any part is no convergence."""
+    P, _ = planted_partitions([300, 200], 10, 0, 0.5, random_state=0)
+    tuples, alpha, start = problem(P, 2)
+    short = divided_factor(tuples, alpha, start, part_size=150, max_iter=3, random_state=0)
+    assert (short.n_iter, short.converged) == (3, False)
+    found = divided_factor(tuples, alpha, start, part_size=150, random_state=0)
+    assert found.converged
+    assert {len(values) for values in found.history.values()} == {found.n_iter}
+
+
+def test_a_seed_decides_and_the_order_of_points_does_not():
+    """The same seed gives the same factor, also when points come in another order."""
+    P, _ = planted_partitions([200, 150, 100], 12, 0, 0.5, random_state=4)
+    shuffled = np.random.default_rng(0).permutation(len(P))
+    rows = []
+    for labels, back in ((P, slice(None)), (P, slice(None)), (P[shuffled], np.argsort(shuffled))):
+        tuples, alpha, start = problem(labels, 3)
+        found = divided_factor(tuples, alpha, start, part_size=120, random_state=7)
+        rows.append(tuples.expand(found.factor)[back])
+    assert np.array_equal(rows[0], rows[1])
+    assert rows[0] == pytest.approx(rows[2], abs=1e-9)
+
+
+def test_parts_that_disagree_leave_the_start():
+    """Parts of a few tuples fit chance: the sample of pairs says so, and the start is kept."""
+    P, _ = planted_partitions([100] * 5, 8, 0, 0.7, random_state=0)
+    tuples, alpha, start = problem(P, 5)
+    found = divided_factor(tuples, alpha, start, part_size=20, random_state=0)
+    assert found.theta < 0.5
+    assert l1_distance(tuples, alpha, found.factor) <= 1.01 * l1_distance(tuples, alpha, start)
+
+
+def test_no_matrix_over_all_tuples_is_made():
+    """Memory stays far below u² bytes, the least that any matrix over tuples takes."""
+    P, _ = planted_partitions([4000, 3000, 1000], 12, 0, 0.7, random_state=0)
+    tuples, alpha, start = problem(P, 3)
+    divided_factor(tuples, alpha, start, part_size=12, max_iter=1)  # compiled, if it was not
+    tracemalloc.start()
+    found = divided_factor(tuples, alpha, start, part_size=250, max_iter=2, random_state=0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.n_parts >= 25
+    assert peak < tuples.n_tuples**2 / 6
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    n_tuples=st.integers(41, 300),
+    n_clusters=st.integers(1, 6),
+    part_size=st.integers(24, 40),
+    n_heavy=st.integers(0, 12),
+    seed=st.integers(0, 2**20),
+)
+def test_every_point_is_dealt_once(n_tuples, n_clusters, part_size, n_heavy, seed):
+    """Weights add up, a light tuple is in one part and a heavy one in all; parts are of a size."""
+    rng = np.random.default_rng(seed)
+    weights = rng.integers(1, 5, n_tuples).astype(float)
+    weights[rng.permutation(n_tuples)[:n_heavy]] = rng.integers(1, 2000)
+    start = rng.standard_normal((n_tuples, n_clusters))
+    parts, of_parts = divided._deal(weights, start, part_size, np.random.RandomState(seed))
+    heavy = weights > 4 * weights.sum() / part_size
+    times = np.bincount(np.concatenate(parts), minlength=n_tuples)
+    total = np.bincount(np.concatenate(parts), weights=np.concatenate(of_parts))
+    assert total == pytest.approx(weights)
+    assert np.array_equal(times, np.where(heavy, len(parts), 1))
+    sizes = [len(part) for part in parts]
+    assert max(sizes) <= part_size
+    assert min(sizes) >= max(sizes) - 1
+    assert min(sizes) > n_clusters
+    assert all(np.all(np.diff(part) > 0) for part in parts)
+
+
+def test_parts_are_like_the_whole():
+    """Every part has its share of each cluster, to a point or two of each stratum."""
+    P, y = planted_partitions([300, 200, 100], 15, 0, 0.3, random_state=0)
+    tuples, _, start = problem(P, 3)
+    tuples, start = tuples.without_compression(), start[tuples.inverse]
+    parts, _ = divided._deal(tuples.weights, start, 150, np.random.RandomState(0))
+    for part in parts:
+        assert np.bincount(y[part]) == pytest.approx(np.array([75, 50, 25]), abs=4)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_the_sampled_objective_is_exact_on_all_tuples(missing):
+    """With every point in the sample it is ‖M − F_θ F_θᵀ‖₁, for each θ."""
+    P, _ = planted_partitions([50, 30], 9, 0, 0.5, random_state=5)
+    tuples, alpha, start = problem(with_missing(P, missing), 2, np.linspace(1, 3, 9))
+    tuples, start = tuples.without_compression(), start[tuples.inverse]
+    rows = start + np.random.default_rng(0).normal(scale=0.1, size=start.shape)
+    found = divided._sampled_objectives(tuples, alpha, start, rows, len(start))
+    for theta, value in zip(divided._STEPS, found, strict=True):
+        F = start + theta * (rows - start)
+        assert value == pytest.approx(l1_distance(tuples, alpha, F))
+
+
+def test_the_sampled_objective_is_near_on_a_sample():
+    """A sixth of the tuples, some of them heavy, tell the objective to some percent."""
+    P, _ = planted_partitions([3000, 2000], 10, 0, 0.25, random_state=0)
+    tuples, alpha, start = problem(P, 2)
+    assert tuples.weights.max() > 100
+    found = divided._sampled_objectives(tuples, alpha, start, start, 300)
+    assert found == pytest.approx(l1_distance(tuples, alpha, start), rel=0.05)
+
+
+def test_turning_undoes_a_rotation():
+    """A factor times any orthogonal matrix is turned back to where it was."""
+    rng = np.random.default_rng(0)
+    factor, weights = rng.standard_normal((30, 4)), rng.integers(1, 9, 30).astype(float)
+    rotation = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    assert divided._turned(factor @ rotation, factor, weights) == pytest.approx(factor)
+
+
+def test_what_cannot_be_divided_is_refused():
+    """A start of other tuples, and parts too small for K clusters."""
+    P, _ = planted_partitions([30, 20], 10, 0, 0.5, random_state=0)
+    tuples, alpha, start = problem(P, 2)
+    with pytest.raises(InvalidParameterError, match="one row for each of the"):
+        divided_factor(tuples, alpha, start[:-1])
+    with pytest.raises(InvalidParameterError, match="with K = 2 it must be at least 8"):
+        divided_factor(tuples, alpha, start, part_size=7)
+
+
+def test_many_clusters_need_no_room_where_nothing_is_divided():
+    """With K above a quarter of the tuples, all of them in one part are solved as they are."""
+    P, _ = planted_partitions([10, 8], 6, 0, 0.5, random_state=0)
+    tuples, alpha, start = problem(P, 8)
+    assert tuples.n_tuples < 4 * 8
+    assert divided_factor(tuples, alpha, start, part_size=tuples.n_tuples).n_parts == 1
