@@ -139,7 +139,15 @@ def test_progress_is_shown(client, capsys):
     assert out == "" and "partitions" in err and "100%" in err
 
 
-def test_interrupts_get_through(cluster, client, expected):
+@pytest.fixture
+def plain_interrupts():
+    """Ctrl-C as Python has it: Spark, where a test used it before, leaves a handler of its own."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_interrupts_get_through(cluster, client, expected, plain_interrupts):
     """Ctrl-C ends the waiting; the cluster is left in a state to be used again."""
     main = threading.main_thread().ident
     interrupted = when_busy(cluster, lambda _: signal.pthread_kill(main, signal.SIGINT))
