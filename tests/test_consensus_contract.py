@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import coterie as ct
 from all_partitions import dense_objectives, least_objective
@@ -306,10 +306,30 @@ def test_a_partition_of_silent_rows_alone_is_refused():
         ct.RobustConsensus(2).fit([[0, -1], [1, -1], [1, 1]], sample_weight=[1, 1, 0])
 
 
-def test_fractions_of_points_count(labels):
-    """Halving all weights halves nothing but the scale: the labels stay, J is a quarter."""
+@pytest.mark.parametrize("scale", [1e-200, 1 / 150, 0.5, 1e200])
+def test_fractions_of_points_count_beside_each_other(labels, scale):
+    """Weights that are not whole numbers are scaled to one a row: their unit means nothing."""
     P = labels[0]
-    whole = ct.L2Consensus(3, random_state=0).fit(P, sample_weight=np.full(len(P), 3.0))
-    half = clone(whole).fit(P, sample_weight=np.full(len(P), 1.5))
-    np.testing.assert_array_equal(whole.labels_, half.labels_)
-    assert half.objective_ == pytest.approx(whole.objective_ / 4)
+    weights = np.random.default_rng(0).random(len(P)) + 0.5
+    first = ct.RobustConsensus(3, random_state=0).fit(P, sample_weight=weights)
+    scaled = clone(first).fit(P, sample_weight=weights * scale)
+    np.testing.assert_array_equal(first.labels_, scaled.labels_)
+    assert scaled.objective_ == pytest.approx(first.objective_)
+    even = clone(first).fit(P, sample_weight=np.full(len(P), 0.5))
+    assert even.objective_ == pytest.approx(clone(first).fit(P).objective_)
+
+
+def test_a_fit_that_fails_changes_nothing(key, labels):
+    """After a refit that was refused, the estimator predicts as before; unfitted, it stays so."""
+    P = labels[0]
+    est = make(key).fit(P)
+    before = est.predict(P)
+    with pytest.raises(InvalidParameterError):
+        est.set_params(n_clusters=10**6).fit((P + 1) % 3)
+    np.testing.assert_array_equal(est.predict(P), before)
+    unfitted = make(key, 10**6)
+    for fit in (unfitted.fit, unfitted.partial_fit):
+        with pytest.raises(InvalidParameterError):
+            fit(P)
+        with pytest.raises(NotFittedError):
+            unfitted.predict(P)

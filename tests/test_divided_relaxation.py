@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from coterie import planted_partitions
 from coterie.coassociation_matrix import tuple_coassociation
 from coterie.errors import InvalidParameterError
-from coterie.label_tuples import LabelTuples, as_label_tuples
+from coterie.label_tuples import LabelTuples, as_label_tuples, compress_labels
+from coterie.labels import as_label_matrix
 from coterie.relaxation import RobustRelaxation, divided
 from coterie.relaxation.divided import DividedRelaxation, divided_factor
 from coterie.relaxation.least_squares import least_squares_factor
@@ -271,3 +272,14 @@ def test_many_clusters_need_no_room_where_nothing_is_divided():
     tuples, alpha, start = problem(P, 8)
     assert tuples.n_tuples < 4 * 8
     assert divided_factor(tuples, alpha, start, part_size=tuples.n_tuples).n_parts == 1
+
+
+def test_one_tuple_may_have_nearly_all_points():
+    """Sampled points that all lie in one tuple tell nothing of the others, and break nothing."""
+    P, _ = planted_partitions([300, 200, 100], 20, 0, 0.4, random_state=0)
+    weights = np.ones(600)
+    weights[0] = 1e9
+    tuples = compress_labels(as_label_matrix(P), weights)
+    start = least_squares_factor(tuples, np.ones(20), 3)
+    found = divided_factor(tuples, np.ones(20), start, part_size=200, random_state=0, max_iter=20)
+    assert np.isfinite(found.factor).all()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
+from coterie import rounding
 from coterie.rounding import round_by_kmeans, round_by_pivoted_qr
 
 
@@ -60,3 +61,21 @@ def test_labels_are_numbered_in_order_of_appearance():
     """The first row is in cluster 0, the first row of another cluster in 1, and so on."""
     F = np.array([[0.0, 5.0], [5.0, 0.0], [0.0, 5.1]])
     assert round_by_pivoted_qr(F).tolist() == [0, 1, 0]
+
+
+def test_heavy_rows_count_in_a_sample_as_much_as_they_weigh(monkeypatch):
+    """With weights far from equal, k-means on a sample comes close to k-means on all rows."""
+    rng = np.random.default_rng(0)
+    rows, weights = rng.normal(size=(4000, 3)), rng.pareto(0.8, 4000) + 1e-3
+
+    def inertia(labels):
+        total = 0.0
+        for cluster in range(labels.max() + 1):
+            own = labels == cluster
+            centre = np.average(rows[own], axis=0, weights=weights[own])
+            total += weights[own] @ ((rows[own] - centre) ** 2).sum(axis=1)
+        return total
+
+    whole = inertia(round_by_kmeans(rows, weights, 5, 0))
+    monkeypatch.setattr(rounding, "_SAMPLE", 1000)
+    assert inertia(round_by_kmeans(rows, weights, 5, 0)) < 1.1 * whole

@@ -9,7 +9,6 @@ another.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from coterie.consensus.coassociation_profiles import profile_labels
 from coterie.consensus.evidence_accumulation import linkage_labels
 from coterie.label_tuples import LabelTuples
 from coterie.votes import Votes
+from coterie.weighted_draws import drawn_by_weight
 
 __all__ = ["best_separated", "linkage_answer", "moved_answer", "profile_answer"]
 
@@ -79,11 +79,9 @@ def _answer_of_a_sample(
     tuples = votes.tuples
     if tuples.n_tuples <= most:
         return solve(tuples)
-    share: Any = tuples.weights / tuples.weights.sum()
-    chosen = np.sort(rng.choice(tuples.n_tuples, most, replace=False, p=share))
-    sample = tuples.some(chosen)
+    chosen, weights = drawn_by_weight(tuples.weights, most, rng)
     labels = np.full(tuples.n_tuples, -1, dtype=np.int64)
-    labels[chosen] = solve(sample)
+    labels[chosen] = solve(tuples.some(chosen, weights))
     return _by_votes(votes, labels, labels)
 
 

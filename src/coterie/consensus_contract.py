@@ -7,8 +7,10 @@ numbering, confidence, the objective and ``predict`` are the same for all and li
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Self
@@ -37,6 +39,8 @@ from coterie.numbering import by_falling_size
 __all__ = ["ConsensusFunction", "Labelling", "check_n_clusters", "check_size"]
 
 Array = NDArray[np.float64]
+
+_FIRST_INEXACT_COUNT = 2.0**53
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,9 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
             matrices (n, K_v), dense or sparse, of entries ≥ 0 whose rows sum to at most 1.
         y : ignored
         sample_weight : (n,) numbers, optional
-            How many points each row stands for; one each by default. Rows of weight 0 have no
-            say, and get the label that ``predict`` gives them.
+            How many points each row stands for; one each by default. Weights that are not whole
+            numbers count beside each other only: they are scaled to one a row on average. Rows
+            of weight 0 have no say, and get the label that ``predict`` gives them.
         """
         matrix = as_memberships(P) if are_memberships(P) else as_label_matrix(P)
         weights = _checked_row_weights(sample_weight, matrix.n_points)
@@ -87,11 +92,12 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
             _refuse_unlabelled_partitions(matrix)
         tuples = _compressed(matrix, weights)
         self._refuse_soft(tuples)
-        self._vocabulary, self._row_weights = matrix.without_rows(), weights
-        del matrix  # as large as the input, and no longer needed
-        self._finish(tuples, self._label_tuples(tuples))
-        if silent is not None:
-            self.labels_, self.confidence_ = self.predict(P, return_confidence=True)
+        with self._unchanged_by_failure():
+            self._vocabulary, self._row_weights = matrix.without_rows(), weights
+            del matrix  # as large as the input, and no longer needed
+            self._finish(tuples, self._label_tuples(tuples))
+            if silent is not None:
+                self.labels_, self.confidence_ = self.predict(P, return_confidence=True)
         return self
 
     def partial_fit(self, P: Any, y: Any = None) -> Self:  # noqa: ARG002 (y as in fit)
@@ -119,16 +125,12 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
         if not hasattr(self, "_tuples"):
             return self.fit(P)
         self._refuse_to_grow()
-        before = dict(vars(self))
         growth = append_partitions(self._tuples, self._vocabulary, P, self._row_weights)
         self._refuse_soft(growth.tuples)
         _refuse_old_weights(getattr(self, "partition_weights", None), growth)
-        try:
+        with self._unchanged_by_failure():
             self._vocabulary = growth.vocabulary
             self._finish(growth.tuples, self._label_grown(growth))
-        except BaseException:
-            self.__dict__ = before
-            raise
         return self
 
     def predict(self, P: Any, return_confidence: bool = False) -> Any:
@@ -172,6 +174,16 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
                 f"{type(self).__name__} takes no soft partitions: {self._needs_labels}; give it "
                 "labels, coterie.hard_labels(P), or take another method"
             )
+
+    @contextlib.contextmanager
+    def _unchanged_by_failure(self) -> Iterator[None]:
+        """Whatever fails within, an interrupt too, leaves the estimator as it was before."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = before
+            raise
 
     def _checked_settings(self, tuples: LabelTuples) -> tuple[int, Array]:
         """K, and the partition weights in the order of the tuples' columns, both checked."""
@@ -292,7 +304,11 @@ def _checked_row_weights(sample_weight: Any, n_rows: int) -> Array | None:
         )
     if not weights.any():
         raise InvalidParameterError("sample_weight is all zero; at least one row must count")
-    return weights
+    shares = weights / weights.max()  # which can be added up, however large the weights are
+    countable = weights.max() * shares.sum() < _FIRST_INEXACT_COUNT
+    if countable and (weights == np.floor(weights)).all():
+        return weights
+    return shares * (np.count_nonzero(weights) / shares.sum())
 
 
 def _compressed(matrix: LabelMatrix | Memberships, weights: Array | None) -> LabelTuples:

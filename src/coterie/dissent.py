@@ -21,8 +21,9 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
 from coterie.contingency import PairCounts, all_contingencies, count_pairs
-from coterie.label_tuples import LabelTuples, as_label_tuples
+from coterie.label_tuples import as_label_tuples
 from coterie.numbering import by_falling_size
+from coterie.weighted_draws import sampled_multiplicities
 
 __all__ = ["Dissent", "chance_scores", "find_camps", "partition_agreement"]
 
@@ -115,7 +116,7 @@ def partition_agreement(P: Any, max_points: int = 100_000, random_state: Any = 0
     [0, 0, 0, 1, 1]
     """
     tuples = as_label_tuples(P)
-    weights = _sampled_weights(tuples, max_points, random_state)
+    weights = sampled_multiplicities(tuples.weights, max_points, random_state)
     counts = count_pairs(tuples, all_contingencies(tuples, weights), weights)
     return find_camps(counts).reordered(np.argsort(tuples.partition_order))
 
@@ -181,12 +182,3 @@ def _varies(total: Array, squares: Array, n_pairs: Array) -> NDArray[np.bool_]:
     """Whether not all pairs are alike, from Σ a_ij and Σ a_ij²."""
     varies: NDArray[np.bool_] = squares * n_pairs - total**2 > _ROUNDING * total**2
     return varies & (total > 0)
-
-
-def _sampled_weights(tuples: LabelTuples, max_points: int, random_state: Any) -> Array:
-    """Multiplicities of a sample of the points without replacement, or all of them."""
-    if tuples.n_points <= max_points:
-        return tuples.weights
-    rng = np.random.default_rng(random_state)
-    counts = tuples.weights.astype(np.int64)
-    return rng.multivariate_hypergeometric(counts, max_points, method="marginals").astype(float)

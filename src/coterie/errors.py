@@ -93,4 +93,4 @@ class MemoryFallbackWarning(CoterieWarning):
 
 
 class DeviceFallbackWarning(CoterieWarning):
-    """A GPU was asked for and cannot be used: the CPU takes its place."""
+    """A GPU was asked for and cannot be used: what the CPU would do takes its place."""

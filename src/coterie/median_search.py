@@ -25,6 +25,7 @@ from coterie.cluster_tables import ClusterTables
 from coterie.devices import map_in_threads
 from coterie.label_tuples import LabelTuples
 from coterie.search_sweeps import sweep
+from coterie.weighted_draws import evenly_spaced_points
 
 __all__ = [
     "SearchResult",
@@ -233,11 +234,8 @@ def _best_on_a_sample(
     threshold: float | None,
 ) -> Start:
     """The best clustering of evenly spaced points, every tuple then joining its best cluster."""
-    marks = (np.arange(_SAMPLE_POINTS) + 0.5) * (tuples.weights.sum() / _SAMPLE_POINTS)
-    chosen, counts = np.unique(
-        np.searchsorted(np.cumsum(tuples.weights), marks), return_counts=True
-    )
-    sample = tuples.some(chosen, counts.astype(np.float64))
+    chosen, counts = evenly_spaced_points(tuples.weights, _SAMPLE_POINTS)
+    sample = tuples.some(chosen, counts)
     there = [Start(start.name, start.labels[chosen]) for start in starts]
     found = median_search(sample, alpha, n_clusters, there, threshold)
     labels, _ = found.tables.assign(tuples.codes, found.threshold, memberships=tuples.memberships)

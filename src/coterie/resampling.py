@@ -13,6 +13,7 @@ from sklearn.cluster import KMeans
 from coterie.errors import InvalidParameterError
 from coterie.label_tuples import LabelTuples, as_label_tuples
 from coterie.partitions import make_partitions
+from coterie.weighted_draws import sampled_multiplicities
 
 __all__ = ["check_ks", "consensus_cdf", "proportion_of_ambiguous_pairs", "resampled_ensembles"]
 
@@ -167,7 +168,7 @@ def _pair_blocks(tuples: LabelTuples, max_points: int) -> Iterator[tuple[Array, 
     take their place in double precision.
     """
     _check_count("max_points", max_points, 2)
-    times = _sampled_weights(tuples, max_points)
+    times = sampled_multiplicities(tuples.weights, max_points, random_state=0)
     kept, times = tuples.some(times > 0), times[times > 0]
     Z = kept.indicator(np.ones(kept.n_partitions, dtype=np.float32)).toarray()
     drawn = kept.mass.astype(Z.dtype)
@@ -183,12 +184,3 @@ def _pair_blocks(tuples: LabelTuples, max_points: int) -> Iterator[tuple[Array, 
         known = (both > 0) & (pairs > 0)
         same = (Z[block] @ Z[here].T)[known].astype(np.float64)
         yield np.minimum(same / both[known], 1.0), pairs[known]
-
-
-def _sampled_weights(tuples: LabelTuples, max_points: int) -> Array:
-    """Multiplicities of at most so many points, drawn in the tuples' own order."""
-    if tuples.n_points <= max_points:
-        return tuples.weights
-    counts = tuples.weights.astype(np.int64)
-    random = np.random.default_rng(0)
-    return random.multivariate_hypergeometric(counts, max_points, method="marginals").astype(float)

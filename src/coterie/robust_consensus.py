@@ -89,7 +89,8 @@ class RobustConsensus(ConsensusFunction):
         Most steps and relative residual of the ADMM. Stopping short is told where the
         relaxation's answer is the one returned.
     random_state : int, RandomState or None, default=None
-        Seeds k-means, and samples above 3,000 distinct tuples (linkage) or 20,000 (profiles).
+        Seeds k-means, samples above 3,000 distinct tuples (linkage) or 20,000 (profiles, k-means),
+        and which part a tuple is in.
 
     Attributes
     ----------

@@ -13,6 +13,7 @@ from sklearn.cluster import KMeans
 from coterie.base_clusterings import allowing_duplicate_points
 from coterie.devices import for_row_blocks, on_one_thread
 from coterie.numbering import in_order_of_appearance
+from coterie.weighted_draws import drawn_by_weight
 
 __all__ = ["round_by_kmeans", "round_by_pivoted_qr"]
 
@@ -62,11 +63,8 @@ def round_by_kmeans(
     rng = np.random.RandomState(random_state) if isinstance(random_state, int) else random_state
     rows, sample_weight = factor, weights
     if len(factor) > _SAMPLE:
-        chosen = (rng or np.random.RandomState()).choice(
-            len(factor), _SAMPLE, replace=False, p=weights / weights.sum()
-        )
-        # drawn by weight, so every row of the sample counts the same
-        rows, sample_weight = factor[chosen], np.ones(_SAMPLE)
+        chosen, sample_weight = drawn_by_weight(weights, _SAMPLE, rng or np.random.RandomState())
+        rows = factor[chosen]
     model = KMeans(n_clusters, n_init=_STARTS, random_state=rng)
     # a few thousand rows are sooner done than handed to other threads
     threads = on_one_thread() if len(rows) <= _FEW else contextlib.nullcontext()

@@ -6,8 +6,8 @@ All of them rest on two sums over the partitions v that label a row, whose codes
     both[b] = Σ_v α_v present_v[b]     votes on those pairs at all
 
 Loops run over clusters innermost, where memory is contiguous, and over four partitions at a time,
-so that ``same`` is read and written a fourth as often. Counts and sums are in double precision:
-counts of points are exact, and narrower types measure no faster at usual K.
+so that ``same`` is read and written a fourth as often. Counts and sums are in double precision, so
+counts of points are exact; only what merely proposes moves (:func:`find_restless`) is in single.
 """
 
 from __future__ import annotations

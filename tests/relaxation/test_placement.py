@@ -54,6 +54,8 @@ def test_without_a_gpu_the_cpu_takes_its_place(labels, monkeypatch):
         est = fitted(labels, relaxation="admm", device="cuda")
     assert told[0].filename == __file__
     assert est.relaxation_ == "cpu"
+    with pytest.warns(DeviceFallbackWarning, match="least squares take its place"):
+        assert fitted(labels, device="cuda").relaxation_ == "l2"
     cpu = fitted(labels, relaxation="admm", device="cpu")
     np.testing.assert_array_equal(est.labels_, cpu.labels_)
 

@@ -65,7 +65,7 @@ class KMeansConsensus(ConsensusFunction):
 
     **Limits.** A profile has an entry for every point, so what a large cluster does counts more
     than what a small one does. Time is linear in u, O(u·V·m + m³) once and O(u·m·K) a step of
-    k-means; memory O(u·m). Above 20,000 tuples the starts run on a sample of them. Where
+    k-means; memory O(u·m). Above 20,000 tuples k-means runs on a sample of them. Where
     labels are missing M is not a product of indicators, and the cost is O(u²·V), with a limit.
 
     **When to use.** A sound plain baseline: near the ℓ2 consensus

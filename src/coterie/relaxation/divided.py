@@ -34,6 +34,7 @@ from coterie.errors import InvalidParameterError
 from coterie.label_tuples import LabelTuples
 from coterie.relaxation.iteration import RobustRelaxation
 from coterie.relaxation.robust_admm import robust_factor
+from coterie.weighted_draws import evenly_spaced_points
 
 __all__ = ["DividedRelaxation", "divided_factor", "l1_distance"]
 
@@ -120,7 +121,7 @@ def divided_factor(
     solved = []
     for p, (part, weights) in enumerate(zip(parts, part_weights, strict=True)):
         _log.info("robust relaxation of part %d of %d: %d tuples", p + 1, len(parts), len(part))
-        M = tuple_coassociation(_some(tuples, part, weights), partition_weights)
+        M = tuple_coassociation(tuples.some(part, weights), partition_weights)
         found = robust_factor(M, start[part], max_iter=max_iter, tol=tol)
         solved.append(replace(found, factor=_turned(found.factor, start[part], weights)))
     rows = _stacked(parts, [found.factor for found in solved], len(start))
@@ -190,11 +191,6 @@ def _deal(
     return parts, [shares[part] for part in parts]
 
 
-def _some(tuples: LabelTuples, chosen: Indices, weights: Matrix) -> LabelTuples:
-    """Some of the tuples, with other weights."""
-    return tuples.some(chosen, weights)
-
-
 def _turned(factor: Matrix, towards: Matrix, weights: Matrix) -> Matrix:
     """The factor times the orthogonal R that brings it nearest to ``towards``, row by row."""
     left, _, right = np.linalg.svd((factor * weights[:, None]).T @ towards)
@@ -219,9 +215,11 @@ def _sampled_objectives(
     Pairs of different tuples are those of the sample, scaled up; the pairs within a tuple are all
     counted.
     """
-    chosen, counts = _evenly_spaced_points(tuples.weights, n_sampled)
-    M = tuple_coassociation(_some(tuples, chosen, counts), partition_weights)
-    scale = _pairs_of_different_tuples(tuples.weights) / _pairs_of_different_tuples(counts)
+    chosen, counts = evenly_spaced_points(tuples.weights, n_sampled)
+    M = tuple_coassociation(tuples.some(chosen, counts), partition_weights)
+    sampled = _pairs_of_different_tuples(counts)
+    # where one tuple has nearly all points, no pair of different ones may be in the sample
+    scale = _pairs_of_different_tuples(tuples.weights) / sampled if sampled else 0.0
     itself = own_shares(tuples, partition_weights)
     estimates = []
     for theta in _STEPS:
@@ -230,13 +228,6 @@ def _sampled_objectives(
         between = l1_distance(M, factor[chosen]) - counts**2 @ within[chosen]
         estimates.append(scale * between + tuples.weights**2 @ within)
     return np.array(estimates)
-
-
-def _evenly_spaced_points(weights: Matrix, n_sampled: int) -> tuple[Indices, Matrix]:
-    """Tuples of evenly spaced points, and how many of these each has."""
-    marks = (np.arange(n_sampled) + 0.5) * (weights.sum() / n_sampled)
-    chosen, counts = np.unique(np.searchsorted(np.cumsum(weights), marks), return_counts=True)
-    return chosen, counts.astype(np.float64)
 
 
 def _pairs_of_different_tuples(weights: Matrix) -> float:

@@ -38,6 +38,7 @@ _TILES_A_STRIP = 32
 _ROWS_GATHERED = 32
 _SMALLEST_DOT = 16
 _EXTRA_COLUMNS = 6
+_MOST_IN_A_BYTE = 255
 _PRODUCTS = 8
 #: Residuals of eigenpairs below this are rounding of float32.
 _EIGEN_FLOOR = 3e-6
@@ -45,14 +46,22 @@ _WARPS = 4
 _STAGES = 2
 
 
-def required_gpu_bytes(n_tuples: int, n_clusters: int, counted: bool = True) -> int:
-    """Memory on the device for u tuples: half of the state and of M, and the product's parts."""
+def required_gpu_bytes(
+    n_tuples: int, n_clusters: int, counted: bool = True, n_partitions: int = 1
+) -> int:
+    """Memory on the device for u tuples: half of the state and of M, and the product's parts.
+
+    M is counts of one byte, two for more than 255 partitions, or floats (not ``counted``). A
+    twentieth is added for what the allocator rounds up.
+    """
     t = -(-n_tuples // _TILE)
     tiles = t * (t + 1) // 2
     columns = _padded(n_clusters + _EXTRA_COLUMNS)
-    tile_bytes = _TILE * _TILE * (4 + (1 if counted else 4)) + _TILE * columns * 4
+    share_bytes = (1 if n_partitions <= _MOST_IN_A_BYTE else 2) if counted else 4
+    tile_bytes = _TILE * _TILE * (4 + share_bytes) + _TILE * columns * 4
     small = n_tuples * columns * 8 * 30
-    return tiles * tile_bytes + small + tiles * _TILE * columns * 4 // _TILES_A_STRIP
+    parts = tiles * _TILE * columns * 4 // _TILES_A_STRIP
+    return (tiles * tile_bytes + small + parts) * 21 // 20
 
 
 def gpu_robust_factor(
@@ -295,13 +304,14 @@ class GpuSolver:
         counted = bool(np.all(alpha == alpha[0]) and codes[:, used].min() >= 0)
         kind = torch.float32
         if counted:
-            kind = torch.uint8 if len(alpha) <= np.iinfo(np.uint8).max else torch.int16
+            kind = torch.uint8 if len(alpha) <= _MOST_IN_A_BYTE else torch.int16
         n_tiles = self.tiles * (self.tiles + 1) // 2
         values = self._empty((n_tiles, _TILE, _TILE), kind)
         sums = self._empty((len(self.strips), 2))
         shares_kernel[(len(self.strips),)](
             torch.from_numpy(turned).to(self.device),
-            torch.from_numpy(alpha.astype(np.float32)).to(self.device),
+            # in units of the largest, which single precision can hold
+            torch.from_numpy((alpha / alpha.max()).astype(np.float32)).to(self.device),
             self.weights,
             self.strips,
             values,

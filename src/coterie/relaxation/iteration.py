@@ -69,7 +69,7 @@ class Solver(Protocol):
     factor: Matrix
 
     def step(self, shrink: float, bound: float) -> tuple[float, float]:
-        """B ← L + αC + (α − 1)Y; the objective ‖M − L‖₁ and the residual after the E-step."""
+        """B ← L + clip(M − L − Y); the objective ‖M − L‖₁ and the residual after the E-step."""
 
     def advance(self) -> float:
         """L ← K largest eigenpairs of B, negative ones cut; returns ‖L₊ − L‖_F."""

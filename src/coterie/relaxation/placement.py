@@ -113,21 +113,24 @@ def _place(
     if relaxation in ("l2", "divided"):
         return {"l2": "l2", "divided": "parts"}[relaxation]
     soft = tuples.memberships is not None
+    late = relaxation == "auto" and u > _MOST_RELAXED_SOON
+    instead = "least squares take its place" if late else "the CPU takes its place"
     counted = bool(np.ptp(partition_weights) == 0) and not tuples.has_missing and not soft
     if soft and device == "cuda":
         warnings.warn(
-            "device='cuda' is for labels, and these are memberships; the CPU takes its place",
+            f"device='cuda' is for labels, and these are memberships; {instead}",
             DeviceFallbackWarning,
             stacklevel=7,
         )
-    elif not soft and _on_gpu(u, n_clusters, counted, relaxation, device):
+    needed = required_gpu_bytes(u, n_clusters, counted, tuples.n_partitions)
+    if not soft and _on_gpu(u, needed, relaxation, device, instead):
         return "cuda"
     if relaxation == "auto":
-        return "cpu" if u <= _MOST_RELAXED_SOON else "l2"
+        return "l2" if late else "cpu"
     return "cpu" if _fits(u, counted) else "parts"
 
 
-def _on_gpu(u: int, n_clusters: int, counted: bool, relaxation: str, device: str) -> bool:
+def _on_gpu(u: int, needed: int, relaxation: str, device: str, instead: str) -> bool:
     """Whether a GPU is wanted, there, and large enough."""
     wanted = device == "cuda" and u > _FEWEST_ON_GPU
     looked_for = device == "auto" and relaxation == "admm" and u > _FEWEST_TO_LOOK_FOR_GPU
@@ -136,16 +139,16 @@ def _on_gpu(u: int, n_clusters: int, counted: bool, relaxation: str, device: str
     if obstacle := gpu_obstacle():
         if wanted:
             warnings.warn(
-                f"device='cuda' cannot be used: {obstacle}; the CPU takes its place",
+                f"device='cuda' cannot be used: {obstacle}; {instead}",
                 DeviceFallbackWarning,
                 stacklevel=8,
             )
         return False
-    needed, free = required_gpu_bytes(u, n_clusters, counted), gpu_memory()
+    free = gpu_memory()
     if needed > free and wanted:
         warnings.warn(
             f"the ADMM would need {readable_bytes(needed)} of the GPU for {u:,} distinct label "
-            f"tuples ({readable_bytes(free)} are free): the CPU takes its place",
+            f"tuples ({readable_bytes(free)} are free): {instead}",
             MemoryFallbackWarning,
             stacklevel=8,
         )
