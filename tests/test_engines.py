@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 import sys
 from types import SimpleNamespace
 
@@ -12,7 +13,15 @@ import pyarrow as pa
 import pytest
 
 from coterie import engines
-from coterie.engines import LocalTables, connect, engine_errors, fetch, masked, stream
+from coterie.engines import (
+    LocalTables,
+    connect,
+    engine_errors,
+    engine_message,
+    fetch,
+    masked,
+    stream,
+)
 from coterie.errors import InvalidParameterError, MissingExtraError, TableError
 
 
@@ -234,3 +243,24 @@ def test_an_engine_without_memory_says_what_to_do():
         many = numbers.select(a=ibis.range(3_000_000).unnest()).distinct()
         with pytest.raises(TableError, match=r"Out of Memory.*; raise the memory limit, or take"):
             fetch(many.aggregate(n=many.count()))
+
+
+def test_why_java_gave_up_is_told():
+    """The first cause and the last, without the record it stumbled on; else what it threw."""
+    threw = "An error occurred while calling o171.getResult.\n: org.apache.SparkException: awaited"
+    causes = [
+        "Caused by: org.apache.spark.SparkException: [READ] Cannot read file:///a.csv. SQLSTATE: 1",
+        "Caused by: java.lang.RuntimeException: middle",
+        "Caused by: org.x.SparkRuntimeException: [BAD] Malformed CSV record: secret,1 SQLSTATE: 2",
+    ]
+    stack = "\n".join(f"{line}\n\tat org.apache.spark.Thing(Thing.scala:1)" for line in causes)
+    told = engine_message(RuntimeError(f"{threw}\n{stack}"))
+    assert told == "[READ] Cannot read file:///a.csv. [BAD] Malformed CSV record"
+    assert engine_message(RuntimeError(threw)) == "awaited"
+    assert engine_message(RuntimeError(f"{threw}\n{causes[1]}")) == "middle"
+
+
+def test_a_failure_of_another_engine_is_an_engines():
+    """As that of a database of SQLite."""
+    with pytest.raises(TableError, match="x: no such table: t"), engine_errors("x"):
+        sqlite3.connect(":memory:").execute("SELECT * FROM t")

@@ -75,7 +75,11 @@ def test_sums_that_rounding_spoils_are_whole():
         ([np.array([["a", "b"]])], "membership matrix 0 holds something that is not a number"),
         ([np.array([[1], [0]])] * 2, "matrix 0 is one column of whole numbers"),
         ([np.empty((0, 2))], "membership matrix 0 is empty"),
-        (np.eye(2), "a list of membership matrices"),
+        (np.eye(2), r"a list of membership matrices.*the list \[M\]"),
+        ([np.array([["0.5", "0.5"]])], "matrix 0 holds something that is not a number"),
+        ([np.array([["0.5", 0.5]], dtype=object)], "matrix 0 holds something that is not a number"),
+        ([np.eye(2), np.eye(2, dtype=complex)], "matrix 1 holds complex numbers"),
+        ([sp.csr_array(np.eye(2, dtype=complex))], "matrix 0 holds complex numbers"),
     ],
     ids=lambda x: x if isinstance(x, str) else "",
 )
@@ -148,3 +152,20 @@ def test_labels_are_told_from_memberships():
     """Where labels alone are wanted, membership matrices are refused with the way out."""
     with pytest.raises(InvalidLabelsError, match=r"coterie\.hard_labels"):
         as_label_matrix([np.eye(2), np.eye(2)])
+
+
+@pytest.mark.parametrize(
+    ("P", "words"),
+    [
+        (HALVES, "is not a whole number"),
+        (np.array([HALVES, HALVES]), "two dimensions .*, got 3"),
+        ([HALVES.tolist(), HALVES.tolist()], "two dimensions .*, got 3"),
+        ([np.array([0, 1, 1]), HALVES], "item 0 of the list is not a matrix, and item 1 is"),
+        ([HALVES, HALVES, [0, 1, 1]], "item 2 of the list is not a matrix, and item 0 is"),
+    ],
+    ids=["bare", "three dimensions", "nested lists", "labels first", "labels last"],
+)
+def test_memberships_that_are_taken_for_labels_are_told_how_to_come(P, words):
+    """As a list of membership matrices."""
+    with pytest.raises(InvalidLabelsError, match=f"{words}.*a list of membership matrices"):
+        as_label_matrix(P)

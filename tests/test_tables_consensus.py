@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import duckdb
 import ibis
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -186,7 +188,7 @@ def test_labels_that_the_sample_lacks_count_as_missing(tmp_path):
     found = consensus_table(
         tmp_path / "t.parquet", n_clusters=3, out=out, max_tuples=40, sample_size=100
     )
-    assert found.n_unplaced == 1 and "1 rows" in found.in_words()
+    assert found.n_unplaced == 1 and "1 row has only" in found.in_words()
     (row,) = (row for row in pq.read_table(out).to_pylist() if row["p0"] == 9)
     assert (row["label"], row["confidence"]) == (-1, 0.0)
 
@@ -246,6 +248,15 @@ def test_what_is_told_is_ready_for_json_and_for_people(source, tmp_path):
         ({"method": "best"}, InvalidParameterError, "best"),
         ({"engine": "sqlite://"}, InvalidParameterError, "no engine"),
         ({"memory_limit": "plenty"}, InvalidParameterError, "DuckDB refuses"),
+        ({"memory_limit": 10**9}, InvalidParameterError, "memory_limit a size such as 2GB"),
+        ({"sample_size": 2}, InvalidParameterError, "sample_size=2: n_clusters=3 needs .* least 3"),
+        (
+            {"sample_size": 1, "n_clusters": None},
+            InvalidParameterError,
+            "sample_size=1: .* least 2",
+        ),
+        ({"out": ""}, InvalidParameterError, "out='' names no place"),
+        ({"out": "/dev/null"}, OutputError, "it is a device or a pipe"),
     ],
 )
 def test_what_cannot_be_done_is_said_before_anything_is_written(how, error, message, source):
@@ -339,3 +350,44 @@ def test_the_input_is_never_the_output(source):
         consensus_table(source, n_clusters=3, ids="id", out=source)
     with pytest.raises(OutputError, match="which is read"):
         consensus_table(source.parent, n_clusters=3, ids="id", out=source.parent / "o.parquet")
+
+
+def test_one_column_is_named_by_a_string(source):
+    """As one id is."""
+    found = consensus_table(source, "p0", 3, ids="id")
+    assert found.partitions == ("p0",)
+
+
+@pytest.mark.parametrize(
+    ("rows", "what"),
+    [
+        (pd.DataFrame({"p": [0, 1]}), "a DataFrame"),
+        (np.eye(2), "a ndarray"),
+        ([np.eye(2), np.eye(2)], "a list with a ndarray in it"),
+        (None, "a NoneType"),
+    ],
+)
+def test_what_is_in_memory_is_sent_to_the_estimator(rows, what):
+    """Frames, matrices and lists of them are no tables of an engine."""
+    with pytest.raises(TableError, match=rf"^source is {what}: .*RobustConsensus.*ibis\.memtable"):
+        consensus_table(rows, n_clusters=2)
+
+
+def test_durations_and_nulls_are_no_labels(source):
+    """As in memory, though Parquet keeps durations as integers; alone or in a folder."""
+    durations = pa.array([1, 2, 3] * 200, pa.duration("us"))
+    pq.write_table(labels_table().append_column("took", durations), source)
+    for place in (source, source.parent):
+        with pytest.raises(InvalidLabelsError, match=r"'took' has labels of type duration\[us\]"):
+            consensus_table(place, n_clusters=3, ids="id")
+    assert consensus_table(source, ["p0", "p1"], 3, ids="took").n_rows == 600
+    pq.write_table(labels_table().append_column("none", pa.nulls(600)), source)
+    with pytest.raises(InvalidLabelsError, match="'none' has no label at all; leave it out"):
+        consensus_table(source, n_clusters=3, ids="id")
+
+
+def test_no_warning_of_another_package_is_raised(source):
+    """Where warnings are errors, Ibis's own way with DuckDB is none of them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert consensus_table(source, n_clusters=3, ids="id").n_rows == 600

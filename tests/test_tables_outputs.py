@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sqlite3
 import subprocess
 import sys
+from pathlib import Path
 
+import ibis
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -88,40 +92,109 @@ def test_an_empty_folder_and_an_old_file_are_replaced(source, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "error", [KeyboardInterrupt, RuntimeError("a defect"), OSError(28, "full")]
+    "error", [KeyboardInterrupt, RuntimeError("a defect"), OSError(5, "the input is gone")]
 )
 def test_a_failure_leaves_what_was_there(error, tmp_path):
-    """An interrupt, a defect, a full disk."""
+    """An interrupt, a defect, a file that cannot be read; each as it is."""
     (tmp_path / "out.parquet").write_text("old")
     output = TableOutput(tmp_path / "out.parquet", is_folder=False)
-    expected = OutputError if isinstance(error, OSError) else type(error)
-    with (
-        pytest.raises(KeyboardInterrupt if error is KeyboardInterrupt else expected),
-        output.unfinished() as folder,
-    ):
+    expected = KeyboardInterrupt if error is KeyboardInterrupt else type(error)
+    with pytest.raises(expected) as caught, output.unfinished() as folder:
         output.rows_in(folder).write_text("half")
         raise error
+    assert not isinstance(caught.value, OutputError)
     assert [path.name for path in tmp_path.iterdir()] == ["out.parquet"]
     assert (tmp_path / "out.parquet").read_text() == "old"
 
 
-def test_only_what_dead_processes_of_this_machine_left_is_removed(tmp_path):
-    """A living process's folder, another machine's, and another output's stay."""
-    host = table_outputs._host()
+def test_a_disk_that_fills_up_is_told_by_the_name_of_the_output(tmp_path, monkeypatch):
+    """Wherever it does: at the first file, in a batch, at the rename."""
+    (tmp_path / "out.parquet").write_text("old")
+    output = TableOutput(tmp_path / "out.parquet", is_folder=False)
+
+    def full(*_, **__):
+        raise OSError(28, "No space left")
+
+    for owner, name in (
+        (pq, "ParquetWriter"),
+        (pq.ParquetWriter, "write_batch"),
+        (Path, "replace"),
+    ):
+        with (
+            monkeypatch.context() as patch,
+            pytest.raises(OutputError, match=r"cannot write .*out\.parquet: No space left"),
+            output.unfinished() as folder,
+        ):
+            patch.setattr(owner, name, full)
+            writer = PartWriter(output, folder)
+            writer.write(pa.RecordBatch.from_pydict({"x": [1]}))
+            writer.close()
+        assert [path.name for path in tmp_path.iterdir()] == ["out.parquet"]
+    assert (tmp_path / "out.parquet").read_text() == "old"
+
+
+def test_only_what_nobody_works_in_is_removed(tmp_path):
+    """What a dead process left that would be seen here if it lived, and what is old."""
+    machine = table_outputs._machine()
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     names = {
-        f".out.parquet-{host}-{dead.pid}-0123abcd.unfinished": False,
-        f".out.parquet-{host}-{os.getpid()}-0123abcd.unfinished": True,
+        f".out.parquet-{machine}-{dead.pid}-0123abcd.unfinished": False,
+        f".out.parquet-{machine}-{os.getpid()}-0123abcd.unfinished": True,
         f".out.parquet-elsewhere-{dead.pid}-0123abcd.unfinished": True,
-        f".other.parquet-{host}-{dead.pid}-0123abcd.unfinished": True,
+        f".out.parquet-elsewhere-{dead.pid}-00000000.unfinished": False,
+        f".out.parquet-elsewhere-{dead.pid}-11111111.unfinished": True,
+        f".other.parquet-{machine}-{dead.pid}-0123abcd.unfinished": True,
     }
     for name in names:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "rows.parquet").write_text("half")
+        rows = tmp_path / name / "rows.parquet"
+        rows.parent.mkdir()
+        rows.write_text("half")
+        if "00000000" in name:
+            os.utime(rows, (0, 0))
+        if "0123abcd" not in name:
+            # of the other one, the rows have changed since
+            os.utime(rows.parent, (0, 0))
     with TableOutput(tmp_path / "out.parquet", is_folder=False).unfinished():
         pass
     assert {name: (tmp_path / name).exists() for name in names} == names
+
+
+def test_a_machine_is_known_by_more_than_its_name(monkeypatch):
+    """Another start of it, or a container in it, is another one."""
+    marks = {"boot_id": "a", "pid": "pid:[1]"}
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: marks["boot_id"])
+    monkeypatch.setattr(Path, "readlink", lambda _: Path(marks["pid"]))
+    machine = table_outputs._machine.__wrapped__
+    here = machine()
+    assert machine() == here and here.isalnum()
+    for mark in marks:
+        with monkeypatch.context() as patch:
+            patch.setitem(marks, mark, "b")
+            assert machine() != here
+
+
+# Ibis asks pandas for an option that is going away
+@pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
+@pytest.mark.parametrize("engine", ["polars", "sqlite"])
+@pytest.mark.parametrize(("how", "name"), [({}, "out"), ({}, "out.parquet"), (STREAMED, "out")])
+def test_a_table_of_another_engine_is_written_too(engine, how, name, source, tmp_path):
+    """By Arrow batches: one file or a folder."""
+    rows = pq.read_table(source)
+    if engine == "sqlite":
+        with contextlib.closing(sqlite3.connect(tmp_path / "t.db")) as database:
+            rows.to_pandas().to_sql("labels", database, index=False)
+        connection = ibis.sqlite.connect(tmp_path / "t.db")
+    else:
+        connection = ibis.polars.connect()
+        connection.create_table("labels", rows)
+    settings = {"n_clusters": 3, "ids": "id", **how}
+    found = consensus_table(connection.table("labels"), out=tmp_path / name, **settings)
+    out = pq.read_table(found.out).sort_by("id")
+    predicted = found.estimator.predict(rows.drop_columns("id"))
+    assert out["id"].to_pylist() == list(range(600))
+    assert out["label"].to_pylist() == predicted.tolist()
+    connection.disconnect()
 
 
 #: When the first process is killed: a stage by its log line, or just before the rename.

@@ -99,14 +99,28 @@ def test_hashes_are_those_of_python_and_spread_evenly():
     layout, keys = packed({f"p{v}": P[:, v] for v in range(40)})
     hashed = keys["hashed"].to_numpy()
     for row in range(50):
-        h = 1
-        for name in layout.key_names:
-            h = h * h % HASH_RANGE
-            h = (h * packed_keys._MULTIPLIER + keys[name][row].as_py()) % HASH_RANGE
-            h = h * packed_keys._SPREAD % HASH_RANGE
-        assert hashed[row] == h * h % HASH_RANGE
+        rests = [keys[k][row].as_py() % m for k in layout.key_names for m in packed_keys._MODULI]
+        total = sum(rest * packed_keys._MULTIPLIER ** (j + 1) for j, rest in enumerate(rests))
+        assert hashed[row] == pow(total, 5, HASH_RANGE)
     shares = np.histogram(hashed, bins=10, range=(0, HASH_RANGE))[0] / 5000
     assert np.abs(shares - 0.1).max() < 0.02
+
+
+def test_hashes_of_radices_that_are_powers_of_two_differ():
+    """Though 2³¹ leaves 1 when divided by the range: about u² / 2p pairs of u tuples meet."""
+    P = np.random.default_rng(3).integers(0, 3, (50_000, 31))
+    layout, keys = packed({f"p{v}": P[:, v] for v in range(31)})
+    assert set(layout.radices) == {4} and len(layout.groups) == 1
+    n_tuples = len(np.unique(keys["coterie_key_0"].to_numpy()))
+    assert n_tuples - len(np.unique(keys["hashed"].to_numpy())) < 10
+
+
+def test_texts_that_numpy_cannot_hold_are_refused():
+    """It drops a NUL at the end, and takes such a text for another."""
+    with pytest.raises(InvalidLabelsError, match=r"'p' has 1 labels such as 'a\\x00' that end"):
+        packed({"p": ["a", "a\0", "b"]})
+    layout, keys = packed({"p": ["a", "\0a", "b"]})
+    assert len(set(keys["coterie_key_0"].to_pylist())) == len(layout.labels[0]) == 3
 
 
 def test_unsigned_labels_beyond_63_bits_are_labels():

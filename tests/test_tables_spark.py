@@ -11,9 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from coterie import RobustConsensus, planted_partitions
-from coterie.engines import connect
-from coterie.errors import InvalidLabelsError, OutputError
-from coterie.tables import consensus_table
+from coterie.engines import LocalTables, connect
+from coterie.errors import InvalidLabelsError, OutputError, TableError
+from coterie.tables import consensus_table, streamed_rows
+from coterie.tables.label_profile import profile_labels
+from coterie.tables.packed_keys import lay_out
 
 sys.path.insert(0, str(Path(__file__).parent / "ads"))
 from spark_cluster import spark_cluster, stop_session
@@ -94,7 +96,7 @@ def test_faults_are_told_and_nothing_is_written(spark, table, tmp_path):
     """A bad label, and a file where the folder would be."""
     bad = tmp_path / "bad.parquet"
     pq.write_table(pa.table({"id": [0, 1], "p": [0.5, 1.0]}), bad)
-    with pytest.raises(InvalidLabelsError, match=r"'p' has 1 labels .* such as 0\.5"):
+    with pytest.raises(InvalidLabelsError, match=r"'p' has .*labels .* such as 0\.5"):
         consensus_table(bad, n_clusters=1, ids="id", engine=spark, out=tmp_path / "out")
     with pytest.raises(OutputError, match="Spark writes folders"):
         consensus_table(tmp_path / "in", n_clusters=3, engine=spark, out=bad)
@@ -108,3 +110,53 @@ def test_a_view_of_the_session_is_a_table(spark, table):
     found = consensus_table("votes", n_clusters=2, ids="id", engine=spark, parse_text=True)
     assert (found.n_tuples, found.sizes.tolist()) == (3, [6, 3])
     assert found.source == "table votes"
+
+
+def test_columns_of_several_files_are_matched_by_name(spark, tmp_path):
+    """Of text in whatever order; of Parquet that lacks one, a refusal, on a remote disk too."""
+    (tmp_path / "a.csv").write_text("id,p,q\n#1,a,x\n2,b,y\n")
+    (tmp_path / "b [1].csv").write_text("q;p;id\nx;a;3\ny;b;4\n")
+    files = [tmp_path / "a.csv", tmp_path / "b [1].csv"]
+    found = consensus_table(files, n_clusters=2, ids="id", engine=spark)
+    assert (found.n_tuples, found.sizes.tolist()) == (2, [2, 2])
+    pq.write_table(pa.table({"p": [0, 1], "q": [0, 1]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"p": [0, 1]}), tmp_path / "b [1].parquet")
+    folder = tmp_path / "both"
+    folder.mkdir()
+    for name in ("a.parquet", "b [1].parquet"):
+        (tmp_path / name).rename(folder / name)
+    for source in (folder, folder.as_uri()):
+        with pytest.raises(TableError, match=r"b \[1\]\.parquet: .* differ .*: it lacks q"):
+            consensus_table(source, n_clusters=2, engine=spark)
+
+
+def test_a_damaged_row_is_told_by_its_file(spark, tmp_path):
+    """Not by the call that met it."""
+    (tmp_path / "a.csv").write_text("id,p,q\n1,a,x\n2,a\n")
+    with pytest.raises(TableError, match=r"a\.csv.*Malformed CSV record$"):
+        consensus_table(tmp_path / "a.csv", n_clusters=1, ids="id", engine=spark)
+
+
+def test_no_view_stays_in_the_session(spark, table, tmp_path):
+    """Whichever way was taken."""
+    for how in ({}, {"max_tuples": 40, "sample_size": 100}):
+        consensus_table(tmp_path / "in", n_clusters=3, ids="id", engine=spark, **how)
+    names = [view.name for view in spark._session.catalog.listTables()]
+    assert not [name for name in names if name.startswith("coterie")]
+
+
+def test_rows_of_one_tuple_come_in_portions(spark, tmp_path, monkeypatch):
+    """By their ids: no batch is much larger than asked for, and each row is in one."""
+    rows = pa.table({"id": range(4000), "p": [7] * 4000})
+    with LocalTables(spark) as local:
+        there = local.add(rows)
+        layout = lay_out(profile_labels(there, ["p"], "rows"), there)
+        monkeypatch.setattr(streamed_rows, "_MOST_ROWS", 1000)
+        monkeypatch.setattr(streamed_rows, "_FEWEST_ROWS", 1)
+        packed = layout.packed(there, ["id"], local.add)
+        with streamed_rows.StreamedRows(packed, layout, 4000).kept() as streamed:
+            batches = list(streamed.batches(["id"]))
+        assert sorted(i for batch in batches for i in batch["id"].to_pylist()) == list(range(4000))
+        assert len(batches) == 4 and max(batch.num_rows for batch in batches) < 1200
+        with pytest.raises(TableError, match="had 4,001 rows"):
+            list(streamed_rows.StreamedRows(packed, layout, 4001).batches())

@@ -14,7 +14,12 @@ from coterie.cluster_tables import ClusterTables
 from coterie.label_tuples import compress_labels
 from coterie.labels import as_label_matrix
 from coterie.scores import mirkin_objective
-from coterie.tables.streamed_sweeps import Placing, count_placed, sweep_until_settled
+from coterie.tables.streamed_sweeps import (
+    Placing,
+    count_placed,
+    disagreement,
+    sweep_until_settled,
+)
 
 
 def rows_and_rule(seed: int, missing: float = 0.0) -> tuple[np.ndarray, np.ndarray, Placing]:
@@ -63,23 +68,44 @@ def test_one_sweep_is_an_assignment_and_a_count(missing):
         assert counted.objective() == pytest.approx(mirkin_objective(P, labels))
 
 
+@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.8])
 @pytest.mark.parametrize("seed", range(8))
-def test_the_objective_never_rises(seed):
-    """What is kept has the least J of all sweeps, and counts what its rule places."""
+def test_the_cost_never_rises(seed, threshold):
+    """What is kept has the least of all sweeps, the best score, and counts what its rule places."""
     _, codes, rule = rows_and_rule(seed, 0.1)
+    rule = replace(rule, threshold=threshold)
     found = sweep_until_settled(lambda: np.array_split(codes, 4), rule, max_sweeps=6, tol=0.0)
-    assert found.counted.objective() == min(found.objectives) <= found.objectives[0]
-    assert all(np.diff(found.objectives[:-1]) < 0)
+    assert disagreement(found.counted, threshold) == min(found.costs) <= found.costs[0]
+    assert all(np.diff(found.costs[:-1]) < 0)
+    first = count_placed([codes], rule)
+    assert found.counted.score(threshold) >= first.score(threshold)
     assert same(count_placed([codes], found.placing), found.counted)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_the_cost_weighs_the_two_ways_to_differ(missing):
+    """By counting pairs; at one half it is J, and it falls where the score at τ rises."""
+    P, codes, rule = rows_and_rule(5, missing)
+    labels, counted = rule.place(codes)[0], count_placed([codes], rule)
+    together = labels[:, None] == labels
+    for threshold in (0.25, 0.5):
+        cost = 0.0
+        for column in P.T:
+            seen = (column[:, None] >= 0) & (column >= 0)
+            same = column[:, None] == column
+            cost += 2 * threshold * (seen & together & ~same).sum() / 7
+            cost += 2 * (1 - threshold) * (seen & same & ~together).sum() / 7
+        assert disagreement(counted, threshold) == pytest.approx(cost)
+    assert disagreement(counted, 0.5) == pytest.approx(counted.objective())
 
 
 def test_sweeps_stop_when_little_is_gained_or_there_were_enough():
     """The last sweep is the one that gains too little."""
     _, codes, rule = rows_and_rule(1, 0.1)
     once = sweep_until_settled(lambda: [codes], rule, max_sweeps=1)
-    assert len(once.objectives) == 1 and once.placing is rule
+    assert len(once.costs) == 1 and once.placing is rule
     impatient = sweep_until_settled(lambda: [codes], rule, max_sweeps=9, tol=0.999)
-    assert len(impatient.objectives) == 2
+    assert len(impatient.costs) == 2
 
 
 def test_rows_that_no_vote_labels_follow_the_other_partitions():

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from coterie.errors import TableError
 from coterie.tables.label_profile import profile_labels
 from coterie.tables.packed_keys import lay_out
 from coterie.tables.tuple_groups import are_repetitive, count_tuples, sample_tuples
@@ -32,7 +33,7 @@ def packed(labels):
 def test_counts_are_those_of_numpy(packed, labels):
     """Every distinct row with its number, in the order of the keys."""
     rows, layout = packed
-    found = count_tuples(rows, layout, 10_000)
+    found = count_tuples(rows, layout, 10_000, 20_000)
     tuples, counts = np.unique(labels, axis=0, return_counts=True)
     assert found.n_tuples == found.estimate == len(tuples)
     matrix = layout.as_label_matrix(found.keys)
@@ -46,15 +47,23 @@ def test_counts_are_those_of_numpy(packed, labels):
 def test_too_many_tuples_are_not_brought_here(packed):
     """One more than allowed is enough to know."""
     rows, layout = packed
-    n_tuples = count_tuples(rows, layout, 10_000).n_tuples
-    assert count_tuples(rows, layout, n_tuples).n_tuples == n_tuples
-    assert count_tuples(rows, layout, n_tuples - 1) is None
+    n_tuples = count_tuples(rows, layout, 10_000, 20_000).n_tuples
+    assert count_tuples(rows, layout, n_tuples, 20_000).n_tuples == n_tuples
+    assert count_tuples(rows, layout, n_tuples - 1, 20_000) is None
+
+
+def test_rows_that_are_lost_or_doubled_are_noticed(packed):
+    """Before anything is made of their counts."""
+    rows, layout = packed
+    for doubled in (rows.union(rows), rows.limit(19_999)):
+        with pytest.raises(TableError, match=r"had 20,000 rows .* and (40,000|19,999) when"):
+            count_tuples(doubled, layout, 10_000, 20_000)
 
 
 def test_a_sample_has_whole_tuples_and_estimates_their_number(packed):
     """Each tuple in it with all of its rows; within four standard deviations of the truth."""
     rows, layout = packed
-    everything = count_tuples(rows, layout, 10_000)
+    everything = count_tuples(rows, layout, 10_000, 20_000)
     counts = dict(zip(zip(*everything.keys, strict=True), everything.counts, strict=True))
     sample = sample_tuples(rows, layout, 0.2)
     for *key, count in zip(*sample.keys, sample.counts, strict=True):

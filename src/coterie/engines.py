@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from os import environ
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import parse_qsl, unquote
 
 import pyarrow as pa
@@ -25,7 +25,7 @@ from coterie.errors import CoterieError, InvalidParameterError, MissingExtraErro
 if TYPE_CHECKING:
     import ibis.expr.types as ir
     from ibis.backends import BaseBackend
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
     "LocalTables",
@@ -41,17 +41,17 @@ __all__ = [
 
 log = logging.getLogger("coterie")
 
-_ENGINES = """\
-duckdb://                 embedded DuckDB; tables are files
-duckdb:///folder/file.db  a DuckDB database, only read
-pyspark://                the active Spark session, or a local one
-pyspark://local[2]        a local session of two threads
-pyspark://host:7077       a standalone Spark cluster
-pyspark://yarn            the cluster that the Hadoop configuration names"""
+_ENGINES = (
+    "duckdb://, duckdb:///folder/file.db, pyspark:// (the active session, or a local one), "
+    "pyspark://local[2], pyspark://host:7077, pyspark://yarn"
+)
 
 _SECRET = re.compile(r"pass(wor|phras)|passwd|pwd|secret|token|credential|api_?key", re.IGNORECASE)
 _LONGEST_MESSAGE = 400
 _DUCKDB_SETTINGS = ("memory_limit", "threads")
+_OURS = {"duckdb", "_duckdb", "pyspark", "py4j", "ibis", "pyarrow"}
+_OTHERS = {"sqlite3", "polars", "datafusion", "psycopg", "MySQLdb", "clickhouse_connect", "trino"}
+_ENGINE_PACKAGES = frozenset(_OURS | _OTHERS)
 
 
 def connect(
@@ -104,7 +104,7 @@ def connect(
             )
         return _pyspark(url, place, settings, threads)
     raise InvalidParameterError(
-        f"url={masked(url)!r}: no engine of that name; these work:\n{_ENGINES}"
+        f"url={masked(url)!r}: no engine of that name; these work: {_ENGINES}"
     )
 
 
@@ -141,7 +141,7 @@ def stream(expression: ir.Table, rows: int) -> Iterator[pa.RecordBatch]:
 
 
 class LocalTables:
-    """Rows that are here as tables of an engine, until the end of a ``with`` block.
+    """Tables and views that an engine has until the end of a ``with`` block.
 
     Parameters
     ----------
@@ -155,33 +155,44 @@ class LocalTables:
     """
 
     def __init__(self, connection: BaseBackend) -> None:
-        self._connection: Any = connection
-        self._names: list[str] = []
+        self.connection: Any = connection
+        self._names: list[tuple[str, str]] = []
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for name in self._names:
+        for kind, name in self._names:
             # after an interrupt or a failure the engine may not listen any more
             with contextlib.suppress(Exception):
-                if self._connection.name == "duckdb":
-                    self._connection.con.execute(f"DROP TABLE IF EXISTS temp.{name}")
+                if self.connection.name == "duckdb":
+                    self.connection.con.execute(f"DROP {kind} IF EXISTS temp.{name}")
                 else:
-                    self._connection._session.catalog.dropTempView(name)
+                    self.connection._session.catalog.dropTempView(name)
+
+    def new_name(self, kind: Literal["TABLE", "VIEW"] = "VIEW") -> str:
+        """A name for a temporary table or view, which is dropped in the end."""
+        name = f"coterie_{uuid.uuid4().hex}"
+        self._names.append((kind, name))
+        return name
+
+    def view(self, frame: DataFrame) -> ir.Table:
+        """A Spark frame as a table."""
+        name = self.new_name()
+        frame.createTempView(name)
+        return self.connection.table(name)
 
     def add(self, rows: pa.Table) -> ir.Table:
-        """The rows as a table of the engine."""
+        """Rows that are here as a table of the engine."""
         import ibis
 
-        connection, name = self._connection, f"coterie_{uuid.uuid4().hex}"
+        connection = self.connection
         if connection.name not in {"duckdb", "pyspark"}:
             return ibis.memtable(rows)
-        self._names.append(name)
         with engine_errors(f"{connection.name} does not take a table"):
             if connection.name == "pyspark":
-                connection._session.createDataFrame(rows).createTempView(name)
-                return connection.table(name)
+                return self.view(connection._session.createDataFrame(rows))
+            name = self.new_name("TABLE")
             connection.con.register(f"{name}_here", rows)
             # a table, not a view: its size is known when a join is planned
             connection.con.execute(f"CREATE TEMP TABLE {name} AS FROM {name}_here")
@@ -207,8 +218,7 @@ def engine_errors(what: str, kind: type[CoterieError] = TableError) -> Iterator[
 
 def is_engine_error(error: Exception) -> bool:
     """Whether an engine, not this program, gave up."""
-    packages = ("duckdb", "_duckdb", "pyspark", "py4j", "ibis", "pyarrow")
-    return type(error).__module__.partition(".")[0] in packages
+    return type(error).__module__.partition(".")[0] in _ENGINE_PACKAGES
 
 
 def is_written_as(column: ir.Column, words: Sequence[str]) -> ir.BooleanColumn:
@@ -227,10 +237,22 @@ def is_written_as(column: ir.Column, words: Sequence[str]) -> ir.BooleanColumn:
 def engine_message(error: Exception) -> str:
     """What an engine says, in one line, without its stack and without the data it stumbled on."""
     first, *others = [line.strip() for line in str(error).strip().splitlines()] or [repr(error)]
+    if first.startswith("An error occurred while calling"):
+        first = _java_message(others) or first
     # DuckDB says further down what a damaged line of text has, and in which file
     told = [line for line in others if line.startswith(("Expected Number", "Invalid", "file = "))]
     text = masked("; ".join([first, *told]))
     return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}…"
+
+
+def _java_message(stack: Sequence[str]) -> str:
+    """Why Java gave up, by its stack: the first cause, and of the last what comes before data."""
+    named = r"(?:[\w.$]+(?:Exception|Error|Throwable): )?(.*?)(?:\s+SQLSTATE: \w+)?"
+    causes = [found[1] for line in stack if (found := re.fullmatch(f"Caused by: {named}", line))]
+    if not causes:
+        return next((found[1] for line in stack if (found := re.fullmatch(f": {named}", line))), "")
+    root = causes[-1].partition(": ")[0]
+    return causes[0] if len(causes) == 1 else f"{causes[0]} {root}"
 
 
 def masked(url: str) -> str:
@@ -301,9 +323,9 @@ def _duckdb(url: str, place: str, settings: Mapping[str, str]) -> BaseBackend:
         connection.settings["preserve_insertion_order"] = "false"
     except duckdb.Error as error:
         if in_memory:
-            raise InvalidParameterError(
-                f"DuckDB refuses a setting: {engine_message(error)}"
-            ) from error
+            message = engine_message(error)
+            hint = "; give memory_limit a size such as 2GB" if "emory" in message else ""
+            raise InvalidParameterError(f"DuckDB refuses a setting: {message}{hint}") from error
         raise TableError(
             f"{place}: DuckDB cannot open it: {engine_message(error)}; "
             "is it a DuckDB database, and does no other program write to it?"
@@ -351,7 +373,7 @@ def _master(url: str, place: str, threads: int | None) -> str:
     if re.fullmatch(r"[\w.-]+:\d+(,[\w.-]+:\d+)*", place):
         return f"spark://{place}"
     raise InvalidParameterError(
-        f"url={masked(url)!r}: it names no Spark master; these work:\n{_ENGINES}"
+        f"url={masked(url)!r}: it names no Spark master; these work: {_ENGINES}"
     )
 
 

@@ -20,6 +20,7 @@ MISSING = -1
 _CHUNK_CELLS = 1 << 18
 _LARGEST_LOOKUP_CELLS = 1 << 22
 _FIRST_INEXACT_FLOAT = 2.0**53
+_SOFT = "soft partitions are a list of membership matrices, one (n, K_v) a partition"
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,7 @@ def _read(P: Any) -> tuple[LabelMatrix, bool]:
             "labels are wanted here, and these are membership matrices; coterie.hard_labels(P) "
             "gives the most likely labels"
         )
+    _refuse_mixed(P)
     frame = _frame_columns(P)
     if frame is None:
         return _from_array(_as_two_dimensional(P)), False
@@ -172,6 +174,16 @@ def _read(P: Any) -> tuple[LabelMatrix, bool]:
     if not columns or len(columns[0]) == 0:
         raise InvalidLabelsError("labels are empty: the table has no rows, or no columns")
     return _from_columns(columns, names), True
+
+
+def _refuse_mixed(P: Any) -> None:
+    """Refuse a list in which some are membership matrices and others are not."""
+    are = [len(getattr(one, "shape", ())) == 2 for one in P] if isinstance(P, list | tuple) else []
+    if any(are):
+        raise InvalidLabelsError(
+            f"item {are.index(False)} of the list is not a matrix, and item {are.index(True)} is: "
+            f"{_SOFT}; labels y from 0 up are the matrix np.eye(y.max() + 1)[y]"
+        )
 
 
 def _positions(given: NDArray[Any], seen: NDArray[Any], name: str) -> NDArray[np.int64]:
@@ -202,9 +214,11 @@ def _as_two_dimensional(P: Any) -> NDArray[Any]:
     if array.size == 0:
         raise InvalidLabelsError(f"labels are empty: their shape is {array.shape}")
     if array.ndim != 2:
-        hint = "; one partition is a single column: P.reshape(-1, 1)" if array.ndim == 1 else ""
+        hints = {1: "; one partition is a single column: P.reshape(-1, 1)"}
+        hints[3] = f"; {_SOFT}: [np.asarray(M) for M in P]"
         raise InvalidLabelsError(
-            f"labels must have two dimensions (n points × V partitions), got {array.ndim}{hint}"
+            "labels must have two dimensions (n points × V partitions), got "
+            f"{array.ndim}{hints.get(array.ndim, '')}"
         )
     return array
 
@@ -388,8 +402,10 @@ def _whole_numbers(array: NDArray[Any], names: Sequence[str] | None = None) -> N
     if (wrong := fraction | inexact).any():
         row, column = np.argwhere(wrong)[0]
         name = names[column] if names else column
+        are_shares = array.shape[1] > 1 and (array >= 0).all() and array.sum(axis=1).max() < 1.001
+        meant = _SOFT if are_shares else "labels are names of clusters, not measurements"
         reason = (
-            "is not a whole number; labels are names of clusters, not measurements"
+            f"is not a whole number; {meant}"
             if fraction[row, column]
             else "is too large for a float to tell from its neighbours; "
             "give texts, or an array of integers"
@@ -422,10 +438,7 @@ def _refuse_unlabelled_columns(matrix: LabelMatrix) -> None:
 
 
 def _refuse_unlabelled_rows(matrix: LabelMatrix) -> None:
-    if not matrix.has_missing:
-        return
-    labelled = (matrix.codes >= 0).any(axis=1)
-    if not labelled.all():
+    if matrix.has_missing and not (labelled := (matrix.codes >= 0).any(axis=1)).all():
         row = int(np.argmin(labelled))
         raise InvalidLabelsError(
             f"row {row} has no label in any partition ({int((~labelled).sum())} such rows in all); "

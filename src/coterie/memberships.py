@@ -134,7 +134,8 @@ def as_memberships(P: Any, *, bare_rows: bool = False) -> Memberships:
     """
     if not are_memberships(P):
         raise InvalidLabelsError(
-            "soft partitions are a list of membership matrices, one (n, K_v) a partition"
+            "soft partitions are a list of membership matrices, one (n, K_v) a partition; a single "
+            "matrix M is the list [M]"
         )
     named = [_matrix(given, v) for v, given in enumerate(P)]
     parts = [_checked(part, v) for v, (part, _) in enumerate(named)]
@@ -253,14 +254,7 @@ def _matrix(given: Any, v: int) -> tuple[sp.csr_array, tuple[str, ...] | None]:
         given = given.to_numpy()
     if isinstance(given, np.ma.MaskedArray):
         given = np.ma.filled(given.astype(np.float64), np.nan)
-    try:
-        rows = sp.csr_array(given if sp.issparse(given) else np.asarray(given, dtype=np.float64))
-        rows = rows.astype(np.float64)
-    except (TypeError, ValueError):
-        raise InvalidLabelsError(
-            f"membership matrix {v} holds something that is not a number; memberships are "
-            "numbers from 0 to 1"
-        ) from None
+    rows = _in_doubles(given, v)
     if not all(rows.shape):
         raise InvalidLabelsError(f"membership matrix {v} is empty: its shape is {rows.shape}")
     if rows.shape[1] == 1 and given.dtype.kind in "iu":
@@ -270,6 +264,25 @@ def _matrix(given: Any, v: int) -> tuple[sp.csr_array, tuple[str, ...] | None]:
         )
     rows.sum_duplicates()
     return rows, names
+
+
+def _in_doubles(given: Any, v: int) -> sp.csr_array:
+    """Sparse rows of real numbers; numpy would read a text, and drop what is imaginary."""
+    array = given if sp.issparse(given) else np.asarray(given)
+    kind = array.dtype.kind
+    if kind == "O" and any(isinstance(cell, str | bytes | complex) for cell in array.flat):
+        kind = "U"
+    try:
+        if kind not in "biufO":
+            raise TypeError
+        return sp.csr_array(array if sp.issparse(given) else array.astype(np.float64)).astype(
+            np.float64
+        )
+    except (TypeError, ValueError):
+        what = "complex numbers" if kind == "c" else "something that is not a number"
+        raise InvalidLabelsError(
+            f"membership matrix {v} holds {what}; memberships are numbers from 0 to 1"
+        ) from None
 
 
 def _checked(rows: sp.csr_array, v: int) -> sp.csr_array:

@@ -229,3 +229,12 @@ def test_peers_are_read_from_their_report(tmp_path):
         "then",
         "abacus, 3 threads",
     )
+
+
+def test_tables_of_nothing_are_left_out(results):
+    """Of small tables neither growth nor a target can be told; the notes say so."""
+    few = replace(results, trials=results.trials[:1], not_run=[], effort=Effort(most=10**4))
+    (trials,) = scale_report.as_tables(few)
+    assert len(trials.rows) == 1
+    assert any("growth needs two tables" in note for note in scale_report.notes(few))
+    assert any("larger tables than 10,000" in note for note in scale_report.notes(few))

@@ -19,7 +19,7 @@ def test_the_choice_is_the_librarys(run, labels_csv):
     result = run("choose-k", labels_csv, "--id", "name", "--to", 5, "--seed", 3, "--json")
     assert result.exit_code == 0, result.stderr
     facts = json.loads(result.stdout)
-    _, P = read_labels(labels_csv, "name", None)
+    _, P = read_labels(labels_csv, ["name"], None)
     expected = choice_facts(choose_k(P, range(2, 6), random_state=3))
     assert {name: facts[name] for name in expected} == expected
     assert facts["recommended"] == 3
@@ -31,7 +31,7 @@ def test_features_are_resampled(run, features_csv):
     result = run("choose-k", features_csv, "--id", "name", "--features", "--to", 4, "--json")
     assert result.exit_code == 0, result.stderr
     facts = json.loads(result.stdout)
-    _, X = read_features(features_csv, "name", None)
+    _, X = read_features(features_csv, ["name"], None)
     ensembles = resampled_ensembles(X, range(2, 5), random_state=0)
     expected = choice_facts(choose_k(ensembles, range(2, 5), random_state=0))
     assert {name: facts[name] for name in expected} == expected

@@ -34,7 +34,7 @@ def test_the_answer_is_the_estimators(run, features_csv, ensemble):
         "cluster", features_csv, "--id", "name", "-k", 3, "--save-model", model, *arguments
     )
     assert result.exit_code == 0, result.stderr
-    _, X = read_features(features_csv, "name", None)
+    _, X = read_features(features_csv, ["name"], None)
     expected = ConsensusClusterer(3, n_partitions=6, ensemble=ensemble, n_jobs=1, random_state=3)
     saved = load_model(model)
     assert saved.get_params() == expected.get_params()
@@ -53,7 +53,7 @@ def test_another_method_decides(run, features_csv):
     result = run("cluster", features_csv, "--id", "name", *arguments, "--json")
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["method"] == "l2"
-    _, X = read_features(features_csv, "name", None)
+    _, X = read_features(features_csv, ["name"], None)
     expected = ConsensusClusterer(3, n_partitions=6, consensus="l2", random_state=0).fit(X)
     saved = load_model(model)
     assert saved.get_params() == expected.get_params()

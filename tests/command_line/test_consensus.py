@@ -39,7 +39,7 @@ def test_the_answer_is_the_estimators(run, labels_csv):
     """The program adds nothing to RobustConsensus and takes nothing away."""
     out = labels_csv.with_name("out.parquet")
     run("consensus", labels_csv, "--id", "name", "-k", 3, "--seed", 5, "-o", out)
-    _, P = read_labels(labels_csv, "name", None)
+    _, P = read_labels(labels_csv, ["name"], None)
     estimator = RobustConsensus(3, random_state=5).fit(P)
     columns = columns_of(out)
     assert columns["label"] == estimator.labels_.tolist()
@@ -67,7 +67,7 @@ def test_settings_reach_the_estimator(run, labels_csv, arguments, settings):
     estimator = load_model(model)
     expected = RobustConsensus(3, random_state=0, **settings)
     assert estimator.get_params() == expected.get_params()
-    _, P = read_labels(labels_csv, "name", None)
+    _, P = read_labels(labels_csv, ["name"], None)
     assert estimator.labels_.tolist() == expected.fit(P).labels_.tolist()
 
 
@@ -79,7 +79,7 @@ def test_another_method_answers(run, labels_csv):
     assert result.exit_code == 0, result.stderr
     facts = json.loads(result.stdout)
     assert facts["method"] == "l2" and {"gap", "selected", "camps"}.isdisjoint(facts)
-    _, P = read_labels(labels_csv, "name", None)
+    _, P = read_labels(labels_csv, ["name"], None)
     expected = L2Consensus(3, random_state=0).fit(P)
     assert load_model(model).labels_.tolist() == expected.labels_.tolist()
     assert [vote["partition"] for vote in facts["votes"]] == [f"p{v}" for v in range(10)]

@@ -111,11 +111,11 @@ def test_a_folder_is_counted_as_a_whole(labels_parquet, tmp_path):
     (tmp_path / "parts").mkdir()
     for n in range(3):
         (tmp_path / "parts" / f"{n}.parquet").write_bytes(labels_parquet.read_bytes())
-    assert engine_tables._parquet_cells(tmp_path / "parts", "name", None) == 3000
-    assert engine_tables._parquet_cells(labels_parquet, "name", ["p1"]) == 100
+    assert engine_tables._parquet_cells(tmp_path / "parts", ["name"], None) == 3000
+    assert engine_tables._parquet_cells(labels_parquet, ["name"], ["p1"]) == 100
     (tmp_path / "cut.parquet").write_bytes(b"PAR1")
     for other in ("cut.parquet", "absent.parquet", "labels.csv"):
-        assert engine_tables._parquet_cells(tmp_path / other, None, None) == 0
+        assert engine_tables._parquet_cells(tmp_path / other, [], None) == 0
 
 
 def test_the_model_is_kept(run, labels_parquet, planted):
@@ -127,6 +127,33 @@ def test_the_model_is_kept(run, labels_parquet, planted):
     assert np.array_equal(predicted, rows_of(out)["label"])
 
 
+@pytest.mark.parametrize("engine", ["duckdb://", "none"])
+def test_several_ids_are_carried_through(run, labels_parquet, engine):
+    """By an option each, or in one; none of them votes."""
+    day = pa.array(["mon", "tue"] * 50)
+    pq.write_table(pq.read_table(labels_parquet).append_column("day", day), labels_parquet)
+    out = labels_parquet.with_name("out.parquet")
+    for ids in (("--id", "day", "--id", "name"), ("--id", "day,name")):
+        arguments = (*ids, "-k", 3, "-o", out, "--engine", engine, "--json")
+        result = run("consensus", labels_parquet, *arguments)
+        assert json.loads(result.stdout)["partitions"] == 10
+        assert list(rows_of(out)) == ["day", "name", "label", "confidence"]
+        assert rows_of(out)["day"] == day.to_pylist()
+    refused = run("consensus", labels_parquet, *("--id", "day") * 2, "-k", 3, "--engine", engine)
+    assert_one_line(refused, "'day'", "is asked for twice")
+
+
+def test_the_model_does_not_take_the_place_of_the_table(run, labels_parquet):
+    """Nor of a file that is read."""
+    how, out = ("-k", 3, "--engine", "duckdb://"), labels_parquet.with_name("out.parquet")
+    result = run("consensus", labels_parquet, *how, "-o", out, "--save-model", out)
+    assert_one_line(result, "cannot write the model", "it is the table already")
+    pattern = labels_parquet.with_name("*.parquet")
+    result = run("consensus", pattern, *how, "--save-model", labels_parquet)
+    assert_one_line(result, "cannot write the model", "it is the input already")
+    assert [path.name for path in labels_parquet.parent.iterdir()] == ["labels.parquet"]
+
+
 def test_what_an_engine_cannot_do_is_one_line(run, labels_parquet):
     """Pictures, text out, an output that is the input, a table that is not there."""
     how = ("-k", 3, "--engine", "duckdb://")
@@ -136,37 +163,44 @@ def test_what_an_engine_cannot_do_is_one_line(run, labels_parquet):
     assert_one_line(run("consensus", labels_parquet, *how, "-o", labels_parquet), "the input")
     assert_one_line(run("consensus", "no_table", *how), "no_table: there is no such file or table")
     assert_one_line(run("consensus", labels_parquet, *how, "--id", "nmae"), "no column 'nmae'")
+    assert_one_line(run("consensus", labels_parquet, *how, "-o", "/dev/null"), "a device or a pipe")
+    assert_one_line(run("consensus", labels_parquet, *how, "--memory-limit", 0), "such as 2GB")
+    wrong = run("consensus", labels_parquet, "-k", 3, "--engine", "duck")
+    assert_one_line(wrong, "these work: duckdb://, duckdb:///folder/file.db, pyspark://")
     result = run("consensus", labels_parquet, "-k", 3, "--memory-limit", "1GB")
     assert result.exit_code == 2 and "--engine duckdb://" in unwrapped(result.stderr)
     assert [path.name for path in folder.iterdir()] == ["labels.parquet"]
 
 
-def test_an_interrupt_while_duckdb_works_leaves_nothing(tmp_path):
-    """Control-C in the midst of a query: exit code 130, one line, no file."""
+@pytest.mark.parametrize(
+    ("signal", "code", "told"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")]
+)
+def test_a_signal_while_duckdb_works_leaves_nothing(tmp_path, signal, code, told):
+    """Control-C, or SIGTERM, in the midst of a query: its exit code, one line, no file."""
     n = 2_000_000
     P = np.random.default_rng(0).integers(0, 9, (n, 6), dtype=np.int8)
     pq.write_table(pa.table({f"p{v}": P[:, v] for v in range(6)}), tmp_path / "in.parquet")
     arguments = ("in.parquet", "-k", "3", "--engine", "duckdb://", "-o", "out.parquet")
-    code = """
+    script = """
 import logging, os, signal, sys, threading
 from coterie.command_line import main
 
 class Interrupter(logging.Handler):
     def emit(self, record):
         if record.getMessage().startswith("counting"):
-            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGNAL)).start()
 
 logging.getLogger("coterie").setLevel(logging.INFO)
 logging.getLogger("coterie").addHandler(Interrupter())
 main()
 """
     done = subprocess.run(
-        [sys.executable, "-c", code, "consensus", *arguments],
+        [sys.executable, "-c", script.replace("SIGNAL", signal), "consensus", *arguments],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 130, done.stderr
-    assert done.stderr == "interrupted; nothing was written\n"
+    assert done.returncode == code, done.stderr
+    assert done.stderr == f"{told}; nothing was written\n"
     assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]

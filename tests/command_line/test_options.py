@@ -10,7 +10,7 @@ import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.command_line.options import names_in
+from coterie.command_line.options import ids_in, names_in
 
 NAMES = st.lists(
     st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1), min_size=1, max_size=5
@@ -36,3 +36,12 @@ def test_a_missing_name_is_wrong_usage(text):
     """An empty name is refused as wrong usage."""
     with pytest.raises(typer.BadParameter, match="write them as a,b,c"):
         names_in(text)
+
+
+def test_ids_are_given_one_by_one_or_together():
+    """Options and commas both tell several, in their order; an empty one is wrong usage."""
+    assert ids_in(["a", "b,c", '"d,e"']) == ["a", "b", "c", "d,e"]
+    assert ids_in(None) == ids_in([]) == []
+    with pytest.raises(typer.BadParameter, match="write them as a,b,c") as refused:
+        ids_in(["a", ""])
+    assert refused.value.param_hint == "'--id'"

@@ -50,8 +50,8 @@ def test_what_cannot_be_written_is_refused(tmp_path, outputs, message):
 def test_an_id_named_like_a_result_is_refused(tmp_path):
     """The id column must not hide a column of the result."""
     with pytest.raises(InvalidParameterError, match="named 'confidence'"):
-        Outputs(tmp_path / "a.csv").check(tmp_path / "in.csv", "confidence")
-    Outputs().check(tmp_path / "in.csv", "confidence")
+        Outputs(tmp_path / "a.csv").check(tmp_path / "in.csv", ["name", "confidence"])
+    Outputs().check(tmp_path / "in.csv", ["name", "confidence"])
 
 
 def test_nothing_is_written_when_the_picture_fails(tmp_path):
@@ -76,3 +76,14 @@ def test_an_interrupt_names_the_complete_files(tmp_path):
     with pytest.raises(KeyboardInterrupt) as interrupt:
         write_all({first: Path.touch, second: interrupted})
     assert interrupt.value.args == (first,)
+
+
+def test_a_folder_that_is_read_takes_no_output(tmp_path):
+    """A model must not overwrite one of the files of the input, nor a table join them."""
+    (tmp_path / "parts").mkdir()
+    for outputs in (
+        Outputs(tmp_path / "parts" / "out.parquet"),
+        Outputs(model=tmp_path / "parts" / "0.parquet"),
+    ):
+        with pytest.raises(OutputError, match=r"it lies in .*parts, which is read"):
+            outputs.check(tmp_path / "parts")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 import coterie
 from coterie import RobustConsensus
 from coterie.command_line import main
+from coterie.command_line.program import stopped_by_sigterm
 
 COMMANDS = ("consensus", "cluster", "choose-k", "methods", "ads", "bench", "demo")
 
@@ -63,6 +65,33 @@ def test_interrupt_ends_with_130_and_writes_nothing(run, labels_csv, tmp_path, m
     result = run("consensus", labels_csv, "--id", "name", "-o", tmp_path / "out.csv")
     assert (result.exit_code, result.stderr) == (130, "interrupted; nothing was written\n")
     assert [path.name for path in tmp_path.iterdir()] == ["labels.csv"]
+
+
+def test_sigterm_ends_with_143(run, labels_csv, tmp_path, monkeypatch):
+    """As an interrupt would, with its own word; the handler is gone afterwards."""
+
+    def terminated(path, columns):
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr("coterie.command_line.tables.write_table", terminated)
+    model, before = tmp_path / "m.coterie", signal.getsignal(signal.SIGTERM)
+    arguments = ("--id", "name", "-o", tmp_path / "out.csv", "--save-model", model)
+    with stopped_by_sigterm():
+        result = run("consensus", labels_csv, *arguments)
+    assert (result.exit_code, result.stderr) == (143, f"terminated after writing {model}\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["labels.csv", "m.coterie"]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_sigterm_that_is_ignored_stays_so():
+    """Whoever starts the program decides."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with stopped_by_sigterm():
+            signal.raise_signal(signal.SIGTERM)
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_interrupt_tells_what_was_written(run, labels_csv, tmp_path, monkeypatch):

@@ -71,8 +71,8 @@ def test_what_is_written_is_read(data, suffix, tmp_path):
 def test_ids_are_carried_through_as_they_were(tmp_path):
     """An id of digits keeps its zeros; typed ids keep their type in Parquet."""
     table = csv_of(tmp_path, "id,run\n007,1\n7,2\n")
-    ids, _, _ = label_columns(table, id_column="id")
-    write_table(tmp_path / "out.csv", {"id": ids, "cluster": np.array([0, 1])})
+    ids, _, _ = label_columns(table, ids=["id"])
+    write_table(tmp_path / "out.csv", ids | {"cluster": np.array([0, 1])})
     assert (tmp_path / "out.csv").read_text() == "id,cluster\n007,0\n7,1\n"
     typed = pa.chunked_array([pa.array(["a", "b"]).dictionary_encode()])
     write_table(tmp_path / "out.parquet", {"id": typed})
@@ -173,7 +173,7 @@ def test_integers_are_told_from_text(tmp_path):
     """Plain integers become int64 (blanks around them aside); 01 is text, and not 1."""
     table = csv_of(tmp_path, "a,b,c,d,e\n1,01,x,2.0, 3\n-1,1,1,2,NA\n0,1,2,3,-1\n")
     ids, names, labels = label_columns(table)
-    assert ids is None
+    assert ids == {}
     assert names == ["a", "b", "c", "d", "e"]
     assert [str(column.type) for column in labels] == ["int64", *["string"] * 3, "int64"]
     assert labels[0].to_pylist() == [1, -1, 0]
@@ -222,12 +222,13 @@ def test_typed_columns_pass_as_they_are():
 
 
 def test_columns_are_chosen_by_name():
-    """The order asked for is the order given; the id is left out."""
-    table = table_of(a=[1, 2], id=["x", "y"], b=[3, 4])
-    ids, names, labels = label_columns(table, id_column="id", columns=["b", "a"])
-    assert ids is table.columns["id"]
+    """The order asked for is the order given; ids are left out, and carried as they are."""
+    table = table_of(a=[1, 2], id=["x", "y"], b=[3, 4], day=["m", "t"])
+    ids, names, labels = label_columns(table, ids=["id"], columns=["b", "a"])
+    assert ids == {"id": table.columns["id"]}
     assert (names, labels[0].to_pylist()) == (["b", "a"], [3, 4])
-    assert label_columns(table, id_column="id")[1] == ["a", "b"]
+    ids, names, _ = label_columns(table, ids=["day", "id"])
+    assert (list(ids), names) == (["day", "id"], ["a", "b"])
     assert feature_matrix(table, columns=["b"])[1] == ["b"]
 
 
@@ -236,9 +237,10 @@ def test_columns_are_chosen_by_name():
     ("arguments", "message"),
     [
         ({"columns": ["z"]}, "t.parquet has no column 'z'; it has 'a', 'b'"),
-        ({"id_column": "z"}, "has no column 'z'; it has 'a', 'b'"),
+        ({"ids": ["z"]}, "has no column 'z'; it has 'a', 'b'"),
         ({"columns": ["a", "a"]}, "'a' of t.parquet is asked for twice"),
-        ({"id_column": "a", "columns": ["a"]}, "'a' of t.parquet is asked for twice"),
+        ({"ids": ["a", "a"]}, "'a' of t.parquet is asked for twice"),
+        ({"ids": ["a"], "columns": ["a"]}, "'a' of t.parquet is asked for twice"),
         ({"columns": []}, "has no column to use"),
     ],
 )
@@ -253,13 +255,15 @@ def test_column_that_looks_like_an_id_is_reported():
     rows = [str(number) for number in range(20)]
     with pytest.warns(LabelWarning, match="'user id' of .* in each of its 20 rows.*--id 'user id'"):
         label_columns(table_of(**{"user id": rows}))
+    with pytest.warns(LabelWarning, match="""--id '"a,b"'"""):
+        label_columns(table_of(**{"a,b": rows}))
     with pytest.warns(LabelWarning, match="--id x"):
         label_columns(table_of(x=np.arange(20) / 7))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         label_columns(table_of(x=rows[:19]))
         label_columns(table_of(x=[*rows[:19], None]))
-        label_columns(table_of(x=rows, y=["1"] * 20), id_column="x")
+        label_columns(table_of(x=rows, y=["1"] * 20), ids=["x"])
 
 
 @pytest.mark.parametrize("value", ["-1", "-1.0"])
@@ -353,4 +357,4 @@ def test_measurements_are_no_labels(tmp_path):
     path = tmp_path / "features.csv"
     path.write_text("id,size\na,1.0\nb,2.5\nc,9.0\n")
     with pytest.raises(TableError, match=r"column 'size' .* holds 2\.5 \(line 3\).*measurements"):
-        label_columns(read_table(path), id_column="id")
+        label_columns(read_table(path), ids=["id"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,3 +34,12 @@ def test_errors_are_shown_not_obeyed(run, tmp_path):
     assert result.exit_code == 1
     assert "a␛[2Jb.csv" in result.stderr
     assert "\x1b" not in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [("consensus", "-k", 3), ("choose-k", "--to", 3)])
+def test_what_is_piped_has_no_blanks_at_ends_of_lines(run, labels_csv, arguments):
+    """Though tables are padded to their width on a terminal."""
+    command, *options = arguments
+    lines = run(command, labels_csv, "--id", "name", *options).stdout.split("\n")
+    assert len(lines) > 5
+    assert lines == [line.rstrip() for line in lines]

@@ -6,13 +6,10 @@ all as text, and what cannot be read is refused with the name of the file.
 
 from __future__ import annotations
 
-import csv
 import glob
-import gzip
-import io
 import os
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +17,21 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from coterie.engine_files import (
+    TextLayout,
+    delimiter_of,
+    first_bytes,
+    header_difference,
+    header_fields,
+    header_line,
+    is_remote,
+    is_text,
+    open_text,
+    path_for_duckdb,
+    path_for_spark,
+    text_in_duckdb,
+    text_in_spark,
+)
 from coterie.engines import engine_message, is_engine_error
 from coterie.errors import TableError
 
@@ -39,13 +51,11 @@ __all__ = [
     "read_files",
 ]
 
-TEXT_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 #: Tables that lie beside the logs and are none.
 BESIDE = frozenset({"advertisers", "truth"})
 IPINYOU_FIELDS = 24
 
 _UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".unfinished", ".inprogress")
-_LONGEST_HEADER = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -139,39 +149,22 @@ def read_files(files: LogFiles, connection: BaseBackend) -> ir.Table:
         raise TableError(f"{files.paths[0]}: {engine_message(error)}") from error
 
 
-def is_remote(path: str) -> bool:
-    """Whether a path is for an engine alone to open, as s3://bucket/bids is."""
-    return "://" in path
-
-
 def is_database(path: str) -> bool:
     """Whether a file is a DuckDB database."""
-    return not is_remote(path) and _first_bytes(path, 12)[8:] == b"DUCK"
+    return not is_remote(path) and first_bytes(path, 12)[8:] == b"DUCK"
 
 
 def is_parquet(path: str) -> bool:
     """Whether a file is Parquet, by its name or its first bytes."""
     if is_remote(path):
-        return not _is_text(path)
-    return path.lower().endswith(".parquet") or _first_bytes(path, 4) == b"PAR1"
-
-
-def open_text(path: str, errors: str = "strict") -> io.TextIOBase:
-    """Open delimited text, gzipped or not; a byte-order mark is left out."""
-    if _first_bytes(path, 2) == b"\x1f\x8b":
-        return gzip.open(path, "rt", encoding="utf-8-sig", errors=errors, newline="")
-    return Path(path).open(encoding="utf-8-sig", errors=errors, newline="")
-
-
-def delimiter_of(header: str) -> str:
-    """What stands most often in a header line of the comma, the tab, the semicolon and the bar."""
-    return max(",\t;|", key=header.count)
+        return not is_text(path)
+    return path.lower().endswith(".parquet") or first_bytes(path, 4) == b"PAR1"
 
 
 def _in_folder(folder: Path) -> list[str]:
     inside = sorted(path for path in folder.rglob("*") if path.is_file())
     logs = [path for path in inside if not _is_aside(path, folder)]
-    found = [str(path) for path in logs if path.suffix.lower() == ".parquet" or _is_text(path.name)]
+    found = [str(path) for path in logs if path.suffix.lower() == ".parquet" or is_text(path.name)]
     if not found:
         raise TableError(
             f"{folder}: no Parquet, CSV or TSV file is in this folder or below; "
@@ -180,21 +173,9 @@ def _in_folder(folder: Path) -> list[str]:
     return found
 
 
-def _is_text(name: str) -> bool:
-    return name.lower().endswith(TEXT_ENDINGS)
-
-
 def _is_aside(path: Path, folder: Path) -> bool:
     hidden = any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
     return hidden or path.suffix in _UNFINISHED or path.name.partition(".")[0] in BESIDE
-
-
-def _first_bytes(path: str, n: int) -> bytes:
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(n)
-    except OSError as error:
-        raise TableError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 def _look_into_parquet(paths: Sequence[str]) -> LogFiles:
@@ -234,9 +215,9 @@ def _partition_base(path: str) -> Path:
 
 
 def _look_into_text(paths: Sequence[str]) -> LogFiles:
-    first = _header(paths[0])
+    first = header_line(paths[0])
     delimiter = delimiter_of(first)
-    fields = _fields(first, delimiter)
+    fields = _stripped_fields(first, delimiter)
     if delimiter == "\t" and len(fields) == IPINYOU_FIELDS and fields[1].isdigit():
         names = tuple(f"field_{i}" for i in range(IPINYOU_FIELDS))
         return LogFiles(tuple(paths), True, names, has_header=False, delimiter=delimiter)
@@ -244,93 +225,45 @@ def _look_into_text(paths: Sequence[str]) -> LogFiles:
     if repeated:
         raise TableError(f"{paths[0]}: the header names {', '.join(repeated)} more than once")
     for path in paths[1:]:
-        others = _fields(_header(path), delimiter)
+        others = _stripped_fields(header_line(path), delimiter)
         if others != fields:
             raise TableError(
                 f"{path}: its header differs from that of {paths[0]}: "
-                f"{_difference(others, fields)}; name files with the same columns, by a glob"
+                f"{header_difference(others, fields)}; name files with the same columns, by a glob"
             )
     return LogFiles(tuple(paths), True, tuple(fields), delimiter=delimiter)
-
-
-def _header(path: str) -> str:
-    try:
-        with open_text(path) as lines:
-            line = lines.readline(_LONGEST_HEADER)
-    except UnicodeDecodeError as error:
-        raise TableError(f"{path}: the first lines are not UTF-8; save it as UTF-8") from error
-    except (OSError, EOFError) as error:
-        raise TableError(f"{path}: cannot be read: {error}") from error
-    if not line.strip():
-        raise TableError(f"{path}: the file is empty, or begins with an empty line")
-    return line.rstrip("\r\n")
-
-
-def _fields(header: str, delimiter: str) -> list[str]:
-    return [name.strip() for name in next(csv.reader([header], delimiter=delimiter))]
-
-
-def _difference(here: Iterable[str], there: Iterable[str]) -> str:
-    sides = {"has": set(here) - set(there), "lacks": set(there) - set(here)}
-    told = [f"it {verb} {', '.join(sorted(names))}" for verb, names in sides.items() if names]
-    return " and ".join(told) or "the order of columns"
 
 
 def _delimiter_of_name(path: str) -> str:
     return "\t" if ".tsv" in path.lower() else ","
 
 
+def _stripped_fields(header: str, delimiter: str) -> list[str]:
+    return [name.strip() for name in header_fields(header, delimiter)]
+
+
 def _read_with_duckdb(files: LogFiles, connection: Any) -> ir.Table:
-    # DuckDB takes every path for a glob
-    paths = [path if is_remote(path) else glob.escape(path) for path in files.paths]
-    if not files.is_text:
-        return connection.read_parquet(
-            paths, union_by_name=bool(files.lacking), hive_partitioning=bool(files.base)
-        )
-    dialect = {
-        "header": files.has_header,
-        "delim": files.delimiter,
-        "quote": '"' if files.has_header else "",
-        "escape": '"' if files.has_header else "",
-    }
-    if not files.columns:
-        return connection.read_csv(paths, all_varchar=True, comment="", **dialect)
-    return connection.read_csv(paths, columns=dict.fromkeys(files.columns, "VARCHAR"), **dialect)
+    if files.is_text:
+        return text_in_duckdb(files.paths, _text_layout(files), connection)
+    return connection.read_parquet(
+        [path_for_duckdb(path) for path in files.paths],
+        union_by_name=bool(files.lacking),
+        hive_partitioning=bool(files.base),
+    )
 
 
 def _read_with_spark(files: LogFiles, connection: Any) -> ir.Table:
-    # neither is the default file system to be asked for what lies here, nor is a path a glob
-    paths = [path if is_remote(path) else _for_hadoop(path) for path in files.paths]
-    reader = connection._session.read
     if files.is_text:
-        frame = reader.csv(
-            paths,
-            schema=_text_schema(files.columns) if files.columns else None,
-            sep=files.delimiter,
-            header=files.has_header,
-            quote='"' if files.has_header else "",
-            escape='"',
-            multiLine=True,
-            mode="FAILFAST",
-            # headers that were not compared here are to be compared there
-            enforceSchema=bool(files.columns),
-        )
+        frame = text_in_spark(files.paths, _text_layout(files), connection._session)
     else:
-        reader = reader.option("mergeSchema", bool(files.lacking))
+        reader = connection._session.read.option("mergeSchema", bool(files.lacking))
         if files.base:
             reader = reader.option("basePath", f"file://{files.base}")
-        frame = reader.parquet(*paths)
+        frame = reader.parquet(*map(path_for_spark, files.paths))
     name = f"coterie_{uuid.uuid4().hex}"
     frame.createTempView(name)
     return connection.table(name)
 
 
-def _text_schema(columns: Iterable[str]) -> Any:
-    from pyspark.sql.types import StringType, StructField, StructType
-
-    return StructType([StructField(name, StringType()) for name in columns])
-
-
-def _for_hadoop(path: str) -> str:
-    escaped = "".join(f"\\{c}" if c in "*?[]{}\\" else c for c in str(Path(path).absolute()))
-    return f"file://{escaped}"
+def _text_layout(files: LogFiles) -> TextLayout:
+    return TextLayout(files.delimiter, files.columns, files.has_header)

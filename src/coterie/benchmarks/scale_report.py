@@ -165,10 +165,14 @@ def as_json(
 
 
 def as_tables(results: ScaleResults) -> list[ResultTable]:
-    """The trials; their stages, where the program told them; growth; the targets."""
+    """The trials; their stages, where the program told them; growth and targets, where known."""
     staged = [trial for trial in results.trials if trial.stages]
-    stages = [_stages_table(staged)] if staged else []
-    return [_trials_table(results), *stages, _growth_table(results), _targets_table(results)]
+    tables = [_trials_table(results), *([_stages_table(staged)] if staged else [])]
+    if any(found for family in FAMILIES for found in _growths(results, family).values()):
+        tables.append(_growth_table(results))
+    if any(verdict.measured is not None for verdict in verdicts(results)):
+        tables.append(_targets_table(results))
+    return tables
 
 
 def summary_lines(results: ScaleResults) -> list[str]:

@@ -10,10 +10,11 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the program on the command line's arguments and exit with its code."""
-    from coterie.command_line.program import app
+    from coterie.command_line.program import app, stopped_by_sigterm
 
     for stream in (sys.stdout, sys.stderr):
         # A name that the terminal cannot show is shown escaped; it is no reason to fail.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    app(prog_name="coterie")
+    with stopped_by_sigterm():
+        app(prog_name="coterie")

@@ -16,6 +16,7 @@ from coterie.command_line.consensus import read_labels
 from coterie.command_line.outputs import Outputs
 from coterie.command_line.progress import shown_notes, shown_stages
 from coterie.command_line.report import print_json
+from coterie.command_line.terminal_text import summary_console
 from coterie.errors import InvalidParameterError
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def choose_k(
             "--features", help="The columns are features: cluster samples of the rows for each K."
         ),
     ] = False,
-    id_column: options.IdColumn = None,
+    id_columns: options.IdColumns = None,
     columns: options.Columns = None,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
@@ -82,13 +83,14 @@ def choose_k(
     """
     if largest is not None and smallest > largest:
         raise typer.BadParameter(f"{smallest} is more than --to {largest}", param_hint="'--from'")
-    outputs, wanted = Outputs(picture=plot), options.names_in(columns)
+    outputs = Outputs(picture=plot)
+    ids, wanted = options.ids_in(id_columns), options.names_in(columns)
     outputs.check(source)
     with shown_notes() as notes:
         started = time.perf_counter()
         with shown_stages(quiet):
             read = read_features if features else read_labels
-            _, table = read(source, id_column, wanted)
+            _, table = read(source, ids, wanted)
             choice = _chosen(source, table, smallest, largest, features, seed)
         seconds = time.perf_counter() - started
         outputs.write({}, None, lambda: _picture(choice))
@@ -164,11 +166,10 @@ def _number(value: Any) -> int | float | None:
 
 
 def _print(facts: dict[str, Any]) -> None:
-    from rich.console import Console
     from rich.padding import Padding
     from rich.text import Text
 
-    console = Console(highlight=False)
+    console = summary_console()
     heading = Text.assemble((facts["input"], "bold"), ": K by several criteria")
     console.print(heading, soft_wrap=True)
     console.print(Padding(_table(facts), (1, 0, 1, 2), expand=False))

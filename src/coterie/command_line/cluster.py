@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -34,7 +35,7 @@ def cluster(
         int, typer.Option("-k", min=1, metavar="K", help="The number of clusters.")
     ],
     output: options.Table = None,
-    id_column: options.IdColumn = None,
+    id_columns: options.IdColumns = None,
     columns: options.Columns = None,
     partitions: Annotated[int, typer.Option(min=1, help="The number of runs.")] = 40,
     ensemble: Annotated[
@@ -59,12 +60,13 @@ def cluster(
 
     Example: coterie cluster features.csv --id name -k 3 -o clusters.csv
     """
-    outputs, wanted = Outputs(output, plot, save_model), options.names_in(columns)
-    outputs.check(features, id_column)
+    outputs = Outputs(output, plot, save_model)
+    ids, wanted = options.ids_in(id_columns), options.names_in(columns)
+    outputs.check(features, ids)
     with shown_notes() as notes:
         started = time.perf_counter()
         with shown_stages(quiet):
-            ids, feature_names, X = _read(features, id_column, wanted)
+            carried, feature_names, X = _read(features, ids, wanted)
         # The bar of the runs has the terminal to itself: the first spinner is gone by then, and
         # the next one comes with the consensus.
         with shown_stages(quiet):
@@ -74,36 +76,35 @@ def cluster(
         seconds = time.perf_counter() - started
         names = [f"run {v}" for v in range(partitions)]
         P = estimator.ensemble_.labels
-        result = Result(features, estimator, P, names, ids, seconds, method)
+        result = Result(features, estimator, P, names, carried, seconds, method)
         result.write(outputs)
     result.tell(outputs, notes, as_json, quiet)
 
 
 def read_features(
-    path: Path, id_column: str | None, columns: list[str] | None
+    path: Path, ids: Sequence[str], columns: list[str] | None
 ) -> tuple[dict[str, Any], NDArray[np.float64]]:
-    """The id column of a table by its name, if there is one, and its features.
+    """The id columns of a table by their names, and its features.
 
     Parameters
     ----------
     path : Path
         The table.
-    id_column : str or None
+    ids : sequence of str
     columns : list of str or None
-        The features; None for all columns but the id.
+        The features; None for all columns but the ids.
     """
-    ids, _, X = _read(path, id_column, columns)
-    return ids, X
+    carried, _, X = _read(path, ids, columns)
+    return carried, X
 
 
 def _read(
-    path: Path, id_column: str | None, columns: list[str] | None
+    path: Path, ids: Sequence[str], columns: list[str] | None
 ) -> tuple[dict[str, Any], list[str], NDArray[np.float64]]:
     _log.info("reading %s", path)
     from coterie.command_line.tables import feature_matrix, read_table
 
-    ids, names, X = feature_matrix(read_table(path), id_column, columns)
-    return ({} if id_column is None else {id_column: ids}), names, X
+    return feature_matrix(read_table(path), ids, columns)
 
 
 def _remember_names(estimator: ConsensusClusterer, names: list[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -45,8 +45,8 @@ def consensus(
             "-k", min=1, metavar="K", help="The number of clusters; by default as many as fit."
         ),
     ] = None,
-    output: options.Table = None,
-    id_column: options.IdColumn = None,
+    output: options.TableOrFolder = None,
+    id_columns: options.IdColumns = None,
     columns: options.Columns = None,
     method: options.MethodKey = FLAGSHIP,
     weights: Annotated[
@@ -110,41 +110,42 @@ def consensus(
             f"--method {method} cannot find the number of clusters itself; give it",
             param_hint="'-k'",
         )
-    outputs, wanted = Outputs(output, plot, save_model), options.names_in(columns)
-    choice = choose_engine(engine, labels, id_column, wanted, outputs)
+    outputs = Outputs(output, plot, save_model)
+    ids, wanted = options.ids_in(id_columns), options.names_in(columns)
+    choice = choose_engine(engine, labels, ids, wanted, outputs)
     if choice is None:
         _refuse_without_engine({"--memory-limit": memory_limit, "--threads": threads})
-        outputs.check(Path(labels), id_column)
+        outputs.check(Path(labels), ids)
     result: Result | EngineResult
     with shown_notes() as notes:
         if choice is not None:
             limits = {"memory_limit": memory_limit, "threads": threads}
-            task = EngineTask(labels, chosen, n_clusters, seed, settings, id_column, wanted, limits)
+            task = EngineTask(labels, chosen, n_clusters, seed, settings, ids, wanted, limits)
             with shown_stages(quiet):
                 result = task.run(choice, outputs)
         else:
             with shown_stages(quiet):
                 started = time.perf_counter()
-                ids, P = read_labels(Path(labels), id_column, wanted)
+                carried, P = read_labels(Path(labels), ids, wanted)
                 estimator = chosen.make(n_clusters, seed, **settings).fit(P)
                 seconds = time.perf_counter() - started
-            result = Result(Path(labels), estimator, P, P.names, ids, seconds, method)
+            result = Result(Path(labels), estimator, P, P.names, carried, seconds, method)
             result.write(outputs)
     result.tell(outputs, notes, as_json, quiet)
 
 
 def read_labels(
-    path: Path, id_column: str | None, columns: list[str] | None
+    path: Path, ids: Sequence[str], columns: list[str] | None
 ) -> tuple[dict[str, Any], LabelMatrix]:
-    """The id column of a table by its name, if there is one, and its partitions.
+    """The id columns of a table by their names, and its partitions.
 
     Parameters
     ----------
     path : Path
         The table.
-    id_column : str or None
+    ids : sequence of str
     columns : list of str or None
-        The partitions; None for all columns but the id.
+        The partitions; None for all columns but the ids.
     """
     _log.info("reading %s", path)
     import pyarrow as pa
@@ -152,14 +153,14 @@ def read_labels(
     from coterie.command_line.tables import label_columns, read_table
     from coterie.labels import as_label_matrix
 
-    ids, names, labels = label_columns(read_table(path), id_column, columns)
+    carried, names, labels = label_columns(read_table(path), ids, columns)
     try:
         P = as_label_matrix(pa.table(labels, names=names))
     except InvalidLabelsError as error:
         raise TableError(
             f"{path}: {error} (rows are counted from 0, without the header)"
         ) from error
-    return ({} if id_column is None else {id_column: ids}), P
+    return carried, P
 
 
 def _settings(method: Method, options_given: Mapping[str, str | None]) -> dict[str, Any]:

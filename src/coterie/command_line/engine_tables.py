@@ -69,7 +69,7 @@ class EngineTask:
     seed : int
     settings : mapping
         Of the method.
-    id_column : str or None
+    ids : sequence of str
     columns : list of str or None
     limits : mapping
         ``memory_limit`` and ``threads``.
@@ -80,7 +80,7 @@ class EngineTask:
     n_clusters: int | None
     seed: int
     settings: Mapping[str, Any]
-    id_column: str | None
+    ids: Sequence[str]
     columns: list[str] | None
     limits: Mapping[str, Any]
 
@@ -88,11 +88,13 @@ class EngineTask:
         """Fit, and write what was asked for; a picture would need all rows and is refused."""
         from coterie.model_files import save_model
         from coterie.tables import consensus_table
+        from coterie.tables.label_sources import local_files
 
         if outputs.picture is not None:
             raise InvalidParameterError(
                 "--plot draws all rows, which an engine keeps to itself; leave it or --engine out"
             )
+        outputs.check_apart(local_files(self.labels))
         Outputs(model=outputs.model).check(Path(self.labels))
         started = time.perf_counter()
         found = consensus_table(
@@ -100,7 +102,7 @@ class EngineTask:
             self.columns,
             self.n_clusters,
             engine=choice.url,
-            ids=self.id_column,
+            ids=self.ids,
             out=outputs.table,
             method=self.method.key,
             random_state=self.seed,
@@ -116,7 +118,7 @@ class EngineTask:
 def choose_engine(
     asked: str | None,
     labels: str,
-    id_column: str | None,
+    ids: Sequence[str],
     columns: Sequence[str] | None,
     outputs: Outputs,
 ) -> EngineChoice | None:
@@ -128,7 +130,7 @@ def choose_engine(
         A URL, or "none" for memory.
     labels : str
         The table.
-    id_column, columns
+    ids, columns
         What is used of it.
     outputs : Outputs
         Those that memory alone can serve keep a table there unless an engine is asked for.
@@ -137,19 +139,19 @@ def choose_engine(
         return None if asked == "none" else EngineChoice(asked)
     table = outputs.table
     # without ids it is the order that tells rows apart, which engines do not keep
-    served = table is None or (table.suffix.lower() == ".parquet" and id_column is not None)
+    served = table is None or (table.suffix.lower() == ".parquet" and bool(ids))
     if not served or outputs.picture is not None:
         return None
     if importlib.util.find_spec("ibis") is None:
         return None
-    cells = _parquet_cells(Path(labels), id_column, columns)
+    cells = _parquet_cells(Path(labels), ids, columns)
     if cells <= _MOST_CELLS_IN_MEMORY:
         return None
     why = f"{cells:,} labels are more than {_MOST_CELLS_IN_MEMORY:,}; --engine none reads them all"
     return EngineChoice(_DEFAULT, why)
 
 
-def _parquet_cells(path: Path, id_column: str | None, columns: Sequence[str] | None) -> int:
+def _parquet_cells(path: Path, ids: Sequence[str], columns: Sequence[str] | None) -> int:
     """Labels in a Parquet file or a folder of them; 0 where that cannot be told."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -162,7 +164,7 @@ def _parquet_cells(path: Path, id_column: str | None, columns: Sequence[str] | N
         shapes = [pq.read_metadata(file) for file in files]
     except (OSError, pa.ArrowException):
         return 0  # reading it tells what is wrong
-    n_columns = shapes[0].num_columns - (id_column is not None) if shapes else 0
+    n_columns = shapes[0].num_columns - len(ids) if shapes else 0
     return sum(shape.num_rows for shape in shapes) * (len(columns) if columns else n_columns)
 
 

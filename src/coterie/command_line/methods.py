@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.command_line import options
 from coterie.command_line.report import print_json
+from coterie.command_line.terminal_text import summary_console
 from coterie.method_registry import CONSENSUS_METHODS, MULTIVIEW_METHODS, Method
 
 if TYPE_CHECKING:
@@ -55,11 +56,10 @@ def method_facts(method: Method) -> dict[str, Any]:
 
 
 def _print(facts: dict[str, list[dict[str, Any]]]) -> None:
-    from rich.console import Console
     from rich.padding import Padding
     from rich.text import Text
 
-    console = Console(highlight=False)
+    console = summary_console()
     for heading, name in (
         ("Consensus of partitions: coterie consensus --method KEY", "consensus"),
         ("Clusterings of several views, from Python: coterie.method_registry", "multiview"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,7 @@ __all__ = [
     "AsJson",
     "Columns",
     "Engine",
-    "IdColumn",
+    "IdColumns",
     "MemoryLimit",
     "MethodKey",
     "Model",
@@ -23,7 +24,9 @@ __all__ = [
     "Quiet",
     "Seed",
     "Table",
+    "TableOrFolder",
     "Threads",
+    "ids_in",
     "names_in",
 ]
 
@@ -35,13 +38,15 @@ def _known(key: str) -> str:
         raise typer.BadParameter(str(error)) from error
 
 
-Table = Annotated[
+_TABLE = "Write ids, label and confidence here: .csv, .tsv, .parquet or .npy"
+Table = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help=f"{_TABLE}.")]
+TableOrFolder = Annotated[
     Path | None,
     typer.Option(
         "--output",
         "-o",
         metavar="FILE",
-        help="Write id, label and confidence here: .csv, .tsv, .parquet or .npy.",
+        help=f"{_TABLE}; with an engine .parquet or a folder.",
     ),
 ]
 Picture = Annotated[
@@ -56,9 +61,11 @@ Model = Annotated[
         help="Keep the fitted model here, for coterie.load_model in Python.",
     ),
 ]
-IdColumn = Annotated[
-    str | None,
-    typer.Option("--id", metavar="NAME", help="The column that names the rows; carried through."),
+IdColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--id", metavar="NAME", help="A column that names the rows; carried through. Repeatable."
+    ),
 ]
 Columns = Annotated[
     str | None,
@@ -102,7 +109,16 @@ Quiet = Annotated[
 ]
 
 
-def names_in(text: str | None) -> list[str] | None:
+def ids_in(texts: Sequence[str] | None) -> list[str]:
+    """The id columns of options that each name one, or several as ``a,b,c``.
+
+    >>> ids_in(["site", "user,day"])
+    ['site', 'user', 'day']
+    """
+    return [name for text in texts or [] for name in names_in(text, "--id") or []]
+
+
+def names_in(text: str | None, option: str = "--columns") -> list[str] | None:
     """The column names in ``a,b,c``; one with a comma in it is quoted as in a CSV.
 
     >>> names_in('a, "b,c"')
@@ -114,6 +130,6 @@ def names_in(text: str | None) -> list[str] | None:
     if not names or not all(names):
         raise typer.BadParameter(
             f"{text!r} names no column, or one without a name; write them as a,b,c",
-            param_hint="'--columns'",
+            param_hint=f"'{option}'",
         )
     return names

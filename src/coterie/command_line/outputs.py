@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,26 +42,38 @@ class Outputs:
         named = {"table": self.table, "picture": self.picture, "model": self.model}
         return {kind: path for kind, path in named.items() if path is not None}
 
-    def check(self, source: Path, id_column: str | None = None) -> None:
+    def check(self, source: Path, ids: Sequence[str] = ()) -> None:
         """Refuse what cannot be written, before the work is done.
 
         Parameters
         ----------
         source : Path
             The table that is read; it is never overwritten.
-        id_column : str, optional
-            The column carried through to the table.
+        ids : sequence of str
+            The columns carried through to the table.
         """
-        taken = {source.resolve(): "the input"}
-        for kind, path in self.paths.items():
+        self.check_apart([source])
+        for path in self.paths.values():
             check_writable(path)
-            other = taken.setdefault(path.resolve(), f"the {kind}")
-            if other != f"the {kind}":
-                raise OutputError(f"cannot write the {kind} to {path}: it is {other} already")
         if self.table is not None:
-            self._check_table(self.table, id_column)
+            self._check_table(self.table, ids)
         if self.picture is not None:
             self._check_picture(self.picture)
+
+    def check_apart(self, sources: Iterable[Path]) -> None:
+        """Refuse two outputs of one name, and an output that is, or lies in, what is read."""
+        read = [source.resolve() for source in sources]
+        taken = dict.fromkeys(read, "the input")
+        for kind, path in self.paths.items():
+            target, what = path.resolve(), f"the {kind}"
+            if (other := taken.setdefault(target, what)) != what:
+                raise OutputError(f"cannot write {what} to {path}: it is {other} already")
+            folder = next((source for source in read if source in target.parents), None)
+            if folder is not None and folder.is_dir():
+                raise OutputError(
+                    f"cannot write {what} to {path}: it lies in {folder}, which is read; name "
+                    "another place"
+                )
 
     def write(self, columns: Mapping[str, Any], estimator: Any, draw: Callable[[], Figure]) -> None:
         """Write the results; the picture is drawn before anything is written.
@@ -100,15 +112,16 @@ class Outputs:
         prepare_to_draw()
 
     @staticmethod
-    def _check_table(path: Path, id_column: str | None) -> None:
+    def _check_table(path: Path, ids: Sequence[str]) -> None:
         from coterie.command_line.tables import check_table_output
 
         check_table_output(path)
-        if id_column in _RESULT_COLUMNS:
-            raise InvalidParameterError(
-                f"the id column is named {id_column!r}, and so is a column of the result; "
-                "rename it in the input"
-            )
+        for name in ids:
+            if name in _RESULT_COLUMNS:
+                raise InvalidParameterError(
+                    f"an id column is named {name!r}, and so is a column of the result; "
+                    "rename it in the input"
+                )
 
 
 def write_all(steps: Mapping[Path, Callable[[Path], None]]) -> None:

@@ -1,7 +1,11 @@
-"""The program itself: its commands, its version, and what becomes of errors and interrupts."""
+"""The program itself: its commands, its version, and what becomes of errors and signals."""
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -18,11 +22,14 @@ from coterie.command_line.methods import methods
 from coterie.command_line.terminal_text import one_line
 from coterie.errors import CoterieError
 
-__all__ = ["Program", "app"]
+__all__ = ["Program", "app", "stopped_by_sigterm"]
+
+#: Set once SIGTERM has come; what catches its exception on the way may raise another.
+_terminated = threading.Event()
 
 
 class Program(typer.core.TyperGroup):
-    """A group of commands that ends with 1 on bad input, and with 130 when interrupted.
+    """A group of commands that ends with 1 on bad input, 130 when interrupted, 143 by SIGTERM.
 
     Bad input (a :class:`~coterie.errors.CoterieError`) is one line on the standard error
     stream. Any other exception is a defect and shows as what it is.
@@ -39,8 +46,32 @@ class Program(typer.core.TyperGroup):
             # Its arguments are the files that were complete by then.
             written = ", ".join(map(one_line, interrupt.args))
             what = f" after writing {written}" if written else "; nothing was written"
-            typer.echo(f"interrupted{what}", err=True)
-            raise typer.Exit(130) from interrupt
+            how, code = ("terminated", 143) if _terminated.is_set() else ("interrupted", 130)
+            typer.echo(f"{how}{what}", err=True)
+            raise typer.Exit(code) from interrupt
+
+
+@contextlib.contextmanager
+def stopped_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM, by which systemd and Kubernetes stop a program, end it as Control-C does.
+
+    Files that are unfinished are removed on the way out. A SIGTERM that whoever started the program
+    has set to be ignored stays ignored.
+    """
+    before = signal.getsignal(signal.SIGTERM)
+    if before is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        if before is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, before)
+            _terminated.clear()
+
+
+def _interrupt(*_: object) -> None:
+    _terminated.set()
+    raise KeyboardInterrupt
 
 
 def _print_version(asked: bool) -> None:

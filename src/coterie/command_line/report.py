@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from coterie.command_line.terminal_text import summary_console
 from coterie.method_registry import FLAGSHIP, consensus_method
 
 if TYPE_CHECKING:
@@ -77,11 +78,10 @@ def print_json(facts: dict[str, Any]) -> None:
 
 def print_summary(facts: dict[str, Any]) -> None:
     """Print the facts for a person on the standard output stream."""
-    from rich.console import Console
     from rich.padding import Padding
     from rich.text import Text
 
-    console = Console(highlight=False)
+    console = summary_console()
     console.print(
         Text.assemble(
             (facts["input"], "bold"),
@@ -184,7 +184,7 @@ def _engine(run: dict[str, Any]) -> str:
         told += f"; {_counted(run['tuples_fitted'], 'tuple')} fitted, then "
         told += _counted(len(run["sweeps"]), "sweep") + " over all rows"
     if run["unplaced"]:
-        told += f"; {run['unplaced']:,} rows without a label the sample has: -1"
+        told += f"; {_counted(run['unplaced'], 'row')} without a label the sample has: -1"
     return told
 
 

@@ -31,7 +31,7 @@ class Result:
         The partitions.
     names : sequence of V str
     ids : dict of str to column
-        The id column by its name; empty if there is none.
+        The id columns by their names.
     seconds : float
         How long reading and fitting took.
     method : str

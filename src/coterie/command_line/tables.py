@@ -126,8 +126,8 @@ def read_table(path: str | os.PathLike[str]) -> Table:
 
 
 def label_columns(
-    table: Table, id_column: str | None = None, columns: Sequence[str] | None = None
-) -> tuple[Any, list[str], list[Any]]:
+    table: Table, ids: Sequence[str] = (), columns: Sequence[str] | None = None
+) -> tuple[dict[str, Any], list[str], list[Any]]:
     r"""The partitions in a table, one a column.
 
     Text of integers only (``3``, ``-1``; not ``03``, which would then be the same as ``3``)
@@ -138,15 +138,15 @@ def label_columns(
     ----------
     table : Table
         The table.
-    id_column : str, optional
-        The column that names the rows; not a partition.
+    ids : sequence of str
+        The columns that name the rows; not partitions.
     columns : sequence of str, optional
-        The columns that are partitions; by default all but the id.
+        The columns that are partitions; by default all but the ids.
 
     Returns
     -------
-    ids : pyarrow.ChunkedArray or None
-        The id column, untouched.
+    carried : dict of str to pyarrow.ChunkedArray
+        The id columns, untouched.
     names : list of str
         The V names of the partitions.
     labels : list of pyarrow.ChunkedArray
@@ -161,32 +161,32 @@ def label_columns(
     --------
     >>> table = Table(Path("labels.csv"), {
     ...     "id": pa.chunked_array([["007", "008"]]), "run": pa.chunked_array([["1", "NA"]])})
-    >>> ids, names, labels = label_columns(table, id_column="id")
-    >>> ids.to_pylist(), names, labels[0].to_pylist()
+    >>> carried, names, labels = label_columns(table, ids=["id"])
+    >>> carried["id"].to_pylist(), names, labels[0].to_pylist()
     (['007', '008'], ['run'], [1, None])
     """
-    ids, names = _choose(table, id_column, columns)
-    return ids, names, [_labels(table, name) for name in names]
+    carried, names = _choose(table, ids, columns)
+    return carried, names, [_labels(table, name) for name in names]
 
 
 def feature_matrix(
-    table: Table, id_column: str | None = None, columns: Sequence[str] | None = None
-) -> tuple[Any, list[str], NDArray[np.float64]]:
+    table: Table, ids: Sequence[str] = (), columns: Sequence[str] | None = None
+) -> tuple[dict[str, Any], list[str], NDArray[np.float64]]:
     r"""The features in a table, one a column.
 
     Parameters
     ----------
     table : Table
         The table.
-    id_column : str, optional
-        The column that names the rows; not a feature.
+    ids : sequence of str
+        The columns that name the rows; not features.
     columns : sequence of str, optional
-        The columns that are features; by default all but the id.
+        The columns that are features; by default all but the ids.
 
     Returns
     -------
-    ids : pyarrow.ChunkedArray or None
-        The id column, untouched.
+    carried : dict of str to pyarrow.ChunkedArray
+        The id columns, untouched.
     names : list of str
         The d names of the features.
     X : ndarray of shape (n, d)
@@ -198,11 +198,11 @@ def feature_matrix(
     >>> feature_matrix(table)[2].tolist()
     [[1.0], [2.5]]
     """
-    ids, names = _choose(table, id_column, columns)
+    carried, names = _choose(table, ids, columns)
     X = np.empty((table.n_rows, len(names)))
     for index, name in enumerate(names):
         X[:, index] = _numbers(table, name)
-    return ids, names, X
+    return carried, names, X
 
 
 def check_table_output(path: str | os.PathLike[str]) -> None:
@@ -256,12 +256,11 @@ def _kind(path: Path, error: type[TableError | OutputError]) -> str:
 
 
 def _choose(
-    table: Table, id_column: str | None, columns: Sequence[str] | None
-) -> tuple[Any, list[str]]:
-    """The id column and the names of the others that are wanted, all known to exist."""
-    names = [name for name in table.columns if name != id_column]
+    table: Table, ids: Sequence[str], columns: Sequence[str] | None
+) -> tuple[dict[str, Any], list[str]]:
+    """The id columns and the names of the others that are wanted, all known to exist."""
+    names = [name for name in table.columns if name not in ids]
     names = names if columns is None else list(columns)
-    ids = [] if id_column is None else [id_column]
     for name in [*ids, *names]:
         if name not in table.columns:
             there = ", ".join(map(repr, table.columns))
@@ -270,8 +269,8 @@ def _choose(
     if repeated is not None:
         raise TableError(f"column {repeated!r} of {table.path} is asked for twice; name it once")
     if not names:
-        raise TableError(f"{table.path} has no column to use; it needs one besides the id")
-    return (None if id_column is None else table.columns[id_column]), names
+        raise TableError(f"{table.path} has no column to use; it needs one besides the ids")
+    return {name: table.columns[name] for name in ids}, names
 
 
 def _repeated(names: list[str]) -> str | None:
@@ -312,9 +311,10 @@ def _labels(table: Table, name: str) -> Any:
         )
     n = len(labels)
     if n >= _FEWEST_IDS and pc.count_distinct(labels).as_py() == n:
+        option = shlex.quote(f'"{name}"' if "," in name else name)
         warnings.warn(
             f"column {name!r} of {table.path} has another value in each of its {n} rows, like "
-            f"an id; if it is one, say --id {shlex.quote(name)}",
+            f"an id; if it is one, say --id {option}",
             LabelWarning,
             stacklevel=4,
         )

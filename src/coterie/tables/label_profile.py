@@ -157,12 +157,17 @@ def _labels(column: ir.Column, name: str) -> ir.Column:
         return ibis.ifelse(is_written_as(column, _NO_NUMBER), ibis.null(kind), column).cast("int64")
     if kind.is_string():
         return column.nullif("")
-    if kind.is_null():
+    if _is_null(kind):
         return column.cast("int64")
     raise InvalidLabelsError(
         f"partition '{name}' has labels of type {kind}; turn them into whole numbers or texts, or "
         "name the columns to use"
     )
+
+
+def _is_null(kind: Any) -> bool:
+    """Whether a type is that of nothing but NULL; of a Parquet file's Ibis has no name for it."""
+    return kind.is_null() or (kind.is_unknown() and 'kind="NULL"' in str(kind))
 
 
 def _measures(column: ir.Column, values: ir.Column) -> dict[str, Any]:
@@ -174,7 +179,7 @@ def _measures(column: ir.Column, values: ir.Column) -> dict[str, Any]:
         return {"present": values.count()}
     if not kind.is_floating():
         # of the column as it is: engines answer these from statistics, without reading it
-        known = column.cast("int64") if kind.is_boolean() or kind.is_null() else column
+        known = column.cast("int64") if kind.is_boolean() or _is_null(kind) else column
         return {"present": column.count(), "low": known.min(), "high": known.max()}
     number, inexact = ~is_written_as(column, ("nan",)), _FIRST_INEXACT[str(kind).lower()]
     infinite = is_written_as(column, _INFINITE)
@@ -193,9 +198,9 @@ def _refuse(name: str, found: Mapping[str, Any], kind: str) -> None:
     """Refuse numbers that cannot be labels, and a column without any."""
     if found.get("odd"):
         raise InvalidLabelsError(
-            f"partition '{name}' has {found['odd']:,} labels of type {kind} such as "
-            f"{found['example']} that are not whole numbers, or too large to tell from their "
-            "neighbours; labels are names of clusters, not measurements"
+            f"partition '{name}' has labels of type {kind} such as {found['example']} "
+            f"({found['odd']:,} in all) that are not whole numbers, or too large to tell from "
+            "their neighbours; labels are names of clusters, not measurements"
         )
     low, high = found.get("low"), found.get("high")
     if low is not None and low < -1:
@@ -228,7 +233,9 @@ def _refuse_unlabelled(table: ir.Table, profile: Profile) -> None:
     unlabelled = functools.reduce(operator.and_, map(_is_missing, profile.columns))
     (found,) = fetch(table.aggregate(n=unlabelled.sum().fill_null(0))).to_pylist()
     if found["n"]:
+        rows, them = (
+            (f"{found['n']:,} rows have", "them") if found["n"] > 1 else ("1 row has", "it")
+        )
         raise InvalidLabelsError(
-            f"{found['n']:,} rows have no label in any partition; leave them out, or give them a "
-            "label"
+            f"{rows} no label in any partition; leave {them} out, or give {them} a label"
         )

@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import glob
-import gzip
 import os
-import uuid
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
-from coterie.engines import engine_message, is_engine_error
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from coterie.engine_files import (
+    TEXT_ENDINGS,
+    TextLayout,
+    delimiter_of,
+    escaped_for_hadoop,
+    header_difference,
+    header_fields,
+    header_line,
+    is_remote,
+    is_text,
+    path_for_duckdb,
+    path_for_spark,
+    text_in_duckdb,
+    text_in_spark,
+)
+from coterie.engines import LocalTables, engine_message, is_engine_error
 from coterie.errors import TableError
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
-    from ibis.backends import BaseBackend
 
 __all__ = ["LabelSource", "is_ibis_table", "local_files", "open_source"]
-
-_TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-_LONGEST_HEADER = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,33 +56,33 @@ class LabelSource:
     is_text: bool = False
 
 
-def open_source(source: Any, connection: BaseBackend) -> LabelSource:
+def open_source(source: Any, local: LocalTables) -> LabelSource:
     """Find a table; nothing is read yet but what tells the columns.
 
     Parameters
     ----------
     source : path, sequence of paths, str or ibis table
         A Parquet or CSV file, a folder or a glob of them, or the name of a table.
-    connection : ibis backend
-        The engine; an Ibis table has its own.
+    local : :class:`~coterie.engines.LocalTables`
+        Of the engine, which an Ibis table has of its own; the views of files lie in it.
     """
+    connection = local.connection
     if is_ibis_table(source):
         return LabelSource(source, "the table given")
     if isinstance(source, str) and not Path(source).exists() and source in _tables(connection):
         return LabelSource(connection.table(source), f"table {source}")
     paths = _files(source)
     name = os.fspath(source) if isinstance(source, str | os.PathLike) else paths[0]
-    texts = [path for path in paths if path.lower().endswith(_TEXT)]
+    texts = [path for path in paths if is_text(path)]
     if texts and len(texts) < len(paths):
         other = next(path for path in paths if path not in texts)
         raise TableError(f"{texts[0]} is text and {other} is not: name files of one kind")
-    readers = {"duckdb": _read_with_duckdb, "pyspark": _read_with_spark}
-    if connection.name not in readers:
+    if connection.name not in {"duckdb", "pyspark"}:
         raise TableError(
             f"files are read by DuckDB or Spark, not by {connection.name}: give a table of it"
         )
     try:
-        table = readers[connection.name](paths, bool(texts), connection)
+        table = _read_text(paths, local) if texts else _read_parquet(paths, local)
     except Exception as error:
         if not is_engine_error(error):
             raise
@@ -88,7 +102,7 @@ def local_files(source: Any) -> list[Path]:
     if isinstance(source, Sequence) and not isinstance(source, str):
         return [path for one in source for path in local_files(one)]
     text = os.fspath(source)
-    if _is_remote(text):
+    if is_remote(text):
         return []
     path = Path(text).expanduser()
     if path.exists():
@@ -103,14 +117,18 @@ def _files(source: Any) -> list[str]:
             raise TableError("no file was named; give a file, a folder, a glob or a table")
         return [path for one in source for path in _files(one)]
     text = os.fspath(source)
-    if _is_remote(text):
+    if is_remote(text):
         return [text]
     path = Path(text).expanduser()
     if path.is_file():
         return [str(path)]
     if path.is_dir():
         return _in_folder(path)
-    found = sorted(str(one) for one in local_files(text) if one.is_file())
+    found = sorted(
+        str(one)
+        for one in local_files(text)
+        if one.is_file() and not one.name.startswith((".", "_"))
+    )
     if not found:
         what = "no file matches" if glob.has_magic(text) else "there is no such file or table"
         raise TableError(f"{text}: {what}; check the name, the folder and the engine")
@@ -125,14 +143,12 @@ def _in_folder(folder: Path) -> list[str]:
         if path.is_file()
         and not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
     )
-    found = [str(path) for path in inside if path.name.lower().endswith((".parquet", *_TEXT))]
+    found = [
+        str(path) for path in inside if path.name.lower().endswith((".parquet", *TEXT_ENDINGS))
+    ]
     if not found:
         raise TableError(f"{folder}: no Parquet or CSV file is in this folder or below")
     return found
-
-
-def _is_remote(path: str) -> bool:
-    return "://" in path
 
 
 def _tables(connection: Any) -> list[str]:
@@ -147,48 +163,113 @@ def _tables(connection: Any) -> list[str]:
     return [name for (name,) in rows]
 
 
-def _read_with_duckdb(paths: list[str], is_text: bool, connection: Any) -> ir.Table:
-    # DuckDB takes every path for a glob
-    paths = [path if _is_remote(path) else glob.escape(path) for path in paths]
-    if not is_text:
-        return connection.read_parquet(paths, hive_partitioning=False)
-    return connection.read_csv(
-        paths, all_varchar=True, header=True, delim=_delimiter(paths[0]), quote='"', escape='"'
-    )
-
-
-def _read_with_spark(paths: list[str], is_text: bool, connection: Any) -> ir.Table:
-    paths = [path if _is_remote(path) else _for_hadoop(path) for path in paths]
-    reader = connection._session.read
-    if is_text:
-        frame = reader.csv(
-            paths,
-            sep=_delimiter(paths[0]),
-            header=True,
-            quote='"',
-            escape='"',
-            multiLine=True,
-            mode="FAILFAST",
-        )
+def _read_text(paths: list[str], local: LocalTables) -> ir.Table:
+    """Text files, their columns matched by name."""
+    if is_remote(paths[0]):
+        delimiter = "\t" if ".tsv" in paths[0].lower() else ","
+        layouts = {TextLayout(delimiter): paths}
     else:
-        frame = reader.parquet(*paths)
-    name = f"coterie_{uuid.uuid4().hex}"
-    frame.createTempView(name)
-    return connection.table(name)
+        layouts = _layouts(paths)
+    tables = []
+    for layout, alike in layouts.items():
+        if local.connection.name == "pyspark":
+            tables.append(local.view(text_in_spark(alike, layout, local.connection._session)))
+        else:
+            view = local.new_name()
+            tables.append(text_in_duckdb(alike, layout, local.connection, view))
+    first, *others = tables
+    return first.union(*(other.select(first.columns) for other in others)) if others else first
 
 
-def _delimiter(path: str) -> str:
-    """What stands most often in the first line of the comma, the tab, the semicolon and the bar."""
-    local = Path(path.removeprefix("file://").replace("\\", ""))
-    if not local.is_file():
-        return "\t" if ".tsv" in path.lower() else ","
-    opened = gzip.open if local.name.lower().endswith(".gz") else open
-    with opened(local, "rt", encoding="utf-8-sig", errors="replace") as lines:
-        header = lines.readline(_LONGEST_HEADER)
-    return max(",\t;|", key=header.count)
+def _layouts(paths: list[str]) -> dict[TextLayout, list[str]]:
+    """The files of each delimiter and order of columns; the columns must be the same in all."""
+    alike: dict[TextLayout, list[str]] = {}
+    for path in paths:
+        layout = _layout(path)
+        alike.setdefault(layout, []).append(path)
+        first = next(iter(alike))
+        if sorted(layout.columns) != sorted(first.columns):
+            difference = header_difference(layout.columns, first.columns)
+            raise TableError(
+                f"{path}: its header differs from that of {paths[0]}: {difference}; name files "
+                "with the same columns, by a glob"
+            )
+    return alike
 
 
-def _for_hadoop(path: str) -> str:
-    """A path that is neither a glob nor looked for in the default file system."""
-    escaped = "".join(f"\\{c}" if c in "*?[]{}\\" else c for c in str(Path(path).absolute()))
-    return f"file://{escaped}"
+def _layout(path: str) -> TextLayout:
+    if is_remote(path):
+        raise TableError(f"{path} is remote and other files are not: name files of one place")
+    header = header_line(path)
+    delimiter = "\t" if ".tsv" in Path(path).name.lower() else delimiter_of(header)
+    names = [name or f"column{i}" for i, name in enumerate(header_fields(header, delimiter))]
+    times = Counter(name.casefold() for name in names)
+    repeated = [name for name in names if times[name.casefold()] > 1]
+    if repeated:
+        raise TableError(
+            f"{path}: the header names {', '.join(map(repr, repeated))}, which engines do not tell "
+            "apart; rename one"
+        )
+    return TextLayout(delimiter, tuple(names))
+
+
+def _read_parquet(paths: list[str], local: LocalTables) -> ir.Table:
+    """Parquet files, which must have the same columns of the same types.
+
+    An engine would take the columns of one file, and turn what others have into their types.
+    """
+    local_paths = not any(map(is_remote, paths))
+    if local_paths:
+        _refuse_different({path: _types(path) for path in paths})
+    if local.connection.name != "pyspark":
+        found = [path_for_duckdb(path) for path in paths]
+        view = local.new_name()
+        return local.connection.read_parquet(found, table_name=view, hive_partitioning=False)
+    read = local.connection._session.read
+    found = [path_for_spark(path) for path in paths]
+    if not local_paths:
+        _refuse_different(_spark_types(found, read))
+    return local.view(read.parquet(*found))
+
+
+def _types(path: str) -> dict[str, str]:
+    """Columns of a Parquet file and their types; whether a text is long or short is no matter."""
+    try:
+        schema = pq.read_schema(path)
+    except (pa.ArrowException, OSError) as error:
+        raise TableError(
+            f"{path} is not a Parquet file, or is damaged or cut short; write or fetch it again "
+            f"({' '.join(str(error).split())})"
+        ) from error
+    return {one.name: _type_in_words(one.type) for one in schema}
+
+
+def _type_in_words(kind: Any) -> str:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return str(kind).removeprefix("large_").removesuffix("_view")
+
+
+def _spark_types(paths: Sequence[str], read: Any) -> dict[str, dict[str, str]]:
+    """Columns and types of each Parquet file that Spark finds in files and folders."""
+    # they are listed as URLs
+    files = [unquote(file) for file in read.parquet(*paths).inputFiles()]
+    return {file: dict(read.parquet(escaped_for_hadoop(file)).dtypes) for file in sorted(files)}
+
+
+def _refuse_different(types: dict[str, dict[str, str]]) -> None:
+    """Refuse files that have other columns than the first, or columns of other types."""
+    first, wanted = next(iter(types.items()))
+    for file, found in types.items():
+        if found.keys() != wanted.keys():
+            difference = header_difference(found, wanted)
+            raise TableError(
+                f"{file}: its columns differ from those of {first}: {difference}; name files with "
+                "the same columns, by a glob"
+            )
+        for name, kind in found.items():
+            if kind != wanted[name]:
+                raise TableError(
+                    f"{file}: column {name!r} is {kind}, and {wanted[name]} in {first}; write "
+                    "both with one type"
+                )

@@ -38,8 +38,9 @@ HASH_RANGE = 2**31 - 1
 _WIDEST_RANGE = 1 << 16
 _MOST_VALUES = 1 << 20
 _LARGEST_KEY = 2**63
-_MULTIPLIER = 1_000_003
-_SPREAD = 48_271
+_MULTIPLIER = 630_360_016
+#: Primes whose product exceeds 2⁶³: the remainders tell every key.
+_MODULI = (2_097_169, 2_097_211, 2_097_223)
 
 Keys = Sequence[NDArray[np.int64]]
 
@@ -100,16 +101,23 @@ class KeyLayout:
         return rows.select(*carried, **keys).view()
 
     def key_hash(self, packed: ir.Table) -> ir.IntegerColumn:
-        """A number in 0..HASH_RANGE − 1 of each row, of its keys alone and alike in all engines."""
-        import ibis
+        """A number in 0..HASH_RANGE − 1 of each row, of its keys alone; alike in DuckDB and Spark.
 
-        hashed: Any = ibis.literal(1, "int64")
-        for name in self.key_names:
-            # squaring keeps neighbouring keys apart; no product exceeds 62 bits
-            hashed = (hashed * hashed) % HASH_RANGE
-            hashed = (hashed * _MULTIPLIER + packed[name] % HASH_RANGE) % HASH_RANGE
-            hashed = (hashed * _SPREAD) % HASH_RANGE
-        return (hashed * hashed) % HASH_RANGE
+        (Σ_j m_j ρ_j)⁵ mod p, with ρ_j the remainders of all keys by three primes each, m_j powers
+        of a primitive root of p = HASH_RANGE; x ↦ x⁵ is a permutation that leaves no lines.
+        """
+        total: Any = None
+        for g, name in enumerate(self.key_names):
+            # below 2⁵⁵, and nothing but remainders, which all engines take of whole numbers
+            terms = [
+                packed[name] % modulus * pow(_MULTIPLIER, 3 * g + j + 1, HASH_RANGE)
+                for j, modulus in enumerate(_MODULI)
+            ]
+            part = (terms[0] + terms[1] + terms[2]) % HASH_RANGE
+            total = part if total is None else total + part
+        mixed = total % HASH_RANGE
+        square = mixed * mixed % HASH_RANGE
+        return square * square % HASH_RANGE * mixed % HASH_RANGE
 
     def unpacked(
         self, keys: Keys, codes_of: Sequence[NDArray[Any]], places: NDArray[np.int64]
@@ -222,7 +230,16 @@ def _labels_of(column: LabelColumn, table: ir.Table) -> NDArray[Any]:
             "id; if it is one, name it so, or name the columns to use"
         )
     labels = found.to_numpy()
-    return np.sort(labels.astype(str)) if labels.dtype == object else np.sort(labels[labels != -1])
+    if labels.dtype != object:
+        return np.sort(labels[labels != -1])
+    ends_in_nul = [label for label in labels if label.endswith("\0")]
+    if ends_in_nul:
+        # numpy drops it: the label would be taken for another, or for none
+        raise InvalidLabelsError(
+            f"partition '{column.name}' has {len(ends_in_nul):,} labels such as {ends_in_nul[0]!r} "
+            "that end in the character NUL; remove it from them"
+        )
+    return np.sort(labels.astype(str))
 
 
 def _unpack_block(arrays: tuple[Any, ...], _block: int, first: int, last: int) -> None:

@@ -49,7 +49,7 @@ class StreamedConsensus:
     def swept(
         self, rows: StreamedRows, sample: TupleCounts, max_sweeps: int
     ) -> tuple[StreamedConsensus, ClusterTables, list[float]]:
-        """Sweep over all rows; also the tables of all rows, and J after each sweep.
+        """Sweep over all rows; also the tables of all rows, and J_τ after each sweep.
 
         The estimator takes over the clusters as the sweeps left them, numbered by falling size.
         """
@@ -59,7 +59,7 @@ class StreamedConsensus:
 
         found = _by_falling_size(sweep_until_settled(batches, self.placing, max_sweeps))
         _adopt(self.estimator, found, self.coder.codes_of_keys(sample.keys))
-        return replace(self, placing=found.placing), found.counted, found.objectives
+        return replace(self, placing=found.placing), found.counted, found.costs
 
     def label_rows(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,8 @@ from numpy.typing import NDArray
 from coterie.engines import engine_errors, fetch, stream
 from coterie.label_tuples import LabelTuples
 from coterie.labels import MISSING, LabelMatrix
-from coterie.tables.packed_keys import KeyLayout
+from coterie.tables.packed_keys import HASH_RANGE, KeyLayout
+from coterie.tables.tuple_groups import check_all_there
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -87,7 +89,7 @@ class StreamedRows:
     """
 
     def __init__(self, packed: ir.Table, layout: KeyLayout, n_rows: int) -> None:
-        self._packed, self._layout = packed, layout
+        self._packed, self._layout, self._n_rows = packed, layout, n_rows
         cells = _CELLS_A_BATCH // len(layout.columns)
         self.rows_a_batch = max(_FEWEST_ROWS, min(_MOST_ROWS, cells))
         self._n_buckets = max(1, -(-n_rows // self.rows_a_batch))
@@ -104,23 +106,46 @@ class StreamedRows:
         with engine_errors("pyspark cannot keep the table"):
             frame = connection._session.sql(connection.compile(self._packed))
             frame = frame.persist(StorageLevel.DISK_ONLY)
-            name = f"coterie_kept_{id(self)}"
-            frame.createOrReplaceTempView(name)
+            name = f"coterie_kept_{uuid.uuid4().hex}"
+            frame.createTempView(name)
         original, self._packed = self._packed, connection.table(name)
         try:
             yield self
         finally:
             self._packed = original
+            connection._session.catalog.dropTempView(name)
             frame.unpersist()
 
     def batches(self, carried: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
-        """Batches of carried columns and keys, each row once."""
-        rows = self._packed.select(*carried, *self._layout.key_names)
-        if rows.get_backend().name == "duckdb":
-            yield from stream(rows, self.rows_a_batch)
+        """Batches of carried columns and keys, each row once.
+
+        Where the engine is not DuckDB, those of one batch have hashes in one class: on Spark of
+        the whole row, elsewhere of its labels, so that rows alike in these come together.
+        """
+        n_found = 0
+        for batch in self._portions([*carried, *self._layout.key_names]):
+            n_found += batch.num_rows
+            yield batch
+        check_all_there(n_found, self._n_rows)
+
+    def _portions(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        if self._packed.get_backend().name == "duckdb":
+            yield from stream(self._packed.select(*columns), self.rows_a_batch)
             return
         # other engines give no bounded batches: ask for rows by a share of their hashes
+        bucket_of = self._row_hash() % self._n_buckets
         for bucket in range(self._n_buckets):
-            found = fetch(rows.filter(self._layout.key_hash(rows) % self._n_buckets == bucket))
+            found = fetch(self._packed.filter(bucket_of == bucket).select(*columns))
             if found.num_rows:
                 yield from found.combine_chunks().to_batches()
+
+    def _row_hash(self) -> ir.IntegerColumn:
+        """A number ≥ 0 of each row, which depends on nothing but what is in it."""
+        hashed = self._layout.key_hash(self._packed)
+        if self._packed.get_backend().name != "pyspark":
+            return hashed
+        # one tuple may have any number of rows, which differ in their ids
+        for name in self._packed.columns:
+            if name not in self._layout.key_names:
+                hashed = hashed + self._packed[name].hash().cast("int64") % HASH_RANGE + HASH_RANGE
+        return hashed

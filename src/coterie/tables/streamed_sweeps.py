@@ -1,7 +1,11 @@
 """Sweeps over more rows than memory holds: batch by batch, only cluster tables are kept.
 
-From tables N of a clustering G, every row joins the cluster of largest gain; counting the rows
-where they went gives new tables and the objective J of the new clustering. A sweep reads each row
+From tables N of a clustering G, every row joins the cluster of largest gain at the threshold τ;
+counting the rows where they went gives new tables and the cost of the new clustering,
+
+    J_τ(G) = Σ_v α_v [2τ · #(together in G, not in v) + 2(1 − τ) · #(together in v, not in G)] / Σ α
+
+over ordered pairs: what the gains at τ lower, and J itself where τ = ½. A sweep reads each row
 once, and its result depends on neither the size nor the order of the batches.
 """
 
@@ -18,7 +22,7 @@ from numpy.typing import NDArray
 from coterie.cluster_tables import ClusterTables
 from coterie.label_tuples import LabelTuples
 
-__all__ = ["Placing", "SweptPlacing", "count_placed", "sweep_until_settled"]
+__all__ = ["Placing", "SweptPlacing", "count_placed", "disagreement", "sweep_until_settled"]
 
 Batches = Iterable[NDArray[Any]]
 
@@ -67,20 +71,20 @@ class Placing:
 
 @dataclass(frozen=True, eq=False)
 class SweptPlacing:
-    """The best rule found, what it counts, and how the objective fell.
+    """The best rule found, what it counts, and how the cost fell.
 
     Attributes
     ----------
     placing : Placing
     counted : :class:`~coterie.cluster_tables.ClusterTables`
         Of all rows, where ``placing`` puts them.
-    objectives : list of float
-        J after each sweep that was made; that of ``placing`` is the least.
+    costs : list of float
+        J_τ after each sweep that was made; that of ``placing`` is the least.
     """
 
     placing: Placing
     counted: ClusterTables
-    objectives: list[float]
+    costs: list[float]
 
 
 def count_placed(batches: Batches, placing: Placing) -> ClusterTables:
@@ -96,7 +100,7 @@ def count_placed(batches: Batches, placing: Placing) -> ClusterTables:
 def sweep_until_settled(
     batches: Callable[[], Batches], placing: Placing, max_sweeps: int = 3, tol: float = 1e-4
 ) -> SweptPlacing:
-    """Sweep while the objective falls by more than a share ``tol``, at most ``max_sweeps`` times.
+    """Sweep while the cost J_τ falls by more than a share ``tol``, at most ``max_sweeps`` times.
 
     Parameters
     ----------
@@ -108,22 +112,29 @@ def sweep_until_settled(
     Returns
     -------
     SweptPlacing
-        Its J is never above that of the clustering the first rule gives.
+        Its J_τ is never above that of the clustering the first rule gives.
     """
-    objectives: list[float] = []
+    costs: list[float] = []
     best: tuple[Placing, ClusterTables] | None = None
     for sweep in range(max_sweeps):
         _log.info("sweep %d over all rows", sweep + 1)
         counted = count_placed(batches(), placing)
-        objectives.append(counted.objective())
-        least = min(objectives[:-1], default=np.inf)
-        if objectives[-1] < least:
+        costs.append(disagreement(counted, placing.threshold))
+        least = min(costs[:-1], default=np.inf)
+        if costs[-1] < least:
             best = placing, counted
-        if best is None or objectives[-1] >= least * (1 - tol):
+        if best is None or costs[-1] >= least * (1 - tol):
             break
         placing = replace(placing, tables=counted)
     assert best is not None
-    return SweptPlacing(*best, objectives)
+    return SweptPlacing(*best, costs)
+
+
+def disagreement(counted: ClusterTables, threshold: float) -> float:
+    """J_τ of the clustering that was counted."""
+    both, label, cluster = counted.pairs_within()
+    costs = 2 * threshold * (cluster - both) + 2 * (1 - threshold) * (label - both)
+    return float(costs @ counted.alpha / counted.alpha.sum())
 
 
 def _sum(one: ClusterTables, other: ClusterTables) -> ClusterTables:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coterie.engines import LocalTables, connect
-from coterie.errors import InvalidParameterError, TableError
+from coterie.errors import InvalidLabelsError, InvalidParameterError, OutputError, TableError
 from coterie.method_registry import FLAGSHIP, consensus_method
 from coterie.tables.label_profile import profile_labels, read_text_as_in_csv
 from coterie.tables.label_sources import LabelSource, is_ibis_table, local_files, open_source
@@ -28,7 +31,7 @@ __all__ = ["consensus_table"]
 
 def consensus_table(
     source: Any,
-    columns: Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
     n_clusters: int | None = None,
     *,
     engine: str | BaseBackend = "duckdb://",
@@ -57,13 +60,13 @@ def consensus_table(
     source : path, sequence of paths, str or ibis table
         A Parquet or CSV file, a folder or a glob of them, the name of a table of the engine's
         database, or an Ibis table.
-    columns : sequence of V str, optional
+    columns : str or sequence of V str, optional
         The partitions; by default all columns but the ids. Labels are integers ≥ 0 or texts; −1,
         NULL, NaN and empty text are missing.
     n_clusters : int, optional
         K; by default the method finds it, where it can.
     engine : str or ibis backend
-        A URL as :func:`coterie.ads.connect` takes it; an Ibis table has its own.
+        A URL as :func:`coterie.engines.connect` takes it; an Ibis table has its own.
     ids : str or sequence of str, optional
         Columns carried through to the output, in which rows are in no particular order; by
         default the label columns are.
@@ -76,9 +79,9 @@ def consensus_table(
     max_tuples : int
         The most distinct tuples that are fitted as they are.
     sample_size : int
-        About how many tuples are fitted where there are more.
+        About how many tuples are fitted where there are more; at least K, and 2.
     max_sweeps : int
-        The most sweeps over all rows then; one that gains less than 1e-4 of J is the last.
+        The most sweeps over all rows then; one that gains less than 1e-4 of its cost is the last.
     memory_limit : str, optional
         Of DuckDB, as in "2GB"; what is beyond goes to temporary files.
     threads : int, optional
@@ -107,20 +110,26 @@ def consensus_table(
     >>> pq.read_table(out).column_names
     ['user', 'label', 'confidence']
     """
+    _refuse_in_memory(source)
     _check_counts(max_tuples=max_tuples, sample_size=sample_size, max_sweeps=max_sweeps)
     estimator = _estimator(method, n_clusters, random_state, settings)
+    _check_sample_size(sample_size, n_clusters)
     run = TableRun(estimator, max_tuples, sample_size, max_sweeps)
     carried = [ids] if isinstance(ids, str) else list(ids or [])
+    columns = [columns] if isinstance(columns, str) else columns
     check_carried(carried, are_ids=True)
     with (
+        _ibis_as_it_is(),
         _connected(source, engine, memory_limit, threads) as connection,
         LocalTables(connection) as local,
     ):
         if out is not None:
+            _refuse_no_place(out)
             run.output = plan_output(out, connection.name, local_files(source))
         with run.stage("profile", "looking at the columns"):
-            found = open_source(source, connection)
+            found = open_source(source, local)
             table, partitions = _chosen(found, columns, carried)
+            _refuse_durations(local_files(source), partitions)
             if found.is_text if parse_text is None else parse_text:
                 table = read_text_as_in_csv(table, partitions, found.name)
             profile = profile_labels(table, partitions, found.name)
@@ -132,6 +141,15 @@ def consensus_table(
         ours = isinstance(engine, str) and not is_ibis_table(source)
         result = run.consensus(packed, engine_is_ours=ours)
     return replace(result, source=found.name, peak_memory=peak_memory())
+
+
+@contextlib.contextmanager
+def _ibis_as_it_is() -> Iterator[None]:
+    """Without the warning that Ibis calls DuckDB by a name that DuckDB has replaced."""
+    with warnings.catch_warnings():
+        old = r"fetch_arrow_table\(\) is deprecated"
+        warnings.filterwarnings("ignore", old, DeprecationWarning)
+        yield
 
 
 @contextlib.contextmanager
@@ -189,6 +207,64 @@ def _estimator(
                 f"method has {', '.join(known)}"
             )
     return chosen.make(n_clusters, random_state, **settings)
+
+
+def _refuse_in_memory(source: Any) -> None:
+    """Refuse what is neither a name nor an Ibis table: frames, matrices, and lists of them."""
+    if is_ibis_table(source) or isinstance(source, str | os.PathLike):
+        return
+    if isinstance(source, list | tuple) and all(isinstance(o, str | os.PathLike) for o in source):
+        return
+    what = f"a {type(source).__name__}"
+    if isinstance(source, list | tuple):
+        odd = next(o for o in source if not isinstance(o, str | os.PathLike))
+        what += f" with a {type(odd).__name__} in it"
+    raise TableError(
+        f"source is {what}: consensus_table takes files, a table's name or an Ibis table; for "
+        "labels in memory there is RobustConsensus().fit(P), or ibis.memtable(frame) to give here"
+    )
+
+
+def _refuse_durations(files: Sequence[Path], partitions: Sequence[str]) -> None:
+    """Refuse durations, which Arrow keeps in Parquet as integers with a note that engines miss."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    inside = (path for file in files for path in ([file] if file.is_file() else file.rglob("*")))
+    parquet = (path for path in inside if path.suffix == ".parquet" and path.name[0] not in "._")
+    kinds: dict[str, Any] = {}
+    # what Arrow cannot read, Arrow has not written
+    with contextlib.suppress(StopIteration, OSError, pa.ArrowException):
+        kinds = {one.name: one.type for one in pq.read_schema(next(parquet))}
+    for name in partitions:
+        if name in kinds and pa.types.is_duration(kinds[name]):
+            raise InvalidLabelsError(
+                f"partition '{name}' has labels of type {kinds[name]}; turn them into whole "
+                "numbers or texts, or name the columns to use"
+            )
+
+
+def _refuse_no_place(out: Any) -> None:
+    """Refuse an output without a name, and a device, which nothing can take the place of."""
+    if not os.fspath(out):
+        raise InvalidParameterError(
+            "out='' names no place; give a .parquet file or a folder, or None to write nothing"
+        )
+    place = Path(out).expanduser()
+    if place.exists() and not (place.is_file() or place.is_dir()):
+        raise OutputError(
+            f"cannot write {out}: it is a device or a pipe; name a .parquet file or a folder, or "
+            "no output to write nothing"
+        )
+
+
+def _check_sample_size(sample_size: int, n_clusters: int | None) -> None:
+    fewest = max(2, n_clusters or 0)
+    if sample_size < fewest:
+        why = f"n_clusters={n_clusters}" if fewest > 2 else "a consensus"
+        raise InvalidParameterError(
+            f"sample_size={sample_size}: {why} needs a sample of at least {fewest} tuples"
+        )
 
 
 def _check_counts(**counts: Any) -> None:

@@ -2,16 +2,19 @@
 
 Everything is written to a hidden folder beside the output, named after this machine and process,
 and renamed in the end. What a killed process has left there, the next one to write the same output
-removes.
+removes: at once if it can tell that the process is no more, else when it is old.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
 import os
 import re
 import shutil
 import socket
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -36,6 +39,7 @@ RESULT_COLUMNS = ("label", "confidence")
 
 _ROWS_A_PART = 1 << 23
 _LONGEST_STEM = 40
+_OLD = 7 * 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -59,18 +63,16 @@ class TableOutput:
         On any failure, an interrupt included, the folder is removed and the output is as it was.
         """
         _remove_stale(self.path)
-        name = f"{_prefix(self.path)}{_host()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.unfinished"
+        name = f"{_prefix(self.path)}{_machine()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.unfinished"
         folder = self.path.parent / name
         try:
-            folder.mkdir()
+            with _writing(self.path):
+                folder.mkdir()
             yield folder
             rows = self.rows_in(folder)
-            if rows.exists():
-                rows.replace(self.path)
-        except OSError as error:
-            if isinstance(error, OutputError):
-                raise
-            raise OutputError(f"cannot write {self.path}: {error.strerror or error}") from error
+            with _writing(self.path):
+                if rows.exists():
+                    rows.replace(self.path)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -84,6 +86,12 @@ class TableOutput:
         with engine_errors(f"cannot write {self.path}", OutputError):
             if connection.name == "pyspark":
                 connection.to_parquet(rows, place.absolute().as_uri())
+                return
+            if connection.name != "duckdb":
+                writer = PartWriter(self, folder)
+                for batch in connection.to_pyarrow_batches(rows):
+                    writer.write(batch)
+                writer.close()
                 return
             if self.is_folder:
                 place.mkdir()
@@ -104,26 +112,31 @@ class PartWriter:
 
     def __init__(self, output: TableOutput, folder: Path) -> None:
         self._place, self._is_folder = output.rows_in(folder), output.is_folder
+        self._path = output.path
         self._writer: Any = None
         self._n_parts = self._n_rows = 0
         if output.is_folder:
-            self._place.mkdir()
+            with _writing(self._path):
+                self._place.mkdir()
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows."""
         if self._writer is not None and self._is_folder and self._n_rows >= _ROWS_A_PART:
             self.close()
-        if self._writer is None:
-            part = self._place / f"part-{self._n_parts}.parquet"
-            self._writer = pq.ParquetWriter(part if self._is_folder else self._place, batch.schema)
-            self._n_parts, self._n_rows = self._n_parts + 1, 0
-        self._writer.write_batch(batch)
+        with _writing(self._path):
+            if self._writer is None:
+                part = self._place / f"part-{self._n_parts}.parquet"
+                place = part if self._is_folder else self._place
+                self._writer = pq.ParquetWriter(place, batch.schema)
+                self._n_parts, self._n_rows = self._n_parts + 1, 0
+            self._writer.write_batch(batch)
         self._n_rows += batch.num_rows
 
     def close(self) -> None:
         """Finish the file that is being written."""
         if self._writer is not None:
-            self._writer.close()
+            with _writing(self._path):
+                self._writer.close()
             self._writer = None
 
 
@@ -199,17 +212,51 @@ def _prefix(path: Path) -> str:
     return f".{path.name[:_LONGEST_STEM]}-"
 
 
-def _host() -> str:
-    return re.sub(r"\W", "_", socket.gethostname())[:_LONGEST_STEM]
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Tell of a disk that is full or gone by the name of the output."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+@functools.cache
+def _machine() -> str:
+    """What all processes that this one can see have in common, and no others.
+
+    The name of a machine may be that of others that share a disk with it; what it drew when it
+    started is not. The numbers of processes are those of a container.
+    """
+    marks = [socket.gethostname(), str(uuid.getnode())]
+    with contextlib.suppress(OSError):  # where there is no such thing, the name has to do
+        marks = [
+            Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"),
+            str(Path("/proc/self/ns/pid").readlink()),
+        ]
+    return hashlib.sha256("\n".join(marks).encode()).hexdigest()[:16]
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove what processes of this machine that are no more have left beside an output."""
-    named = re.compile(re.escape(f"{_prefix(path)}{_host()}-") + r"(\d+)-[0-9a-f]{8}\.unfinished")
+    """Remove what processes that are no more have left beside an output."""
+    named = re.compile(re.escape(_prefix(path)) + r"(\w+)-(\d+)-[0-9a-f]{8}\.unfinished")
     for beside in path.parent.iterdir():
         found = named.fullmatch(beside.name)
-        if found and not _is_alive(int(found[1])):
+        if not found:
+            continue
+        is_ours = found[1] == _machine()
+        is_left = not _is_alive(int(found[2])) if is_ours else _is_old(beside)
+        if is_left:
             shutil.rmtree(beside, ignore_errors=True)
+
+
+def _is_old(folder: Path) -> bool:
+    """Whether nothing in a folder has changed for a week."""
+    try:
+        latest = max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
+    except OSError:  # somebody is at work there
+        return False
+    return time.time() - latest > _OLD
 
 
 def _is_alive(process: int) -> bool:

@@ -49,11 +49,14 @@ class TableConsensus:
     mean_confidence : float
         Over all rows; over those of the sample where rows were streamed and not written.
     objective : float
-        J over all rows.
+        J over all rows that were placed, by the labels the estimator knows: pairs that a label the
+        sample lacks would tell of are left out. Of the tuples path, over all rows and labels.
     partition_agreement : (V,) array
-        Adjusted Rand index of each partition with the consensus, over all rows.
+        Adjusted Rand index of each partition with the consensus, over the same rows and labels.
     sweeps : tuple of float
-        J after each sweep; empty where none was needed.
+        After each sweep the cost that it lowers, over the same rows and labels: J with pairs put
+        together against a partition counted 2τ times and pairs put apart 2(1 − τ) times, where τ
+        is ``estimator.threshold_``; at ½ it is J. Empty where none was needed.
     seconds : dict of str to float
         Of each stage: profile, group, fit, sweeps, write.
     peak_memory : int
@@ -118,9 +121,10 @@ class TableConsensus:
         ]
         if self.sweeps:
             each = ", ".join(f"{value:.6g}" for value in self.sweeps)
-            lines.append(f"objective after each sweep over all rows: {each}")
+            lines.append(f"cost after each sweep over all rows: {each}")
         if self.n_unplaced:
-            lines.append(f"{self.n_unplaced:,} rows have only labels the sample lacks: label -1")
+            rows = "1 row has" if self.n_unplaced == 1 else f"{self.n_unplaced:,} rows have"
+            lines.append(f"{rows} only labels the sample lacks: label -1")
         lines.append(self.cost_in_words())
         if self.out is not None:
             lines.append(f"wrote {self.out}, {readable_bytes(self.bytes_written)}")

@@ -116,7 +116,7 @@ class TableRun:
         if table.n_rows > self.max_tuples and not are_repetitive(keys, self.sample_size):
             sample = sample_tuples(keys, layout, share)
         if sample is None or sample.estimate <= self.max_tuples:
-            tuples = count_tuples(keys, layout, self.max_tuples)
+            tuples = count_tuples(keys, layout, self.max_tuples, table.n_rows)
             if tuples is not None:
                 return tuples, True
         if sample is None:
@@ -146,7 +146,7 @@ class TableRun:
             consensus = StreamedConsensus.of(fitted, table.layout)
         with StreamedRows(table.rows, table.layout, table.n_rows).kept() as rows:
             with self.stage("sweeps", "sweeping over %d rows", table.n_rows):
-                consensus, counted, objectives = consensus.swept(rows, sample, self.max_sweeps)
+                consensus, counted, costs = consensus.swept(rows, sample, self.max_sweeps)
             result = self._result("streamed", table, sample, counted.size)
             if folder is not None and self.output is not None:
                 with self.stage("write", "writing %d rows", table.n_rows):
@@ -154,7 +154,7 @@ class TableRun:
                     confidence = consensus.label_rows(rows, table.carried, writer.write)
                     writer.close()
                 result = replace(result, mean_confidence=confidence)
-        return replace(result, sweeps=tuple(objectives))
+        return replace(result, sweeps=tuple(costs))
 
     def _result(
         self,

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.engines import fetch
+from coterie.errors import TableError
 from coterie.tables.packed_keys import HASH_RANGE, KeyLayout
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["TupleCounts", "are_repetitive", "count_tuples", "sample_tuples"]
+__all__ = ["TupleCounts", "are_repetitive", "check_all_there", "count_tuples", "sample_tuples"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,26 +46,42 @@ class TupleCounts:
         return round(self.n_tuples / self.share)
 
 
-def count_tuples(packed: ir.Table, layout: KeyLayout, at_most: int) -> TupleCounts | None:
-    """All distinct tuples, or None where there are more than ``at_most``."""
+def count_tuples(
+    packed: ir.Table, layout: KeyLayout, at_most: int, n_rows: int
+) -> TupleCounts | None:
+    """All distinct tuples of the ``n_rows`` rows, or None where there are more than ``at_most``."""
     found = _counted(packed, layout).limit(at_most + 1)
     counted = _in_order(fetch(found), layout)
-    return counted if counted.n_tuples <= at_most else None
+    if counted.n_tuples > at_most:
+        return None
+    check_all_there(int(counted.counts.sum()), n_rows)
+    return counted
+
+
+def check_all_there(n_found: int, n_rows: int) -> None:
+    """Refuse to go on where packing has lost or doubled rows, or the table has changed."""
+    if n_found != n_rows:
+        raise TableError(
+            f"the table had {n_rows:,} rows when its columns were looked at, and {n_found:,} when "
+            "their labels were counted; either it is being written to, or the engine takes "
+            "different labels for equal: write it to Parquet files and give these"
+        )
 
 
 def are_repetitive(packed: ir.Table, n_rows: int) -> bool:
     """Whether some rows have few distinct tuples among them, so that counting all is worth it."""
     some = packed.limit(n_rows)
-    found = fetch(some.aggregate(rows=some.count(), tuples=some.distinct().count().as_scalar()))
-    (counted,) = found.to_pylist()
-    return bool(counted["tuples"] <= counted["rows"] / 2)
+    counted = some.group_by(list(some.columns)).agg(coterie_count=some.count())
+    found = fetch(counted.aggregate(rows=counted.coterie_count.sum(), tuples=counted.count()))
+    (numbers,) = found.to_pylist()
+    return bool(numbers["tuples"] <= numbers["rows"] / 2)
 
 
 def sample_tuples(packed: ir.Table, layout: KeyLayout, share: float) -> TupleCounts:
     """The tuples whose hash falls into a share of its range, each with all of its rows.
 
     Which tuples those are depends on the labels alone. Their number over ``share`` estimates that
-    of all tuples without bias, with a relative error of about 1/√u.
+    of all tuples without bias, with a relative error of about 1/√s where the sample has s tuples.
     """
     below = max(1, round(share * HASH_RANGE))
     chosen = packed.filter(layout.key_hash(packed) < below)

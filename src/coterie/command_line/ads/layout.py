@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from coterie.command_line.terminal_text import one_line
+from coterie.command_line.terminal_text import one_line, summary_console
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -24,9 +24,7 @@ __all__ = [
 
 def stdout_console() -> Console:
     """The standard output stream; nothing that is printed there is taken for markup."""
-    from rich.console import Console
-
-    return Console(highlight=False, markup=False, emoji=False)
+    return summary_console(markup=False, emoji=False)
 
 
 def print_heading(console: Console, source: str, told: str) -> None:
