@@ -51,11 +51,8 @@ def expected():
     return make_partitions(X, n_jobs=1, **SLOW)
 
 
-def when_busy(cluster, act, holding=False):
-    """Call ``act(worker address)`` as soon as all workers are at it; join it to learn the worker.
-
-    With ``holding``, the worker is one that has data of the client's.
-    """
+def when_busy(cluster, act):
+    """Call ``act(worker address)`` once all workers are at it; join it to learn the worker."""
     chosen = []
 
     def wait_and_act():
@@ -64,10 +61,8 @@ def when_busy(cluster, act, holding=False):
             time.sleep(0.01)
             workers = dict(cluster.scheduler.workers)
             if len(workers) == 2 and all(state.processing for state in workers.values()):
-                fit = [a for a, state in workers.items() if state.has_what or not holding]
-                if fit:
-                    chosen.append(fit[0])
-                    act(fit[0])
+                chosen.append(next(iter(workers)))
+                act(chosen[0])
 
     thread = threading.Thread(target=wait_and_act)
     thread.start()
@@ -169,12 +164,15 @@ def test_a_worker_may_die(cluster, client, expected):
     assert processes[killed()] not in client.run(os.getpid).values()
 
 
-def test_the_only_copy_may_not_die(cluster, client):
-    """If X dies with the worker that held it, the error says how to keep more copies."""
+def test_no_copy_may_be_left(cluster, client):
+    """If X dies with all workers that held it, the error says how to keep more copies."""
     processes = client.run(os.getpid)
-    killed = when_busy(
-        cluster, lambda worker: os.kill(processes[worker], signal.SIGKILL), holding=True
-    )
+
+    def kill_all(_):
+        for process in processes.values():
+            os.kill(process, signal.SIGKILL)
+
+    killed = when_busy(cluster, kill_all)
     with (
         pytest.raises(CoterieError, match=r"lost that had the only copy of X.*scatter=\[X\]"),
         joblib.parallel_config(backend="dask"),

@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from coterie import RobustConsensus, planted_partitions
-from coterie.engines import LocalTables, connect
+from coterie.engines import LocalTables
 from coterie.errors import InvalidLabelsError, OutputError, TableError
 from coterie.tables import consensus_table, streamed_rows
 from coterie.tables.label_profile import profile_labels
 from coterie.tables.packed_keys import lay_out
 
 sys.path.insert(0, str(Path(__file__).parent / "ads"))
-from spark_cluster import spark_cluster, stop_session
+from spark_cluster import connected_cluster
 
 pytestmark = [
     # PySpark leaves sockets to the collector
@@ -30,22 +30,8 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory):
     """A connection to a cluster; one for all tests, as it takes long to start."""
-    folder = tmp_path_factory.mktemp("spark")
-    settings = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.executor.memory": "512m",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.local.dir": str(folder),
-    }
-    with spark_cluster(folder) as address:
-        query = "&".join(f"{name}={value}" for name, value in settings.items())
-        connection = connect(f"pyspark://{address}?{query}")
-        try:
-            yield connection
-        finally:
-            stop_session(connection._session)
+    with connected_cluster(tmp_path_factory.mktemp("spark")) as connection:
+        yield connection
 
 
 @pytest.fixture

@@ -14,8 +14,11 @@ import urllib.request
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from coterie.engines import connect
 
 HOST = "127.0.0.1"
 WORKERS = 2
@@ -69,6 +72,26 @@ def spark_cluster(folder: Path) -> Iterator[str]:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+@contextlib.contextmanager
+def connected_cluster(folder: Path) -> Iterator[Any]:
+    """A connection to a cluster that is there as long as the connection is."""
+    settings = {
+        "spark.driver.host": HOST,
+        "spark.driver.bindAddress": HOST,
+        "spark.executor.memory": "512m",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.local.dir": str(folder),
+    }
+    with spark_cluster(folder) as address:
+        query = "&".join(f"{name}={value}" for name, value in settings.items())
+        connection = connect(f"pyspark://{address}?{query}")
+        try:
+            yield connection
+        finally:
+            stop_session(connection._session)
 
 
 def stop_session(session: object) -> None:

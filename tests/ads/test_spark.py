@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from bid_tables import as_arrow, bid_frame, write_csv
-from spark_cluster import WORKERS, spark_cluster, stop_session
+from spark_cluster import WORKERS, connected_cluster
 
 from coterie.ads.bid_logs import open_logs, read_descriptions
 from coterie.ads.forecaster import AdForecaster
@@ -33,22 +33,8 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory):
     """A connection to a cluster; one for all tests, as it takes long to start."""
-    folder = tmp_path_factory.mktemp("spark")
-    settings = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.executor.memory": "512m",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.local.dir": str(folder),
-    }
-    with spark_cluster(folder) as address:
-        query = "&".join(f"{name}={value}" for name, value in settings.items())
-        connection = connect(f"pyspark://{address}?{query}")
-        try:
-            yield connection
-        finally:
-            stop_session(connection._session)
+    with connected_cluster(tmp_path_factory.mktemp("spark")) as connection:
+        yield connection
 
 
 def assert_equal(one: BidHistograms, other: BidHistograms) -> None:
