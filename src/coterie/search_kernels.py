@@ -23,7 +23,6 @@ __all__ = [
     "find_restless",
     "first_largest",
     "move_rows",
-    "placed",
     "silhouette_rows",
     "two_best_shares",
 ]
@@ -154,7 +153,18 @@ def assign_rows(
             total = _votes_of_all(row, alpha, table, size, same, both)
         else:
             total = _votes_of_some(row, alpha, table, present, same, both)
-        labels[i], confidence[i] = placed(total, same, both, threshold, given[i], gains)
+        own = given[i]
+        if total == 0.0:
+            labels[i] = own
+            confidence[i] = 0.0
+            continue
+        if own < 0:
+            for b in range(K):
+                gains[b] = same[b] - threshold * both[b]
+            own = first_largest(gains)
+        labels[i] = own
+        share, other = two_best_shares(same, both, own)
+        confidence[i] = max(share - other, 0.0)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -245,23 +255,6 @@ def _add_to_cluster(row: Any, w: Any, b: Any, table: Any, present: Any, size: An
         if row[v] >= 0:
             table[row[v], b] += w
             present[v, b] += w
-
-
-@nb.njit(cache=True, nogil=True)
-def placed(total: Any, same: Any, both: Any, threshold: Any, given: Any, gains: Any) -> Any:
-    """Label and confidence of a row from its votes: ``given`` ≥ 0, or where it gains most.
-
-    ``total`` is the weight of the partitions that label it; ``same`` and ``gains`` are used up.
-    """
-    if total == 0.0:
-        return given, 0.0
-    own = given
-    if own < 0:
-        for b in range(len(same)):
-            gains[b] = same[b] - threshold * both[b]
-        own = first_largest(gains)
-    share, other = two_best_shares(same, both, own)
-    return own, max(share - other, 0.0)
 
 
 @nb.njit(cache=True, nogil=True)

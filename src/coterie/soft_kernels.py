@@ -17,7 +17,7 @@ from typing import Any
 import numba as nb
 import numpy as np
 
-from coterie.search_kernels import first_largest, placed, two_best_shares
+from coterie.search_kernels import first_largest, two_best_shares
 
 __all__ = [
     "add_contingencies",
@@ -104,7 +104,18 @@ def assign_rows(
         total, _, _ = _votes(
             codes[i], memberships[i], partition_of, alpha, table, present, same, both
         )
-        labels[i], confidence[i] = placed(total, same, both, threshold, given[i], gains)
+        own = given[i]
+        if total == 0.0:
+            labels[i] = own
+            confidence[i] = 0.0
+            continue
+        if own < 0:
+            for b in range(K):
+                gains[b] = same[b] - threshold * both[b]
+            own = first_largest(gains)
+        labels[i] = own
+        share, other = two_best_shares(same, both, own)
+        confidence[i] = max(share - other, 0.0)
 
 
 @nb.njit(cache=True, nogil=True)
