@@ -16,6 +16,7 @@ __all__ = [
     "lanczos_eigenpairs",
     "refined_eigenpairs",
     "repeatable_restarts",
+    "symmetric_part",
 ]
 
 Matrix = NDArray[np.float64]
@@ -59,6 +60,11 @@ def lanczos_eigenpairs(
 def repeatable_restarts(rng: np.random.Generator) -> dict[str, np.random.Generator]:
     """What makes ``eigsh`` give the same answer each time: since 1.17 SciPy draws restarts."""
     return {"rng": rng} if "rng" in inspect.signature(eigsh).parameters else {}
+
+
+def symmetric_part(A: Matrix) -> Matrix:
+    """A without what rounding has left of a difference from its transpose."""
+    return (A + A.T) / 2.0
 
 
 def refined_eigenpairs(
@@ -127,7 +133,7 @@ def krylov_eigenpairs(
     q = X.shape[1]
     basis, image = X, AX
     for n_products in range(max_products + 1):
-        values, rotation = np.linalg.eigh(_symmetric_part(basis.T @ image))
+        values, rotation = np.linalg.eigh(symmetric_part(basis.T @ image))
         values, rotation = values[: -q - 1 : -1], rotation[:, : -q - 1 : -1]
         block = basis @ rotation
         residual = image @ rotation - block * values
@@ -137,10 +143,6 @@ def krylov_eigenpairs(
         fresh = _orthonormal_beside(basis, residual)
         basis, image = np.column_stack([basis, fresh]), np.column_stack([image, product(fresh)])
     return block, values, met
-
-
-def _symmetric_part(A: Matrix) -> Matrix:
-    return (A + A.T) / 2.0
 
 
 def _orthonormal_beside(basis: Matrix, Y: Matrix) -> Matrix:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.devices import readable_bytes
+from coterie.relaxation.eigenpairs import symmetric_part
 from coterie.relaxation.iteration import RobustRelaxation, minimise
 
 if TYPE_CHECKING:
@@ -252,7 +253,7 @@ class GpuSolver:
         torch, k, q = self.torch, self.k, self.block.shape[1]
         basis, image = self.block, self._gathered()
         for n_products in range(_PRODUCTS + 1):
-            values, rotation = np.linalg.eigh(_symmetric(_on_host(basis.T @ image)))
+            values, rotation = np.linalg.eigh(symmetric_part(_on_host(basis.T @ image)))
             turn = self._float64(rotation[:, : -q - 1 : -1])
             values = self._float64(values[: -q - 1 : -1])
             block = basis @ turn
@@ -349,10 +350,6 @@ class GpuSolver:
 def _padded(n_columns: int) -> int:
     """The next power of two, at least what a product of tiles needs."""
     return max(_SMALLEST_DOT, 1 << (n_columns - 1).bit_length())
-
-
-def _symmetric(A: Matrix) -> Matrix:
-    return (A + A.T) / 2.0
 
 
 def _on_host(tensor: Any) -> Matrix:
