@@ -1,5 +1,6 @@
 """Partitions made by worker processes of a Dask cluster on this machine."""
 
+import contextlib
 import os
 import signal
 import threading
@@ -8,7 +9,7 @@ import time
 import joblib
 import numpy as np
 import pytest
-from sklearn.cluster import MiniBatchKMeans
+from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.datasets import make_blobs
 
 from coterie import ConsensusClusterer, make_partitions
@@ -19,9 +20,8 @@ distributed = pytest.importorskip(
     "distributed", reason="tests of runs on other machines need Dask: coterie[dask]"
 )
 
-X, _ = make_blobs(6_000, 8, centers=30, cluster_std=6, random_state=0)
-#: Runs that are long enough for there to be a half-way.
-SLOW = {"n_clusters": 20, "n_partitions": 12, "random_state": 0}
+X, _ = make_blobs(600, 8, centers=30, cluster_std=6, random_state=0)
+RUNS = {"n_clusters": 20, "n_partitions": 12, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -47,43 +47,65 @@ def client(cluster):
 
 @pytest.fixture(scope="module")
 def expected():
-    """The labels of the slow runs, made here, one at a time."""
-    return make_partitions(X, n_jobs=1, **SLOW)
+    """The labels of the runs, made here, one at a time."""
+    return make_partitions(X, clusterer=KMeans(n_init=1), n_jobs=1, **RUNS)
 
 
-def when_busy(cluster, act):
-    """Call ``act(worker address)`` once all workers are at it; join it to learn the worker."""
+def held_until(flag):
+    """A k-means that waits on its worker until the file is there: so there is a half-way."""
+
+    # a class within a function goes to the workers by value; they cannot import this module
+    class Held(KMeans):
+        def __init__(self, n_clusters=8, *, n_init=1, random_state=None, flag=""):
+            super().__init__(n_clusters, n_init=n_init, random_state=random_state)
+            self.flag = flag
+
+        def fit(self, X, y=None, sample_weight=None):
+            deadline = time.monotonic() + 60
+            while not os.path.exists(self.flag) and time.monotonic() < deadline:  # noqa: PTH110
+                time.sleep(0.01)
+            return super().fit(X, y, sample_weight)
+
+    return Held(flag=str(flag))
+
+
+@contextlib.contextmanager
+def half_way(cluster, flag, act):
+    """Call ``act(worker address)`` once a worker holds a run, then let all runs go on."""
     chosen = []
+    over = threading.Event()
 
     def wait_and_act():
-        deadline = time.monotonic() + 30
-        while not chosen and time.monotonic() < deadline:
-            time.sleep(0.01)
-            workers = dict(cluster.scheduler.workers)
-            if len(workers) == 2 and all(state.processing for state in workers.values()):
-                chosen.append(next(iter(workers)))
-                act(chosen[0])
+        try:
+            while not chosen and not over.wait(0.01):
+                busy = [
+                    name for name, state in cluster.scheduler.workers.items() if state.processing
+                ]
+                if busy:
+                    chosen.append(busy[0])
+                    act(busy[0])
+        finally:
+            flag.touch()
 
     thread = threading.Thread(target=wait_and_act)
     thread.start()
-
-    def acted_on():
+    try:
+        yield chosen
+    finally:
+        over.set()
         thread.join()
-        assert chosen, "the workers were never busy"
-        return chosen[0]
-
-    return acted_on
+    assert chosen, "no worker was ever busy"
 
 
 @pytest.mark.parametrize("clusterer", [None, MiniBatchKMeans(n_init=1)], ids=["kmeans", "given"])
 def test_workers_make_the_same_partitions(client, clusterer):
     """Labels and members are those of one job, to the last bit, and none of them was made here."""
     settings = {"strategy": STRATEGIES, "clusterer": clusterer, "random_state": 3}
-    here = fit_ensemble(X[:1000], 5, 10, n_jobs=1, **settings)
+    here = fit_ensemble(X[:400], 5, 10, n_jobs=1, **settings)
     with joblib.parallel_config(backend="dask"):
-        there = fit_ensemble(X[:1000], 5, 10, **settings)
+        there = fit_ensemble(X[:400], 5, 10, **settings)
     np.testing.assert_array_equal(there.labels, here.labels)
-    np.testing.assert_array_equal(there.predict(X[1000:1500]), here.predict(X[1000:1500]))
+    np.testing.assert_array_equal(there.predict(X[400:600]), here.predict(X[400:600]))
     assert os.getpid() not in client.run(os.getpid).values()
 
 
@@ -142,40 +164,45 @@ def plain_interrupts():
     signal.signal(signal.SIGINT, before)
 
 
-def test_interrupts_get_through(cluster, client, expected, plain_interrupts):
+def test_interrupts_get_through(cluster, client, expected, plain_interrupts, tmp_path):
     """Ctrl-C ends the waiting; the cluster is left in a state to be used again."""
-    main = threading.main_thread().ident
-    interrupted = when_busy(cluster, lambda _: signal.pthread_kill(main, signal.SIGINT))
-    with pytest.raises(KeyboardInterrupt), joblib.parallel_config(backend="dask"):
-        make_partitions(X, **SLOW | {"n_partitions": 60})
-    assert interrupted()
+    main, flag = threading.main_thread().ident, tmp_path / "go on"
+    with (
+        half_way(cluster, flag, lambda _: signal.pthread_kill(main, signal.SIGINT)),
+        pytest.raises(KeyboardInterrupt),
+        joblib.parallel_config(backend="dask"),
+    ):
+        make_partitions(X, clusterer=held_until(flag), **RUNS)
+        time.sleep(60)  # should the runs have ended first, the interrupt still comes here
     with joblib.parallel_config(backend="dask"):
-        np.testing.assert_array_equal(make_partitions(X, **SLOW), expected)
+        P = make_partitions(X, clusterer=KMeans(n_init=1), **RUNS)
+    np.testing.assert_array_equal(P, expected)
 
 
-def test_a_worker_may_die(cluster, client, expected):
+def test_a_worker_may_die(cluster, client, expected, tmp_path):
     """A worker killed half-way costs its runs, which another does again: the same labels come."""
-    processes = client.run(os.getpid)
-    with joblib.parallel_config(backend="dask", scatter=[X]):
-        killed = when_busy(cluster, lambda worker: os.kill(processes[worker], signal.SIGKILL))
-        P = make_partitions(X, **SLOW)
+    processes, flag = client.run(os.getpid), tmp_path / "go on"
+    with (
+        half_way(cluster, flag, lambda at: os.kill(processes[at], signal.SIGKILL)) as killed,
+        joblib.parallel_config(backend="dask", scatter=[X]),
+    ):
+        P = make_partitions(X, clusterer=held_until(flag), **RUNS)
     np.testing.assert_array_equal(P, expected)
     client.wait_for_workers(2, timeout=30)
-    assert processes[killed()] not in client.run(os.getpid).values()
+    assert processes[killed[0]] not in client.run(os.getpid).values()
 
 
-def test_no_copy_may_be_left(cluster, client):
+def test_no_copy_may_be_left(cluster, client, tmp_path):
     """If X dies with all workers that held it, the error says how to keep more copies."""
-    processes = client.run(os.getpid)
+    processes, flag = client.run(os.getpid), tmp_path / "go on"
 
     def kill_all(_):
         for process in processes.values():
             os.kill(process, signal.SIGKILL)
 
-    killed = when_busy(cluster, kill_all)
     with (
+        half_way(cluster, flag, kill_all),
         pytest.raises(CoterieError, match=r"lost that had the only copy of X.*scatter=\[X\]"),
         joblib.parallel_config(backend="dask"),
     ):
-        make_partitions(X, **SLOW | {"n_partitions": 60})
-    assert killed()
+        make_partitions(X, clusterer=held_until(flag), **RUNS)
