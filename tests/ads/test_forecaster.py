@@ -28,12 +28,12 @@ from sklearn.exceptions import NotFittedError
 import coterie
 from coterie.ads.backtest import Choice
 from coterie.ads.curves import curve_at, evidence_of
-from coterie.ads.forecaster import AdForecaster
+from coterie.ads.forecaster import AdForecaster, load_forecaster
 from coterie.ads.pooling import overall_rate, pooled_curves, segment_rates
 from coterie.ads.settings import SegmentSettings
 from coterie.ads.supply import supply_of
 from coterie.consensus import L2Consensus
-from coterie.errors import InvalidParameterError
+from coterie.errors import InvalidParameterError, ModelFileError
 from coterie.scores import adjusted_rand_index
 
 BIDS = [0.05, 0.7, 1.5, 3.0, 20.0]
@@ -280,6 +280,33 @@ def test_saved_models_forecast_the_same(tmp_path):
     assert loaded.segments_ == model.segments_ and loaded.choice_ == model.choice_
     assert loaded.get_params() == model.get_params()
     assert loaded.agreement_.sentence == model.agreement_.sentence
+
+
+def test_only_forecasters_are_loaded_to_forecast(tmp_path):
+    """A file of another model is refused by what it holds, and one that is not there by name."""
+    file = tmp_path / "model.coterie"
+    coterie.save_model(fitted(), file)
+    assert load_forecaster(str(file)).forecast("adv-00000", 2.0) == fitted().forecast(
+        "adv-00000", 2.0
+    )
+    coterie.save_model(L2Consensus(2, random_state=0).fit([[0, 0], [0, 1], [1, 1]]), file)
+    with pytest.raises(ModelFileError, match="holds a L2Consensus, which does not forecast"):
+        load_forecaster(file)
+    with pytest.raises(ModelFileError, match="No such file"):
+        load_forecaster(tmp_path / "none.coterie")
+
+
+@pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning")
+def test_older_models_of_first_price_logs_are_forecast_by_rising_rates():
+    """Rates that fall somewhere, as such files may hold them, make sound forecasts."""
+    made = market(replace(EASY, advertisers=30, days=2, auction="first"))
+    model = AdForecaster(**vars(QUICK)).fit(made.histograms)
+    model.rates_ = np.random.default_rng(0).random(model.rates_.shape)
+    for name in [*model.advertisers_[:5], "new"]:
+        found = model.forecast(str(name), BIDS, supply=1000)
+        assert sound(found)
+        win = curve_at(model.curve(str(name)).win[None], model.edges_, np.array(BIDS) * MICROS)
+        np.testing.assert_allclose([one.win_rate for one in found], win[0], rtol=1e-9)
 
 
 def test_evidence_is_kept_without_loss():

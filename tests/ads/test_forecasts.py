@@ -1,8 +1,6 @@
-"""Forecasts at a bid, from one advertiser's pooled curve."""
+"""Forecasts at a bid by the book, from one advertiser's pooled curve."""
 
 from __future__ import annotations
-
-import json
 
 import numpy as np
 import pytest
@@ -11,16 +9,8 @@ from hypothesis import strategies as st
 
 from coterie.ads.backtest import NINE_IN_TEN
 from coterie.ads.curves import Evidence, own_curves, spend_curves, win_curves
-from coterie.ads.forecasts import (
-    Forecast,
-    Rates,
-    checked_bids,
-    checked_supply,
-    forecast_at,
-    pool,
-)
+from coterie.ads.forecasts import Rates, forecast_at, pool
 from coterie.ads.pooling import pooled_curves, win_variance
-from coterie.errors import InvalidParameterError
 
 MICROS = 1_000_000
 EDGES = np.array([1, 2, 4, 8]) * MICROS
@@ -118,41 +108,3 @@ def test_nothing_won_costs_nothing():
     assert (found["win_rate"], found["cost"], found["impressions"], found["spend"]) == (0,) * 4
     assert found["impressions_interval"] == (0, 0) and found["clicks"] is None
     assert curve.cost.tolist() == [0] * 4
-
-
-@pytest.mark.parametrize(
-    "bid",
-    [0, -1, float("nan"), float("inf"), "cheap", None, [], [1.0, 0.0], [[1.0]], [1.0, "x"], {}],
-)
-def test_what_is_no_bid_is_refused(bid):
-    """The message says what a bid is."""
-    with pytest.raises(InvalidParameterError, match="bids must be numbers above 0"):
-        checked_bids(bid)
-
-
-@pytest.mark.parametrize("supply", [-1, float("nan"), float("inf"), "1e6", [5], None])
-def test_what_is_no_supply_is_refused(supply):
-    """The message says what it was."""
-    with pytest.raises(InvalidParameterError) as caught:
-        checked_supply(supply)
-    assert str(caught.value).startswith(f"supply={supply!r}: ")
-    assert checked_supply(np.int64(3)) == 3.0
-
-
-def test_bids_are_an_array():
-    """One, or several, of any kind of number."""
-    assert checked_bids(2).tolist() == [2.0]
-    assert checked_bids((1, np.float32(2.5))).tolist() == [1.0, 2.5]
-
-
-def test_a_forecast_is_ready_for_json():
-    """All of it."""
-    curve = pool(evidence_of_one(), PRIOR, 3.0)
-    forecast = Forecast(
-        advertiser="a",
-        segment="s",
-        curve="pooled",
-        why="because",
-        **forecast_at(2.0, 10, curve, Rates(0.1), 0.0),
-    )
-    assert json.loads(json.dumps(forecast.as_dict(), allow_nan=False))["advertiser"] == "a"

@@ -17,6 +17,7 @@ from coterie.ads.pooling import (
     overall_rate,
     pooled_curves,
     pooled_rates,
+    rising_rates,
     segment_rates,
     win_variance,
 )
@@ -208,3 +209,125 @@ def test_bins_nobody_reached_add_nothing_to_a_second_price_curve():
     """Their hazard is 0."""
     log = log_of(bid=[10, 90], won=[True, True], price=[10, 90], day=[0, 1], edges=[10, 90])
     assert overall_rate(evidence_of(log, [0])).tolist() == [[1.0, 0.0]]
+
+
+def drawn_rates(seed, a=6, g=12, empty=0.4):
+    """Evidence of a first-price log: wins among bids, many bins without any."""
+    rng = np.random.default_rng(seed)
+    trials = rng.integers(1, 40, (a, g)) * (rng.random((a, g)) > empty) * 1.0
+    truth = np.sort(rng.random(g))
+    successes = rng.binomial(trials.astype(int), truth).astype(float)
+    edges = np.arange(1, g + 1) * 10
+    return Evidence("rate", "bid", edges, successes, trials, edges * 1.0, trials.sum(axis=1))
+
+
+def priors_of(evidence, seed):
+    """Mixtures of two segments for every advertiser, and of both their curves."""
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet([1, 1], len(evidence.trials))
+    return mixed_rates(shares, segment_rates(evidence, shares), "rate")
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10_000), st.floats(0, 1))
+def test_rates_of_segments_and_mixtures_rise_with_the_bid(seed, empty):
+    """Of a first-price log a higher bid wins no less often, whatever chance did in a bin."""
+    evidence = drawn_rates(seed, empty=empty)
+    shares = np.random.default_rng(seed).dirichlet([0.5, 0.5, 0.5], 6)
+    for rates in (overall_rate(evidence), segment_rates(evidence, shares)):
+        assert (np.diff(rates, axis=1) >= 0).all()
+        assert rates.min() >= 0 and rates.max() <= 1
+    mixed = mixed_rates(shares, segment_rates(evidence, shares), "rate")
+    assert (np.diff(mixed, axis=1) >= -1e-15).all()
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10_000), st.sampled_from([0.01, 1.0, 30.0, 1e4, np.inf]))
+def test_without_evidence_a_curve_is_that_of_the_segments(seed, strength):
+    """However strong the pooling, in every bin; and its variance is the prior's."""
+    evidence = drawn_rates(seed)
+    prior = priors_of(evidence, seed)
+    nothing = replace(evidence, trials=evidence.trials * 0, successes=evidence.successes * 0)
+    np.testing.assert_allclose(pooled_curves(nothing, prior, strength), prior, atol=1e-12)
+    m = min(strength, 1e6)
+    expected = prior * (1 - prior) / (m + 1)
+    np.testing.assert_allclose(win_variance(nothing, prior, strength), expected, atol=1e-12)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10_000), st.sampled_from([0.1, 1.0, 30.0]))
+def test_with_overwhelming_evidence_a_curve_is_the_advertisers_own(seed, strength):
+    """A million times as many bids of the same outcome, in every bin."""
+    evidence = drawn_rates(seed, empty=0.0)
+    prior = priors_of(evidence, seed)
+    times = replace(evidence, trials=evidence.trials * 1e6, successes=evidence.successes * 1e6)
+    np.testing.assert_allclose(
+        pooled_curves(times, prior, strength), own_curves(evidence), atol=1e-3
+    )
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10_000), st.sampled_from([0.1, 1.0, 30.0, 1e4]), st.floats(0, 1))
+def test_pooled_first_price_curves_rise_within_0_and_1(seed, strength, empty):
+    """And their variance is that of a share: finite, and at most that of a single auction."""
+    evidence = drawn_rates(seed, empty=empty)
+    prior = priors_of(evidence, seed)
+    win, variance = (f(evidence, prior, strength) for f in (pooled_curves, win_variance))
+    assert (np.diff(win, axis=1) >= 0).all() and win.min() >= 0 and win.max() <= 1
+    assert (variance >= 0).all() and (variance <= win * (1 - win) + 1e-12).all()
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10_000), st.sampled_from([0.1, 1.0, 30.0]))
+def test_intervals_widen_as_evidence_vanishes(seed, strength):
+    """The same rates of a tenth, a hundredth, … of the trials; at last that of the prior alone."""
+    evidence = drawn_rates(seed)
+    prior = priors_of(evidence, seed)
+    expected = replace(evidence, successes=evidence.trials * prior)  # so that no rate moves
+    found = [
+        win_variance(
+            replace(expected, trials=expected.trials * t, successes=expected.successes * t),
+            prior,
+            strength,
+        )
+        for t in (1.0, 0.1, 0.01, 0.0)
+    ]
+    assert (np.diff(found, axis=0) >= -1e-9).all()
+    np.testing.assert_allclose(found[-1], prior * (1 - prior) / (strength + 1), atol=1e-12)
+
+
+@pytest.mark.parametrize("bins", [2, 10, 200])
+def test_a_block_that_borrowed_its_trials_is_no_surer_for_being_long(bins):
+    """The prior of a flat segment counts once, however many bins are taken together."""
+    edges = np.arange(1, bins + 1)
+    trials, successes = np.zeros((1, bins)), np.zeros((1, bins))
+    trials[0, 0], successes[0, 0] = 4.0, 3.0  # above the segment's: all bins become one
+    evidence = Evidence("rate", "bid", edges, successes, trials, edges * 1.0, trials[:, 0])
+    prior = np.full((1, bins), 0.3)
+    win, variance = (f(evidence, prior, 5.0)[0] for f in (pooled_curves, win_variance))
+    assert np.ptp(win) == 0
+    assert variance[0] == pytest.approx(win[0] * (1 - win[0]) / (4 + 5 + 1))
+    # of higher bids its own bids tell that they win no less, not that they win no more
+    np.testing.assert_allclose(variance[1:], win[1:] * (1 - win[1:]) / (5 + 1))
+
+
+def test_trials_count_for_the_bins_between_them():
+    """An untried bin between tried ones of the same height is bounded by them on both sides."""
+    edges = np.arange(1, 6)
+    trials = np.array([[0.0, 8, 0, 8, 0]])
+    evidence = Evidence("rate", "bid", edges, trials / 2, trials, edges * 1.0, trials[:, 1])
+    variance = win_variance(evidence, np.full((1, 5), 0.5), 1.0)[0]
+    np.testing.assert_allclose(variance, 0.25 / np.array([2, 18, 18, 18, 2]))
+
+
+def test_rates_that_fall_are_made_to_rise_before_they_are_mixed():
+    """As of older model files; rates that rise stay as they are, to the bit."""
+    rng = np.random.default_rng(0)
+    falling = rng.random((3, 7))
+    rising = np.sort(falling, axis=1)
+    assert rising_rates(rising) is rising
+    assert (np.diff(rising_rates(falling), axis=1) >= 0).all()
+    np.testing.assert_allclose(rising_rates(falling).sum(axis=1), falling.sum(axis=1))
+    shares = rng.dirichlet(np.ones(3), 4)
+    np.testing.assert_array_equal(mixed_rates(shares, rising, "rate"), shares @ rising)
+    assert (np.diff(mixed_rates(shares, falling, "rate"), axis=1) >= -1e-15).all()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -50,6 +52,19 @@ def test_fitted_texts_and_new_ones_are_treated_alike():
     vectors = view.fit_transform([*TEXTS, None])
     assert_allclose(vectors, TextView(n_components=4).fit([*TEXTS, ""]).transform([*TEXTS, ""]))
     assert_allclose(view.transform(TEXTS[3:4]), vectors[3:4], atol=1e-12)
+
+
+def test_made_ready_once_it_says_the_same_every_time():
+    """To the bit, of one text or of several, of none, and from several threads."""
+    view = TextView().fit(TEXTS)
+    ready = view.ready()
+    assert_array_equal(ready(TEXTS), view.transform(TEXTS))
+    with ThreadPoolExecutor(4) as pool:
+        apart = list(pool.map(lambda text: ready([text])[0], TEXTS))
+    assert_array_equal(apart, view.transform(TEXTS))
+    assert ready([]).shape == (0, len(view.components_))
+    with pytest.raises(NotFittedError):
+        TextView().ready()
 
 
 def test_spelling_does_not_separate():

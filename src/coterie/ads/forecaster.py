@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from datetime import date
 from typing import Any, Self
 
 import numpy as np
@@ -16,34 +17,28 @@ from sklearn.utils.validation import check_is_fitted
 from coterie.ads.backtest import Choice, choose, settled, training_on
 from coterie.ads.curves import Evidence
 from coterie.ads.evaluation import texts_of
-from coterie.ads.forecasts import (
-    Forecast,
-    PooledCurve,
-    Rates,
-    checked_bids,
-    checked_supply,
-    forecast_at,
-    pool,
-)
+from coterie.ads.forecast_figures import checked_bids, checked_supply, forecast_of
+from coterie.ads.forecast_tables import tables_of
+from coterie.ads.forecasts import PooledCurve, pool
 from coterie.ads.histograms import BidHistograms
 from coterie.ads.memberships import Memberships
+from coterie.ads.placement import Placement
 from coterie.ads.pooling import mixed_rates
 from coterie.ads.segment_profiles import describe_segments, doubtful_members, outlying_members
 from coterie.ads.settings import SegmentSettings
 from coterie.ads.sources import consensus_function, consensus_labels, robust_memberships
-from coterie.ads.supply import expected_supply, shrunk_shares, supply_of, weekday_of
+from coterie.ads.supply import shrunk_shares, supply_of, told_supply
 from coterie.ads.text_view import TextView, unit_rows
 from coterie.ads.view_agreement import compare_views
 from coterie.devices import on_one_thread
-from coterie.errors import InvalidParameterError
+from coterie.errors import InvalidParameterError, ModelFileError
+from coterie.model_files import load_model
 
-__all__ = ["AdForecaster"]
+__all__ = ["AdForecaster", "load_forecaster"]
 
 Floats = NDArray[np.float64]
 
 _LOG = logging.getLogger("coterie")
-_NEIGHBOURS = 15
-_ALIKE = 0.1
 
 
 class AdForecaster(BaseEstimator):
@@ -181,7 +176,7 @@ class AdForecaster(BaseEstimator):
             As in :meth:`forecast`.
         """
         check_is_fitted(self, "shares_")
-        return self._pooled(self._placed(advertiser, text))
+        return self._pooled(tables_of(self).placer.placed(advertiser, text))
 
     def forecast(
         self,
@@ -214,26 +209,17 @@ class AdForecaster(BaseEstimator):
         """
         check_is_fitted(self, "shares_")
         bids = checked_bids(bid)
-        placement = self._placed(advertiser, text)
+        tables = tables_of(self)
+        placement = tables.placer.placed(advertiser, text)
         auctions, how = self._auctions(placement, supply, day)
-        curve, noise = self._pooled(placement), self.choice_.noise
-        rates = Rates(
-            *_rate_and_doubt(placement.weights, self.click_rate_, self.click_worth_),
-            *_rate_and_doubt(placement.weights, self.conversion_rate_, self.conversion_worth_),
-        )
+        figures = tables.at_placed(placement, bids, auctions).tolist()
         found = [
-            Forecast(
-                advertiser=placement.name,
-                segment=placement.segment,
-                curve=placement.curve,
-                why=placement.why + how + self._beyond(b),
-                **forecast_at(b, auctions, curve, rates, noise),
-            )
-            for b in bids
+            forecast_of(placement, b, auctions, of_bid, placement.why + how + tables.remark(b))
+            for b, of_bid in zip(bids.tolist(), figures, strict=True)
         ]
         return found if np.ndim(bid) else found[0]
 
-    def _pooled(self, placement: _Placement) -> PooledCurve:
+    def _pooled(self, placement: Placement) -> PooledCurve:
         evidence = self._no_evidence() if placement.row is None else self.evidence(placement.row)
         prior = mixed_rates(placement.shares[None], self.rates_, self.form_)[0]
         return pool(evidence, prior, self.choice_.strength)
@@ -244,62 +230,8 @@ class AdForecaster(BaseEstimator):
             self.form_, self.pays_, self.edges_, nothing, nothing, self.price_, np.zeros(1)
         )
 
-    def _placed(self, advertiser: str | None, text: str | None) -> _Placement:
-        """Who is asked about, and on what grounds."""
-        if advertiser is not None:
-            advertiser = str(advertiser)  # as the log's are, if they are numbers there
-            row = int(np.searchsorted(self.advertisers_, advertiser))
-            if row < len(self.advertisers_) and self.advertisers_[row] == advertiser:
-                return self._known(row)
-        if advertiser is None and text is None:
-            raise InvalidParameterError("name an advertiser, or give the text of a new one")
-        return self._unknown(advertiser or "", text or "")
-
-    def _known(self, row: int) -> _Placement:
-        name, n = str(self.advertisers_[row]), self.observations_[row]
-        weights = np.zeros(len(self.advertisers_))
-        weights[row] = 1.0
-        segment = self.segments_[self.labels_[row]].name if self.segments_ else ""
-        share = f"the segment {segment!r} (share {self.confidence_[row]:.0%})"
-        grounds = (
-            f"{n:,.0f} bid{'' if n == 1 else 's'} of its own, completed by "
-            f"{share if segment else 'all advertisers'}"
-        )
-        return _Placement(name, row, self.shares_[row], weights, segment, "pooled", grounds)
-
-    def _unknown(self, name: str, text: str) -> _Placement:
-        likeness = self._likeness(text)
-        called = f"{name!r} is not in the log" if name else "no advertiser was named"
-        if likeness is None:
-            everyone = np.zeros(self.shares_.shape[1])
-            everyone[-1] = 1.0
-            weights = self.observations_ / max(self.observations_.sum(), 1e-12)
-            told = "its text resembles no other" if self.text_view_ else "nor are there any texts"
-            told = told if text.strip() else "and no text was given"
-            why = f"{called}, {told}: the curve of all advertisers"
-            return _Placement(name, None, everyone, weights, "", "global", why)
-        shares = likeness @ self.shares_
-        segment = self.segments_[int(shares[:-1].argmax())].name if self.segments_ else ""
-        why = (
-            f"{called}: placed by its text, beside {int((likeness > 0).sum())} advertisers with "
-            f"similar ones, most of them in the segment {segment!r}"
-        )
-        return _Placement(name, None, shares, likeness, segment, "text", why)
-
-    def _likeness(self, text: str) -> Floats | None:
-        """Weights of the advertisers with the most similar texts, summing to 1; None without."""
-        if not text.strip() or self.text_view_ is None or self.vectors_ is None:
-            return None
-        cosine = self.vectors_ @ self.text_view_.transform([text])[0]
-        cosine[self.observations_ <= 0] = 0.0
-        nearest = np.argsort(-cosine, kind="stable")[:_NEIGHBOURS]
-        weights = np.zeros(len(cosine))
-        weights[nearest] = np.where(cosine[nearest] > _ALIKE, cosine[nearest], 0.0)
-        total = weights.sum()
-        return weights / total if total > 0 else None
-
     def _auctions(
-        self, placement: _Placement, supply: float | None, day: str | None
+        self, placement: Placement, supply: float | None, day: str | None
     ) -> tuple[float, str]:
         if supply is not None:
             return checked_supply(supply), ""
@@ -309,23 +241,12 @@ class AdForecaster(BaseEstimator):
                 "known; give supply, the number of auctions"
             )
         try:
-            expected = expected_supply(self.supply_, placement.row, day)
+            on = None if day is None else date.fromisoformat(str(day))
         except ValueError as error:
             raise InvalidParameterError(
                 f"day={day!r}: it must be a date as in 2026-03-09"
             ) from error
-        told = f"; supply of {'an average day' if day is None else day}"
-        if day is not None and not self.supply_.seen[weekday_of(day)]:
-            told += ", a weekday that is not in the log: that of an average day"
-        return expected, told
-
-    def _beyond(self, bid: float) -> str:
-        """What the user should know of a bid, and of the interval."""
-        highest = self.edges_[-1] / 1_000_000
-        told = f"; above every bid seen ({highest:g}), so taken as that" if bid > highest else ""
-        if not self.choice_.days:
-            told += "; too few days to tell how much varies from day to day: intervals leave it out"
-        return told
+        return tables_of(self).supply(placement.row, on), told_supply(self.supply_, on)
 
     def _fitted_text_view(self, texts: list[str], embeddings: ArrayLike | None) -> TextView | None:
         if embeddings is not None or not any(texts):
@@ -371,32 +292,21 @@ class AdForecaster(BaseEstimator):
             )
 
 
-@dataclass(frozen=True)
-class _Placement:
-    """Who is asked about: its row or None, shares in segments, whom its rates are taken from."""
+def load_forecaster(path: str | os.PathLike[str]) -> AdForecaster:
+    """The forecaster in a model file.
 
-    name: str
-    row: int | None
-    shares: Floats
-    weights: Floats
-    segment: str
-    curve: str
-    why: str
-
-
-def _rate_and_doubt(
-    weights: Floats, rates: Floats | None, worth: Floats | None
-) -> tuple[float | None, float]:
-    """The rate of an advertiser, or of several weighted, and its standard deviation.
-
-    A rate worth M impressions has the variance p(1 − p)/(M + 1); that between the advertisers
-    a new one is likened to is added.
+    Raises
+    ------
+    ModelFileError
+        Where the file cannot be read, or holds a model that does not forecast.
     """
-    if rates is None or worth is None:
-        return None, 0.0
-    mean = float(weights @ rates)
-    variance = weights @ (rates * (1 - rates) / (worth + 1)) + weights @ (rates - mean) ** 2
-    return mean, float(np.sqrt(variance))
+    model = load_model(path)
+    if not isinstance(model, AdForecaster):
+        raise ModelFileError(
+            f"{os.fspath(path)} holds a {type(model).__name__}, which does not forecast; "
+            "make a model with coterie ads segment"
+        )
+    return model
 
 
 def _chosen(

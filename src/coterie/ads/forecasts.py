@@ -1,81 +1,28 @@
-"""Forecasts at a bid: from a pooled curve and a supply to impressions, spend and clicks."""
+"""Forecasts at a bid, by the book: a pooled curve and a supply give impressions, spend and clicks.
+
+One advertiser at a time, on the whole grid of bids. :mod:`coterie.ads.forecast_tables` gives the
+same figures of many at once.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from numbers import Real
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from coterie.ads.backtest import NINE_IN_TEN
 from coterie.ads.curves import Evidence, curve_at, own_curves, spend_curves, win_curves
 from coterie.ads.evaluation import PER_UNIT
 from coterie.ads.pooling import pooled_rates, win_variance
-from coterie.errors import InvalidParameterError
 
-__all__ = [
-    "Forecast",
-    "PooledCurve",
-    "Rates",
-    "checked_bids",
-    "checked_supply",
-    "forecast_at",
-    "pool",
-]
+__all__ = ["PooledCurve", "Rates", "forecast_at", "pool"]
 
 Floats = NDArray[np.float64]
 
 _MICROS = 1_000_000
 _AS_GOOD_AS_INFINITE = 1e6
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """What to expect of one advertiser at one bid; money in units of currency.
-
-    Attributes
-    ----------
-    advertiser : str
-        Empty where only a text was given.
-    bid : float
-        Per thousand impressions (CPM).
-    supply : float
-        Auctions.
-    win_rate, cost : float
-        The share of auctions won, and what a thousand impressions cost (eCPM).
-    impressions, spend, clicks, conversions : float
-        Means; the last two None where the log has none.
-    impressions_interval, spend_interval, clicks_interval : (low, high)
-        To hold nine in ten.
-    segment : str
-        The name of the segment with the largest share; empty where there is none.
-    curve : {"pooled", "text", "global"}
-        Where the curve came from: own bids completed by the segment's; the segments of similar
-        texts; all advertisers.
-    why : str
-    """
-
-    advertiser: str
-    bid: float
-    supply: float
-    win_rate: float
-    cost: float
-    impressions: float
-    impressions_interval: tuple[float, float]
-    spend: float
-    spend_interval: tuple[float, float]
-    clicks: float | None
-    clicks_interval: tuple[float, float] | None
-    conversions: float | None
-    segment: str
-    curve: str
-    why: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -169,7 +116,7 @@ def pool(evidence: Evidence, prior: Floats, strength: float) -> PooledCurve:
 def forecast_at(
     bid: float, supply: float, curve: PooledCurve, rates: Rates, noise: float
 ) -> dict[str, Any]:
-    """The figures of a :class:`Forecast` at one bid.
+    """The figures of a :class:`~coterie.ads.forecast_figures.Forecast` at one bid.
 
     The spread of the impressions has three parts: what is not known of the curve, chance in the
     auctions, and what varies from day to day; N²·var W + N·W(1 − W) + (noise·N·W)².
@@ -200,35 +147,6 @@ def forecast_at(
         "clicks_interval": clicks_interval,
         "conversions": _rare(rates.conversion, rates.conversion_doubt, mean, doubt)[0],
     }
-
-
-def checked_bids(bid: ArrayLike) -> Floats:
-    """The bids as an array, (B,); refuses what is no bid.
-
-    >>> checked_bids(2.5).tolist()
-    [2.5]
-    """
-    try:
-        bids = np.atleast_1d(np.asarray(bid, dtype=np.float64))
-    except (TypeError, ValueError):
-        bids = np.array([np.nan])
-    if bids.ndim != 1 or not bids.size or not np.isfinite(bids).all() or (bids <= 0).any():
-        raise InvalidParameterError(
-            f"bid={bid!r}: bids must be numbers above 0, in units of currency per thousand "
-            "impressions (CPM)"
-        )
-    return bids
-
-
-def checked_supply(supply: Any) -> float:
-    """The number of auctions; refuses what is none.
-
-    >>> checked_supply(1e6)
-    1000000.0
-    """
-    if isinstance(supply, Real) and 0 <= float(supply) < np.inf:
-        return float(supply)
-    raise InvalidParameterError(f"supply={supply!r}: it must be a number of auctions, from 0 up")
 
 
 def _rare(

@@ -10,21 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 import coterie
-from coterie.ads.backtest import NINE_IN_TEN
-from coterie.ads.curves import Evidence, curve_at, own_curves, spend_curves
+from coterie.ads.curves import Evidence
 from coterie.ads.evaluation import PER_UNIT, Evaluation
 from coterie.ads.forecaster import AdForecaster
 from coterie.ads.paper_tables import paper_tables
-from coterie.ads.pooling import pooled_curves, win_variance
-from coterie.ads.segment_profiles import segment_curves
+from coterie.ads.profiles import (
+    dissenting_views,
+    own_on_grid,
+    pooled_on_grid,
+    segments_on_grid,
+    shown_grid,
+    typical_members,
+)
 
 __all__ = ["report_payload"]
 
-Floats = NDArray[np.float64]
-
 _MICROS = 1_000_000
-_POINTS = 64
-_MOST_MEMBERS = 12
 
 
 def report_payload(
@@ -52,8 +53,7 @@ def report_payload(
         How it was made.
     title : str
     """
-    grid = _shown_grid(model.edges_)
-    evidence = model.evidence()
+    grid = shown_grid(model.edges_)
     return {
         "title": title,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -70,8 +70,8 @@ def report_payload(
         "spend": float(model.cost_.sum()) / PER_UNIT,
         "interval": 0.9,
         "grid": (grid / _MICROS).tolist(),
-        "segments": _segments(model, evidence, grid),
-        "advertisers": _advertisers(model, evidence, grid),
+        "segments": _segments(model, grid),
+        "advertisers": _advertisers(model, model.evidence(), grid),
         "views": _views(model),
         "outliers": model.outliers_.tolist(),
         "low_confidence": model.doubtful_.tolist(),
@@ -82,69 +82,16 @@ def report_payload(
     }
 
 
-def _shown_grid(edges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """At most so many bids of the grid, evenly spread over it, the first and last among them.
-
-    A log with one amount alone has a grid of one; a curve needs a second point, which is 0.
-    """
-    if len(edges) == 1:
-        return np.append(0, edges)
-    if len(edges) <= _POINTS:
-        return edges
-    evenly = np.linspace(0, len(edges) - 1, _POINTS * 3 // 4).round().astype(np.int64)
-    # charts have a logarithmic axis: the rare high bids need points too
-    apart = np.geomspace(edges[0], edges[-1], _POINTS // 4)
-    return edges[np.union1d(evenly, np.minimum(np.searchsorted(edges, apart), len(edges) - 1))]
-
-
-def _on(curves: Floats, evidence: Evidence, grid: NDArray[np.int64]) -> Floats:
-    return curve_at(curves, evidence.edges, grid)
-
-
-def _cost(win: Floats, evidence: Evidence) -> Floats:
-    """What a thousand impressions cost at each edge, in units of currency."""
-    paid = spend_curves(win, evidence)
-    # below the first price nothing is won: the cost of the next bin stands for it
-    cost = np.divide(paid, win, out=np.full_like(paid, np.nan), where=win > 0)
-    first = np.where(np.isnan(cost), np.inf, cost).min(axis=1, keepdims=True, initial=np.inf)
-    first = np.where(np.isinf(first), 0.0, first)
-    return np.where(np.isnan(cost), first, cost) / _MICROS
-
-
-def _band(win: Floats, spread: Floats) -> tuple[Floats, Floats]:
-    return (
-        np.clip(win - NINE_IN_TEN * spread, 0.0, 1.0),
-        np.clip(win + NINE_IN_TEN * spread, 0.0, 1.0),
-    )
-
-
-def _segments(
-    model: AdForecaster, evidence: Evidence, grid: NDArray[np.int64]
-) -> list[dict[str, Any]]:
+def _segments(model: AdForecaster, grid: NDArray[np.int64]) -> list[dict[str, Any]]:
     """One entry a segment; where there is none, all advertisers are shown as one."""
-    memberships = model.memberships_
-    n_segments = len(model.segments_)
-    shown = range(n_segments) if n_segments else [0]
-    win = segment_curves(evidence, memberships)[list(shown)]
-    together = Evidence(
-        evidence.form,
-        evidence.pays,
-        evidence.edges,
-        memberships.shares[:, list(shown)].T @ evidence.successes,
-        memberships.shares[:, list(shown)].T @ evidence.trials,
-        evidence.price,
-        memberships.shares[:, list(shown)].T @ evidence.observations,
-    )
-    low, high = _band(win, np.sqrt(win_variance(together, memberships.rates[list(shown)], 1.0)))
-    curves = {"win": win, "win_low": low, "win_high": high, "cost": _cost(win, evidence)}
-    on_grid = {name: _on(curve, evidence, grid) for name, curve in curves.items()}
+    on_grid = segments_on_grid(model, grid)
     return [
         {
             **_profile(model, s),
             **{name: curve[s].tolist() for name, curve in on_grid.items()},
-            "members": _typical_members(model, s),
+            "members": typical_members(model, s),
         }
-        for s in shown
+        for s in range(max(len(model.segments_), 1))
     ]
 
 
@@ -169,25 +116,13 @@ def _profile(model: AdForecaster, s: int) -> dict[str, Any]:
     }
 
 
-def _typical_members(model: AdForecaster, s: int) -> list[int]:
-    """Members with the largest share, and of those the ones with the most bids."""
-    members = np.flatnonzero(model.labels_ == s)
-    order = np.lexsort((-model.observations_[members], -model.confidence_[members].round(2)))
-    return [int(a) for a in members[order][:_MOST_MEMBERS]]
-
-
 def _advertisers(
     model: AdForecaster, evidence: Evidence, grid: NDArray[np.int64]
 ) -> list[dict[str, Any]]:
-    strength, prior = model.choice_.strength, model.memberships_.prior
-    win = pooled_curves(evidence, prior, strength)
-    daily = (model.choice_.noise * win) ** 2
-    low, high = _band(win, np.sqrt(win_variance(evidence, prior, strength) + daily))
-    curves = {"win": win, "win_low": low, "win_high": high, "cost": _cost(win, evidence)}
-    on_grid = {name: _on(curve, evidence, grid) for name, curve in curves.items()}
-    own = _on(own_curves(evidence), evidence, grid)
+    on_grid = pooled_on_grid(model, evidence, model.memberships_.prior, grid)
+    own = own_on_grid(evidence, grid)["win"]
     weekday = model.supply_.weekday
-    odd = np.isin(np.arange(len(win)), model.outliers_)
+    odd = np.isin(np.arange(len(own)), model.outliers_)
     return [
         {
             "id": str(name),
@@ -201,19 +136,10 @@ def _advertisers(
             "supply_by_weekday": (model.supply_.level[a] * weekday).tolist(),
             "click_rate": None if model.click_rate_ is None else float(model.click_rate_[a]),
             "outlier": bool(odd[a]),
-            "dissent": _dissenting_views(model, a),
+            "dissent": dissenting_views(model, a),
             "source": "pooled" if model.observations_[a] > 0 else "segment",
         }
         for a, name in enumerate(model.advertisers_)
-    ]
-
-
-def _dissenting_views(model: AdForecaster, a: int) -> list[str]:
-    placed = model.agreement_.placed[a]
-    return [
-        name
-        for name, segment in zip(model.agreement_.names, placed, strict=True)
-        if segment not in {-1, model.labels_[a]}
     ]
 
 

@@ -12,7 +12,7 @@ from scipy.special import betaln
 
 from coterie.ads.histograms import BidHistograms
 
-__all__ = ["Supply", "expected_supply", "shrunk_shares", "supply_of", "weekday_of"]
+__all__ = ["Supply", "expected_supply", "shrunk_shares", "supply_of", "told_supply", "weekday_of"]
 
 Floats = NDArray[np.float64]
 _SURE = 1e6
@@ -77,6 +77,18 @@ def expected_supply(supply: Supply, advertiser: int, day: str | None = None) -> 
     if day is not None:
         factor = float(supply.weekday[date.fromisoformat(str(day)).weekday()])
     return float(supply.level[advertiser]) * factor
+
+
+def told_supply(supply: Supply, day: date | None) -> str:
+    """Where an expected supply comes from, in words that end a sentence on a forecast.
+
+    >>> told_supply(Supply(np.ones(1), np.ones(7), np.ones(7, dtype=bool)), date(2026, 3, 9))
+    '; supply of 2026-03-09'
+    """
+    if day is None:
+        return "; supply of an average day"
+    unseen = ", a weekday that is not in the log: that of an average day"
+    return f"; supply of {day}{'' if supply.seen[day.weekday()] else unseen}"
 
 
 def shrunk_shares(successes: Floats, trials: Floats, shares: Floats) -> tuple[Floats, Floats]:

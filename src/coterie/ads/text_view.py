@@ -6,7 +6,7 @@ Texts may be in any script. Words are runs of letters, marks and digits; an emoj
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -97,7 +97,8 @@ class TextView(TransformerMixin, BaseEstimator):
 
     def fit_transform(self, texts: Iterable[str | None], y: object = None) -> Floats:  # noqa: ARG002 (scikit-learn's signature)
         """Vectors of the texts it is fitted on, as ``fit(texts).transform(texts)``."""
-        return self._vectors(self._fit_terms(_cleaned(texts)))
+        X = self._fit_terms(_cleaned(texts))
+        return _along(self.components_.T, X)
 
     def transform(self, texts: Iterable[str | None]) -> Floats:
         """Vectors of texts.
@@ -108,11 +109,23 @@ class TextView(TransformerMixin, BaseEstimator):
             Rows of length 1; zeros for a text that is empty or has next to nothing in common
             with those fitted on.
         """
+        return self.ready()(texts)
+
+    def ready(self) -> Callable[[Iterable[str | None]], Floats]:
+        """:meth:`transform` with its terms looked through once, for many calls of a few texts.
+
+        Any number of threads may call it.
+        """
         check_is_fitted(self)
-        cleaned = _cleaned(texts)
-        words = _weighted(cleaned, self.words_, self.word_idf_, _WORDS)
-        characters = _weighted(cleaned, self.characters_, self.character_idf_, _CHARACTERS)
-        return self._vectors(_side_by_side(words, characters))
+        words = _weigher(self.words_, self.word_idf_, _WORDS)
+        characters = _weigher(self.characters_, self.character_idf_, _CHARACTERS)
+        directions = np.ascontiguousarray(self.components_.T)
+
+        def vectors(texts: Iterable[str | None]) -> Floats:
+            cleaned = _cleaned(texts)
+            return _along(directions, _side_by_side(words(cleaned), characters(cleaned)))
+
+        return vectors
 
     def _fit_terms(self, cleaned: list[str]) -> sp.csr_array:
         """Learn everything; the TF-IDF rows (n, T) of the texts."""
@@ -125,10 +138,6 @@ class TextView(TransformerMixin, BaseEstimator):
         X = _side_by_side(words, characters)
         self.components_ = _leading_directions(X, self.n_components, self.random_state)
         return X
-
-    def _vectors(self, X: sp.csr_array) -> Floats:
-        vectors = np.asarray(X @ self.components_.T)
-        return _of_length_one(vectors, at_least=_TOLD)
 
 
 def unit_rows(embeddings: ArrayLike, n_rows: int | None = None) -> Floats:
@@ -300,20 +309,31 @@ def _learned(
     return X, np.array(vectorizer.get_feature_names_out(), dtype=object), vectorizer.idf_
 
 
-def _weighted(
-    cleaned: list[str], terms: NDArray[np.object_], idf: Floats, settings: dict[str, Any]
-) -> sp.csr_array:
+def _weigher(
+    terms: NDArray[np.object_], idf: Floats, settings: dict[str, Any]
+) -> Callable[[list[str]], sp.csr_array]:
     """TF-IDF rows over terms learned before; the vectoriser is made anew from what was kept."""
-    if not len(terms) or not cleaned:
-        return sp.csr_array((len(cleaned), len(terms)))
-    vocabulary = {term: column for column, term in enumerate(terms)}
+    if not len(terms):
+        return lambda cleaned: sp.csr_array((len(cleaned), 0))
+    vocabulary = {term: column for column, term in enumerate(terms.tolist())}
     vectorizer = _vectorizer(settings, vocabulary=vocabulary)
     vectorizer.idf_ = idf
-    return sp.csr_array(vectorizer.transform(cleaned))
+
+    def weighted(cleaned: list[str]) -> sp.csr_array:
+        if not cleaned:
+            return sp.csr_array((0, len(terms)))
+        return sp.csr_array(vectorizer.transform(cleaned))
+
+    return weighted
 
 
 def _vectorizer(settings: dict[str, Any], **more: Any) -> TfidfVectorizer:
     return TfidfVectorizer(lowercase=False, sublinear_tf=True, **settings, **more)
+
+
+def _along(directions: Floats, X: sp.csr_array) -> Floats:
+    """xV / ‖xV‖ of every row; zeros where next to nothing of the row is left."""
+    return _of_length_one(np.asarray(X @ directions), at_least=_TOLD)
 
 
 def _side_by_side(words: sp.csr_array, characters: sp.csr_array) -> sp.csr_array:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from coterie.ads.forecasts import Forecast
+    from coterie.ads.forecast_figures import Forecast
 
 __all__ = ["demo"]
 

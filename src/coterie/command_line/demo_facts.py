@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from coterie.ads.evaluation import Evaluation
     from coterie.ads.forecaster import AdForecaster
-    from coterie.ads.forecasts import Forecast
+    from coterie.ads.forecast_figures import Forecast
 
 __all__ = [
     "THIN",

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
 from command_line.answers import assert_fits, assert_one_line, unwrapped
-from coterie.ads.forecasts import Forecast
-from coterie.command_line.ads.forecast import bids_in, loaded_forecaster, print_forecasts
+from coterie.ads.forecast_figures import Forecast
+from coterie.ads.forecaster import load_forecaster
+from coterie.command_line.ads.forecast import bids_in, print_forecasts
 from coterie.command_line.tables import read_table
 from coterie.errors import InvalidParameterError
 from coterie.model_files import save_model
@@ -82,7 +83,7 @@ def test_json_is_the_models_forecast(run, segmented):
         *("--bid", "1:3:0.5", "--supply", "1e6", "--json"),
     )
     told = json.loads(result.stdout)
-    expected = loaded_forecaster(model).forecast(KNOWN, [1.0, 1.5, 2.0, 2.5, 3.0], supply=1e6)
+    expected = load_forecaster(model).forecast(KNOWN, [1.0, 1.5, 2.0, 2.5, 3.0], supply=1e6)
     assert told["forecasts"] == json.loads(json.dumps([one.as_dict() for one in expected]))
     assert told["currency"] == "USD"
     assert result.stderr == ""
@@ -113,7 +114,7 @@ def test_a_table_has_a_row_a_bid(run, segmented, tmp_path, name):
     assert result.exit_code == 0, result.stderr
     assert f"wrote {out}\n" in result.stdout
     columns = {k: c.to_pylist() for k, c in read_table(out).columns.items()}
-    expected = loaded_forecaster(segmented["model_file"]).forecast(KNOWN, [2.0, 3.0])
+    expected = load_forecaster(segmented["model_file"]).forecast(KNOWN, [2.0, 3.0])
     assert columns["advertiser"] == [KNOWN] * 2
     for column, values in {
         "bid": [2.0, 3.0],
@@ -186,7 +187,7 @@ def test_a_bid_is_needed(run, segmented):
 def test_bids_beyond_the_log_say_so(run, segmented):
     """Bids above every bid seen are told apart from the others."""
     model = segmented["model_file"]
-    highest = loaded_forecaster(model).edges_[-1] / 1e6
+    highest = load_forecaster(model).edges_[-1] / 1e6
     bids_asked = f"1,{highest + 1:.2f}"
     said = unwrapped(
         run("ads", "forecast", model, "--advertiser", KNOWN, "--bid", bids_asked).stdout

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from command_line.answers import assert_fits, assert_one_line, unwrapped
 from coterie.ads.faults import FAULT_CODES
-from coterie.command_line.ads.forecast import loaded_forecaster
+from coterie.ads.forecaster import load_forecaster
 from coterie.command_line.ads.report import check_can_render
 from coterie.command_line.program import app
 
@@ -59,7 +59,7 @@ def test_the_page_is_whole_and_asks_nothing_of_the_network(reported):
 
 def test_the_model_is_the_reports(reported):
     """--save-model keeps a model that forecasts."""
-    found = loaded_forecaster(reported[1] / "m.coterie").forecast("adv-00007", 2.0, supply=1000)
+    found = load_forecaster(reported[1] / "m.coterie").forecast("adv-00007", 2.0, supply=1000)
     assert 0 <= found.impressions <= 1000
 
 

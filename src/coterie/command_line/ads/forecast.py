@@ -21,17 +21,16 @@ from coterie.command_line.ads.layout import (
 from coterie.command_line.progress import shown_notes
 from coterie.command_line.report import print_json
 from coterie.command_line.terminal_text import one_line
-from coterie.errors import InvalidParameterError, ModelFileError, OutputError
+from coterie.errors import InvalidParameterError, OutputError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
     from rich.text import Text
 
-    from coterie.ads.forecaster import AdForecaster
-    from coterie.ads.forecasts import Forecast
+    from coterie.ads.forecast_figures import Forecast
 
-__all__ = ["bids_in", "forecast", "loaded_forecaster", "print_forecasts"]
+__all__ = ["bids_in", "forecast", "print_forecasts"]
 
 _MOST_BIDS = 10_000
 
@@ -83,8 +82,10 @@ def forecast(
         check_table_output(output)
         if output.resolve() == model.resolve():
             raise OutputError(f"cannot write the table to {output}: it is the model already")
+    from coterie.ads.forecaster import load_forecaster
+
     with shown_notes(quiet):
-        forecaster = loaded_forecaster(model)
+        forecaster = load_forecaster(model)
     found = forecaster.forecast(advertiser, bids, supply=supply, day=day, text=text)
     if output is not None:
         from coterie.command_line.tables import write_table
@@ -95,20 +96,6 @@ def forecast(
     elif not quiet:
         print_forecasts(found, forecaster.currency_)
         print_files(stdout_console(), [] if output is None else [output])
-
-
-def loaded_forecaster(path: Path) -> AdForecaster:
-    """The model in a file, known to be one that forecasts."""
-    from coterie.ads.forecaster import AdForecaster
-    from coterie.model_files import load_model
-
-    model = load_model(path)
-    if not isinstance(model, AdForecaster):
-        raise ModelFileError(
-            f"{path} holds a {type(model).__name__}, which does not forecast; "
-            "make a model with coterie ads segment"
-        )
-    return model
 
 
 def bids_in(text: str) -> list[float]:
@@ -149,13 +136,14 @@ def _range(numbers: list[float]) -> list[float]:
     start, stop, step = numbers
     if step <= 0 or not 0 < start <= stop:
         return []
-    steps = (stop - start) / step
-    if not steps < _MOST_BIDS:
+    from coterie.ads.forecast_figures import bids_between
+
+    bids = bids_between(start, stop, step, _MOST_BIDS)
+    if not bids:
         raise InvalidParameterError(
             f"--bid {start:g}:{stop:g}:{step:g}: ask for at most {_MOST_BIDS:,} bids at a time"
         )
-    # the last one counts though it be missed by what rounding took away
-    return [float(f"{start + i * step:.12g}") for i in range(int(steps + 1e-9) + 1)]
+    return bids
 
 
 def _columns(found: list[Forecast]) -> dict[str, Any]:
