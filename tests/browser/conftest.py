@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+# tests are imported by file, not as a package: let them find models and services
+sys.path[:0] = [str(Path(__file__).parents[1] / "ads" / part) for part in ("", "service")]
 
 # headless, without a sandbox (tests may run as root), and quiet: it asks the network for nothing
 FLAGS = (
@@ -51,19 +55,61 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture
-def open_page(browser: Any) -> Iterator[Callable[..., Opened]]:
-    """Open a file in a fresh window without a network; settings are those of a window."""
+def open_window(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Open fresh windows with nothing in them; settings are those of a window."""
     windows = []
 
-    def opened(path: Path, *, width: int = 1280, height: int = 900, **settings: Any) -> Opened:
-        window = browser.new_context(
-            viewport={"width": width, "height": height}, offline=True, **settings
-        )
+    def opened(*, width: int = 1280, height: int = 900, **settings: Any) -> Any:
+        window = browser.new_context(viewport={"width": width, "height": height}, **settings)
         windows.append(window)
-        tab = Opened(window.new_page())
-        tab.page.goto(path.as_uri())
-        return tab
+        return window
 
     yield opened
     for window in windows:
         window.close()
+
+
+@pytest.fixture
+def open_page(open_window: Callable[..., Any]) -> Callable[..., Opened]:
+    """Open a file in a fresh window without a network; settings are those of a window."""
+
+    def opened(path: Path, **settings: Any) -> Opened:
+        tab = Opened(open_window(offline=True, **settings).new_page())
+        tab.page.goto(path.as_uri())
+        return tab
+
+    return opened
+
+
+@pytest.fixture
+def open_address(open_window: Callable[..., Any]) -> Callable[..., Opened]:
+    """Open the page of a service in a fresh window, and wait until it has all it asked for."""
+
+    def opened(address: str, *, settled: bool = True, script: str = "", **settings: Any) -> Opened:
+        tab = Opened(open_window(**settings).new_page())
+        tab.page.set_default_timeout(60_000)
+        if script:
+            tab.page.add_init_script(script)
+        tab.page.goto(address)
+        if settled:
+            tab.page.wait_for_selector("body[data-state=settled]")
+        return tab
+
+    return opened
+
+
+@pytest.fixture(scope="session")
+def market() -> Any:
+    """A fitted forecaster whose ids are as bad as ids get."""
+    from fitted_models import small_model
+
+    return small_model()
+
+
+@pytest.fixture(scope="session")
+def address(market: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where a real service of that forecaster listens."""
+    from running_service import running_service
+
+    with running_service(market, tmp_path_factory.mktemp("service")) as service:
+        yield service.address

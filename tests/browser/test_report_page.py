@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from ads.report_payloads import HOSTILE_IDS, make_payload, twin_forecast
+from browser.colours import colour, contrast, luminance
 from coterie.ads import report_words as words
 from coterie.ads.report import write_report
 
@@ -330,32 +331,6 @@ def test_colours_can_be_read(report: Path, open_page: Callable[..., Any], scheme
         assert contrast(*own) >= 4.5, level
 
 
-def colour(page: Any, place: str, what: str) -> list[float]:
-    """A colour of the first element found, as red, green and blue from 0 to 1."""
-    drawn = page.evaluate(
-        """([place, what]) => {
-          const pen = new OffscreenCanvas(1, 1).getContext("2d");
-          pen.fillStyle = getComputedStyle(document.querySelector(place))[what];
-          pen.fillRect(0, 0, 1, 1);
-          return [...pen.getImageData(0, 0, 1, 1).data];
-        }""",
-        [place, what],
-    )
-    return [value / 255 for value in drawn[:3]]
-
-
-def luminance(channels: list[float]) -> float:
-    """Relative luminance, as the accessibility guidelines define it."""
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return float(np.dot([0.2126, 0.7152, 0.0722], linear))
-
-
-def contrast(one: list[float], other: list[float]) -> float:
-    """Contrast ratio, as the accessibility guidelines define it, from 1 to 21."""
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
 def test_prints(report: Path, open_page: Callable[..., Any], tmp_path: Path) -> None:
     """On paper: light, without fields, with all tables open and the charts drawn."""
     page = open_page(report, color_scheme="dark").page
@@ -408,11 +383,34 @@ def test_scripts_write_numbers_as_python(report: Path, open_page: Callable[..., 
     given = page.evaluate(
         """(numbers) => numbers.map((n) => [
           coterieNumbers.count(n), coterieNumbers.money(n, "$"), coterieNumbers.percent(n / 1e3),
+          coterieNumbers.signed(n / 1e3), coterieNumbers.signed(-n / 1e3),
         ])""",
         numbers,
     )
-    expected = [[words.count(n), words.money(n, "$"), words.percent(n / 1e3)] for n in numbers]
+    expected = [
+        [
+            words.count(n),
+            words.money(n, "$"),
+            *(write(n / 1e3) for write in (words.percent, words.signed)),
+            words.signed(-n / 1e3),
+        ]
+        for n in numbers
+    ]
     assert given == expected
+
+
+def test_scripts_show_characters_as_python(report: Path, open_page: Callable[..., Any]) -> None:
+    """Characters that cannot be seen are shown by the same signs in scripts and in Python."""
+    page = open_page(report).page
+    codes = [*range(0x250), 0x200D, 0x2028, 0xD800, 0xDFFF, 0xFFFD, 0x1F469]
+    given = page.evaluate(
+        """(codes) => codes.map((code) => {
+          const text = coterieNodes.visible(`a${String.fromCodePoint(code)}b`);
+          return [...text].map((one) => one.codePointAt(0));
+        })""",
+        codes,
+    )
+    assert given == [[ord(one) for one in words.visible(f"a{chr(code)}b")] for code in codes]
 
 
 def test_axes_have_round_ticks(report: Path, open_page: Callable[..., Any]) -> None:

@@ -7,17 +7,21 @@ segments) may be hostile: it is escaped here, and the page only ever shows it as
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import resources
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from coterie.ads import report_words as words
+from coterie.ads.page_parts import (
+    SHARED_SCRIPTS,
+    STYLE,
+    WEEKDAYS,
+    environment,
+    fingerprint,
+    page_file,
+)
 from coterie.ads.report_contract import check_payload
-from coterie.errors import MissingExtraError
 from coterie.whole_files import whole_file
 
 if TYPE_CHECKING:
@@ -25,8 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_payload", "render_report", "write_report"]
 
-SCRIPTS = ("nodes.js", "numbers.js", "charts.js", "combobox.js", "what_if.js", "report.js")
-STYLE = "page.css"
+SCRIPTS = (*SHARED_SCRIPTS, "report.js")
 SOURCE_NAMES = {
     "own": "own curve",
     "global": "one curve for all",
@@ -51,7 +54,6 @@ ADVERTISER_FACTS = (
     "dissent",
     "source",
 )
-WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 TARGETS = ("impressions", "spend")
 # What one section lists; the rest is counted.
 MOST_DOUBTFUL = 100
@@ -107,8 +109,8 @@ def render_report(payload: Mapping[str, Any]) -> str:
     grid = [float(bid) for bid in payload["grid"]]
     report = {"interval": None, **_plain(payload), "grid": grid}
     errors = _errors(report["evaluation"])
-    scripts, style = [_page_file(name) for name in SCRIPTS], _page_file(STYLE)
-    template = _environment(words.currency_symbol(report["currency"])).get_template("report.html")
+    scripts, style = [page_file(name) for name in SCRIPTS], page_file(STYLE)
+    template = _templates(words.currency_symbol(report["currency"])).get_template("report.html")
     return template.render(
         report=report,
         policy=_policy(scripts, style),
@@ -124,17 +126,13 @@ def render_report(payload: Mapping[str, Any]) -> str:
     )
 
 
-def _page_file(name: str) -> str:
-    return resources.files("coterie.ads").joinpath("page", name).read_text(encoding="utf-8")
-
-
 def _policy(scripts: Sequence[str], style: str) -> str:
     """What the page may do: run these scripts, use this style, and nothing else."""
     return "; ".join(
         (
             "default-src 'none'",
-            f"script-src {' '.join(map(_fingerprint, scripts))}",
-            f"style-src {_fingerprint(style)}",
+            f"script-src {' '.join(map(fingerprint, scripts))}",
+            f"style-src {fingerprint(style)}",
             "img-src data:",
             "base-uri 'none'",
             "form-action 'none'",
@@ -142,11 +140,6 @@ def _policy(scripts: Sequence[str], style: str) -> str:
             "trusted-types 'none'",
         )
     )
-
-
-def _fingerprint(text: str) -> str:
-    digest = hashlib.sha256(text.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 
 
 def _embedded(data: Any) -> str:
@@ -296,35 +289,14 @@ def _source_label(name: str) -> str:
     return f"{label}, pooled" if name.endswith(POOLED) else label
 
 
-def _environment(symbol: str) -> jinja2.Environment:
-    try:
-        import jinja2
-    except ImportError as error:
-        raise MissingExtraError(
-            "the report needs jinja2, which is not installed: pip install 'coterie[ads]'"
-        ) from error
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("coterie.ads", "page"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+def _templates(symbol: str) -> jinja2.Environment:
+    return environment(
+        {
+            "money": lambda amount: words.money(amount, symbol),
+            "numeric_columns": _numeric_columns,
+            "source_label": _source_label,
+        }
     )
-    environment.filters |= {
-        "count": words.count,
-        "exact": words.exact,
-        "number_of": words.number_of,
-        "money": lambda amount: words.money(amount, symbol),
-        "percent": words.percent,
-        "signed": words.signed,
-        "cell": words.cell,
-        "numeric_columns": _numeric_columns,
-        "day": words.day,
-        "moment": words.moment,
-        "source_label": _source_label,
-        "in_words": words.in_words,
-    }
-    return environment
 
 
 def _numeric_columns(table: Mapping[str, Any]) -> list[bool]:

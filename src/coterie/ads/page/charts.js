@@ -115,8 +115,9 @@ const coterieCharts = (() => {
    * settings: grid, label (for screen readers), height, formatBid, formatTick,
    *   ticks (how many at most), onHover(bid or null), and optional onPick(bid), bidTitle,
    *   leastTickLength (in characters, so that charts one above the other line up).
-   * show({ lines, band, marks, top }): lines are { values, kind, label }, kind one of
-   *   "main", "own", "context"; band is { low, high }; marks are { bid, label }.
+   * show({ lines, band, marks, top }): lines are { values, kind, label, bids }, kind one of
+   *   "main", "own", "segment", "context", bids those of the values (by default the grid);
+   *   band is { low, high, bids }; marks are { bid, label }.
    * point(bid, text): put the pointer at a bid; text tells a screen reader what it reads.
    */
   function curveChart(host, settings) {
@@ -169,7 +170,7 @@ const coterieCharts = (() => {
       const x = frame.x(Math.min(ends[1], Math.max(ends[0], pointed)));
       pointer.append(shape("line", { x1: x, x2: x, y1: frame.top, y2: frame.bottom }));
       for (const line of shown.lines.filter(({ kind }) => kind !== "context")) {
-        const y = frame.y(interpolate(grid, line.values, pointed));
+        const y = frame.y(interpolate(line.bids ?? grid, line.values, pointed));
         pointer.append(
           shape("circle", { class: line.kind, cx: x, cy: y, r: line.kind === "main" ? 4.5 : 3 }),
         );
@@ -264,8 +265,9 @@ const coterieCharts = (() => {
 
   function drawCurves(group, frame, { lines, band, marks }, grid) {
     group.replaceChildren();
-    const xs = grid.map(frame.x);
+    const along = (bids) => (bids ?? grid).map(frame.x);
     if (band) {
+      const xs = along(band.bids);
       const there = pathThrough(xs, band.high.map(frame.y));
       const back = pathThrough([...xs].reverse(), [...band.low].reverse().map(frame.y));
       group.append(shape("path", { class: "band", d: `${there}L${back.slice(1)}Z` }));
@@ -282,8 +284,9 @@ const coterieCharts = (() => {
         ),
       );
     }
-    for (const { values, kind } of lines) {
-      group.append(shape("path", { class: `line ${kind}`, d: pathThrough(xs, values.map(frame.y)) }));
+    for (const { values, kind, bids } of lines) {
+      const d = pathThrough(along(bids), values.map(frame.y));
+      group.append(shape("path", { class: `line ${kind}`, d }));
     }
     const named = lines.filter((line) => line.label);
     const heights = apart(
@@ -367,5 +370,5 @@ const coterieCharts = (() => {
     svg.append(shape("text", { ...side, y: y + 4 }, percent(value)));
   }
 
-  return Object.freeze({ bidScale, bidTicks, curveChart, dotPlot, roundedBid });
+  return Object.freeze({ bidScale, bidTicks, curveChart, dotPlot, roundedBid, shape });
 })();

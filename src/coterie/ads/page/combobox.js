@@ -23,25 +23,51 @@ const coterieCombobox = (() => {
 
   /**
    * Make a combobox of an input and a list element.
-   * items: { key (lower case), name }; describe(item): the nodes of its line; onChoose(item).
+   *
+   * find(query): the items found, each with a name, or a promise of them; asked anew only after
+   * wait milliseconds without typing. describe(item): the nodes of its line; onChoose(item);
+   * nothing: what to say where nothing is found.
    */
-  function combobox(input, list, { items, describe, onChoose, nothing, most = 40 }) {
+  function combobox(input, list, { find, describe, onChoose, nothing, wait = 0 }) {
     let found = [];
     let active = -1;
     let chosen = "";
+    let turn = 0;
+    let timer = 0;
+    let searching = false;
+    let hurried = false;
 
     function open(query) {
-      found = search(items, query, most);
+      const mine = (turn += 1);
+      searching = true;
+      hurried = false;
+      input.setAttribute("aria-expanded", "true");
+      clearTimeout(timer);
+      const look = () => {
+        const items = find(query);
+        if (!(items instanceof Promise)) return offer(items, query);
+        return items.then(
+          (later) => mine === turn && offer(later, query),
+          (fault) => mine === turn && offer([], query, fault.message),
+        );
+      };
+      if (wait && query.trim()) timer = setTimeout(look, wait);
+      else look();
+    }
+
+    function offer(items, query, otherwise = nothing) {
+      searching = false;
+      found = items;
       list.replaceChildren(...found.map(line));
       if (!found.length) {
         const empty = document.createElement("li");
         empty.className = "nothing";
-        empty.textContent = nothing;
+        empty.textContent = otherwise;
         list.append(empty);
       }
       list.hidden = false;
-      input.setAttribute("aria-expanded", "true");
       move(query.trim() && found.length ? 0 : -1);
+      if (hurried && found.length) choose(found[0]);
     }
 
     function line(item, i) {
@@ -67,6 +93,9 @@ const coterieCombobox = (() => {
     }
 
     function close() {
+      clearTimeout(timer);
+      turn += 1;
+      searching = false;
       list.hidden = true;
       active = -1;
       input.setAttribute("aria-expanded", "false");
@@ -84,10 +113,16 @@ const coterieCombobox = (() => {
       input.value = name;
     }
 
+    function enter() {
+      // what is typed is not yet looked for: the first found will be chosen
+      if (searching) hurried = input.value.trim() !== "";
+      else if (!list.hidden && found[active]) choose(found[active]);
+    }
+
     const keys = {
       ArrowDown: () => (list.hidden ? open("") : move(Math.min(active + 1, found.length - 1))),
       ArrowUp: () => (list.hidden ? open("") : move(Math.max(active - 1, 0))),
-      Enter: () => !list.hidden && found[active] && choose(found[active]),
+      Enter: enter,
       Escape: () => {
         show(chosen);
         close();

@@ -8,9 +8,17 @@ const coterieNodes = (() => {
     return made;
   }
 
+  /** Control characters as their pictures, halves of characters as the sign for unknown. */
+  function visible(text) {
+    const picture = (one) => String.fromCharCode(one < " " ? 0x2400 + one.charCodeAt(0) : 0x2421);
+    return text
+      .replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, picture)
+      .replace(/\p{Surrogate}/gu, "\ufffd");
+  }
+
   /** An id as text of its own direction, cut where it is very long. */
   function idText(id) {
-    return element("bdi", { class: "id", title: id }, id);
+    return element("bdi", { class: "id", title: visible(id) }, visible(id));
   }
 
   /** A number as shown, with its exact value for whoever copies or tests it. */
@@ -18,14 +26,14 @@ const coterieNodes = (() => {
     return element("data", { value }, text);
   }
 
-  /** Text that stays on one line. */
-  function whole(text) {
-    return element("span", { class: "whole" }, text);
+  /** Text, or parts of it, that stay on one line. */
+  function whole(...parts) {
+    return element("span", { class: "whole" }, ...parts);
   }
 
   function strong(text) {
     return element("strong", {}, text);
   }
 
-  return Object.freeze({ element, exact, idText, strong, whole });
+  return Object.freeze({ element, exact, idText, strong, visible, whole });
 })();

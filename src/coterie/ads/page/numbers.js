@@ -78,6 +78,11 @@ const coterieNumbers = (() => {
     return (share < 0 ? "−" : "") + (size >= 1 ? size.toFixed(1) : digits(size, 2)) + "%";
   }
 
+  /** A share of 1 in percent, with its sign. */
+  function signed(share) {
+    return (share >= 0.0001 ? "+" : "") + percent(share);
+  }
+
   /** Significant digits, without zeros at the end. */
   function digits(number, significant) {
     return String(Number(number.toPrecision(significant)));
@@ -95,5 +100,5 @@ const coterieNumbers = (() => {
     return digits(number, 4);
   }
 
-  return Object.freeze({ count, forecastAt, interpolate, money, percent, tick });
+  return Object.freeze({ count, forecastAt, interpolate, money, percent, signed, tick });
 })();

@@ -2,13 +2,12 @@
 /* The wiring of the report: its numbers, its panel and its charts. */
 (() => {
   const charts = coterieCharts;
-  const { count, forecastAt, interpolate, percent, tick } = coterieNumbers;
+  const { count, forecastAt, interpolate, percent } = coterieNumbers;
   const { element, idText } = coterieNodes;
   const data = JSON.parse(document.getElementById("data").textContent);
   const { grid, segments, symbol, interval } = data;
   const find = (id) => document.getElementById(id);
   const money = (number) => coterieNumbers.money(number, symbol);
-  const moneyTick = (number) => symbol + tick(number);
   const percentTick = (share) => `${Math.round(100 * share)}%`;
 
   // -------------------------------------------------------------------- data
@@ -31,8 +30,39 @@
   function loadAdvertiser(index) {
     const columns = Object.entries(data.advertisers);
     const one = Object.fromEntries(columns.map(([name, values]) => [name, values[index]]));
-    return { ...one, curves: curvesOf(one), own: shares(one.own), facts: factsOf(one) };
+    const curves = curvesOf(one);
+    const own = { kind: "own", label: "own", grid, win: shares(one.own), cost: curves.cost };
+    return { ...one, curves, lines: one.own === null ? [] : [own] };
   }
+
+  // ----------------------------------------------------------------- answers
+
+  /** The forecast at a bid, from the curves in the page. */
+  function forecastOf(one, bid, supply) {
+    const at = forecastAt(one.curves, bid, supply);
+    const rate = one.click_rate;
+    const clicks = rate === null ? null : { value: at.impressions.value * rate };
+    const seen = `${money(grid[0])} to ${money(grid[grid.length - 1])}`;
+    const outside = `This is outside the bids seen (${seen}): the forecast stays as at the nearest of them.`;
+    return { ...at, clicks, conversions: null, remark: at.outside ? outside : "" };
+  }
+
+  function supplyOn(one, day) {
+    if (day.kind === "weekday") return one.supply_by_weekday[day.weekday];
+    return day.kind === "other" ? day.supply : one.supply;
+  }
+
+  const answers = {
+    zeroBids: true,
+    forecast({ one, bids, day }) {
+      const supply = supplyOn(one, day);
+      const forecasts = bids.map((bid) => forecastOf(one, bid, supply));
+      return { one, supply, curve: one.source, forecasts };
+    },
+    read: ({ one, supply }, bid) => forecastOf(one, bid, supply),
+  };
+
+  // -------------------------------------------------------------- advertisers
 
   function factsOf(one) {
     const from = {
@@ -69,55 +99,6 @@
   }
 
   // ---------------------------------------------------------------- segments
-
-  /** Small charts of all segments, read together at one bid. */
-  function segmentCharts() {
-    const all = segments.map((segment) => ({ ...segment, curves: curvesOf(segment) }));
-    const usual = grid[grid.length >> 1];
-    const kinds = [
-      { name: "win", means: "share of auctions won", height: 128, ticks: 2, format: percentTick },
-      { name: "cost", means: "price paid per thousand", height: 96, ticks: 3, format: moneyTick },
-    ];
-    const panels = [];
-
-    function point(bid) {
-      for (const { place, name, chart } of panels) {
-        const { win, cost } = forecastAt(all[place].curves, bid, 1);
-        const text = name === "win" ? percent(win.value) : money(cost);
-        chart.point(bid, `at ${money(bid)}: ${text}`);
-        find(`segment-${place}-${name}-said`).textContent = text;
-      }
-      find("segment-bid").textContent = money(bid);
-    }
-
-    for (const { name, means, height, ticks, format } of kinds) {
-      const top = Math.max(...all.flatMap(({ curves }) => curves[name]));
-      all.forEach((segment, place) => {
-        const chart = charts.curveChart(find(`segment-${place}-${name}`), {
-          grid,
-          label: `${segment.name}: ${means} by bid`,
-          height,
-          ticks,
-          leastTickLength: 5,
-          formatBid: moneyTick,
-          formatTick: format,
-          onHover: (bid) => point(bid ?? usual),
-        });
-        const others = all.filter((other) => other !== segment);
-        const lines = others.map(({ curves }) => ({ kind: "context", values: curves[name] }));
-        lines.push({ kind: "main", values: segment.curves[name] });
-        const { median_price: median } = segment;
-        chart.show({
-          lines,
-          top: name === "win" ? 1 : top,
-          band: name === "win" ? segment.curves : null,
-          marks: name === "win" ? [{ bid: median, label: `median ${money(median)}` }] : [],
-        });
-        panels.push({ place, name, chart });
-      });
-    }
-    point(usual);
-  }
 
   /** Under the most typical members of a segment, a button that lists all of them. */
   function memberLists() {
@@ -161,18 +142,35 @@
   // ------------------------------------------------------------------- start
 
   for (const part of document.querySelectorAll(".needs-script")) part.hidden = false;
+  const { id: ids } = data.advertisers;
   const order = bySpend();
-  const choose = coterieWhatIf({
+  const items = order.map((index) => ({ index, name: ids[index], key: ids[index].toLowerCase() }));
+  const panel = coterieWhatIf({ grid, symbol, interval, answers });
+  const box = coterieCombobox.combobox(find("advertiser"), find("advertisers-found"), {
+    find: (query) => coterieCombobox.search(items, query, 40),
+    nothing: "No advertiser has that in its id",
+    describe: ({ index, name }) => [idText(name), element("small", {}, aboutAdvertiser(index))],
+    onChoose: ({ index }) => choose(index),
+  });
+  find("advertiser-count").textContent = ids.length.toLocaleString("en");
+
+  function choose(index) {
+    const one = loadAdvertiser(index);
+    box.show(one.id);
+    find("facts").replaceChildren(
+      ...factsOf(one).map(([name, value]) =>
+        element("div", {}, element("dt", {}, name), element("dd", {}, value)),
+      ),
+    );
+    panel.show(one);
+  }
+
+  choose(order[0]);
+  coterieSegmentCharts({
     grid,
     symbol,
-    interval,
-    order,
-    ids: data.advertisers.id,
-    about: aboutAdvertiser,
-    load: loadAdvertiser,
+    segments: segments.map((segment) => ({ ...segment, curves: curvesOf(segment) })),
   });
-  choose(order[0]);
-  segmentCharts();
   memberLists();
   errorCharts();
 

@@ -1,37 +1,60 @@
 "use strict";
 /*
- * The panel of what_if.html: choose an advertiser, a bid and a day, read impressions and spend.
+ * The panel of what_if.html: choose a bid and a day, read impressions and spend.
  *
- * coterieWhatIf(settings) wires it and gives a function that shows the advertiser of an index.
- * settings: grid (bids), symbol (of the currency), interval (its level, or null) and
- *   ids      of all advertisers, in the order of their indices
- *   order    indices, in the order in which they are offered
- *   about    (index) → a line of text beside an id
- *   load     (index) → { id, curves, own (win rates, or null), source, bid, supply,
- *            supply_by_weekday, click_rate (or null), facts: [[name, text or node], …] }
+ * coterieWhatIf(settings) wires it. settings: grid (bids), symbol (of the currency), interval (its
+ * level, or null), onAsk (optional: called whenever something else is asked) and answers, which
+ * knows the forecasts:
+ *   forecast({ one, bid, bids, day })  a reply { supply, curve, forecasts: one a bid }, or a
+ *                     promise of it; of null where a later question took its place. A forecast is
+ *                     that of forecast_words.js; a fault's message is shown as it is
+ *   read(reply, bid)  the forecast to read where a chart is pointed at
+ *   zeroBids          whether a bid of 0 has an answer
+ * The panel has show(one, asked) and again(). one is { id (or null), bid (today's, or null), lines:
+ * [{ kind, label, grid, win, cost }, …], newcomer }; a newcomer's auctions are not known, and so
+ * always given. asked is { bid, day }, both optional; a day is { kind: "mean" }, { kind: "weekday",
+ * weekday, name }, { kind: "date", date } or { kind: "other", supply }.
  */
 const coterieWhatIf = (() => {
   const charts = coterieCharts;
-  const { count, forecastAt, percent, tick } = coterieNumbers;
-  const { element, exact, idText, strong, whole } = coterieNodes;
+  const { tick } = coterieNumbers;
   const find = (id) => document.getElementById(id);
-  const lineName = { pooled: "pooled", segment: "segment", global: "all" };
-  const day = { mean: "on an average day", other: "a day" };
+  const lineName = { pooled: "pooled", segment: "segment", global: "all", text: "by text" };
+  const longDate = new Intl.DateTimeFormat("en-GB", {
+    weekday: "long",
+    day: "numeric",
+    month: "long",
+    year: "numeric",
+    timeZone: "UTC",
+  });
 
-  function whatIf({ grid, symbol, interval, ids, order, about, load }) {
+  function whenOf(day) {
+    if (day.kind === "mean") return "on an average day";
+    if (day.kind === "weekday") return `on a ${day.name}`;
+    return day.kind === "date" ? `on ${longDate.format(new Date(day.date))}` : "a day";
+  }
+
+  /** Increasing, each once. */
+  function sorted(bids) {
+    return [...new Set(bids)].sort((a, b) => a - b);
+  }
+
+  function whatIf({ grid, symbol, interval, answers, onAsk }) {
     const ends = [grid[0], grid[grid.length - 1]];
     const money = (number) => coterieNumbers.money(number, symbol);
-    const words = inWords(money, interval, ends);
+    const words = coterieForecastWords(money, interval);
     const steps = charts.bidScale(grid, 0, 1000);
-    const fields = { slider: find("bid-slider"), day: find("day"), bid: find("bid"), supply: find("supply") };
+    const ids = { slider: "bid-slider", day: "day", date: "date", bid: "bid", supply: "supply" };
+    const fields = Object.fromEntries(Object.entries(ids).map(([name, id]) => [name, find(id)]));
     const faults = {};
     let one = null;
     let bid = 0;
-    let supply = 0;
+    let day = { kind: "mean" };
+    let turn = 0;
+    let shown = { turn: 0 };
 
     const panels = ["impressions", "spend"].map((target) => ({
       target,
-      format: target === "spend" ? money : count,
       said: find(`${target}-said`),
       chart: charts.curveChart(find(`${target}-chart`), {
         grid,
@@ -41,69 +64,95 @@ const coterieWhatIf = (() => {
         bidTitle: `bid, ${symbol.trim() || "currency units"} per thousand impressions (CPM)`,
         formatBid: tick,
         formatTick: (value) => (target === "spend" ? symbol : "") + tick(value),
-        onHover: (hovered) => point(hovered ?? bid),
+        onHover: (hovered) => point(hovered),
         onPick: (picked) => setBid(charts.roundedBid(picked, grid)),
       }),
     }));
 
     // ---- answers
 
-    function answer() {
-      const now = forecastAt(one.curves, bid, supply);
-      const today = forecastAt(one.curves, one.bid, supply);
-      words.fillTiles(now, today, one.click_rate);
-      const when = day[fields.day.value] ?? `on a ${fields.day.selectedOptions[0].textContent}`;
-      find("sentence").replaceChildren(...words.sentence(one.id, now, today, when));
-      const others = charts.bidTicks(grid, 14).filter((at) => at !== bid && at !== one.bid);
-      const bids = [...others, ...new Set([bid, one.bid])].sort((a, b) => a - b);
-      const rows = bids.map((at) => forecastAt(one.curves, at, supply));
-      find("bid-table").replaceChildren(...rows.map((at) => words.row(at, now, today)));
+    async function ask() {
+      const mine = (turn += 1);
+      const round = charts.bidTicks(grid, 14).filter((at) => at > 0 || answers.zeroBids);
+      const table = sorted([...round, bid, ...(one.bid === null ? [] : [one.bid])]);
+      const question = { one, bid, day, table, bids: sorted([...grid, ...table]) };
+      onAsk?.({ one, bid, day });
+      let reply = null;
+      try {
+        reply = await answers.forecast(question);
+      } catch (fault) {
+        if (mine === turn) say("answer", fault.message);
+      }
+      if (reply === null || mine < shown.turn) return;
+      shown = { turn: mine, question, reply };
+      say("answer", "");
+      show();
+    }
+
+    function show() {
+      const { question, reply } = shown;
+      const byBid = new Map(reply.forecasts.map((at) => [at.bid, at]));
+      const now = byBid.get(question.bid);
+      const today = byBid.get(question.one.bid) ?? null;
+      words.fillTiles(now, today);
+      const when = whenOf(question.day);
+      find("sentence").replaceChildren(...words.sentence(question.one.id, now, today, when));
+      shown.rows = question.table.map((at) => byBid.get(at));
+      find("bid-table").replaceChildren(...shown.rows.map((at) => words.row(at, now, today)));
+      if (day.kind !== "other") fields.supply.value = Number(reply.supply.toPrecision(4));
       drawCurves();
-      point(bid);
+      point(null);
     }
 
     function drawCurves() {
-      const marks = [{ bid: one.bid, label: `today ${money(one.bid)}` }];
+      const { question, reply } = shown;
+      const today = question.one.bid;
+      const marks = today === null ? [] : [{ bid: today, label: `today ${money(today)}` }];
+      const inside = reply.forecasts.filter((at) => at.bid >= ends[0] && at.bid <= ends[1]);
+      const bids = inside.map((at) => at.bid);
       for (const { target, chart } of panels) {
-        const along = (curves, end) => grid.map((at) => forecastAt(curves, at, supply)[target][end]);
-        const band = { low: along(one.curves, "low"), high: along(one.curves, "high") };
-        const lines = [{ kind: "main", values: along(one.curves, "value"), label: lineName[one.source] }];
-        if (one.own) {
-          const values = along({ ...one.curves, win: one.own }, "value");
-          lines.unshift({ kind: "own", values, label: "own" });
-        }
+        const along = (end) => inside.map((at) => at[target][end]);
+        const band = { bids, low: along("low"), high: along("high") };
+        const lines = question.one.lines.map((line) => besideIt(line, target, reply.supply));
+        lines.push({ kind: "main", bids, values: along("value"), label: lineName[reply.curve] });
         const top = Math.max(...band.high, ...lines.flatMap((line) => line.values));
         chart.show({ lines, band, marks, top });
       }
     }
 
-    function point(at) {
-      const there = forecastAt(one.curves, at, supply);
-      for (const { target, chart, said, format } of panels) {
-        const text = `${money(at)} → ${format(there[target].value)} (${range(there[target], format)})`;
+    /** A curve that is not the forecast's, as a line of a chart. */
+    function besideIt({ kind, label, grid: bids, win, cost }, target, supply) {
+      const each = (i) => (target === "spend" ? cost[i] / 1000 : 1);
+      return { kind, label, bids, values: win.map((share, i) => supply * share * each(i)) };
+    }
+
+    /** Read the charts at a bid, or at the chosen one. */
+    function point(hovered) {
+      if (!shown.reply) return;
+      const { question, reply } = shown;
+      const at = answers.read(reply, hovered ?? question.bid);
+      for (const { target, chart, said } of panels) {
+        const text = words.reading(at, target);
         said.textContent = text;
-        chart.point(at, text);
+        chart.point(at.bid, text);
       }
     }
 
     // ---- questions
 
-    function choose(index) {
-      one = load(index);
-      find("facts").replaceChildren(
-        ...one.facts.map(([name, value]) =>
-          element("div", {}, element("dt", {}, name), element("dd", {}, value)),
-        ),
-      );
-      fields.day.value = "mean";
-      takeSupply(one.supply);
-      setBid(one.bid);
+    function choose(next, asked) {
+      one = next;
+      setDay(one.newcomer && asked.day?.kind !== "other" ? { kind: "other", supply: 10_000 } : asked.day);
+      fields.day.hidden = one.newcomer === true;
+      const usual = one.bid ?? charts.roundedBid(grid[grid.length >> 1], grid);
+      setBid(asked.bid ?? usual, asked.bid);
     }
 
-    function setBid(value) {
-      fields.bid.value = Number(value.toPrecision(4));
+    /** In the field the bid has four digits, unless it was given to more. */
+    function setBid(value, given = Number(value.toPrecision(4))) {
+      fields.bid.value = given;
       takeBid(value);
-      answer();
+      ask();
     }
 
     function takeBid(value) {
@@ -113,24 +162,28 @@ const coterieWhatIf = (() => {
       fields.slider.setAttribute("aria-valuetext", money(value));
     }
 
-    function takeSupply(value) {
-      supply = value;
+    function setDay(next = { kind: "mean" }) {
+      day = next;
       say("supply", "");
-      fields.supply.value = Number(value.toPrecision(4));
+      fields.day.value = day.kind === "weekday" ? day.weekday : day.kind;
+      if (fields.date) fields.date.hidden = day.kind !== "date";
+      if (day.kind === "date") fields.date.value = day.date;
+      if (day.kind === "other") fields.supply.value = day.supply;
     }
 
     function say(name, fault) {
       faults[name] = fault;
-      fields[name].setAttribute("aria-invalid", String(fault !== ""));
+      fields[name]?.setAttribute("aria-invalid", String(fault !== ""));
       find("fault").textContent = Object.values(faults).filter(Boolean).join(" ");
     }
 
     /** The number in a field, or null after saying what is wrong with it. */
-    function entered(name, meaning) {
+    function entered(name, meaning, zero) {
       const text = fields[name].value.trim();
       const value = text === "" ? NaN : Number(text);
-      if (Number.isFinite(value) && value >= 0) return value;
-      say(name, `${meaning} must be a number, 0 or more; the figures are for the last good one.`);
+      if (Number.isFinite(value) && (zero ? value >= 0 : value > 0)) return value;
+      const rule = zero ? "a number, 0 or more" : "a number above 0";
+      say(name, `${meaning} must be ${rule}; the figures are for the last good one.`);
       return null;
     }
 
@@ -138,115 +191,44 @@ const coterieWhatIf = (() => {
       setBid(charts.roundedBid(steps.invert(Number(fields.slider.value)), grid));
     });
     fields.bid.addEventListener("input", () => {
-      const value = entered("bid", "The bid");
+      const value = entered("bid", "The bid", answers.zeroBids);
       if (value === null) return;
       takeBid(value);
-      answer();
+      ask();
     });
     fields.supply.addEventListener("input", () => {
-      const value = entered("supply", "The number of auctions");
-      if (value === null) return;
-      supply = value;
+      const supply = entered("supply", "The number of auctions", true);
+      if (supply === null) return;
+      day = { kind: "other", supply };
       say("supply", "");
       fields.day.value = "other";
-      answer();
+      if (fields.date) fields.date.hidden = true;
+      ask();
     });
     fields.day.addEventListener("change", () => {
-      const { value } = fields.day;
+      const { value, selectedOptions } = fields.day;
+      if (fields.date) fields.date.hidden = value !== "date";
       if (value === "other") fields.supply.focus();
-      else takeSupply(value === "mean" ? one.supply : one.supply_by_weekday[Number(value)]);
-      answer();
+      if (value === "date") fields.date.focus();
+      if (value === "mean") setDay();
+      else if (value === "other") setDay({ kind: "other", supply: Number(fields.supply.value) });
+      else if (value === "date") return takeDate();
+      else setDay({ kind: "weekday", weekday: Number(value), name: selectedOptions[0].textContent });
+      return ask();
     });
+    fields.date?.addEventListener("input", takeDate);
 
-    const box = coterieCombobox.combobox(find("advertiser"), find("advertisers-found"), {
-      items: order.map((index) => ({ index, name: ids[index], key: ids[index].toLowerCase() })),
-      nothing: "No advertiser has that in its id",
-      describe: ({ index, name }) => [idText(name), element("small", {}, about(index))],
-      onChoose: ({ index }) => choose(index),
+    function takeDate() {
+      if (fields.date.value === "") return;
+      setDay({ kind: "date", date: fields.date.value });
+      ask();
+    }
+
+    return Object.freeze({
+      show: (next, asked = {}) => choose(next, asked),
+      again: () => ask(),
+      shown: () => shown,
     });
-    find("advertiser-count").textContent = ids.length.toLocaleString("en");
-
-    return (index) => {
-      box.show(ids[index]);
-      choose(index);
-    };
-  }
-
-  function range({ low, high }, format) {
-    return `${format(low)}–${format(high)}`;
-  }
-
-  /** Forecasts as tiles, rows of a table and sentences. */
-  function inWords(money, level, ends) {
-    const intervalName = level ? `${Math.round(100 * level)}% interval ` : "interval ";
-
-    function tile(name, value, format, ...small) {
-      find(`${name}-value`).replaceChildren(exact(value, format(value)));
-      find(`${name}-small`).replaceChildren(...small);
-    }
-
-    function tileWithInterval(name, interval, format) {
-      tile(name, interval.value, format, intervalName, whole(range(interval, format)));
-    }
-
-    function fillTiles(now, today, clickRate) {
-      tileWithInterval("impressions", now.impressions, count);
-      tileWithInterval("spend", now.spend, money);
-      tileWithInterval("win", now.win, percent);
-      tile("cost", now.cost, money, `${money(today.cost)} at today’s bid`);
-      find("clicks").hidden = clickRate === null;
-      if (clickRate === null) return;
-      const clicks = now.impressions.value * clickRate;
-      const price = clicks > 0 ? `${money(now.spend.value / clicks)} a click` : "none expected";
-      tile("clicks", clicks, count, price);
-    }
-
-    function sentence(id, now, today, when) {
-      const rate = `${percent(now.win.value)} of its ${count(now.supply)} auctions`;
-      const said = ["At a bid of ", strong(money(now.bid)), " ", idText(id), ` wins about ${rate} ${when}: `];
-      said.push(strong(`${count(now.impressions.value)} impressions`), " (");
-      said.push(whole(range(now.impressions, count)), ") for ", strong(money(now.spend.value)), " (");
-      said.push(whole(range(now.spend, money)), `), or ${money(now.cost)} per thousand. `);
-      said.push(compared(now, today));
-      if (now.outside) {
-        const seen = `${money(ends[0])} to ${money(ends[1])}`;
-        const warning = ` This is outside the bids seen (${seen}): the forecast stays as at the nearest of them.`;
-        said.push(element("em", {}, warning));
-      }
-      return said;
-    }
-
-    function compared(now, today) {
-      const more = now.impressions.value - today.impressions.value;
-      const paid = now.spend.value - today.spend.value;
-      if (now.bid === today.bid) return "This is today’s mean bid.";
-      if (Math.abs(more) <= 0.005 * now.impressions.value) {
-        return `Today’s mean bid of ${money(today.bid)} wins as much.`;
-      }
-      return (
-        `Compared with today’s mean bid of ${money(today.bid)}, ` +
-        `the ${count(Math.abs(more))} ${more > 0 ? "more" : "fewer"} impressions ` +
-        `${more > 0 ? "cost" : "save"} ${money(Math.abs(paid))} a day, ` +
-        `${money(1000 * Math.abs(paid / more))} per thousand of them.`
-      );
-    }
-
-    function row(at, now, today) {
-      const name = at.bid === now.bid ? "chosen" : at.bid === today.bid ? "today" : "";
-      return element(
-        "tr",
-        { class: name },
-        element("th", { scope: "row" }, money(at.bid), " ", element("small", {}, name)),
-        element("td", {}, percent(at.win.value)),
-        element("td", {}, count(at.impressions.value)),
-        element("td", { class: "soft" }, range(at.impressions, count)),
-        element("td", {}, money(at.spend.value)),
-        element("td", { class: "soft" }, range(at.spend, money)),
-        element("td", {}, money(at.cost)),
-      );
-    }
-
-    return { fillTiles, row, sentence };
   }
 
   return whatIf;

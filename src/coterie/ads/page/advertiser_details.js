@@ -1,0 +1,135 @@
+"use strict";
+/*
+ * What is known of an advertiser, and the cards of all segments, as nodes.
+ *
+ * Links to advertisers and segments are made by advertiserLink(id) and segmentLink(index, name);
+ * the page decides what following them does.
+ */
+const coterieDetails = (() => {
+  const { shape } = coterieCharts;
+  const { count, percent } = coterieNumbers;
+  const { element, exact, idText, visible } = coterieNodes;
+  const find = (id) => document.getElementById(id);
+
+  function advertiserLink(id) {
+    const href = coterieAddress.write({ advertiser: id });
+    return element("a", { href, "data-advertiser": "" }, idText(id));
+  }
+
+  function segmentLink(index, name) {
+    const text = element("bdi", {}, visible(name));
+    if (index === null) return text;
+    return element("a", { href: `#segment-${index}`, "data-segment": index }, text);
+  }
+
+  function bar(share) {
+    const svg = shape("svg", {
+      viewBox: "0 0 100 10",
+      preserveAspectRatio: "none",
+      "aria-hidden": "true",
+    });
+    svg.append(shape("rect", { width: 100 * Math.min(1, share), height: 10 }));
+    return element("span", { class: "bar" }, svg, exact(share, percent(share)));
+  }
+
+  function facts(pairs) {
+    find("facts").replaceChildren(
+      ...pairs.map(([name, ...value]) =>
+        element("div", {}, element("dt", {}, name), element("dd", {}, ...value)),
+      ),
+    );
+  }
+
+  /** What AdvertiserDetail of the service says. */
+  function showAdvertiser(one) {
+    const known = [];
+    if (one.segment !== null) {
+      known.push(["Segment", segmentLink(one.segment, one.segment_name)]);
+      known.push(["Confidence", exact(one.confidence, percent(one.confidence))]);
+    }
+    known.push(["Bids seen", exact(one.observations, count(one.observations))]);
+    if (one.outlier) known.push(["Outlier", "its market is like no segment’s"]);
+    if (one.doubtful) known.push(["In doubt", "no segment has a clear claim to it"]);
+    facts([...known, ...grounds()]);
+    find("shares").replaceChildren(...one.shares.map(share));
+    find("views").replaceChildren(...one.views.map(view));
+    find("neighbours").replaceChildren(...one.neighbours.map(neighbour));
+    const parts = { shares: one.shares, views: one.views, neighbours: one.neighbours };
+    for (const [name, list] of Object.entries(parts)) find(name).parentNode.hidden = !list.length;
+    find("known").hidden = !Object.values(parts).some((list) => list.length);
+  }
+
+  function showNewcomer() {
+    facts([["Segment", element("span", { id: "placed" })], ...grounds()]);
+    find("known").hidden = true;
+  }
+
+  /** Which curve was used and why; filled with every answer. */
+  function grounds() {
+    return [
+      ["Curve used", element("span", { id: "curve" })],
+      ["Why", element("bdi", { id: "why" })],
+    ];
+  }
+
+  function share({ segment, name, share: size }) {
+    const called = segment === null ? "no segment in particular" : segmentLink(segment, name);
+    return element("li", {}, element("span", { class: "of" }, called), bar(size));
+  }
+
+  function view({ view: name, segment, segment_name: called, dissents }) {
+    const where = segment === null ? "says nothing" : segmentLink(segment, called);
+    const verdict = segment === null ? "" : dissents ? "dissents" : "agrees";
+    return element(
+      "li",
+      dissents ? { class: "dissenting" } : {},
+      element("span", { class: "of" }, element("strong", {}, name), " ", where),
+      element("small", {}, verdict),
+    );
+  }
+
+  function neighbour({ id, segment_name: name, likeness }) {
+    const what = element("span", { class: "of" }, advertiserLink(id), element("small", {}, visible(name)));
+    return element("li", {}, what, element("small", {}, exact(likeness, percent(likeness))));
+  }
+
+  function member({ id, confidence }) {
+    return element("li", {}, advertiserLink(id), element("small", {}, percent(confidence)));
+  }
+
+  /** The card of a segment; onList(list, button) is called to list all its members. */
+  function segmentCard(segment, onList) {
+    const { index, members, size } = segment;
+    const meta = [`${size.toLocaleString("en")} advertiser${size === 1 ? "" : "s"}`];
+    if (segment.price_level) meta.push(visible(segment.price_level));
+    meta.push(`${count(segment.observations)} bids`);
+    const charts = element("div", {});
+    for (const [name, title] of [
+      ["win", "auctions won"],
+      ["cost", "paid per thousand (CPM)"],
+    ]) {
+      const said = element("span", { class: "said", id: `segment-${index}-${name}-said` });
+      charts.append(element("p", { class: "panel" }, element("span", {}, title), " ", said));
+      charts.append(element("div", { id: `segment-${index}-${name}` }));
+    }
+    const list = element("ol", { class: "members" }, ...members.map(member));
+    const listed = element("details", {}, element("summary", {}, "Members, most typical first"), list);
+    if (members.length < size) {
+      const all = `List all ${size.toLocaleString("en")}`;
+      const button = element("button", { type: "button", class: "more" }, all);
+      button.addEventListener("click", () => onList(list, button));
+      listed.append(button);
+    }
+    return element(
+      "article",
+      { class: "card", id: `segment-${index}`, tabindex: "-1" },
+      element("h3", {}, element("bdi", {}, visible(segment.name))),
+      element("p", { class: "words" }, visible(segment.words.join(", "))),
+      element("p", { class: "meta" }, meta.join(" · ")),
+      charts,
+      listed,
+    );
+  }
+
+  return Object.freeze({ member, segmentCard, showAdvertiser, showNewcomer });
+})();

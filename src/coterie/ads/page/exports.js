@@ -1,0 +1,110 @@
+"use strict";
+/* What can be taken along: the table as CSV, a chart as a picture. */
+const coterieExports = (() => {
+  const { shape } = coterieCharts;
+  const { element, visible } = coterieNodes;
+
+  /** Hand a file to the person at the browser. */
+  function save(blob, name) {
+    const address = URL.createObjectURL(blob);
+    const link = element("a", { href: address, download: name });
+    link.click();
+    // the browser takes it up after this turn
+    setTimeout(() => URL.revokeObjectURL(address), 60_000);
+  }
+
+  /** A name that files can have on any system. */
+  function fileName(words, ending) {
+    const plain = words.replace(/[^\p{L}\p{N}.]+/gu, "-").replace(/^[-.]+|[-.]+$/g, "");
+    return `${plain.slice(0, 80) || "forecast"}.${ending}`;
+  }
+
+  // ---------------------------------------------------------------------- CSV
+
+  /** A cell as RFC 4180 has it; text that a spreadsheet would take for a formula is defused. */
+  function cell(value) {
+    if (value === null || value === undefined) return "";
+    if (typeof value === "number") return String(value);
+    const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  }
+
+  /** rows of objects with the same names, which become the first line. */
+  function csv(rows) {
+    const names = Object.keys(rows[0]);
+    const lines = [names, ...rows.map((row) => names.map((name) => row[name]))];
+    return lines.map((line) => `${line.map(cell).join(",")}\r\n`).join("");
+  }
+
+  // ------------------------------------------------------------------ pictures
+
+  const LOOKS = [
+    "fill",
+    "fill-opacity",
+    "font-family",
+    "font-size",
+    "font-weight",
+    "opacity",
+    "stroke",
+    "stroke-dasharray",
+    "stroke-linecap",
+    "stroke-linejoin",
+    "stroke-width",
+    "text-anchor",
+  ];
+  const HEAD = 52;
+  const MARGIN = 16;
+
+  /** A copy that looks the same without the page's style: as attributes, which no policy minds. */
+  function dressed(svg) {
+    const copy = svg.cloneNode(true);
+    const copies = [copy, ...copy.querySelectorAll("*")];
+    [svg, ...svg.querySelectorAll("*")].forEach((original, i) => {
+      const look = getComputedStyle(original);
+      for (const name of LOOKS) copies[i].setAttribute(name, look.getPropertyValue(name));
+      copies[i].removeAttribute("class");
+    });
+    return copy;
+  }
+
+  /** The chart under a title, as an SVG of its own; its size is given back too. */
+  function sheet(svg, title, below) {
+    const [width, height] = ["width", "height"].map((name) => Number(svg.getAttribute(name)));
+    const whole = { width: width + 2 * MARGIN, height: height + HEAD + MARGIN };
+    const look = getComputedStyle(document.body);
+    const text = (words, y, size, weight) =>
+      shape(
+        "text",
+        {
+          x: MARGIN,
+          y,
+          fill: look.color,
+          "font-family": look.fontFamily,
+          "font-size": size,
+          "font-weight": weight,
+        },
+        visible(words).slice(0, Math.floor(width / (0.55 * size))),
+      );
+    const made = shape("svg", { ...whole, viewBox: `0 0 ${whole.width} ${whole.height}` });
+    const chart = dressed(svg);
+    chart.setAttribute("x", MARGIN);
+    chart.setAttribute("y", HEAD);
+    made.append(shape("rect", { ...whole, fill: look.backgroundColor }));
+    made.append(text(title, 24, 16, 650), text(below, 44, 13, 400), chart);
+    return { made, ...whole };
+  }
+
+  /** A chart as a PNG of twice its size on the screen. */
+  async function picture(svg, title, below) {
+    const { made, width, height } = sheet(svg, title, below);
+    const source = new XMLSerializer().serializeToString(made);
+    const image = new Image();
+    image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(source)}`;
+    await image.decode();
+    const canvas = element("canvas", { width: 2 * width, height: 2 * height });
+    canvas.getContext("2d").drawImage(image, 0, 0, 2 * width, 2 * height);
+    return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+  }
+
+  return Object.freeze({ csv, fileName, picture, save });
+})();

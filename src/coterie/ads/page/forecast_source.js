@@ -1,0 +1,103 @@
+"use strict";
+/*
+ * The answers of what_if.js, from POST /v1/forecast.
+ *
+ * One question is under way at a time, and one waits: the latest. So a slider that moves asks as
+ * fast as the service answers, and no faster than every SPACING milliseconds; what is shown last is
+ * what was asked last. A question that takes long, or is about somebody else, is given up for it.
+ */
+const coterieForecastSource = (() => {
+  const SPACING = 40;
+  const LONG = 400;
+
+  /** settings: post (of service_calls.js), onReply(what the service said). */
+  function forecastSource({ post, onReply }) {
+    let flying = null;
+    let next = null;
+
+    function forecast(question) {
+      return new Promise((resolve, reject) => {
+        next?.resolve(null);
+        next = { question, resolve, reject };
+        if (!flying) launch();
+        else if (flying.one !== question.one || performance.now() - flying.since > LONG) {
+          flying.controller.abort();
+        }
+      });
+    }
+
+    async function launch() {
+      const { question, resolve, reject } = next;
+      const controller = new AbortController();
+      next = null;
+      flying = { one: question.one, controller, since: performance.now() };
+      try {
+        const said = await post("v1/forecast", bodyOf(question), controller.signal);
+        onReply(said);
+        resolve(replyOf(said));
+      } catch (fault) {
+        if (controller.signal.aborted) resolve(null);
+        else reject(fault);
+      }
+      const rest = flying.since + SPACING - performance.now();
+      setTimeout(
+        () => {
+          flying = null;
+          if (next) launch();
+        },
+        Math.max(0, rest),
+      );
+    }
+
+    return Object.freeze({ forecast, read: nearest, zeroBids: false });
+  }
+
+  function bodyOf({ one, bids, day }) {
+    const body = one.newcomer ? { text: one.text } : { advertiser: one.id };
+    body.bid = bids;
+    if (day.kind === "date") body.day = day.date;
+    if (day.kind === "other") body.supply = day.supply;
+    return body;
+  }
+
+  function replyOf(said) {
+    return { ...said, forecasts: said.forecasts.map((one) => forecastOf(one, said)) };
+  }
+
+  function forecastOf(one, { supply, why }) {
+    const impressions = figure(one.impressions, one.impressions_interval);
+    const share = (number) => (supply > 0 ? number / supply : undefined);
+    return {
+      bid: one.bid,
+      supply,
+      win: { value: one.win_rate, low: share(impressions.low), high: share(impressions.high) },
+      cost: one.cost,
+      impressions,
+      spend: figure(one.spend, one.spend_interval),
+      clicks: figure(one.clicks, one.clicks_interval),
+      conversions: figure(one.conversions, null),
+      remark: remark(one.why ?? why, why),
+    };
+  }
+
+  function figure(value, interval) {
+    if (value === null) return null;
+    return interval ? { value, low: interval[0], high: interval[1] } : { value };
+  }
+
+  /** What the grounds of one bid say beyond those of all, as a sentence. */
+  function remark(ofThis, ofAll) {
+    let same = 0;
+    while (same < ofThis.length && ofThis[same] === ofAll[same]) same += 1;
+    const words = ofThis.slice(same).replace(/^[;\s]+/, "");
+    return words && `${words[0].toUpperCase()}${words.slice(1)}.`;
+  }
+
+  /** The forecast that is nearest to a bid; between two nothing is made up. */
+  function nearest({ forecasts }, bid) {
+    const off = (one) => Math.abs(Math.log(one.bid / bid));
+    return forecasts.reduce((best, one) => (off(one) < off(best) ? one : best));
+  }
+
+  return forecastSource;
+})();

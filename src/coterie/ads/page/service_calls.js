@@ -1,0 +1,115 @@
+"use strict";
+/*
+ * Asking the service: with its token, and again where it could not answer.
+ *
+ * coterieCalls({ askToken, trouble, well }) gives get(path, signal) and post(path, body, signal).
+ * Both give the JSON of the answer, or throw a fault whose message is for people. A call waits
+ * while the service cannot be reached or is busy: trouble(words, milliseconds, signal) says so and
+ * resolves when it is to be tried again, well() takes that back. askToken(refused) resolves with
+ * a token.
+ */
+const coterieCalls = (() => {
+  const KEPT = "coterie-token";
+  const PATIENCE = 15_000;
+  const LONGEST_WAIT = 15_000;
+  const BUSY = new Set([408, 429, 502, 503, 504]);
+
+  /** A refusal that trying again will not change. */
+  class Refusal extends Error {
+    constructor(words, status) {
+      super(words);
+      this.status = status;
+    }
+  }
+
+  /** What this tab keeps; null where a browser lets pages keep nothing. */
+  function storage() {
+    try {
+      return window.sessionStorage;
+    } catch {
+      return null;
+    }
+  }
+
+  function calls({ askToken, trouble, well }) {
+    let token = storage()?.getItem(KEPT) ?? null;
+    let asking = null;
+
+    async function call(path, request, signal) {
+      for (let tries = 0; ; tries += 1) {
+        const { status, body, words, wait } = await tried(path, request, signal, tries);
+        if (!status) await trouble(words, wait, signal);
+        else if (status === 401) await getToken(request.token);
+        else if (status < 300) return body;
+        else throw new Refusal(wordsOf(status, body), status);
+      }
+    }
+
+    /** One request: what came back, or why nothing did and how long to wait. */
+    async function tried(path, request, signal, tries) {
+      const backOff = Math.min(LONGEST_WAIT, 500 * 2 ** tries);
+      const limits = [AbortSignal.timeout(PATIENCE), ...(signal ? [signal] : [])];
+      request.token = token;
+      const headers = { ...request.headers };
+      if (token !== null) headers.Authorization = `Bearer ${token}`;
+      try {
+        const answer = await fetch(path, { ...request, headers, signal: AbortSignal.any(limits) });
+        if (!BUSY.has(answer.status)) {
+          const body = await (answer.ok ? answer.json() : answer.json().catch(() => ({})));
+          well();
+          return { status: answer.status, body };
+        }
+        const asked = 1000 * Number(answer.headers.get("Retry-After"));
+        const wait = Math.max(backOff, Math.min(LONGEST_WAIT, asked || 0));
+        return { words: "The service is busy.", wait };
+      } catch (fault) {
+        signal?.throwIfAborted();
+        const late = fault.name === "TimeoutError";
+        const words = late ? "The service takes very long to answer." : "The service does not answer.";
+        return { words, wait: backOff };
+      }
+    }
+
+    /** Several calls may find that a token is needed: people are asked once. */
+    async function getToken(refused) {
+      // another call may have brought a better one meanwhile
+      if (refused !== token) return;
+      asking ??= askToken(refused !== null).then((given) => {
+        token = given;
+        storage()?.setItem(KEPT, token);
+        asking = null;
+      });
+      await asking;
+    }
+
+    return Object.freeze({
+      get: (path, signal) => call(path, {}, signal),
+      post: (path, body, signal) =>
+        call(
+          path,
+          {
+            method: "POST",
+            headers: { "Content-Type": "application/json" },
+            body: JSON.stringify(body),
+          },
+          signal,
+        ),
+    });
+  }
+
+  /** What a problem of the service says. */
+  function wordsOf(status, problem) {
+    if (problem.errors?.length) {
+      // "bid[17]" is the place in the question as sent, which nobody sees
+      const said = problem.errors.map(({ at, what }) => `${at.replace(/\[\d+\]/g, "")}: ${what}`);
+      return `The service refused this: ${[...new Set(said)].join("; ")}.`;
+    }
+    const detail = problem.detail ?? problem.title ?? `status ${status}`;
+    const request = problem.request_id ? ` (request ${problem.request_id})` : "";
+    return status >= 500
+      ? `The service failed${request}; its log says why.`
+      : `The service refused this: ${detail}.`;
+  }
+
+  return calls;
+})();

@@ -1,0 +1,93 @@
+"use strict";
+/*
+ * What the page has to say about the service: trouble, a new model, that a token is needed.
+ *
+ * coterieNotices has trouble(words, milliseconds, signal), well() and askToken(refused), as
+ * service_calls.js needs them, and tell(name, words, button, action): a line above the panel, one
+ * of each name.
+ */
+const coterieNotices = (() => {
+  const { element } = coterieNodes;
+  const find = (id) => document.getElementById(id);
+  const waiting = new Set();
+
+  function tell(name, words, button, action) {
+    const told = find(`notice-${name}`);
+    if (told?.dataset.words === words) return;
+    told?.remove();
+    const press = element("button", { type: "button", class: "more" }, button);
+    press.addEventListener("click", action);
+    const line = element("p", { id: `notice-${name}`, class: "notice", "data-words": words });
+    line.append(element("span", {}, words), press);
+    find("notices").append(line);
+  }
+
+  function untell(name) {
+    find(`notice-${name}`)?.remove();
+  }
+
+  function tryNow() {
+    for (const again of [...waiting]) again();
+  }
+
+  function trouble(words, milliseconds, signal) {
+    tell("trouble", `${words} It is asked again by itself.`, "Try now", tryNow);
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(again, milliseconds);
+      waiting.add(again);
+      signal?.addEventListener("abort", () => {
+        forget();
+        reject(signal.reason);
+      });
+
+      function forget() {
+        clearTimeout(timer);
+        waiting.delete(again);
+      }
+
+      function again() {
+        forget();
+        resolve();
+      }
+    });
+  }
+
+  window.addEventListener("online", tryNow);
+
+  // -------------------------------------------------------------------- token
+
+  function askToken(refused) {
+    const dialog = find("token-dialog");
+    const field = find("token");
+    if (refused) find("token-words").textContent = "The service did not accept this token.";
+    field.value = "";
+    return new Promise((resolve) => {
+      const done = new AbortController();
+      find("token-form").addEventListener(
+        "submit",
+        (event) => {
+          event.preventDefault();
+          const token = field.value.trim();
+          // a header can hold no other characters
+          if (!/^[\x21-\x7e]+$/.test(token)) {
+            find("token-words").textContent = "A token has letters, digits and signs, no spaces.";
+            return;
+          }
+          done.abort();
+          dialog.close();
+          untell("token");
+          resolve(token);
+        },
+        { signal: done.signal },
+      );
+      dialog.addEventListener(
+        "close",
+        () => tell("token", "The service asks for a token.", "Enter it", () => dialog.showModal()),
+        { signal: done.signal },
+      );
+      dialog.showModal();
+    });
+  }
+
+  return Object.freeze({ askToken, tell, trouble, well: () => untell("trouble") });
+})();

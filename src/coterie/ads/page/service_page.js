@@ -1,0 +1,297 @@
+"use strict";
+/* The wiring of the service's page: who is asked about, the panel, the segments, the address. */
+(() => {
+  const { count } = coterieNumbers;
+  const { element, idText, visible } = coterieNodes;
+  const { member, segmentCard, showAdvertiser, showNewcomer } = coterieDetails;
+  const find = (id) => document.getElementById(id);
+  const calls = coterieCalls(coterieNotices);
+  const TITLE = document.title;
+  const TYPING = 300;
+  const CURVES = {
+    pooled: "pooled: its own, completed by its segments’",
+    text: "that of advertisers with similar texts",
+    global: "that of all advertisers",
+  };
+  let model = null;
+  let panel = null;
+  let box = null;
+  let state = {};
+  let known; // the id of the advertiser last shown
+  let turn = 0;
+
+  // ------------------------------------------------------------------- state
+
+  /** While anything is under way the page says so: to style it, and to wait for it. */
+  const busy = (() => {
+    let under = 0;
+    return (promise) => {
+      under += 1;
+      document.body.dataset.state = "asking";
+      // after those who wait for the promise have drawn what it brought
+      const over = () =>
+        setTimeout(() => {
+          under -= 1;
+          if (!under) document.body.dataset.state = "settled";
+        });
+      promise.then(over, over);
+      return promise;
+    };
+  })();
+
+  const address = coterieAddress.steps(() => state);
+
+  /** The panel asks something: keep it for the address, without what goes without saying. */
+  function keep({ one, bid, day }) {
+    state = one.newcomer ? { text: one.text } : { advertiser: one.id };
+    if (bid !== one.bid) state.bid = bid;
+    if (day.kind !== "mean") state.day = day;
+    address.soon();
+  }
+
+  // --------------------------------------------------------------- who is shown
+
+  function mode(who) {
+    for (const radio of document.querySelectorAll("[name=who]")) radio.checked = radio.value === who;
+    document.querySelector(".choose").hidden = who === "text";
+    document.querySelector(".describe").hidden = who !== "text";
+    document.querySelector(".of-known").hidden = who === "text";
+  }
+
+  /** Show a state of the address, or of a link. */
+  async function show(asked) {
+    const mine = (turn += 1);
+    if (asked.text !== undefined) return showText(asked);
+    mode("advertiser");
+    try {
+      const id = asked.advertiser ?? (await largest());
+      const path = `v1/advertisers/${encodeURIComponent(id)}`;
+      const detail = await calls.get(path);
+      if (mine !== turn) return undefined;
+      showKnown(detail, asked);
+    } catch (fault) {
+      if (mine !== turn) return undefined;
+      state = asked;
+      find("figures").hidden = true;
+      const unknown = fault.status === 404;
+      box.show(asked.advertiser ?? "");
+      find("fault").textContent = unknown ? "This model knows no advertiser of this id." : fault.message;
+    }
+    return undefined;
+  }
+
+  async function largest() {
+    const { items } = await calls.get("v1/advertisers?page_size=1");
+    return items[0].id;
+  }
+
+  function showKnown(detail, asked) {
+    const { grid, own, segment } = detail.curves;
+    const lines = [];
+    if (segment) lines.push({ kind: "segment", label: "segment", grid: positive(grid), ...segment });
+    if (own) lines.push({ kind: "own", label: "own", grid: positive(grid), ...own });
+    known = detail.id;
+    box.show(visible(known));
+    document.title = `${visible(detail.id)} · ${TITLE}`;
+    showAdvertiser(detail);
+    // an advertiser whose bids were all 0 has none to compare with
+    panel.show({ id: detail.id, bid: detail.bid > 0 ? detail.bid : null, lines }, asked);
+  }
+
+  function showText(asked) {
+    mode("text");
+    if (find("text").value !== asked.text) find("text").value = asked.text;
+    document.title = TITLE;
+    if (asked.text.trim() === "") {
+      state = { text: "" };
+      find("figures").hidden = true;
+      return;
+    }
+    showNewcomer();
+    panel.show({ id: null, bid: null, lines: [], newcomer: true, text: asked.text }, asked);
+  }
+
+  /** Bids are above 0; a grid that begins there begins just above. */
+  function positive(grid) {
+    return grid[0] > 0 ? grid : [grid[1] / 10, ...grid.slice(1)];
+  }
+
+  // ------------------------------------------------------------------- answers
+
+  function onReply(said) {
+    if (said.model.version !== model.version) {
+      const words = "A new model was loaded meanwhile; the figures are its, the rest of the page is of the old one.";
+      coterieNotices.tell("model", words, "Load all anew", () => {
+        address.commit();
+        location.reload();
+      });
+    }
+    // the text may have been taken away meanwhile
+    find("figures").hidden = state.text === "";
+    find("curve").textContent = CURVES[said.curve];
+    find("why").textContent = visible(said.why);
+    if (find("placed")) find("placed").textContent = visible(said.segment) || "none";
+  }
+
+  // -------------------------------------------------------------------- search
+
+  function searchBox() {
+    let searching = new AbortController();
+
+    async function found(query) {
+      searching.abort();
+      searching = new AbortController();
+      const asked = new URLSearchParams({ search: query.trim(), page_size: 20 });
+      const { items } = await calls.get(`v1/advertisers?${asked}`, searching.signal);
+      return items.map((one) => ({ ...one, name: visible(one.id) }));
+    }
+
+    box = coterieCombobox.combobox(find("advertiser"), find("advertisers-found"), {
+      find: found,
+      wait: 120,
+      nothing: "No advertiser has that in its id",
+      describe: (one) => [idText(one.id), element("small", {}, aboutOne(one))],
+      onChoose: (one) => ask({ advertiser: one.id }),
+    });
+  }
+
+  function aboutOne({ segment, segment_name: name, observations }) {
+    const bids = `${count(observations)} bids`;
+    return segment === null ? bids : `${visible(name)} · ${bids}`;
+  }
+
+  /** Somebody else is asked about: a step of the back button. */
+  async function ask(asked) {
+    await busy(show(asked));
+    address.commit();
+  }
+
+  function textBox() {
+    let typing = 0;
+    let skip = null;
+    for (const radio of document.querySelectorAll("[name=who]")) {
+      radio.addEventListener("change", () => {
+        if (radio.value === "text") ask({ text: find("text").value });
+        else ask({ advertiser: known });
+      });
+    }
+    find("text").addEventListener("input", () => {
+      clearTimeout(typing);
+      skip?.();
+      const shown = () => show({ ...state, advertiser: undefined, text: find("text").value });
+      const rested = new Promise((resolve) => {
+        skip = resolve;
+        typing = setTimeout(() => resolve(shown()), TYPING);
+      });
+      busy(rested);
+    });
+  }
+
+  // ------------------------------------------------------------------ segments
+
+  async function showSegments() {
+    const { grid, segments } = await calls.get("v1/segments");
+    if (!segments.length) return;
+    find("cards").replaceChildren(...segments.map((one) => segmentCard(one, listAll(one))));
+    find("segments").hidden = false;
+    coterieSegmentCharts({
+      grid: positive(grid),
+      symbol: model.symbol,
+      segments: segments.map((one) => ({
+        ...one,
+        curves: { grid: positive(grid), win: one.win, low: one.win_low, high: one.win_high, cost: one.cost },
+      })),
+    });
+  }
+
+  /** List the members of a segment, a hundred at a press. */
+  function listAll({ index }) {
+    let page = 0;
+    return async (list, button) => {
+      button.disabled = true;
+      const asked = new URLSearchParams({ segment: index, page: page + 1, page_size: 100 });
+      const { items, pages, total } = await busy(calls.get(`v1/advertisers?${asked}`));
+      page += 1;
+      list.replaceChildren(...(page > 1 ? list.children : []), ...items.map(member));
+      button.disabled = false;
+      button.textContent = `List more of ${total.toLocaleString("en")}`;
+      if (page >= pages) button.remove();
+    };
+  }
+
+  // --------------------------------------------------------------------- model
+
+  function showModel() {
+    const day = { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" };
+    const days = new Intl.DateTimeFormat("en-GB", day);
+    const range = days.formatRange(new Date(model.first_day), new Date(model.last_day));
+    const period = range.replace(/^(\d+)\s–\s(\d+ )/, "$1–$2");
+    const many = (number, name) => `${number.toLocaleString("en")} ${name}${number === 1 ? "" : "s"}`;
+    const loaded = new Intl.DateTimeFormat("en-GB", { ...day, hour: "2-digit", minute: "2-digit" });
+    find("lead").textContent =
+      `${many(model.advertisers, "advertiser")} in ${many(model.segments, "segment")}, ` +
+      `from the ${model.auction}-price auctions of ${period}.`;
+    find("about-model").replaceChildren(
+      "Model ",
+      element("bdi", {}, visible(model.name)),
+      `, version ${model.version}, of ${many(model.days, "day")} (${period}) and ${count(model.rows)} bids; ` +
+        `loaded ${loaded.format(new Date(model.loaded_at))} UTC.`,
+    );
+    // a day to begin with: that after the log's last
+    find("date").valueAsNumber = Date.parse(model.last_day) + 86_400_000;
+    find("advertiser-count").textContent = model.advertisers.toLocaleString("en");
+    const filled = {
+      currency: model.currency || "currency units",
+      interval: model.interval ? `${Math.round(100 * model.interval)}% ` : "",
+    };
+    for (const place of document.querySelectorAll("[data-model]")) {
+      place.textContent = filled[place.dataset.model];
+    }
+  }
+
+  // ---------------------------------------------------------------------- start
+
+  /** Links within the page leave the address, which holds what is asked, as it is. */
+  function follow(event) {
+    const link = event.target.closest("a[href^='#']");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    const leads = "advertiser" in link.dataset;
+    const place = leads ? find("what-if") : document.querySelector(link.getAttribute("href"));
+    if (!leads) event.preventDefault();
+    place?.scrollIntoView();
+    place?.focus({ preventScroll: true });
+  }
+
+  function goTo() {
+    const asked = address.taken();
+    if (asked) busy(show(asked).then(address.settle));
+  }
+
+  async function start() {
+    model = await calls.get("v1/model");
+    showModel();
+    const source = coterieForecastSource({ post: calls.post, onReply });
+    find("what-if").hidden = false;
+    panel = coterieWhatIf({
+      grid: positive(model.grid),
+      symbol: model.symbol,
+      interval: model.interval,
+      answers: { ...source, forecast: (question) => busy(source.forecast(question)) },
+      onAsk: keep,
+    });
+    searchBox();
+    textBox();
+    coterieTools({ panel, model, address, busy });
+    document.addEventListener("click", follow);
+    window.addEventListener("popstate", goTo);
+    window.addEventListener("hashchange", goTo);
+    window.addEventListener("beforeprint", () => {
+      for (const part of document.querySelectorAll("details")) part.open = true;
+    });
+    await Promise.all([show(coterieAddress.read(location.hash)).then(address.settle), showSegments()]);
+  }
+
+  busy(start()).catch((fault) => {
+    coterieNotices.tell("fault", fault.message, "Try again", () => location.reload());
+  });
+})();

@@ -1,0 +1,33 @@
+"""Colours as a browser shows them, and how far they stand out from each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def colour(page: Any, place: str, what: str) -> list[float]:
+    """A colour of the first element found, as red, green and blue from 0 to 1."""
+    drawn = page.evaluate(
+        """([place, what]) => {
+          const pen = new OffscreenCanvas(1, 1).getContext("2d");
+          pen.fillStyle = getComputedStyle(document.querySelector(place))[what];
+          pen.fillRect(0, 0, 1, 1);
+          return [...pen.getImageData(0, 0, 1, 1).data];
+        }""",
+        [place, what],
+    )
+    return [value / 255 for value in drawn[:3]]
+
+
+def luminance(channels: list[float]) -> float:
+    """Relative luminance, as the accessibility guidelines define it."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return float(np.dot([0.2126, 0.7152, 0.0722], linear))
+
+
+def contrast(one: list[float], other: list[float]) -> float:
+    """Contrast ratio, as the accessibility guidelines define it, from 1 to 21."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)

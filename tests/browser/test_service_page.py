@@ -1,0 +1,342 @@
+"""The what-if page of a real service: what it answers, by mouse and keyboard, and of whom."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from fitted_models import HOSTILE_IDS
+
+from browser.service_pages import PATIENCE, choose, drawn, exact, link, set_bid, settle, shows
+from coterie.ads import report_words as words
+from coterie.ads.forecaster import AdForecaster
+from coterie.ads.profiles import ProfileBook
+
+ONE = "adv-00021"
+OTHER = "adv-00034"
+TEXT = "cheap flights and hotels by the sea"
+
+pytestmark = pytest.mark.xdist_group("the service's page")
+
+
+def todays_bid(market: AdForecaster, name: str) -> float:
+    """The mean bid that an advertiser made."""
+    row = market.advertisers_.tolist().index(name)
+    return float(market.bid_[row]) / 1_000_000
+
+
+def test_begins_with_the_largest_spender(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """At first the advertiser that spent most is shown at its present bid, without a complaint."""
+    tab = open_address(address)
+    name = str(market.advertisers_[market.cost_.argmax()])
+    bid = todays_bid(market, name)
+    assert tab.page.input_value("#advertiser") == name
+    assert shows(tab.page, market.forecast(name, bid), market.forecast(name, bid))
+    assert "This is today’s mean bid" in tab.page.inner_text("#sentence")
+    assert tab.page.title().startswith(name)
+    assert tab.complaints == []
+    outside = [url for url in tab.asked if not url.startswith((address, "data:"))]
+    assert outside == []
+
+
+def test_answers_as_python(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """An advertiser found by its id, at a bid typed in, has the figures of AdForecaster."""
+    page = open_address(address).page
+    for name, query, bids in ((ONE, "00021", (2.8, 7.77)), (OTHER, "ADV-00034", (0.01, 12.5))):
+        choose(page, query, name)
+        today = market.forecast(name, todays_bid(market, name))
+        for bid in bids:
+            set_bid(page, bid)
+            expected = market.forecast(name, bid)
+            assert shows(page, expected, today)
+            said = page.inner_text("#sentence")
+            assert f"{words.count(expected.impressions)} impressions" in said
+            assert words.money(bid, "$") in said
+            assert page.inner_text("#why") == expected.why
+
+
+def test_auctions_of_a_date_or_a_number(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """A date takes the auctions of its weekday; a number typed in is taken as it is."""
+    page = open_address(link(address, advertiser=ONE, bid=3)).page
+    bid = todays_bid(market, ONE)
+    page.select_option("#day", "date")
+    settle(page)
+    assert page.input_value("#date") == str(market.days_[-1] + 1)
+    page.fill("#date", "2026-03-09")
+    settle(page)
+    on_monday = market.forecast(ONE, [3.0, bid], day="2026-03-09")
+    assert shows(page, *on_monday)
+    assert re.search("on Monday,? 9 March 2026:", page.inner_text("#sentence"))
+    supply = float(page.input_value("#supply"))
+    assert supply == pytest.approx(on_monday[0].supply, rel=1e-3)
+    page.fill("#supply", "12345.5")
+    settle(page)
+    assert page.input_value("#day") == "other"
+    assert page.locator("#date").is_hidden()
+    assert shows(page, *market.forecast(ONE, [3.0, bid], supply=12345.5))
+    page.select_option("#day", "mean")
+    settle(page)
+    assert shows(page, *market.forecast(ONE, [3.0, bid]))
+
+
+def test_slider_chart_and_keys_move_the_bid(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """However the bid is moved, the figures are those of the bid that the field then shows."""
+    page = open_address(link(address, advertiser=ONE)).page
+    today = market.forecast(ONE, todays_bid(market, ONE))
+
+    def agrees() -> float:
+        settle(page)
+        bid = float(page.input_value("#bid"))
+        assert shows(page, market.forecast(ONE, bid), today)
+        return bid
+
+    page.focus("#bid-slider")
+    page.keyboard.press("Home")
+    lowest = agrees()
+    assert lowest == pytest.approx(market.edges_[0] / 1e6, rel=0.01)
+    chart = page.locator("#spend-chart svg")
+    chart.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    moved = agrees()
+    assert moved > lowest
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert agrees() > moved
+
+
+def test_charts_are_the_forecasts(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """The solid lines, read from their axes, are the forecasts; the pointer says the chosen one."""
+    page = open_address(link(address, advertiser=ONE, bid=4.5)).page
+    for chart in ("impressions", "spend"):
+        points = drawn(page, chart, "main")
+        assert len(points) >= len(ProfileBook(market).grid)
+        expected = [getattr(one, chart) for one in market.forecast(ONE, [b for b, _ in points])]
+        np.testing.assert_allclose([v for _, v in points], expected, atol=0.01 * max(expected))
+        chosen = getattr(market.forecast(ONE, 4.5), chart)
+        told = page.locator(f"#{chart}-chart svg").get_attribute("aria-valuetext")
+        format_ = words.count if chart == "impressions" else lambda v: words.money(v, "$")
+        assert told.startswith(f"$4.50 → {format_(chosen)} (")
+        assert page.inner_text(f"#{chart}-said") == told
+
+
+def test_own_and_segment_curves_stand_apart(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """Own, segment's and pooled curve are three lines, each named and dashed in its own way."""
+    page = open_address(link(address, advertiser=ONE)).page
+    row = market.advertisers_.tolist().index(ONE)
+    detail = ProfileBook(market).advertiser(row)
+    grid, supply = detail["curves"]["grid"], detail["supply"]
+    for kind in ("own", "segment"):
+        points = drawn(page, "impressions", kind)
+        expected = supply * np.interp([b for b, _ in points], grid, detail["curves"][kind]["win"])
+        np.testing.assert_allclose([v for _, v in points], expected, atol=0.01 * supply)
+    names = page.locator("#impressions-chart text.name").all_text_contents()
+    assert sorted(names) == ["own", "pooled", "segment"]
+    dashes = page.locator("#impressions-chart path.line").evaluate_all(
+        "all => all.map((one) => getComputedStyle(one).strokeDasharray)"
+    )
+    assert len(set(dashes)) == 3
+
+
+def test_hover_reads_forecasts_only(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """Moving over a chart reads a bid that was asked, and leaves the chosen one as it is."""
+    page = open_address(link(address, advertiser=ONE, bid=4.5)).page
+    chosen = page.inner_text("#spend-said")
+    chart = page.locator("#impressions-chart svg")
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] / 2)
+    said = page.inner_text("#impressions-said")
+    assert said != page.inner_text("#spend-said") != chosen
+    asked = market.forecast(ONE, [*ProfileBook(market).grid, *range(2, 21)])
+    assert said.split(" (")[0] in {
+        f"{words.money(one.bid, '$')} → {words.count(one.impressions)}" for one in asked
+    }
+    page.mouse.move(2, 2)
+    assert page.inner_text("#spend-said") == chosen
+    assert page.input_value("#bid") == "4.5"
+
+
+def test_a_new_advertiser_by_its_text(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """A text and a number of auctions have the figures of AdForecaster, and say their grounds."""
+    page = open_address(address).page
+    page.get_by_label("a new advertiser, by its text").check()
+    settle(page)
+    assert page.locator("#figures").is_hidden()
+    page.fill("#text", TEXT)
+    page.locator("#figures").wait_for(timeout=PATIENCE)
+    settle(page)
+    page.fill("#supply", "5000")
+    set_bid(page, 3.2)
+    expected = market.forecast(bid=3.2, text=TEXT, supply=5000.0)
+    assert shows(page, expected, None)
+    assert page.inner_text("#why") == expected.why
+    assert page.inner_text("#placed") == expected.segment
+    assert page.locator("#day").is_hidden()
+    assert "a new advertiser" in page.inner_text("#sentence")
+    page.get_by_label("an advertiser in the log").check()
+    page.locator("#sentence .id").wait_for(timeout=PATIENCE)
+    settle(page)
+    assert page.locator("#text").is_hidden()
+
+
+def test_bids_never_seen_are_said(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """Above every bid of the log the page says so, and how it is taken."""
+    page = open_address(link(address, advertiser=ONE, bid=5)).page
+    assert page.locator("#sentence em").count() == 0
+    set_bid(page, 99)
+    assert shows(page, market.forecast(ONE, 99.0), market.forecast(ONE, todays_bid(market, ONE)))
+    assert page.inner_text("#sentence em").strip().startswith("Above every bid seen")
+
+
+def test_bad_bids_are_said(address: str, open_address: Callable[..., Any]) -> None:
+    """A field without a bid in it is marked, the figures stay, and a good one mends it."""
+    page = open_address(link(address, advertiser=ONE, bid=3)).page
+    for place, text in enumerate(["", "0", "-1", "1e999"]):
+        before = exact(page, "#impressions-value")
+        page.fill("#bid", text)
+        assert "The bid must be a number above 0" in page.inner_text("#fault")
+        assert page.get_attribute("#bid", "aria-invalid") == "true"
+        assert exact(page, "#impressions-value") == before
+        set_bid(page, 4 + place)
+        assert page.inner_text("#fault") == ""
+        assert exact(page, "#impressions-value") != before
+
+
+def test_what_is_known_of_an_advertiser(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """Segment, confidence, shares, views and neighbours are those of the model; neighbours lead."""
+    page = open_address(link(address, advertiser=ONE)).page
+    detail = ProfileBook(market).advertiser(market.advertisers_.tolist().index(ONE))
+    assert exact(page, "#facts")[:2] == [detail["confidence"], detail["observations"]]
+    assert page.inner_text("#facts a") == detail["segment_name"]
+    assert exact(page, "#shares") == [one["share"] for one in detail["shares"]]
+    views = page.locator("#views li").all_inner_texts()
+    assert len(views) == len(detail["views"])
+    for text, one in zip(views, detail["views"], strict=True):
+        assert text.startswith(one["view"])
+        assert ("dissents" in text) == one["dissents"]
+    assert exact(page, "#neighbours") == [one["likeness"] for one in detail["neighbours"]]
+    nearest = page.locator("#neighbours a").first
+    name = detail["neighbours"][0]["id"]
+    assert nearest.inner_text() == words.visible(name)
+    nearest.click()
+    page.locator("#sentence .id").get_by_text(name, exact=True).wait_for(timeout=PATIENCE)
+
+
+def test_segments_lead_to_their_members(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """Every segment has its two charts, lists all its members, and each leads to its forecast."""
+    page = open_address(address).page
+    assert page.locator(".card").count() == len(market.segments_)
+    assert page.locator(".card svg.chart").count() == 2 * len(market.segments_)
+    place = int(np.argmax([one.size for one in market.segments_]))
+    card = page.locator(f"#segment-{place}")
+    assert card.locator("h3").inner_text() == market.segments_[place].name
+    card.locator("summary").click()
+    size = market.segments_[place].size
+    assert card.locator("li").count() == 12 < size
+    card.get_by_role("button", name=f"List all {size}").click()
+    card.get_by_role("button").wait_for(state="detached", timeout=PATIENCE)
+    listed = card.locator("li a").all_inner_texts()
+    members = market.advertisers_[market.labels_ == place].tolist()
+    assert sorted(listed) == sorted(map(words.visible, members))
+    card.locator("li a", has_text=members[-1]).click()
+    page.locator("#sentence .id").get_by_text(members[-1], exact=True).wait_for(timeout=PATIENCE)
+
+
+def test_works_by_the_keyboard_alone(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """From the skip link on, all can be reached, seen to be reached, and used without a mouse."""
+    page = open_address(address).page
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "what-if"
+    reached = []
+    while "advertiser" not in reached:
+        page.keyboard.press("Tab")
+        focus = page.evaluate(
+            """() => {
+              const { id, name } = document.activeElement;
+              return [id || name, getComputedStyle(document.activeElement).outlineStyle];
+            }"""
+        )
+        assert focus[1] != "none", focus
+        reached.append(focus[0])
+    assert reached == ["who", "advertiser"]
+    page.keyboard.type("00034")
+    page.keyboard.press("Enter")
+    page.locator("#sentence .id").get_by_text(OTHER, exact=True).wait_for(timeout=PATIENCE)
+    settle(page)
+    page.keyboard.press("Tab")
+    page.keyboard.press("End")
+    settle(page)
+    bid = float(page.input_value("#bid"))
+    assert bid == pytest.approx(market.edges_[-1] / 1e6, rel=0.01)
+    assert shows(
+        page, market.forecast(OTHER, bid), market.forecast(OTHER, todays_bid(market, OTHER))
+    )
+    assert page.get_attribute("#sentence", "aria-live") == "polite"
+
+
+def test_search_lists_and_takes_back(address: str, open_address: Callable[..., Any]) -> None:
+    """The list holds what the service finds; Escape takes the search back; nothing is said so."""
+    page = open_address(link(address, advertiser=ONE)).page
+    page.fill("#advertiser", "adv-0003")
+    options = page.locator("#advertisers-found [role=option]")
+    options.first.wait_for(timeout=PATIENCE)
+    found = options.locator(".id").all_inner_texts()
+    assert found
+    assert all(one.startswith("adv-0003") for one in found)
+    page.keyboard.press("ArrowDown")
+    active = page.get_attribute("#advertiser", "aria-activedescendant")
+    assert page.inner_text(f"#{active} .id") == found[1]
+    page.keyboard.press("Escape")
+    assert page.input_value("#advertiser") == ONE
+    page.fill("#advertiser", "nobody of that name")
+    page.locator("#advertisers-found .nothing").wait_for(timeout=PATIENCE)
+    assert "No advertiser" in page.inner_text("#advertisers-found")
+
+
+def test_hostile_ids_are_text(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """Ids that are markup, paths, quotes or very long are found, shown as text and answered."""
+    tab = open_address(address)
+    page = tab.page
+    scripts = page.locator("script").count()
+    for name in HOSTILE_IDS:
+        choose(page, name[:40], name[:40])
+        assert page.locator("#sentence .id").text_content() == name
+        today = market.forecast(name, todays_bid(market, name))
+        assert shows(page, today, today)
+        assert not re.search(r"NaN|undefined|null", page.inner_text("main"))
+    assert page.locator("script").count() == scripts
+    assert page.locator("img").count() == 0
+    assert tab.complaints == []

@@ -1,0 +1,171 @@
+"""The what-if page when something is wrong: tokens, services that are gone or busy, refusals."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markets import odd_model
+from running_service import RunningService, running_service, wait_until
+
+from browser.service_pages import PATIENCE, choose, exact, link, set_bid, settle
+from coterie.ads.forecaster import AdForecaster
+
+ONE = "adv-00021"
+OTHER = "adv-00034"
+TOKEN = "correct-horse-battery-staple"
+
+pytestmark = pytest.mark.xdist_group("the service's page")
+
+
+def spare() -> AdForecaster:
+    """A model that knows one advertiser, which made one bid."""
+    return odd_model("one won bid")
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    """A service that asks for a token."""
+    folder = tmp_path_factory.mktemp("guarded")
+    with running_service(spare(), folder, environment={"COTERIE_TOKEN": TOKEN}) as service:
+        yield service
+
+
+def test_asks_for_the_token(guarded: RunningService, open_address: Callable[..., Any]) -> None:
+    """A token is asked for once, again where it is wrong, and is kept in the tab alone."""
+    tab = open_address(link(guarded.address, advertiser="adv-00000", bid=3), settled=False)
+    page = tab.page
+    page.locator("#token-dialog[open]").wait_for(timeout=PATIENCE)
+    assert page.locator("#what-if").is_hidden()
+    page.fill("#token", "two words")
+    page.keyboard.press("Enter")
+    page.get_by_text("no spaces").wait_for(timeout=PATIENCE)
+    page.fill("#token", "wrong-" + TOKEN)
+    page.keyboard.press("Enter")
+    page.get_by_text("did not accept this token").wait_for(timeout=PATIENCE)
+    page.fill("#token", TOKEN)
+    page.keyboard.press("Enter")
+    settle(page)
+    assert page.locator("#token-dialog").is_hidden()
+    assert exact(page, "#spend-value") == [spare().forecast("adv-00000", 3.0).spend]
+    page.reload()
+    settle(page)
+    assert exact(page, "#spend-value") == [spare().forecast("adv-00000", 3.0).spend]
+    assert page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
+    assert not any(TOKEN in url for url in tab.asked)
+    assert TOKEN not in guarded.logged
+
+
+def test_spare_models_can_be_shown(
+    guarded: RunningService, open_address: Callable[..., Any]
+) -> None:
+    """A model with next to nothing in it makes a page too, without a complaint or a NaN."""
+    tab = open_address(
+        guarded.address, script=f"sessionStorage.setItem('coterie-token', '{TOKEN}')"
+    )
+    page = tab.page
+    page.locator("#impressions-chart svg").focus()
+    page.keyboard.press("ArrowRight")
+    settle(page)
+    assert page.inner_text("#fault") == ""
+    bid = float(page.input_value("#bid"))
+    assert exact(page, "#spend-value") == [spare().forecast("adv-00000", bid).spend]
+    assert not re.search(r"NaN|undefined|Infinity|null", page.inner_text("main"))
+    shapes = page.locator("svg [d], svg [x1], svg [cx]").evaluate_all(
+        "(all) => all.map((one) => one.outerHTML).join('')"
+    )
+    assert "NaN" not in shapes
+    assert tab.complaints == []
+
+
+def test_a_service_that_is_gone_comes_back(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """While nobody answers the page says so, keeps its figures and asks again until one does."""
+    page = open_address(link(address, advertiser=ONE, bid=3)).page
+    old = exact(page, "#spend-value")
+    page.route("**/v1/**", lambda route: route.abort("connectionrefused"))
+    page.fill("#bid", "4")
+    page.get_by_text("The service does not answer").wait_for(timeout=PATIENCE)
+    assert exact(page, "#spend-value") == old
+    assert page.locator("body[data-state=asking]").count() == 1
+    page.unroute("**/v1/**")
+    settle(page)
+    assert exact(page, "#spend-value") == [market.forecast(ONE, 4.0).spend]
+    assert page.locator("#notices p").count() == 0
+
+
+def test_a_new_model_is_told(
+    market: AdForecaster, open_address: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Once another model answers, the page says so, and loads all of it when told to."""
+    changed = copy.deepcopy(market)
+    changed.currency_ = "EUR"
+    with running_service(market, tmp_path) as service, service.client() as client:
+        page = open_address(link(service.address, advertiser=ONE, bid=3)).page
+        first = client.get("/v1/model").json()
+        service.replace_model(changed)
+        wait_until(lambda: client.get("/v1/model").json()["version"] != first["version"])
+        set_bid(page, 4)
+        page.locator("#notice-model").get_by_role("button").click()
+        page.locator("#spend-value", has_text="€").wait_for(timeout=PATIENCE)
+        settle(page)
+        assert page.locator("#notices p").count() == 0
+        assert page.input_value("#bid") == "4"
+        assert exact(page, "#spend-value") == [market.forecast(ONE, 4.0).spend]
+
+
+def test_a_busy_service_is_asked_again(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """A service that has no room says when to come back; the page does, and says so meanwhile."""
+    page = open_address(link(address, advertiser=ONE, bid=3)).page
+    busy = {"status": 503, "headers": {"Retry-After": "900"}, "body": "{}"}
+    page.route("**/v1/forecast", lambda route: route.fulfill(**busy), times=1)
+    page.fill("#bid", "4")
+    page.get_by_text("The service is busy").wait_for(timeout=PATIENCE)
+    page.get_by_role("button", name="Try now").click()
+    settle(page)
+    assert exact(page, "#spend-value") == [market.forecast(ONE, 4.0).spend]
+    assert page.locator("#notices p").count() == 0
+
+
+def test_refusals_are_shown_in_words(address: str, open_address: Callable[..., Any]) -> None:
+    """What the service refuses is said as it says it, the figures stay, and a good bid mends it."""
+    page = open_address(link(address, advertiser=ONE, bid=3)).page
+    before = exact(page, "#spend-value")
+    set_bid(page, 1e12)
+    assert re.search(r"The service refused this: bid: ", page.inner_text("#fault"))
+    assert exact(page, "#spend-value") == before
+    broken = {"status": 500, "body": '{"request_id": "r-17"}'}
+    page.route("**/v1/forecast", lambda route: route.fulfill(**broken), times=1)
+    set_bid(page, 4)
+    assert "The service failed (request r-17)" in page.inner_text("#fault")
+    set_bid(page, 5)
+    assert page.inner_text("#fault") == ""
+    assert exact(page, "#spend-value") != before
+
+
+def test_the_latest_question_wins(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """An answer that is late is given up for that to a later question, about somebody else."""
+    page = open_address(link(address, advertiser=ONE, bid=3)).page
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        held.append(route)
+
+    page.route("**/v1/forecast", hold, times=1)
+    with page.expect_request("**/v1/forecast", timeout=PATIENCE) as late:
+        page.fill("#bid", "4")
+    with page.expect_event("requestfailed", timeout=PATIENCE) as given_up:
+        choose(page, OTHER, OTHER)
+    bid = float(page.locator("#bid-table tr.chosen th data").get_attribute("value"))
+    assert exact(page, "#spend-value") == [market.forecast(OTHER, bid).spend]
+    assert len(held) == 1
+    assert given_up.value == late.value

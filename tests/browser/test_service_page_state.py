@@ -1,0 +1,241 @@
+"""The what-if page's address and what can be taken along: links, back and forward, CSV, PNG."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import numpy as np
+import pytest
+from fitted_models import HOSTILE_IDS
+
+from browser.service_pages import PATIENCE, choose, exact, link, set_bid, settle, shows
+from coterie.ads.forecaster import AdForecaster
+
+ONE = "adv-00021"
+OTHER = "adv-00034"
+
+pytestmark = pytest.mark.xdist_group("the service's page")
+
+
+def asks(page: Any, **expected: str) -> None:
+    """Wait until the address asks for something."""
+
+    def same(url: str) -> bool:
+        return parse_qs(urlsplit(url).fragment) == {k: [v] for k, v in expected.items()}
+
+    page.wait_for_url(same, timeout=PATIENCE)
+
+
+def waits_for(page: Any, name: str, bid: float, market: AdForecaster) -> None:
+    """Wait until the page shows the forecast of an advertiser at a bid."""
+    value = market.forecast(name, bid).impressions
+    page.locator(f'#impressions-value data[value="{value!r}"]').wait_for(timeout=PATIENCE)
+    page.locator("#sentence .id").get_by_text(name, exact=True).wait_for(timeout=PATIENCE)
+    settle(page)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"advertiser": ONE, "bid": "3.754321", "day": "2026-03-11"},
+        {"advertiser": "a/b c?d#e%2F", "bid": "2", "supply": "7.5"},
+        {"text": "<b>flights</b> & hotels", "bid": "0.5", "supply": "1000"},
+    ],
+    ids=["day", "supply", "text"],
+)
+def test_a_link_restores_what_was_asked(
+    address: str, market: AdForecaster, open_address: Callable[..., Any], asked: dict[str, str]
+) -> None:
+    """A link holds advertiser or text, bid, and day or auctions; the server never sees them."""
+    tab = open_address(link(address, **asked))
+    options = {name: asked[name] for name in ("day", "text") if name in asked}
+    if "supply" in asked:
+        options["supply"] = float(asked["supply"])
+    expected = market.forecast(asked.get("advertiser"), float(asked["bid"]), **options)
+    for name, place in (("impressions", "#impressions-value"), ("spend", "#spend-value")):
+        assert exact(tab.page, place) == [getattr(expected, name)]
+    assert tab.page.input_value("#bid") == asked["bid"]
+    asks(tab.page, **asked)
+    tab.page.reload()
+    tab.page.wait_for_selector("body[data-state=settled]")
+    assert exact(tab.page, "#spend-value") == [expected.spend]
+    assert not any("bid=" in url.split("#")[0] for url in tab.asked)
+
+
+def test_links_that_ask_nonsense_ask_nothing(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """What is no bid, number or day in a link is left out, and the page begins as usual."""
+    page = open_address(address).page
+    name = str(market.advertisers_[market.cost_.argmax()])
+    for fragment in ("what-if", "bid=-3&supply=x&day=2026-02-30", "bid=NaN&bid=2", "=&&%"):
+        page.goto("about:blank")
+        page.goto(f"{address}/#{fragment}")
+        settle(page)
+        assert page.input_value("#advertiser") == name
+        assert page.input_value("#day") == "mean"
+        assert page.inner_text("#fault") == ""
+
+
+def test_an_unknown_advertiser_is_said(address: str, open_address: Callable[..., Any]) -> None:
+    """A link to somebody the model does not know says so, shows no figures, and can be mended."""
+    page = open_address(link(address, advertiser="<i>nobody</i>", bid=2)).page
+    assert "knows no advertiser" in page.inner_text("#fault")
+    assert page.locator("#figures").is_hidden()
+    choose(page, ONE, ONE)
+    assert page.inner_text("#fault") == ""
+    assert page.locator("#figures").is_visible()
+
+
+def test_back_and_forward(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """Every advertiser and every bid that was rested at is a step of the back button."""
+    page = open_address(link(address, advertiser=ONE, bid=3)).page
+    set_bid(page, 5)
+    asks(page, advertiser=ONE, bid="5")
+    choose(page, OTHER, OTHER)
+    asks(page, advertiser=OTHER)
+    today = float(page.locator("#bid-table tr.chosen th data").get_attribute("value"))
+    page.go_back()
+    waits_for(page, ONE, 5.0, market)
+    page.go_back()
+    waits_for(page, ONE, 3.0, market)
+    assert page.input_value("#bid") == "3"
+    page.go_forward()
+    waits_for(page, ONE, 5.0, market)
+    page.go_forward()
+    waits_for(page, OTHER, today, market)
+    assert page.input_value("#advertiser") == OTHER
+
+
+def test_moving_the_slider_is_one_step(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """A slider on its way fills neither the history nor the service with questions."""
+    tab = open_address(link(address, advertiser=ONE, bid=3))
+    page = tab.page
+    before = page.evaluate("history.length")
+    asked = len(tab.asked)
+    moved = 300
+    page.evaluate(
+        """(moved) => {
+          const slider = document.getElementById("bid-slider");
+          for (let i = 0; i < moved; i += 1) {
+            slider.value = 200 + i;
+            slider.dispatchEvent(new Event("input", { bubbles: true }));
+          }
+        }""",
+        moved,
+    )
+    settle(page)
+    bid = float(page.input_value("#bid"))
+    assert shows(page, market.forecast(ONE, bid), None)
+    asks(page, advertiser=ONE, bid=page.input_value("#bid"))
+    assert page.evaluate("history.length") == before + 1
+    assert len(tab.asked) - asked <= 3
+
+
+def test_addresses_say_all_of_it(address: str, open_address: Callable[..., Any]) -> None:
+    """Whatever is asked, an address that is written and read again asks the same."""
+    page = open_address(address).page
+    days = [None, {"kind": "other", "supply": 0.5}, {"kind": "date", "date": "2024-02-29"}]
+    texts = [*HOSTILE_IDS, "", "+ &=#%", "日本 👩‍👧", "a\nb", "\u202e"]
+    states = [
+        ({"text": text} if place % 2 else {"advertiser": text or "-"})
+        | ({"bid": 10.0 ** (place - 8)} if place % 4 else {})
+        | ({"day": days[place % 3]} if place % 3 else {})
+        for place, text in enumerate(texts)
+    ]
+    read = "(all) => all.map((one) => coterieAddress.read(coterieAddress.write(one)))"
+    assert page.evaluate(read, states) == states
+
+
+@pytest.mark.parametrize("allowed", [True, False], ids=["allowed", "not allowed"])
+def test_copies_a_link(address: str, open_address: Callable[..., Any], allowed: bool) -> None:
+    """The link of what is shown goes to the clipboard; where that is closed it can be copied."""
+    clipboard = (
+        "{ writeText: async (text) => { window.copied = text } }" if allowed else "undefined"
+    )
+    script = f"Object.defineProperty(navigator, 'clipboard', {{ value: {clipboard} }})"
+    page = open_address(link(address, advertiser=ONE), script=script).page
+    set_bid(page, 6.25)
+    page.get_by_role("button", name="Copy link").click()
+    expected = link(address, advertiser=ONE, bid=6.25)
+    if allowed:
+        page.get_by_text("Copied.").wait_for(timeout=PATIENCE)
+        assert page.evaluate("window.copied") == expected
+    else:
+        page.locator("#link").wait_for(timeout=PATIENCE)
+        assert page.input_value("#link") == expected
+
+
+def test_csv_is_what_the_service_says(
+    address: str, open_address: Callable[..., Any], tmp_path: Path
+) -> None:
+    """The file holds the table shown, with every digit the service gave."""
+    page = open_address(link(address, advertiser='"quoted"', bid=2.5, supply=333)).page
+    with page.expect_download(timeout=PATIENCE) as download:
+        page.get_by_role("button", name="Save as CSV").click()
+    download.value.save_as(tmp_path / "saved.csv")
+    assert download.value.suggested_filename == "forecast-quoted.csv"
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "saved.csv").read_text("utf-8"))))
+    bids = [float(row["bid"]) for row in rows]
+    assert bids == exact(page, "#bid-table th")
+    question = {"advertiser": '"quoted"', "bid": bids, "supply": 333}
+    answer = httpx.post(f"{address}/v1/forecast", json=question, trust_env=False).json()
+    for row, one in zip(rows, answer["forecasts"], strict=True):
+        assert row["advertiser"] == '"quoted"'
+        assert (row["model"], row["curve"]) == (answer["model"]["version"], answer["curve"])
+        for name in ("bid", "win_rate", "cost", "impressions", "spend", "clicks", "conversions"):
+            assert float(row[name]) == one[name]
+        for name in ("impressions", "spend", "clicks"):
+            assert [float(row[f"{name}_{end}"]) for end in ("low", "high")] == one[
+                f"{name}_interval"
+            ]
+
+
+def test_csv_cells_are_no_formulas(address: str, open_address: Callable[..., Any]) -> None:
+    """Text that a spreadsheet would run is kept from it; all other text comes through as it is."""
+    page = open_address(address).page
+    formulas = ["=1+1", "+1", "-1", "@sum", "\tx", "\rx"]
+    plain = [*HOSTILE_IDS, "a\nb", "1=1", "", " =1"]
+    given = page.evaluate(
+        "(texts) => coterieExports.csv(texts.map((text) => ({ text, number: -1.5e-7 })))",
+        formulas + plain,
+    )
+    rows = list(csv.DictReader(io.StringIO(given, newline="")))
+    assert [row["text"] for row in rows] == [f"'{text}" for text in formulas] + plain
+    assert {float(row["number"]) for row in rows} == {-1.5e-7}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_png_is_a_picture_of_the_chart(
+    address: str, open_address: Callable[..., Any], tmp_path: Path, scheme: str
+) -> None:
+    """A chart is saved at twice its size with its title, in the colours of the screen."""
+    pictures = pytest.importorskip("PIL.Image")
+    page = open_address(
+        link(address, advertiser=HOSTILE_IDS[0]), width=900, color_scheme=scheme
+    ).page
+    with page.expect_download(timeout=PATIENCE) as download:
+        page.locator("[data-picture=spend]").click()
+    download.value.save_as(tmp_path / "saved.png")
+    assert re.fullmatch(r"spend-[\w.-]+\.png", download.value.suggested_filename)
+    chart = page.locator("#spend-chart svg")
+    wide, high = (int(chart.get_attribute(name)) for name in ("width", "height"))
+    with pictures.open(tmp_path / "saved.png") as picture:
+        width, height = picture.size
+        colours = np.asarray(picture.convert("RGB")).reshape(-1, 3)
+    assert (width, height) == (2 * (wide + 32), 2 * (high + 68))
+    seen = {tuple(colour) for colour in np.unique(colours, axis=0).tolist()}
+    line = {"light": (0, 114, 178), "dark": (86, 180, 233)}[scheme]
+    ground = {"light": (255, 255, 255), "dark": (15, 19, 24)}[scheme]
+    assert {line, ground} <= seen
