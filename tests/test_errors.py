@@ -16,6 +16,7 @@ ALSO = {
     errors.DatasetUnavailableError: LookupError,
     errors.ModelFileError: ValueError,
     errors.MissingExtraError: ImportError,
+    errors.ServiceError: RuntimeError,
     errors.CoterieWarning: UserWarning,
 }
 

@@ -10,7 +10,8 @@
     ├── OutputError            a result cannot be written           (also an OSError)
     ├── DatasetUnavailableError  a dataset is nowhere to be had     (also a LookupError)
     ├── ModelFileError         a model file is not ours or damaged  (also a ValueError)
-    └── MissingExtraError      an optional package is not installed (also an ImportError)
+    ├── MissingExtraError      an optional package is not installed (also an ImportError)
+    └── ServiceError           a service cannot start or did not answer (also a RuntimeError)
 
     CoterieWarning (a UserWarning)
     ├── LabelWarning           the labels are usable but look odd
@@ -35,6 +36,7 @@ __all__ = [
     "MissingExtraError",
     "ModelFileError",
     "OutputError",
+    "ServiceError",
     "TableError",
     "TooManyPointsError",
 ]
@@ -74,6 +76,21 @@ class ModelFileError(CoterieError, ValueError):
 
 class MissingExtraError(CoterieError, ImportError):
     """An optional package is not installed; the message names the extra that brings it."""
+
+
+class ServiceError(CoterieError, RuntimeError):
+    """A service cannot start, did not answer, or refused; the message says which and why.
+
+    ``status`` is that of its answer, ``request_id`` what its log calls the request; both are None
+    where there was no answer.
+    """
+
+    def __init__(
+        self, message: str = "", *, status: int | None = None, request_id: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.request_id = request_id
 
 
 class CoterieWarning(UserWarning):

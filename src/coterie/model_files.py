@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import warnings
 import zipfile
@@ -43,6 +44,8 @@ _FORMAT = "coterie-model"
 _FORMAT_VERSION = 1
 _COMMENT = b"coterie-model sha256 "
 _MOST_JSON_BYTES = 1 << 26
+_MOST_HEADER_BYTES = 1 << 17
+_PART_BYTES = 1 << 20
 
 
 def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
@@ -188,7 +191,7 @@ def _store(archive: zipfile.ZipFile, name: str, content: bytes | memoryview) -> 
     return hashlib.sha256(content).hexdigest()
 
 
-def _read_archive(file: BinaryIO) -> tuple[dict[str, Any], bytes, list[NDArray[Any]]]:
+def _read_archive(file: BinaryIO) -> tuple[dict[str, Any], bytearray, list[NDArray[Any]]]:
     """The manifest, the state and the arrays, all known to be as they were written."""
     if file.read(4) != b"PK\x03\x04":
         raise ModelFileError("it is not a model file; save_model writes one")
@@ -201,9 +204,20 @@ def _read_archive(file: BinaryIO) -> tuple[dict[str, Any], bytes, list[NDArray[A
         arrays = []
         for number in range(len(checksums) - 1):
             name = _array_name(number)
-            content = io.BytesIO(_checked(archive, name, checksums[name]))
-            arrays.append(np.lib.format.read_array(content, allow_pickle=False))
+            arrays.append(_array_in(_checked(archive, name, checksums[name])))
     return manifest, state, arrays
+
+
+def _array_in(content: bytearray) -> NDArray[Any]:
+    """The array of a member, in the memory that it was read to."""
+    member = io.BytesIO(content[:_MOST_HEADER_BYTES])
+    if np.lib.format.read_magic(member) == (1, 0):
+        shape, by_column, dtype = np.lib.format.read_array_header_1_0(member)
+        size = math.prod(shape)
+        if size and dtype.itemsize and not dtype.hasobject:
+            flat = np.frombuffer(content, dtype, size, member.tell())
+            return flat.reshape(shape, order="F" if by_column else "C")
+    return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
 
 
 def _refuse_inflation(archive: zipfile.ZipFile, size: int) -> None:
@@ -245,8 +259,14 @@ def _check_names(archive: zipfile.ZipFile, checksums: dict[str, str]) -> None:
         raise ModelFileError(_damaged(f"there is more than one member {name}"))
 
 
-def _checked(archive: zipfile.ZipFile, name: str, checksum: str) -> bytes:
-    content = archive.read(name)
+def _checked(archive: zipfile.ZipFile, name: str, checksum: str) -> bytearray:
+    """The content of a member, read part by part so that its memory is needed once."""
+    content = bytearray(archive.getinfo(name).file_size)
+    end = 0
+    with archive.open(name) as member:
+        while part := member.read(_PART_BYTES):
+            content[end : end + len(part)] = part
+            end += len(part)
     if hashlib.sha256(content).hexdigest() != checksum:
         raise ModelFileError(_damaged(f"the checksum of {name} does not match"))
     return content

@@ -12,7 +12,7 @@ import pytest
 
 from coterie.command_line.ads.program import app
 
-COMMANDS = ("simulate", "check", "segment", "forecast", "evaluate", "report")
+COMMANDS = ("simulate", "check", "segment", "forecast", "evaluate", "report", "serve")
 PROGRAM = [sys.executable, "-c", "from coterie.command_line import main; main()", "ads"]
 
 
@@ -31,7 +31,7 @@ def test_help_of_a_command_has_an_example(run, command):
     result = run("ads", command, "--help")
     assert result.exit_code == 0
     assert f"Example: coterie ads {command} " in " ".join(result.stdout.split())
-    assert "--json" in result.stdout
+    assert ("--json" in result.stdout) == (command != "serve")
     assert "--quiet" in result.stdout
 
 

@@ -1,0 +1,123 @@
+"""Advertisers by a part of their id: all ids in one row of bytes, looked through at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["AdvertiserSearch", "SearchPage"]
+
+Rows = NDArray[np.int64]
+
+# a byte that no text in UTF-8 has: nothing is found across the end of an id
+_END = b"\xff"
+
+
+@dataclass(frozen=True)
+class SearchPage:
+    """A page of what was found.
+
+    Attributes
+    ----------
+    rows : int64 array
+        Of the advertisers on it, in order.
+    page, pages, total : int
+        The page's number from 1, how many there are (at least 1), and how many were found.
+    """
+
+    rows: Rows
+    page: int
+    pages: int
+    total: int
+
+
+class AdvertiserSearch:
+    """Finds advertisers by a part of their id, in upper or lower case.
+
+    The id that is the very text comes first, then ids that begin with it, then those that hold
+    it elsewhere; within each kind those that spend most come first, and of equals the one that
+    comes first in the model. An empty text finds all.
+
+    Parameters
+    ----------
+    ids : sequence of A str
+    spend : (A,) array
+    labels : (A,) int array
+        The segment of each; −1 is none.
+
+    Examples
+    --------
+    >>> search = AdvertiserSearch(["car hire", "Oscar", "cars", "CAR"], [1, 9, 5, 2], [0, 0, 1, 1])
+    >>> search.page("car").rows.tolist(), search.page("car", segment=1).rows.tolist()
+    ([3, 2, 0, 1], [3, 2])
+    """
+
+    def __init__(
+        self,
+        ids: Sequence[str],
+        spend: NDArray[np.float64] | Sequence[float],
+        labels: NDArray[np.int64] | Sequence[int],
+    ) -> None:
+        # ids stand in the order they are to be shown in, so that nothing found need be sorted
+        self._rows: Rows = np.argsort(-np.asarray(spend, dtype=np.float64), kind="stable")
+        self._labels = np.asarray(labels)[self._rows]
+        folded = [_folded(ids[row]) for row in self._rows.tolist()]
+        self._bytes = np.frombuffer(_END + _END.join(folded) + _END, dtype=np.uint8)
+        lengths = np.array([len(text) for text in folded], dtype=np.int64)
+        starts = np.cumsum(lengths + 1) - lengths
+        self._starts = starts.astype(np.int32 if self._bytes.size < 2**31 else np.int64)
+        # the number of the id that each byte belongs to, with the end before it
+        self._owner = np.repeat(np.arange(len(folded), dtype=np.int32), lengths + 1)
+
+    def page(
+        self, text: str = "", *, segment: int | None = None, page: int = 1, page_size: int = 20
+    ) -> SearchPage:
+        """A page of the advertisers found.
+
+        Parameters
+        ----------
+        text : str
+        segment : int, optional
+            Only those whose largest share is in it.
+        page : int
+            From 1; one beyond the last is empty.
+        page_size : int
+            From 1.
+        """
+        needle = _folded(text)
+        found = self._found(needle) if needle else np.arange(len(self._rows))
+        if segment is not None:
+            found = found[self._labels[found] == segment]
+        first = (page - 1) * page_size
+        rows = self._rows[found[first : first + page_size]]
+        return SearchPage(rows, page, max(-(-len(found) // page_size), 1), len(found))
+
+    def _found(self, needle: bytes) -> Rows:
+        """The numbers of the ids that hold a text, in the order they are shown in."""
+        at = self._places(needle)
+        owner = self._owner[at - 1]
+        begins = self._starts[owner] == at
+        whole = begins & (self._bytes[at + len(needle)] == _END[0])
+        first = np.ones(len(at), dtype=bool)
+        first[1:] = owner[1:] != owner[:-1]
+        # an id that begins with the text is met there first, so its further places are no matter
+        kinds = (first & whole, first & begins & ~whole, first & ~begins)
+        return np.concatenate([owner[kind] for kind in kinds])
+
+    def _places(self, needle: bytes) -> Rows:
+        """Where in all bytes a text begins: places of its first byte, sifted byte by byte."""
+        among = self._bytes[: max(self._bytes.size - len(needle), 0)]
+        at = np.flatnonzero(among == needle[0])
+        for offset in range(1, len(needle)):
+            if not at.size:
+                break
+            at = at[self._bytes[at + offset] == needle[offset]]
+        return at
+
+
+def _folded(text: str) -> bytes:
+    """Without case; what UTF-8 has no bytes for is replaced."""
+    return text.casefold().encode("utf-8", "replace")

@@ -1,0 +1,283 @@
+"""The outermost layer of the service: what every request passes on its way in and out.
+
+On the way in: an id, the ``Host``, the token, a place among those under way, the whole body. On
+the way out: headers, a line in the log, the metrics. Whatever goes wrong on the way, in the layers
+below too, becomes a problem in JSON that tells a client what it needs and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from coterie.ads.service.admission import Admission
+from coterie.ads.service.answer_headers import SECURITY_HEADERS, RequestIds, problem_headers
+from coterie.ads.service.deadlines import Deadline, Deadlines
+from coterie.ads.service.limits import Limits
+from coterie.ads.service.listening import Door
+from coterie.ads.service.metrics import Metrics
+from coterie.ads.service.problems import Problem, problem_body
+from coterie.ads.service.request_bodies import BodyReader, ClientGoneError, drained, replayed
+from coterie.ads.service.request_logs import RequestLog
+from coterie.ads.service.routes import OPEN_ROUTES, UNQUEUED_ROUTES, route_of
+
+__all__ = ["Gate"]
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+#: The status in logs and metrics of a request whose client did not wait for an answer.
+_GONE = 499
+#: Methods as logs and metrics name them; any other is one kind.
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+#: Seconds in which a client may finish sending a body that nobody will read.
+_DRAIN_SECONDS = 5.0
+
+
+class Gate:
+    """An ASGI application around another.
+
+    The application below finds in ``scope["state"]`` the ``request_id`` and whether the client is
+    ``authorised``: it showed the token, or none is needed. It gets the body in one message.
+
+    Parameters
+    ----------
+    app : ASGI application
+    door : Door
+        Who may ask, and by which names.
+    limits : Limits
+    metrics : Metrics
+    logs : RequestLog
+    """
+
+    def __init__(
+        self, app: Application, *, door: Door, limits: Limits, metrics: Metrics, logs: RequestLog
+    ) -> None:
+        self._app = app
+        self._door = door
+        self._limits = limits
+        self._metrics = metrics
+        self._logs = logs
+        self._ids = RequestIds()
+        self._bodies = BodyReader(limits)
+        self._admission = Admission(limits)
+        shortest = min(limits.body_seconds, limits.request_seconds)
+        self._deadlines = Deadlines(min(0.25, shortest / 4))
+        metrics.in_flight.set_function(lambda: self._admission.under_way)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._other_than_http(scope, receive, send)
+            return
+        began = time.perf_counter()
+        visit = _Visit(scope, send)
+        visit.request_id = self._ids.of(visit.given_id)
+        deadline = self._deadlines.begin(self._limits.body_seconds)
+        try:
+            await self._pass(visit, deadline, receive)
+            if not visit.started:
+                raise RuntimeError("the application did not answer")
+        except ClientGoneError:
+            visit.status = _GONE
+        except (Exception, asyncio.CancelledError) as error:
+            self._deadlines.end(deadline)
+            await self._refuse(visit, self._problem(error, visit, deadline), receive)
+        finally:
+            self._deadlines.end(deadline)
+            seconds = time.perf_counter() - began
+            self._metrics.answered(visit.route, visit.method, visit.status, seconds)
+            self._logs.request(
+                visit.request_id, visit.method, visit.route, visit.status, seconds, visit.size
+            )
+
+    async def _pass(self, visit: _Visit, deadline: Deadline, receive: Receive) -> None:
+        """Let a request through to the application, or raise the problem that keeps it out."""
+        authorised = self._checked(visit)
+        body = b""
+        if visit.has_body:
+            body = await self._bodies.read(visit.declared, receive)
+            visit.has_body = False
+        deadline.move(self._limits.request_seconds)
+        state = visit.scope.setdefault("state", {})
+        state["request_id"] = visit.request_id
+        state["authorised"] = authorised
+        again = replayed(body, receive)
+        if visit.route in UNQUEUED_ROUTES:
+            await self._app(visit.scope, again, visit.send)
+            return
+        address = visit.scope.get("client")
+        client = self._door.client_of(address[0] if address else "", visit.forwarded)
+        if not self._admission.enter(client):
+            await self._admission.wait(client)
+        try:
+            await self._app(visit.scope, again, visit.send)
+        finally:
+            self._admission.leave(client)
+
+    def _checked(self, visit: _Visit) -> bool:
+        """Whether the client may ask for everything; a problem where not even for this."""
+        if len(visit.hosts) != 1:
+            raise Problem(400, "Bad Request", "a request names one host, in one Host header")
+        if not self._door.is_for(visit.hosts[0]):
+            raise Problem(
+                421,
+                "Misdirected Request",
+                "this service is not known by the name in the Host header; "
+                "whoever runs it can allow it with --allowed-host",
+            )
+        authorised = self._door.lets_in(visit.authorization)
+        if not authorised and visit.route not in OPEN_ROUTES:
+            raise Problem(
+                401,
+                "Unauthorized",
+                "this service needs a token: send Authorization: Bearer followed by it",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        return authorised
+
+    def _problem(self, error: BaseException, visit: _Visit, deadline: Deadline) -> Problem:
+        """What to tell of what went wrong; a defect is for the log alone."""
+        if isinstance(error, Problem):
+            return error
+        if isinstance(error, asyncio.CancelledError):
+            return self._interrupted(visit, deadline)
+        self._logs.failure(visit.request_id, error)
+        return _defect()
+
+    def _interrupted(self, visit: _Visit, deadline: Deadline) -> Problem:
+        """What to tell of a request that was cancelled."""
+        if not deadline.passed:
+            return Problem(
+                503,
+                "Service Unavailable",
+                "the service is ending; try again after the seconds in Retry-After",
+                headers={"Retry-After": "5"},
+            )
+        deadline.forgive()
+        if visit.has_body:
+            return Problem(
+                408,
+                "Request Timeout",
+                f"the body did not arrive within {self._limits.body_seconds:g} seconds",
+            )
+        return Problem(
+            503,
+            "Service Unavailable",
+            f"the answer was not ready within {self._limits.request_seconds:g} seconds; "
+            "ask fewer questions at a time, or try again after the seconds in Retry-After",
+            headers={"Retry-After": "5"},
+        )
+
+    async def _refuse(self, visit: _Visit, problem: Problem, receive: Receive) -> None:
+        """Answer with a problem, if there is no answer yet; a half-sent one is left as it is.
+
+        A client that is still sending gets its answer first. What it sends is thrown away then,
+        and the connection closed: closed at once, the answer would be lost on the way.
+        """
+        if visit.started:
+            return
+        body = problem_body(problem, visit.request_id)
+        headers = problem_headers(problem, len(body))
+        unread = visit.has_body
+        if unread:
+            headers.append((b"connection", b"close"))
+        start = {"type": "http.response.start", "status": problem.status, "headers": headers}
+        await visit.send(start)
+        await visit.send({"type": "http.response.body", "body": body, "more_body": unread})
+        if unread:
+            try:
+                async with asyncio.timeout(_DRAIN_SECONDS):
+                    await drained(receive)
+            except TimeoutError:
+                pass
+            await visit.send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _other_than_http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Start and end of the application go through; a WebSocket is turned away."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+
+
+class _Visit:
+    """One request: what its headers say, and what became of it."""
+
+    __slots__ = (
+        "_send",
+        "authorization",
+        "declared",
+        "forwarded",
+        "given_id",
+        "has_body",
+        "hosts",
+        "method",
+        "request_id",
+        "route",
+        "scope",
+        "size",
+        "started",
+        "status",
+    )
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self.scope = scope
+        self._send = send
+        self.route = route_of(scope["path"])
+        method = scope["method"]
+        self.method = method if method in _METHODS else "OTHER"
+        self.request_id = ""
+        self.given_id: bytes | None = None
+        self.hosts: list[bytes] = []
+        self.authorization: bytes | None = None
+        self.forwarded: list[bytes] = []
+        self.declared: int | None = None
+        self.has_body = False
+        self.status, self.size, self.started = 500, 0, False
+        self._read(scope["headers"])
+
+    def _read(self, headers: Any) -> None:
+        """Note the headers that the gate minds."""
+        for name, value in headers:
+            if name == b"host":
+                self.hosts.append(value)
+            elif name == b"content-length":
+                # further digits could only make it larger
+                self.declared = int(value[:18]) if value.isdigit() else 0
+                self.has_body = self.has_body or value != b"0"
+            elif name == b"transfer-encoding":
+                self.has_body = True
+            elif name == b"authorization":
+                self.authorization = value
+            elif name == b"x-request-id":
+                self.given_id = value
+            elif name == b"x-forwarded-for":
+                self.forwarded.append(value)
+
+    async def send(self, message: Any) -> None:
+        """Pass on what the application sends, with the headers that every answer has."""
+        if message["type"] == "http.response.start":
+            self.started = True
+            self.status = message["status"]
+            headers = [*message.get("headers", ())]
+            if all(name != b"cache-control" for name, _ in headers):
+                headers.append((b"cache-control", b"no-store"))
+            headers.append((b"x-request-id", self.request_id.encode("ascii")))
+            headers.extend(SECURITY_HEADERS)
+            message = {**message, "headers": headers}
+        else:
+            self.size += len(message.get("body", b""))
+        await self._send(message)
+
+
+def _defect() -> Problem:
+    return Problem(
+        500,
+        "Internal Server Error",
+        "the service failed on this request; whoever runs it finds it in the logs by request_id",
+    )

@@ -1,0 +1,175 @@
+"""Answers are those of the Python interface, to the last bit."""
+
+from __future__ import annotations
+
+import math
+from datetime import date
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from service_calls import served, service
+
+from coterie.ads.service.answers import MOST_TEXTS, answer_to_one, answers_to, rows_of
+from coterie.ads.service.limits import Limits
+from coterie.ads.service.problems import Problem
+from coterie.ads.service.questions import read_questions
+
+MODELS = ("small_model", "first_price_model", "minimum_model", "textless_model")
+
+bids = st.floats(0.01, 40) | st.sampled_from([1e-300, 1e9, 2, 1.294])
+words = st.sampled_from(["", " ", "passport tour", "claim quote insurance", "zzzz", "الفندق"])
+
+
+@cache
+def ids(name):
+    """The advertisers of a model."""
+    return served(name).model.advertisers_.tolist()
+
+
+@st.composite
+def questions(draw, name):
+    """Any kind of question, about somebody in the model or not."""
+    question = {}
+    if draw(st.booleans()):
+        question["advertiser"] = draw(st.sampled_from(ids(name)))
+        supply = draw(st.sampled_from(["", "supply", "day"]))
+    else:
+        question["advertiser"] = draw(st.sampled_from(["", "nobody", "O'Hara", 'a\n"b"']))
+        supply = "supply"
+        if draw(st.booleans()):
+            del question["advertiser"]
+            question["text"] = ""
+    if draw(st.booleans()):
+        question["text"] = draw(words)
+    if supply == "supply":
+        question["supply"] = draw(st.floats(0, 1e15) | st.sampled_from([0, 1, 10**15]))
+    elif supply == "day":
+        question["day"] = str(draw(st.dates(date(2026, 1, 1), date(2026, 12, 31))))
+    question["bid"] = draw(bids | st.lists(bids, min_size=1, max_size=5))
+    return question
+
+
+def as_forecasts(answer):
+    """What a client makes of an answer: forecasts as the Python interface gives them."""
+    shared = {name: answer[name] for name in ("advertiser", "segment", "curve", "why", "supply")}
+    found = []
+    for forecast in answer["forecasts"]:
+        told = shared | forecast
+        for name in ("clicks", "conversions"):
+            if told[name] is not None and math.isnan(told[name]):
+                told[name] = None
+        found.append(told)
+    return found
+
+
+def expected(model, question):
+    """The forecasts of the Python interface."""
+    asked = {name: value for name, value in question.items() if name not in {"advertiser", "bid"}}
+    found = model.forecast(question.get("advertiser"), question["bid"], **asked)
+    return [one.as_dict() for one in (found if isinstance(found, list) else [found])]
+
+
+@pytest.mark.parametrize("name", MODELS)
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_answers_are_forecasts(name, data):
+    """Every answer of a batch has the figures and the words of AdForecaster.forecast."""
+    model = served(name)
+    asked = data.draw(st.lists(questions(name), min_size=1, max_size=6))
+    read = read_questions(asked, Limits())
+    answers = answers_to(model, read, rows_of(model, read))
+    for question, answer in zip(asked, answers, strict=True):
+        assert as_forecasts(answer) == expected(model.model, question)
+        assert answer["known"] == (question.get("advertiser") in ids(name))
+
+
+@pytest.mark.parametrize("name", MODELS)
+@settings(deadline=None, max_examples=20)
+@given(st.data())
+def test_the_quick_way_is_the_same(name, data):
+    """One bid of a known advertiser gets the answer that it gets among others."""
+    model = served(name)
+    asked = {"advertiser": data.draw(st.sampled_from(ids(name))), "bid": data.draw(bids)}
+    [question] = read = read_questions(asked, Limits())
+    rows = rows_of(model, read)
+    quick, among = answer_to_one(model, question, rows[0]), answers_to(model, read, rows)[0]
+    assert as_forecasts(quick) == as_forecasts(among) == expected(model.model, asked)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.data())
+def test_the_json_has_every_bit(data):
+    """What a client parses equals what the Python interface gives."""
+    asked = data.draw(questions("small_model"))
+    reply = service().forecast(asked)
+    assert reply.status == 200
+    model = served().model
+    found = [
+        {k: tuple(v) if isinstance(v, list) else v for k, v in told.items()}
+        for told in as_forecasts(reply.json)
+    ]
+    assert found == expected(model, asked)
+    assert reply.json["model"] == {"version": "0123456789ab"}
+    assert reply.json["currency"] == model.currency_
+
+
+def test_a_remark_stands_with_the_bids_it_goes_for():
+    """Only bids above every bid seen have grounds of their own."""
+    highest = served().highest
+    asked = {"advertiser": ids("small_model")[3], "bid": [highest, highest * 2]}
+    low, high = service().forecast(asked).json["forecasts"]
+    assert "why" not in low
+    assert "above every bid seen" in high["why"]
+
+
+def test_many_strangers_share_the_place_of_their_text():
+    """Each text is placed once, whoever it is said to be of, and answers are as if asked alone."""
+    asked = [
+        {"advertiser": f"new-{i}", "text": "passport tour", "bid": 1 + i, "supply": 100 * i}
+        for i in range(20)
+    ]
+    together = service().forecast(asked).json["answers"]
+    alone = [service().forecast([one]).json["answers"][0] for one in asked]
+    assert together == alone
+    assert len({answer["advertiser"] for answer in together}) == 20
+
+
+def test_supply_that_is_neither_known_nor_given_is_a_fault():
+    """The fault names the question, and says what to give."""
+    good = {"advertiser": ids("small_model")[0], "bid": 1}
+    asked = [good, {"text": "tour", "bid": 1}, good, {"advertiser": "nobody", "bid": 1}]
+    faults = service().forecast(asked).faults
+    assert [at for at, _ in faults] == ["[1].supply", "[3].supply"]
+    assert "give supply" in faults[0][1]
+    assert service().forecast(asked[1]).faults[0][0] == "supply"
+
+
+def test_texts_are_bounded():
+    """More texts than can be placed in good time are refused before any is."""
+    asked = [{"text": f"tour {i}", "bid": 1, "supply": 1} for i in range(MOST_TEXTS + 1)]
+    assert f"{MOST_TEXTS + 1} texts" in service().forecast(asked).faults[0][1]
+
+
+def test_nobody_waits_any_more():
+    """Once nobody waits, no further text is placed."""
+    model = served()
+    read = read_questions(
+        [{"text": f"hotel {i}", "bid": 1, "supply": 1} for i in range(5)], Limits()
+    )
+    placed = []
+
+    def stopped():
+        placed.append(None)
+        return len(placed) > 2
+
+    answers = answers_to(model, read, rows_of(model, read), stopped=stopped)
+    assert [bool(answer) for answer in answers] == [True, True, False, False, False]
+
+
+def test_faults_of_supply_are_a_problem():
+    """What cannot be answered is raised as a problem of status 422."""
+    read = read_questions({"advertiser": "nobody", "bid": 1}, Limits())
+    with pytest.raises(Problem, match="give supply"):
+        answers_to(served(), read, rows_of(served(), read), many=False)

@@ -1,0 +1,304 @@
+"""Another model takes the place of the one served, whole, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import threading
+import time
+import weakref
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fitted_models import first_price_model, small_model, textless_model
+from sklearn.cluster import KMeans
+
+from coterie import save_model
+from coterie.ads.service.metrics import Metrics
+from coterie.ads.service.model_holder import ModelHolder
+from coterie.errors import CoterieError, ModelFileError
+
+PATIENCE = 30.0
+
+
+@dataclass
+class FakeModel:
+    """As much of a served model as the holder minds."""
+
+    text: str
+    version: str
+    name: str = "market.coterie"
+    advertisers: int = 3
+    loaded_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+def read(path, version):
+    """A model from a text; some texts are none."""
+    text = Path(path).read_text()
+    if text.startswith("bad"):
+        raise ModelFileError(f"cannot load {path}: {text}")
+    if text == "defect":
+        raise ZeroDivisionError
+    return FakeModel(text, version)
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A file that holds a model, as far as ``read`` can tell."""
+    path = tmp_path / "market.coterie"
+    path.write_text("one")
+    return path
+
+
+@pytest.fixture
+def holder(file):
+    """A holder of that model."""
+    made = ModelHolder(file, metrics=Metrics(), load=read)
+    made.load_first()
+    return made
+
+
+def counted(holder):
+    """Reloads so far: taken, refused."""
+    text = holder._metrics.text().decode()
+    lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if "{outcome=" in line)
+    return [
+        int(float(lines[f'coterie_model_reloads_total{{outcome="{outcome}"}}']))
+        for outcome in ("taken", "refused")
+    ]
+
+
+class TestRealModels:
+    def test_a_replaced_file_is_served(self, tmp_path):
+        """After a reload forecasts are those of the new model, and it has another version."""
+        path = tmp_path / "market.coterie"
+        save_model(small_model(), path)
+        holder = ModelHolder(path)
+        holder.load_first()
+        before = holder.current
+        save_model(textless_model(), path)
+        assert holder.reload()
+        after = holder.current
+        assert after.version != before.version
+        assert after.model.text_view_ is None
+        assert len(after.version) == 12
+        assert before.model.text_view_ is not None  # what a request holds stays as it was
+
+    def test_the_old_model_is_freed(self, tmp_path):
+        """Nothing keeps a model that was replaced and that no request holds."""
+        path = tmp_path / "market.coterie"
+        save_model(small_model(), path)
+        holder = ModelHolder(path)
+        holder.load_first()
+        old = weakref.ref(holder.current.model)
+        holder.current.book.advertiser(0)
+        holder.current.placed("tour")
+        save_model(first_price_model(), path)
+        assert holder.reload()
+        gc.collect()
+        assert old() is None
+
+    @pytest.mark.parametrize("damage", ["cut", "changed", "empty", "other", "unsound", "gone"])
+    def test_what_cannot_be_served_is_refused(self, tmp_path, damage):
+        """The old model stays, and the reason is told without any folder."""
+        path = tmp_path / "market.coterie"
+        save_model(small_model(), path)
+        holder = ModelHolder(path, metrics=Metrics())
+        holder.load_first()
+        old = holder.current
+        _damage(path, damage)
+        assert not holder.reload()
+        assert holder.current is old
+        assert (
+            "market.coterie" in holder.last_refusal.reason or "sound" in holder.last_refusal.reason
+        )
+        assert str(tmp_path) not in holder.last_refusal.reason
+        assert counted(holder) == [0, 1]
+
+    @pytest.mark.parametrize("damage", ["cut", "changed", "empty", "other", "unsound", "gone"])
+    def test_a_service_does_not_begin_with_what_cannot_be_served(self, tmp_path, damage):
+        """The first model must be sound: the error says what is wrong with the file."""
+        path = tmp_path / "market.coterie"
+        save_model(small_model(), path)
+        _damage(path, damage)
+        with pytest.raises(CoterieError):
+            ModelHolder(path).load_first()
+
+
+def _damage(path, kind):
+    content = path.read_bytes()
+    if kind == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    elif kind == "changed":
+        path.write_bytes(content[:5000] + b"\0" * 10 + content[5010:])
+    elif kind == "empty":
+        path.write_bytes(b"")
+    elif kind == "other":
+        save_model(KMeans(2, n_init=1, random_state=0).fit(np.arange(8.0)[:, None]), path)
+    elif kind == "unsound":
+        import copy
+
+        other = copy.copy(small_model())
+        other.shares_ = other.shares_ * np.nan
+        save_model(other, path)
+    else:
+        path.unlink()
+
+
+class TestReload:
+    def test_needs_a_first_model(self, file):
+        """There is no model of now before one was loaded."""
+        with pytest.raises(RuntimeError, match="load_first"):
+            _ = ModelHolder(file, load=read).current
+
+    def test_the_same_content_is_not_loaded_again(self, holder, file):
+        """A file that was written anew with the same content changes nothing."""
+        before = holder.current
+        file.write_text("one")
+        assert holder.reload()
+        assert holder.current is before
+        assert counted(holder) == [0, 0]
+
+    def test_a_refusal_is_forgotten_once_a_model_is_taken(self, holder, file):
+        """The refusal is that of the file of now."""
+        file.write_text("bad luck")
+        assert not holder.reload()
+        assert holder.last_refusal.reason == "cannot load market.coterie: bad luck"
+        file.write_text("two")
+        assert holder.reload()
+        assert holder.last_refusal is None
+        assert holder.current.text == "two"
+        assert counted(holder) == [1, 1]
+
+    def test_a_refusal_is_forgotten_once_the_old_file_is_back(self, holder, file):
+        """Putting the old file back puts things right."""
+        file.write_text("bad luck")
+        assert not holder.reload()
+        file.write_text("one")
+        assert holder.reload()
+        assert holder.last_refusal is None
+
+    def test_a_defect_does_not_end_the_service(self, holder, file, caplog):
+        """An error that nobody foresaw refuses the file, and is told in the log."""
+        file.write_text("defect")
+        with caplog.at_level(logging.ERROR, "coterie"):
+            assert not holder.reload()
+        assert holder.last_refusal.reason == "market.coterie cannot be loaded (ZeroDivisionError)"
+        assert "failed by a defect" in caplog.text
+        assert holder.current.text == "one"
+
+    def test_a_file_that_changes_while_it_is_read_is_left_for_later(self, file):
+        """What was read of a changing file is of no version: nothing is taken or refused."""
+
+        def changing(path, version):
+            model = read(path, version)
+            if model.text == "two":
+                path.write_text("three")
+            return model
+
+        holder = ModelHolder(file, metrics=Metrics(), load=changing)
+        holder.load_first()
+        file.write_text("two")
+        assert not holder.reload()
+        assert (holder.current.text, holder.last_refusal) == ("one", None)
+        assert holder.reload()
+        assert holder.current.text == "three"
+
+    def test_whoever_asks_meanwhile_shares_a_later_reload(self, file):
+        """Ten who ask during a load cause one more load, which began after they asked."""
+        loading, go_on = threading.Event(), threading.Event()
+        loads = []
+
+        def slow(path, version):
+            loads.append(Path(path).read_text())
+            if len(loads) == 2:
+                loading.set()
+                assert go_on.wait(PATIENCE)
+            return read(path, version)
+
+        holder = ModelHolder(file, load=slow)
+        holder.load_first()
+        file.write_text("two")
+        outcomes = []
+        threads = [threading.Thread(target=lambda: outcomes.append(holder.reload()))]
+        threads[0].start()
+        assert loading.wait(PATIENCE)
+        threads += [
+            threading.Thread(target=lambda: outcomes.append(holder.reload())) for _ in range(10)
+        ]
+        for thread in threads[1:]:
+            thread.start()
+        _wait_until(lambda: holder._asked == 11)
+        go_on.set()
+        for thread in threads:
+            thread.join(PATIENCE)
+        assert outcomes == [True] * 11
+        assert len(loads) == 2  # the one more found the same content, and did not load it
+        assert holder.current.text == "two"
+
+    def test_metrics_know_the_model_of_now(self, holder):
+        """The size of the model and when it was loaded are told."""
+        text = holder._metrics.text().decode()
+        assert "coterie_model_advertisers 3.0" in text
+        assert "coterie_model_loaded_timestamp_seconds 1." in text
+
+
+class TestWatch:
+    def test_files_are_taken_refused_and_tried_again_as_they_change(self, holder, file):
+        """A new file is taken, a bad one refused once, and its successor taken again."""
+
+        async def watched():
+            watch = asyncio.create_task(holder.watch(0.005))
+            try:
+                file.write_text("two")
+                await _until(lambda: holder.current.text == "two")
+                file.write_text("bad")
+                await _until(lambda: holder.last_refusal is not None)
+                file.unlink()
+                await _until(lambda: "No such file" in holder.last_refusal.reason)
+                refusals = counted(holder)[1]
+                await asyncio.sleep(0.05)  # many looks at a file that does not change
+                assert counted(holder)[1] == refusals
+                file.write_text("three")
+                await _until(lambda: holder.current.text == "three")
+                assert holder.last_refusal is None
+            finally:
+                watch.cancel()
+
+        asyncio.run(watched())
+
+    def test_a_file_put_in_place_by_renaming_is_taken(self, holder, file):
+        """A file of the same size and time, renamed to the place, is another file."""
+        import os
+
+        told = file.stat()
+        other = file.with_suffix(".new")
+        other.write_text("two")
+        os.utime(other, ns=(told.st_atime_ns, told.st_mtime_ns))
+
+        async def watched():
+            watch = asyncio.create_task(holder.watch(0.005))
+            try:
+                other.replace(file)
+                await _until(lambda: holder.current.text == "two")
+            finally:
+                watch.cancel()
+
+        asyncio.run(watched())
+
+
+async def _until(met):
+    async with asyncio.timeout(PATIENCE):
+        while not met():
+            await asyncio.sleep(0.005)
+
+
+def _wait_until(met):
+    deadline = time.monotonic() + PATIENCE
+    while not met():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)

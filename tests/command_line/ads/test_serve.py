@@ -1,0 +1,125 @@
+"""``coterie ads serve``: what keeps it from starting is told before anything listens."""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+import subprocess
+import sys
+
+import pytest
+from sklearn.cluster import KMeans
+
+from coterie import save_model
+from coterie.ads.service import server
+
+
+@pytest.fixture(autouse=True)
+def no_token(monkeypatch):
+    """No token of whoever runs the tests."""
+    monkeypatch.delenv("COTERIE_TOKEN", raising=False)
+
+
+def _error(result):
+    """The one line of a run that ended with 1."""
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+def test_options_reach_the_service(run, monkeypatch, tmp_path):
+    """What is written on the command line is what is served."""
+    asked = []
+    monkeypatch.setattr(server, "serve", lambda model, **options: asked.append((model, options)))
+    options = ["--host", "::1", "--port", "0", "--no-watch", "--log-format", "json", "--quiet"]
+    names = ["--allowed-host", "a.example", "--allowed-host", "b.example"]
+    run("ads", "serve", tmp_path / "m", *options, *names, "--trusted-proxy", "10.0.0.5")
+    run("ads", "serve", tmp_path / "m")
+    (_, first), (model, plain) = asked
+    assert first == {
+        "host": "::1",
+        "port": 0,
+        "allowed_hosts": ["a.example", "b.example"],
+        "trusted_proxies": ["10.0.0.5"],
+        "watch": False,
+        "log_format": "json",
+        "quiet": True,
+    }
+    assert model == tmp_path / "m"
+    assert (plain["host"], plain["port"], plain["watch"]) == ("127.0.0.1", 8400, True)
+
+
+def test_taken_port_is_told_before_the_model_is_read(run, tmp_path):
+    """A port that is taken is refused at once, with what to do."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        told = _error(run("ads", "serve", tmp_path / "none.coterie", "--port", port))
+    assert f"port {port} is taken; choose another with --port" in told
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--host", "0.0.0.0"],
+        ["--allowed-host", "ads.example.com"],
+        ["--trusted-proxy", "10.0.0.5"],
+    ],
+)
+def test_open_door_without_a_token_is_refused(run, tmp_path, options):
+    """Whatever lets others ask needs a token; the error says how to make one."""
+    told = _error(run("ads", "serve", tmp_path / "none.coterie", "--port", 0, *options))
+    assert "COTERIE_TOKEN" in told
+    assert "secrets.token_urlsafe" in told
+
+
+def test_short_token_is_refused(run, tmp_path, monkeypatch):
+    """A token that can be guessed keeps the service from starting, also on this machine."""
+    monkeypatch.setenv("COTERIE_TOKEN", "qwertz")
+    told = _error(run("ads", "serve", tmp_path / "none.coterie", "--port", 0))
+    assert "fewer than 16" in told
+    assert "qwertz" not in told
+
+
+def test_missing_model_is_told(run, tmp_path):
+    """A file that is not there is named, and nothing listens."""
+    told = _error(run("ads", "serve", tmp_path / "none.coterie", "--port", 0))
+    assert "none.coterie" in told
+
+
+def test_model_that_does_not_forecast_is_told(run, tmp_path):
+    """A model of another kind is refused by what it is."""
+    save_model(KMeans(2, n_init=1).fit([[0.0], [1.0], [9.0]]), tmp_path / "other.coterie")
+    told = _error(run("ads", "serve", tmp_path / "other.coterie", "--port", 0))
+    assert "KMeans" in told
+
+
+def test_missing_extra_is_told(run, tmp_path, monkeypatch):
+    """Where what the service needs is not installed, the error names the extra that brings it."""
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        server, "find_spec", lambda name: None if name == "fastapi" else found(name)
+    )
+    told = _error(run("ads", "serve", tmp_path / "none.coterie", "--port", 0))
+    assert "fastapi" in told
+    assert "pip install 'coterie[service]'" in told
+
+
+@pytest.mark.parametrize("options", [["--port", "65536"], ["--log-format", "xml"]])
+def test_wrong_option_ends_with_2(run, tmp_path, options):
+    """An option that cannot be understood is wrong usage."""
+    assert run("ads", "serve", tmp_path / "none.coterie", *options).exit_code == 2
+
+
+def test_module_is_the_program():
+    """``python -m coterie`` is the program, named as ever."""
+    done = subprocess.run(
+        [sys.executable, "-m", "coterie", "ads", "serve", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "Usage: coterie ads serve" in done.stdout
