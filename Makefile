@@ -34,6 +34,7 @@ bench: $(READY)           ## the figures of docs/benchmarks
 	$(BIN)/coterie bench ads
 	$(BIN)/coterie bench ads-speed
 	$(BIN)/coterie bench ads-real
+	$(BIN)/coterie bench serve
 
 docs: $(READY)            ## HTML documentation in docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

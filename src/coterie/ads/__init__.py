@@ -11,6 +11,7 @@ segments     :class:`AdForecaster`, :class:`SegmentSettings`
 forecasts    :class:`AdForecaster`, :class:`Forecast`
 evaluation   :func:`evaluate`
 report       :func:`report_payload`, :func:`write_report`
+service      :class:`Client`, which asks what ``coterie ads serve`` answers
 ===========  ===================================================================================
 
 A fitted :class:`AdForecaster` is kept and brought back by :func:`coterie.save_model` and
@@ -43,10 +44,11 @@ _HOME = {
     "TextView": "text_view",
     "SegmentSettings": "settings",
     "AdForecaster": "forecaster",
-    "Forecast": "forecasts",
+    "Forecast": "forecast_figures",
     "evaluate": "evaluation",
     "report_payload": "report_contents",
     "write_report": "report",
+    "Client": "client",
 }
 
 __all__ = [  # noqa: RUF022 (in the order in which data flows)
@@ -72,14 +74,16 @@ __all__ = [  # noqa: RUF022 (in the order in which data flows)
     "evaluate",
     "report_payload",
     "write_report",
+    "Client",
 ]
 
 if TYPE_CHECKING:
     from coterie.ads.bid_logs import BidLogs, open_logs, read_descriptions
+    from coterie.ads.client import Client
     from coterie.ads.curves import evidence_of, own_curves
     from coterie.ads.evaluation import evaluate
+    from coterie.ads.forecast_figures import Forecast
     from coterie.ads.forecaster import AdForecaster
-    from coterie.ads.forecasts import Forecast
     from coterie.ads.histogram_queries import bid_grid, read_histograms
     from coterie.ads.histograms import BidHistograms
     from coterie.ads.ipinyou import load_ipinyou_histograms

@@ -28,6 +28,10 @@
 ``search_speed``         the sweeps of the search beside a serial one
 ``table_engines``        tables that stay in DuckDB or Spark, and runs that are killed
 ``table_engines_…``      their tables, and their results as JSON, tables and page
+``serve``                the forecast service under load, beside ``bare_service``
+``serve_…``              its loads, processes, reloads and answers, and its results as JSON,
+                         tables, page and picture
+``grown_models``         forecasters of as many advertisers as one wants, from a small one
 ``local_spark``          a Spark cluster on this machine, for a while
 ``first_use``            what importing and the first fit cost, before and after compilation
 ``speed_report``         its results as JSON, table and page

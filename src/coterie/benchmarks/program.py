@@ -26,6 +26,7 @@ from coterie.benchmarks.command_steps import (
 from coterie.benchmarks.consensus_commands import divided, regret, table2, table3
 from coterie.benchmarks.incremental import growing
 from coterie.benchmarks.scale_commands import gpu, relaxation, scale, tables
+from coterie.benchmarks.serve_command import serve
 
 __all__ = ["app"]
 
@@ -215,6 +216,7 @@ app.command()(relaxation)
 app.command()(gpu)
 app.command()(scale)
 app.command()(tables)
+app.command()(serve)
 
 
 @app.command()

@@ -1,0 +1,44 @@
+"""Draw docs/images/what_if.png: the page of the service. Needs playwright and Chromium.
+
+Run ``coterie demo`` first, start ``coterie ads serve demo-output/market.coterie``, then
+``python docs/make_service_picture.py``.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+from coterie.ads import Client
+
+PICTURE = Path(__file__).parent / "images" / "what_if.png"
+WIDTH = 1180
+MOST_BIDS = 1_000  # of the one that is shown: its own curve should differ from the pooled one
+USUAL = "http://127.0.0.1:8400"
+
+
+def main(address: str) -> None:
+    """Take the picture of one advertiser at a bid above today's, down to what it rests on."""
+    with Client(address) as client:
+        thin = (one["id"] for one in client.advertisers() if one["observations"] < MOST_BIDS)
+        shown = next(one for one in map(client.advertiser, thin) if not one["outlier"])
+    bid = round(1.3 * shown["bid"], 2)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+        )
+        page = browser.new_page(viewport={"width": WIDTH, "height": 900})
+        page.goto(f"{address}/#advertiser={shown['id']}&bid={bid}")
+        page.wait_for_selector("body[data-state=settled]")
+        below = page.get_by_role("heading", name="Segments", exact=True).bounding_box()
+        assert below is not None
+        part = {"x": 0, "y": 0, "width": WIDTH, "height": below["y"] - 24}
+        page.screenshot(path=PICTURE, clip=part, full_page=True)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else USUAL)

@@ -1,0 +1,107 @@
+"""Sessions on the pages of the guide: found, run, and held against what the page shows."""
+
+from __future__ import annotations
+
+import doctest
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def fenced(page: Path, language: str) -> list[str]:
+    """Contents of the page's blocks in a language."""
+    return [content for _, content in fenced_in_order(page, language)]
+
+
+def fenced_in_order(page: Path, *languages: str) -> list[tuple[str, str]]:
+    """The page's blocks in some languages as they stand there: language and content."""
+    text = page.read_text(encoding="utf-8")
+    named = "|".join(map(re.escape, languages))
+    blocks = re.findall(rf"^```({named})\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [(language, content) for language, content in blocks]
+
+
+def captioned(page: Path, language: str) -> str:
+    """The content of the page's one block in a language that has a caption."""
+    text = page.read_text(encoding="utf-8")
+    (content,) = re.findall(
+        rf"^```{{code-block}} {re.escape(language)}\n:caption: [^\n]+\n\n(.*?)^```$",
+        text,
+        re.MULTILINE | re.DOTALL,
+    )
+    return content
+
+
+def run_python(session: str, names: dict[str, Any], page: Path) -> None:
+    """Run a Python session with some names at hand; it prints what stands there."""
+    test = doctest.DocTestParser().get_doctest(session, names, page.name, str(page), 0)
+    report: list[str] = []
+    log = logging.getLogger("coterie")
+    level = log.level
+    try:
+        result = doctest.DocTestRunner(optionflags=FLAGS).run(
+            test, out=report.append, clear_globs=False
+        )
+    finally:
+        log.setLevel(level)  # a page may have turned it up
+        names.update(test.globs)
+    assert result.attempted > 0
+    assert result.failed == 0, "".join(report)
+
+
+def commands_in(session: str) -> Iterator[tuple[str, str]]:
+    """The commands of a session, lines after ``> `` with them, and what is shown below each."""
+    for entry in re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]:
+        first, *lines = entry.splitlines(keepends=True)
+        command = [first]
+        while lines and lines[0].startswith("> "):
+            command.append(lines.pop(0).removeprefix("> "))
+        yield "".join(command).removesuffix("\n"), "".join(lines)
+
+
+def run_command(command: str, shown: str, folder: Path) -> None:
+    """Run a command in a folder; it prints what is shown. ``cat`` of a new file makes it."""
+    file = re.fullmatch(r"cat (\S+)", command)
+    if file and not (folder / file[1]).exists():
+        (folder / file[1]).write_text(shown, encoding="utf-8")  # the page's input
+        return
+    assert_same_but_for_times(shown, output_of(command, folder), command)
+
+
+def output_of(command: str, folder: Path) -> str:
+    """Both streams of a command, run where the ``coterie`` program is found first."""
+    program = Path(sys.executable).parent
+    environment = os.environ | {
+        "PATH": f"{program}{os.pathsep}{os.environ['PATH']}",
+        "COLUMNS": "88",
+        "NO_COLOR": "1",
+        "PYTHONIOENCODING": "utf-8",
+        "NO_PROXY": "127.0.0.1",
+        "no_proxy": "127.0.0.1",
+    }
+    assert shutil.which("coterie", path=environment["PATH"])
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        check=False,
+    )
+    return done.stdout
+
+
+def assert_same_but_for_times(shown: str, got: str, command: str) -> None:
+    """Lines are equal once times are taken out and runs of blanks are one blank."""
+    checker = doctest.OutputChecker()
+    want, have = (re.sub(r"\d+\.\d+ s\b", "0.00 s", text) for text in (shown, got))
+    assert checker.check_output(want, have, FLAGS), f"$ {command}\n{got}"
