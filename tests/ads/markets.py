@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from coterie.ads.evaluation import Evaluation, evaluate
-from coterie.ads.forecaster import AdForecaster
 from coterie.ads.forecast_figures import Forecast
+from coterie.ads.forecaster import AdForecaster
 from coterie.ads.histograms import BidCells, BidHistograms, PriceCells
 from coterie.ads.settings import SegmentSettings
 from coterie.ads.simulated_logs import auction_batches

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from coterie.ads.evaluation import Evaluation
-    from coterie.ads.forecaster import AdForecaster
     from coterie.ads.forecast_figures import Forecast
+    from coterie.ads.forecaster import AdForecaster
 
 __all__ = [
     "THIN",

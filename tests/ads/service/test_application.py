@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 
 import pytest
@@ -161,8 +162,6 @@ class TestProblems:
 
         scope = {"type": "http", "method": "GET", "path": "/v1/model", "headers": []}
         scope |= {"query_string": b"", "state": {"request_id": "r-1"}}
-        import asyncio
-
         with pytest.raises(AttributeError):
             asyncio.run(fresh.app(scope, None, send))
         assert sent[0]["status"] == 500
