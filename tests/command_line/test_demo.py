@@ -84,7 +84,7 @@ def test_the_example_is_what_its_command_gives(run, told):
 
 
 def test_the_story_is_told_within_80_columns(shown):
-    """Market, segments, errors, an example and where the report is."""
+    """Market, segments, errors, an example, where the report is and how to serve the model."""
     result, _ = shown
     said = unwrapped(result.stdout)
     for part in (
@@ -95,7 +95,8 @@ def test_the_story_is_told_within_80_columns(shown):
         "coterie ads forecast demo-output/market.coterie --advertiser adv-000",
     ):
         assert part in said
-    assert result.stdout.endswith("demo-output/report.html\n")
+    assert "demo-output/report.html\n" in result.stdout
+    assert result.stdout.endswith("coterie ads serve demo-output/market.coterie\n")
     assert_fits("\n".join(line for line in result.stdout.splitlines() if "coterie ads" not in line))
     assert result.stderr == ""
 

@@ -87,6 +87,7 @@ def demo(
         "wape": {} if made.evaluation is None else demo_facts.error_facts(made.evaluation),
         "currency": made.model.currency_,
         "forecast": {"command": _forecast_command(example, model_file), **example.as_dict()},
+        "serve": shlex.join(["coterie", "ads", "serve", str(model_file)]),
         "written": [str(path) for path in (output / MARKET, model_file, table, report)],
         "seconds": round(time.perf_counter() - started, 1),
         "notes": notes,
@@ -138,6 +139,8 @@ def _print_for_people(facts: dict[str, Any], report: Path) -> None:
         "any bid. Open it in a browser:"
     )
     console.print(f"  {one_line(report)}", style="bold", soft_wrap=True)
+    console.print("To ask the same of a service, on its page or as JSON:")
+    console.print(f"  {one_line(facts['serve'])}", style="bold", soft_wrap=True)
 
 
 def _recovery_table(segments: dict[str, Any]) -> Table:
