@@ -192,7 +192,7 @@ def test_bids_beyond_the_log_say_so(run, segmented):
     said = unwrapped(
         run("ads", "forecast", model, "--advertiser", KNOWN, "--bid", bids_asked).stdout
     )
-    assert "Bids from 1.00 to 1.00: " in said
+    assert "A bid of 1.00: " in said
     assert f"Bids from {highest + 1:.2f} to " in said
     assert said.count("above every bid seen") == 1
 

@@ -57,10 +57,12 @@ def test_the_page_is_whole_and_asks_nothing_of_the_network(reported):
     assert all(f"adv-{i:05}" in page for i in range(80))
 
 
-def test_the_model_is_the_reports(reported):
-    """--save-model keeps a model that forecasts."""
-    found = load_forecaster(reported[1] / "m.coterie").forecast("adv-00007", 2.0, supply=1000)
-    assert 0 <= found.impressions <= 1000
+def test_the_model_is_that_of_segment(reported, run, market, tmp_path):
+    """--save-model keeps a model that forecasts, to the byte what coterie ads segment writes."""
+    kept = reported[1] / "m.coterie"
+    assert 0 <= load_forecaster(kept).forecast("adv-00007", 2.0, supply=1000).impressions <= 1000
+    run("ads", "segment", market, "-k", "3,4", "-o", tmp_path / "m.coterie", "--quiet")
+    assert (tmp_path / "m.coterie").read_bytes() == kept.read_bytes()
 
 
 def test_json_has_segments_and_evaluation(run, write_log, tmp_path):

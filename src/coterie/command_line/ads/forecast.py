@@ -209,7 +209,13 @@ def _grounds(found: list[Forecast]) -> list[str]:
         bids.setdefault(why[:1].upper() + why[1:], []).append(one.bid)
     if len(bids) == 1:
         return list(bids)
-    return [f"Bids from {_bid(min(of))} to {_bid(max(of))}: {why}" for why, of in bids.items()]
+    return [f"{_from_to(of)}: {why}" for why, of in bids.items()]
+
+
+def _from_to(bids: list[float]) -> str:
+    if len(bids) == 1:
+        return f"A bid of {_bid(bids[0])}"
+    return f"Bids from {_bid(min(bids))} to {_bid(max(bids))}"
 
 
 def _with_span(mean: str, span: str) -> Text:

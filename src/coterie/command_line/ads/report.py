@@ -15,7 +15,7 @@ import typer
 from coterie.command_line import options
 from coterie.command_line.ads import reading
 from coterie.command_line.ads.check import faults_as_notes
-from coterie.command_line.ads.evaluate import POOLED, HoldoutDays, verdicts
+from coterie.command_line.ads.evaluate import HoldoutDays, verdicts
 from coterie.command_line.ads.layout import (
     counted,
     print_files,
@@ -136,8 +136,8 @@ def made_report(
         found = evaluate(histograms, source.texts, holdout_days=holdout_days, settings=settings)
     elif holdout_days:
         notes.append(_too_few_days(len(histograms.days)))
-    choice = None if found is None else found.choices.get(POOLED)
-    model = forecaster_of(settings).fit(histograms, source.texts, choice=choice)
+    # chosen anew, on all days: one log has one model, whether an evaluation looked at it or not
+    model = forecaster_of(settings).fit(histograms, source.texts)
     payload = report_payload(
         model,
         found,
