@@ -4,15 +4,17 @@ import os
 import sys
 from pathlib import Path
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # tests are imported by file, not as a package: let them find the brute force beside them
 sys.path.insert(0, str(Path(__file__).parent))
 
+# how long an example takes, and how long it takes to draw, is the machine's and not the test's
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("patient", PATIENT)
 # a hunt for new counter-examples is for people at work; a landing must not depend on its luck
-settings.register_profile("repeatable", derandomize=True)
-if os.environ.get("CI"):
-    settings.load_profile("repeatable")
+settings.register_profile("repeatable", PATIENT, derandomize=True)
+settings.load_profile("repeatable" if os.environ.get("CI") else "patient")
 
 
 def pytest_make_parametrize_id(config, val, argname):

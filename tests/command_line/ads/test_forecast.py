@@ -188,12 +188,12 @@ def test_bids_beyond_the_log_say_so(run, segmented):
     """Bids above every bid seen are told apart from the others."""
     model = segmented["model_file"]
     highest = load_forecaster(model).edges_[-1] / 1e6
-    bids_asked = f"1,{highest + 1:.2f}"
+    bids_asked = f"1,{highest + 1:.2f},{highest + 2:.2f}"
     said = unwrapped(
         run("ads", "forecast", model, "--advertiser", KNOWN, "--bid", bids_asked).stdout
     )
     assert "A bid of 1.00: " in said
-    assert f"Bids from {highest + 1:.2f} to " in said
+    assert f"Bids from {highest + 1:.2f} to {highest + 2:.2f}: " in said
     assert said.count("above every bid seen") == 1
 
 
