@@ -17,6 +17,8 @@ from sklearn.cluster import KMeans
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from coterie import model_state
+from coterie.ads.choice import Choice
+from coterie.ads.text_vectors import TextVectors
 from coterie.errors import ModelFileError
 from coterie.model_state import StateReader, StateWriter
 
@@ -229,3 +231,23 @@ def test_every_listed_class_of_sklearn_exists():
     for name in model_state.STORABLE_CLASSES:
         if name.startswith("sklearn."):
             assert isinstance(model_state._imported(name), type), name
+
+
+def test_classes_that_moved_keep_their_names_in_files():
+    """Files name a class by the place it once had, and are read from where it lives now."""
+    choice = Choice("robust", (("k", 8),), 1.0, 0.1, 0.0, 2)
+    tree = StateWriter().encode(choice, "choice")
+    assert tree["$object"]["class"] == "coterie.ads.backtest.Choice"
+    assert StateReader([]).decode(tree) == choice
+
+
+def test_stand_ins_are_made_in_place_of_others():
+    """Another class may be filled with what was stored, and only for a name that may be."""
+    tree = {"$object": {"class": "coterie.ads.text_view.TextView", "state": {"words_": [1]}}}
+    stand_ins = {"coterie.ads.text_view.TextView": "coterie.ads.text_vectors.TextVectors"}
+    made = StateReader([], stand_ins).decode(tree)
+    assert type(made) is TextVectors
+    assert made.words_ == [1]
+    other = {"$object": {"class": "os.environ", "state": {}}}
+    with pytest.raises(ModelFileError, match="no model file may hold"):
+        StateReader([], {"os.environ": "builtins.dict"}).decode(other)

@@ -24,21 +24,19 @@ import os
 import warnings
 import zipfile
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import sklearn
 from numpy.typing import NDArray
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
 
 import coterie
 from coterie.errors import CoterieWarning, ModelFileError
 from coterie.model_state import StateReader, StateWriter
 from coterie.whole_files import whole_file
 
-__all__ = ["load_model", "save_model"]
+__all__ = ["content_checksum", "load_model", "save_model"]
 
 _FORMAT = "coterie-model"
 _FORMAT_VERSION = 1
@@ -92,13 +90,15 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
         _write_archive(unfinished, tree["$object"]["class"], state, writer.arrays)
 
 
-def load_model(path: str | os.PathLike[str]) -> Any:
+def load_model(path: str | os.PathLike[str], *, stand_ins: Mapping[str, str] | None = None) -> Any:
     """Read a fitted estimator from a file written by :func:`save_model`.
 
     Parameters
     ----------
     path : path-like
         The file.
+    stand_ins : mapping of str to str, optional
+        See :class:`~coterie.model_state.StateReader`.
 
     Returns
     -------
@@ -130,7 +130,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         tree = json.loads(state)
         if tree["$object"]["class"] != manifest["class"]:
             raise ModelFileError(_damaged("its state is that of another class"))
-        reader = StateReader(arrays)
+        reader = StateReader(arrays, stand_ins)
         estimator = reader.decode(tree)
     except ModelFileError as error:
         raise ModelFileError(f"cannot load {path}: {error}") from error
@@ -138,18 +138,60 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from error
     except Exception as error:  # zipfile, json and numpy meet damage in many ways
         raise ModelFileError(f"cannot load {path}: {_damaged(error)}") from error
-    sklearn_inside = any(name.startswith("sklearn.") for name in reader.classes)
-    if sklearn_inside and manifest["sklearn"] != sklearn.__version__:
-        warnings.warn(
-            f"{path} holds estimators of scikit-learn {manifest['sklearn']}, and this is "
-            f"{sklearn.__version__}; if they misbehave, fit the model again",
-            CoterieWarning,
-            stacklevel=2,
-        )
+    if any(name.startswith("sklearn.") for name in reader.classes):
+        import sklearn
+
+        if manifest["sklearn"] != sklearn.__version__:
+            warnings.warn(
+                f"{path} holds estimators of scikit-learn {manifest['sklearn']}, and this is "
+                f"{sklearn.__version__}; if they misbehave, fit the model again",
+                CoterieWarning,
+                stacklevel=2,
+            )
     return estimator
 
 
+def content_checksum(path: str | os.PathLike[str], *, verified: bool = False) -> str:
+    """The SHA-256, in hexadecimal digits, that stands for the whole content of a model file.
+
+    It is that of the manifest, which has the SHA-256 of all else.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    verified : bool, default=False
+        Whether all of the file is read, to see that its content is as the checksum says; else
+        only its end is, and that is left to :func:`load_model`.
+
+    Raises
+    ------
+    ModelFileError
+        Where the file is not there, or not a model file; and, if verified, where it is damaged.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            _refuse_other_files(file)
+            with zipfile.ZipFile(file) as archive:
+                checksum = _manifest_checksum(archive)
+            if verified:
+                file.seek(0)
+                _read_archive(file)
+            return checksum
+    except ModelFileError as error:
+        raise ModelFileError(f"cannot load {path}: {error}") from error
+    except OSError as error:
+        raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from error
+    except Exception as error:  # zipfile meets damage in many ways
+        raise ModelFileError(f"cannot load {path}: {_damaged(error)}") from error
+
+
 def _refuse_unfitted(estimator: Any) -> None:
+    # imported here: whoever loads a model may do without it, and it takes long
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
     name = type(estimator).__name__
     try:
         check_is_fitted(estimator)
@@ -166,6 +208,8 @@ def _array_name(number: int) -> str:
 def _write_archive(
     unfinished: Path, class_name: str, state: bytes, arrays: list[NDArray[Any]]
 ) -> None:
+    import sklearn
+
     with zipfile.ZipFile(unfinished, "w") as archive:
         checksums = {"state.json": _store(archive, "state.json", state)}
         for number, array in enumerate(arrays):
@@ -193,8 +237,7 @@ def _store(archive: zipfile.ZipFile, name: str, content: bytes | memoryview) -> 
 
 def _read_archive(file: BinaryIO) -> tuple[dict[str, Any], bytearray, list[NDArray[Any]]]:
     """The manifest, the state and the arrays, all known to be as they were written."""
-    if file.read(4) != b"PK\x03\x04":
-        raise ModelFileError("it is not a model file; save_model writes one")
+    _refuse_other_files(file)
     with zipfile.ZipFile(file) as archive:
         _refuse_inflation(archive, os.fstat(file.fileno()).st_size)
         manifest = _read_manifest(archive)
@@ -220,6 +263,11 @@ def _array_in(content: bytearray) -> NDArray[Any]:
     return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
 
 
+def _refuse_other_files(file: BinaryIO) -> None:
+    if file.read(4) != b"PK\x03\x04":
+        raise ModelFileError("it is not a model file; save_model writes one")
+
+
 def _refuse_inflation(archive: zipfile.ZipFile, size: int) -> None:
     """Refuse members that are compressed or overlap: what is read is no more than the file."""
     members = archive.infolist()
@@ -233,10 +281,7 @@ def _refuse_inflation(archive: zipfile.ZipFile, size: int) -> None:
 
 
 def _read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
-    if "manifest.json" not in archive.namelist() or not archive.comment.startswith(_COMMENT):
-        raise ModelFileError("it is a zip archive, but not a model file; save_model writes one")
-    checksum = archive.comment.removeprefix(_COMMENT).decode()
-    manifest = json.loads(_checked(archive, "manifest.json", checksum))
+    manifest = json.loads(_checked(archive, "manifest.json", _manifest_checksum(archive)))
     if manifest["format"] != _FORMAT:
         raise ModelFileError(f"it is of the format {manifest['format']!r}, not {_FORMAT!r}")
     version = manifest["format_version"]
@@ -246,6 +291,12 @@ def _read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
             f"this one reads up to {_FORMAT_VERSION}; update coterie"
         )
     return dict(manifest)
+
+
+def _manifest_checksum(archive: zipfile.ZipFile) -> str:
+    if "manifest.json" not in archive.namelist() or not archive.comment.startswith(_COMMENT):
+        raise ModelFileError("it is a zip archive, but not a model file; save_model writes one")
+    return archive.comment.removeprefix(_COMMENT).decode()
 
 
 def _check_names(archive: zipfile.ZipFile, checksums: dict[str, str]) -> None:

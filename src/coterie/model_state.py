@@ -61,6 +61,9 @@ STORABLE_CLASSES = (
     "sklearn.preprocessing.StandardScaler",
 )
 
+#: Where classes live now that files know by the place they once had.
+_MOVED = {"coterie.ads.backtest.Choice": "coterie.ads.choice.Choice"}
+
 _ARRAY_KINDS = "biufcUSmM"
 _SCALARS = {
     np.dtype(kind).name: np.dtype(kind).type
@@ -190,6 +193,9 @@ class StateReader:
     ----------
     arrays : sequence of ndarray
         The writer's arrays.
+    stand_ins : mapping of str to str, optional
+        For names of :data:`STORABLE_CLASSES` the names of other classes, of which objects are
+        made in their place: such as have what is needed and are imported sooner.
 
     Attributes
     ----------
@@ -197,8 +203,11 @@ class StateReader:
         The names of the classes met so far.
     """
 
-    def __init__(self, arrays: list[NDArray[Any]]) -> None:
+    def __init__(
+        self, arrays: list[NDArray[Any]], stand_ins: Mapping[str, str] | None = None
+    ) -> None:
         self.arrays = arrays
+        self._stand_ins = stand_ins or {}
         self.classes: set[str] = set()
 
     def decode(self, tree: Any) -> Any:
@@ -245,7 +254,7 @@ class StateReader:
         name = body["class"]
         if name not in STORABLE_CLASSES:
             raise ModelFileError(f"it holds a {name}, which no model file may hold")
-        kind = _imported(name)
+        kind = _imported(self._stand_ins.get(name, name))
         if kind is None:
             raise ModelFileError(f"it holds a {name}, which this version of coterie lacks")
         self.classes.add(name)
@@ -285,7 +294,7 @@ def _name_of(kind: type) -> str | None:
 
 
 def _imported(name: str) -> Any:
-    module, _, attribute = name.rpartition(".")
+    module, _, attribute = _MOVED.get(name, name).rpartition(".")
     try:
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError):

@@ -49,7 +49,9 @@ def browser() -> Iterator[Any]:
     if chromium is None:
         pytest.skip("chromium is not installed")
     with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        started = driver.chromium.launch(
+            executable_path=chromium, args=list(FLAGS), timeout=180_000
+        )
         yield started
         started.close()
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from markets import odd_model
 from running_service import RunningService, running_service, wait_until
@@ -51,6 +52,7 @@ def test_asks_for_the_token(guarded: RunningService, open_address: Callable[...,
     page.keyboard.press("Enter")
     settle(page)
     assert page.locator("#token-dialog").is_hidden()
+    assert page.input_value("#token") == ""
     assert exact(page, "#spend-value") == [spare().forecast("adv-00000", 3.0).spend]
     page.reload()
     settle(page)
@@ -58,6 +60,22 @@ def test_asks_for_the_token(guarded: RunningService, open_address: Callable[...,
     assert page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
     assert not any(TOKEN in url for url in tab.asked)
     assert TOKEN not in guarded.logged
+
+
+def test_a_token_not_given_is_not_kept(
+    guarded: RunningService, open_address: Callable[..., Any]
+) -> None:
+    """A dialog that is closed forgets what was typed, and can be opened again."""
+    page = open_address(guarded.address, settled=False).page
+    page.locator("#token-dialog[open]").wait_for(timeout=PATIENCE)
+    page.fill("#token", TOKEN)
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Enter it").click()
+    assert page.input_value("#token") == ""
+    page.fill("#token", TOKEN)
+    page.keyboard.press("Enter")
+    settle(page)
+    assert exact(page, "#spend-value")
 
 
 def test_spare_models_can_be_shown(
@@ -141,6 +159,7 @@ def test_refusals_are_shown_in_words(address: str, open_address: Callable[..., A
     set_bid(page, 1e12)
     assert re.search(r"The service refused this: bid: ", page.inner_text("#fault"))
     assert exact(page, "#spend-value") == before
+    assert page.inner_text("#fault").endswith("The figures are those of the last answer.")
     broken = {"status": 500, "body": '{"request_id": "r-17"}'}
     page.route("**/v1/forecast", lambda route: route.fulfill(**broken), times=1)
     set_bid(page, 4)
@@ -150,17 +169,142 @@ def test_refusals_are_shown_in_words(address: str, open_address: Callable[..., A
     assert exact(page, "#spend-value") != before
 
 
+def hold(page: Any, pattern: str) -> list[Any]:
+    """Leave the next request to an address without an answer; it is in the list once it came."""
+    held: list[Any] = []
+
+    def keep(route: Any) -> None:
+        held.append(route)
+
+    page.route(pattern, keep, times=1)
+    return held
+
+
+def no_figures(page: Any) -> bool:
+    """Whether nothing of a forecast is to be seen, or taken along."""
+    return page.locator("#figures").is_hidden() and not page.evaluate(
+        """() => {
+          let saved = false;
+          const clicked = HTMLAnchorElement.prototype.click;
+          HTMLAnchorElement.prototype.click = () => { saved = true };
+          document.getElementById("save-csv").click();
+          HTMLAnchorElement.prototype.click = clicked;
+          return saved;
+        }"""
+    )
+
+
+def test_figures_are_of_the_one_that_is_named(
+    address: str, market: AdForecaster, open_address: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Where somebody else's forecast is refused, nobody's is shown or saved, until it is mended."""
+    page = open_address(link(address, advertiser=ONE)).page
+    page.evaluate(f"location.hash = '#supply=1e300&advertiser={OTHER}'")
+    page.locator("#fault", has_text="The service refused this").wait_for(timeout=PATIENCE)
+    settle(page)
+    assert page.input_value("#advertiser") == OTHER
+    assert no_figures(page)
+    assert re.search("auctions a day: it must be .*\\.$", page.inner_text("#fault"))
+    page.fill("#supply", "100")
+    settle(page)
+    bid = float(page.locator("#bid-table tr.chosen th data").get_attribute("value"))
+    expected = market.forecast(OTHER, bid, supply=100.0)
+    assert exact(page, "#spend-value") == [expected.spend]
+    assert page.inner_text("#fault") == ""
+    with page.expect_download(timeout=PATIENCE) as download:
+        page.get_by_role("button", name="Save as CSV").click()
+    download.value.save_as(tmp_path / "saved.csv")
+    assert (tmp_path / "saved.csv").read_text("utf-8").splitlines()[1].startswith(f"{OTHER},")
+
+
+@pytest.mark.parametrize("asked", ["**/v1/advertisers/**", "**/v1/forecast"])
+def test_figures_wait_for_their_answer(
+    address: str, market: AdForecaster, open_address: Callable[..., Any], asked: str
+) -> None:
+    """While somebody else's answer is on its way, the former one's figures are not shown."""
+    page = open_address(link(address, advertiser=ONE)).page
+    held = hold(page, asked)
+    with page.expect_request(asked, timeout=PATIENCE):
+        page.evaluate(f"location.hash = '#bid=3&advertiser={OTHER}'")
+    assert no_figures(page)
+    while not held:
+        page.evaluate("0")
+    held[0].continue_()
+    page.locator("#figures").wait_for(timeout=PATIENCE)
+    settle(page)
+    assert exact(page, "#spend-value") == [market.forecast(OTHER, 3.0).spend]
+    assert page.locator("#sentence .id").inner_text() == OTHER
+
+
+def test_a_text_that_is_refused_has_no_figures(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """A text that fails, or is taken away, leaves no figures of the one before it."""
+    page = open_address(link(address, text="flights", supply=50, bid=3)).page
+    broken = {"status": 500, "body": '{"request_id": "r-18"}'}
+    page.route("**/v1/forecast", lambda route: route.fulfill(**broken), times=1)
+    page.fill("#text", "hotels")
+    page.locator("#fault", has_text="request r-18").wait_for(timeout=PATIENCE)
+    settle(page)
+    assert no_figures(page)
+    set_bid(page, 4)
+    expected = market.forecast(text="hotels", bid=4.0, supply=50.0)
+    assert exact(page, "#spend-value") == [expected.spend]
+    page.fill("#text", " ")
+    page.locator("#figures").wait_for(state="hidden", timeout=PATIENCE)
+    settle(page)
+    assert no_figures(page)
+    set_bid(page, 5)
+    assert no_figures(page)
+    page.fill("#text", "flights")
+    page.locator("#figures").wait_for(timeout=PATIENCE)
+    settle(page)
+    expected = market.forecast(text="flights", bid=5.0, supply=50.0)
+    assert exact(page, "#spend-value") == [expected.spend]
+
+
+def test_ids_that_are_only_dots(open_address: Callable[..., Any], tmp_path: Path) -> None:
+    """An id that no browser can put into a path has its forecast, and says what is left out."""
+    model = copy.deepcopy(spare())
+    model.advertisers_ = np.array([".."])
+    with running_service(model, tmp_path) as service:
+        page = open_address(link(service.address, advertiser="..", bid=3)).page
+        assert page.input_value("#advertiser") == ".."
+        assert exact(page, "#spend-value") == [model.forecast("..", 3.0).spend]
+        assert "browsers cannot ask for an id that is only dots" in page.inner_text("#facts")
+        page.evaluate("location.hash = '#advertiser=.'")
+        page.locator("#fault", has_text="knows no advertiser").wait_for(timeout=PATIENCE)
+        settle(page)
+        assert no_figures(page)
+
+
+def test_works_in_browsers_of_some_years_ago(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """A browser that cannot join signals to give up answers too, and gives up what takes long."""
+    script = "delete AbortSignal.any; delete AbortSignal.timeout"
+    page = open_address(address, script=script).page
+    page.clock.install()
+    page.goto("about:blank")
+    page.goto(link(address, advertiser=ONE, bid=3))
+    settle(page)
+    assert page.evaluate("AbortSignal.any") is None
+    hold(page, "**/v1/forecast")
+    with page.expect_request("**/v1/forecast", timeout=PATIENCE):
+        page.fill("#bid", "4")
+    page.clock.pause_at(page.evaluate("Date.now()") / 1000 + 60)
+    page.get_by_text("The service takes very long to answer").wait_for(timeout=PATIENCE)
+    page.clock.resume()
+    settle(page)
+    assert exact(page, "#spend-value") == [market.forecast(ONE, 4.0).spend]
+
+
 def test_the_latest_question_wins(
     address: str, market: AdForecaster, open_address: Callable[..., Any]
 ) -> None:
     """An answer that is late is given up for that to a later question, about somebody else."""
     page = open_address(link(address, advertiser=ONE, bid=3)).page
-    held: list[Any] = []
-
-    def hold(route: Any) -> None:
-        held.append(route)
-
-    page.route("**/v1/forecast", hold, times=1)
+    held = hold(page, "**/v1/forecast")
     with page.expect_request("**/v1/forecast", timeout=PATIENCE) as late:
         page.fill("#bid", "4")
     with page.expect_event("requestfailed", timeout=PATIENCE) as given_up:

@@ -20,6 +20,9 @@ from coterie.ads.forecaster import AdForecaster
 
 ONE = "adv-00021"
 OTHER = "adv-00034"
+#: What begins a formula, and what spreadsheets pass over before it.
+FORMULA_SIGNS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+BEFORE_FORMULAS = ("", " ", "  ", "\u00a0", "\u3000", "\ufeff", "\u200b", "\ufeff ")
 
 pytestmark = pytest.mark.xdist_group("the service's page")
 
@@ -190,7 +193,8 @@ def test_csv_is_what_the_service_says(
     bids = [float(row["bid"]) for row in rows]
     assert bids == exact(page, "#bid-table th")
     question = {"advertiser": '"quoted"', "bid": bids, "supply": 333}
-    answer = httpx.post(f"{address}/v1/forecast", json=question, trust_env=False).json()
+    asked = httpx.post(f"{address}/v1/forecast", json=question, trust_env=False, timeout=60)
+    answer = asked.json()
     for row, one in zip(rows, answer["forecasts"], strict=True):
         assert row["advertiser"] == '"quoted"'
         assert (row["model"], row["curve"]) == (answer["model"]["version"], answer["curve"])
@@ -202,18 +206,49 @@ def test_csv_is_what_the_service_says(
             ]
 
 
+def csv_of(page: Any, texts: list[str]) -> str:
+    """What the page would save of texts, each beside a number below 0."""
+    rows = "(texts) => coterieExports.csv(texts.map((text) => ({ text, number: -1.5e-7 })))"
+    return str(page.evaluate(rows, texts))
+
+
 def test_csv_cells_are_no_formulas(address: str, open_address: Callable[..., Any]) -> None:
     """Text that a spreadsheet would run is kept from it; all other text comes through as it is."""
     page = open_address(address).page
-    formulas = ["=1+1", "+1", "-1", "@sum", "\tx", "\rx"]
-    plain = [*HOSTILE_IDS, "a\nb", "1=1", "", " =1"]
-    given = page.evaluate(
-        "(texts) => coterieExports.csv(texts.map((text) => ({ text, number: -1.5e-7 })))",
-        formulas + plain,
-    )
+    formulas = [
+        *(before + sign + "1" for before in BEFORE_FORMULAS for sign in FORMULA_SIGNS),
+        *("\tx", "\rx", "\nx"),
+    ]
+    plain = [*HOSTILE_IDS, "a\nb", "1=1", "", " 1", "a; b-c, d@e", "\ufeffx", "it's"]
+    given = csv_of(page, formulas + plain)
     rows = list(csv.DictReader(io.StringIO(given, newline="")))
     assert [row["text"] for row in rows] == [f"'{text}" for text in formulas] + plain
     assert {float(row["number"]) for row in rows} == {-1.5e-7}
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"], ids=["comma", "semicolon", "tab"])
+def test_no_part_of_a_csv_cell_is_a_formula(
+    address: str, open_address: Callable[..., Any], separator: str
+) -> None:
+    """However a spreadsheet splits the file, no cell of it begins with the sign of a formula."""
+    page = open_address(address).page
+    ends = (";", "\t", "\n", "\r", "\r\n", ";;", "\n;", '"\n', '";', "\u2028", "\x85")
+    texts = [
+        f"x{end}{before}{sign}1"
+        for end in ends
+        for before in (*BEFORE_FORMULAS, '"', '" "')
+        for sign in FORMULA_SIGNS
+    ]
+    given = csv_of(page, texts)
+    whole = [row["text"] for row in csv.DictReader(io.StringIO(given, newline=""))]
+    assert [text.replace("'", "") for text in whole] == texts
+    # with quotes as they are meant, and by a reader who minds none
+    for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_NONE):
+        lines = given.splitlines() if quoting == csv.QUOTE_NONE else io.StringIO(given, newline="")
+        for row in csv.reader(lines, delimiter=separator, quoting=quoting):
+            for cell in row:
+                seen = re.sub(r'^[\s"\ufeff\u200b]+', "", cell)
+                assert seen[:1] not in FORMULA_SIGNS or not seen or seen.startswith("-1.5e-7")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

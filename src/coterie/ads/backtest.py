@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.ads.choice import NINE_IN_TEN, Choice
 from coterie.ads.curves import Evidence, evidence_of
 from coterie.ads.demand import Demand, Outcome, demand_of, expected_outcome, outcome_of
 from coterie.ads.histograms import BidHistograms
@@ -26,42 +27,20 @@ from coterie.ads.settings import SegmentSettings
 from coterie.ads.sources import SOURCES, Candidate, candidates
 from coterie.ads.views import View, look
 
-__all__ = ["Choice", "Training", "choose", "forecast_outcome", "settled", "training_on"]
+__all__ = [
+    "NINE_IN_TEN",
+    "Choice",
+    "Training",
+    "choose",
+    "forecast_outcome",
+    "settled",
+    "training_on",
+]
 
 Floats = NDArray[np.float64]
 
-#: Half the width, in standard deviations, of the intervals that are to hold nine in ten.
-NINE_IN_TEN = 1.6448536269514722
 _LOG = logging.getLogger("coterie")
 _Key = tuple[str, tuple[tuple[str, Any], ...], float]
-
-
-@dataclass(frozen=True)
-class Choice:
-    """How one source is used, and how well it did on the days it was chosen by.
-
-    Attributes
-    ----------
-    source : str
-        One of :data:`~coterie.ads.sources.SOURCES`.
-    settings : tuple of (str, value) pairs
-        The candidate's.
-    strength : float
-        The pooling strength: infinity is the segment's curve alone, 0 the advertiser's.
-    error : float
-        In the backtest; NaN where there was nothing to choose by.
-    noise : float
-        What varies from day to day beyond chance, as a share of the forecast.
-    days : int
-        How many days were forecast to choose.
-    """
-
-    source: str
-    settings: tuple[tuple[str, Any], ...]
-    strength: float
-    error: float
-    noise: float
-    days: int
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import isotonic_regression
 
 from coterie.ads.histograms import BidHistograms, DenseCounts
 from coterie.errors import InvalidParameterError
 
 __all__ = [
+    "PER_UNIT",
     "Evidence",
     "curve_at",
     "evidence_of",
@@ -39,6 +39,9 @@ __all__ = [
     "spend_curves",
     "win_curves",
 ]
+
+#: Micros per thousand impressions in one unit of currency per impression.
+PER_UNIT = 1e9
 
 Floats = NDArray[np.float64]
 
@@ -266,6 +269,9 @@ def _monotone(rate: Floats, trials: Floats) -> Floats:
     tried = np.flatnonzero(trials > 0)
     if not len(tried):
         return np.zeros_like(rate)
+    # imported here: forecasts do without, and it takes long
+    from scipy.optimize import isotonic_regression
+
     fitted = isotonic_regression(rate[tried], weights=trials[tried]).x
     return np.interp(np.arange(len(rate)), tried, fitted)
 

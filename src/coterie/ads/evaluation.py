@@ -32,6 +32,7 @@ from coterie.ads.backtest import (
     settled,
     training_on,
 )
+from coterie.ads.curves import PER_UNIT
 from coterie.ads.demand import Outcome, demand_of, outcome_of
 from coterie.ads.histograms import BidHistograms
 from coterie.ads.memberships import hard_memberships
@@ -45,8 +46,6 @@ __all__ = ["Evaluation", "evaluate", "text_vectors"]
 
 Floats = NDArray[np.float64]
 
-#: Micros per thousand impressions in one unit of currency per impression.
-PER_UNIT = 1e9
 _LOG = logging.getLogger("coterie")
 _TARGETS = ("impressions", "spend")
 

@@ -24,7 +24,7 @@ from coterie.ads.supply import expected_supply
 from coterie.errors import InvalidParameterError
 
 if TYPE_CHECKING:
-    from coterie.ads.forecaster import AdForecaster
+    from coterie.ads.fitted_market import FittedMarket
 
 __all__ = ["FIELDS", "ForecastTables", "tables_of"]
 
@@ -43,7 +43,7 @@ class ForecastTables:
 
     Parameters
     ----------
-    model : AdForecaster
+    model : FittedMarket
         Fitted.
 
     Attributes
@@ -52,7 +52,7 @@ class ForecastTables:
         The row of each advertiser.
     """
 
-    def __init__(self, model: AdForecaster) -> None:
+    def __init__(self, model: FittedMarket) -> None:
         names: list[str] = model.advertisers_.tolist()
         self.row_of = dict(zip(names, range(len(names)), strict=True))
         self.placer = Placer(model)
@@ -196,7 +196,7 @@ class ForecastTables:
             )
 
 
-def tables_of(model: AdForecaster) -> ForecastTables:
+def tables_of(model: FittedMarket) -> ForecastTables:
     """The tables of a model, made once and kept as long as it is, and stays as it is.
 
     They are kept beside the model, not in it: they get into no file and no copy.
@@ -219,7 +219,7 @@ class _Kept(NamedTuple):
     made_from: dict[str, Any]
 
 
-_KEPT: WeakKeyDictionary[AdForecaster, _Kept] = WeakKeyDictionary()
+_KEPT: WeakKeyDictionary[FittedMarket, _Kept] = WeakKeyDictionary()
 _KEPT_LOCK = Lock()
 
 
@@ -232,7 +232,7 @@ def _plain(array: Any, kind: Any = np.float64) -> NDArray[Any]:
     return np.require(array, dtype=kind, requirements=["C", "W"])
 
 
-def _market_of(model: AdForecaster) -> tuple[Floats, ...]:
+def _market_of(model: FittedMarket) -> tuple[Floats, ...]:
     hazard = model.form_ == "hazard"
     rates = _plain(model.rates_ if hazard else rising_rates(model.rates_))
     before = np.ones_like(rates)

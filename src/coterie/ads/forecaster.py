@@ -5,33 +5,27 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from datetime import date
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from coterie.ads.backtest import Choice, choose, settled, training_on
 from coterie.ads.curves import Evidence
 from coterie.ads.evaluation import texts_of
-from coterie.ads.forecast_figures import checked_bids, checked_supply, forecast_of
-from coterie.ads.forecast_tables import tables_of
-from coterie.ads.forecasts import PooledCurve, pool
+from coterie.ads.fitted_market import FittedMarket
 from coterie.ads.histograms import BidHistograms
 from coterie.ads.memberships import Memberships
-from coterie.ads.placement import Placement
-from coterie.ads.pooling import mixed_rates
 from coterie.ads.segment_profiles import describe_segments, doubtful_members, outlying_members
 from coterie.ads.settings import SegmentSettings
 from coterie.ads.sources import consensus_function, consensus_labels, robust_memberships
-from coterie.ads.supply import shrunk_shares, supply_of, told_supply
+from coterie.ads.supply import shrunk_shares, supply_of
 from coterie.ads.text_view import TextView, unit_rows
 from coterie.ads.view_agreement import compare_views
 from coterie.devices import on_one_thread
-from coterie.errors import InvalidParameterError, ModelFileError
+from coterie.errors import ModelFileError
 from coterie.model_files import load_model
 
 __all__ = ["AdForecaster", "load_forecaster"]
@@ -41,7 +35,7 @@ Floats = NDArray[np.float64]
 _LOG = logging.getLogger("coterie")
 
 
-class AdForecaster(BaseEstimator):
+class AdForecaster(FittedMarket, BaseEstimator):
     """Segments of advertisers, their pooled curves, and forecasts from them.
 
     Impressions = supply · W(bid), spend = impressions · cost(bid) / 1000, where W and cost are
@@ -146,107 +140,6 @@ class AdForecaster(BaseEstimator):
         self.vectors_ = vectors
         self._keep_rates(histograms)
         return self
-
-    @property
-    def memberships_(self) -> Memberships:
-        """Shares and rates together."""
-        return Memberships(self.shares_, self.rates_, self.form_)
-
-    def evidence(self, rows: ArrayLike | None = None) -> Evidence:
-        """The evidence of some advertisers, by index; by default of all."""
-        index = np.arange(len(self.advertisers_)) if rows is None else np.atleast_1d(rows)
-        told = self.told_[index].toarray()
-        hazard = self.form_ == "hazard"
-        return Evidence(
-            self.form_,
-            self.pays_,
-            self.edges_,
-            self.successes_[index].toarray(),
-            np.cumsum(told[:, ::-1], axis=1)[:, ::-1] if hazard else told,
-            self.price_,
-            self.observations_[index],
-        )
-
-    def curve(self, advertiser: str | None = None, *, text: str | None = None) -> PooledCurve:
-        """The curves behind the forecasts of one advertiser.
-
-        Parameters
-        ----------
-        advertiser, text : str, optional
-            As in :meth:`forecast`.
-        """
-        check_is_fitted(self, "shares_")
-        return self._pooled(tables_of(self).placer.placed(advertiser, text))
-
-    def forecast(
-        self,
-        advertiser: str | None = None,
-        bid: ArrayLike = 1.0,
-        *,
-        supply: float | None = None,
-        day: str | None = None,
-        text: str | None = None,
-    ) -> Any:
-        """Impressions, spend and clicks at a bid, or at several.
-
-        Parameters
-        ----------
-        advertiser : str, optional
-            One that is not known is placed by ``text``, or else by all advertisers.
-        bid : float or array-like
-            In units of currency per thousand impressions (CPM).
-        supply : float, optional
-            Auctions; by default what the advertiser had on an average day, or on ``day``.
-        day : str, optional
-            A date; its weekday sets the supply.
-        text : str, optional
-            Of an advertiser that is not known.
-
-        Returns
-        -------
-        Forecast, or list of Forecast
-            A list where ``bid`` is one.
-        """
-        check_is_fitted(self, "shares_")
-        bids = checked_bids(bid)
-        tables = tables_of(self)
-        placement = tables.placer.placed(advertiser, text)
-        auctions, how = self._auctions(placement, supply, day)
-        figures = tables.at_placed(placement, bids, auctions).tolist()
-        found = [
-            forecast_of(placement, b, auctions, of_bid, placement.why + how + tables.remark(b))
-            for b, of_bid in zip(bids.tolist(), figures, strict=True)
-        ]
-        return found if np.ndim(bid) else found[0]
-
-    def _pooled(self, placement: Placement) -> PooledCurve:
-        evidence = self._no_evidence() if placement.row is None else self.evidence(placement.row)
-        prior = mixed_rates(placement.shares[None], self.rates_, self.form_)[0]
-        return pool(evidence, prior, self.choice_.strength)
-
-    def _no_evidence(self) -> Evidence:
-        nothing = np.zeros((1, len(self.edges_)))
-        return Evidence(
-            self.form_, self.pays_, self.edges_, nothing, nothing, self.price_, np.zeros(1)
-        )
-
-    def _auctions(
-        self, placement: Placement, supply: float | None, day: str | None
-    ) -> tuple[float, str]:
-        if supply is not None:
-            return checked_supply(supply), ""
-        if placement.row is None:
-            raise InvalidParameterError(
-                f"{placement.name or 'this advertiser'!r} is not in the log, so its supply is not "
-                "known; give supply, the number of auctions"
-            )
-        try:
-            on = None if day is None else date.fromisoformat(str(day))
-        except ValueError as error:
-            raise InvalidParameterError(
-                f"day={day!r}: it must be a date as in 2026-03-09"
-            ) from error
-        return tables_of(self).supply(placement.row, on), told_supply(self.supply_, on)
 
     def _fitted_text_view(self, texts: list[str], embeddings: ArrayLike | None) -> TextView | None:
         if embeddings is not None or not any(texts):

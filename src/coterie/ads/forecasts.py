@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.ads.backtest import NINE_IN_TEN
-from coterie.ads.curves import Evidence, curve_at, own_curves, spend_curves, win_curves
-from coterie.ads.evaluation import PER_UNIT
+from coterie.ads.choice import NINE_IN_TEN
+from coterie.ads.curves import PER_UNIT, Evidence, curve_at, own_curves, spend_curves, win_curves
 from coterie.ads.pooling import pooled_rates, win_variance
 
 __all__ = ["PooledCurve", "Rates", "forecast_at", "pool"]

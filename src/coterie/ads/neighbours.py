@@ -19,8 +19,8 @@ import numba as nb
 import numpy as np
 
 if TYPE_CHECKING:
+    from coterie.ads.fitted_market import FittedMarket
     from coterie.ads.forecast_tables import ForecastTables
-    from coterie.ads.forecaster import AdForecaster
 
 __all__ = ["Neighbours"]
 
@@ -32,13 +32,13 @@ class Neighbours:
 
     Parameters
     ----------
-    model : AdForecaster
+    model : FittedMarket
         Fitted.
     tables : ForecastTables
         Of the same model.
     """
 
-    def __init__(self, model: AdForecaster, tables: ForecastTables) -> None:
+    def __init__(self, model: FittedMarket, tables: ForecastTables) -> None:
         n_bins = len(model.edges_)
         bins = np.unique(np.linspace(0, n_bins - 1, min(_BIDS, n_bins)).round().astype(np.int64))
         self._shares = np.ascontiguousarray(model.shares_, dtype=np.float32)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from coterie.errors import InvalidParameterError
 
 if TYPE_CHECKING:
-    from coterie.ads.forecaster import AdForecaster
+    from coterie.ads.fitted_market import FittedMarket
 
 __all__ = ["Placement", "Placer", "rate_and_doubt"]
 
@@ -62,11 +62,11 @@ class Placer:
 
     Parameters
     ----------
-    model : AdForecaster
+    model : FittedMarket
         Fitted.
     """
 
-    def __init__(self, model: AdForecaster) -> None:
+    def __init__(self, model: FittedMarket) -> None:
         self._advertisers = model.advertisers_
         self._observations = model.observations_
         self._labels, self._confidence = model.labels_, model.confidence_

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.ads.backtest import NINE_IN_TEN
-from coterie.ads.curves import Evidence, curve_at, own_curves, spend_curves, win_curves
-from coterie.ads.evaluation import PER_UNIT
+from coterie.ads.choice import NINE_IN_TEN
+from coterie.ads.curves import PER_UNIT, Evidence, curve_at, own_curves, spend_curves, win_curves
+from coterie.ads.fitted_market import FittedMarket
 from coterie.ads.forecast_tables import tables_of
-from coterie.ads.forecaster import AdForecaster
 from coterie.ads.neighbours import Neighbours
 from coterie.ads.pooling import mixed_rates, pooled_curves, win_variance
 from coterie.ads.report_words import currency_symbol
@@ -43,7 +42,7 @@ class ProfileBook:
 
     Parameters
     ----------
-    model : AdForecaster
+    model : FittedMarket
         Fitted.
 
     Attributes
@@ -52,7 +51,7 @@ class ProfileBook:
         The bids of all curves, in units of currency per thousand impressions (CPM).
     """
 
-    def __init__(self, model: AdForecaster) -> None:
+    def __init__(self, model: FittedMarket) -> None:
         self._model = model
         self._tables = tables_of(model)
         self._neighbours = Neighbours(model, self._tables)
@@ -221,13 +220,13 @@ def shown_grid(edges: Grid) -> Grid:
 
 
 def pooled_on_grid(
-    model: AdForecaster, evidence: Evidence, prior: Floats, grid: Grid
+    model: FittedMarket, evidence: Evidence, prior: Floats, grid: Grid
 ) -> dict[str, Floats]:
     """Curves of advertisers by which they are forecast, with what varies from day to day.
 
     Parameters
     ----------
-    model : AdForecaster
+    model : FittedMarket
     evidence : Evidence
         Of A advertisers.
     prior : (A, G) array
@@ -255,7 +254,7 @@ def own_on_grid(evidence: Evidence, grid: Grid) -> dict[str, Floats]:
     return {name: curve_at(curve, evidence.edges, grid) for name, curve in curves.items()}
 
 
-def segments_on_grid(model: AdForecaster, grid: Grid) -> dict[str, Floats]:
+def segments_on_grid(model: FittedMarket, grid: Grid) -> dict[str, Floats]:
     """Curves of the segments, and in the last row of all advertisers, (K + 1, P).
 
     ``win``, ``win_low``, ``win_high``, ``cost``, as of :func:`pooled_on_grid`.
@@ -267,14 +266,14 @@ def segments_on_grid(model: AdForecaster, grid: Grid) -> dict[str, Floats]:
     return {name: curve_at(curve, together.edges, grid) for name, curve in curves.items()}
 
 
-def typical_members(model: AdForecaster, s: int) -> list[int]:
+def typical_members(model: FittedMarket, s: int) -> list[int]:
     """Members with the largest share, and of those the ones with the most bids."""
     members = np.flatnonzero(model.labels_ == s)
     order = np.lexsort((-model.observations_[members], -model.confidence_[members].round(2)))
     return [int(a) for a in members[order][:_MOST_MEMBERS]]
 
 
-def dissenting_views(model: AdForecaster, row: int) -> list[str]:
+def dissenting_views(model: FittedMarket, row: int) -> list[str]:
     """The views that would put an advertiser in another segment."""
     agreement = model.agreement_
     return [
@@ -284,7 +283,7 @@ def dissenting_views(model: AdForecaster, row: int) -> list[str]:
     ]
 
 
-def _segment_evidence(model: AdForecaster) -> Evidence:
+def _segment_evidence(model: FittedMarket) -> Evidence:
     """The evidence of the members of each segment together, from its sparse parts."""
     successes, told = (
         np.asarray((part.T @ model.shares_).T) for part in (model.successes_, model.told_)

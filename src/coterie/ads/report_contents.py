@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import coterie
-from coterie.ads.curves import Evidence
-from coterie.ads.evaluation import PER_UNIT, Evaluation
+from coterie.ads.curves import PER_UNIT, Evidence
+from coterie.ads.evaluation import Evaluation
 from coterie.ads.forecaster import AdForecaster
 from coterie.ads.paper_tables import paper_tables
 from coterie.ads.profiles import (

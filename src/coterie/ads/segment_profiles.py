@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from coterie.ads.curves import Evidence, own_curves, win_curves
 from coterie.ads.memberships import Memberships
 from coterie.ads.pooling import win_variance
-from coterie.ads.text_view import telling_words
 
 __all__ = ["SegmentProfile", "describe_segments", "doubtful_members", "outlying_members"]
 
@@ -69,6 +68,8 @@ def describe_segments(
     curves = segment_curves(evidence, memberships)[:-1]
     prices = np.array([_price_of_half(curve, evidence.edges) for curve in curves])
     levels = _price_levels(prices)
+    from coterie.ads.text_view import telling_words  # which needs scikit-learn, as profiles do not
+
     words = telling_words(list(texts), labels, n=3) if any(texts) else [[]] * n_segments
     words = [*words, *[[]] * (n_segments - len(words))]
     profiles, taken = [], set[str]()

@@ -7,8 +7,6 @@ from datetime import date
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize_scalar
-from scipy.special import betaln
 
 from coterie.ads.histograms import BidHistograms
 
@@ -116,6 +114,10 @@ def shrunk_shares(successes: Floats, trials: Floats, shares: Floats) -> tuple[Fl
     >>> bool(0.09 < rates[0] < 0.3), bool(0.098 < rates[1] < 0.1)
     (True, True)
     """
+    # imported here: forecasts do without, and they take long
+    from scipy.optimize import minimize_scalar
+    from scipy.special import betaln
+
     overall = successes.sum() / max(trials.sum(), 1.0)
     in_segment, at_risk = shares.T @ successes, shares.T @ trials
     # a segment leans on all advertisers with the weight of a hundred events of theirs

@@ -5,8 +5,7 @@ Texts may be in any script. Words are runs of letters, marks and digits; an emoj
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -17,8 +16,16 @@ from sklearn.cluster import KMeans
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import randomized_svd
-from sklearn.utils.validation import check_is_fitted
 
+from coterie.ads.text_vectors import (
+    CHARACTERS_TOGETHER,
+    WORDS_TOGETHER,
+    TextVectors,
+    along,
+    cleaned_texts,
+    of_length_one,
+    side_by_side,
+)
 from coterie.base_clusterings import allowing_duplicate_points
 from coterie.devices import on_one_thread
 from coterie.errors import InvalidParameterError
@@ -29,10 +36,9 @@ __all__ = ["TextView", "telling_words", "text_clusters", "unit_rows"]
 Floats = NDArray[np.float64]
 
 _STARTS = 5
-# a text whose row keeps less than this of its length among the components is not told by them
-_TOLD = 0.01
-_WORDS = {"analyzer": "word", "ngram_range": (1, 2), "token_pattern": r"\S+"}
-_CHARACTERS = {"analyzer": "char_wb", "ngram_range": (3, 5)}
+# these are what TextVectors takes apart by itself
+_WORDS = {"analyzer": "word", "ngram_range": WORDS_TOGETHER, "token_pattern": r"\S+"}
+_CHARACTERS = {"analyzer": "char_wb", "ngram_range": CHARACTERS_TOGETHER}
 _COMMON = """
 a about after all also an and any are as at be been before but by can do for from get had has have
 he her here him his how if in into is it its just like ll may me more most my no not now of off on
@@ -43,7 +49,7 @@ who why will with would you your
 _STOP_WORDS = frozenset(_COMMON.split())
 
 
-class TextView(TransformerMixin, BaseEstimator):
+class TextView(TextVectors, TransformerMixin, BaseEstimator):
     """Texts as unit vectors: TF-IDF of word and character n-grams, then a truncated SVD.
 
     The TF-IDF row x (1, T) of a text holds single words and pairs, and runs of 3 to 5
@@ -92,13 +98,13 @@ class TextView(TransformerMixin, BaseEstimator):
             None is an empty text.
         y : ignored
         """
-        self._fit_terms(_cleaned(texts))
+        self._fit_terms(cleaned_texts(texts))
         return self
 
     def fit_transform(self, texts: Iterable[str | None], y: object = None) -> Floats:  # noqa: ARG002 (scikit-learn's signature)
         """Vectors of the texts it is fitted on, as ``fit(texts).transform(texts)``."""
-        X = self._fit_terms(_cleaned(texts))
-        return _along(self.components_.T, X)
+        X = self._fit_terms(cleaned_texts(texts))
+        return along(self.components_.T, X)
 
     def transform(self, texts: Iterable[str | None]) -> Floats:
         """Vectors of texts.
@@ -109,23 +115,7 @@ class TextView(TransformerMixin, BaseEstimator):
             Rows of length 1; zeros for a text that is empty or has next to nothing in common
             with those fitted on.
         """
-        return self.ready()(texts)
-
-    def ready(self) -> Callable[[Iterable[str | None]], Floats]:
-        """:meth:`transform` with its terms looked through once, for many calls of a few texts.
-
-        Any number of threads may call it.
-        """
-        check_is_fitted(self)
-        words = _weigher(self.words_, self.word_idf_, _WORDS)
-        characters = _weigher(self.characters_, self.character_idf_, _CHARACTERS)
-        directions = np.ascontiguousarray(self.components_.T)
-
-        def vectors(texts: Iterable[str | None]) -> Floats:
-            cleaned = _cleaned(texts)
-            return _along(directions, _side_by_side(words(cleaned), characters(cleaned)))
-
-        return vectors
+        return super().transform(texts)
 
     def _fit_terms(self, cleaned: list[str]) -> sp.csr_array:
         """Learn everything; the TF-IDF rows (n, T) of the texts."""
@@ -135,7 +125,7 @@ class TextView(TransformerMixin, BaseEstimator):
         characters, self.characters_, self.character_idf_ = _learned(
             cleaned, self.max_terms, _CHARACTERS
         )
-        X = _side_by_side(words, characters)
+        X = side_by_side(words, characters)
         self.components_ = _leading_directions(X, self.n_components, self.random_state)
         return X
 
@@ -170,7 +160,7 @@ def unit_rows(embeddings: ArrayLike, n_rows: int | None = None) -> Floats:
             f"embeddings, row {row}, column {column}: {E[row, column]}; all must be finite"
         )
     largest = np.abs(E).max(axis=1, keepdims=True)  # whose square may be out of range
-    return _of_length_one(np.divide(E, largest, out=E, where=largest > 0))
+    return of_length_one(np.divide(E, largest, out=E, where=largest > 0))
 
 
 def text_clusters(
@@ -242,7 +232,7 @@ def telling_words(texts: Iterable[str | None], labels: ArrayLike, n: int = 3) ->
     >>> telling_words(["Beach hotel", "the best beach", "best cars", "cars"], [0, 0, 1, 1], n=1)
     [['beach'], ['cars']]
     """
-    cleaned = _cleaned(texts)
+    cleaned = cleaned_texts(texts)
     y = np.asarray(labels)
     if y.shape != (len(cleaned),) or y.dtype.kind not in "iu":
         raise InvalidParameterError(
@@ -259,45 +249,6 @@ def telling_words(texts: Iterable[str | None], labels: ArrayLike, n: int = 3) ->
     return told
 
 
-class _Spelling(dict[int, str]):
-    """For ``str.translate``: letters, marks and digits stay, an emoji stands alone, else a gap."""
-
-    def __missing__(self, code: int) -> str:
-        self[code] = written = self._written(code)
-        return written
-
-    @staticmethod
-    def _written(code: int) -> str:
-        character = chr(code)
-        category = unicodedata.category(character)
-        # joiners, variants and skin tones say how to draw their neighbours
-        if category == "Cf" or 0xFE00 <= code <= 0xFE0F or 0x1F3FB <= code <= 0x1F3FF:
-            return ""
-        if category[0] in "LMN" or 0x1F1E6 <= code <= 0x1F1FF:  # two regional letters are a flag
-            return character
-        return f" {character} " if category == "So" and code >= 0x2600 else " "
-
-
-_SPELLING = _Spelling()
-
-
-def _cleaned(texts: Iterable[str | None]) -> list[str]:
-    """Words in lower case, one space between them; single Latin letters and digits are dropped."""
-    if isinstance(texts, str):
-        raise InvalidParameterError("texts is a single text; give a list of them")
-    cleaned = []
-    for row, text in enumerate(texts):
-        if not (text is None or isinstance(text, str)):
-            raise InvalidParameterError(
-                f"texts, row {row}: {text!r} is a {type(text).__name__}, not a text"
-            )
-        # signs go before compatible letters come: ™ would become letters, stuck to the name
-        spelled = unicodedata.normalize("NFKC", (text or "").translate(_SPELLING)).lower()
-        words = (word for word in spelled.split() if len(word) > 1 or not word.isascii())
-        cleaned.append(" ".join(words))
-    return cleaned
-
-
 def _learned(
     cleaned: list[str], max_terms: int, settings: dict[str, Any]
 ) -> tuple[sp.csr_array, NDArray[np.object_], Floats]:
@@ -309,35 +260,8 @@ def _learned(
     return X, np.array(vectorizer.get_feature_names_out(), dtype=object), vectorizer.idf_
 
 
-def _weigher(
-    terms: NDArray[np.object_], idf: Floats, settings: dict[str, Any]
-) -> Callable[[list[str]], sp.csr_array]:
-    """TF-IDF rows over terms learned before; the vectoriser is made anew from what was kept."""
-    if not len(terms):
-        return lambda cleaned: sp.csr_array((len(cleaned), 0))
-    vocabulary = {term: column for column, term in enumerate(terms.tolist())}
-    vectorizer = _vectorizer(settings, vocabulary=vocabulary)
-    vectorizer.idf_ = idf
-
-    def weighted(cleaned: list[str]) -> sp.csr_array:
-        if not cleaned:
-            return sp.csr_array((0, len(terms)))
-        return sp.csr_array(vectorizer.transform(cleaned))
-
-    return weighted
-
-
 def _vectorizer(settings: dict[str, Any], **more: Any) -> TfidfVectorizer:
     return TfidfVectorizer(lowercase=False, sublinear_tf=True, **settings, **more)
-
-
-def _along(directions: Floats, X: sp.csr_array) -> Floats:
-    """xV / ‖xV‖ of every row; zeros where next to nothing of the row is left."""
-    return _of_length_one(np.asarray(X @ directions), at_least=_TOLD)
-
-
-def _side_by_side(words: sp.csr_array, characters: sp.csr_array) -> sp.csr_array:
-    return sp.hstack([words, characters], format="csr") / np.sqrt(2.0)
 
 
 def _leading_directions(X: sp.csr_array, n: int, random_state: Any) -> Floats:
@@ -349,12 +273,6 @@ def _leading_directions(X: sp.csr_array, n: int, random_state: Any) -> Floats:
     with on_one_thread():
         _, values, directions = randomized_svd(X, n, n_iter=5, random_state=rng)
     return directions[values > 1e-6 * values[0]]
-
-
-def _of_length_one(rows: Floats, at_least: float = 0.0) -> Floats:
-    """Rows scaled to length 1; those no longer than ``at_least`` become zeros."""
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > at_least)
 
 
 def _words_by_cluster(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.ads.views import View
-from coterie.scores import adjusted_rand_index, pair_rates
+if TYPE_CHECKING:
+    from coterie.ads.views import View
 
 __all__ = ["ViewAgreement", "compare_views", "paper_table_of_clusters"]
 
@@ -118,6 +118,8 @@ def _both(a: Labels, b: Labels) -> NDArray[np.bool_]:
 
 def _ari(a: Labels, b: Labels) -> float:
     both = _both(a, b)
+    from coterie.scores import adjusted_rand_index  # which needs scikit-learn
+
     return adjusted_rand_index(a[both], b[both]) if both.sum() > 1 else 0.0
 
 
@@ -126,6 +128,8 @@ def _pair(a: str, b: str, labelled: Mapping[str, Labels]) -> dict[str, Any]:
     both = _both(first, second)
     if both.sum() < 2:
         return {"a": a, "b": b, "tpn": None, "fpn": None, "rand": None, "ari": None}
+    from coterie.scores import pair_rates  # which needs scikit-learn
+
     rates = pair_rates(first[both], second[both])
     sizes = np.bincount(first[both]).astype(np.float64)
     n = sizes.sum()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -84,6 +83,7 @@ class Replacements:
 
 
 def version_of(file: Path) -> str:
-    """What the service calls a model file: the beginning of its SHA-256."""
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()[:12]
+    """What the service calls a model file: the beginning of the checksum of its content."""
+    from coterie.ads.service.served_model import file_version
+
+    return file_version(file)

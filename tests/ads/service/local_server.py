@@ -24,12 +24,12 @@ PATIENCE = 60.0
 class LocalServer:
     """Where the service listens, what it logged and counted, and its open connections."""
 
-    def __init__(self, app: Any, limits: Limits) -> None:
+    def __init__(self, app: Any, limits: Limits, door: Door) -> None:
         self.lines: list[str] = []
         self.metrics = Metrics()
         logs = RequestLog(self.lines.append)
-        gate = Gate(app, door=Door(), limits=limits, metrics=self.metrics, logs=logs)
-        protocol = connections_within(limits, self.metrics, logs)
+        gate = Gate(app, door=door, limits=limits, metrics=self.metrics, logs=logs)
+        protocol = connections_within(limits, self.metrics, logs, door)
         self.server = uvicorn.Server(server_settings(gate, protocol, limits))
         self.listening = bound_socket("127.0.0.1", 0)
 
@@ -44,9 +44,11 @@ class LocalServer:
         return len(self.server.server_state.connections)
 
     @contextlib.asynccontextmanager
-    async def client(self) -> AsyncIterator[Client]:
-        """A connection to the service, closed afterwards."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+    async def client(self, source: str = "127.0.0.1") -> AsyncIterator[Client]:
+        """A connection to the service, from an address of this machine; closed afterwards."""
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self.port, local_addr=(source, 0)
+        )
         try:
             yield Client(reader, writer)
         finally:
@@ -91,9 +93,11 @@ class Client:
 
 
 @contextlib.asynccontextmanager
-async def local_server(app: Any, **limits: Any) -> AsyncIterator[LocalServer]:
+async def local_server(
+    app: Any, door: Door | None = None, **limits: Any
+) -> AsyncIterator[LocalServer]:
     """Serve an application while inside."""
-    local = LocalServer(app, Limits(**{"grace_seconds": 5.0} | limits))
+    local = LocalServer(app, Limits(**{"grace_seconds": 5.0} | limits), door or Door())
     server = local.server
     server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)

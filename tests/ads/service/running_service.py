@@ -21,6 +21,8 @@ from coterie import save_model
 
 #: Generous: the machine may be busy with other things.
 PATIENCE = 60.0
+#: A first start compiles the loops, half a minute's work for a machine that has nothing else to do.
+_START_PATIENCE = 300.0
 
 _SAYS = re.compile(rb"coterie is listening on (http://\S+)")
 
@@ -45,8 +47,9 @@ class RunningService:
 
     @property
     def logged(self) -> str:
-        """What it has written on its standard error stream so far."""
-        return self.log.read_text()
+        """What it has written on its standard error stream so far, in whole lines."""
+        text = self.log.read_text()
+        return text[: text.rfind("\n") + 1]
 
     def client(self, **settings: Any) -> httpx.Client:
         """A client for it, to be closed, that minds no proxy of the environment."""
@@ -129,7 +132,7 @@ def _address(process: subprocess.Popen[bytes], log: Path) -> str:
     """What the service says it listens on; a failure with its log where it ends instead."""
     assert process.stdout is not None
     # one that neither listens nor ends is ended, so that reading what it says ends too
-    impatience = threading.Timer(2 * PATIENCE, process.kill)
+    impatience = threading.Timer(_START_PATIENCE, process.kill)
     impatience.start()
     try:
         for line in process.stdout:

@@ -102,7 +102,7 @@ def test_blank_lines_keep_no_connection_open():
     """A client that sends nothing but ends of lines is cut off like one that sends nothing."""
 
     async def scenario():
-        async with local_server(greeting, idle_seconds=0.1) as local, local.client() as client:
+        async with local_server(greeting, header_seconds=0.1) as local, local.client() as client:
             closed = asyncio.create_task(client.rest())
             while not closed.done():
                 with contextlib.suppress(ConnectionError):

@@ -124,13 +124,14 @@ def test_work_ends_soon_after_nobody_waits_for_it(monkeypatch):
     """A request that is given up stops the thread that works for it."""
     began, ended = threading.Event(), threading.Event()
 
-    def endless(served, questions, rows, many, stopped):
+    def endless(*_, stopped, **__):
         began.set()
         while not stopped():
             pass
         ended.set()
+        return b""
 
-    monkeypatch.setattr(forecast_lane, "_answered", endless)
+    monkeypatch.setattr(forecast_lane, "answers_to", endless)
     lane = ForecastLane(service().holder, limits=Limits(), metrics=Metrics())
 
     async def given_up():

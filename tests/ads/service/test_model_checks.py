@@ -259,7 +259,8 @@ def test_hostile_models_are_refused_or_answer_in_numbers(model):
     asked = [{"advertiser": name, "bid": [0.001, 2.0, 1e9]} for name in ids[::7]]
     asked += [{"text": "passport tour", "bid": [0.001, 2.0, 1e9], "supply": 1e15}]
     read = read_questions(asked, Limits())
-    for answer in answers_to(served, read, rows_of(served, read)):
+    written = answers_to(served, read, rows_of(served, read), Limits())
+    for answer in orjson.loads(b"[" + written + b"]"):
         for forecast in answer["forecasts"]:
             figures = [forecast[k] for k in ("win_rate", "cost", "impressions", "spend")]
             figures += [*forecast["impressions_interval"], *forecast["spend_interval"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import resource
@@ -9,15 +10,19 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from fitted_models import small_model
+from local_server import until
 from running_service import PATIENCE, running_service, wait_until
 
 from coterie import save_model
 from coterie.ads.service import server
 from coterie.ads.service.limits import Limits
+from coterie.ads.service.request_logs import RequestLog
 
 TOKEN = "a-token-that-nobody-guesses"
 
@@ -79,11 +84,12 @@ def test_hangup_loads_the_model_again(guarded):
         wait_until(lambda: client.get("/health").json()["last_refusal"] is None, "the model")
 
 
-def test_second_signal_ends_at_once(tmp_path):
+def test_second_signal_ends_at_once(tmp_path, monkeypatch):
     """Told to end twice, the service does not wait for what is under way.
 
     Its standard error stream is a pipe that nobody reads any more, which it does not mind.
     """
+    monkeypatch.delenv("COTERIE_TOKEN", raising=False)
     file = tmp_path / "market.coterie"
     save_model(small_model(), file)
     command = [sys.executable, "-m", "coterie", "ads", "serve", str(file), "--port", "0"]
@@ -102,6 +108,76 @@ def test_second_signal_ends_at_once(tmp_path):
                 assert process.wait(PATIENCE) == 128 + signal.SIGTERM
         finally:
             process.kill()
+
+
+def test_second_signal_ends_at_once_though_threads_are_waited_for(tmp_path, monkeypatch):
+    """A model that is being loaded, and does not come to an end, does not keep the process."""
+    monkeypatch.delenv("COTERIE_TOKEN", raising=False)
+    file = tmp_path / "market.coterie"
+    save_model(small_model(), file)
+    code = (
+        "import os, runpy, sys, threading\n"
+        "from coterie.ads.service import model_holder, server\n"
+        "def reload(_):\n"
+        "    os.write(1, b'loading\\n')\n"
+        "    threading.Event().wait()\n"
+        "async def run(*given, run=server._Process.run):\n"
+        "    await run(*given)\n"
+        "    os.write(1, b'over\\n')\n"
+        "model_holder.ModelHolder.reload, server._Process.run = reload, run\n"
+        "sys.argv[0] = 'coterie'\n"
+        "runpy.run_module('coterie', run_name='__main__')\n"
+    )
+    command = [sys.executable, "-c", code, "ads", "serve", str(file), "--port", "0", "--no-watch"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout.readline().startswith(b"coterie is listening")
+            process.send_signal(signal.SIGHUP)
+            assert process.stdout.readline() == b"loading\n"
+            process.send_signal(signal.SIGTERM)
+            assert process.stdout.readline() == b"over\n"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 128 + signal.SIGTERM
+        finally:
+            process.kill()
+
+
+def test_hangup_needs_no_thread_that_questions_take():
+    """A model is loaded though all common threads are busy; further signals are one more load."""
+
+    class Holder:
+        loads = 0
+        ready = threading.Event()
+
+        def reload(self):
+            self.loads += 1
+            self.ready.wait()
+
+    async def scenario(reloads, busy):
+        loop, holder = asyncio.get_running_loop(), Holder()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        question = loop.run_in_executor(None, busy.wait)
+        logs = RequestLog(lambda _: None)
+        process = server._Process(None, None, Limits(), holder, reloads, logs, watch=False)
+        task = asyncio.create_task(process._reload_when_told())
+        process._hung_up.set()
+        try:
+            await until(lambda: holder.loads == 1)
+            for _ in range(3):
+                process._hung_up.set()
+                await asyncio.sleep(0)
+            holder.ready.set()
+            await until(lambda: holder.loads == 2)
+            await until(lambda: not process._hung_up.is_set())
+        finally:
+            holder.ready.set()
+            busy.set()
+            await question
+            task.cancel()
+        return holder.loads
+
+    with ThreadPoolExecutor(1) as reloads:
+        assert asyncio.run(scenario(reloads, threading.Event())) == 2
 
 
 def test_closed_standard_error_stream_is_no_failure():
@@ -126,6 +202,7 @@ def test_open_files_are_raised_to_what_connections_need(monkeypatch):
     fewer = server._within_open_files(Limits(connections=5_000))
     assert given["pair"] == (1_000, 1_000)
     assert 0 < fewer.connections < 1_000
+    assert 0 < fewer.connections_per_client < fewer.connections
 
 
 def test_descriptor_of_the_log_is_given_back(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ const coterieDetails = (() => {
   const { count, percent } = coterieNumbers;
   const { element, exact, idText, visible } = coterieNodes;
   const find = (id) => document.getElementById(id);
+  const PARTLY = "its own curve, views and neighbours: browsers cannot ask for an id that is only dots";
 
   function advertiserLink(id) {
     const href = coterieAddress.write({ advertiser: id });
@@ -48,8 +49,9 @@ const coterieDetails = (() => {
       known.push(["Confidence", exact(one.confidence, percent(one.confidence))]);
     }
     known.push(["Bids seen", exact(one.observations, count(one.observations))]);
-    if (one.outlier) known.push(["Outlier", "its market is like no segment’s"]);
+    if (one.outlier) known.push(["Outlier", "its own curve is far from its segment’s"]);
     if (one.doubtful) known.push(["In doubt", "no segment has a clear claim to it"]);
+    if (one.partly) known.push(["Not shown", PARTLY]);
     facts([...known, ...grounds()]);
     find("shares").replaceChildren(...one.shares.map(share));
     find("views").replaceChildren(...one.views.map(view));
@@ -101,7 +103,9 @@ const coterieDetails = (() => {
   function segmentCard(segment, onList) {
     const { index, members, size } = segment;
     const meta = [`${size.toLocaleString("en")} advertiser${size === 1 ? "" : "s"}`];
-    if (segment.price_level) meta.push(visible(segment.price_level));
+    // names mostly end with it
+    const { name, price_level: level } = segment;
+    if (level && !name.includes(level)) meta.push(visible(level));
     meta.push(`${count(segment.observations)} bids`);
     const charts = element("div", {});
     for (const [name, title] of [

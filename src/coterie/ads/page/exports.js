@@ -21,12 +21,24 @@ const coterieExports = (() => {
 
   // ---------------------------------------------------------------------- CSV
 
-  /** A cell as RFC 4180 has it; text that a spreadsheet would take for a formula is defused. */
+  // A spreadsheet may begin a cell at the start and, whatever quotes say, after each of these.
+  const ENDS = ";\\t\\v\\f\\r\\n\\x85\\u2028\\u2029";
+  // Before the sign of a formula it may pass over quotes, blanks and what cannot be seen.
+  const PASSED = `(?:(?![${ENDS}])[\\s\\p{C}"])*`;
+  const FORMULA = new RegExp(`(^|[${ENDS}])(?=${PASSED}[=+\\-@＝＋－＠﹦﹢﹣﹫])`, "gu");
+
+  /** Text that no spreadsheet takes for a formula: an apostrophe tells it so. */
+  function harmless(text) {
+    const defused = text.replace(FORMULA, "$1'");
+    return /^[\p{Cc}\u2028\u2029]/u.test(defused) ? `'${defused}` : defused;
+  }
+
+  /** A cell as RFC 4180 has it, which cannot be a formula. */
   function cell(value) {
     if (value === null || value === undefined) return "";
     if (typeof value === "number") return String(value);
-    const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
-    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+    const text = harmless(value);
+    return /[",;\t\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   }
 
   /** rows of objects with the same names, which become the first line. */

@@ -10,8 +10,8 @@ const coterieForecastSource = (() => {
   const SPACING = 40;
   const LONG = 400;
 
-  /** settings: post (of service_calls.js), onReply(what the service said). */
-  function forecastSource({ post, onReply }) {
+  /** settings: post (of service_calls.js). */
+  function forecastSource({ post }) {
     let flying = null;
     let next = null;
 
@@ -33,7 +33,6 @@ const coterieForecastSource = (() => {
       flying = { one: question.one, controller, since: performance.now() };
       try {
         const said = await post("v1/forecast", bodyOf(question), controller.signal);
-        onReply(said);
         resolve(replyOf(said));
       } catch (fault) {
         if (controller.signal.aborted) resolve(null);

@@ -48,12 +48,12 @@ const coterieCalls = (() => {
     /** One request: what came back, or why nothing did and how long to wait. */
     async function tried(path, request, signal, tries) {
       const backOff = Math.min(LONGEST_WAIT, 500 * 2 ** tries);
-      const limits = [AbortSignal.timeout(PATIENCE), ...(signal ? [signal] : [])];
+      const limit = timeLimit(signal);
       request.token = token;
       const headers = { ...request.headers };
       if (token !== null) headers.Authorization = `Bearer ${token}`;
       try {
-        const answer = await fetch(path, { ...request, headers, signal: AbortSignal.any(limits) });
+        const answer = await fetch(path, { ...request, headers, signal: limit.signal });
         if (!BUSY.has(answer.status)) {
           const body = await (answer.ok ? answer.json() : answer.json().catch(() => ({})));
           well();
@@ -62,11 +62,12 @@ const coterieCalls = (() => {
         const asked = 1000 * Number(answer.headers.get("Retry-After"));
         const wait = Math.max(backOff, Math.min(LONGEST_WAIT, asked || 0));
         return { words: "The service is busy.", wait };
-      } catch (fault) {
+      } catch {
         signal?.throwIfAborted();
-        const late = fault.name === "TimeoutError";
-        const words = late ? "The service takes very long to answer." : "The service does not answer.";
-        return { words, wait: backOff };
+        const how = limit.over() ? "takes very long to" : "does not";
+        return { words: `The service ${how} answer.`, wait: backOff };
+      } finally {
+        limit.lift();
       }
     }
 
@@ -97,11 +98,33 @@ const coterieCalls = (() => {
     });
   }
 
+  /** A signal that aborts with another, or when patience is over; to be lifted in the end. */
+  function timeLimit(other) {
+    const controller = new AbortController();
+    let over = false;
+    const give = () => controller.abort();
+    const timer = setTimeout(() => {
+      over = true;
+      give();
+    }, PATIENCE);
+    if (other?.aborted) give();
+    other?.addEventListener("abort", give);
+    return {
+      signal: controller.signal,
+      over: () => over,
+      lift() {
+        clearTimeout(timer);
+        other?.removeEventListener("abort", give);
+      },
+    };
+  }
+
   /** What a problem of the service says. */
   function wordsOf(status, problem) {
     if (problem.errors?.length) {
       // "bid[17]" is the place in the question as sent, which nobody sees
-      const said = problem.errors.map(({ at, what }) => `${at.replace(/\[\d+\]/g, "")}: ${what}`);
+      const place = (at) => at.replace(/\[\d+\]/g, "").replace("supply", "auctions a day");
+      const said = problem.errors.map(({ at, what }) => `${place(at)}: ${what}`);
       return `The service refused this: ${[...new Set(said)].join("; ")}.`;
     }
     const detail = problem.detail ?? problem.title ?? `status ${status}`;

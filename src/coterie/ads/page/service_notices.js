@@ -74,6 +74,8 @@ const coterieNotices = (() => {
             return;
           }
           done.abort();
+          // it is kept for this tab, and in no field that a person or a browser could open
+          field.value = "";
           dialog.close();
           untell("token");
           resolve(token);
@@ -82,7 +84,10 @@ const coterieNotices = (() => {
       );
       dialog.addEventListener(
         "close",
-        () => tell("token", "The service asks for a token.", "Enter it", () => dialog.showModal()),
+        () => {
+          field.value = "";
+          tell("token", "The service asks for a token.", "Enter it", () => dialog.showModal());
+        },
         { signal: done.signal },
       );
       dialog.showModal();

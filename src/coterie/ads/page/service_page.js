@@ -43,8 +43,10 @@
 
   /** The panel asks something: keep it for the address, without what goes without saying. */
   function keep({ one, bid, day }) {
-    state = one.newcomer ? { text: one.text } : { advertiser: one.id };
-    if (bid !== one.bid) state.bid = bid;
+    const { advertiser, text } = state;
+    if (one === null) state = text === undefined ? { advertiser } : { text };
+    else state = one.newcomer ? { text: one.text } : { advertiser: one.id };
+    if (bid !== one?.bid) state.bid = bid;
     if (day.kind !== "mean") state.day = day;
     address.soon();
   }
@@ -61,23 +63,57 @@
   /** Show a state of the address, or of a link. */
   async function show(asked) {
     const mine = (turn += 1);
+    if (!isShown(asked)) leave();
+    state = asked;
     if (asked.text !== undefined) return showText(asked);
     mode("advertiser");
     try {
-      const id = asked.advertiser ?? (await largest());
-      const path = `v1/advertisers/${encodeURIComponent(id)}`;
-      const detail = await calls.get(path);
-      if (mine !== turn) return undefined;
-      showKnown(detail, asked);
+      const detail = await detailOf(asked.advertiser ?? (await largest()));
+      if (mine === turn) showKnown(detail, asked);
     } catch (fault) {
       if (mine !== turn) return undefined;
-      state = asked;
-      find("figures").hidden = true;
-      const unknown = fault.status === 404;
-      box.show(asked.advertiser ?? "");
-      find("fault").textContent = unknown ? "This model knows no advertiser of this id." : fault.message;
+      leave();
+      box.show(visible(asked.advertiser ?? ""));
+      panel.clear(fault.status === 404 ? "This model knows no advertiser of this id." : fault.message);
     }
     return undefined;
+  }
+
+  /** Whether the figures shown are about whom is asked. */
+  function isShown({ advertiser, text }) {
+    const one = panel.shown().question?.one;
+    if (!one) return false;
+    return one.newcomer ? one.text === text : text === undefined && one.id === advertiser;
+  }
+
+  /** Somebody else is asked about: no figure stands under a name that is not its own. */
+  function leave() {
+    panel.clear();
+    document.title = TITLE;
+    // their room is kept for those that come, so that the page does not jump
+    find("figures").classList.add("awaited");
+  }
+
+  /** All that is known of an advertiser. */
+  async function detailOf(id) {
+    // a browser takes such a part of a path for a step to another folder, however it is written
+    if (id === "." || id === "..") return listed(id);
+    return calls.get(`v1/advertisers/${encodeURIComponent(id)}`);
+  }
+
+  /** What the list of advertisers says of one, in the form of its details. */
+  async function listed(id) {
+    for (let page = 1; ; page += 1) {
+      const asked = new URLSearchParams({ search: id, page, page_size: 100 });
+      const { items, pages } = await calls.get(`v1/advertisers?${asked}`);
+      const one = items.find((item) => item.id === id);
+      const lists = { shares: [], views: [], neighbours: [] };
+      if (one) return { ...one, ...lists, curves: {}, partly: true };
+      // those that begin with it come first
+      if (page >= pages || !items[items.length - 1].id.startsWith(id)) {
+        throw Object.assign(new Error("no such advertiser"), { status: 404 });
+      }
+    }
   }
 
   async function largest() {
@@ -101,14 +137,10 @@
   function showText(asked) {
     mode("text");
     if (find("text").value !== asked.text) find("text").value = asked.text;
-    document.title = TITLE;
-    if (asked.text.trim() === "") {
-      state = { text: "" };
-      find("figures").hidden = true;
-      return;
-    }
-    showNewcomer();
-    panel.show({ id: null, bid: null, lines: [], newcomer: true, text: asked.text }, asked);
+    const text = asked.text.trim() === "" ? "" : asked.text;
+    if (text === "") onShow(null);
+    else showNewcomer();
+    panel.show({ id: null, bid: null, lines: [], newcomer: true, text }, asked);
   }
 
   /** Bids are above 0; a grid that begins there begins just above. */
@@ -118,7 +150,11 @@
 
   // ------------------------------------------------------------------- answers
 
-  function onReply(said) {
+  /** An answer is about to be shown; or there is none. */
+  function onShow(said) {
+    find("figures").hidden = said === null;
+    find("figures").classList.remove("awaited");
+    if (said === null) return;
     if (said.model.version !== model.version) {
       const words = "A new model was loaded meanwhile; the figures are its, the rest of the page is of the old one.";
       coterieNotices.tell("model", words, "Load all anew", () => {
@@ -126,8 +162,6 @@
         location.reload();
       });
     }
-    // the text may have been taken away meanwhile
-    find("figures").hidden = state.text === "";
     find("curve").textContent = CURVES[said.curve];
     find("why").textContent = visible(said.why);
     if (find("placed")) find("placed").textContent = visible(said.segment) || "none";
@@ -270,7 +304,7 @@
   async function start() {
     model = await calls.get("v1/model");
     showModel();
-    const source = coterieForecastSource({ post: calls.post, onReply });
+    const source = coterieForecastSource({ post: calls.post });
     find("what-if").hidden = false;
     panel = coterieWhatIf({
       grid: positive(model.grid),
@@ -278,6 +312,7 @@
       interval: model.interval,
       answers: { ...source, forecast: (question) => busy(source.forecast(question)) },
       onAsk: keep,
+      onShow,
     });
     searchBox();
     textBox();

@@ -25,7 +25,8 @@ const coterieTools = (() => {
 
     async function savePicture(target) {
       const svg = document.querySelector(`#${target}-chart svg`);
-      const { question } = panel.shown();
+      const { question, reply } = panel.shown();
+      if (!reply) return;
       const title = `${target === "spend" ? "Spend" : "Impressions"} a day by bid`;
       const bid = coterieNumbers.money(question.bid, model.symbol);
       const below = `${question.one.id ?? "a new advertiser"}, at a bid of ${bid}`;
@@ -34,6 +35,7 @@ const coterieTools = (() => {
 
     find("copy-link").addEventListener("click", copyLink);
     find("save-csv").addEventListener("click", () => {
+      if (!panel.shown().reply) return;
       const table = new Blob([csv(rowsOf(panel.shown()))], { type: "text/csv" });
       save(table, fileName(`forecast-${who()}`, "csv"));
     });

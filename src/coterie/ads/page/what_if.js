@@ -3,17 +3,20 @@
  * The panel of what_if.html: choose a bid and a day, read impressions and spend.
  *
  * coterieWhatIf(settings) wires it. settings: grid (bids), symbol (of the currency), interval (its
- * level, or null), onAsk (optional: called whenever something else is asked) and answers, which
- * knows the forecasts:
+ * level, or null), onAsk (optional: called whenever something else is asked), onShow (optional:
+ * called with each reply before it is shown, and with null where there is none to show) and
+ * answers, which knows the forecasts:
  *   forecast({ one, bid, bids, day })  a reply { supply, curve, forecasts: one a bid }, or a
  *                     promise of it; of null where a later question took its place. A forecast is
  *                     that of forecast_words.js; a fault's message is shown as it is
  *   read(reply, bid)  the forecast to read where a chart is pointed at
  *   zeroBids          whether a bid of 0 has an answer
- * The panel has show(one, asked) and again(). one is { id (or null), bid (today's, or null), lines:
- * [{ kind, label, grid, win, cost }, …], newcomer }; a newcomer's auctions are not known, and so
- * always given. asked is { bid, day }, both optional; a day is { kind: "mean" }, { kind: "weekday",
- * weekday, name }, { kind: "date", date } or { kind: "other", supply }.
+ * The panel has show(one, asked), again(), shown() and clear(fault), after which it is about nobody
+ * until the next show. one is { id (or null), bid (today's, or null), lines: [{ kind, label, grid,
+ * win, cost }, …], newcomer, text }; a newcomer's auctions are not known, and so always given, and
+ * nothing is asked while its text is empty. asked is { bid, day }, both optional; a day is
+ * { kind: "mean" }, { kind: "weekday", weekday, name }, { kind: "date", date } or
+ * { kind: "other", supply }.
  */
 const coterieWhatIf = (() => {
   const charts = coterieCharts;
@@ -39,7 +42,7 @@ const coterieWhatIf = (() => {
     return [...new Set(bids)].sort((a, b) => a - b);
   }
 
-  function whatIf({ grid, symbol, interval, answers, onAsk }) {
+  function whatIf({ grid, symbol, interval, answers, onAsk, onShow }) {
     const ends = [grid[0], grid[grid.length - 1]];
     const money = (number) => coterieNumbers.money(number, symbol);
     const words = coterieForecastWords(money, interval);
@@ -72,16 +75,17 @@ const coterieWhatIf = (() => {
     // ---- answers
 
     async function ask() {
+      onAsk?.({ one, bid, day });
+      if (one === null || one.text === "") return;
       const mine = (turn += 1);
       const round = charts.bidTicks(grid, 14).filter((at) => at > 0 || answers.zeroBids);
       const table = sorted([...round, bid, ...(one.bid === null ? [] : [one.bid])]);
       const question = { one, bid, day, table, bids: sorted([...grid, ...table]) };
-      onAsk?.({ one, bid, day });
       let reply = null;
       try {
         reply = await answers.forecast(question);
       } catch (fault) {
-        if (mine === turn) say("answer", fault.message);
+        if (mine === turn) fail(fault.message);
       }
       if (reply === null || mine < shown.turn) return;
       shown = { turn: mine, question, reply };
@@ -89,8 +93,24 @@ const coterieWhatIf = (() => {
       show();
     }
 
+    /** The figures of the last answer stay, if they are about whom is asked. */
+    function fail(words) {
+      say("answer", shown.reply ? `${words} The figures are those of the last answer.` : words);
+      if (!shown.reply) onShow?.(null);
+    }
+
+    /** Forget whom it was about and what was shown, and what may yet be answered of that. */
+    function clear(fault = "") {
+      turn += 1;
+      shown = { turn };
+      one = null;
+      say("answer", fault);
+      if (fault) onShow?.(null);
+    }
+
     function show() {
       const { question, reply } = shown;
+      onShow?.(reply);
       const byBid = new Map(reply.forecasts.map((at) => [at.bid, at]));
       const now = byBid.get(question.bid);
       const today = byBid.get(question.one.bid) ?? null;
@@ -128,8 +148,8 @@ const coterieWhatIf = (() => {
 
     /** Read the charts at a bid, or at the chosen one. */
     function point(hovered) {
-      if (!shown.reply) return;
       const { question, reply } = shown;
+      if (!reply) return;
       const at = answers.read(reply, hovered ?? question.bid);
       for (const { target, chart, said } of panels) {
         const text = words.reading(at, target);
@@ -227,6 +247,7 @@ const coterieWhatIf = (() => {
     return Object.freeze({
       show: (next, asked = {}) => choose(next, asked),
       again: () => ask(),
+      clear,
       shown: () => shown,
     });
   }

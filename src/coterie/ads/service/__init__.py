@@ -6,6 +6,7 @@ The map, from the outside in:
 ``server.py``               the process: starting, signals, ending
 ``listening.py``            what may be listened on, who may ask, by which names
 ``connections.py``          one connection: slow clients are cut off, too many are turned away
+``client_holdings.py``      connections and unread answers, counted by client
 ``gate.py``                 one request: id, host, token, body, time, headers, log, metrics
 ``request_bodies.py``       a body, read whole and within limits
 ``deadlines.py``            requests that take too long are ended

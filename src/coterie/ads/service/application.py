@@ -116,7 +116,7 @@ def _add_model(app: FastAPI, holder: ModelHolder) -> None:
     @app.get("/v1/model", response_model=document.Model, responses=_UNCHANGED)
     async def model(request: Request) -> Response:
         """What is served: the market, its days, its grid of bids."""
-        served = holder.current
+        served = await holder.current.with_details()
         named = {
             "name": served.name,
             "version": served.version,
@@ -127,7 +127,7 @@ def _add_model(app: FastAPI, holder: ModelHolder) -> None:
     @app.get("/v1/segments", response_model=document.Segments, responses=_UNCHANGED)
     async def segments(request: Request) -> Response:
         """All segments and their curves."""
-        served = holder.current
+        served = await holder.current.with_details()
         return _tagged(
             request,
             served,
@@ -148,7 +148,7 @@ def _add_advertisers(app: FastAPI, holder: ModelHolder) -> None:
 
         Within each kind those that spend most come first.
         """
-        served = holder.current
+        served = await holder.current.with_details()
         return _tagged(request, served, lambda: served.found(search, segment, page, page_size))
 
     @app.get(
@@ -161,7 +161,7 @@ def _add_advertisers(app: FastAPI, holder: ModelHolder) -> None:
         id_: Annotated[str, Path(alias="id", description="Percent-encoded, slashes too.")],
     ) -> Response:
         """All that is known of one advertiser."""
-        served = holder.current
+        served = await holder.current.with_details()
         row = served.tables.row_of.get(id_)
         if row is None:
             raise Problem(404, "Not Found", "the model has no advertiser of this id")

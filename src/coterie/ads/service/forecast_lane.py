@@ -81,15 +81,32 @@ class ForecastLane:
         questions = read_questions(asked, self._limits)
         rows = rows_of(served, questions)
         many = type(asked) is list
-        total = sum([len(question.bids) for question in questions])
+        total = sum([len(question[2]) for question in questions])
         if total == 1 and not many and rows[0] is not None:
-            content = _written_one(served, answer_to_one(served, questions[0], rows[0]))
+            content = _whole(served, answer_to_one(served, questions[0], rows[0]), many)
         elif total > _MOST_AT_ONCE or None in rows:
-            content = await _in_a_thread(served, questions, rows, many)
+            content = await self._in_a_thread(served, questions, rows, many)
         else:
-            content = _answered(served, questions, rows, many)
+            content = _whole(served, answers_to(served, questions, rows, self._limits), many)
         self._metrics.count_forecasts(total)
         return content
+
+    async def _in_a_thread(
+        self, served: ServedModel, questions: list[Question], rows: list[int | None], many: bool
+    ) -> bytes:
+        """Answer without holding up others; give up soon after whoever asked has."""
+        stop = threading.Event()
+
+        def answered() -> bytes:
+            answers = answers_to(
+                served, questions, rows, self._limits, many=many, stopped=stop.is_set
+            )
+            return _whole(served, answers, many)
+
+        try:
+            return await asyncio.to_thread(answered)
+        finally:
+            stop.set()
 
 
 def _refuse_other_types(headers: Any) -> None:
@@ -117,41 +134,8 @@ def _parsed(body: bytes) -> Any:
         ) from None
 
 
-def _answered(
-    served: ServedModel,
-    questions: list[Question],
-    rows: list[int | None],
-    many: bool,
-    stopped: Callable[[], bool] = lambda: False,
-) -> bytes:
-    answers = answers_to(served, questions, rows, many=many, stopped=stopped)
-    if not many:
-        return _written_one(served, answers[0])
-    return orjson.dumps(
-        {
-            "model": {"version": served.version},
-            "currency": served.model.currency_,
-            "answers": answers,
-        }
-    )
-
-
-def _written_one(served: ServedModel, answer: dict[str, Any]) -> bytes:
-    return orjson.dumps(
-        {
-            "model": {"version": served.version},
-            "currency": served.model.currency_,
-            **answer,
-        }
-    )
-
-
-async def _in_a_thread(
-    served: ServedModel, questions: list[Question], rows: list[int | None], many: bool
-) -> bytes:
-    """Answer without holding up others; give up soon after whoever asked has."""
-    stop = threading.Event()
-    try:
-        return await asyncio.to_thread(_answered, served, questions, rows, many, stop.is_set)
-    finally:
-        stop.set()
+def _whole(served: ServedModel, answers: bytes, many: bool) -> bytes:
+    """The body of a response: answers, or the one answer, after what goes for all."""
+    if many:
+        return b'%b"answers":[%b]}' % (served.preface, answers)
+    return served.preface + answers[1:]

@@ -1,13 +1,15 @@
 """The outermost layer of the service: what every request passes on its way in and out.
 
-On the way in: an id, the ``Host``, the token, a place among those under way, the whole body. On
-the way out: headers, a line in the log, the metrics. Whatever goes wrong on the way, in the layers
-below too, becomes a problem in JSON that tells a client what it needs and nothing else.
+On the way in: an id, the ``Host``, the token, the whole body where the route takes one, a place
+among those under way. On the way out: headers, a line in the log, the metrics. Whatever goes wrong
+on the way, in the layers below too, becomes a problem in JSON that tells a client what it needs and
+nothing else.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -21,7 +23,7 @@ from coterie.ads.service.metrics import Metrics
 from coterie.ads.service.problems import Problem, problem_body
 from coterie.ads.service.request_bodies import BodyReader, ClientGoneError, drained, replayed
 from coterie.ads.service.request_logs import RequestLog
-from coterie.ads.service.routes import OPEN_ROUTES, UNQUEUED_ROUTES, route_of
+from coterie.ads.service.routes import BODY_ROUTE, OPEN_ROUTES, UNQUEUED_ROUTES, route_of
 
 __all__ = ["Gate"]
 
@@ -42,7 +44,9 @@ class Gate:
     """An ASGI application around another.
 
     The application below finds in ``scope["state"]`` the ``request_id`` and whether the client is
-    ``authorised``: it showed the token, or none is needed. It gets the body in one message.
+    ``authorised``: it showed the token, or none is needed. It gets the body in one message. A body
+    that no route takes is not read: the request is answered without it, and is the last of its
+    connection.
 
     Parameters
     ----------
@@ -82,6 +86,9 @@ class Gate:
             await self._pass(visit, deadline, receive)
             if not visit.started:
                 raise RuntimeError("the application did not answer")
+            if visit.unread:
+                self._deadlines.end(deadline)
+                await _see_off(visit, receive)
         except ClientGoneError:
             visit.status = _GONE
         except (Exception, asyncio.CancelledError) as error:
@@ -98,10 +105,13 @@ class Gate:
     async def _pass(self, visit: _Visit, deadline: Deadline, receive: Receive) -> None:
         """Let a request through to the application, or raise the problem that keeps it out."""
         authorised = self._checked(visit)
+        address = visit.scope.get("client")
+        client = self._door.client_of(address[0] if address else "", visit.forwarded)
         body = b""
-        if visit.has_body:
-            body = await self._bodies.read(visit.declared, receive)
-            visit.has_body = False
+        if visit.unread and visit.takes_body:
+            visit.reading = True
+            body = await self._bodies.read(client, visit.declared, receive)
+            visit.reading = visit.unread = False
         deadline.move(self._limits.request_seconds)
         state = visit.scope.setdefault("state", {})
         state["request_id"] = visit.request_id
@@ -110,10 +120,9 @@ class Gate:
         if visit.route in UNQUEUED_ROUTES:
             await self._app(visit.scope, again, visit.send)
             return
-        address = visit.scope.get("client")
-        client = self._door.client_of(address[0] if address else "", visit.forwarded)
         if not self._admission.enter(client):
-            await self._admission.wait(client)
+            with self._bodies.kept(client, body):
+                await self._admission.wait(client)
         try:
             await self._app(visit.scope, again, visit.send)
         finally:
@@ -138,6 +147,10 @@ class Gate:
                 "this service needs a token: send Authorization: Bearer followed by it",
                 headers={"WWW-Authenticate": "Bearer"},
             )
+        if visit.coded:
+            raise Problem(
+                501, "Not Implemented", "of all transfer codings the service knows chunked alone"
+            )
         return authorised
 
     def _problem(self, error: BaseException, visit: _Visit, deadline: Deadline) -> Problem:
@@ -159,7 +172,7 @@ class Gate:
                 headers={"Retry-After": "5"},
             )
         deadline.forgive()
-        if visit.has_body:
+        if visit.reading:
             return Problem(
                 408,
                 "Request Timeout",
@@ -174,28 +187,16 @@ class Gate:
         )
 
     async def _refuse(self, visit: _Visit, problem: Problem, receive: Receive) -> None:
-        """Answer with a problem, if there is no answer yet; a half-sent one is left as it is.
-
-        A client that is still sending gets its answer first. What it sends is thrown away then,
-        and the connection closed: closed at once, the answer would be lost on the way.
-        """
+        """Answer with a problem, if there is no answer yet; a half-sent one is left as it is."""
         if visit.started:
             return
         body = problem_body(problem, visit.request_id)
         headers = problem_headers(problem, len(body))
-        unread = visit.has_body
-        if unread:
-            headers.append((b"connection", b"close"))
         start = {"type": "http.response.start", "status": problem.status, "headers": headers}
         await visit.send(start)
-        await visit.send({"type": "http.response.body", "body": body, "more_body": unread})
-        if unread:
-            try:
-                async with asyncio.timeout(_DRAIN_SECONDS):
-                    await drained(receive)
-            except TimeoutError:
-                pass
-            await visit.send({"type": "http.response.body", "body": b"", "more_body": False})
+        await visit.send({"type": "http.response.body", "body": body, "more_body": False})
+        if visit.unread:
+            await _see_off(visit, receive)
 
     async def _other_than_http(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Start and end of the application go through; a WebSocket is turned away."""
@@ -211,18 +212,20 @@ class _Visit:
     __slots__ = (
         "_send",
         "authorization",
+        "coded",
         "declared",
         "forwarded",
         "given_id",
-        "has_body",
         "hosts",
         "method",
+        "reading",
         "request_id",
         "route",
         "scope",
         "size",
         "started",
         "status",
+        "unread",
     )
 
     def __init__(self, scope: Scope, send: Send) -> None:
@@ -237,7 +240,7 @@ class _Visit:
         self.authorization: bytes | None = None
         self.forwarded: list[bytes] = []
         self.declared: int | None = None
-        self.has_body = False
+        self.unread = self.reading = self.coded = False
         self.status, self.size, self.started = 500, 0, False
         self._read(scope["headers"])
 
@@ -249,9 +252,11 @@ class _Visit:
             elif name == b"content-length":
                 # further digits could only make it larger
                 self.declared = int(value[:18]) if value.isdigit() else 0
-                self.has_body = self.has_body or value != b"0"
+                self.unread = self.unread or value != b"0"
             elif name == b"transfer-encoding":
-                self.has_body = True
+                # one coding, in one header: any other is read differently by different servers
+                self.coded = self.coded or self.unread or value.strip().lower() != b"chunked"
+                self.unread = True
             elif name == b"authorization":
                 self.authorization = value
             elif name == b"x-request-id":
@@ -259,8 +264,16 @@ class _Visit:
             elif name == b"x-forwarded-for":
                 self.forwarded.append(value)
 
+    @property
+    def takes_body(self) -> bool:
+        """Whether there is a route that looks at the body."""
+        return (self.scope["method"], self.route) == BODY_ROUTE
+
     async def send(self, message: Any) -> None:
-        """Pass on what the application sends, with the headers that every answer has."""
+        """Pass on what the application sends, with the headers that every answer has.
+
+        Where there is a body that was not read the answer is left open, until :meth:`finish`.
+        """
         if message["type"] == "http.response.start":
             self.started = True
             self.status = message["status"]
@@ -269,10 +282,30 @@ class _Visit:
                 headers.append((b"cache-control", b"no-store"))
             headers.append((b"x-request-id", self.request_id.encode("ascii")))
             headers.extend(SECURITY_HEADERS)
+            if self.unread:
+                headers.append((b"connection", b"close"))
             message = {**message, "headers": headers}
         else:
             self.size += len(message.get("body", b""))
+            if self.unread:
+                message = {**message, "more_body": True}
         await self._send(message)
+
+    async def finish(self) -> None:
+        """End an answer that was left open."""
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _see_off(visit: _Visit, receive: Receive) -> None:
+    """Throw away what a client still sends after its answer, within reason, and close.
+
+    Closed at once, the connection would lose the answer on its way.
+    """
+    # a service that ends waits no longer either
+    with contextlib.suppress(TimeoutError, asyncio.CancelledError):
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            await drained(receive)
+    await visit.finish()
 
 
 def _defect() -> Problem:

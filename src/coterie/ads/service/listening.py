@@ -101,14 +101,25 @@ class Door:
             return address
         seen = _address(address)
         hops = b",".join(forwarded).decode("latin-1").split(",")
-        while seen is not None and hops and self._is_proxy(seen):
+        while seen is not None and hops and self._trusts(seen):
             before = _address(_without_port(hops.pop().strip()))
             if before is None:
                 break
             seen = before
         return address if seen is None else _counted_as(seen)
 
-    def _is_proxy(self, address: Address) -> bool:
+    def is_proxy(self, address: str) -> bool:
+        """Whether an address is that of a proxy whose word is taken.
+
+        >>> Door(proxies=(ipaddress.ip_network("10.0.0.0/24"),)).is_proxy("10.0.0.5")
+        True
+        """
+        if not self.proxies:
+            return False
+        seen = _address(address)
+        return seen is not None and self._trusts(seen)
+
+    def _trusts(self, address: Address) -> bool:
         return any(address in network for network in self.proxies)
 
 

@@ -13,11 +13,11 @@ import numba as nb
 import numpy as np
 import scipy.sparse as sp
 
-from coterie.ads.backtest import Choice
-from coterie.ads.forecaster import AdForecaster
+from coterie.ads.choice import Choice
+from coterie.ads.fitted_market import FittedMarket
 from coterie.ads.segment_profiles import SegmentProfile
 from coterie.ads.supply import Supply
-from coterie.ads.text_view import TextView
+from coterie.ads.text_vectors import TextVectors
 from coterie.ads.view_agreement import ViewAgreement
 from coterie.errors import ModelFileError
 
@@ -55,7 +55,7 @@ def check_model(model: Any) -> None:
     ...
     coterie.errors.ModelFileError: it holds a str, which does not forecast; make a model ...
     """
-    if not isinstance(model, AdForecaster):
+    if not isinstance(model, FittedMarket):
         raise ModelFileError(
             f"it holds a {type(model).__name__}, which does not forecast; make a model with "
             "coterie ads segment"
@@ -76,7 +76,7 @@ def check_model(model: Any) -> None:
             ) from error
 
 
-def _check_advertisers(model: AdForecaster) -> None:
+def _check_advertisers(model: FittedMarket) -> None:
     ids = model.advertisers_
     _require(
         isinstance(ids, np.ndarray) and ids.ndim == 1 and ids.size > 0,
@@ -89,7 +89,7 @@ def _check_advertisers(model: AdForecaster) -> None:
     _require(in_order, "advertisers_ must be in order, and each of them once")
 
 
-def _check_grid(model: AdForecaster) -> None:
+def _check_grid(model: FittedMarket) -> None:
     _one_of("form_", model.form_, ("hazard", "rate"))
     _one_of("pays_", model.pays_, ("price", "bid"))
     _one_of("auction_", model.auction_, ("first", "second"))
@@ -116,7 +116,7 @@ def _check_grid(model: AdForecaster) -> None:
     )
 
 
-def _check_evidence(model: AdForecaster) -> None:
+def _check_evidence(model: FittedMarket) -> None:
     shape = (len(model.advertisers_), len(model.edges_))
     _counts("successes_", model.successes_, shape)
     _counts("told_", model.told_, shape)
@@ -149,7 +149,7 @@ def _most_excess(
     return worst
 
 
-def _check_segments(model: AdForecaster) -> None:
+def _check_segments(model: FittedMarket) -> None:
     A, G = len(model.advertisers_), len(model.edges_)
     segments = model.segments_
     _require(isinstance(segments, list), "segments_ must be a list")
@@ -179,7 +179,7 @@ def _check_profile(profile: Any) -> None:
         _number(f"the {name} of a segment", getattr(profile, name), _MOST)
 
 
-def _check_agreement(model: AdForecaster) -> None:
+def _check_agreement(model: FittedMarket) -> None:
     agreement = model.agreement_
     _require(isinstance(agreement, ViewAgreement), "agreement_ must be an agreement of views")
     _require(isinstance(agreement.names, list), "the names of the views must be a list")
@@ -191,7 +191,7 @@ def _check_agreement(model: AdForecaster) -> None:
     _indices("where the views place advertisers", agreement.placed, shape, -1, len(model.segments_))
 
 
-def _check_choice(model: AdForecaster) -> None:
+def _check_choice(model: FittedMarket) -> None:
     choice = model.choice_
     _require(isinstance(choice, Choice), "choice_ must be a choice of settings")
     strength = choice.strength
@@ -201,7 +201,7 @@ def _check_choice(model: AdForecaster) -> None:
     _number("rows_", model.rows_, _MOST)
 
 
-def _check_supply(model: AdForecaster) -> None:
+def _check_supply(model: FittedMarket) -> None:
     supply = model.supply_
     _require(isinstance(supply, Supply), "supply_ must be a supply")
     A = len(model.advertisers_)
@@ -214,7 +214,7 @@ def _check_supply(model: AdForecaster) -> None:
     )
 
 
-def _check_rates(model: AdForecaster) -> None:
+def _check_rates(model: FittedMarket) -> None:
     A = len(model.advertisers_)
     for name in ("bid_", "wins_", "cost_"):
         _numbers(name, getattr(model, name), (A,))
@@ -226,7 +226,7 @@ def _check_rates(model: AdForecaster) -> None:
             _numbers(f"{event}_worth_", worth, (A,))
 
 
-def _check_texts(model: AdForecaster) -> None:
+def _check_texts(model: FittedMarket) -> None:
     view, vectors = model.text_view_, model.vectors_
     if vectors is None:
         _require(view is None, "text_view_ needs vectors_")
@@ -236,7 +236,7 @@ def _check_texts(model: AdForecaster) -> None:
     _numbers("vectors_", vectors, shape, *_COSINES)
     if view is None:
         return
-    _require(isinstance(view, TextView), "text_view_ must be a view of texts")
+    _require(isinstance(view, TextVectors), "text_view_ must be a view of texts")
     for part in (view.words_, view.characters_):
         _check_text("the terms of text_view_", "\n".join(part))
     for name in ("word_idf_", "character_idf_"):
@@ -248,7 +248,7 @@ def _check_texts(model: AdForecaster) -> None:
     _numbers("vectors of texts", probes, (len(_PROBES), shape[1]), *_COSINES)
 
 
-_CHECKS: tuple[Callable[[AdForecaster], None], ...] = (
+_CHECKS: tuple[Callable[[FittedMarket], None], ...] = (
     _check_advertisers,
     _check_grid,
     _check_segments,

@@ -59,6 +59,8 @@ class ModelHolder:
         Where reloads are counted.
     load : callable, optional
         Makes the model of a path and a version; :func:`~coterie.ads.service.served_model.ready`.
+    load_first : callable, optional
+        The same for the first model; by default ``load``.
 
     Attributes
     ----------
@@ -72,11 +74,13 @@ class ModelHolder:
         *,
         metrics: Metrics | None = None,
         load: Callable[[Path, str], ServedModel] = ready,
+        load_first: Callable[[Path, str], ServedModel] | None = None,
     ) -> None:
         self.path = Path(path)
         self.last_refusal: Refusal | None = None
         self._metrics = metrics
         self._load = load
+        self._load_first = load_first or load
         self._current: ServedModel | None = None
         self._tried: _Identity = None
         self._one_at_a_time = threading.Lock()
@@ -163,8 +167,12 @@ class ModelHolder:
         found: ServedModel | CoterieError | None = None
         try:
             version = file_version(self.path)
-            if self._current is None or self._current.version != version:
+            if self._current is None:
+                found = self._load_first(self.path, version)
+            elif self._current.version != version:
                 found = self._load(self.path, version)
+            else:  # the same by its checksum: no reason to take a damaged file for it
+                file_version(self.path, verified=True)
         except OSError as error:
             found = ModelFileError(f"cannot read {self.path}: {error.strerror or error}")
         except CoterieError as error:

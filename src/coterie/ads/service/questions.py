@@ -87,17 +87,11 @@ def read_questions(body: Any, limits: Limits) -> list[Question]:
     """
     items = body if type(body) is list else [body]
     if 0 < len(items) <= limits.questions:
-        found: list[Question] = []
-        total = 0
-        for item in items:
-            question = _read(item, limits)
-            if question is None:
-                break
-            total += len(question.bids)
-            found.append(question)
-        else:
-            if total <= limits.bids:
-                return found
+        found = _plain_questions(items, limits)
+        if found is None:
+            found = _any_questions(items, limits)
+        if found is not None:
+            return found
     # imported here: most services never meet a fault
     from coterie.ads.service.question_faults import faults_in
 
@@ -133,6 +127,36 @@ def _known_date(text: str) -> date | None:
         return date.fromisoformat(text)
     except ValueError:
         return None
+
+
+def _plain_questions(items: list[Any], limits: Limits) -> list[Question] | None:
+    """Questions that are all an id and one bid, as those of large batches are; else None."""
+    made, most, found = tuple.__new__, limits.id_chars, []
+    for item in items:
+        if type(item) is not dict or len(item) != 2:
+            return None
+        try:
+            advertiser, bid = item["advertiser"], item["bid"]
+        except KeyError:
+            return None
+        if type(bid) is not float or type(advertiser) is not str:
+            return None
+        if not 0 < bid <= MOST_BID or len(advertiser) > most or "\0" in advertiser:
+            return None
+        found.append(made(Question, (advertiser, None, [bid], None, None)))
+    return found if len(found) <= limits.bids else None
+
+
+def _any_questions(items: list[Any], limits: Limits) -> list[Question] | None:
+    """Questions of any kind; None where one is not right, or they have too many bids."""
+    found, total = [], 0
+    for item in items:
+        question = _read(item, limits)
+        if question is None:
+            return None
+        total += len(question.bids)
+        found.append(question)
+    return found if total <= limits.bids else None
 
 
 def _read(item: Any, limits: Limits) -> Question | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from coterie.ads.service.limits import Limits
@@ -22,23 +23,26 @@ class ClientGoneError(Exception):
 
 
 class BodyReader:
-    """Reads bodies, and knows how much of unfinished ones it holds.
+    """Reads bodies, and knows how much it holds of those that nobody works on yet.
 
     Parameters
     ----------
     limits : Limits
-        ``body_bytes`` and ``buffered_bytes``.
+        ``body_bytes``, ``buffered_bytes`` and ``buffered_bytes_per_client``.
     """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._buffered = 0
+        self._of_client: dict[str, int] = {}
 
-    async def read(self, declared: int | None, receive: Receive) -> bytes:
+    async def read(self, client: str, declared: int | None, receive: Receive) -> bytes:
         """The whole body.
 
         Parameters
         ----------
+        client : str
+            Whose share of the memory it takes while it arrives.
         declared : int, optional
             What the client says is its size; too large a one is refused before it is read.
         receive : callable
@@ -47,7 +51,8 @@ class BodyReader:
         Raises
         ------
         Problem
-            413 where the body is too large, 503 where all bodies together are.
+            413 where the body is too large, 429 where all of the client's together are, and 503
+            where those of all clients are.
         ClientGoneError
             Where the client went away.
         """
@@ -59,9 +64,19 @@ class BodyReader:
             if len(body) > self._limits.body_bytes:
                 raise self._too_large()
             return body
-        return await self._read_on(message, receive)
+        return await self._read_on(client, message, receive)
 
-    async def _read_on(self, message: Any, receive: Receive) -> bytes:
+    @contextmanager
+    def kept(self, client: str, body: bytes) -> Iterator[None]:
+        """Count a body that was read while its request waits; a :class:`Problem` as in reading."""
+        size = len(body)
+        self._add(client, size)
+        try:
+            yield
+        finally:
+            self._remove(client, size)
+
+    async def _read_on(self, client: str, message: Any, receive: Receive) -> bytes:
         """The body of which ``message`` is the first part."""
         body = bytearray()
         try:
@@ -71,15 +86,32 @@ class BodyReader:
                 part = message.get("body", b"")
                 if len(body) + len(part) > self._limits.body_bytes:
                     raise self._too_large()
-                if self._buffered + len(part) > self._limits.buffered_bytes:
-                    raise _too_much_in_all()
+                self._add(client, len(part))
                 body += part
-                self._buffered += len(part)
                 if not message.get("more_body", False):
                     return bytes(body)
                 message = await receive()
         finally:
-            self._buffered -= len(body)
+            self._remove(client, len(body))
+
+    def _add(self, client: str, size: int) -> None:
+        """Count more bytes of a client, unless that makes too many."""
+        own = self._of_client.get(client, 0) + size
+        if own > self._limits.buffered_bytes_per_client:
+            raise _too_much_of_one()
+        if self._buffered + size > self._limits.buffered_bytes:
+            raise _too_much_in_all()
+        self._buffered += size
+        self._of_client[client] = own
+
+    def _remove(self, client: str, size: int) -> None:
+        """Count bytes no longer; a client that holds none is forgotten."""
+        self._buffered -= size
+        own = self._of_client.get(client, 0) - size
+        if own > 0:
+            self._of_client[client] = own
+        else:
+            self._of_client.pop(client, None)
 
     def _too_large(self) -> Problem:
         return Problem(
@@ -112,6 +144,15 @@ async def drained(receive: Receive) -> None:
         if message["type"] != "http.request" or not message.get("more_body", False):
             return
         size += len(message.get("body", b""))
+
+
+def _too_much_of_one() -> Problem:
+    return Problem(
+        429,
+        "Too Many Requests",
+        "too many large bodies of this client arrive at once; send fewer at a time",
+        headers={"Retry-After": "1"},
+    )
 
 
 def _too_much_in_all() -> Problem:

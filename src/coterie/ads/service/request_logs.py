@@ -60,6 +60,7 @@ class LineWriter:
         self._told = dropped
         self._lines: deque[str] = deque()
         self._dropped = 0
+        self._writing = False
         self._wake = threading.Event()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="coterie-log", daemon=True)
@@ -73,6 +74,15 @@ class LineWriter:
         self._lines.append(line)
         if not self._wake.is_set():
             self._wake.set()
+
+    def settle(self, patience: float) -> None:
+        """Wait until all lines are written, for so many seconds at most.
+
+        It takes no lock, and so may be called where a signal interrupted anything.
+        """
+        until = time.monotonic() + patience
+        while (self._lines or self._writing) and time.monotonic() < until:
+            time.sleep(0.005)
 
     def close(self, patience: float = 5.0) -> None:
         """Write what waits, and end; a reader that does not read is waited for no longer."""
@@ -89,6 +99,7 @@ class LineWriter:
         self._flush()
 
     def _flush(self) -> None:
+        self._writing = True
         lines = [self._lines.popleft() for _ in range(len(self._lines))]
         if self._dropped:
             lines.append(self._told(self._dropped))
@@ -97,6 +108,7 @@ class LineWriter:
         with suppress(OSError):
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
+        self._writing = False
 
 
 class RequestLog:
@@ -109,6 +121,10 @@ class RequestLog:
     log_format : {"text", "json"}
     quiet : bool
         Whether requests that went well are left out; problems of the service (5xx) never are.
+    clock : callable
+        Gives the time in seconds since 1970.
+    settle : callable
+        Waits for lines on their way, such as :meth:`LineWriter.settle`.
 
     Examples
     --------
@@ -126,8 +142,10 @@ class RequestLog:
         log_format: LogFormat = "text",
         quiet: bool = False,
         clock: Callable[[], float] = time.time,
+        settle: Callable[[float], None] = lambda _: None,
     ) -> None:
         self._write = write
+        self.settle = settle
         self._json = log_format == "json"
         self._quiet = quiet
         self._clock = clock

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["OPEN_ROUTES", "UNKNOWN", "UNQUEUED_ROUTES", "route_of"]
+__all__ = ["BODY_ROUTE", "OPEN_ROUTES", "UNKNOWN", "UNQUEUED_ROUTES", "route_of"]
 
 #: What a path that is none of ours is called, whatever it holds.
 UNKNOWN = "(unknown)"
@@ -12,6 +12,9 @@ OPEN_ROUTES = frozenset({"/", "/assets/{name}", "/health"})
 
 #: Routes that are answered also when all places are taken.
 UNQUEUED_ROUTES = frozenset({"/health", "/metrics"})
+
+#: The one route whose requests have a body that is read, and their method.
+BODY_ROUTE = ("POST", "/v1/forecast")
 
 _EXACT = {
     path: path

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import threading
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import orjson
+
+from coterie.ads.fitted_market import FittedMarket, load_market
 from coterie.ads.forecast_tables import tables_of
-from coterie.ads.forecaster import AdForecaster, load_forecaster
 from coterie.ads.placement import Placement, Placer
 from coterie.ads.profiles import ProfileBook
 from coterie.ads.service.advertiser_search import AdvertiserSearch
 from coterie.ads.service.model_checks import check_model
+from coterie.ads.service.written_figures import AnswerWriter, inside_text
 from coterie.ads.supply import told_supply
+from coterie.errors import ModelFileError
+from coterie.model_files import content_checksum
 
-__all__ = ["ServedModel", "file_version", "ready"]
+__all__ = ["ServedModel", "Weekday", "begun", "file_version", "ready"]
 
 _VERSION_DIGITS = 12
 _MICROS = 1_000_000
@@ -28,15 +34,33 @@ _BYTES_OF_RECENT_PLACES = 1 << 25
 _MOST_RECENT_PLACES = 256
 
 
+class Weekday(NamedTuple):
+    """A day: by what its supply exceeds that of an average one, and how that is told.
+
+    Attributes
+    ----------
+    factor : float
+    told : str
+    tail : bytes
+        Told within JSON, from an advertiser's grounds to its supply.
+    """
+
+    factor: float
+    told: str
+    tail: bytes
+
+
 class ServedModel:
     """One model and all that is asked of it; no answer of it ever changes.
+
+    Forecasts can be had at once; details of advertisers are made meanwhile, in threads.
 
     What is asked often is kept: grounds of advertisers, places of texts. Any number of threads
     may ask.
 
     Parameters
     ----------
-    model : AdForecaster
+    model : FittedMarket
         Sound: see :func:`~coterie.ads.service.model_checks.check_model`.
     version : str
         The first digits of the SHA-256 of its file.
@@ -47,34 +71,58 @@ class ServedModel:
     ----------
     tables : ForecastTables
     placer : Placer
-    book : ProfileBook
-    search : AdvertiserSearch
     loaded_at : datetime
         In UTC.
     always : str
         What goes for every forecast, at any bid; most often nothing.
     highest : float
         The highest bid that the log has.
+    writer : AnswerWriter
+    preface : bytes
+        What the body of every response to a question begins with.
     """
 
-    def __init__(self, model: AdForecaster, version: str, name: str) -> None:
+    def __init__(self, model: FittedMarket, version: str, name: str) -> None:
         self.model = model
         self.version = version
         self.name = name
         self.loaded_at = datetime.now(UTC).replace(microsecond=0)
         self.tables = tables_of(model)  # which the book shares
-        with ThreadPoolExecutor(1) as beside:  # the book's loops leave the interpreter to others
-            book = beside.submit(ProfileBook, model)
-            self.tables.warm()
-            self.placer = Placer(model)
-            self.search = AdvertiserSearch(model.advertisers_.tolist(), model.cost_, model.labels_)
-            self.book = book.result()
+        self.tables.warm()
+        self.placer = Placer(model)
+        beside = ThreadPoolExecutor(2, "details")  # whose loops leave the interpreter to others
+        self._book = beside.submit(ProfileBook, model)
+        self._search = beside.submit(
+            AdvertiserSearch, model.advertisers_.tolist(), model.cost_, model.labels_
+        )
+        beside.shutdown(wait=False)
         self.always = self.tables.remark(0.0)
         self.highest = float(model.edges_[-1]) / _MICROS
-        self._heads: list[tuple[str, str, float] | None] = [None] * self.advertisers
-        self._average_day = 1.0, told_supply(model.supply_, None)
-        self._days: dict[date, tuple[float, str]] = {}
+        self.writer = AnswerWriter(has_clicks=model.click_rate_ is not None)
+        told = {"model": {"version": version}, "currency": model.currency_}
+        self.preface = orjson.dumps(told)[:-1] + b","
+        self._given = self._tail("")
+        self._average_day = self._weekday(None)
+        self._days: dict[date, Weekday] = {}
+        self._begun: list[tuple[bytes, float, bytes] | None] = [None] * self.advertisers
         self._recent = _RecentPlaces(self.placer, self.advertisers)
+
+    @property
+    def book(self) -> ProfileBook:
+        """What is known of advertisers and segments; whoever comes early waits for it."""
+        return self._book.result()
+
+    @property
+    def search(self) -> AdvertiserSearch:
+        """Advertisers by their ids; whoever comes early waits for it."""
+        return self._search.result()
+
+    async def with_details(self) -> ServedModel:
+        """Itself, once its book and its search are made; others are answered meanwhile."""
+        for details in (self._book, self._search):
+            if not details.done():
+                await asyncio.shield(asyncio.wrap_future(details))
+        return self
 
     @property
     def advertisers(self) -> int:
@@ -86,22 +134,37 @@ class ServedModel:
         """What tells its answers from those of another model, or of another time (an ETag)."""
         return f'"{self.version}-{self.loaded_at.timestamp():.0f}"'
 
-    def head(self, row: int) -> tuple[str, str, float]:
-        """What all forecasts of an advertiser begin with: segment, grounds, auctions a day."""
-        head = self._heads[row]
-        if head is None:
-            head = self.placer.segment(row), self.tables.why(row), self.tables.supply(row)
-            self._heads[row] = head
-        return head
+    def opening(
+        self, row: int, supply: float | None = None, day: date | None = None
+    ) -> tuple[bytes, float]:
+        """How the answer about an advertiser begins, as JSON up to its supply; and that supply.
 
-    def weekday(self, day: date | None) -> tuple[float, str]:
+        Parameters
+        ----------
+        row : int
+        supply : float, optional
+            Auctions; by default those of ``day``, or of an average day.
+        day : date, optional
+        """
+        kept = self._begun[row]
+        if kept is None:
+            kept = self._begun[row] = self._begin(row)
+        begun, level, written = kept
+        if supply is not None:
+            return begun + self._given + orjson.dumps(supply), supply
+        if day is None:
+            return begun + self._average_day.tail + written, level
+        on = self.weekday(day)
+        supply = level * on.factor
+        return begun + on.tail + orjson.dumps(supply), supply
+
+    def weekday(self, day: date | None) -> Weekday:
         """By what a day differs from an average one, and how that is told."""
         if day is None:
             return self._average_day
         told = self._days.get(day)
         if told is None:
-            supply = self.model.supply_
-            told = float(supply.weekday[day.weekday()]), told_supply(supply, day)
+            told = self._weekday(day)
             if len(self._days) < _MOST_DAYS:
                 self._days[day] = told
         return told
@@ -122,6 +185,28 @@ class ServedModel:
             "total": found.total,
         }
 
+    def _begin(self, row: int) -> tuple[bytes, float, bytes]:
+        """How an answer begins, up to its grounds; the auctions of an average day, and as JSON."""
+        begun = {
+            "advertiser": str(self.model.advertisers_[row]),
+            "known": True,
+            "segment": self.placer.segment(row),
+            "curve": "pooled",
+            "why": self.tables.why(row),
+        }
+        level = self.tables.supply(row)
+        return orjson.dumps(begun).removesuffix(b'"}'), level, orjson.dumps(level)
+
+    def _weekday(self, day: date | None) -> Weekday:
+        supply = self.model.supply_
+        factor = 1.0 if day is None else float(supply.weekday[day.weekday()])
+        told = told_supply(supply, day)
+        return Weekday(factor, told, self._tail(told))
+
+    def _tail(self, told: str) -> bytes:
+        """What stands between the grounds of an advertiser and its supply."""
+        return inside_text(told + self.always) + b'","supply":'
+
     def _item(self, row: int) -> dict[str, Any]:
         model = self.model
         return {
@@ -135,7 +220,14 @@ class ServedModel:
 
 
 def ready(path: Path, version: str) -> ServedModel:
-    """Load a model and make it ready to answer.
+    """Load a model and make it ready to answer whatever is asked: see :func:`begun`."""
+    served = begun(path, version)
+    served.book, served.search  # noqa: B018 (waits for them)
+    return served
+
+
+def begun(path: Path, version: str) -> ServedModel:
+    """Load a model and make it ready to forecast; its details may still be in the making.
 
     Parameters
     ----------
@@ -149,24 +241,45 @@ def ready(path: Path, version: str) -> ServedModel:
     CoterieError
         Where there is no model, or it is not one that can be served.
     """
-    model = load_forecaster(path)
+    model = load_market(path)
     check_model(model)
     return ServedModel(model, version, path.name)
 
 
-def file_version(path: Path) -> str:
-    """The version of a model file: by its content alone.
+def file_version(path: Path, *, verified: bool = False) -> str:
+    """The version of a model file: by its content alone, as its own checksum tells it.
 
-    Raises OSError where it cannot be read.
+    Parameters
+    ----------
+    path : Path
+        A file that is no model file has a version too.
+    verified : bool, default=False
+        Whether the content is known to be as the checksum says; else loading it will tell.
 
+    Raises
+    ------
+    OSError
+        Where it cannot be read.
+    ModelFileError
+        Where it is to be verified, and is damaged.
+
+    Examples
+    --------
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "market.coterie"
     >>> _ = file.write_bytes(b"")
     >>> file_version(file)
     'e3b0c44298fc'
     """
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:_VERSION_DIGITS]
+    try:
+        checksum = content_checksum(path)
+    except ModelFileError:
+        with path.open("rb") as file:
+            checksum = hashlib.file_digest(file, "sha256").hexdigest()
+    else:
+        if verified:
+            content_checksum(path, verified=True)
+    return checksum[:_VERSION_DIGITS]
 
 
 class _RecentPlaces:

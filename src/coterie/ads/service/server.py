@@ -12,11 +12,11 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from coterie.ads.service.limits import Limits
 from coterie.ads.service.listening import (
@@ -42,6 +42,8 @@ _PACKAGES = ("fastapi", "uvicorn", "httptools", "orjson", "prometheus_client")
 _OTHER_FILES = 128
 #: Seconds after the grace in which a process that does not end is ended.
 _LAST_SECONDS = 5.0
+#: Seconds in which the last lines of the log are written where the process ends at once.
+_LOG_SECONDS = 1.0
 
 
 def serve(
@@ -90,10 +92,11 @@ def serve(
     ):
         from coterie.ads.service.metrics import Metrics
         from coterie.ads.service.model_holder import ModelHolder
+        from coterie.ads.service.served_model import begun
 
         within = _within_open_files(limits or Limits())
         metrics = Metrics()
-        holder = ModelHolder(model, metrics=metrics)
+        holder = ModelHolder(model, metrics=metrics, load_first=begun)
         with ThreadPoolExecutor(1) as beside:
             loading = beside.submit(holder.load_first)
             # which takes about as long as loading a large model
@@ -104,10 +107,15 @@ def serve(
             loading.result()
         app = application(holder, limits=within, metrics=metrics)
         gate = Gate(app, door=door, limits=within, metrics=metrics, logs=logs)
-        protocol = connections_within(within, metrics, logs)
-        process = _Process(gate, protocol, within, holder, watch=watch)
+        protocol = connections_within(within, metrics, logs, door)
         _spare_the_collector()
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with (
+            _ended_at_once(logs),
+            # of its own, so that questions which take long do not keep a new model out
+            ThreadPoolExecutor(1, "coterie-reload") as reloads,
+            asyncio.Runner(loop_factory=_loop_factory()) as runner,
+        ):
+            process = _Process(gate, protocol, within, holder, reloads, logs, watch=watch)
             runner.run(process.run(listening, host))
 
 
@@ -160,6 +168,8 @@ class _Process:
         protocol: Callable[..., Any],
         limits: Limits,
         holder: ModelHolder,
+        reloads: Executor,
+        logs: RequestLog,
         *,
         watch: bool,
     ) -> None:
@@ -167,7 +177,10 @@ class _Process:
 
         self._limits = limits
         self._holder = holder
+        self._reloads = reloads
+        self._logs = logs
         self._watch = watch
+        self._hung_up = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._server = uvicorn.Server(server_settings(gate, protocol, limits))
 
@@ -181,6 +194,8 @@ class _Process:
         except OSError as error:
             raise cannot_listen(host, listening.getsockname()[1], error) from error
         with self._signals():
+            self._begin(self._holder.current.with_details(), "making the details of the model")
+            self._begin(self._reload_when_told(), "loading the model again when told to")
             if self._watch:
                 self._begin(self._holder.watch(), "the watch over the model file")
             _say(f"coterie is listening on {address_of(listening)}")
@@ -194,7 +209,7 @@ class _Process:
         """Obey SIGTERM, SIGINT and SIGHUP while inside."""
         loop = asyncio.get_running_loop()
         kept = {number: signal.getsignal(number) for number in _SIGNALS}
-        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        loop.add_signal_handler(signal.SIGHUP, self._hung_up.set)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._end, number)
         try:
@@ -204,13 +219,18 @@ class _Process:
                 loop.remove_signal_handler(number)
                 signal.signal(number, handler)
 
-    def _reload(self) -> None:
-        self._begin(asyncio.to_thread(self._holder.reload), "loading the model again")
+    async def _reload_when_told(self) -> None:
+        """Load the model again after SIGHUP; once more, however many come meanwhile."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._hung_up.wait()
+            self._hung_up.clear()
+            await loop.run_in_executor(self._reloads, self._holder.reload)
 
     def _end(self, number: int) -> None:
         """End in good order; when told again, or where that takes too long, at once."""
         if self._server.should_exit:
-            os._exit(128 + number)
+            _end_at_once(self._logs, number)
         _LOG.info("The service is ending; requests under way are finished first")
         self._server.should_exit = True
         last = threading.Timer(self._limits.grace_seconds + _LAST_SECONDS, os._exit, (1,))
@@ -234,6 +254,26 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @contextlib.contextmanager
+def _ended_at_once(logs: RequestLog) -> Iterator[None]:
+    """Let SIGTERM and SIGINT end the process while threads are waited for and no loop obeys."""
+    ending = (signal.SIGTERM, signal.SIGINT)
+    kept = {number: signal.getsignal(number) for number in ending}
+    for number in ending:
+        signal.signal(number, lambda number, _: _end_at_once(logs, number))
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+
+
+def _end_at_once(logs: RequestLog, number: int) -> NoReturn:
+    """End the process, whatever it is at, as one that a signal ended; its log is written first."""
+    logs.settle(_LOG_SECONDS)
+    os._exit(128 + number)
+
+
+@contextlib.contextmanager
 def _hangups_ignored() -> Iterator[None]:
     """Mind no SIGHUP while there is no model yet that could be loaded again."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -254,7 +294,7 @@ def _log(log_format: LogFormat, quiet: bool) -> Iterator[RequestLog]:
         descriptor,
         dropped=lambda n: logs.event_line("WARNING", f"{n} lines of the log were dropped"),
     )
-    logs = RequestLog(writer.write, log_format=log_format, quiet=quiet)
+    logs = RequestLog(writer.write, log_format=log_format, quiet=quiet, settle=writer.settle)
     try:
         with logs.with_loggers():
             yield logs
@@ -283,8 +323,9 @@ def _within_open_files(limits: Limits) -> Limits:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         if soft < wanted:
             fewer = max(soft - _OTHER_FILES, 1)
+            share = max(limits.connections_per_client * fewer // limits.connections, 1)
             _LOG.warning("Open files are limited to %d, so connections are to %d", soft, fewer)
-            return replace(limits, connections=fewer)
+            return replace(limits, connections=fewer, connections_per_client=share)
     return limits
 
 
