@@ -7,7 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from coterie.benchmarks import serve, serve_processes, serve_results
+from coterie.benchmarks import serve, serve_results
 from coterie.benchmarks.program import app
 from coterie.benchmarks.serve_results import FULL, QUICK, Effort
 from coterie.errors import MissingExtraError, OutputError
@@ -52,8 +52,6 @@ def report(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(serve_results, "QUICK", TINY)
-        # the first start compiles the loops, on a machine that may be busy with other things
-        patch.setattr(serve_processes, "_START_SECONDS", 300.0)
         patch.setattr(serve, "fitted_market", lambda _settings: small_market())
         found = run("serve", "--quick", "--json", "-o", str(folder))
     return folder, found.stdout

@@ -30,7 +30,7 @@ __all__ = ["BARE", "Memory", "RunningService", "running_service", "serve_command
 BARE = (sys.executable, "-P", "-m", "coterie.benchmarks.bare_service")
 _PROGRAM = (sys.executable, "-P", "-c", "from coterie.command_line import main; main()")
 _ADDRESS = re.compile(rb"http://127\.0\.0\.1:(\d+)")
-_START_SECONDS = 120.0
+_START_SECONDS = 300.0
 _END_SECONDS = 30.0
 _PAUSE = 0.002
 

@@ -123,13 +123,13 @@ class Singles:
     @property
     def ratio(self) -> float:
         """The service's requests a second over the bare one's, medians of the rounds both."""
-        return self.service.a_second / self.bare.a_second
+        return _over(self.service.a_second, self.bare.a_second)
 
     @property
     def ratios(self) -> list[float]:
         """The same of every round, lowest first: the two were measured right after one another."""
         pairs = zip(self.service.runs, self.bare.runs, strict=True)
-        return sorted(ours.a_second / bare.a_second for ours, bare in pairs)
+        return sorted(_over(ours.a_second, bare.a_second) for ours, bare in pairs)
 
 
 @dataclass(frozen=True)
@@ -212,3 +212,8 @@ class ServeResults:
     reloads: Reloads
     checked: CheckedAnswers
     load: float
+
+
+def _over(ours: float, bare: float) -> float:
+    """The ratio of two rates; 0 where the other service answered nothing, which proves nothing."""
+    return ours / bare if bare > 0 else 0.0
