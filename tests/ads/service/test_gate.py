@@ -124,6 +124,8 @@ def test_without_the_token_nothing_is_told(path, authorization):
     answer = asked(path, headers=headers)
     assert answer.problem["status"] == 401
     assert answer.headers["www-authenticate"] == "Bearer"
+    wrong = "needs a token" if authorization is None else "is not the one of this service"
+    assert wrong in answer.problem["detail"]
     assert TOKEN.decode() not in asked.log + answer.body.decode()
 
 

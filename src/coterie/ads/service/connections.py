@@ -250,7 +250,7 @@ class Connection(HttpToolsProtocol):
         return size > most
 
     def _is_all_too_large(self) -> bool:
-        """Whether headers are that have no end yet: all that was read after they began is theirs."""
+        """Whether headers without an end are: all that was read since they began is theirs."""
         most = self._limits.header_bytes
         surely = self._further_reads + (self._first_read if self._read_alone else 0)
         return surely > most or self._are_too_large()

@@ -141,10 +141,16 @@ class Gate:
             )
         authorised = self._door.lets_in(visit.authorization)
         if not authorised and visit.route not in OPEN_ROUTES:
+            told = (
+                "this service needs a token: send Authorization: Bearer followed by it"
+                if visit.authorization is None
+                else "the token is not the one of this service; it is sent as Authorization: "
+                "Bearer followed by it"
+            )
             raise Problem(
                 401,
                 "Unauthorized",
-                "this service needs a token: send Authorization: Bearer followed by it",
+                told,
                 headers={"WWW-Authenticate": "Bearer"},
             )
         if visit.coded:

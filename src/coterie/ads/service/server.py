@@ -75,7 +75,7 @@ def serve(
         Whether a model file that is replaced is taken by itself.
     log_format : {"text", "json"}
     quiet : bool
-        Whether requests that went well are left out of the log.
+        Whether the log leaves out all requests but those the service failed on (5xx).
     limits : Limits, optional
 
     Raises
@@ -97,6 +97,7 @@ def serve(
         within = _within_open_files(limits or Limits())
         metrics = Metrics()
         holder = ModelHolder(model, metrics=metrics, load_first=begun)
+        _LOG.info("Loading %s", model.name)
         with ThreadPoolExecutor(1) as beside:
             loading = beside.submit(holder.load_first)
             # which takes about as long as loading a large model

@@ -52,7 +52,7 @@ def serve(
         LogFormat, typer.Option("--log-format", help="Of the lines on the standard error stream.")
     ] = LogFormat.text,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Log no request that went well.")
+        bool, typer.Option("--quiet", "-q", help="Log no request but those it failed on (5xx).")
     ] = False,
 ) -> None:
     """Serve the forecasts of a model, to programs as JSON and to people as a page.
