@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import zipfile
 from pathlib import Path
 
@@ -274,7 +275,63 @@ def test_pickles_in_arrays_are_refused(saved):
     pickled = io.BytesIO()
     np.save(pickled, np.array([print], dtype=object), allow_pickle=True)
     repack(saved, members_of(saved) | {"arrays/0.npy": pickled.getvalue()})
-    with pytest.raises(ModelFileError, match=r"damaged.*allow_pickle=False"):
+    with pytest.raises(ModelFileError, match=r"damaged.*an array of object"):
+        load_model(saved)
+
+
+def array_member(header: str, content: bytes, version: bytes = b"\1\0") -> bytes:
+    """An array as numpy stores it, with a header of one's own choosing."""
+    padded = header.ljust(117) + "\n"
+    return b"\x93NUMPY" + version + len(padded).to_bytes(2, "little") + padded.encode() + content
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "content", "told"),
+    [
+        ("<U0", "(200000000,)", b"", "an array of <U0"),
+        ("|S0", "(3,)", b"", r"an array of \|S0"),
+        ("<f8", "(200000000,)", b"", "not as large as it claims"),
+        ("<f8", "(2,)", bytes(24), "not as large as it claims"),
+        ("<f8", "(0,)", bytes(8), "not as large as it claims"),
+        ("<f8", "(-2, -1)", bytes(16), "an array of"),
+    ],
+)
+def test_arrays_are_as_large_as_their_members(kind, shape, content, told, saved):
+    """An array that claims to be of another size than its bytes is refused before it is made."""
+    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}"
+    repack(saved, members_of(saved) | {"arrays/0.npy": array_member(header, content)})
+    with pytest.raises(ModelFileError, match=rf"damaged.*{told}"):
+        load_model(saved)
+
+
+def test_arrays_of_other_forms_are_refused(saved):
+    """Only what save_model writes is read."""
+    header = "{'descr': '<f8', 'fortran_order': False, 'shape': (0,), }"
+    forged = array_member(header, b"", version=b"\2\0")
+    repack(saved, members_of(saved) | {"arrays/0.npy": forged})
+    with pytest.raises(ModelFileError, match="of a form that save_model does not write"):
+        load_model(saved)
+
+
+@pytest.mark.parametrize("use", [load_model, model_files.content_checksum])
+def test_pipes_are_not_waited_for(use, tmp_path):
+    """A pipe, which nobody may ever write to, is refused at once."""
+    pipe = tmp_path / "m.coterie"
+    os.mkfifo(pipe)
+    with pytest.raises(ModelFileError, match=r"m\.coterie: it is not a file but a pipe"):
+        use(pipe)
+
+
+def test_devices_are_refused():
+    """A device, which never ends, is no model file."""
+    with pytest.raises(ModelFileError, match="it is not a file but a pipe, a device"):
+        load_model("/dev/zero")
+
+
+def test_files_larger_than_any_model_are_refused(saved, monkeypatch):
+    """The size is looked at before anything is read."""
+    monkeypatch.setattr(model_files, "_MOST_BYTES", saved.stat().st_size - 1)
+    with pytest.raises(ModelFileError, match=r"it has [0-9,]+ bytes, and a model file at most"):
         load_model(saved)
 
 

@@ -251,3 +251,26 @@ def test_stand_ins_are_made_in_place_of_others():
     other = {"$object": {"class": "os.environ", "state": {}}}
     with pytest.raises(ModelFileError, match="no model file may hold"):
         StateReader([], {"os.environ": "builtins.dict"}).decode(other)
+
+
+@pytest.mark.parametrize("attribute", ["transform", "ready", "__class__", "get_params"])
+def test_no_attribute_stands_before_a_method(attribute):
+    """What a class does is not for its files to say."""
+    tree = {"$object": {"class": "coterie.ads.text_view.TextView", "state": {attribute: 1}}}
+    with pytest.raises(ModelFileError, match=f"a value for its method {attribute}"):
+        StateReader([]).decode(tree)
+
+
+def test_no_attribute_stands_before_a_property():
+    """Nor before what a class works out of other attributes."""
+    name = "coterie.ads.forecaster.AdForecaster"
+    tree = {"$object": {"class": name, "state": {"memberships_": 1}}}
+    with pytest.raises(ModelFileError, match="memberships_"):
+        StateReader([]).decode(tree)
+
+
+def test_absurd_numbers_are_refused():
+    """A whole number that no float holds would fail somewhere deep inside."""
+    with pytest.raises(ModelFileError, match=r"a whole number of 1,329 bits"):
+        StateReader([]).decode({"strength": [10**400]})
+    assert StateReader([]).decode([10**300, -3]) == [10**300, -3]

@@ -21,6 +21,7 @@ import io
 import json
 import math
 import os
+import stat
 import warnings
 import zipfile
 from collections import Counter
@@ -36,11 +37,12 @@ from coterie.errors import CoterieWarning, ModelFileError
 from coterie.model_state import StateReader, StateWriter
 from coterie.whole_files import whole_file
 
-__all__ = ["content_checksum", "load_model", "save_model"]
+__all__ = ["content_checksum", "load_model", "opened_model", "save_model"]
 
 _FORMAT = "coterie-model"
 _FORMAT_VERSION = 1
 _COMMENT = b"coterie-model sha256 "
+_MOST_BYTES = 1 << 34
 _MOST_JSON_BYTES = 1 << 26
 _MOST_HEADER_BYTES = 1 << 17
 _PART_BYTES = 1 << 20
@@ -125,7 +127,7 @@ def load_model(path: str | os.PathLike[str], *, stand_ins: Mapping[str, str] | N
     """
     path = Path(path)
     try:
-        with path.open("rb") as file:
+        with opened_model(path) as file:
             manifest, state, arrays = _read_archive(file)
         tree = json.loads(state)
         if tree["$object"]["class"] != manifest["class"]:
@@ -171,7 +173,7 @@ def content_checksum(path: str | os.PathLike[str], *, verified: bool = False) ->
     """
     path = Path(path)
     try:
-        with path.open("rb") as file:
+        with opened_model(path) as file:
             _refuse_other_files(file)
             with zipfile.ZipFile(file) as archive:
                 checksum = _manifest_checksum(archive)
@@ -185,6 +187,35 @@ def content_checksum(path: str | os.PathLike[str], *, verified: bool = False) ->
         raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from error
     except Exception as error:  # zipfile meets damage in many ways
         raise ModelFileError(f"cannot load {path}: {_damaged(error)}") from error
+
+
+def opened_model(path: str | os.PathLike[str]) -> io.BufferedReader:
+    """Open a file that may hold a model, without ever waiting for whoever writes to it.
+
+    Raises
+    ------
+    OSError
+        Where it cannot be opened.
+    ModelFileError
+        Where it is a pipe, a device or the like, or larger than any model file.
+    """
+
+    def without_waiting(name: str, flags: int) -> int:
+        return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+
+    file = open(os.fspath(path), "rb", opener=without_waiting)  # noqa: SIM115 (given to the caller)
+    try:
+        told = os.fstat(file.fileno())
+        if not stat.S_ISREG(told.st_mode):
+            raise ModelFileError("it is not a file but a pipe, a device or the like")
+        if told.st_size > _MOST_BYTES:
+            raise ModelFileError(
+                f"it has {told.st_size:,} bytes, and a model file at most {_MOST_BYTES:,}"
+            )
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def _refuse_unfitted(estimator: Any) -> None:
@@ -254,13 +285,18 @@ def _read_archive(file: BinaryIO) -> tuple[dict[str, Any], bytearray, list[NDArr
 def _array_in(content: bytearray) -> NDArray[Any]:
     """The array of a member, in the memory that it was read to."""
     member = io.BytesIO(content[:_MOST_HEADER_BYTES])
-    if np.lib.format.read_magic(member) == (1, 0):
-        shape, by_column, dtype = np.lib.format.read_array_header_1_0(member)
-        size = math.prod(shape)
-        if size and dtype.itemsize and not dtype.hasobject:
-            flat = np.frombuffer(content, dtype, size, member.tell())
-            return flat.reshape(shape, order="F" if by_column else "C")
-    return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
+    if np.lib.format.read_magic(member) != (1, 0):
+        raise ModelFileError(_damaged("an array is of a form that save_model does not write"))
+    shape, by_column, dtype = np.lib.format.read_array_header_1_0(member)
+    size, begin = math.prod(shape), member.tell()
+    if dtype.hasobject or not dtype.itemsize or min(shape, default=0) < 0:
+        raise ModelFileError(_damaged(f"an array of {dtype} is none that save_model writes"))
+    if size * dtype.itemsize != len(content) - begin:
+        raise ModelFileError(_damaged("an array is not as large as it claims to be"))
+    if not size:
+        return np.empty(shape, dtype, order="F" if by_column else "C")
+    flat = np.frombuffer(content, dtype, size, begin)
+    return flat.reshape(shape, order="F" if by_column else "C")
 
 
 def _refuse_other_files(file: BinaryIO) -> None:

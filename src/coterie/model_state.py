@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -65,6 +67,8 @@ STORABLE_CLASSES = (
 _MOVED = {"coterie.ads.backtest.Choice": "coterie.ads.choice.Choice"}
 
 _ARRAY_KINDS = "biufcUSmM"
+# whole numbers up to here are floats, too
+_MOST_BITS = 1023
 _SCALARS = {
     np.dtype(kind).name: np.dtype(kind).type
     for kind in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
@@ -112,7 +116,7 @@ class StateWriter:
         return value
 
     def _int(self, value: int, place: str) -> Any:
-        if value.bit_length() > 4096:  # Python refuses to read much longer ones back
+        if value.bit_length() > _MOST_BITS:
             raise ModelFileError(f"{place} is an integer too large to store")
         return value
 
@@ -215,6 +219,8 @@ class StateReader:
         if isinstance(tree, list):
             return [self.decode(item) for item in tree]
         if not isinstance(tree, dict):
+            if type(tree) is int and tree.bit_length() > _MOST_BITS:
+                raise ModelFileError(f"it holds a whole number of {tree.bit_length():,} bits")
             return tree
         if len(tree) == 1:
             ((tag, body),) = tree.items()
@@ -261,6 +267,7 @@ class StateReader:
         value = kind.__new__(kind)
         state = {attribute: self.decode(item) for attribute, item in body["state"].items()}
         if not dataclasses.is_dataclass(kind):
+            _refuse_shadows(kind, name, state)
             value.__dict__.update(state)
             return value
         fields = {field.name: field.default for field in dataclasses.fields(kind)}
@@ -299,6 +306,15 @@ def _imported(name: str) -> Any:
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError):
         return None
+
+
+def _refuse_shadows(kind: type, name: str, attributes: Iterable[str]) -> None:
+    """Refuse attributes that would stand before methods and properties of the class."""
+    for attribute in attributes:
+        behind = inspect.getattr_static(kind, attribute, None)
+        computed = hasattr(type(behind), "__get__") and not isinstance(behind, cached_property)
+        if computed or attribute.startswith("__"):
+            raise ModelFileError(f"it holds a {name} with a value for its method {attribute[:80]}")
 
 
 def _state_of(value: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import socket
 import sys
 import threading
@@ -37,7 +38,11 @@ TEXTS = st.sampled_from(
 ) | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 OF_A_KNOWN_ONE = st.fixed_dictionaries(
     {"advertiser": st.sampled_from(KNOWN)},
-    optional={"supply": SUPPLIES | st.none(), "day": DAYS | st.none(), "text": TEXTS},
+    optional={"text": TEXTS},
+)
+A_DAY_OR_NOT = st.one_of(
+    st.fixed_dictionaries({}, optional={"supply": SUPPLIES | st.none(), "day": st.none()}),
+    st.fixed_dictionaries({"day": DAYS}, optional={"supply": st.none()}),
 )
 OF_A_NEW_ONE = st.fixed_dictionaries(
     {"supply": SUPPLIES, "text": TEXTS},
@@ -45,7 +50,7 @@ OF_A_NEW_ONE = st.fixed_dictionaries(
 )
 QUESTIONS = st.builds(
     lambda question, bid: {**question, "bid": bid},
-    OF_A_KNOWN_ONE | OF_A_NEW_ONE,
+    st.builds(operator.or_, OF_A_KNOWN_ONE, A_DAY_OR_NOT) | OF_A_NEW_ONE,
     BIDS | st.lists(BIDS, min_size=1, max_size=5) | st.integers(1, 100),
 )
 

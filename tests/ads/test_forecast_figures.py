@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -12,9 +13,11 @@ from hypothesis import strategies as st
 from coterie.ads.forecast_figures import (
     FIELDS,
     Forecast,
+    bids_between,
     checked_bids,
     checked_supply,
     forecast_of,
+    number_between,
 )
 from coterie.ads.placement import Placement
 from coterie.errors import InvalidParameterError
@@ -75,3 +78,15 @@ def test_a_forecast_is_ready_for_json():
     forecast = forecast_of(PLACE, 2.0, 10.0, [float(i) for i in range(12)], "because")
     assert isinstance(forecast, Forecast)
     assert json.loads(json.dumps(forecast.as_dict(), allow_nan=False))["advertiser"] == "a"
+
+
+@given(st.floats(0.01, 10), st.floats(0, 10), st.floats(1e-3, 20), st.integers(0, 2_000))
+def test_ranges_are_counted_without_being_made(start, width, step, most):
+    """The number of bids in a range is how many there are, and none where they are too many."""
+    number = number_between(start, start + width, step, most)
+    assert number == len(bids_between(start, start + width, step, most)) <= most
+
+
+def test_a_supply_of_nothing_has_no_sign():
+    """−0 auctions are 0."""
+    assert math.copysign(1, checked_supply(-0.0)) == 1

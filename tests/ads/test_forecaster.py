@@ -175,7 +175,10 @@ def test_grounds_are_told():
     )
     highest = model.edges_[-1] / MICROS
     above, at = model.forecast("adv-00000", [2 * highest, highest], supply=1)
-    assert above.why.endswith(f"; above every bid seen ({highest:g}), so taken as that")
+    told = f"{highest:g} {model.currency_}".rstrip()
+    assert above.why == (
+        f"{at.why}; above every bid in the log ({told}): the share won is taken as at that"
+    )
     assert "above" not in at.why
     assert above.impressions == at.impressions and above.spend == at.spend
 
@@ -506,3 +509,9 @@ def test_click_intervals_know_how_little_is_known_of_a_rate():
     found = model.forecast(thin, 5.0, supply=1e7)
     low, high = found.clicks_interval
     assert high - low > 4 * 1.645 * np.sqrt(found.clicks)
+
+
+def test_a_supply_and_a_day_are_not_both_given():
+    """A day only sets the supply: of the two one would be ignored."""
+    with pytest.raises(InvalidParameterError, match="give supply or day, not both"):
+        fitted().forecast("adv-00000", 1.0, supply=5, day="2026-03-09")

@@ -65,7 +65,28 @@ def test_a_text_places_a_new_advertiser_beside_its_like(placer):
     assert cosine[beside].min() >= np.delete(cosine, beside).max() or cosine[beside].min() > 0.1
     np.testing.assert_allclose(place.weights[beside] * cosine[beside].sum(), cosine[beside])
     np.testing.assert_allclose(place.shares, place.weights @ model.shares_)
-    assert f"beside {len(beside)} advertisers" in place.why
+    least, most = cosine[beside].min(), cosine[beside].max()
+    assert (
+        f"beside {len(beside)} advertisers with similar ones (likeness {least:.2f} to {most:.2f})"
+    ) in place.why
+
+
+def test_texts_are_placed_together_as_alone(placer):
+    """Each text gets the place that it gets alone, to the last bit, however many there are."""
+    texts = [TEXT, "", "xyzzy", *(f"hotel {word}" for word in TEXT.split()), TEXT] * 9
+    for text, place in zip(texts, placer.placed_by_texts(texts), strict=True):
+        alone = placer.placed(None, text)
+        assert (place.why, place.curve, place.segment) == (alone.why, alone.curve, alone.segment)
+        np.testing.assert_array_equal(place.weights, alone.weights)
+        np.testing.assert_array_equal(place.shares, alone.shares)
+
+
+@pytest.mark.parametrize("name", ["x" * 1000, "\U0010ffff" * 1000])
+def test_long_names_are_cut_in_grounds(placer, name):
+    """The grounds name whoever is asked about by eighty characters at most."""
+    place = placer.placed(name, TEXT)
+    assert place.name == name
+    assert place.why.startswith(f"{name[:79] + '…'!r} is not in the log")
 
 
 def test_of_equal_texts_the_first_are_taken():

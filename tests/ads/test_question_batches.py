@@ -80,10 +80,13 @@ def test_numbers_may_be_those_of_numpy_and_days_dates() -> None:
     assert batch.bids == 1 + 2 + 3
 
 
-def test_a_supply_makes_the_day_needless() -> None:
-    """The service would refuse both; of the two only the supply counts, as in AdForecaster."""
-    (batch,) = batches_of([{"advertiser": "a", "bid": 1, "supply": 3, "day": "2026-03-09"}])
-    assert questions_in(batch) == [{"advertiser": "a", "bid": [1.0], "supply": 3.0}]
+def test_texts_of_a_request_are_bounded_in_all() -> None:
+    """Long texts go in as many requests as the service wants, each of them whole."""
+    most = Limits()
+    number = 3 * most.all_text_chars // most.text_chars
+    text = "a" * most.text_chars
+    batches = list(batches_of({"text": text, "bid": 1, "supply": 1} for _ in range(number)))
+    assert [len(batch.pieces) for batch in batches] == [number // 3] * 3
 
 
 @pytest.mark.parametrize(
@@ -93,6 +96,10 @@ def test_a_supply_makes_the_day_needless() -> None:
         ({"advertiser": "a", "bid": -1}, r"^\[1\]\.bid=-1: bids must be numbers above 0"),
         ({"advertiser": "a", "bid": []}, r"^\[1\]\.bid=\[\]"),
         ({"advertiser": "a", "bid": [1, float("nan")]}, r"^\[1\]\.bid="),
+        (
+            {"advertiser": "a", "bid": 1, "supply": 3, "day": "2026-03-09"},
+            r"^\[1\]\.day: give supply or day, not both",
+        ),
         ({"advertiser": "a", "bid": 1, "supply": "many"}, r"^\[1\]\.supply='many'"),
         ({"advertiser": "a", "bids": 1}, r"^\[1\]\.bids: there is no member of this name"),
         ({"advertiser": "\ud800", "bid": 1}, r"^\[1\] cannot be written as JSON"),

@@ -268,7 +268,7 @@ def _forecast(shared: dict[str, Any], one: Mapping[str, Any], why: str) -> Forec
         clicks=one["clicks"],
         clicks_interval=None if clicks_interval is None else tuple(clicks_interval),
         conversions=one["conversions"],
-        why=one.get("why", why),
+        why=why + one.get("remark", ""),
     )
 
 

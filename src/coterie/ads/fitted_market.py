@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from coterie.ads.choice import Choice
 from coterie.ads.curves import Evidence
-from coterie.ads.forecast_figures import checked_bids, checked_supply, forecast_of
+from coterie.ads.forecast_figures import SUPPLY_OR_DAY, checked_bids, checked_supply, forecast_of
 from coterie.ads.forecast_tables import tables_of
 from coterie.ads.forecasts import PooledCurve, pool
 from coterie.ads.memberships import Memberships
-from coterie.ads.placement import Placement
+from coterie.ads.placement import Placement, quoted
 from coterie.ads.pooling import mixed_rates
 from coterie.ads.supply import Supply, told_supply
 from coterie.errors import InvalidParameterError, ModelFileError
@@ -131,7 +131,7 @@ class FittedMarket:
         supply : float, optional
             Auctions; by default what the advertiser had on an average day, or on ``day``.
         day : str, optional
-            A date; its weekday sets the supply.
+            A date, whose weekday sets the supply; in place of ``supply``.
         text : str, optional
             Of an advertiser that is not known.
 
@@ -166,12 +166,14 @@ class FittedMarket:
     def _auctions(
         self, placement: Placement, supply: float | None, day: str | None
     ) -> tuple[float, str]:
+        if supply is not None and day is not None:
+            raise InvalidParameterError(SUPPLY_OR_DAY)
         if supply is not None:
             return checked_supply(supply), ""
         if placement.row is None:
             raise InvalidParameterError(
-                f"{placement.name or 'this advertiser'!r} is not in the log, so its supply is not "
-                "known; give supply, the number of auctions"
+                f"{quoted(placement.name or 'this advertiser')} is not in the log, so its supply "
+                "is not known; give supply, the number of auctions"
             )
         try:
             on = None if day is None else date.fromisoformat(str(day))

@@ -14,9 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from coterie.ads.placement import Placement
 from coterie.errors import InvalidParameterError
 
-__all__ = ["Forecast", "bids_between", "checked_bids", "checked_supply"]
+__all__ = ["Forecast", "bids_between", "checked_bids", "checked_supply", "number_between"]
 
 Floats = NDArray[np.float64]
+
+#: What is said to whoever gives both.
+SUPPLY_OR_DAY = "give supply or day, not both: a day only sets the supply"
 
 #: The figures of a forecast, in the order of columns.
 FIELDS = (
@@ -97,11 +100,19 @@ def bids_between(start: float, stop: float, step: float, most: int) -> list[floa
     >>> bids_between(1.0, 2.0, 0.5, 10), bids_between(1.0, 2.0, 0.5, 2)
     ([1.0, 1.5, 2.0], [])
     """
-    steps = (stop - start) / step
+    number = number_between(start, stop, step, most)
+    return [float(f"{start + i * step:.12g}") for i in range(number)]
+
+
+def number_between(start: float, stop: float, step: float, most: int) -> int:
+    """How many bids :func:`bids_between` gives, without making them; 0 where they are too many.
+
+    >>> number_between(1.0, 2.0, 0.5, 10), number_between(1.0, 1e9, 1e-9, 10)
+    (3, 0)
+    """
     # the last one counts though it be missed by what rounding took away
-    if not steps + 1e-9 < most:
-        return []
-    return [float(f"{start + i * step:.12g}") for i in range(int(steps + 1e-9) + 1)]
+    steps = (stop - start) / step + 1e-9
+    return int(steps) + 1 if steps < most else 0
 
 
 def forecast_of(
@@ -162,5 +173,5 @@ def checked_supply(supply: Any) -> float:
     1000000.0
     """
     if isinstance(supply, Real) and 0 <= float(supply) < np.inf:
-        return float(supply)
+        return float(supply) + 0.0  # −0 is 0
     raise InvalidParameterError(f"supply={supply!r}: it must be a number of auctions, from 0 up")

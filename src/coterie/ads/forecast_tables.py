@@ -50,6 +50,8 @@ class ForecastTables:
     ----------
     row_of : dict of str to int
         The row of each advertiser.
+    above : str
+        What :meth:`remark` ends with where a bid is above all those of the log.
     """
 
     def __init__(self, model: FittedMarket) -> None:
@@ -75,7 +77,8 @@ class ForecastTables:
         self._supply = model.supply_
         self._highest = float(model.edges_[-1]) / _MICROS
         self._always = "" if model.choice_.days else _TOO_FEW_DAYS
-        self._above = f"; above every bid seen ({self._highest:g}), so taken as that"
+        highest = f"{self._highest:g} {model.currency_}".rstrip()
+        self.above = f"; above every bid in the log ({highest}): the share won is taken as at that"
         self._grounds: dict[int, str] = {}
 
     def at(self, rows: NDArray[np.int64], bids: Floats, supplies: Floats) -> Floats:
@@ -180,7 +183,7 @@ class ForecastTables:
 
     def remark(self, bid: float) -> str:
         """What the user should know of a bid, and of the interval; empty where nothing is."""
-        return self._above + self._always if bid > self._highest else self._always
+        return self._always + self.above if bid > self._highest else self._always
 
     def warm(self) -> None:
         """Compile the loops now, or load them if they were compiled before."""

@@ -24,6 +24,7 @@ __all__ = ["SHARED_SCRIPTS", "STYLE", "WEEKDAYS", "environment", "fingerprint", 
 SHARED_SCRIPTS = (
     "nodes.js",
     "numbers.js",
+    "entered_numbers.js",
     "charts.js",
     "combobox.js",
     "forecast_words.js",

@@ -9,7 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from coterie.ads.forecast_figures import bids_between, checked_bids, checked_supply
+from coterie.ads.forecast_figures import (
+    SUPPLY_OR_DAY,
+    checked_bids,
+    checked_supply,
+    number_between,
+)
 from coterie.ads.service.limits import Limits
 from coterie.errors import InvalidParameterError
 
@@ -35,6 +40,8 @@ class Piece:
         Which of the question's bids it begins with, and how many it has.
     texts : int
         1 where it has a text.
+    text_chars : int
+        Of that text.
     body : bytes
         As JSON.
     last : bool
@@ -45,6 +52,7 @@ class Piece:
     first_bid: int
     bids: int
     texts: int
+    text_chars: int
     body: bytes
     last: bool
 
@@ -57,6 +65,7 @@ class Batch:
     pieces: list[Piece] = field(default_factory=list)
     bids: int = 0
     texts: int = 0
+    text_chars: int = 0
     size: int = _BRACKETS
 
     @property
@@ -71,6 +80,7 @@ class Batch:
             len(self.pieces) < _LIMITS.questions
             and self.bids + piece.bids <= _LIMITS.bids
             and self.texts + piece.texts <= _MOST_TEXTS
+            and self.text_chars + piece.text_chars <= _LIMITS.all_text_chars
             and self.size + len(piece.body) + 1 <= _LIMITS.body_bytes
         )
 
@@ -79,6 +89,7 @@ class Batch:
         self.pieces.append(piece)
         self.bids += piece.bids
         self.texts += piece.texts
+        self.text_chars += piece.text_chars
         self.size += len(piece.body) + 1
 
     def placed(self, place: str) -> str:
@@ -86,7 +97,8 @@ class Batch:
 
         Examples
         --------
-        >>> batch = Batch(pieces=[Piece(1000, 0, 1, 0, b"", True), Piece(1001, 0, 1, 0, b"", True)])
+        >>> pieces = [Piece(number, 0, 1, 0, 0, b"", True) for number in (1000, 1001)]
+        >>> batch = Batch(pieces=pieces)
         >>> batch.placed("[1].bid.to")
         '[1001].bid.to'
         """
@@ -134,15 +146,15 @@ def batches_of(questions: Iterable[Mapping[str, Any]], *, many: bool = True) -> 
 def _pieces(number: int, question: Mapping[str, Any], place: str) -> Iterator[Piece]:
     """One question as JSON, in parts where it has more bids than a request may have."""
     members = _checked_members(question, place)
-    texts = int("text" in members)
+    texts = int("text" in members), len(members.get("text", ""))
     bids = members["bid"]
     if isinstance(bids, dict):
-        yield Piece(number, 0, _number_in_range(bids), texts, _written(members, place), True)
+        yield Piece(number, 0, _number_in_range(bids), *texts, _written(members, place), True)
         return
     for first in range(0, len(bids), _LIMITS.bids):
         part = bids[first : first + _LIMITS.bids]
         body = _written(members | {"bid": part}, place)
-        yield Piece(number, first, len(part), texts, body, first + len(part) == len(bids))
+        yield Piece(number, first, len(part), *texts, body, first + len(part) == len(bids))
 
 
 def _checked_members(question: Mapping[str, Any], place: str) -> dict[str, Any]:
@@ -167,7 +179,8 @@ def _checked_members(question: Mapping[str, Any], place: str) -> dict[str, Any]:
         members["bid"] = _bids(members["bid"])
         if "supply" in members:
             members["supply"] = checked_supply(members["supply"])
-            members.pop("day", None)  # it would only have told the supply
+        if {"supply", "day"} <= members.keys():
+            raise InvalidParameterError(f"day: {SUPPLY_OR_DAY}")
     except InvalidParameterError as error:
         raise InvalidParameterError(f"{where}{error}") from None
     return members
@@ -188,7 +201,7 @@ def _number_in_range(bid: Mapping[str, Any]) -> int:
     """How many bids a range has; where that cannot be told, the service will say why."""
     try:
         start, stop, step = (float(bid[name]) for name in ("from", "to", "step"))
-        return max(len(bids_between(start, stop, step, _LIMITS.bids)), 1)
+        return max(number_between(start, stop, step, _LIMITS.bids), 1)
     except (ArithmeticError, KeyError, TypeError, ValueError):
         return 1
 

@@ -11,11 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from service_calls import served, service
 
-from coterie.ads.service.answers import answer_to_one, answers_to, rows_of
+from coterie.ads.service import answers
+from coterie.ads.service.answers import (
+    answer_to_one,
+    answers_in_turns,
+    answers_to,
+    rows_of,
+)
 from coterie.ads.service.limits import Limits
 from coterie.ads.service.problems import Problem
 from coterie.ads.service.questions import read_questions
+from coterie.ads.service.served_model import ServedModel
 
+LIMITS = Limits()
 MODELS = ("small_model", "first_price_model", "minimum_model", "textless_model")
 
 bids = st.floats(0.01, 40) | st.sampled_from([1e-300, 1e9, 2, 1.294])
@@ -53,17 +61,18 @@ def questions(draw, name):
 
 def as_forecasts(answer):
     """What a client makes of an answer: forecasts as the Python interface gives them."""
-    shared = {name: answer[name] for name in ("advertiser", "segment", "curve", "why", "supply")}
+    shared = {name: answer[name] for name in ("advertiser", "segment", "curve", "supply")}
     found = []
     for forecast in answer["forecasts"]:
-        told = shared | forecast
+        told = shared | forecast | {"why": answer["why"] + forecast.get("remark", "")}
+        told.pop("remark", None)
         found.append({k: tuple(v) if isinstance(v, list) else v for k, v in told.items()})
     return found
 
 
-def answered(model, read, **how):
+def answered(model, read, limits=LIMITS, **how):
     """The answers to questions, as a client parses them."""
-    written = answers_to(model, read, rows_of(model, read), Limits(), **how)
+    written = answers_to(model, read, rows_of(model, read), limits, **how)
     return orjson.loads(b"[" + written + b"]")
 
 
@@ -82,8 +91,7 @@ def test_answers_are_forecasts(name, data):
     model = served(name)
     asked = data.draw(st.lists(questions(name), min_size=1, max_size=6))
     read = read_questions(asked, Limits())
-    answers = answered(model, read)
-    for question, answer in zip(asked, answers, strict=True):
+    for question, answer in zip(asked, answered(model, read), strict=True):
         assert as_forecasts(answer) == expected(model.model, question)
         assert answer["known"] == (question.get("advertiser") in ids(name))
 
@@ -116,12 +124,47 @@ def test_the_json_has_every_bit(data):
 
 
 def test_a_remark_stands_with_the_bids_it_goes_for():
-    """Only bids above every bid seen have grounds of their own."""
+    """Only bids above every bid in the log have one, and it is no more than what is added."""
     highest = served().highest
     asked = {"advertiser": ids("small_model")[3], "bid": [highest, highest * 2]}
     low, high = service().forecast(asked).json["forecasts"]
-    assert "why" not in low
-    assert "above every bid seen" in high["why"]
+    assert "remark" not in low
+    currency = served().model.currency_
+    assert high["remark"] == (
+        f"; above every bid in the log ({highest:g} {currency}): the share won is taken as at that"
+    )
+
+
+@pytest.mark.parametrize("name", ["\U0010ffff" * 1024, '"' * 1024, "\x7f" * 1024])
+def test_no_answer_is_out_of_proportion(name):
+    """A long and odd id at as many bids as may be asked for is repeated for none of them."""
+    asked = {"advertiser": name, "bid": [1e9] * 10_000, "supply": 1e15}
+    reply = service().forecast(asked)
+    assert reply.status == 200 and len(reply.json["forecasts"]) == 10_000
+    plain = service().forecast({**asked, "advertiser": "a"})
+    assert len(reply.body) < len(plain.body) + 20 * 1024
+    assert len(plain.body) < 700 * 10_000
+
+
+def test_ids_that_are_long_are_cut_in_faults():
+    """What is wrong with the supply of somebody with a long id is said in a short sentence."""
+    asked = {"advertiser": "x" * 1024, "bid": 1}
+    [(_, what)] = service().forecast(asked).faults
+    assert len(what) < 250 and "x…' is not in the log" in what
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.lists(words, min_size=1, max_size=40), st.integers(1, 5), st.integers(1, 40))
+def test_texts_are_placed_together_as_alone(texts, together, characters):
+    """How many texts are placed at a time changes no bit of any answer."""
+    model = ServedModel(served().model, "0", "market.coterie")
+    asked = [{"text": f"{t} {i % 3}", "bid": 2, "supply": 9} for i, t in enumerate(texts)]
+    read = read_questions(asked, LIMITS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(answers, "_TEXTS_IN_A_TURN", together)
+        patch.setattr(answers, "_CHARS_IN_A_TURN", characters)
+        found = answered(model, read)
+    assert [as_forecasts(one) for one in found] == [expected(model.model, one) for one in asked]
 
 
 def test_many_strangers_share_the_place_of_their_text():
@@ -153,19 +196,25 @@ def test_texts_are_bounded():
     assert f"{most + 1} texts" in service().forecast(asked).faults[0][1]
 
 
-def test_nobody_waits_any_more():
-    """Once nobody waits, no further text is placed."""
-    model = served()
-    read = read_questions(
-        [{"text": f"hotel {i}", "bid": 1, "supply": 1} for i in range(5)], Limits()
-    )
-    placed = []
+def test_characters_of_texts_are_bounded():
+    """Texts that are too long in all are refused before any is placed; known advertisers' not."""
+    limits = Limits(all_text_chars=100)
+    asked = [{"text": f"{i}" * 11, "bid": 1, "supply": 1} for i in range(10)]
+    with pytest.raises(Problem, match="110 characters in all, and may have 100"):
+        answered(served(), read_questions(asked, limits), limits)
+    assert len(answered(served(), read_questions(asked[:9], limits), limits)) == 9
+    known = [one | {"advertiser": ids("small_model")[0]} for one in asked]
+    assert len(answered(served(), read_questions(known, limits), limits)) == 10
 
-    def stopped():
-        placed.append(None)
-        return len(placed) > 2
 
-    assert len(answered(model, read, stopped=stopped)) == 2
+def test_texts_are_placed_by_turns():
+    """Between the turns nothing is given; the answers come with the last."""
+    model = ServedModel(served().model, "0", "market.coterie")
+    asked = [{"text": f"hotel {i}", "bid": 1, "supply": 1} for i in range(40)]
+    read = read_questions(asked, LIMITS)
+    *pauses, last = answers_in_turns(model, read, rows_of(model, read), LIMITS)
+    assert pauses == [b""] * 3
+    assert last == answers_to(model, read, rows_of(model, read), LIMITS)
 
 
 def test_faults_of_supply_are_a_problem():

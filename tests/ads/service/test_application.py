@@ -87,18 +87,20 @@ class TestAdvertisers:
         assert [spend[name] for name in found] == sorted(spend.values(), reverse=True)
 
     @pytest.mark.parametrize(
-        ("query", "at"),
+        ("query", "at", "what"),
         [
-            ("page=0", "page"),
-            ("page=x", "page"),
-            ("page_size=101", "page_size"),
-            ("segment=-1", "segment"),
-            (f"search={'a' * 1025}", "search"),
+            ("page=0", "page", "it may be a whole number from 1 to 1,000,000,000"),
+            ("page=x", "page", "it may be a whole number from 1 to 1,000,000,000"),
+            ("page_size=101", "page_size", "it may be a whole number from 1 to 100"),
+            ("segment=-1", "segment", "it may be a whole number from 0 to 1,000,000,000"),
+            (f"search={'a' * 1025}", "search", "it may have up to 1,024 characters"),
         ],
     )
-    def test_a_query_that_makes_no_sense_is_a_fault(self, query, at):
-        """The fault names the parameter."""
-        assert [place for place, _ in service().get(f"/v1/advertisers?{query}").faults] == [at]
+    def test_a_query_that_makes_no_sense_is_a_fault(self, query, at, what):
+        """The fault names the parameter, and says what it may be."""
+        reply = service().get(f"/v1/advertisers?{query}")
+        assert reply.faults == [(at, what)]
+        assert reply.problem["detail"] == f"{at}: {what}"
 
     @pytest.mark.parametrize("name", [*HOSTILE_IDS, "adv-00023"])
     def test_is_found_by_its_id_whatever_that_holds(self, name):

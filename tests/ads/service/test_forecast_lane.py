@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from service_calls import Service, served, service
@@ -13,6 +14,7 @@ from coterie.ads.service import forecast_lane
 from coterie.ads.service.forecast_lane import ForecastLane
 from coterie.ads.service.limits import Limits
 from coterie.ads.service.metrics import Metrics
+from coterie.ads.service.served_model import ServedModel
 
 KNOWN = "adv-00023"
 
@@ -121,17 +123,18 @@ def test_forecasts_are_counted_and_faulty_questions_are_not():
 
 
 def test_work_ends_soon_after_nobody_waits_for_it(monkeypatch):
-    """A request that is given up stops the thread that works for it."""
-    began, ended = threading.Event(), threading.Event()
+    """A request that is given up has no further turn, and its thread is free."""
+    began, given_up_on = threading.Event(), threading.Event()
+    turns = []
 
-    def endless(*_, stopped, **__):
-        began.set()
-        while not stopped():
-            pass
-        ended.set()
-        return b""
+    def endless(*_, **__):
+        while True:
+            turns.append(None)
+            began.set()
+            given_up_on.wait(30)
+            yield b""
 
-    monkeypatch.setattr(forecast_lane, "answers_to", endless)
+    monkeypatch.setattr(forecast_lane, "answers_in_turns", endless)
     lane = ForecastLane(service().holder, limits=Limits(), metrics=Metrics())
 
     async def given_up():
@@ -140,6 +143,53 @@ def test_work_ends_soon_after_nobody_waits_for_it(monkeypatch):
         work.cancel()
         with pytest.raises(asyncio.CancelledError):
             await work
-        assert await asyncio.to_thread(ended.wait, 30)
+        given_up_on.set()
+        free = [lane._threads.submit(threading.get_ident) for _ in range(2)]
+        assert [await asyncio.wrap_future(one) for one in free]
+        assert len(turns) == 1
 
     asyncio.run(given_up())
+
+
+def test_requests_take_turns(monkeypatch):
+    """A request of few texts is answered before one of many that came earlier is."""
+    ended = []
+
+    def counted(turns, name):
+        def answers(*_, **__):
+            yield from [b""] * (turns - 1)
+            ended.append(name)
+            yield b"{}"
+
+        return answers
+
+    lane = ForecastLane(service().holder, limits=Limits(), metrics=Metrics())
+    lane._threads = ThreadPoolExecutor(1)
+    question = b'{"text": "tour", "bid": 1, "supply": 1}'
+
+    async def asked():
+        works = []
+        for turns, name in ((50, "many"), (2, "few")):
+            monkeypatch.setattr(forecast_lane, "answers_in_turns", counted(turns, name))
+            works.append(asyncio.ensure_future(lane.answered(question)))
+            await asyncio.sleep(0)
+        await asyncio.gather(*works)
+
+    asyncio.run(asked())
+    lane._threads.shutdown()
+    assert ended == ["few", "many"]
+
+
+def test_texts_are_placed_in_threads_of_the_lane(monkeypatch):
+    """However many requests have texts, two threads work for them, and none that others need."""
+    threads = set()
+    placed = ServedModel.placed
+
+    def noted(self, texts):
+        threads.add(threading.current_thread().name.split("_")[0])
+        return placed(self, texts)
+
+    monkeypatch.setattr(ServedModel, "placed", noted)
+    asked = [{"text": f"tour {i}", "bid": 1, "supply": 1} for i in range(40)]
+    assert len(service().forecast(asked).json["answers"]) == 40
+    assert threads == {"forecasts"}

@@ -282,3 +282,46 @@ def _assert_finite(value):
             _assert_finite(item)
     elif isinstance(value, float):
         assert math.isfinite(value)
+
+
+@pytest.mark.parametrize(
+    ("odd", "told"),
+    [("a\0b", "the character NUL"), ("a" * 1025, "at most 1,024 characters"), ("\ud800", "UTF-8")],
+)
+def test_ids_that_nobody_could_ask_for_are_refused(odd, told):
+    """Every advertiser of a served model can be named in a question."""
+    ids = np.array(sorted([odd, *small_model().advertisers_.tolist()[1:]]), dtype=object)
+    with pytest.raises(ModelFileError, match=told):
+        check_model(changed("advertisers_", ids))
+
+
+@pytest.mark.parametrize("strength", [10**400, 1e200, -1, math.nan, True, "3"])
+def test_absurd_strengths_are_refused(strength):
+    """The strength of pooling is a number that can be reckoned with."""
+    with pytest.raises(ModelFileError, match="the strength must be"):
+        check_model(changed("choice_.strength", strength))
+    for fine in (math.inf, 0, np.float64(3)):
+        check_model(changed("choice_.strength", fine))
+
+
+def test_the_currency_is_short():
+    """It stands in what is said of many bids."""
+    with pytest.raises(ModelFileError, match="currency_ must be of at most 64"):
+        check_model(changed("currency_", "x" * 65))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("size", np.int64(3)),
+        ("median_price", np.float64(3)),
+        ("observations", np.float32(3)),
+        ("name", np.str_("a")),
+        ("name", "a" * 1001),
+    ],
+)
+def test_numbers_of_numpy_in_profiles_are_refused(name, value):
+    """What is told of a segment can be written as JSON."""
+    profile = dataclasses.replace(small_model().segments_[0], **{name: value})
+    with pytest.raises(ModelFileError, match="of a segment must be"):
+        check_model(changed("segments_", [profile, *small_model().segments_[1:]]))

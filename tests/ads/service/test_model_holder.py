@@ -16,11 +16,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+import orjson
 import pytest
 from fitted_models import first_price_model, small_model, textless_model
 from sklearn.cluster import KMeans
 
 from coterie import save_model
+from coterie.ads.profiles import ProfileBook
 from coterie.ads.service import model_holder
 from coterie.ads.service.metrics import Metrics
 from coterie.ads.service.model_holder import ModelHolder
@@ -100,7 +102,7 @@ class TestRealModels:
         holder.load_first()
         old = weakref.ref(holder.current.model)
         holder.current.book.advertiser(0)
-        holder.current.placed("tour")
+        holder.current.placed(["tour"])
         save_model(first_price_model(), path)
         assert holder.reload()
         gc.collect()
@@ -131,6 +133,31 @@ class TestRealModels:
         _damage(path, damage)
         with pytest.raises(CoterieError):
             ModelHolder(path).load_first()
+
+    def test_a_pipe_in_its_place_is_refused_at_once(self, tmp_path):
+        """Nobody may ever write to it: the service does not wait."""
+        path = tmp_path / "market.coterie"
+        save_model(small_model(), path)
+        holder = ModelHolder(path, metrics=Metrics())
+        holder.load_first()
+        path.unlink()
+        os.mkfifo(path)
+        assert not holder.reload()
+        assert holder.last_refusal.reason == (
+            "cannot load market.coterie: it is not a file but a pipe, a device or the like"
+        )
+
+    def test_what_cannot_answer_is_refused(self, tmp_path, monkeypatch):
+        """Before a model takes the place of another it gives some answers."""
+        path = tmp_path / "market.coterie"
+        save_model(small_model(), path)
+        holder = ModelHolder(path, metrics=Metrics())
+        holder.load_first()
+        save_model(textless_model(), path)
+        with monkeypatch.context() as patch:
+            patch.setattr(ProfileBook, "summary", lambda _: {"rows": np.float64(1)})
+            assert not holder.reload()
+        assert holder.last_refusal.reason == "its model cannot answer (TypeError); make it again"
 
 
 def _damage(path, kind):
@@ -322,3 +349,68 @@ def _wait_until(met):
     while not met():
         assert time.monotonic() < deadline
         time.sleep(0.001)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("odd", ["\udcff", "\x1b[31m\n\u2028", "x" * 100_000, "\0"])
+    def test_reasons_can_always_be_told(self, file, odd):
+        """Whatever a file makes an error say, the reason is a short line that JSON can hold."""
+
+        def refuse(path, version):
+            if "two" in path.read_text():
+                raise ModelFileError(f"cannot load {path}: {odd}")
+            return FakeModel("one", version)
+
+        holder = ModelHolder(file, load=refuse)
+        holder.load_first()
+        file.write_text("two")
+        assert not holder.reload()
+        reason = holder.last_refusal.reason
+        assert reason.startswith("cannot load market.coterie: ")
+        assert len(reason) <= 300 and reason.isprintable()
+        assert orjson.loads(orjson.dumps(reason)) == reason
+
+    def test_memory_is_given_back(self, holder, file, monkeypatch):
+        """What was loaded of a file that is then refused is freed, and goes back to the system."""
+        given_back, loaded = [], []
+
+        def refuse(path, version):
+            model = FakeModel("large", version)
+            loaded.append(weakref.ref(model))
+            raise ModelFileError(f"cannot load {path}: {model.name}")
+
+        monkeypatch.setattr(
+            model_holder, "_give_back_memory", lambda: given_back.append(loaded[-1]())
+        )
+        holder._load = refuse
+        file.write_text("two")
+        gc.collect()
+        gc.disable()
+        try:
+            assert not holder.reload()
+        finally:
+            gc.enable()
+        assert given_back == [None]
+
+    def test_reloads_have_a_thread_of_their_own(self, holder, file):
+        """However busy other threads are, a new file is taken up."""
+        names = []
+
+        def noted(path, version):
+            names.append(threading.current_thread().name)
+            return read(path, version)
+
+        holder._load = noted
+
+        async def watched():
+            watching = asyncio.ensure_future(holder.watch(0.01))
+            file.write_text("two, which is longer")
+            end = time.monotonic() + PATIENCE
+            while holder.current.text == "one" and time.monotonic() < end:
+                await asyncio.sleep(0.01)
+            watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watching
+
+        asyncio.run(watched())
+        assert names and all(name.startswith("reloads") for name in names)

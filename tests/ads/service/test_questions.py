@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.ads.forecast_figures import bids_between
+from coterie.ads.service import questions
 from coterie.ads.service.limits import Limits
 from coterie.ads.service.problems import Problem
-from coterie.ads.service.question_faults import MOST_FAULTS, faults_in
-from coterie.ads.service.questions import MOST_BID, MOST_SUPPLY, read_questions
+from coterie.ads.service.question_faults import faults_in
+from coterie.ads.service.questions import MOST_BID, MOST_FAULTS, MOST_SUPPLY, read_questions
 from coterie.command_line.ads.forecast import bids_in
 
 LIMITS = Limits(questions=5, bids=40, text_chars=30, id_chars=10)
@@ -91,6 +92,12 @@ class TestRightQuestions:
         else:
             assert question.bids == [asked["bid"]]
         assert all(type(bid) is float for bid in question.bids)
+
+    @pytest.mark.parametrize("supply", [-0.0, 0, 0.0])
+    def test_a_supply_of_nothing_has_no_sign(self, supply):
+        """What comes of no auctions is 0, never −0."""
+        [question] = read_questions({"advertiser": "a", "bid": 1, "supply": supply}, LIMITS)
+        assert math.copysign(1, question.supply) == 1
 
     @given(st.lists(good_questions(), min_size=1, max_size=5))
     @settings(deadline=None)
@@ -204,6 +211,41 @@ class TestWrongQuestions:
         assert "6 questions" in faults([{"advertiser": "a", "bid": 1}] * 6)[0][1]
         assert "45 bids in all" in faults([{"advertiser": "a", "bid": [1.0] * 15}] * 3)[0][1]
         assert "no question" in faults([])[0][1]
+
+    @pytest.mark.parametrize("number", [2, 3, 500])
+    def test_ranges_are_counted_not_made(self, monkeypatch, number):
+        """No more bids are made of ranges than a request may have, in all questions together."""
+        made = []
+
+        def counted(*asked):
+            found = bids_between(*asked)
+            made.append(len(found))
+            return found
+
+        monkeypatch.setattr(questions, "bids_between", counted)
+        limits = Limits()
+        most = {"from": 1, "to": limits.bids, "step": 1}
+        told = faults([{"advertiser": "a", "bid": most}] * number, limits)
+        assert told == [
+            (
+                "",
+                f"there are {number * limits.bids:,} bids in all; ask for at most 10,000 at a time",
+            )
+        ]
+        assert sum(made) <= limits.bids
+
+    def test_a_fault_after_too_many_bids_is_not_looked_for(self):
+        """Where there are too many bids that is all that is told."""
+        good = {"advertiser": "a", "bid": [1.0] * 25}
+        assert len(faults([good, good, {"advertiser": "a", "bid": "x"}])) == 1
+
+    @pytest.mark.parametrize(("number", "told"), [(2, "and 1 more"), (45, "and at least 19 more")])
+    def test_the_number_of_faults_is_true(self, number, told):
+        """Where not all faults are told, nobody claims to have counted them."""
+        with pytest.raises(Problem) as caught:
+            read_questions({"advertiser": "a", "bid": [0] * number}, Limits())
+        assert told in str(caught.value)
+        assert len(caught.value.errors) == min(number, MOST_FAULTS)
 
     @pytest.mark.parametrize("body", [None, 3, "question", True, 1.5])
     def test_what_is_no_question_at_all(self, body):

@@ -138,12 +138,11 @@ def test_versions_of_model_files_are_their_checksums(tmp_path):
 def test_places_are_kept_within_bounds():
     """A text asked about again has the same place; so many texts are kept, and no more."""
     made = ServedModel(small_model(), "0", "market.coterie")
-    first = made.placed("tour 0")
-    assert made.placed("tour 0") is first
-    for number in range(400):
-        made.placed(f"tour {number}")
+    [first] = made.placed(["tour 0"])
+    assert made.placed(["tour 0"])[0] is first
+    made.placed([f"tour {number}" for number in range(400)])
     assert len(made._recent._places) == 256
-    again = made.placed("tour 0")
+    [again] = made.placed(["tour 0"])
     assert again is not first
     np.testing.assert_array_equal(again.weights, first.weights)
 
@@ -153,8 +152,16 @@ def test_threads_get_the_same_answers():
     made = ServedModel(small_model(), "0", "market.coterie")
     texts = [f"passport {i % 7}" for i in range(60)]
     with ThreadPoolExecutor(4) as pool:
-        places = list(pool.map(made.placed, texts))
+        places = list(pool.map(lambda text: made.placed([text])[0], texts))
         openings = list(pool.map(made.opening, [i % 5 for i in range(60)]))
     for text, place in zip(texts, places, strict=True):
         np.testing.assert_array_equal(place.shares, made.placer.placed(None, text).shares)
     assert openings == [made.opening(i % 5) for i in range(60)]
+
+
+def test_a_name_that_no_encoder_takes_is_told_all_the_same(tmp_path):
+    """A file may be called anything; what is told of it can be written as JSON."""
+    path = tmp_path / "m\udcff\n.coterie"
+    save_model(small_model(), path)
+    made = ready(path, file_version(path))
+    assert orjson.loads(orjson.dumps(made.name)) == "m\\udcff\\n.coterie"

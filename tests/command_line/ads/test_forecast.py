@@ -185,7 +185,7 @@ def test_a_bid_is_needed(run, segmented):
 
 
 def test_bids_beyond_the_log_say_so(run, segmented):
-    """Bids above every bid seen are told apart from the others."""
+    """Bids above every bid in the log are told apart from the others."""
     model = segmented["model_file"]
     highest = load_forecaster(model).edges_[-1] / 1e6
     bids_asked = f"1,{highest + 1:.2f},{highest + 2:.2f}"
@@ -194,7 +194,14 @@ def test_bids_beyond_the_log_say_so(run, segmented):
     )
     assert "A bid of 1.00: " in said
     assert f"Bids from {highest + 1:.2f} to {highest + 2:.2f}: " in said
-    assert said.count("above every bid seen") == 1
+    assert said.count("above every bid in the log") == 1
+
+
+def test_a_supply_and_a_day_are_not_both_given(run, segmented):
+    """Of the two one would be ignored, and nobody would know which."""
+    asked = ("--advertiser", KNOWN, "--bid", 2, "--supply", 1e6, "--day", "2026-03-09")
+    result = run("ads", "forecast", segmented["model_file"], *asked)
+    assert_one_line(result, "give supply or day, not both: a day only sets the supply")
 
 
 class TestModels:

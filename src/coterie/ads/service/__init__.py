@@ -21,11 +21,13 @@ The map, from the outside in:
 ``api_document.py``         their description (OpenAPI)
 ``questions.py``            what is asked, read strictly
 ``question_faults.py``      what is wrong with it, and where
-``answers.py``              figures as JSON
+``answers.py``              what is asked about, placed and answered
+``written_figures.py``      figures as JSON
 ``forecast_lane.py``        the quick way from a question to its answer
 ``advertiser_search.py``    advertisers by a part of their id
 ``served_model.py``         a model that is ready to answer
 ``model_holder.py``         the model of now, and how another takes its place
+``printable_texts.py``      names and reasons from outside, fit for logs and answers
 ``model_checks.py``         a model is sound before it is served
 ``pages.py``                the what-if page
 ==========================  ====================================================================

@@ -6,21 +6,22 @@ The others are gathered by text: each text is placed among the advertisers once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import orjson
 
-from coterie.ads.placement import Placement
+from coterie.ads.placement import Placement, quoted
 from coterie.ads.service.limits import Limits
 from coterie.ads.service.questions import Question, faulty
 from coterie.ads.service.served_model import ServedModel
 from coterie.ads.service.written_figures import inside_text
 
-__all__ = ["answer_to_one", "answers_to", "rows_of"]
+__all__ = ["answer_to_one", "answers_in_turns", "answers_to", "rows_of"]
 
-_MOST_FAULTS = 20
+_TEXTS_IN_A_TURN = 16
+_CHARS_IN_A_TURN = 10_000
 
 
 def rows_of(served: ServedModel, questions: list[Question]) -> list[int | None]:
@@ -34,10 +35,7 @@ def answer_to_one(served: ServedModel, question: Question, row: int) -> bytes:
     bid = question.bids[0]
     opening, supply = served.opening(row, question.supply, question.day)
     figures = served.tables.one(row, bid, supply)
-    why = ""
-    if bid > served.highest:
-        why = _grounds(served, question, row) + served.tables.remark(bid)
-    return served.writer.written_one(opening, bid, figures, why)
+    return served.writer.written_one(opening, bid, figures, bid > served.highest)
 
 
 def answers_to(
@@ -47,7 +45,6 @@ def answers_to(
     limits: Limits,
     *,
     many: bool = True,
-    stopped: Callable[[], bool] = lambda: False,
 ) -> bytes:
     """The answers to questions, in their order, as JSON with commas between them.
 
@@ -60,29 +57,45 @@ def answers_to(
     limits : Limits
     many : bool
         Whether they came as a list: places of faults are told accordingly.
-    stopped : callable
-        Asked now and then whether anyone still waits for the answers; if nobody does, what is
-        there is given back early.
 
     Raises
     ------
     Problem
         Where the supply of an advertiser is neither known nor given, or there are too many texts.
     """
+    *_, answers = answers_in_turns(served, questions, rows, limits, many=many)
+    return answers
+
+
+def answers_in_turns(
+    served: ServedModel,
+    questions: list[Question],
+    rows: list[int | None],
+    limits: Limits,
+    *,
+    many: bool = True,
+) -> Iterator[bytes]:
+    """As :func:`answers_to`, with pauses in which others may have their turn.
+
+    Yields
+    ------
+    bytes
+        Nothing at pauses; at the end, the answers.
+    """
     if None not in rows:
-        return _about_known(served, questions, rows)  # type: ignore[arg-type]
+        yield _about_known(served, questions, rows)  # type: ignore[arg-type]
+        return
     answers: list[bytes] = [b""] * len(questions)
-    by_text = _strangers_by_text(questions, rows, limits.texts, many)
-    for text, asked in by_text.items():
-        if stopped():
-            break
-        placement = served.placed(text)
-        for number, question in asked:
-            answers[number] = _about_placed(served, placement, question)
-    for number, (question, row) in enumerate(zip(questions, rows, strict=True)):
-        if row is not None:
-            answers[number] = _about_known(served, [question], [row])
-    return b",".join([answer for answer in answers if answer])
+    by_text = _strangers_by_text(questions, rows, limits, many)
+    for texts in _turns(list(by_text)):
+        for text, placement in zip(texts, served.placed(texts), strict=True):
+            for number, question in by_text[text]:
+                answers[number] = _about_placed(served, placement, question)
+        yield b""
+    known = [number for number, row in enumerate(rows) if row is not None]
+    for number in known:
+        answers[number] = _about_known(served, [questions[number]], [rows[number]])  # type: ignore[list-item]
+    yield b",".join(answers)
 
 
 def _about_known(served: ServedModel, questions: list[Question], rows: list[int]) -> bytes:
@@ -102,8 +115,7 @@ def _about_known(served: ServedModel, questions: list[Question], rows: list[int]
         figures = served.tables.at(
             np.repeat(rows, numbers), np.array(bids), np.repeat(supplies, numbers)
         )
-    remarks = _remarks(served, bids, numbers, lambda i: _grounds(served, questions[i], rows[i]))
-    return served.writer.written(openings, numbers, bids, figures, remarks)
+    return served.writer.written(openings, numbers, bids, figures, _remarked(served, bids))
 
 
 class _Stranger(NamedTuple):
@@ -114,7 +126,7 @@ class _Stranger(NamedTuple):
 
 
 def _strangers_by_text(
-    questions: list[Question], rows: list[int | None], most: int, many: bool
+    questions: list[Question], rows: list[int | None], limits: Limits, many: bool
 ) -> dict[str, list[_Stranger]]:
     """The questions about advertisers that the model does not know, by their texts."""
     by_text: dict[str, list[_Stranger]] = {}
@@ -126,11 +138,19 @@ def _strangers_by_text(
             faults.append(_no_supply(question, f"[{number}].supply" if many else "supply"))
         else:
             by_text.setdefault(question.text or "", []).append(_Stranger(number, question))
-    if len(by_text) > most:
-        told = f"there are {len(by_text):,} texts to place; ask for at most {most} at a time"
+    if len(by_text) > limits.texts:
+        told = (
+            f"there are {len(by_text):,} texts to place; ask for at most {limits.texts} at a time"
+        )
+        faults.insert(0, ("", told))
+    size, most = sum(map(len, by_text)), limits.all_text_chars
+    if size > most:
+        told = (
+            f"the texts to place have {size:,} characters in all, and may have {most:,} at a time"
+        )
         faults.insert(0, ("", told))
     if faults:
-        raise faulty(faults[:_MOST_FAULTS])
+        raise faulty(faults)
     return by_text
 
 
@@ -148,31 +168,33 @@ def _about_placed(served: ServedModel, placement: Placement, question: Question)
         orjson.dumps(supply),
     )
     figures = served.tables.at_placed(placement, np.array(bids), supply)
-    remarks = _remarks(served, bids, [len(bids)], lambda _: why)
-    return served.writer.written([opening], [len(bids)], bids, figures, remarks)
+    return served.writer.written([opening], [len(bids)], bids, figures, _remarked(served, bids))
 
 
-def _remarks(
-    served: ServedModel, bids: list[float], numbers: list[int], grounds: Callable[[int], str]
-) -> dict[int, str]:
-    """The grounds of forecasts at bids of which more is to be said, by the forecasts' places."""
-    if max(bids) <= served.highest:
-        return {}
-    asked = np.repeat(np.arange(len(numbers)), numbers)
-    return {
-        place: grounds(int(asked[place])) + served.tables.remark(bid)
-        for place, bid in enumerate(bids)
-        if bid > served.highest
-    }
+def _remarked(served: ServedModel, bids: list[float]) -> list[int]:
+    """The places of bids of which more is to be said."""
+    highest = served.highest
+    if max(bids) <= highest:
+        return []
+    return [place for place, bid in enumerate(bids) if bid > highest]
 
 
-def _grounds(served: ServedModel, question: Question, row: int) -> str:
-    told = "" if question.supply is not None else served.weekday(question.day).told
-    return served.tables.why(row) + told
+def _turns(texts: list[str]) -> Iterator[list[str]]:
+    """Texts in parts of which none takes long; a part has at least one."""
+    part: list[str] = []
+    size = 0
+    for text in texts:
+        if part and (len(part) == _TEXTS_IN_A_TURN or size + len(text) > _CHARS_IN_A_TURN):
+            yield part
+            part, size = [], 0
+        part.append(text)
+        size += len(text)
+    if part:
+        yield part
 
 
 def _no_supply(question: Question, place: str) -> tuple[str, str]:
-    who = repr(question.advertiser) if question.advertiser else "this advertiser"
+    who = quoted(question.advertiser) if question.advertiser else "this advertiser"
     return place, (
         f"{who} is not in the log, so its supply is not known; give supply, the number of auctions"
     )

@@ -103,8 +103,9 @@ class Forecast(_Shape):
     clicks: Annotated[Amount | None, Field(description="Null where the log has none.")]
     clicks_interval: Interval | None
     conversions: Amount | None
-    why: Annotated[
-        str, Field(description="Only where this bid's differs from that of the answer.")
+    remark: Annotated[
+        str,
+        Field(description="What is to be added to why at this bid; only where something is."),
     ] = ""
 
 

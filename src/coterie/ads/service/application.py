@@ -26,6 +26,7 @@ from coterie.ads.service.metrics import CONTENT_TYPE, Metrics
 from coterie.ads.service.model_holder import ModelHolder
 from coterie.ads.service.pages import page_routes
 from coterie.ads.service.problems import PROBLEM_TYPE, Problem, problem_body
+from coterie.ads.service.questions import faulty
 from coterie.ads.service.served_model import ServedModel
 
 __all__ = ["application"]
@@ -37,6 +38,15 @@ ASGI = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _FORECAST = "/v1/forecast"
 _MOST_PAGE = 1_000_000_000
+_MOST_PAGE_SIZE = 100
+_MOST_SEARCH = 1_024
+# what each parameter of a query may be
+_PARAMETERS = {
+    "search": f"it may have up to {_MOST_SEARCH:,} characters",
+    "segment": f"it may be a whole number from 0 to {_MOST_PAGE:,}",
+    "page": f"it may be a whole number from 1 to {_MOST_PAGE:,}",
+    "page_size": f"it may be a whole number from 1 to {_MOST_PAGE_SIZE}",
+}
 
 
 def application(holder: ModelHolder, *, limits: Limits, metrics: Metrics) -> ASGI:
@@ -139,10 +149,12 @@ def _add_advertisers(app: FastAPI, holder: ModelHolder) -> None:
     @app.get("/v1/advertisers", response_model=document.AdvertiserPage, responses=_UNCHANGED)
     async def advertisers(
         request: Request,
-        search: Annotated[str, Query(max_length=1024, description="A part of the id.")] = "",
+        search: Annotated[
+            str, Query(max_length=_MOST_SEARCH, description="A part of the id.")
+        ] = "",
         segment: Annotated[int | None, Query(ge=0, le=_MOST_PAGE)] = None,
         page: Annotated[int, Query(ge=1, le=_MOST_PAGE)] = 1,
-        page_size: Annotated[int, Query(ge=1, le=100)] = 20,
+        page_size: Annotated[int, Query(ge=1, le=_MOST_PAGE_SIZE)] = 20,
     ) -> Response:
         """Advertisers whose id holds a text, in upper or lower case; those that begin first.
 
@@ -213,12 +225,8 @@ def _as_problem(error: Exception) -> Problem:
     if isinstance(error, Problem):
         return error
     if isinstance(error, RequestValidationError):
-        faults = [
-            {"at": ".".join(str(part) for part in one["loc"][1:]), "what": one["msg"]}
-            for one in error.errors()
-        ]
-        told = "; ".join(f"{fault['at']}: {fault['what']}" for fault in faults)
-        return Problem(422, "Unprocessable Content", told, errors=faults)
+        found = [(".".join(map(str, one["loc"][1:])), one["msg"]) for one in error.errors()]
+        return faulty([(at, _PARAMETERS.get(at, what)) for at, what in found])
     if isinstance(error, HTTPException):
         title = HTTPStatus(error.status_code).phrase
         headers = dict(error.headers or {})

@@ -7,13 +7,18 @@ hundred times that. The route is described in the OpenAPI document like every ot
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import orjson
 
-from coterie.ads.service.answers import answer_to_one, answers_to, rows_of
+from coterie.ads.service.answers import (
+    answer_to_one,
+    answers_in_turns,
+    answers_to,
+    rows_of,
+)
 from coterie.ads.service.limits import Limits
 from coterie.ads.service.metrics import Metrics
 from coterie.ads.service.model_holder import ModelHolder
@@ -29,6 +34,7 @@ Send = Callable[[Any], Awaitable[None]]
 
 #: More forecasts than this at a time are made in a thread, so that others are answered meanwhile.
 _MOST_AT_ONCE = 2_000
+_THREADS = 2
 _JSON = b"application/json"
 
 
@@ -52,6 +58,7 @@ class ForecastLane:
         self._holder = holder
         self._limits = limits
         self._metrics = metrics
+        self._threads = ThreadPoolExecutor(_THREADS, "forecasts")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -85,28 +92,22 @@ class ForecastLane:
         if total == 1 and not many and rows[0] is not None:
             content = _whole(served, answer_to_one(served, questions[0], rows[0]), many)
         elif total > _MOST_AT_ONCE or None in rows:
-            content = await self._in_a_thread(served, questions, rows, many)
+            content = await self._in_turns(served, questions, rows, many)
         else:
             content = _whole(served, answers_to(served, questions, rows, self._limits), many)
         self._metrics.count_forecasts(total)
         return content
 
-    async def _in_a_thread(
+    async def _in_turns(
         self, served: ServedModel, questions: list[Question], rows: list[int | None], many: bool
     ) -> bytes:
-        """Answer without holding up others; give up soon after whoever asked has."""
-        stop = threading.Event()
-
-        def answered() -> bytes:
-            answers = answers_to(
-                served, questions, rows, self._limits, many=many, stopped=stop.is_set
-            )
-            return _whole(served, answers, many)
-
-        try:
-            return await asyncio.to_thread(answered)
-        finally:
-            stop.set()
+        """Answer in threads, which take requests by turns; nothing is done for who has left."""
+        turns = answers_in_turns(served, questions, rows, self._limits, many=many)
+        loop = asyncio.get_running_loop()
+        answers = b""
+        while not answers:
+            answers = await loop.run_in_executor(self._threads, next, turns)
+        return _whole(served, answers, many)
 
 
 def _refuse_other_types(headers: Any) -> None:

@@ -30,6 +30,8 @@ class Limits:
     texts : int
         In one request, of advertisers that the model does not know: each is compared with all
         that it does know.
+    all_text_chars : int
+        Of those texts together.
     text_chars, id_chars : int
         Of an advertiser's text and id in a question.
     request_seconds : float
@@ -66,6 +68,7 @@ class Limits:
     questions: int = 1_000
     bids: int = 10_000
     texts: int = 100
+    all_text_chars: int = 200_000
     text_chars: int = 10_000
     id_chars: int = 1_024
     request_seconds: float = 10.0

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from coterie.ads.choice import Choice
 from coterie.ads.fitted_market import FittedMarket
 from coterie.ads.segment_profiles import SegmentProfile
+from coterie.ads.service.limits import Limits
 from coterie.ads.supply import Supply
 from coterie.ads.text_vectors import TextVectors
 from coterie.ads.view_agreement import ViewAgreement
@@ -26,12 +27,16 @@ __all__ = ["check_model"]
 #: No count, price or amount of money comes near it, and its square is far from overflowing.
 _MOST = 1e18
 _MOST_SUPPLY = 1e15
+_MOST_STRENGTH = 1e100
 _MOST_IDF = 1e3
 _ROUNDING = 1e-6
 # what division may leave above 1
 _LAST_DIGIT = 1e-12
 _COSINES = (-1.0 - _LAST_DIGIT, 1.0, _LAST_DIGIT)
 _WEEKDAYS = 7
+_MOST_ID = Limits().id_chars
+_MOST_NAME = 1_000
+_MOST_CURRENCY = 64
 _PROBES = ("hotel by the beach", "Ω", "a" * 200)
 
 
@@ -84,7 +89,13 @@ def _check_advertisers(model: FittedMarket) -> None:
     )
     listed = ids.tolist()
     _require(set(map(type, listed)) == {str}, "advertisers_ must be texts")
-    _check_text("advertisers_", "\n".join(listed))
+    joined = "\n".join(listed)
+    _check_text("advertisers_", joined)
+    _require("\0" not in joined, "advertisers_ must not hold the character NUL")
+    _require(
+        max(map(len, listed)) <= _MOST_ID,
+        f"advertisers_ must be of at most {_MOST_ID:,} characters, which is what can be asked for",
+    )
     in_order = all(map(str.__lt__, listed[:-1], listed[1:]))
     _require(in_order, "advertisers_ must be in order, and each of them once")
 
@@ -94,6 +105,10 @@ def _check_grid(model: FittedMarket) -> None:
     _one_of("pays_", model.pays_, ("price", "bid"))
     _one_of("auction_", model.auction_, ("first", "second"))
     _check_text("currency_", model.currency_)
+    _require(
+        len(model.currency_) <= _MOST_CURRENCY,
+        f"currency_ must be of at most {_MOST_CURRENCY} characters",
+    )
     edges = model.edges_
     _require(
         isinstance(edges, np.ndarray) and edges.dtype.kind == "i" and edges.ndim == 1,
@@ -171,12 +186,19 @@ def _check_segments(model: FittedMarket) -> None:
 def _check_profile(profile: Any) -> None:
     _require(isinstance(profile, SegmentProfile), "segments_ must hold profiles of segments")
     _check_text("the name of a segment", profile.name)
+    _require(
+        len(profile.name) <= _MOST_NAME,
+        f"the name of a segment must be of at most {_MOST_NAME:,} characters",
+    )
     _check_text("the price level of a segment", profile.price_level)
     _require(isinstance(profile.words, list), "the words of a segment must be a list")
     for word in profile.words:
         _check_text("a word of a segment", word)
     for name in ("median_price", "size", "observations"):
-        _number(f"the {name} of a segment", getattr(profile, name), _MOST)
+        value = getattr(profile, name)
+        # one of numpy's could not be written as JSON
+        _require(type(value) in (int, float), f"the {name} of a segment must be a plain number")
+        _number(f"the {name} of a segment", value, _MOST)
 
 
 def _check_agreement(model: FittedMarket) -> None:
@@ -195,7 +217,10 @@ def _check_choice(model: FittedMarket) -> None:
     choice = model.choice_
     _require(isinstance(choice, Choice), "choice_ must be a choice of settings")
     strength = choice.strength
-    _require(isinstance(strength, float | int) and strength >= 0, "the strength must be 0 or more")
+    _require(
+        _is_number(strength) and (0 <= strength <= _MOST_STRENGTH or strength == np.inf),
+        f"the strength must be a number from 0 to {_MOST_STRENGTH:g}, or infinite",
+    )
     _number("the noise of choice_", choice.noise, _MOST)
     _number("the days of choice_", choice.days, _MOST)
     _number("rows_", model.rows_, _MOST)
@@ -272,15 +297,19 @@ def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
 
 
 def _check_text(name: str, value: Any) -> None:
-    _require(isinstance(value, str), f"{name} must be text")
+    _require(type(value) is str, f"{name} must be text")
     try:
         value.encode()
     except UnicodeEncodeError:
         raise ModelFileError(f"{name} must be text that UTF-8 can write") from None
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
 def _number(name: str, value: Any, most: float) -> None:
-    good = isinstance(value, int | float | np.number) and 0 <= value <= most
+    good = _is_number(value) and 0 <= value <= most
     _require(good, f"{name} must be a number from 0 to {most:g}")
 
 

@@ -13,11 +13,13 @@ import ctypes
 import logging
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coterie.ads.service.printable_texts import printable
 from coterie.ads.service.served_model import ServedModel, file_version, ready
 from coterie.errors import CoterieError, ModelFileError
 
@@ -87,6 +89,7 @@ class ModelHolder:
         self._asking = threading.Lock()
         self._asked = self._answered = 0
         self._outcome = False
+        self._reloads = ThreadPoolExecutor(1, "reloads")  # others may be busy, or held up by it
 
     @property
     def current(self) -> ServedModel:
@@ -136,9 +139,16 @@ class ModelHolder:
         while True:
             await asyncio.sleep(interval)
             if _identity(self.path) != self._tried:
-                await asyncio.to_thread(self.reload)
+                loop = asyncio.get_running_loop()
+                await loop.run_in_executor(self._reloads, self.reload)
 
     def _reloaded(self) -> bool:
+        try:
+            return self._taken_or_refused()
+        finally:
+            _give_back_memory()
+
+    def _taken_or_refused(self) -> bool:
         try:
             found = self._loaded()
         except _ChangingFileError:
@@ -158,7 +168,6 @@ class ModelHolder:
         self._take(found)
         if self._metrics is not None:
             self._metrics.reload_taken()
-        _give_back_memory()
         return True
 
     def _loaded(self) -> ServedModel | None:
@@ -177,11 +186,14 @@ class ModelHolder:
             found = ModelFileError(f"cannot read {self.path}: {error.strerror or error}")
         except CoterieError as error:
             found = error
-        if _identity(self.path) != before:
-            raise _ChangingFileError(f"{self.path} changed while it was read; try again")
-        if isinstance(found, CoterieError):
-            raise found
-        return found
+        try:
+            if _identity(self.path) != before:
+                raise _ChangingFileError(f"{self.path} changed while it was read; try again")
+            if isinstance(found, CoterieError):
+                raise found
+            return found
+        finally:
+            del found  # an error has hold of this frame, and would keep what was loaded alive
 
     def _take(self, model: ServedModel | None) -> None:
         if model is None:
@@ -198,6 +210,7 @@ class ModelHolder:
         )
 
     def _refuse(self, reason: str) -> None:
+        reason = printable(reason)  # it may quote the file
         self.last_refusal = Refusal(datetime.now(UTC).replace(microsecond=0), reason)
         if self._metrics is not None:
             self._metrics.reload_refused()

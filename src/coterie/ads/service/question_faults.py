@@ -6,14 +6,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from coterie.ads.forecast_figures import bids_between
+from coterie.ads.forecast_figures import SUPPLY_OR_DAY, number_between
 from coterie.ads.service.limits import Limits
-from coterie.ads.service.questions import MOST_BID, MOST_SUPPLY, date_in
+from coterie.ads.service.questions import MOST_BID, MOST_FAULTS, MOST_SUPPLY, date_in
 
-__all__ = ["MOST_FAULTS", "faults_in"]
-
-#: So many are told; who has more has made one mistake many times.
-MOST_FAULTS = 20
+__all__ = ["faults_in"]
 
 Fault = tuple[str, str]
 
@@ -50,13 +47,14 @@ def _faults(body: Any, limits: Limits) -> Iterator[Fault]:
             (f"there are {len(items):,} questions; ask at most {limits.questions:,} at a time"),
         )
         return
+    total = sum(_number_of_bids(item, limits) for item in items)
+    if total > limits.bids:  # and then nobody looks at each of them
+        yield "", f"there are {total:,} bids in all; ask for at most {limits.bids:,} at a time"
+        return
     for number, item in enumerate(items):
         place = f"[{number}]" if many else ""
         for at, what in _question(item, limits):
             yield f"{place}.{at}".strip(".") if at else place, what
-    total = sum(_number_of_bids(item, limits) for item in items)
-    if total > limits.bids:
-        yield "", f"there are {total:,} bids in all; ask for at most {limits.bids:,} at a time"
 
 
 def _question(item: Any, limits: Limits) -> Iterator[Fault]:
@@ -79,7 +77,7 @@ def _question(item: Any, limits: Limits) -> Iterator[Fault]:
     else:
         yield "bid", "it is missing"
     if "supply" in item and "day" in item:
-        yield "day", "give supply or day, not both: a day only sets the supply"
+        yield "day", SUPPLY_OR_DAY
     if "supply" in item:
         yield from (("supply", what) for what in _supply(item["supply"]))
     if "day" in item and date_in(item["day"]) is None:
@@ -143,7 +141,7 @@ def _ranged(values: dict[str, Any], limits: Limits) -> Iterator[Fault]:
         return
     if values["from"] > values["to"]:
         yield "bid.to", "it must not be below from"
-    elif not _between(values, limits):
+    elif not _number_between(values, limits):
         yield "bid.step", f"it is too small: ask for at most {limits.bids:,} bids at a time"
 
 
@@ -162,13 +160,13 @@ def _number_of_bids(item: Any, limits: Limits) -> int:
     if isinstance(bid, list):
         return len(bid) if len(bid) <= limits.bids else 0
     if isinstance(bid, dict):
-        return 0 if next(_ranged(bid, limits), None) else len(_between(bid, limits))
+        return 0 if next(_ranged(bid, limits), None) else _number_between(bid, limits)
     return int(_is_number(bid))
 
 
-def _between(values: dict[str, Any], limits: Limits) -> list[float]:
+def _number_between(values: dict[str, Any], limits: Limits) -> int:
     step = float(min(values["step"], 2 * MOST_BID))
-    return bids_between(float(values["from"]), float(values["to"]), step, limits.bids)
+    return number_between(float(values["from"]), float(values["to"]), step, limits.bids)
 
 
 def _is_number(value: Any) -> bool:

@@ -20,6 +20,7 @@ from coterie.ads.service.problems import Problem
 
 __all__ = [
     "MOST_BID",
+    "MOST_FAULTS",
     "MOST_SUPPLY",
     "Question",
     "date_in",
@@ -31,6 +32,8 @@ __all__ = [
 MOST_BID = 1e9
 #: The largest supply that may be asked about, in auctions: no figure overflows up to here.
 MOST_SUPPLY = 1e15
+#: So many faults are told; who has more has made one mistake many times.
+MOST_FAULTS = 20
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
@@ -99,9 +102,14 @@ def read_questions(body: Any, limits: Limits) -> list[Question]:
 
 
 def faulty(faults: list[tuple[str, str]]) -> Problem:
-    """The problem made of faults: places, and what is wrong there; at least one."""
+    """The problem made of faults: places, and what is wrong there; at least one.
+
+    No more than :data:`MOST_FAULTS` are told, and nobody counts the others.
+    """
+    faults = faults[:MOST_FAULTS]
     at, what = faults[0]
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    least = "at least " if len(faults) == MOST_FAULTS else ""
+    more = f" (and {least}{len(faults) - 1} more)" if len(faults) > 1 else ""
     return Problem(
         422,
         "Unprocessable Content",
@@ -149,23 +157,23 @@ def _plain_questions(items: list[Any], limits: Limits) -> list[Question] | None:
 
 def _any_questions(items: list[Any], limits: Limits) -> list[Question] | None:
     """Questions of any kind; None where one is not right, or they have too many bids."""
-    found, total = [], 0
+    found, room = [], limits.bids
     for item in items:
-        question = _read(item, limits)
+        question = _read(item, limits, room)
         if question is None:
             return None
-        total += len(question.bids)
+        room -= len(question.bids)
         found.append(question)
-    return found if total <= limits.bids else None
+    return found
 
 
-def _read(item: Any, limits: Limits) -> Question | None:
-    """The question in an object; None where anything is wrong with it."""
+def _read(item: Any, limits: Limits, room: int) -> Question | None:
+    """The question in an object; None where it is not right, or has more than ``room`` bids."""
     if type(item) is not dict:
         return None
     get: Callable[[str], Any] = item.get
     advertiser, text, given, day = get("advertiser"), get("text"), get("supply"), get("day")
-    bids = _bids(get("bid"), limits)
+    bids = _bids(get("bid"), room)
     supply = None if given is None else _supply(given)
     on = None if day is None else date_in(day)
     named, told = advertiser is not None, text is not None
@@ -186,13 +194,13 @@ def _is_text(value: Any, most: int) -> bool:
     return type(value) is str and len(value) <= most and "\0" not in value
 
 
-def _bids(bid: Any, limits: Limits) -> list[float] | None:
+def _bids(bid: Any, room: int) -> list[float] | None:
     """The bids in a number, a list or a range; None where they are not right, or too many."""
     kind = type(bid)
     if kind is float or kind is int:
-        return [float(bid)] if 0 < bid <= MOST_BID else None
+        return [float(bid)] if 0 < bid <= MOST_BID and room else None
     if kind is list:
-        right = 0 < len(bid) <= limits.bids and _are_numbers(bid)
+        right = 0 < len(bid) <= room and _are_numbers(bid)
         return [float(b) for b in bid] if right and min(bid) > 0 and max(bid) <= MOST_BID else None
     if kind is not dict or bid.keys() != {"from", "to", "step"} or not _are_numbers(bid.values()):
         return None
@@ -200,7 +208,7 @@ def _bids(bid: Any, limits: Limits) -> list[float] | None:
     if not (0 < start <= stop <= MOST_BID and 0 < step):
         return None
     # a step may be any number, and the largest are no floats
-    return bids_between(float(start), float(stop), float(min(step, 2 * MOST_BID)), limits.bids)
+    return bids_between(float(start), float(stop), float(min(step, 2 * MOST_BID)), room)
 
 
 def _are_numbers(values: Iterable[Any]) -> bool:
@@ -209,5 +217,5 @@ def _are_numbers(values: Iterable[Any]) -> bool:
 
 def _supply(value: Any) -> float | None:
     if (type(value) is float or type(value) is int) and 0 <= value <= MOST_SUPPLY:
-        return float(value)
+        return float(value) + 0.0  # −0 is 0
     return None

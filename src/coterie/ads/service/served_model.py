@@ -6,7 +6,9 @@ import asyncio
 import hashlib
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,10 +21,11 @@ from coterie.ads.placement import Placement, Placer
 from coterie.ads.profiles import ProfileBook
 from coterie.ads.service.advertiser_search import AdvertiserSearch
 from coterie.ads.service.model_checks import check_model
+from coterie.ads.service.printable_texts import printable
 from coterie.ads.service.written_figures import AnswerWriter, inside_text
 from coterie.ads.supply import told_supply
 from coterie.errors import ModelFileError
-from coterie.model_files import content_checksum
+from coterie.model_files import content_checksum, opened_model
 
 __all__ = ["ServedModel", "Weekday", "begun", "file_version", "ready"]
 
@@ -98,7 +101,9 @@ class ServedModel:
         beside.shutdown(wait=False)
         self.always = self.tables.remark(0.0)
         self.highest = float(model.edges_[-1]) / _MICROS
-        self.writer = AnswerWriter(has_clicks=model.click_rate_ is not None)
+        self.writer = AnswerWriter(
+            has_clicks=model.click_rate_ is not None, remark=self.tables.above
+        )
         told = {"model": {"version": version}, "currency": model.currency_}
         self.preface = orjson.dumps(told)[:-1] + b","
         self._given = self._tail("")
@@ -169,9 +174,9 @@ class ServedModel:
                 self._days[day] = told
         return told
 
-    def placed(self, text: str) -> Placement:
-        """The place of an advertiser that is not known, by its text, under no name."""
-        return self._recent.placed(text)
+    def placed(self, texts: Sequence[str]) -> list[Placement]:
+        """The places of advertisers that are not known, by their texts, under no names."""
+        return self._recent.placed(texts)
 
     def found(
         self, text: str = "", segment: int | None = None, page: int = 1, page_size: int = 20
@@ -222,7 +227,9 @@ class ServedModel:
 def ready(path: Path, version: str) -> ServedModel:
     """Load a model and make it ready to answer whatever is asked: see :func:`begun`."""
     served = begun(path, version)
-    served.book, served.search  # noqa: B018 (waits for them)
+    with _rehearsal():
+        about = served.book.advertiser(0)
+        orjson.dumps([served.book.summary(), served.book.segments(), about, served.found()])
     return served
 
 
@@ -243,7 +250,24 @@ def begun(path: Path, version: str) -> ServedModel:
     """
     model = load_market(path)
     check_model(model)
-    return ServedModel(model, version, path.name)
+    served = ServedModel(model, version, printable(path.name))
+    with _rehearsal():
+        opening, supply = served.opening(0)
+        bid = 2 * served.highest
+        figures = served.tables.one(0, bid, supply)
+        orjson.loads(served.writer.written_one(opening, bid, figures, remarked=True))
+    return served
+
+
+@contextmanager
+def _rehearsal() -> Iterator[None]:
+    """Refuse a model that cannot give its first answers, whatever the reason is."""
+    try:
+        yield
+    except Exception as error:
+        raise ModelFileError(
+            f"its model cannot answer ({type(error).__name__}); make it again"
+        ) from error
 
 
 def file_version(path: Path, *, verified: bool = False) -> str:
@@ -273,9 +297,12 @@ def file_version(path: Path, *, verified: bool = False) -> str:
     """
     try:
         checksum = content_checksum(path)
-    except ModelFileError:
-        with path.open("rb") as file:
-            checksum = hashlib.file_digest(file, "sha256").hexdigest()
+    except ModelFileError as error:
+        try:
+            with opened_model(path) as file:
+                checksum = hashlib.file_digest(file, "sha256").hexdigest()
+        except ModelFileError:
+            raise error from None
     else:
         if verified:
             content_checksum(path, verified=True)
@@ -294,15 +321,15 @@ class _RecentPlaces:
         self._places: OrderedDict[str, Placement] = OrderedDict()
         self._lock = threading.Lock()
 
-    def placed(self, text: str) -> Placement:
+    def placed(self, texts: Sequence[str]) -> list[Placement]:
         with self._lock:
-            found = self._places.get(text)
-            if found is not None:
+            found = {text: self._places[text] for text in texts if text in self._places}
+        new = [text for text in dict.fromkeys(texts) if text not in found]
+        found |= zip(new, self._placer.placed_by_texts(new), strict=True)
+        with self._lock:
+            for text in texts:
+                self._places[text] = found[text]
                 self._places.move_to_end(text)
-                return found
-        found = self._placer.placed(None, text)
-        with self._lock:
-            self._places[text] = found
-            if len(self._places) > self._most:
+            while len(self._places) > self._most:
                 self._places.popitem(last=False)
-        return found
+        return [found[text] for text in texts]

@@ -44,33 +44,38 @@ class AnswerWriter:
     ----------
     has_clicks : bool
         Whether the figures have clicks; else they and their intervals are null.
+    remark : str
+        What is said of a forecast of which more is to be said than of its answer.
 
     Examples
     --------
     >>> writer = AnswerWriter(has_clicks=False)
     >>> figures = np.array([[0.5, 2, 50, 40, 60, 0.1, 0.08, 0.12, *[np.nan] * 4]])
-    >>> written = writer.written([b'{"supply":100.0'], [1], [2.5], figures, {})
+    >>> written = writer.written([b'{"supply":100.0'], [1], [2.5], figures)
     >>> orjson.loads(written)["forecasts"][0]["impressions_interval"]
     [40.0, 60.0]
     """
 
-    def __init__(self, *, has_clicks: bool) -> None:
+    def __init__(self, *, has_clicks: bool, remark: str = "") -> None:
         names = _NAMES if has_clicks else _NAMES_WITHOUT_CLICKS
         self._columns = None if has_clicks else list(_FIGURES_WITHOUT_CLICKS)
         self._width = len(names)
+        self._remark = b',"remark":' + orjson.dumps(remark)
         # how a forecast begins, its bid, names and numbers by turns, how it ends
         between = chain.from_iterable((name, b"") for name in names)
         self._pattern = [_FURTHER, b"", *between, _NEXT]
         self._one = b"%b" + _FIRST + b"".join(b"%b" + name for name in names) + b"%b%b}]}"
 
-    def written_one(self, opening: bytes, bid: float, figures: list[float], why: str) -> bytes:
-        """The JSON of an answer with one forecast, as :meth:`written` gives it, the quick way.
-
-        ``why`` is the grounds of the forecast where it has grounds of its own, else empty.
-        """
+    def written_one(
+        self, opening: bytes, bid: float, figures: list[float], remarked: bool = False
+    ) -> bytes:
+        """The JSON of an answer with one forecast, as :meth:`written` gives it, the quick way."""
         told = figures if self._columns is None else [figures[i] for i in self._columns]
-        remark = b',"why":' + orjson.dumps(why) if why else b""
-        return self._one % (opening, *_numbers([bid, *told]), remark)
+        return self._one % (
+            opening,
+            *_numbers([bid, *told]),
+            self._remark if remarked else b"",
+        )
 
     def written(
         self,
@@ -78,7 +83,7 @@ class AnswerWriter:
         numbers: list[int],
         bids: list[float],
         figures: NDArray[np.float64],
-        remarks: dict[int, str],
+        remarked: Sequence[int] = (),
     ) -> bytes:
         """The JSON of answers, with commas between them.
 
@@ -91,8 +96,8 @@ class AnswerWriter:
         bids : list of Q float
         figures : (Q, 12) array
             See :data:`~coterie.ads.forecast_figures.FIELDS`.
-        remarks : dict of int to str
-            The grounds of those forecasts that have grounds of their own, by their places.
+        remarked : sequence of int
+            The places of forecasts that the remark is added to.
         """
         pattern = self._pattern
         stride = len(pattern)
@@ -111,9 +116,9 @@ class AnswerWriter:
         told = _numbers(wanted.ravel())
         for column in range(self._width):
             pieces[3 + 2 * column :: stride] = told[column :: self._width]
-        for place, why in remarks.items():
+        for place in remarked:
             end = (place + 1) * stride - 1
-            pieces[end] = b',"why":' + orjson.dumps(why) + pieces[end]
+            pieces[end] = self._remark + pieces[end]
         pieces[-1] = pieces[-1][:-1]
         return b"".join(pieces)
 
