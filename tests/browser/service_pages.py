@@ -42,7 +42,7 @@ def choose(page: Any, query: str, name: str) -> None:
     settle(page)
 
 
-def set_bid(page: Any, bid: float) -> None:
+def set_bid(page: Any, bid: float | str) -> None:
     """Type a bid, and wait for the figures at it."""
     page.fill("#bid", str(bid))
     settle(page)

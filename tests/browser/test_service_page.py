@@ -37,7 +37,7 @@ def test_begins_with_the_largest_spender(
     bid = todays_bid(market, name)
     assert tab.page.input_value("#advertiser") == name
     assert shows(tab.page, market.forecast(name, bid), market.forecast(name, bid))
-    assert "This is today’s mean bid" in tab.page.inner_text("#sentence")
+    assert "This is the log’s mean bid" in tab.page.inner_text("#sentence")
     assert tab.page.title().startswith(name)
     assert tab.complaints == []
     outside = [url for url in tab.asked if not url.startswith((address, "data:"))]
@@ -208,7 +208,7 @@ def test_bids_never_seen_are_said(
     assert page.locator("#sentence em").count() == 0
     set_bid(page, 99)
     assert shows(page, market.forecast(ONE, 99.0), market.forecast(ONE, todays_bid(market, ONE)))
-    assert page.inner_text("#sentence em").strip().startswith("Above every bid seen")
+    assert page.inner_text("#sentence em").strip().startswith("Above every bid in the log")
 
 
 def test_bad_bids_are_said(address: str, open_address: Callable[..., Any]) -> None:

@@ -17,6 +17,8 @@ from fitted_models import HOSTILE_IDS
 
 from browser.service_pages import PATIENCE, choose, exact, link, set_bid, settle, shows
 from coterie.ads.forecaster import AdForecaster
+from coterie.ads.profiles import ProfileBook
+from coterie.command_line.ads.forecast import _columns
 
 ONE = "adv-00021"
 OTHER = "adv-00034"
@@ -75,16 +77,26 @@ def test_a_link_restores_what_was_asked(
 def test_links_that_ask_nonsense_ask_nothing(
     address: str, market: AdForecaster, open_address: Callable[..., Any]
 ) -> None:
-    """What is no bid, number or day in a link is left out, and the page begins as usual."""
+    """What is no bid, number or day in a link is left out and said, until something is asked."""
     page = open_address(address).page
     name = str(market.advertisers_[market.cost_.argmax()])
-    for fragment in ("what-if", "bid=-3&supply=x&day=2026-02-30", "bid=NaN&bid=2", "=&&%"):
+    for fragment, left in {
+        "what-if": "",
+        "=&&%": "",
+        "bid=-3&supply=x&day=2026-02-30": "bid=-3, supply=x, day=2026-02-30.",
+        "bid=NaN&bid=2": "bid=NaN.",
+        "bid=1,000": "bid=1,000.",
+        "day=2026-13-01": "day=2026-13-01.",
+    }.items():
         page.goto("about:blank")
         page.goto(f"{address}/#{fragment}")
         settle(page)
         assert page.input_value("#advertiser") == name
         assert page.input_value("#day") == "mean"
-        assert page.inner_text("#fault") == ""
+        assert left in page.inner_text("#fault")
+        assert ("could not be used" in page.inner_text("#fault")) == bool(left)
+    set_bid(page, 3)
+    assert page.inner_text("#fault") == ""
 
 
 def test_an_unknown_advertiser_is_said(address: str, open_address: Callable[..., Any]) -> None:
@@ -146,6 +158,53 @@ def test_moving_the_slider_is_one_step(
     assert len(tab.asked) - asked <= 3
 
 
+def test_typing_is_one_step(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """However long one rests while typing, it is one step until the field is left."""
+    page = open_address(link(address, advertiser=ONE, bid=3)).page
+    before = page.evaluate("history.length")
+    for bid in ("4", "4.5", "4.55"):
+        set_bid(page, bid)
+        asks(page, advertiser=ONE, bid=bid)
+    assert page.evaluate("history.length") == before + 1
+    page.locator("#bid").blur()
+    set_bid(page, 6)
+    asks(page, advertiser=ONE, bid="6")
+    assert page.evaluate("history.length") == before + 2
+    page.go_back()
+    waits_for(page, ONE, 4.55, market)
+    page.go_back()
+    waits_for(page, ONE, 3.0, market)
+
+
+def test_neighbours_are_compared_at_one_bid(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """A neighbour or a member of a segment is shown at the same bid and number of auctions."""
+    page = open_address(link(address, advertiser=ONE, bid=3.21)).page
+    page.fill("#supply", "777")
+    settle(page)
+    before = page.evaluate("history.length")
+    nearest = page.locator("#neighbours a").first
+    name = nearest.get_attribute("data-advertiser")
+    nearest.click()
+    asks(page, advertiser=name, bid="3.21", supply="777")
+    settle(page)
+    expected = market.forecast(name, 3.21, supply=777.0)
+    assert exact(page, "#spend-value") == [expected.spend]
+    # what was typed, then whom it was taken to
+    assert page.evaluate("history.length") == before + 2
+    page.select_option("#day", "mean")
+    settle(page)
+    page.locator("#segment-0 summary").click()
+    member = page.locator("#segment-0 .members a").first
+    name = member.get_attribute("data-advertiser")
+    member.click()
+    asks(page, advertiser=name, bid="3.21")
+    waits_for(page, name, 3.21, market)
+
+
 def test_addresses_say_all_of_it(address: str, open_address: Callable[..., Any]) -> None:
     """Whatever is asked, an address that is written and read again asks the same."""
     page = open_address(address).page
@@ -181,9 +240,9 @@ def test_copies_a_link(address: str, open_address: Callable[..., Any], allowed: 
 
 
 def test_csv_is_what_the_service_says(
-    address: str, open_address: Callable[..., Any], tmp_path: Path
+    address: str, market: AdForecaster, open_address: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """The file holds the table shown, with every digit the service gave."""
+    """The file holds all that is plotted, in the command line's columns, with every digit."""
     page = open_address(link(address, advertiser='"quoted"', bid=2.5, supply=333)).page
     with page.expect_download(timeout=PATIENCE) as download:
         page.get_by_role("button", name="Save as CSV").click()
@@ -191,12 +250,17 @@ def test_csv_is_what_the_service_says(
     assert download.value.suggested_filename == "forecast-quoted.csv"
     rows = list(csv.DictReader(io.StringIO((tmp_path / "saved.csv").read_text("utf-8"))))
     bids = [float(row["bid"]) for row in rows]
-    assert bids == exact(page, "#bid-table th")
+    assert bids == sorted(set(bids))
+    assert {2.5, *exact(page, "#bid-table th"), *ProfileBook(market).grid} <= {0.0, *bids}
+    columns = list(_columns(market.forecast('"quoted"', bids, supply=333)))
+    assert list(rows[0]) == [*columns, "currency", "text", "day", "model"]
+    assert {row["currency"] for row in rows} == {market.currency_}
     question = {"advertiser": '"quoted"', "bid": bids, "supply": 333}
     asked = httpx.post(f"{address}/v1/forecast", json=question, trust_env=False, timeout=60)
     answer = asked.json()
     for row, one in zip(rows, answer["forecasts"], strict=True):
         assert row["advertiser"] == '"quoted"'
+        assert row["why"].startswith(answer["why"])
         assert (row["model"], row["curve"]) == (answer["model"]["version"], answer["curve"])
         for name in ("bid", "win_rate", "cost", "impressions", "spend", "clicks", "conversions"):
             assert float(row[name]) == one[name]
@@ -257,9 +321,14 @@ def test_png_is_a_picture_of_the_chart(
 ) -> None:
     """A chart is saved at twice its size with its title, in the colours of the screen."""
     pictures = pytest.importorskip("PIL.Image")
-    page = open_address(
-        link(address, advertiser=HOSTILE_IDS[0]), width=900, color_scheme=scheme
-    ).page
+    noted = """
+      const written = XMLSerializer.prototype.serializeToString;
+      XMLSerializer.prototype.serializeToString = function (node) {
+        window.titles = [...node.querySelectorAll(":scope > text")].map((one) => one.textContent);
+        return written.call(this, node);
+      };"""
+    asked = link(address, advertiser=HOSTILE_IDS[0], bid=2.5, supply=85192)
+    page = open_address(asked, width=900, color_scheme=scheme, script=noted).page
     with page.expect_download(timeout=PATIENCE) as download:
         page.locator("[data-picture=spend]").click()
     download.value.save_as(tmp_path / "saved.png")
@@ -269,7 +338,13 @@ def test_png_is_a_picture_of_the_chart(
     with pictures.open(tmp_path / "saved.png") as picture:
         width, height = picture.size
         colours = np.asarray(picture.convert("RGB")).reshape(-1, 3)
-    assert (width, height) == (2 * (wide + 32), 2 * (high + 68))
+    assert (width, height) == (2 * (wide + 32), 2 * (high + 108))
+    assert page.evaluate("titles") == [
+        "Spend a day by bid",
+        f"Bid $2.50: {HOSTILE_IDS[0]}"[: int(wide / (0.55 * 13))],
+        "85,192 auctions a day",
+        "Log of 2–6 March 2026",
+    ]
     seen = {tuple(colour) for colour in np.unique(colours, axis=0).tolist()}
     line = {"light": (0, 114, 178), "dark": (86, 180, 233)}[scheme]
     ground = {"light": (255, 255, 255), "dark": (15, 19, 24)}[scheme]

@@ -7,14 +7,14 @@
  */
 const coterieDetails = (() => {
   const { shape } = coterieCharts;
-  const { count, percent } = coterieNumbers;
+  const { percent, tally } = coterieNumbers;
   const { element, exact, idText, visible } = coterieNodes;
   const find = (id) => document.getElementById(id);
   const PARTLY = "its own curve, views and neighbours: browsers cannot ask for an id that is only dots";
 
   function advertiserLink(id) {
     const href = coterieAddress.write({ advertiser: id });
-    return element("a", { href, "data-advertiser": "" }, idText(id));
+    return element("a", { href, "data-advertiser": id }, idText(id));
   }
 
   function segmentLink(index, name) {
@@ -48,15 +48,18 @@ const coterieDetails = (() => {
       known.push(["Segment", segmentLink(one.segment, one.segment_name)]);
       known.push(["Confidence", exact(one.confidence, percent(one.confidence))]);
     }
-    known.push(["Bids seen", exact(one.observations, count(one.observations))]);
+    known.push(["Bids seen", exact(one.observations, tally(one.observations))]);
     if (one.outlier) known.push(["Outlier", "its own curve is far from its segment’s"]);
     if (one.doubtful) known.push(["In doubt", "no segment has a clear claim to it"]);
     if (one.partly) known.push(["Not shown", PARTLY]);
     facts([...known, ...grounds()]);
-    find("shares").replaceChildren(...one.shares.map(share));
-    find("views").replaceChildren(...one.views.map(view));
+    // where nobody has a segment, shares and views have nothing to say of them
+    const placed = one.shares.some(({ segment }) => segment !== null);
+    const [shares, views] = placed ? [one.shares, one.views] : [[], []];
+    const parts = { shares, views, neighbours: one.neighbours };
+    find("shares").replaceChildren(...shares.map(share));
+    find("views").replaceChildren(...views.map(view));
     find("neighbours").replaceChildren(...one.neighbours.map(neighbour));
-    const parts = { shares: one.shares, views: one.views, neighbours: one.neighbours };
     for (const [name, list] of Object.entries(parts)) find(name).parentNode.hidden = !list.length;
     find("known").hidden = !Object.values(parts).some((list) => list.length);
   }
@@ -106,7 +109,7 @@ const coterieDetails = (() => {
     // names mostly end with it
     const { name, price_level: level } = segment;
     if (level && !name.includes(level)) meta.push(visible(level));
-    meta.push(`${count(segment.observations)} bids`);
+    meta.push(`${tally(segment.observations)} bids`);
     const charts = element("div", {});
     for (const [name, title] of [
       ["win", "auctions won"],
@@ -117,7 +120,8 @@ const coterieDetails = (() => {
       charts.append(element("div", { id: `segment-${index}-${name}` }));
     }
     const list = element("ol", { class: "members" }, ...members.map(member));
-    const listed = element("details", {}, element("summary", {}, "Members, most typical first"), list);
+    const listed = element("div", { class: "listed" }, list);
+    const summary = element("summary", {}, "Members, most typical first");
     if (members.length < size) {
       const all = `List all ${size.toLocaleString("en")}`;
       const button = element("button", { type: "button", class: "more" }, all);
@@ -131,7 +135,8 @@ const coterieDetails = (() => {
       element("p", { class: "words" }, visible(segment.words.join(", "))),
       element("p", { class: "meta" }, meta.join(" · ")),
       charts,
-      listed,
+      // one list is open at a time, above what lies below
+      element("details", { name: "members" }, summary, listed),
     );
   }
 

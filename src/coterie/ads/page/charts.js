@@ -36,6 +36,17 @@ const coterieCharts = (() => {
     return Number((Math.round(bid / step) * step).toPrecision(12));
   }
 
+  /** The bid a hundredth of the axis, or beyond it of itself, further on (direction 1 or -1). */
+  function nextBid(bid, grid, direction) {
+    const place = bidScale(grid, 0, 100);
+    const at = Math.min(99, Math.max(0, place(bid)));
+    const beyond = bid > grid[grid.length - 1];
+    const step = beyond ? bid / 100 : place.invert(at + 1) - place.invert(at);
+    const round = 10 ** Math.floor(Math.log10(step));
+    const next = Number((Math.round((bid + direction * step) / round) * round).toPrecision(12));
+    return next > 0 ? next : bid;
+  }
+
   /** 1, 2 or 5 times a power of ten: the least step that takes at most so many for a span. */
   function roundStep(span, most) {
     const least = (span / most) * 0.999;
@@ -148,7 +159,10 @@ const coterieCharts = (() => {
       const lengths = ticks.map((value) => settings.formatTick(value).length);
       const left = 10 + 7 * Math.max(settings.leastTickLength ?? 0, ...lengths);
       const named = shown.lines.filter((line) => line.label);
-      const right = named.length ? 12 + 7.6 * Math.max(...named.map((line) => line.label.length)) : 8;
+      const right = named.length
+        ? 12 + 7.6 * Math.max(...named.map((line) => line.label.length))
+        : // half of the last bid's label stands beyond its tick
+          Math.max(8, 3 + 3.4 * Math.max(...bidTicks(grid, 9).map((bid) => settings.formatBid(bid).length)));
       const box = {
         width,
         left,
@@ -370,5 +384,5 @@ const coterieCharts = (() => {
     svg.append(shape("text", { ...side, y: y + 4 }, percent(value)));
   }
 
-  return Object.freeze({ bidScale, bidTicks, curveChart, dotPlot, roundedBid, shape });
+  return Object.freeze({ bidScale, bidTicks, curveChart, dotPlot, nextBid, roundedBid, shape });
 })();

@@ -26,9 +26,10 @@ const coterieCombobox = (() => {
    *
    * find(query): the items found, each with a name, or a promise of them; asked anew only after
    * wait milliseconds without typing. describe(item): the nodes of its line; onChoose(item);
-   * nothing: what to say where nothing is found.
+   * nothing: what to say where nothing is found; rest(found): optional, what to say below them.
+   * Text that was entered and is nothing's name marks the field as invalid while it stands there.
    */
-  function combobox(input, list, { find, describe, onChoose, nothing, wait = 0 }) {
+  function combobox(input, list, { find, describe, onChoose, nothing, rest, wait = 0 }) {
     let found = [];
     let active = -1;
     let chosen = "";
@@ -59,15 +60,18 @@ const coterieCombobox = (() => {
       searching = false;
       found = items;
       list.replaceChildren(...found.map(line));
-      if (!found.length) {
-        const empty = document.createElement("li");
-        empty.className = "nothing";
-        empty.textContent = otherwise;
-        list.append(empty);
-      }
+      const below = found.length ? (rest?.(found) ?? "") : otherwise;
+      if (below) list.append(said(below, found.length ? "rest" : "nothing"));
       list.hidden = false;
       move(query.trim() && found.length ? 0 : -1);
-      if (hurried && found.length) choose(found[0]);
+      if (hurried) enter();
+    }
+
+    function said(words, kind) {
+      const made = document.createElement("li");
+      made.className = kind;
+      made.textContent = words;
+      return made;
     }
 
     function line(item, i) {
@@ -111,12 +115,14 @@ const coterieCombobox = (() => {
     function show(name) {
       chosen = name;
       input.value = name;
+      input.setAttribute("aria-invalid", "false");
     }
 
     function enter() {
       // what is typed is not yet looked for: the first found will be chosen
       if (searching) hurried = input.value.trim() !== "";
       else if (!list.hidden && found[active]) choose(found[active]);
+      else if (input.value.trim() && input.value !== chosen) input.setAttribute("aria-invalid", "true");
     }
 
     const keys = {
@@ -133,7 +139,10 @@ const coterieCombobox = (() => {
       event.preventDefault();
       keys[event.key]();
     });
-    input.addEventListener("input", () => open(input.value));
+    input.addEventListener("input", () => {
+      input.setAttribute("aria-invalid", "false");
+      open(input.value);
+    });
     input.addEventListener("click", () => {
       if (!list.hidden) return;
       input.select();

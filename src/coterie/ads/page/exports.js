@@ -64,7 +64,7 @@ const coterieExports = (() => {
     "stroke-width",
     "text-anchor",
   ];
-  const HEAD = 52;
+  const HEAD = 92;
   const MARGIN = 16;
 
   /** A copy that looks the same without the page's style: as attributes, which no policy minds. */
@@ -79,8 +79,8 @@ const coterieExports = (() => {
     return copy;
   }
 
-  /** The chart under a title, as an SVG of its own; its size is given back too. */
-  function sheet(svg, title, below) {
+  /** The chart under a title and lines below it, as an SVG of its own; its size is given back too. */
+  function sheet(svg, [title, ...below]) {
     const [width, height] = ["width", "height"].map((name) => Number(svg.getAttribute(name)));
     const whole = { width: width + 2 * MARGIN, height: height + HEAD + MARGIN };
     const look = getComputedStyle(document.body);
@@ -102,13 +102,14 @@ const coterieExports = (() => {
     chart.setAttribute("x", MARGIN);
     chart.setAttribute("y", HEAD);
     made.append(shape("rect", { ...whole, fill: look.backgroundColor }));
-    made.append(text(title, 24, 16, 650), text(below, 44, 13, 400), chart);
+    made.append(text(title, 24, 16, 650), ...below.map((line, i) => text(line, 44 + 19 * i, 13, 400)));
+    made.append(chart);
     return { made, ...whole };
   }
 
   /** A chart as a PNG of twice its size on the screen. */
-  async function picture(svg, title, below) {
-    const { made, width, height } = sheet(svg, title, below);
+  async function picture(svg, lines) {
+    const { made, width, height } = sheet(svg, lines);
     const source = new XMLSerializer().serializeToString(made);
     const image = new Image();
     image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(source)}`;

@@ -75,7 +75,8 @@ const coterieForecastSource = (() => {
       spend: figure(one.spend, one.spend_interval),
       clicks: figure(one.clicks, one.clicks_interval),
       conversions: figure(one.conversions, null),
-      remark: remark(one.why ?? why, why),
+      why: one.remark ? `${why}; ${unjoined(one.remark)}` : why,
+      remark: sentence(one.remark ?? ""),
     };
   }
 
@@ -84,12 +85,14 @@ const coterieForecastSource = (() => {
     return interval ? { value, low: interval[0], high: interval[1] } : { value };
   }
 
-  /** What the grounds of one bid say beyond those of all, as a sentence. */
-  function remark(ofThis, ofAll) {
-    let same = 0;
-    while (same < ofThis.length && ofThis[same] === ofAll[same]) same += 1;
-    const words = ofThis.slice(same).replace(/^[;\s]+/, "");
+  /** What is added to the grounds at one bid, as a sentence of its own. */
+  function sentence(added) {
+    const words = unjoined(added);
     return words && `${words[0].toUpperCase()}${words.slice(1)}.`;
+  }
+
+  function unjoined(remark) {
+    return remark.replace(/^[;\s]+/, "");
   }
 
   /** The forecast that is nearest to a bid; between two nothing is made up. */

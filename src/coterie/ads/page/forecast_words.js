@@ -2,8 +2,9 @@
 /*
  * Forecasts as tiles, rows of a table and sentences, for the panel of what_if.html.
  *
- * coterieForecastWords(money, level): money writes an amount, level is that of the intervals, or
- * null. A forecast is { bid, supply, win, impressions, spend, cost, clicks, conversions, remark };
+ * coterieForecastWords(money, level, usual): money writes an amount, level is that of the intervals,
+ * or null, usual is { name, short } of the bid that others are compared with.
+ * A forecast is { bid, supply, win, impressions, spend, cost, clicks, conversions, remark };
  * win, impressions, spend, clicks and conversions are figures { value, low, high }, the last two
  * null where there is none; low and high are undefined where no interval is known.
  */
@@ -20,7 +21,13 @@ const coterieForecastWords = (() => {
     return whole(exact(low, format(low)), "–", exact(high, format(high)));
   }
 
-  function forecastWords(money, level) {
+  /** A change in percent: without decimals from 10 on, so that it fits beside what it is of. */
+  function briefly(share) {
+    if (Math.abs(share) < 0.0995) return signed(share);
+    return `${share < 0 ? "−" : "+"}${Math.round(100 * Math.abs(share)).toLocaleString("en")}%`;
+  }
+
+  function forecastWords(money, level, usual) {
     const intervalName = level ? `${Math.round(100 * level)}% interval ` : "interval ";
 
     // ---- tiles
@@ -35,11 +42,11 @@ const coterieForecastWords = (() => {
       find(`${name}-change`)?.replaceChildren(...change(value, before, format));
     }
 
-    /** What the figure is at today's bid, and by how much the shown one is off that. */
+    /** What the figure is at the usual bid, and by how much the shown one is off that. */
     function change(value, before, format) {
       if (before === undefined) return [];
-      const share = before > 0 ? ` · ${value === before ? "same" : signed(value / before - 1)}` : "";
-      return ["today ", whole(exact(before, format(before)), share)];
+      const share = before > 0 ? ` · ${value === before ? "same" : briefly(value / before - 1)}` : "";
+      return [`${usual.short} `, whole(exact(before, format(before)), share)];
     }
 
     function fillTiles(now, today) {
@@ -86,12 +93,13 @@ const coterieForecastWords = (() => {
     function compared(now, today) {
       const more = now.impressions.value - today.impressions.value;
       const paid = now.spend.value - today.spend.value;
-      if (now.bid === today.bid) return "This is today’s mean bid.";
+      if (now.bid === today.bid) return `This is ${usual.name}.`;
       if (Math.abs(more) <= 0.005 * now.impressions.value) {
-        return `Today’s mean bid of ${money(today.bid)} wins as much.`;
+        const name = usual.name[0].toUpperCase() + usual.name.slice(1);
+        return `${name} of ${money(today.bid)} wins as much.`;
       }
       return (
-        `Compared with today’s mean bid of ${money(today.bid)}, ` +
+        `Compared with ${usual.name} of ${money(today.bid)}, ` +
         `the ${count(Math.abs(more))} ${more > 0 ? "more" : "fewer"} impressions ` +
         `${more > 0 ? "cost" : "save"} ${money(Math.abs(paid))} a day, ` +
         `${money(1000 * Math.abs(paid / more))} per thousand of them.`
@@ -101,10 +109,10 @@ const coterieForecastWords = (() => {
     // ---- table
 
     function row(at, now, today) {
-      const name = at.bid === now.bid ? "chosen" : at.bid === today?.bid ? "today" : "";
+      const name = at.bid === now.bid ? "chosen" : at.bid === today?.bid ? usual.short : "";
       return element(
         "tr",
-        { class: name },
+        { class: at.bid === now.bid ? "chosen" : "" },
         element("th", { scope: "row" }, exact(at.bid, money(at.bid)), " ", element("small", {}, name)),
         element("td", {}, exact(at.win.value, percent(at.win.value))),
         element("td", {}, exact(at.impressions.value, count(at.impressions.value))),

@@ -65,6 +65,11 @@ const coterieNumbers = (() => {
     return number >= 10 ? grouped.format(number) : digits(number, 2);
   }
 
+  /** Things that were counted: to the last one, up to a million. */
+  function tally(number) {
+    return number < 1e6 ? grouped.format(number) : count(number);
+  }
+
   /** An amount after its currency's symbol. */
   function money(number, symbol) {
     if (number > 0 && number < 0.0001) return `<${symbol}0.0001`;
@@ -100,5 +105,5 @@ const coterieNumbers = (() => {
     return digits(number, 4);
   }
 
-  return Object.freeze({ count, forecastAt, interpolate, money, percent, signed, tick });
+  return Object.freeze({ count, forecastAt, interpolate, money, percent, signed, tally, tick });
 })();

@@ -13,19 +13,31 @@ const coterieAddress = (() => {
     const state = {};
     if (given.has("text")) state.text = given.get("text");
     else if (given.get("advertiser")) state.advertiser = given.get("advertiser");
-    const bid = Number(given.get("bid"));
-    if (bid > 0 && Number.isFinite(bid)) state.bid = bid;
+    const bid = numberIn(given, "bid");
+    if (bid > 0) state.bid = bid;
     const day = dayOf(given);
     if (day) state.day = day;
     return state;
   }
 
   function dayOf(given) {
-    const [supply, date] = [given.get("supply"), given.get("day")];
-    const auctions = supply === null || supply.trim() === "" ? NaN : Number(supply);
-    if (auctions >= 0 && Number.isFinite(auctions)) return { kind: "other", supply: auctions };
+    const [supply, date] = [numberIn(given, "supply"), given.get("day")];
+    if (supply >= 0) return { kind: "other", supply };
     if (date && isDate(date)) return { kind: "date", date };
     return null;
+  }
+
+  function numberIn(given, name) {
+    return coterieEntered.number(given.get(name) ?? "").value;
+  }
+
+  /** The parts of an address that read() could make nothing of, as they stand in it. */
+  function unused(hash) {
+    const given = new URLSearchParams(hash.slice(1));
+    const { bid, day } = read(hash);
+    const used = { bid: bid !== undefined, supply: day?.kind === "other", day: day?.kind === "date" };
+    const left = Object.keys(used).filter((name) => given.has(name) && !used[name]);
+    return left.map((name) => `${name}=${given.get(name)}`);
   }
 
   function isDate(text) {
@@ -44,43 +56,80 @@ const coterieAddress = (() => {
     return `#${given}`;
   }
 
-  /** The steps of the back button; current() is the state shown. */
+  /**
+   * The steps of the back button; current() is the state shown.
+   *
+   * What changes while a person types or drags is one step, written anew each time it rests, until
+   * ended() says that the field or the pointer was let go.
+   */
   function steps(current) {
     let timer = 0;
     let handled = null;
+    let open = false;
+    let letGo = false;
 
-    /** Make the state a step that one can come back to. */
-    function commit() {
-      clearTimeout(timer);
+    function note() {
+      stop();
       const hash = write(current());
-      if (hash === handled) return;
+      if (hash === handled) {
+        open &&= !letGo;
+        return;
+      }
       handled = hash;
-      history.pushState(null, "", hash);
+      if (open) history.replaceState(null, "", hash);
+      else history.pushState(null, "", hash);
+      open = !letGo;
+    }
+
+    function stop() {
+      clearTimeout(timer);
+      timer = 0;
+    }
+
+    /** Make the state a step that one can come back to, now. */
+    function commit() {
+      note();
+      open = false;
     }
 
     /** The same, once it has been left alone for a while. */
     function soon() {
-      clearTimeout(timer);
-      timer = setTimeout(commit, REST);
+      stop();
+      letGo = false;
+      timer = setTimeout(note, REST);
+    }
+
+    /** The next change is a step of its own. */
+    function ended() {
+      letGo = true;
+      if (!timer) open = false;
+    }
+
+    /** Somebody else is about to be asked about: what still waits becomes a step first. */
+    function leave() {
+      if (timer) note();
+      open = false;
     }
 
     /** What the address asks after a link or the back button; null where it is nothing new. */
     function taken() {
       if (location.hash === handled) return null;
-      clearTimeout(timer);
+      stop();
+      open = false;
       handled = location.hash;
       return read(handled);
     }
 
     /** The state is what the address asks, though it may ask in other words. */
     function settle() {
-      clearTimeout(timer);
+      stop();
+      open = false;
       if (location.hash.length > 1) history.replaceState(null, "", write(current()));
       handled = location.hash;
     }
 
-    return Object.freeze({ commit, settle, soon, taken });
+    return Object.freeze({ commit, ended, leave, settle, soon, taken });
   }
 
-  return Object.freeze({ read, steps, write });
+  return Object.freeze({ read, steps, unused, write });
 })();

@@ -1,7 +1,7 @@
 "use strict";
 /* The wiring of the service's page: who is asked about, the panel, the segments, the address. */
 (() => {
-  const { count } = coterieNumbers;
+  const { tally } = coterieNumbers;
   const { element, idText, visible } = coterieNodes;
   const { member, segmentCard, showAdvertiser, showNewcomer } = coterieDetails;
   const find = (id) => document.getElementById(id);
@@ -10,6 +10,7 @@
   const TYPING = 300;
   const CURVES = {
     pooled: "pooled: its own, completed by its segments’",
+    alone: "pooled: its own, completed by that of all advertisers",
     text: "that of advertisers with similar texts",
     global: "that of all advertisers",
   };
@@ -58,6 +59,8 @@
     document.querySelector(".choose").hidden = who === "text";
     document.querySelector(".describe").hidden = who !== "text";
     document.querySelector(".of-known").hidden = who === "text";
+    // a model without texts places nobody by one; whom a link brings there can still come back
+    document.querySelector(".switch").hidden = !model.has_texts && who !== "text";
   }
 
   /** Show a state of the address, or of a link. */
@@ -124,7 +127,10 @@
   function showKnown(detail, asked) {
     const { grid, own, segment } = detail.curves;
     const lines = [];
-    if (segment) lines.push({ kind: "segment", label: "segment", grid: positive(grid), ...segment });
+    const alone = detail.segment === null;
+    const beside = alone ? { label: "all advertisers", curve: "global" } : { label: "segment" };
+    find("beside-name").textContent = alone ? "that of all advertisers" : "its segment’s";
+    if (segment) lines.push({ kind: "segment", ...beside, grid: positive(grid), ...segment });
     if (own) lines.push({ kind: "own", label: "own", grid: positive(grid), ...own });
     known = detail.id;
     box.show(visible(known));
@@ -162,7 +168,7 @@
         location.reload();
       });
     }
-    find("curve").textContent = CURVES[said.curve];
+    find("curve").textContent = CURVES[said.curve === "pooled" && !said.segment ? "alone" : said.curve];
     find("why").textContent = visible(said.why);
     if (find("placed")) find("placed").textContent = visible(said.segment) || "none";
   }
@@ -171,31 +177,36 @@
 
   function searchBox() {
     let searching = new AbortController();
+    let total = 0;
 
     async function found(query) {
       searching.abort();
       searching = new AbortController();
       const asked = new URLSearchParams({ search: query.trim(), page_size: 20 });
-      const { items } = await calls.get(`v1/advertisers?${asked}`, searching.signal);
-      return items.map((one) => ({ ...one, name: visible(one.id) }));
+      const answer = await calls.get(`v1/advertisers?${asked}`, searching.signal);
+      total = answer.total;
+      return answer.items.map((one) => ({ ...one, name: visible(one.id) }));
     }
 
     box = coterieCombobox.combobox(find("advertiser"), find("advertisers-found"), {
       find: found,
       wait: 120,
       nothing: "No advertiser has that in its id",
+      rest: ({ length }) =>
+        length < total ? `${length} of ${total.toLocaleString("en")}: type more to narrow them down` : "",
       describe: (one) => [idText(one.id), element("small", {}, aboutOne(one))],
       onChoose: (one) => ask({ advertiser: one.id }),
     });
   }
 
   function aboutOne({ segment, segment_name: name, observations }) {
-    const bids = `${count(observations)} bids`;
+    const bids = `${tally(observations)} bids`;
     return segment === null ? bids : `${visible(name)} · ${bids}`;
   }
 
   /** Somebody else is asked about: a step of the back button. */
   async function ask(asked) {
+    address.leave();
     await busy(show(asked));
     address.commit();
   }
@@ -228,6 +239,7 @@
     if (!segments.length) return;
     find("cards").replaceChildren(...segments.map((one) => segmentCard(one, listAll(one))));
     find("segments").hidden = false;
+    for (const words of document.querySelectorAll(".of-several")) words.hidden = segments.length === 1;
     coterieSegmentCharts({
       grid: positive(grid),
       symbol: model.symbol,
@@ -255,6 +267,7 @@
 
   // --------------------------------------------------------------------- model
 
+  /** Say what is served; the days of its log are given back in words. */
   function showModel() {
     const day = { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" };
     const days = new Intl.DateTimeFormat("en-GB", day);
@@ -262,13 +275,14 @@
     const period = range.replace(/^(\d+)\s–\s(\d+ )/, "$1–$2");
     const many = (number, name) => `${number.toLocaleString("en")} ${name}${number === 1 ? "" : "s"}`;
     const loaded = new Intl.DateTimeFormat("en-GB", { ...day, hour: "2-digit", minute: "2-digit" });
+    const placed = model.segments ? ` in ${many(model.segments, "segment")}` : "";
     find("lead").textContent =
-      `${many(model.advertisers, "advertiser")} in ${many(model.segments, "segment")}, ` +
+      `${many(model.advertisers, "advertiser")}${placed}, ` +
       `from the ${model.auction}-price auctions of ${period}.`;
     find("about-model").replaceChildren(
       "Model ",
       element("bdi", {}, visible(model.name)),
-      `, version ${model.version}, of ${many(model.days, "day")} (${period}) and ${count(model.rows)} bids; ` +
+      `, version ${model.version}, of ${many(model.days, "day")} (${period}) and ${tally(model.rows)} bids; ` +
         `loaded ${loaded.format(new Date(model.loaded_at))} UTC.`,
     );
     // a day to begin with: that after the log's last
@@ -281,15 +295,26 @@
     for (const place of document.querySelectorAll("[data-model]")) {
       place.textContent = filled[place.dataset.model];
     }
+    return period;
   }
 
   // ---------------------------------------------------------------------- start
+
+  /** A link to another advertiser takes along the bid and the day, to compare like with like. */
+  function aim(event) {
+    const link = event.target.closest("a[data-advertiser]");
+    const { question } = panel.shown();
+    if (!link || !question) return;
+    const bid = state.bid ?? Number(question.bid.toPrecision(4));
+    link.href = coterieAddress.write({ advertiser: link.dataset.advertiser, bid, day: state.day });
+  }
 
   /** Links within the page leave the address, which holds what is asked, as it is. */
   function follow(event) {
     const link = event.target.closest("a[href^='#']");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     const leads = "advertiser" in link.dataset;
+    if (leads) address.leave();
     const place = leads ? find("what-if") : document.querySelector(link.getAttribute("href"));
     if (!leads) event.preventDefault();
     place?.scrollIntoView();
@@ -298,32 +323,45 @@
 
   function goTo() {
     const asked = address.taken();
-    if (asked) busy(show(asked).then(address.settle));
+    if (asked) busy(arrive(asked));
+  }
+
+  /** Show what the address asks, and what of it cannot be asked. */
+  async function arrive(asked) {
+    const mine = turn + 1;
+    const unused = visible(coterieAddress.unused(location.hash).join(", "));
+    await show(asked);
+    address.settle();
+    if (!unused || mine !== turn) return;
+    panel.remark(`This part of the link could not be used, and is left out: ${unused}.`);
   }
 
   async function start() {
     model = await calls.get("v1/model");
-    showModel();
+    const period = showModel();
     const source = coterieForecastSource({ post: calls.post });
     find("what-if").hidden = false;
     panel = coterieWhatIf({
       grid: positive(model.grid),
       symbol: model.symbol,
       interval: model.interval,
+      usual: { name: "the log’s mean bid", short: "log’s mean" },
       answers: { ...source, forecast: (question) => busy(source.forecast(question)) },
       onAsk: keep,
       onShow,
     });
     searchBox();
     textBox();
-    coterieTools({ panel, model, address, busy });
+    coterieTools({ panel, model, period, address, busy });
+    for (const kind of ["pointerdown", "click"]) document.addEventListener(kind, aim);
     document.addEventListener("click", follow);
+    for (const kind of ["change", "pointerup", "focusout"]) find("what-if").addEventListener(kind, address.ended);
     window.addEventListener("popstate", goTo);
     window.addEventListener("hashchange", goTo);
     window.addEventListener("beforeprint", () => {
-      for (const part of document.querySelectorAll("details")) part.open = true;
+      for (const part of document.querySelectorAll("#what-if details")) part.open = true;
     });
-    await Promise.all([show(coterieAddress.read(location.hash)).then(address.settle), showSegments()]);
+    await Promise.all([arrive(coterieAddress.read(location.hash)), showSegments()]);
   }
 
   busy(start()).catch((fault) => {

@@ -4,8 +4,8 @@ const coterieTools = (() => {
   const { csv, fileName, picture, save } = coterieExports;
   const find = (id) => document.getElementById(id);
 
-  /** settings: panel (of what_if.js), model, address (steps of page_address.js), busy(promise). */
-  function tools({ panel, model, address, busy }) {
+  /** settings: panel (of what_if.js), model, period (its days), address (page_address.js), busy. */
+  function tools({ panel, model, period, address, busy }) {
     const who = () => panel.shown().question.one.id ?? "new-advertiser";
 
     async function copyLink() {
@@ -25,18 +25,24 @@ const coterieTools = (() => {
 
     async function savePicture(target) {
       const svg = document.querySelector(`#${target}-chart svg`);
-      const { question, reply } = panel.shown();
+      const { question, reply, when } = panel.shown();
       if (!reply) return;
-      const title = `${target === "spend" ? "Spend" : "Impressions"} a day by bid`;
       const bid = coterieNumbers.money(question.bid, model.symbol);
-      const below = `${question.one.id ?? "a new advertiser"}, at a bid of ${bid}`;
-      save(await picture(svg, title, below), fileName(`${target}-${who()}`, "png"));
+      const supply = coterieNumbers.tally(reply.supply);
+      // what may be long stands last, for a line is cut where the picture ends
+      const lines = [
+        `${target === "spend" ? "Spend" : "Impressions"} a day by bid`,
+        `Bid ${bid}: ${question.one.id ?? "a new advertiser"}`,
+        `${supply} auctions ${when}`,
+        `Log of ${period}`,
+      ];
+      save(await picture(svg, lines), fileName(`${target}-${who()}`, "png"));
     }
 
     find("copy-link").addEventListener("click", copyLink);
     find("save-csv").addEventListener("click", () => {
       if (!panel.shown().reply) return;
-      const table = new Blob([csv(rowsOf(panel.shown()))], { type: "text/csv" });
+      const table = new Blob([csv(rowsOf(panel.shown(), model))], { type: "text/csv" });
       save(table, fileName(`forecast-${who()}`, "csv"));
     });
     for (const button of document.querySelectorAll("[data-picture]")) {
@@ -44,16 +50,13 @@ const coterieTools = (() => {
     }
   }
 
-  /** The table shown, with all digits. */
-  function rowsOf({ question, reply, rows }) {
+  /** All that is plotted, with all digits: as the command line writes it, then what is only here. */
+  function rowsOf({ question, reply }, { currency }) {
+    const rows = [...reply.forecasts].sort((a, b) => a.bid - b.bid);
     return rows.map((at) => ({
-      advertiser: question.one.id ?? "",
-      text: question.one.text ?? "",
-      segment: reply.segment,
-      curve: reply.curve,
-      day: question.day.date ?? "",
-      supply: at.supply,
+      advertiser: reply.advertiser ?? question.one.id ?? "",
       bid: at.bid,
+      supply: at.supply,
       win_rate: at.win.value,
       cost: at.cost,
       impressions: at.impressions.value,
@@ -66,6 +69,12 @@ const coterieTools = (() => {
       clicks_low: at.clicks?.low,
       clicks_high: at.clicks?.high,
       conversions: at.conversions?.value,
+      segment: reply.segment,
+      curve: reply.curve,
+      why: at.why,
+      currency: reply.currency ?? currency,
+      text: question.one.text ?? "",
+      day: question.day.date ?? "",
       model: reply.model.version,
     }));
   }

@@ -3,26 +3,28 @@
  * The panel of what_if.html: choose a bid and a day, read impressions and spend.
  *
  * coterieWhatIf(settings) wires it. settings: grid (bids), symbol (of the currency), interval (its
- * level, or null), onAsk (optional: called whenever something else is asked), onShow (optional:
- * called with each reply before it is shown, and with null where there is none to show) and
- * answers, which knows the forecasts:
+ * level, or null), usual (optional: { name, short } of the bid to compare with), onAsk (optional:
+ * called whenever something else is asked), onShow (optional: called with each reply before it is
+ * shown, and with null where there is none to show) and answers, which knows the forecasts:
  *   forecast({ one, bid, bids, day })  a reply { supply, curve, forecasts: one a bid }, or a
  *                     promise of it; of null where a later question took its place. A forecast is
  *                     that of forecast_words.js; a fault's message is shown as it is
  *   read(reply, bid)  the forecast to read where a chart is pointed at
  *   zeroBids          whether a bid of 0 has an answer
- * The panel has show(one, asked), again(), shown() and clear(fault), after which it is about nobody
- * until the next show. one is { id (or null), bid (today's, or null), lines: [{ kind, label, grid,
- * win, cost }, …], newcomer, text }; a newcomer's auctions are not known, and so always given, and
- * nothing is asked while its text is empty. asked is { bid, day }, both optional; a day is
+ * The panel has show(one, asked), shown(), remark(words), which stay until something else is asked,
+ * and clear(fault), after which it is about nobody until the next show. one is { id (or null),
+ * bid (the usual one, or null), lines: [{ kind, label, grid, win, cost, curve }, …], newcomer,
+ * text }; a newcomer's auctions are not known, and so always given, and nothing is asked while its
+ * text is empty. asked is { bid, day }, both optional; a day is
  * { kind: "mean" }, { kind: "weekday", weekday, name }, { kind: "date", date } or
- * { kind: "other", supply }.
+ * { kind: "other", supply }. A line is left out where its curve is the forecast's.
  */
 const coterieWhatIf = (() => {
   const charts = coterieCharts;
   const { tick } = coterieNumbers;
   const find = (id) => document.getElementById(id);
   const lineName = { pooled: "pooled", segment: "segment", global: "all", text: "by text" };
+  const TODAY = { name: "today’s mean bid", short: "today" };
   const longDate = new Intl.DateTimeFormat("en-GB", {
     weekday: "long",
     day: "numeric",
@@ -37,15 +39,20 @@ const coterieWhatIf = (() => {
     return day.kind === "date" ? `on ${longDate.format(new Date(day.date))}` : "a day";
   }
 
+  /** Auctions as the field shows them: to the last one, or to four digits where they are few. */
+  function shortSupply(supply) {
+    return supply >= 1000 ? Math.round(supply) : Number(supply.toPrecision(4));
+  }
+
   /** Increasing, each once. */
   function sorted(bids) {
     return [...new Set(bids)].sort((a, b) => a - b);
   }
 
-  function whatIf({ grid, symbol, interval, answers, onAsk, onShow }) {
+  function whatIf({ grid, symbol, interval, answers, usual = TODAY, onAsk, onShow }) {
     const ends = [grid[0], grid[grid.length - 1]];
     const money = (number) => coterieNumbers.money(number, symbol);
-    const words = coterieForecastWords(money, interval);
+    const words = coterieForecastWords(money, interval, usual);
     const steps = charts.bidScale(grid, 0, 1000);
     const ids = { slider: "bid-slider", day: "day", date: "date", bid: "bid", supply: "supply" };
     const fields = Object.fromEntries(Object.entries(ids).map(([name, id]) => [name, find(id)]));
@@ -75,6 +82,7 @@ const coterieWhatIf = (() => {
     // ---- answers
 
     async function ask() {
+      say("remark", "");
       onAsk?.({ one, bid, day });
       if (one === null || one.text === "") return;
       const mine = (turn += 1);
@@ -88,7 +96,7 @@ const coterieWhatIf = (() => {
         if (mine === turn) fail(fault.message);
       }
       if (reply === null || mine < shown.turn) return;
-      shown = { turn: mine, question, reply };
+      shown = { turn: mine, question, reply, when: whenOf(question.day) };
       say("answer", "");
       show();
     }
@@ -115,11 +123,11 @@ const coterieWhatIf = (() => {
       const now = byBid.get(question.bid);
       const today = byBid.get(question.one.bid) ?? null;
       words.fillTiles(now, today);
-      const when = whenOf(question.day);
-      find("sentence").replaceChildren(...words.sentence(question.one.id, now, today, when));
-      shown.rows = question.table.map((at) => byBid.get(at));
-      find("bid-table").replaceChildren(...shown.rows.map((at) => words.row(at, now, today)));
-      if (day.kind !== "other") fields.supply.value = Number(reply.supply.toPrecision(4));
+      find("sentence").replaceChildren(...words.sentence(question.one.id, now, today, shown.when));
+      const rows = question.table.map((at) => byBid.get(at));
+      find("bid-table").replaceChildren(...rows.map((at) => words.row(at, now, today)));
+      // what is being typed stays as it is
+      if (day.kind !== "other" && !faults.supply) fields.supply.value = shortSupply(reply.supply);
       drawCurves();
       point(null);
     }
@@ -127,13 +135,14 @@ const coterieWhatIf = (() => {
     function drawCurves() {
       const { question, reply } = shown;
       const today = question.one.bid;
-      const marks = today === null ? [] : [{ bid: today, label: `today ${money(today)}` }];
+      const marks = today === null ? [] : [{ bid: today, label: `${usual.short} ${money(today)}` }];
       const inside = reply.forecasts.filter((at) => at.bid >= ends[0] && at.bid <= ends[1]);
       const bids = inside.map((at) => at.bid);
       for (const { target, chart } of panels) {
         const along = (end) => inside.map((at) => at[target][end]);
         const band = { bids, low: along("low"), high: along("high") };
-        const lines = question.one.lines.map((line) => besideIt(line, target, reply.supply));
+        const beside = question.one.lines.filter(({ curve }) => curve !== reply.curve);
+        const lines = beside.map((line) => besideIt(line, target, reply.supply));
         lines.push({ kind: "main", bids, values: along("value"), label: lineName[reply.curve] });
         const top = Math.max(...band.high, ...lines.flatMap((line) => line.values));
         chart.show({ lines, band, marks, top });
@@ -185,6 +194,7 @@ const coterieWhatIf = (() => {
     function setDay(next = { kind: "mean" }) {
       day = next;
       say("supply", "");
+      say("date", "");
       fields.day.value = day.kind === "weekday" ? day.weekday : day.kind;
       if (fields.date) fields.date.hidden = day.kind !== "date";
       if (day.kind === "date") fields.date.value = day.date;
@@ -199,12 +209,15 @@ const coterieWhatIf = (() => {
 
     /** The number in a field, or null after saying what is wrong with it. */
     function entered(name, meaning, zero) {
-      const text = fields[name].value.trim();
-      const value = text === "" ? NaN : Number(text);
-      if (Number.isFinite(value) && (zero ? value >= 0 : value > 0)) return value;
-      const rule = zero ? "a number, 0 or more" : "a number above 0";
-      say(name, `${meaning} must be ${rule}; the figures are for the last good one.`);
+      const { value, fault } = coterieEntered.number(fields[name].value);
+      if (zero ? value >= 0 : value > 0) return value;
+      const rule = `must be ${zero ? "a number, 0 or more" : "a number above 0"}`;
+      refuse(name, `${meaning} ${fault ? `is not clear: ${fault}` : rule}`);
       return null;
+    }
+
+    function refuse(name, fault) {
+      say(name, shown.reply ? `${fault}; the figures are for the last good one.` : `${fault}.`);
     }
 
     fields.slider.addEventListener("input", () => {
@@ -216,22 +229,32 @@ const coterieWhatIf = (() => {
       takeBid(value);
       ask();
     });
-    fields.supply.addEventListener("input", () => {
+    fields.bid.addEventListener("keydown", (event) => {
+      const direction = { ArrowUp: 1, ArrowDown: -1 }[event.key];
+      if (!direction || event.altKey || event.ctrlKey || event.metaKey) return;
+      event.preventDefault();
+      const next = charts.nextBid(bid, grid, direction);
+      setBid(next, next);
+    });
+    fields.supply.addEventListener("input", takeSupply);
+
+    function takeSupply() {
       const supply = entered("supply", "The number of auctions", true);
       if (supply === null) return;
       day = { kind: "other", supply };
       say("supply", "");
+      say("date", "");
       fields.day.value = "other";
       if (fields.date) fields.date.hidden = true;
       ask();
-    });
+    }
     fields.day.addEventListener("change", () => {
       const { value, selectedOptions } = fields.day;
       if (fields.date) fields.date.hidden = value !== "date";
       if (value === "other") fields.supply.focus();
       if (value === "date") fields.date.focus();
       if (value === "mean") setDay();
-      else if (value === "other") setDay({ kind: "other", supply: Number(fields.supply.value) });
+      else if (value === "other") return takeSupply();
       else if (value === "date") return takeDate();
       else setDay({ kind: "weekday", weekday: Number(value), name: selectedOptions[0].textContent });
       return ask();
@@ -239,14 +262,14 @@ const coterieWhatIf = (() => {
     fields.date?.addEventListener("input", takeDate);
 
     function takeDate() {
-      if (fields.date.value === "") return;
+      if (fields.date.value === "") return refuse("date", "The date is not a whole one");
       setDay({ kind: "date", date: fields.date.value });
-      ask();
+      return ask();
     }
 
     return Object.freeze({
       show: (next, asked = {}) => choose(next, asked),
-      again: () => ask(),
+      remark: (words) => say("remark", words),
       clear,
       shown: () => shown,
     });

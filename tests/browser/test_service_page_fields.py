@@ -1,0 +1,205 @@
+"""The fields of the what-if page: numbers as people type them, dates, searches, spare models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from markets import odd_model
+from running_service import running_service
+
+from browser.service_pages import PATIENCE, exact, link, set_bid, settle
+from coterie.ads.forecaster import AdForecaster
+
+ONE = "adv-00021"
+LAST_GOOD = "the figures are for the last good one."
+
+pytestmark = pytest.mark.xdist_group("the service's page")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2.80", 2.8),
+        ("2,80", 2.8),
+        (" 2,8 ", 2.8),
+        ("2,", 2.0),
+        (",5", 0.5),
+        ("0,280", 0.28),
+        ("2,8000", 2.8),
+        ("1234,567", 1234.567),
+        ("1,000,000", 1e6),
+        ("1,234.50", 1234.5),
+        ("1 234 567,5", 1234567.5),
+        ("1e6", 1e6),
+        ("-1", -1.0),
+    ],
+)
+def test_numbers_as_people_type_them(
+    address: str, open_address: Callable[..., Any], text: str, value: float
+) -> None:
+    """A comma that can only be a decimal one, or only part groups, is read as that."""
+    page = open_address(address).page
+    assert page.evaluate("(text) => coterieEntered.number(text)", text) == {"value": value}
+
+
+def test_unclear_numbers_are_refused(address: str, open_address: Callable[..., Any]) -> None:
+    """What may mean two numbers, or means none, is never taken for one."""
+    page = open_address(link(address, advertiser=ONE, bid=3)).page
+    texts = ["", "abc", "1.2.3", "1,2,3", "1.000,5", "0x10", "1e999", "10,00,000", "0,123,456"]
+    read = "(texts) => texts.map((text) => coterieEntered.number(text).value ?? null)"
+    assert page.evaluate(read, [*texts, "1,000", "12,345", "NaN", "Infinity", "2,80,"]) == [
+        None
+    ] * (len(texts) + 5)
+    before = exact(page, "#spend-value")
+    page.fill("#bid", "1,000")
+    said = page.inner_text("#fault")
+    assert "may mean 1000 or 1.000" in said
+    assert said.endswith(LAST_GOOD)
+    assert exact(page, "#spend-value") == before
+
+
+def test_a_decimal_comma_is_no_hundredfold(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """Bid and auctions typed key by key with a comma have the figures of the number meant."""
+    page = open_address(link(address, advertiser=ONE, bid=3)).page
+    for field, text in (("#bid", "2,80"), ("#supply", "1234,5")):
+        page.fill(field, "")
+        page.locator(field).press_sequentially(text)
+    settle(page)
+    assert page.inner_text("#fault") == ""
+    assert exact(page, "#spend-value") == [market.forecast(ONE, 2.8, supply=1234.5).spend]
+
+
+def test_arrows_step_the_bid(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """An arrow key in the field moves the bid by about a hundredth of the axis."""
+    page = open_address(link(address, advertiser=ONE, bid=3)).page
+    ends = np.array([market.edges_[0], market.edges_[-1]]) / 1e6
+    page.focus("#bid")
+    bids = [3.0]
+    for key in ("ArrowUp", "ArrowUp", "ArrowDown"):
+        page.keyboard.press(key)
+        settle(page)
+        bids.append(float(page.input_value("#bid")))
+        assert exact(page, "#spend-value") == [market.forecast(ONE, bids[-1]).spend]
+    assert bids[0] < bids[3] < bids[2]
+    assert bids[0] < bids[1] < bids[2] < bids[0] + 0.1 * (ends[1] - ends[0])
+    set_bid(page, 1000)
+    page.keyboard.press("ArrowUp")
+    settle(page)
+    assert float(page.input_value("#bid")) > 1000
+
+
+def test_fields_say_whose_figures_stay(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """A bid, number of auctions or date that is none is marked, and the last good one is said."""
+    page = open_address(link(address, advertiser=ONE, bid=3, day="2026-03-09")).page
+    before = exact(page, "#spend-value")
+    for field, bad in (("#bid", "x"), ("#supply", "-1"), ("#date", "")):
+        page.fill(field, bad)
+        assert page.get_attribute(field, "aria-invalid") == "true"
+        assert page.inner_text("#fault").count(LAST_GOOD) == 1, field
+        assert exact(page, "#spend-value") == before
+        good = {"#bid": "3", "#supply": "", "#date": "2026-03-09"}[field]
+        if field == "#supply":
+            # another bid is answered; what is typed beside it stays, and stays marked
+            set_bid(page, 4)
+            assert page.input_value("#supply") == "-1"
+            assert exact(page, "#spend-value") == [
+                market.forecast(ONE, 4.0, day="2026-03-09").spend
+            ]
+            set_bid(page, 3)
+            page.select_option("#day", "mean")
+            page.select_option("#day", "date")
+        else:
+            page.fill(field, good)
+        settle(page)
+        assert page.inner_text("#fault") == ""
+        assert page.get_attribute(field, "aria-invalid") == "false"
+        assert exact(page, "#spend-value") == before
+
+
+def test_searches_say_what_is_left(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """A list that is cut says of how many; text that is nobody's name is marked once entered."""
+    page = open_address(link(address, advertiser=ONE, bid=3)).page
+    page.click("#advertiser")
+    page.locator("#advertisers-found .rest").wait_for(timeout=PATIENCE)
+    told = page.inner_text("#advertisers-found .rest")
+    assert told.startswith(f"20 of {len(market.advertisers_)}: ")
+    page.fill("#advertiser", "nobody of that name")
+    page.keyboard.press("Enter")
+    page.locator("#advertiser[aria-invalid=true]").wait_for(timeout=PATIENCE)
+    page.locator("#advertisers-found .nothing").wait_for(timeout=PATIENCE)
+    page.keyboard.press("Tab")
+    assert page.input_value("#advertiser") == ONE
+    assert page.get_attribute("#advertiser", "aria-invalid") == "false"
+
+
+def test_counts_are_whole(
+    address: str, market: AdForecaster, open_address: Callable[..., Any]
+) -> None:
+    """Things that were counted are told to the last one below a million."""
+    page = open_address(link(address, advertiser=ONE)).page
+    seen = market.observations_[market.advertisers_.tolist().index(ONE)]
+    assert page.locator("#facts data").nth(1).inner_text() == f"{seen:,.0f}"
+    tally = "(numbers) => numbers.map(coterieNumbers.tally)"
+    assert page.evaluate(tally, [7, 85192, 999999, 1234567]) == ["7", "85,192", "999,999", "1.23M"]
+
+
+def test_models_without_segments_speak_of_none(
+    open_address: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Where there are no segments and no texts, neither is named, offered or drawn."""
+    model = odd_model("one advertiser")
+    with running_service(model, tmp_path) as service:
+        page = open_address(link(service.address, advertiser="adv-00000")).page
+        assert page.inner_text("#lead").startswith("1 advertiser, from the ")
+        assert page.locator(".switch").is_hidden()
+        assert page.locator("#segments").is_hidden()
+        names = page.locator("#impressions-chart text.name").all_text_contents()
+        assert "segment" not in names
+        figures = page.inner_text("#figures")
+        assert "segment’s" not in figures
+        assert "segments’" not in figures
+        assert "shares in segments" not in figures.lower()
+
+
+def test_comparisons_take_one_line(address: str, open_address: Callable[..., Any]) -> None:
+    """On a usual screen the line under each figure that compares it does not wrap."""
+    page = open_address(link(address, advertiser=ONE, bid=7.5), width=1280).page
+    lines = page.locator("[id$=-change]:visible").evaluate_all(
+        """(all) => all.map((one) => {
+          const part = document.createRange();
+          part.selectNodeContents(one);
+          return new Set([...part.getClientRects()].map((box) => Math.round(box.bottom / 8))).size;
+        })"""
+    )
+    assert len(lines) >= 4
+    assert set(lines) == {1}
+
+
+def test_open_lists_leave_no_hole(address: str, open_address: Callable[..., Any]) -> None:
+    """A segment's opened list of members moves nothing, and no label of an axis is cut off."""
+    page = open_address(address).page
+    height = "document.querySelector('footer').offsetTop"
+    before = page.evaluate(height)
+    page.locator("#segment-0 summary").click()
+    page.locator("#segment-0 .members a").first.wait_for(timeout=PATIENCE)
+    assert page.evaluate(height) == before
+    beyond = page.locator(".card svg.chart").evaluate_all(
+        """(all) => all.map((svg) => {
+          const right = svg.getBoundingClientRect().right;
+          const labels = [...svg.querySelectorAll(".axes text")];
+          return Math.max(...labels.map((one) => one.getBoundingClientRect().right - right));
+        })"""
+    )
+    assert max(beyond) <= 0
