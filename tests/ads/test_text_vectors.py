@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from coterie.ads import text_vectors
 from coterie.ads.text_vectors import (
     CHARACTERS_TOGETHER,
     WORDS_TOGETHER,
@@ -56,3 +57,15 @@ def test_without_terms_there_are_no_vectors():
     """What was never learned is refused as scikit-learn does."""
     with pytest.raises((NotFittedError, TypeError)):
         TextVectors().transform(["hotel"])
+
+
+def test_characters_without_end_take_no_room_without_end(monkeypatch):
+    """So many characters are kept as they are spelled; the others are spelled as well."""
+    kept = text_vectors._Spelling()
+    monkeypatch.setattr(text_vectors, "_SPELLING", kept)
+    monkeypatch.setattr(text_vectors, "_MOST_KEPT", 3)
+    assert (
+        cleaned_texts(["hotel, by the: beach!", "hotel, by the: beach!"])
+        == ["hotel by the beach"] * 2
+    )
+    assert len(kept) == 3

@@ -14,6 +14,7 @@ from coterie.errors import MissingExtraError, OutputError
 from served_markets import SMALL, small_market
 
 pytest.importorskip("uvloop")
+pytestmark = pytest.mark.xdist_group("the service's benchmark")
 
 TINY = Effort(
     seconds=1,

@@ -33,6 +33,7 @@ Floats = NDArray[np.float64]
 WORDS_TOGETHER = (1, 2)
 CHARACTERS_TOGETHER = (3, 5)
 
+_MOST_KEPT = 1 << 16
 # a text whose row keeps less than this of its length among the components is not told by them
 _TOLD = 0.01
 
@@ -85,7 +86,9 @@ class _Spelling(dict[int, str]):
     """For ``str.translate``: letters, marks and digits stay, an emoji stands alone, else a gap."""
 
     def __missing__(self, code: int) -> str:
-        self[code] = written = self._written(code)
+        written = self._written(code)
+        if len(self) < _MOST_KEPT:  # whoever asks may send any character there is
+            self[code] = written
         return written
 
     @staticmethod
