@@ -52,8 +52,7 @@ class Holder(BaseEstimator):
 @pytest.fixture(autouse=True)
 def storable_stand_in(monkeypatch):
     """Let the stand-in of this file be stored."""
-    names = (*model_state.STORABLE_CLASSES, f"{__name__}.Holder")
-    monkeypatch.setattr(model_state, "STORABLE_CLASSES", names)
+    monkeypatch.setitem(model_state.STORABLE_TYPES, "Holder", f"{__name__}:Holder")
 
 
 @pytest.fixture
@@ -118,9 +117,9 @@ def test_the_file_is_what_is_documented(saved):
     members = members_of(saved)
     manifest = json.loads(members["manifest.json"])
     assert manifest["format"] == "coterie-model"
-    assert manifest["format_version"] == 1
+    assert manifest["format_version"] == 2
     assert manifest["sklearn"] == sklearn.__version__
-    assert manifest["class"] == f"{__name__}.Holder"
+    assert manifest["type"] == "Holder"
     assert manifest["sha256"].keys() == members.keys() - {"manifest.json"}
     np.load(io.BytesIO(members["arrays/0.npy"]), allow_pickle=False)
 
@@ -208,8 +207,8 @@ def test_other_files_are_refused(saved, tmp_path):
 
 def test_newer_and_other_formats_are_refused(saved):
     """A newer format says to update; another is not ours."""
-    repack(saved, members_of(saved), format_version=2, coterie="9.9")
-    with pytest.raises(ModelFileError, match=r"version 2, written by coterie 9\.9.*update coterie"):
+    repack(saved, members_of(saved), format_version=3, coterie="9.9")
+    with pytest.raises(ModelFileError, match=r"version 3, written by coterie 9\.9.*update coterie"):
         load_model(saved)
     repack(saved, members_of(saved), format="other")
     with pytest.raises(ModelFileError, match="of the format 'other'"):
@@ -246,12 +245,19 @@ def test_changed_members_are_refused(saved):
         load_model(saved)
 
 
+def test_files_of_the_first_release_are_refused(saved):
+    """Format 1 named classes by module paths that no longer exist; the message says what to do."""
+    repack(saved, members_of(saved), format_version=1, coterie="0.1.0")
+    with pytest.raises(ModelFileError, match=r"version 1, .*coterie 0\.1\.0.*fit the model again"):
+        load_model(saved)
+
+
 def test_forged_classes_are_refused(saved):
     """Checksums that fit do not make a class storable."""
     members = members_of(saved)
-    state = members["state.json"].replace(f"{__name__}.Holder".encode(), b"subprocess.Popen")
-    repack(saved, members | {"state.json": state}, **{"class": "subprocess.Popen"})
-    with pytest.raises(ModelFileError, match=r"subprocess\.Popen, which no model file may hold"):
+    state = members["state.json"].replace(b'"Holder"', b'"subprocess.Popen"')
+    repack(saved, members | {"state.json": state}, type="subprocess.Popen")
+    with pytest.raises(ModelFileError, match=r"subprocess\.Popen, which .* does not know"):
         load_model(saved)
 
 
@@ -264,9 +270,9 @@ def test_forged_trees_are_refused(state, saved):
 
 
 def test_forged_manifests_are_refused(saved):
-    """The class in the manifest is the class in the file."""
-    repack(saved, members_of(saved), **{"class": "sklearn.cluster.KMeans"})
-    with pytest.raises(ModelFileError, match=r"its state is that of another class"):
+    """The type in the manifest is the type in the file."""
+    repack(saved, members_of(saved), type="sklearn.KMeans")
+    with pytest.raises(ModelFileError, match=r"its state is that of another type"):
         load_model(saved)
 
 

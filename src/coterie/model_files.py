@@ -3,7 +3,7 @@
 A model file is a zip archive, usually named ``*.coterie``, whose members are stored plain:
 
 =====================  =====================================================================
-``manifest.json``      format, versions, class, and the SHA-256 of every other member
+``manifest.json``      format, versions, type, and the SHA-256 of every other member
 ``state.json``         the attributes, as a tree of :class:`~coterie.model_state.StateWriter`
 ``arrays/0.npy`` …     the arrays the tree refers to
 the archive's comment  the SHA-256 of the manifest
@@ -11,7 +11,7 @@ the archive's comment  the SHA-256 of the manifest
 
 So any change to the content is noticed. This is integrity, not authenticity: whoever means to
 can write another model, with checksums that fit. The most such a file can do is to hold other
-numbers and texts, in the classes of :data:`~coterie.model_state.STORABLE_CLASSES`.
+numbers and texts, in the types of :data:`~coterie.model_state.STORABLE_TYPES`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from coterie.whole_files import whole_file
 __all__ = ["content_checksum", "load_model", "opened_model", "save_model"]
 
 _FORMAT = "coterie-model"
-_FORMAT_VERSION = 1
+_FORMAT_VERSION = 2
 _COMMENT = b"coterie-model sha256 "
 _MOST_BYTES = 1 << 34
 _MOST_JSON_BYTES = 1 << 26
@@ -54,7 +54,7 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     estimator : estimator
-        Fitted, of one of the classes in :data:`~coterie.model_state.STORABLE_CLASSES`.
+        Fitted, of one of the types in :data:`~coterie.model_state.STORABLE_TYPES`.
     path : path-like
         The file; ``*.coterie`` by convention.
 
@@ -89,17 +89,17 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
             f"most {_MOST_JSON_BYTES:,}; keep them in arrays"
         )
     with whole_file(path) as unfinished:
-        _write_archive(unfinished, tree["$object"]["class"], state, writer.arrays)
+        _write_archive(unfinished, tree["$object"]["type"], state, writer.arrays)
 
 
-def load_model(path: str | os.PathLike[str], *, stand_ins: Mapping[str, str] | None = None) -> Any:
+def load_model(path: str | os.PathLike[str], *, classes: Mapping[str, type] | None = None) -> Any:
     """Read a fitted estimator from a file written by :func:`save_model`.
 
     Parameters
     ----------
     path : path-like
         The file.
-    stand_ins : mapping of str to str, optional
+    classes : mapping of str to type, optional
         See :class:`~coterie.model_state.StateReader`.
 
     Returns
@@ -110,8 +110,8 @@ def load_model(path: str | os.PathLike[str], *, stand_ins: Mapping[str, str] | N
     Raises
     ------
     ModelFileError
-        Where the file is not there, not a model file, of a newer format, incomplete, changed,
-        or holds a class that no model file may hold.
+        Where the file is missing, not a model file, of another format version, incomplete,
+        changed, or holds a type that is not listed.
 
     Warns
     -----
@@ -130,9 +130,9 @@ def load_model(path: str | os.PathLike[str], *, stand_ins: Mapping[str, str] | N
         with opened_model(path) as file:
             manifest, state, arrays = _read_archive(file)
         tree = json.loads(state)
-        if tree["$object"]["class"] != manifest["class"]:
-            raise ModelFileError(_damaged("its state is that of another class"))
-        reader = StateReader(arrays, stand_ins)
+        if tree["$object"]["type"] != manifest["type"]:
+            raise ModelFileError(_damaged("its state is that of another type"))
+        reader = StateReader(arrays, classes)
         estimator = reader.decode(tree)
     except ModelFileError as error:
         raise ModelFileError(f"cannot load {path}: {error}") from error
@@ -140,7 +140,7 @@ def load_model(path: str | os.PathLike[str], *, stand_ins: Mapping[str, str] | N
         raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from error
     except Exception as error:  # zipfile, json and numpy meet damage in many ways
         raise ModelFileError(f"cannot load {path}: {_damaged(error)}") from error
-    if any(name.startswith("sklearn.") for name in reader.classes):
+    if any(name.startswith("sklearn.") for name in reader.types):
         import sklearn
 
         if manifest["sklearn"] != sklearn.__version__:
@@ -237,7 +237,7 @@ def _array_name(number: int) -> str:
 
 
 def _write_archive(
-    unfinished: Path, class_name: str, state: bytes, arrays: list[NDArray[Any]]
+    unfinished: Path, type_name: str, state: bytes, arrays: list[NDArray[Any]]
 ) -> None:
     import sklearn
 
@@ -253,7 +253,7 @@ def _write_archive(
             "format_version": _FORMAT_VERSION,
             "coterie": coterie.__version__,
             "sklearn": sklearn.__version__,
-            "class": class_name,
+            "type": type_name,
             "sha256": checksums,
         }
         checksum = _store(archive, "manifest.json", json.dumps(manifest, indent=1).encode())
@@ -325,6 +325,11 @@ def _read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
         raise ModelFileError(
             f"it is of format version {version}, written by coterie {manifest['coterie']}, and "
             f"this one reads up to {_FORMAT_VERSION}; update coterie"
+        )
+    if version < _FORMAT_VERSION:
+        raise ModelFileError(
+            f"it is of format version {version}, written by coterie {manifest['coterie']}, and "
+            f"this one reads version {_FORMAT_VERSION}; fit the model again and save it"
         )
     return dict(manifest)
 

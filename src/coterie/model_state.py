@@ -16,55 +16,53 @@ from numpy.typing import NDArray
 
 from coterie.errors import ModelFileError
 
-__all__ = ["STORABLE_CLASSES", "StateReader", "StateWriter"]
+__all__ = ["STORABLE_TYPES", "StateReader", "StateWriter"]
 
-#: The classes that may be stored and made again, by the name they are imported under.
-STORABLE_CLASSES = (
-    "coterie.robust_consensus.RobustConsensus",
-    "coterie.consensus.L2Consensus",
-    "coterie.consensus.OneHotKMeans",
-    "coterie.consensus.KMeansConsensus",
-    "coterie.consensus.CSPA",
-    "coterie.consensus.HGPA",
-    "coterie.consensus.MCLA",
-    "coterie.consensus.HBGF",
-    "coterie.consensus.NMFConsensus",
-    "coterie.consensus.WeightedConsensus",
-    "coterie.consensus.KLConsensus",
-    "coterie.consensus.CorrelationConsensus",
-    "coterie.consensus.EvidenceAccumulation",
-    "coterie.consensus.LocallyWeightedConsensus",
-    "coterie.clusterer.ConsensusClusterer",
-    "coterie.clusterer.MultiViewClusterer",
-    "coterie.multiview.SpectralView",
-    "coterie.multiview.ConcatenatedSpectral",
-    "coterie.multiview.MultiViewKMeans",
-    "coterie.multiview.MultiViewAffinityPropagation",
-    "coterie.multiview.LowRankConsensus",
-    "coterie.multiview.spectral_looks.SpectralLook",
-    "coterie.feature_views.View",
-    "coterie.partitions.Ensemble",
-    "coterie.partitions.CentroidMember",
-    "coterie.partitions.EstimatorMember",
-    "coterie.labels.LabelMatrix",
-    "coterie.memberships.Memberships",
-    "coterie.label_tuples.LabelTuples",
-    "coterie.cluster_tables.ClusterTables",
-    "coterie.dissent.Dissent",
-    "coterie.ads.forecaster.AdForecaster",
-    "coterie.ads.backtest.Choice",
-    "coterie.ads.segment_profiles.SegmentProfile",
-    "coterie.ads.supply.Supply",
-    "coterie.ads.text_view.TextView",
-    "coterie.ads.view_agreement.ViewAgreement",
-    "sklearn.cluster.KMeans",
-    "sklearn.cluster.MiniBatchKMeans",
-    "sklearn.preprocessing.MinMaxScaler",
-    "sklearn.preprocessing.StandardScaler",
-)
-
-#: Where classes live now that files know by the place they once had.
-_MOVED = {"coterie.ads.backtest.Choice": "coterie.ads.choice.Choice"}
+#: The types a model file may hold: the stable name that files use, and where the class lives now.
+#: Classes and modules may move and change names; the names on the left never change.
+STORABLE_TYPES = {
+    "RobustConsensus": "coterie.robust_consensus:RobustConsensus",
+    "L2Consensus": "coterie.consensus:L2Consensus",
+    "OneHotKMeans": "coterie.consensus:OneHotKMeans",
+    "KMeansConsensus": "coterie.consensus:KMeansConsensus",
+    "CSPA": "coterie.consensus:CSPA",
+    "HGPA": "coterie.consensus:HGPA",
+    "MCLA": "coterie.consensus:MCLA",
+    "HBGF": "coterie.consensus:HBGF",
+    "NMFConsensus": "coterie.consensus:NMFConsensus",
+    "WeightedConsensus": "coterie.consensus:WeightedConsensus",
+    "KLConsensus": "coterie.consensus:KLConsensus",
+    "CorrelationConsensus": "coterie.consensus:CorrelationConsensus",
+    "EvidenceAccumulation": "coterie.consensus:EvidenceAccumulation",
+    "LocallyWeightedConsensus": "coterie.consensus:LocallyWeightedConsensus",
+    "ConsensusClusterer": "coterie.clusterer:ConsensusClusterer",
+    "MultiViewClusterer": "coterie.clusterer:MultiViewClusterer",
+    "SpectralView": "coterie.multiview:SpectralView",
+    "ConcatenatedSpectral": "coterie.multiview:ConcatenatedSpectral",
+    "MultiViewKMeans": "coterie.multiview:MultiViewKMeans",
+    "MultiViewAffinityPropagation": "coterie.multiview:MultiViewAffinityPropagation",
+    "LowRankConsensus": "coterie.multiview:LowRankConsensus",
+    "SpectralLook": "coterie.multiview.spectral_looks:SpectralLook",
+    "View": "coterie.feature_views:View",
+    "Ensemble": "coterie.partitions:Ensemble",
+    "CentroidMember": "coterie.partitions:CentroidMember",
+    "EstimatorMember": "coterie.partitions:EstimatorMember",
+    "LabelMatrix": "coterie.labels:LabelMatrix",
+    "Memberships": "coterie.memberships:Memberships",
+    "LabelTuples": "coterie.label_tuples:LabelTuples",
+    "ClusterTables": "coterie.cluster_tables:ClusterTables",
+    "Dissent": "coterie.dissent:Dissent",
+    "AdForecaster": "coterie.ads.forecaster:AdForecaster",
+    "Choice": "coterie.ads.choice:Choice",
+    "SegmentProfile": "coterie.ads.segment_profiles:SegmentProfile",
+    "Supply": "coterie.ads.supply:Supply",
+    "TextView": "coterie.ads.text_view:TextView",
+    "ViewAgreement": "coterie.ads.view_agreement:ViewAgreement",
+    "sklearn.KMeans": "sklearn.cluster:KMeans",
+    "sklearn.MiniBatchKMeans": "sklearn.cluster:MiniBatchKMeans",
+    "sklearn.MinMaxScaler": "sklearn.preprocessing:MinMaxScaler",
+    "sklearn.StandardScaler": "sklearn.preprocessing:StandardScaler",
+}
 
 _ARRAY_KINDS = "biufcUSmM"
 # whole numbers up to here are floats, too
@@ -76,7 +74,7 @@ _SCALARS = {
 _SPARSE = {"csr_array": sp.csr_array, "csr_matrix": sp.csr_matrix}
 _STORABLE = (
     "None, numbers, text, lists, tuples, dicts, arrays of numbers or text, CSR matrices and the "
-    "classes in coterie.model_state.STORABLE_CLASSES"
+    "types in coterie.model_state.STORABLE_TYPES"
 )
 
 
@@ -168,7 +166,7 @@ class StateWriter:
             attribute: self.encode(item, f"{place}.{attribute}")
             for attribute, item in _state_of(value).items()
         }
-        return {"$object": {"class": name, "state": state}}
+        return {"$object": {"type": name, "state": state}}
 
     _BY_TYPE: ClassVar[dict[type, Callable[..., Any]]] = {
         type(None): _plain,
@@ -189,30 +187,30 @@ class StateWriter:
 class StateReader:
     """Turns a tree of :class:`StateWriter` into the values it stands for.
 
-    Objects are made of the classes in :data:`STORABLE_CLASSES` alone, and by filling in their
-    attributes: no constructor and no other code of the tree's choosing runs. A tree that
+    Only the types in :data:`STORABLE_TYPES` are created, and only by setting their attributes:
+    no constructor and no other code that the tree names is run. A tree that
     no writer makes raises ModelFileError, KeyError, TypeError, ValueError or the like.
 
     Parameters
     ----------
     arrays : sequence of ndarray
         The writer's arrays.
-    stand_ins : mapping of str to str, optional
-        For names of :data:`STORABLE_CLASSES` the names of other classes, of which objects are
-        made in their place: such as have what is needed and are imported sooner.
+    classes : mapping of str to type, optional
+        Classes to create for some of the names in :data:`STORABLE_TYPES`, in place of those
+        listed there.
 
     Attributes
     ----------
-    classes : set of str
-        The names of the classes met so far.
+    types : set of str
+        The names of the types read so far.
     """
 
     def __init__(
-        self, arrays: list[NDArray[Any]], stand_ins: Mapping[str, str] | None = None
+        self, arrays: list[NDArray[Any]], classes: Mapping[str, type] | None = None
     ) -> None:
         self.arrays = arrays
-        self._stand_ins = stand_ins or {}
-        self.classes: set[str] = set()
+        self._classes = classes or {}
+        self.types: set[str] = set()
 
     def decode(self, tree: Any) -> Any:
         """The value of a tree."""
@@ -257,13 +255,11 @@ class StateReader:
         return matrix
 
     def _object(self, body: Mapping[str, Any]) -> Any:
-        name = body["class"]
-        if name not in STORABLE_CLASSES:
-            raise ModelFileError(f"it holds a {name}, which no model file may hold")
-        kind = _imported(self._stand_ins.get(name, name))
-        if kind is None:
-            raise ModelFileError(f"it holds a {name}, which this version of coterie lacks")
-        self.classes.add(name)
+        name = body["type"]
+        if name not in STORABLE_TYPES:
+            raise ModelFileError(f"it holds a {name}, which this version of coterie does not know")
+        kind = self._classes.get(name) or _class_of(name)
+        self.types.add(name)
         value = kind.__new__(kind)
         state = {attribute: self.decode(item) for attribute, item in body["state"].items()}
         if not dataclasses.is_dataclass(kind):
@@ -293,19 +289,17 @@ class StateReader:
 
 
 def _name_of(kind: type) -> str | None:
-    """The name under which a class is storable; it may be defined elsewhere than imported."""
-    for name in STORABLE_CLASSES:
-        if name.endswith(f".{kind.__name__}") and _imported(name) is kind:
+    """Return the stable name of a class, or None if it cannot be stored."""
+    for name, home in STORABLE_TYPES.items():
+        # compare the class's own name first: importing every home would be slow
+        if home.endswith(f":{kind.__name__}") and _class_of(name) is kind:
             return name
     return None
 
 
-def _imported(name: str) -> Any:
-    module, _, attribute = _MOVED.get(name, name).rpartition(".")
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError):
-        return None
+def _class_of(name: str) -> Any:
+    module, _, attribute = STORABLE_TYPES[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 def _refuse_shadows(kind: type, name: str, attributes: Iterable[str]) -> None:

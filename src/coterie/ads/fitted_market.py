@@ -36,11 +36,6 @@ __all__ = ["FittedMarket", "load_market"]
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-_STAND_INS = {
-    "coterie.ads.forecaster.AdForecaster": "coterie.ads.fitted_market.FittedMarket",
-    "coterie.ads.text_view.TextView": "coterie.ads.text_vectors.TextVectors",
-}
-
 
 class FittedMarket:
     """What :class:`~coterie.ads.forecaster.AdForecaster` is once it is fitted.
@@ -198,7 +193,10 @@ def load_market(path: str | os.PathLike[str]) -> FittedMarket:
     ModelFileError
         Where the file cannot be read, or holds a model that does not forecast.
     """
-    model = load_model(path, stand_ins=_STAND_INS)
+    from coterie.ads.text_vectors import TextVectors
+
+    # these need no scikit-learn, which takes longer to import than a model takes to load
+    model = load_model(path, classes={"AdForecaster": FittedMarket, "TextView": TextVectors})
     if not isinstance(model, FittedMarket):
         raise ModelFileError(
             f"{os.fspath(path)} holds a {type(model).__name__}, which does not forecast; "
