@@ -21,20 +21,20 @@ check: $(READY)           ## format, lint, types, layers
 	$(BIN)/lint-imports
 
 bench: $(READY)           ## the figures of docs/benchmarks
-	$(BIN)/coterie bench noise
-	$(BIN)/coterie bench regret
-	$(BIN)/coterie bench table2
-	$(BIN)/coterie bench table3
-	$(BIN)/coterie bench peers
-	$(BIN)/coterie bench speed
-	$(BIN)/coterie bench relaxation
-	$(BIN)/coterie bench divided
-	$(BIN)/coterie bench growing
-	$(BIN)/coterie bench scale
-	$(BIN)/coterie bench ads
-	$(BIN)/coterie bench ads-speed
-	$(BIN)/coterie bench ads-real
-	$(BIN)/coterie bench serve
+	$(BIN)/python -m benchmarks noise
+	$(BIN)/python -m benchmarks regret
+	$(BIN)/python -m benchmarks table2
+	$(BIN)/python -m benchmarks table3
+	$(BIN)/python -m benchmarks peers
+	$(BIN)/python -m benchmarks speed
+	$(BIN)/python -m benchmarks relaxation
+	$(BIN)/python -m benchmarks divided
+	$(BIN)/python -m benchmarks growing
+	$(BIN)/python -m benchmarks scale
+	$(BIN)/python -m benchmarks ads
+	$(BIN)/python -m benchmarks ads-speed
+	$(BIN)/python -m benchmarks ads-real
+	$(BIN)/python -m benchmarks serve
 
 docs: $(READY)            ## HTML documentation in docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from coterie import ads
-from coterie.ads.ipinyou import FEN, price_edges, price_histograms
+from coterie.ads.histograms.ipinyou import FEN, price_edges, price_histograms
 from coterie.errors import DatasetUnavailableError
 
 rng = np.random.default_rng(0)

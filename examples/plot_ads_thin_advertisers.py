@@ -44,7 +44,7 @@ print(model.agreement_.sentence)
 # %%
 # How near is that to the kinds that were planted?
 
-from coterie.scores import adjusted_rand_index
+from coterie.inspection.scores import adjusted_rand_index
 
 truth = pq.read_table(market.truth).to_pydict()
 planted = dict(zip(truth["advertiser_id"], truth["segment"], strict=True))

@@ -1,13 +1,8 @@
 """What several test modules share."""
 
 import os
-import sys
-from pathlib import Path
 
 from hypothesis import HealthCheck, settings
-
-# tests are imported by file, not as a package: let them find the brute force beside them
-sys.path.insert(0, str(Path(__file__).parent))
 
 # how long an example takes, and how long it takes to draw, is the machine's and not the test's
 PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -13,8 +13,8 @@ from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.datasets import make_blobs
 
 from coterie import ConsensusClusterer, make_partitions
+from coterie.ensembles.making import STRATEGIES, fit_ensemble
 from coterie.errors import CoterieError
-from coterie.partitions import STRATEGIES, fit_ensemble
 
 distributed = pytest.importorskip(
     "distributed", reason="tests of runs on other machines need Dask: coterie[dask]"

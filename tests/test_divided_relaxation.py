@@ -11,16 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie import planted_partitions
-from coterie.coassociation_matrix import tuple_coassociation
+from coterie.counts.coassociation import tuple_coassociation
 from coterie.errors import InvalidParameterError
-from coterie.label_tuples import LabelTuples, as_label_tuples, compress_labels
-from coterie.labels import as_label_matrix
-from coterie.relaxation import RobustRelaxation, divided
-from coterie.relaxation.divided import DividedRelaxation, divided_factor
+from coterie.inspection.scores import adjusted_rand_index, clustering_accuracy
+from coterie.labels.label_matrix import as_label_matrix
+from coterie.labels.tuples import LabelTuples, as_label_tuples, compress_labels
+from coterie.relaxation import RobustRelaxation
+from coterie.relaxation import parts as divided
+from coterie.relaxation.admm import robust_factor
 from coterie.relaxation.least_squares import least_squares_factor
-from coterie.relaxation.robust_admm import robust_factor
-from coterie.rounding import round_by_kmeans
-from coterie.scores import adjusted_rand_index, clustering_accuracy
+from coterie.relaxation.parts import DividedRelaxation, divided_factor
+from coterie.relaxation.rounding import round_by_kmeans
 
 
 def problem(P, K, weights=None):

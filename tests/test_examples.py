@@ -14,8 +14,8 @@ from hypothesis.extra.numpy import arrays
 from sklearn.base import clone
 
 from coterie import mirkin_objective, planted_partitions
-from coterie.label_tuples import as_label_tuples
-from coterie.scores import adjusted_rand_index
+from coterie.inspection.scores import adjusted_rand_index
+from coterie.labels.tuples import as_label_tuples
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))

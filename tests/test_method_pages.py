@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.method_registry import CONSENSUS_METHODS, MULTIVIEW_METHODS
+from coterie.consensus.registry import CONSENSUS_METHODS, MULTIVIEW_METHODS
 
 EXTENSIONS = Path(__file__).parents[1] / "docs" / "_extensions"
 

@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from coterie.benchmarks import scale, scale_labels
-from coterie.benchmarks.program import app
-from coterie.benchmarks.program_runs import ProgramRun, run_program
-from coterie.benchmarks.scale import Effort, NotRun, ScaleResults, ScaleTrial, run_scale
-from coterie.benchmarks.scale_labels import Recipe, label_chunks, write_labels
+from benchmarks import scale, scale_labels
+from benchmarks.program import app
+from benchmarks.program_runs import ProgramRun, run_program
+from benchmarks.scale import Effort, NotRun, ScaleResults, ScaleTrial, run_scale
+from benchmarks.scale_labels import Recipe, label_chunks, write_labels
 from coterie.errors import OutputError, TableError
-from coterie.scores import clustering_accuracy
+from coterie.inspection.scores import clustering_accuracy
 
 MEGABYTE = 1_000_000
 
@@ -247,7 +247,9 @@ def test_the_command_shows_tables_and_keeps_its_folder_if_asked(measured, tmp_pa
 def test_the_command_refuses_before_the_work(measured, tmp_path):
     """A report of peers that is none, a folder that is a file, too few points."""
     (tmp_path / "peers.json").write_text("{}")
-    with pytest.raises(TableError, match=r"peers\.json is not what coterie bench peers writes"):
+    with pytest.raises(
+        TableError, match=r"peers\.json is not what python -m benchmarks peers writes"
+    ):
         command("-o", str(tmp_path))
     with pytest.raises(OutputError, match="cannot make the folder"):
         command("--folder", str(tmp_path / "peers.json"))

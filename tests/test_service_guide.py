@@ -18,14 +18,11 @@ import pytest
 import yaml
 
 from coterie.ads import Client
-from coterie.ads.service.limits import Limits
+from coterie.ads.protocol import Limits
 from coterie.ads.service.metrics import Metrics
 from coterie.errors import InvalidParameterError, ServiceError
-from guide_sessions import captioned, commands_in, fenced_in_order, run_command, run_python
-
-sys.path.insert(0, str(Path(__file__).parent / "ads"))
-sys.path.insert(0, str(Path(__file__).parent / "ads" / "service"))
 from fitted_models import HOSTILE_IDS, small_model
+from guide_sessions import captioned, commands_in, fenced_in_order, run_command, run_python
 from running_service import RunningService, running_service, wait_until
 
 # services are shared: by one worker, so that each is started once

@@ -1,8 +1,8 @@
 """A page for each method of the registry, and the tables that lead to them.
 
 Before the build, ``methods/generated/KEY.md`` is written for every entry of
-:mod:`coterie.method_registry`: what the registry tells, what was measured, and the docstring of the
-class. ``methods/generated/overview.inc`` holds the tables of all methods, which
+:mod:`coterie.consensus.registry`: what the registry tells, what was measured, and the docstring of
+the class. ``methods/generated/overview.inc`` holds the tables of all methods, which
 ``methods/index.md`` includes.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
-from coterie.method_registry import CONSENSUS_METHODS, FLAGSHIP, MULTIVIEW_METHODS, Method
+from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, MULTIVIEW_METHODS, Method
 
 __all__ = ["measured_figures", "method_page", "overview", "setup", "write_pages"]
 

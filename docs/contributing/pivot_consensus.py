@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from coterie.cluster_tables import ClusterTables
-from coterie.consensus_contract import ConsensusFunction, Labelling
-from coterie.label_tuples import LabelTuples
+from coterie.consensus.base import ConsensusFunction, Labelling
+from coterie.counts.cluster_tables import ClusterTables
+from coterie.labels.tuples import LabelTuples
 
 
 class PivotConsensus(ConsensusFunction):

@@ -21,11 +21,12 @@ choosing K     :func:`choose_k`
 looking        :func:`coassociation`, :class:`CoassociationDisplay`,
                :class:`PartitionAgreementDisplay`, :class:`ConvergenceDisplay`,
                :class:`ChooseKDisplay`
-scores         :func:`clustering_accuracy`, :func:`mirkin_objective`, :mod:`coterie.scores`
+scores         :func:`clustering_accuracy`, :func:`mirkin_objective`,
+               :mod:`coterie.inspection.scores`
 keeping        :func:`save_model`, :func:`load_model`
 =============  =============================================================================
 
-Every method has a short name too: :mod:`coterie.method_registry`. Names are imported when first
+Every method has a short name too: :mod:`coterie.consensus.registry`. Names are imported when first
 used, so ``import coterie`` is quick.
 """
 
@@ -33,17 +34,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.lazy_names import imported_name
+from coterie.runtime.lazy_names import imported_name
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "load_dataset": "datasets",
-    "load_views": "datasets",
-    "planted_partitions": "planted",
-    "make_partitions": "partitions",
-    "hard_labels": "memberships",
-    "RobustConsensus": "robust_consensus",
+    "load_dataset": "datasets.loading",
+    "load_views": "datasets.loading",
+    "planted_partitions": "ensembles.planted",
+    "make_partitions": "ensembles.making",
+    "hard_labels": "labels.soft_memberships",
+    "RobustConsensus": "consensus.robust.estimator",
     "L2Consensus": "consensus",
     "OneHotKMeans": "consensus",
     "KMeansConsensus": "consensus",
@@ -57,26 +58,26 @@ _HOME = {
     "CorrelationConsensus": "consensus",
     "EvidenceAccumulation": "consensus",
     "LocallyWeightedConsensus": "consensus",
-    "RobustSpectral": "robust_spectral",
-    "ConsensusClusterer": "clusterer",
-    "MultiViewClusterer": "clusterer",
+    "RobustSpectral": "estimators.robust_spectral",
+    "ConsensusClusterer": "estimators.clusterer",
+    "MultiViewClusterer": "estimators.clusterer",
     "SpectralView": "multiview",
     "ConcatenatedSpectral": "multiview",
     "MultiViewKMeans": "multiview",
     "MultiViewAffinityPropagation": "multiview",
     "LowRankConsensus": "multiview",
-    "consensus_table": "tables",
-    "TableConsensus": "tables",
-    "choose_k": "choosing_k",
-    "coassociation": "coassociation_matrix",
-    "mirkin_objective": "scores",
-    "clustering_accuracy": "scores",
-    "CoassociationDisplay": "displays",
-    "PartitionAgreementDisplay": "displays",
-    "ConvergenceDisplay": "displays",
-    "ChooseKDisplay": "displays",
-    "save_model": "model_files",
-    "load_model": "model_files",
+    "consensus_table": "engines.label_tables",
+    "TableConsensus": "engines.label_tables",
+    "choose_k": "inspection.choosing_k",
+    "coassociation": "counts.coassociation",
+    "mirkin_objective": "inspection.scores",
+    "clustering_accuracy": "inspection.scores",
+    "CoassociationDisplay": "inspection.displays",
+    "PartitionAgreementDisplay": "inspection.displays",
+    "ConvergenceDisplay": "inspection.displays",
+    "ChooseKDisplay": "inspection.displays",
+    "save_model": "files.model_files",
+    "load_model": "files.model_files",
 }
 
 __all__ = [  # noqa: RUF022 (in the order in which data flows)
@@ -122,9 +123,6 @@ __all__ = [  # noqa: RUF022 (in the order in which data flows)
 ]
 
 if TYPE_CHECKING:
-    from coterie.choosing_k import choose_k
-    from coterie.clusterer import ConsensusClusterer, MultiViewClusterer
-    from coterie.coassociation_matrix import coassociation
     from coterie.consensus import (
         CSPA,
         HBGF,
@@ -140,15 +138,24 @@ if TYPE_CHECKING:
         OneHotKMeans,
         WeightedConsensus,
     )
-    from coterie.datasets import load_dataset, load_views
-    from coterie.displays import (
+    from coterie.consensus.robust.estimator import RobustConsensus
+    from coterie.counts.coassociation import coassociation
+    from coterie.datasets.loading import load_dataset, load_views
+    from coterie.engines.label_tables import TableConsensus, consensus_table
+    from coterie.ensembles.making import make_partitions
+    from coterie.ensembles.planted import planted_partitions
+    from coterie.estimators.clusterer import ConsensusClusterer, MultiViewClusterer
+    from coterie.estimators.robust_spectral import RobustSpectral
+    from coterie.files.model_files import load_model, save_model
+    from coterie.inspection.choosing_k import choose_k
+    from coterie.inspection.displays import (
         ChooseKDisplay,
         CoassociationDisplay,
         ConvergenceDisplay,
         PartitionAgreementDisplay,
     )
-    from coterie.memberships import hard_labels
-    from coterie.model_files import load_model, save_model
+    from coterie.inspection.scores import clustering_accuracy, mirkin_objective
+    from coterie.labels.soft_memberships import hard_labels
     from coterie.multiview import (
         ConcatenatedSpectral,
         LowRankConsensus,
@@ -156,12 +163,6 @@ if TYPE_CHECKING:
         MultiViewKMeans,
         SpectralView,
     )
-    from coterie.partitions import make_partitions
-    from coterie.planted import planted_partitions
-    from coterie.robust_consensus import RobustConsensus
-    from coterie.robust_spectral import RobustSpectral
-    from coterie.scores import clustering_accuracy, mirkin_objective
-    from coterie.tables import TableConsensus, consensus_table
 
 
 def __getattr__(name: str) -> object:

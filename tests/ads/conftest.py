@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-from coterie.engines import connect
-
-# tests are imported by file, not as a package: let them find the tables beside them
-sys.path.insert(0, str(Path(__file__).parent))
+from coterie.engines.connections import connect
 
 
 @pytest.fixture

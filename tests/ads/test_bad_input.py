@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from bad_logs import BAD_LOGS, TEXTS, BadLog, changed, everywhere, good_rows
 
-from coterie.ads.bid_logs import open_logs, read_descriptions
-from coterie.ads.histogram_queries import read_histograms
-from coterie.ads.log_checks import check_logs
+from bad_logs import BAD_LOGS, TEXTS, BadLog, changed, everywhere, good_rows
+from coterie.ads.histograms.counting import read_histograms
+from coterie.ads.logs.bid_logs import open_logs, read_descriptions
+from coterie.ads.logs.checks.log_checks import check_logs
 from coterie.errors import TableError
 
 HOSTILE = (

@@ -9,19 +9,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from bid_tables import as_arrow, bid_frame, write_csv
-from spark_cluster import WORKERS, connected_cluster
 
-from coterie.ads.bid_logs import open_logs, read_descriptions
-from coterie.ads.forecaster import AdForecaster
-from coterie.ads.histogram_queries import bid_grid, read_histograms
-from coterie.ads.histograms import BidHistograms
-from coterie.ads.log_checks import check_logs
-from coterie.ads.simulated_logs import simulate_logs
-from coterie.ads.simulated_traits import MarketSettings
-from coterie.engines import connect, fetch
+from bid_tables import as_arrow, bid_frame, write_csv
+from coterie.ads.forecasts.forecaster import AdForecaster
+from coterie.ads.histograms.bid_histograms import BidHistograms
+from coterie.ads.histograms.counting import bid_grid, read_histograms
+from coterie.ads.logs.bid_logs import open_logs, read_descriptions
+from coterie.ads.logs.checks.log_checks import check_logs
+from coterie.ads.logs.simulate.simulated_logs import simulate_logs
+from coterie.ads.logs.simulate.simulated_traits import MarketSettings
+from coterie.engines.connections import connect, fetch
 from coterie.errors import InvalidParameterError, TableError
-from coterie.label_tuples import as_label_tuples
+from coterie.labels.tuples import as_label_tuples
+from spark_cluster import WORKERS, connected_cluster
 
 pytestmark = [
     # PySpark leaves sockets to the collector

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from coterie.benchmarks import peer_runner
+from benchmarks import peer_runner
 
 
 def _sleep(_: peer_runner.Data) -> object:

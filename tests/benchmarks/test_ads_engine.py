@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from coterie.benchmarks import ads_engine
-from coterie.benchmarks.ads_engine import (
+from benchmarks import ads_engine
+from benchmarks.ads_engine import (
     TARGET_BYTES,
     TARGET_RATIO,
     compare_engine,

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from coterie.benchmarks import ads_grid
-from coterie.benchmarks.ads_grid import FLAGSHIP, FULL_GRID, GridCell, run_grid, summarise_cell
+from benchmarks import ads_grid
+from benchmarks.ads_grid import FLAGSHIP, FULL_GRID, GridCell, run_grid, summarise_cell
 from grid_draws import SOURCES, THIN, draw_with
 
 CELL = GridCell(20, 0.5, 0.1, 0.1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from coterie.benchmarks import ads_grid_report
-from coterie.benchmarks.ads_grid import FLAGSHIP, FULL_GRID
+from benchmarks import ads_grid_report
+from benchmarks.ads_grid import FLAGSHIP, FULL_GRID
 from grid_draws import THIN, draw_with
 
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import CensoredData, ecdf
 from sklearn.isotonic import IsotonicRegression
 
-from coterie.ads.ipinyou import FEN, price_histograms
-from coterie.benchmarks.ads_ipinyou import (
+from benchmarks.ads_ipinyou import (
     ESTIMATES,
     LAWS,
     BidLaw,
@@ -22,6 +21,7 @@ from coterie.benchmarks.ads_ipinyou import (
     run_ipinyou,
     seen_by_bidder,
 )
+from coterie.ads.histograms.ipinyou import FEN, price_histograms
 
 P = 8
 auctions = st.lists(

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import sem
 
 from auction_rows import row, weekly_rows, write_rows
-from coterie.benchmarks.ads_order_forecasts import (
+from benchmarks.ads_order_forecasts import (
     SOURCES,
     Candidate,
     History,
@@ -21,10 +21,10 @@ from coterie.benchmarks.ads_order_forecasts import (
     forecasts,
     weekday_evidence,
 )
-from coterie.benchmarks.ads_order_views import price_curves, read_orders, views_of_orders
-from coterie.benchmarks.ads_publisher import paired_difference, run_publisher, wape
+from benchmarks.ads_order_views import price_curves, read_orders, views_of_orders
+from benchmarks.ads_publisher import paired_difference, run_publisher, wape
 from coterie.errors import InvalidParameterError, TableError
-from coterie.scores import adjusted_rand_index
+from coterie.inspection.scores import adjusted_rand_index
 
 amounts = arrays(np.float64, st.tuples(st.integers(1, 4), st.just(17)), elements=st.integers(0, 9))
 WEEKDAYS = np.arange(22) % 7

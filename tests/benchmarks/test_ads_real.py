@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from auction_rows import weekly_rows, write_rows
-from coterie.ads.public_data import IPINYOU, PUBLISHER, SNAP
-from coterie.benchmarks import ads_real, ads_real_report, ads_real_tables
-from coterie.benchmarks.ads_real import FILES, run_real
-from coterie.benchmarks.ads_real_pictures import as_pictures
+from benchmarks import ads_real, ads_real_report, ads_real_tables
+from benchmarks.ads_real import FILES, run_real
+from benchmarks.ads_real_pictures import as_pictures
+from coterie.ads.histograms.public_data import IPINYOU, PUBLISHER, SNAP
 from coterie.errors import DatasetUnavailableError, OutputError
 
 REAL_DATA = os.environ.get("COTERIE_DATA")

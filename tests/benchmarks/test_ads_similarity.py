@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from coterie.ads.similarity import ks_distances
-from coterie.benchmarks import ads_similarity
-from coterie.benchmarks.ads_similarity import TARGET, compare_similarity, market_curves
+from benchmarks import ads_similarity
+from benchmarks.ads_similarity import TARGET, compare_similarity, market_curves
+from coterie.ads.segments.similarity import ks_distances
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
 
-from coterie.benchmarks.ads_snap import (
+from benchmarks.ads_snap import (
     SnapAdvertisers,
     explained_share,
     leave_one_out_strength,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.benchmarks import ads_speed_report as report
+from benchmarks import ads_speed_report as report
 
 FOUND = {
     "engine": {

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from coterie.benchmarks.command_steps import (
+from benchmarks.command_steps import (
     as_json_text,
     prepare_folder,
     progress,
@@ -14,7 +14,7 @@ from coterie.benchmarks.command_steps import (
     text_file,
     write_files,
 )
-from coterie.benchmarks.result_tables import ResultTable
+from benchmarks.result_tables import ResultTable
 
 
 def test_an_interrupt_while_writing_tells_what_is_complete(tmp_path):

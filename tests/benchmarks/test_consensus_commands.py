@@ -8,15 +8,15 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from coterie.benchmarks import regret
-from coterie.benchmarks.program import app
+from benchmarks import regret
+from benchmarks.program import app
+from coterie.consensus.registry import CONSENSUS_METHODS
 from coterie.errors import (
     DatasetUnavailableError,
     InvalidParameterError,
     MissingExtraError,
     OutputError,
 )
-from coterie.method_registry import CONSENSUS_METHODS
 from regret_cells import COLUMNS, replace_suite
 
 ALL = ",".join(COLUMNS)
@@ -52,7 +52,7 @@ def test_quick_is_one_draw_of_quick_cells_by_quick_methods(asked, monkeypatch):
     names = [cell["name"] for cell in everything["cells"]]
     assert names == ["10,10; a", "10,10; b", "iris, fixed K"]
     assert everything["draws"] == 1
-    assert everything["command"] == f"coterie bench regret --draws 1 --quick --methods {ALL}"
+    assert everything["command"] == f"python -m benchmarks regret --draws 1 --quick --methods {ALL}"
     monkeypatch.setattr(regret, "quick_methods", lambda: ["l2", "eac"])
     everything = json.loads(run("--quick", "--json").stdout)
     assert list(everything["methods"]) == ["l2", "eac"]

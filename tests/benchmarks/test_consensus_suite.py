@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from coterie.benchmarks import consensus_suite as suite
-from coterie.benchmarks.consensus_suite import SUITE, quick_cells, suite_cells
-from coterie.datasets import dataset_info
+from benchmarks import consensus_suite as suite
+from benchmarks.consensus_suite import SUITE, quick_cells, suite_cells
+from coterie.datasets.loading import dataset_info
 
 NO_FILE = [
     cell

@@ -10,9 +10,9 @@ import scipy.sparse as sp
 from sklearn.cluster import KMeans
 from sklearn.preprocessing import OneHotEncoder
 
+from benchmarks import contenders
+from benchmarks.measuring import Work
 from coterie import RobustConsensus, clustering_accuracy, mirkin_objective
-from coterie.benchmarks import contenders
-from coterie.benchmarks.measuring import Work
 from coterie.errors import InvalidLabelsError
 
 

@@ -8,10 +8,10 @@ from functools import partial
 import pytest
 from typer.testing import CliRunner
 
-from coterie.benchmarks import divided
-from coterie.benchmarks.divided import CELLS, QUICK_CELLS, DividedCell, run_divided
-from coterie.benchmarks.program import app
-from coterie.planted import planted_partitions
+from benchmarks import divided
+from benchmarks.divided import CELLS, QUICK_CELLS, DividedCell, run_divided
+from benchmarks.program import app
+from coterie.ensembles.planted import planted_partitions
 
 DRAW = partial(planted_partitions, (120, 80), 10, 0, 0.5, random_state=0)
 SMALL = (

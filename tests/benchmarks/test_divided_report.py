@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from coterie.benchmarks import divided_report as report
-from coterie.benchmarks.divided import DividedRow
-from coterie.benchmarks.environment import environment
+from benchmarks import divided_report as report
+from benchmarks.divided import DividedRow
+from benchmarks.environment import environment
 
 RESULTS = [
     DividedRow(

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 import coterie
-from coterie.benchmarks.environment import environment, in_words
+from benchmarks.environment import environment, in_words
 
 
 def test_environment_names_versions_cores_and_date():

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from coterie.benchmarks import first_use
+from benchmarks import first_use
 from coterie.errors import CoterieError
 
 COUNTS_AND_LEAVES_A_FILE = """

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from coterie.benchmarks import gpu, gpu_report
-from coterie.benchmarks.command_steps import as_json_text
-from coterie.benchmarks.environment import environment
-from coterie.benchmarks.gpu import GpuResults, GpuRow
-from coterie.benchmarks.program import app
-from coterie.devices import gpu_obstacle
+from benchmarks import gpu, gpu_report
+from benchmarks.command_steps import as_json_text
+from benchmarks.environment import environment
+from benchmarks.gpu import GpuResults, GpuRow
+from benchmarks.program import app
 from coterie.errors import MissingExtraError
+from coterie.runtime.devices import gpu_obstacle
 
 
 def row(n, fused, **others):

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.ads.forecaster import AdForecaster
-from coterie.benchmarks.grown_models import grown
+from benchmarks.grown_models import grown
+from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.errors import InvalidParameterError
-from coterie.model_files import load_model, save_model
+from coterie.files.model_files import load_model, save_model
 from served_markets import small_market
 
 
@@ -87,7 +87,7 @@ def test_segments_keep_what_they_are(large):
 
 def test_a_service_would_take_it(large):
     """The checks of a model that is to be served find nothing wrong."""
-    checks = pytest.importorskip("coterie.ads.service.model_checks")
+    checks = pytest.importorskip("coterie.ads.service.models.model_checks")
     checks.check_model(large)
 
 

@@ -7,11 +7,11 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from coterie.benchmarks import incremental
-from coterie.benchmarks.incremental import as_table, growing_cells, run_growing
-from coterie.benchmarks.measuring import Measurement
-from coterie.benchmarks.program import app
-from coterie.benchmarks.speed import CellTimes
+from benchmarks import incremental
+from benchmarks.incremental import as_table, growing_cells, run_growing
+from benchmarks.measuring import Measurement
+from benchmarks.program import app
+from benchmarks.speed import CellTimes
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_cells_end_to_end_in_fresh_processes():
 
 
 def test_the_command_writes_and_shows(cells, monkeypatch, tmp_path):
-    """``coterie bench growing`` prints the JSON that it writes."""
+    """``python -m benchmarks growing`` prints the JSON that it writes."""
     monkeypatch.setattr(incremental, "run_growing", lambda *_, **__: cells)
     found = CliRunner().invoke(app, ["growing", "--quick", "--json", "-o", str(tmp_path)])
     assert found.exit_code == 0, found.output

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from coterie.benchmarks.kept_trials import KeptTrials
+from benchmarks.kept_trials import KeptTrials
 from coterie.errors import TableError
 
 

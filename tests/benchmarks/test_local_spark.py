@@ -9,8 +9,8 @@ from importlib.machinery import ModuleSpec
 
 import pytest
 
-from coterie.benchmarks import local_spark
-from coterie.benchmarks.local_spark import LocalSpark, check_spark
+from benchmarks import local_spark
+from benchmarks.local_spark import LocalSpark, check_spark
 from coterie.errors import CoterieError, InvalidParameterError, MissingExtraError
 
 # a master that listens and counts two workers; workers that wait

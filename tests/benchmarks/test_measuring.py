@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from coterie.benchmarks import measuring
-from coterie.benchmarks.measuring import Measurement, Work, measure, measure_side_by_side
+from benchmarks import measuring
+from benchmarks.measuring import Measurement, Work, measure, measure_side_by_side
 from coterie.errors import CoterieError
 
 N = 15_000_000

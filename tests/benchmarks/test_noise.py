@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import sem
 
-from coterie import OneHotKMeans, RobustConsensus, mirkin_objective
-from coterie.benchmarks.noise import (
+from benchmarks.noise import (
     CORE_CELLS,
     FLAGSHIP,
     METHODS,
@@ -26,6 +25,7 @@ from coterie.benchmarks.noise import (
     run_noise,
     summarise,
 )
+from coterie import OneHotKMeans, RobustConsensus, mirkin_objective
 from coterie.errors import LabelWarning
 
 SMALL = NoiseCell((20, 12, 8), 6, 2, 0.1)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.benchmarks import noise_report as report
-from coterie.benchmarks.environment import environment
-from coterie.benchmarks.noise import (
+from benchmarks import noise_report as report
+from benchmarks.environment import environment
+from benchmarks.noise import (
     CORE_CELLS,
     METHODS,
     MORE_CELLS,

@@ -8,9 +8,8 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from coterie import MultiViewClusterer, clustering_accuracy, load_dataset, make_partitions
-from coterie.benchmarks import paper_cells
-from coterie.benchmarks.paper_cells import (
+from benchmarks import paper_cells
+from benchmarks.paper_cells import (
     BASE_RUNS,
     ENSEMBLES,
     RECIPES,
@@ -24,9 +23,10 @@ from coterie.benchmarks.paper_cells import (
     table2_cells,
     table3_cells,
 )
-from coterie.benchmarks.paper_figures import TABLE2, TABLE3
-from coterie.datasets import dataset_info
-from coterie.method_registry import CONSENSUS_METHODS, FLAGSHIP, make_consensus
+from benchmarks.paper_figures import TABLE2, TABLE3
+from coterie import MultiViewClusterer, clustering_accuracy, load_dataset, make_partitions
+from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, make_consensus
+from coterie.datasets.loading import dataset_info
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.benchmarks.paper_figures import TABLE2, TABLE3
-from coterie.datasets import dataset_info
+from benchmarks.paper_figures import TABLE2, TABLE3
+from coterie.datasets.loading import dataset_info
 
 
 @pytest.mark.parametrize("table", [TABLE2, TABLE3], ids=lambda table: table.name)

@@ -8,10 +8,10 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from coterie.benchmarks import paper_tables
-from coterie.benchmarks.paper_figures import TABLE2, TABLE3
-from coterie.benchmarks.paper_tables import PATIENCE, MethodResult, Outcome, TableResults
-from coterie.benchmarks.program import app
+from benchmarks import paper_tables
+from benchmarks.paper_figures import TABLE2, TABLE3
+from benchmarks.paper_tables import PATIENCE, MethodResult, Outcome, TableResults
+from benchmarks.program import app
 from coterie.errors import MissingExtraError, OutputError
 
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from coterie.benchmarks import paper_tables
-from coterie.benchmarks.paper_cells import Table2Cell
-from coterie.benchmarks.paper_figures import TABLE2, TABLE3
-from coterie.benchmarks.paper_tables import (
+from benchmarks import paper_tables
+from benchmarks.paper_cells import Table2Cell
+from benchmarks.paper_figures import TABLE2, TABLE3
+from benchmarks.paper_tables import (
     MethodResult,
     Outcome,
     RunSettings,
@@ -22,13 +22,13 @@ from coterie.benchmarks.paper_tables import (
     run_table2,
     run_table3,
 )
-from coterie.devices import n_threads
 from coterie.errors import (
     DatasetUnavailableError,
     LabelWarning,
     TableError,
     TooManyPointsError,
 )
+from coterie.runtime.devices import n_threads
 
 
 def burn(seconds: float) -> None:

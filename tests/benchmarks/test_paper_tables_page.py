@@ -6,11 +6,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from coterie.benchmarks import paper_tables_page as page
-from coterie.benchmarks import paper_tables_report as report
-from coterie.benchmarks.environment import environment
-from coterie.benchmarks.paper_figures import TABLE3
-from coterie.benchmarks.paper_tables import RunSettings, TableResults
+from benchmarks import paper_tables_page as page
+from benchmarks import paper_tables_report as report
+from benchmarks.environment import environment
+from benchmarks.paper_figures import TABLE3
+from benchmarks.paper_tables import RunSettings, TableResults
 from paper_results import table2_results, table3_results
 
 
@@ -43,7 +43,7 @@ def test_the_page_says_it_all(which, request):
     for line in (*report.summary_lines(results), *report.notes(results)):
         assert f"- {line}" in text
     assert described["cpu"] in text
-    assert f"coterie bench {which}" in text
+    assert f"python -m benchmarks {which}" in text
 
 
 def test_the_pages_say_what_cannot_be_reproduced(table2, table3):

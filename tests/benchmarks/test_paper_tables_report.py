@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from coterie.benchmarks import paper_tables_report as report
-from coterie.benchmarks.environment import environment
-from coterie.benchmarks.paper_figures import TABLE2, TABLE3
-from coterie.benchmarks.paper_tables import RunSettings, TableResults
+from benchmarks import paper_tables_report as report
+from benchmarks.environment import environment
+from benchmarks.paper_figures import TABLE2, TABLE3
+from benchmarks.paper_tables import RunSettings, TableResults
 from paper_results import ran, table2_results, table3_results
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from coterie.benchmarks import peer_environments
-from coterie.benchmarks.peer_environments import (
+from benchmarks import peer_environments
+from benchmarks.peer_environments import (
     ENVIRONMENTS,
     MadeEnvironment,
     PeerEnvironment,

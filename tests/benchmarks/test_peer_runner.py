@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coterie.benchmarks import peer_runner
-from coterie.benchmarks.peer_runner import METHODS, Data
-from coterie.benchmarks.peers import PEERS
-from coterie.planted import planted_partitions
-from coterie.scores import clustering_accuracy
+from benchmarks import peer_runner
+from benchmarks.peer_runner import METHODS, Data
+from benchmarks.peers import PEERS
+from coterie.ensembles.planted import planted_partitions
+from coterie.inspection.scores import clustering_accuracy
 
 
 def test_nothing_but_numpy_is_imported_at_the_top():

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from coterie.benchmarks import peer_tasks
-from coterie.benchmarks.peer_tasks import fixed_tasks, growing_task, write_task
+from benchmarks import peer_tasks
+from benchmarks.peer_tasks import fixed_tasks, growing_task, write_task
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_numerals_are_standardised_and_in_random_order(monkeypatch):
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(10), 20)
     views = [100 + 5 * rng.standard_normal((200, p)) for p in (3, 4)]
-    monkeypatch.setattr("coterie.datasets.load_views", lambda _: (views, y))
+    monkeypatch.setattr("coterie.datasets.loading.load_views", lambda _: (views, y))
     monkeypatch.setattr(peer_tasks, "RUNS_PER_VIEW", 2)
     (task,) = (task for task in fixed_tasks(10) if task.kind == "views")
     material = task.make()

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coterie.benchmarks import peer_runner
-from coterie.benchmarks.peer_tasks import Material, Task, write_task
-from coterie.benchmarks.peer_trials import Limits, run_trial
-from coterie.planted import planted_partitions
-from coterie.scores import clustering_accuracy, mirkin_objective
+from benchmarks import peer_runner
+from benchmarks.peer_tasks import Material, Task, write_task
+from benchmarks.peer_trials import Limits, run_trial
+from coterie.ensembles.planted import planted_partitions
+from coterie.inspection.scores import clustering_accuracy, mirkin_objective
 
 FAKE = Path(__file__).with_name("fake_peer.py")
 P, Y = planted_partitions([30, 20], 5, 1, 0.1, random_state=0)

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from coterie.benchmarks import peers
-from coterie.benchmarks.peer_environments import MadeEnvironment
-from coterie.benchmarks.peer_trials import Limits, Trial
-from coterie.benchmarks.peers import PEERS, Effort, Peer, reaches, run_peers
+from benchmarks import peers
+from benchmarks.peer_environments import MadeEnvironment
+from benchmarks.peer_trials import Limits, Trial
+from benchmarks.peers import PEERS, Effort, Peer, reaches, run_peers
 from coterie.errors import DatasetUnavailableError
 
 GOOD = Trial("done", seconds=0.1, peak_bytes=10**8, bytes_before=10**8, accuracy=0.9, n_clusters=5)
@@ -126,7 +126,7 @@ def test_a_dataset_that_is_nowhere_is_told(played, monkeypatch):
     def unavailable(name):
         raise DatasetUnavailableError("uci_mfeat is nowhere")
 
-    monkeypatch.setattr("coterie.datasets.load_views", unavailable)
+    monkeypatch.setattr("coterie.datasets.loading.load_views", unavailable)
     C = Peer("c", "coterie", "coterie.views", "views")
     results = run_peers(replace(EFFORT, fixed=True, largest_n=100), peers=[C])
     assert list(results.left_out.values()) == ["uci_mfeat is nowhere"]

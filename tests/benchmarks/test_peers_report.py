@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from coterie.benchmarks import peers, peers_report
-from coterie.benchmarks.peer_environments import MadeEnvironment
-from coterie.benchmarks.peer_tasks import growing_task
-from coterie.benchmarks.peer_trials import Limits, Trial
-from coterie.benchmarks.peers import FULL, QUICK, Effort, Peer, PeerResults, PeerTrial
-from coterie.benchmarks.program import app
+from benchmarks import peers, peers_report
+from benchmarks.peer_environments import MadeEnvironment
+from benchmarks.peer_tasks import growing_task
+from benchmarks.peer_trials import Limits, Trial
+from benchmarks.peers import FULL, QUICK, Effort, Peer, PeerResults, PeerTrial
+from benchmarks.program import app
 from coterie.errors import OutputError
 
 OURS = Peer("Robust", "coterie", "coterie.robust", "labels", "as it comes")

@@ -9,12 +9,12 @@ import threading
 import pytest
 from typer.testing import CliRunner
 
-from coterie.benchmarks import noise, noise_report, speed
-from coterie.benchmarks.first_use import FirstUse
-from coterie.benchmarks.measuring import Measurement
-from coterie.benchmarks.noise import NoiseCell
-from coterie.benchmarks.program import app
-from coterie.benchmarks.speed import CellTimes, Check, SpeedResults
+from benchmarks import noise, noise_report, speed
+from benchmarks.first_use import FirstUse
+from benchmarks.measuring import Measurement
+from benchmarks.noise import NoiseCell
+from benchmarks.program import app
+from benchmarks.speed import CellTimes, Check, SpeedResults
 from coterie.errors import MissingExtraError, OutputError
 
 CORE = (NoiseCell((12, 8), 4, 1, 0.1), NoiseCell((9, 9, 9), 5, 2, 0.1, correlated=False))

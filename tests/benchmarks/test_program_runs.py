@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coterie.benchmarks import program_runs
-from coterie.benchmarks.program_runs import run_program
+from benchmarks import program_runs
+from benchmarks.program_runs import run_program
 from coterie.errors import CoterieError
 
 MEGABYTE = 1_000_000

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from coterie.benchmarks import regret
-from coterie.benchmarks.consensus_suite import SUITE, quick_cells
-from coterie.benchmarks.regret import (
+from benchmarks import regret
+from benchmarks.consensus_suite import SUITE, quick_cells
+from benchmarks.regret import (
     available_cells,
     cell_regrets,
     has_balanced_cut,
@@ -23,8 +23,8 @@ from coterie.benchmarks.regret import (
     run_draw,
     run_regret,
 )
+from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, Method
 from coterie.errors import DatasetUnavailableError, TableError
-from coterie.method_registry import CONSENSUS_METHODS, FLAGSHIP, Method
 from regret_cells import CELLS, COLUMNS, cell, measured, replace_suite
 
 FEW = ("robust", "l2")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coterie.benchmarks.environment import environment
-from coterie.benchmarks.regret_page import as_page, as_picture
-from coterie.benchmarks.regret_report import as_tables, notes, summary_lines
-from coterie.method_registry import Method
+from benchmarks.environment import environment
+from benchmarks.regret_page import as_page, as_picture
+from benchmarks.regret_report import as_tables, notes, summary_lines
+from coterie.consensus.registry import Method
 from regret_cells import CELLS, COLUMNS, measured, replace_suite
 
 
@@ -28,7 +28,7 @@ def test_the_page_tells_all(results):
         "- real (2): ",
         "was decided on the develop half; the report half was looked at afterwards",
         "mean regret ≤ .01, worst regret ≤ .04",
-        "coterie bench regret -o regret-report",
+        "python -m benchmarks regret -o regret-report",
         "](regret.png)",
         *summary_lines(results),
         *notes(results),

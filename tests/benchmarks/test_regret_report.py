@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from coterie.benchmarks.command_steps import as_json_text
-from coterie.benchmarks.regret import method_regrets
-from coterie.benchmarks.regret_report import as_json, as_tables, in_digits, notes, summary_lines
-from coterie.method_registry import Method
+from benchmarks.command_steps import as_json_text
+from benchmarks.regret import method_regrets
+from benchmarks.regret_report import as_json, as_tables, in_digits, notes, summary_lines
+from coterie.consensus.registry import Method
 from regret_cells import CELLS, COLUMNS, measured, replace_suite
 
 DESCRIBED = {"date": "today"}
@@ -69,7 +69,7 @@ def test_json_has_every_cell(results):
     assert everything["failed"] == [
         {"cell": "zoo, fixed K", "method": "eac", "why": "no labels in the column"}
     ]
-    assert (everything["draws"], everything["command"]) == (2, "coterie bench regret")
+    assert (everything["draws"], everything["command"]) == (2, "python -m benchmarks regret")
     assert everything["environment"] == DESCRIBED
 
 

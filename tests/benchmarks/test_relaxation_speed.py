@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from coterie.benchmarks import relaxation_speed
-from coterie.benchmarks import relaxation_speed_report as report
-from coterie.benchmarks.environment import environment
-from coterie.benchmarks.measuring import Measurement
-from coterie.benchmarks.program import app
-from coterie.benchmarks.relaxation_speed import StepTimes, run_relaxation_speed, yardstick
-from coterie.relaxation.robust_admm import required_bytes
+from benchmarks import relaxation_speed
+from benchmarks import relaxation_speed_report as report
+from benchmarks.environment import environment
+from benchmarks.measuring import Measurement
+from benchmarks.program import app
+from benchmarks.relaxation_speed import StepTimes, run_relaxation_speed, yardstick
+from coterie.relaxation.admm import required_bytes
 
 QUICK_STEP = StepTimes(2_000, (0.1, 0.3), 0.02, 0.09, 4_000_000, 18_000_000, 22_000_000, 5.0)
 SLOW_STEP = StepTimes(20_000, (4.0, 4.0), 0.2, 0.4, 25_000_000, 50_000_000, 75_000_000, 9.0)

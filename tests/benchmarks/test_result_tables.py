@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from coterie.benchmarks.result_tables import ResultTable
+from benchmarks.result_tables import ResultTable
 
 TABLE = ResultTable(
     "Figures", ("what", "how", "much"), [("a|b", "[bold]", "1.5"), ("c", "d", "20")], 2, {(1, 2)}

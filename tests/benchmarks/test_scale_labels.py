@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.benchmarks import scale_labels
-from coterie.benchmarks.scale_labels import Recipe, label_chunks, write_labels
-from coterie.scores import adjusted_rand_index, contingency
+from benchmarks import scale_labels
+from benchmarks.scale_labels import Recipe, label_chunks, write_labels
+from coterie.inspection.scores import adjusted_rand_index, contingency
 
 
 @pytest.fixture

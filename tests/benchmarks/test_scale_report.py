@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.benchmarks import scale_page, scale_report
-from coterie.benchmarks.scale import Effort, NotRun, ScaleResults, ScaleTrial
-from coterie.benchmarks.scale_peers import MeasuredPeers, PeerCurve, read_peers
+from benchmarks import scale_page, scale_report
+from benchmarks.scale import Effort, NotRun, ScaleResults, ScaleTrial
+from benchmarks.scale_peers import MeasuredPeers, PeerCurve, read_peers
 
 DESCRIBED = {
     "date": "today",
@@ -164,14 +164,15 @@ def test_the_summary_has_a_line_a_family(results):
 
 def test_the_page_tells_all(results, peers):
     """Command, picture, tables, targets, notes, what is weak, and the machine."""
-    page = scale_page.as_page(results, peers, DESCRIBED, "coterie bench scale --most 1e7")
+    page = scale_page.as_page(results, peers, DESCRIBED, "python -m benchmarks scale --most 1e7")
     for part in (
-        "`coterie bench scale --most 1e7`", "![", "## Targets", "**missed by 15%**", "## Notes",
+        "`python -m benchmarks scale --most 1e7`", "![", "## Targets", "**missed by 15%**",
+        "## Notes",
         "## What is weak", "They were allowed 8 s, the program 600 s", "2025-12-24", "2026-01-02",
         "abacus",
     ):  # fmt: skip
         assert part in page
-    alone = scale_page.as_page(results, None, DESCRIBED, "coterie bench scale")
+    alone = scale_page.as_page(results, None, DESCRIBED, "python -m benchmarks scale")
     assert "No measurement of other packages was at hand" in alone
     assert "They were allowed" not in alone
 

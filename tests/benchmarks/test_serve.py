@@ -7,9 +7,9 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from coterie.benchmarks import serve, serve_results
-from coterie.benchmarks.program import app
-from coterie.benchmarks.serve_results import FULL, QUICK, Effort
+from benchmarks import serve, serve_results
+from benchmarks.program import app
+from benchmarks.serve_results import FULL, QUICK, Effort
 from coterie.errors import MissingExtraError, OutputError
 from served_markets import SMALL, small_market
 
@@ -90,7 +90,7 @@ def test_the_report_is_written(report):
     assert {path.name for path in folder.iterdir()} == {"serve.json", "serve.md", "serve.png"}
     assert (folder / "serve.json").read_text() == printed
     text = (folder / "serve.md").read_text()
-    assert "coterie bench serve --quick --seconds 1" in text
+    assert "python -m benchmarks serve --quick --seconds 1" in text
     assert str(folder) not in text
 
 
@@ -124,7 +124,7 @@ def test_wrong_usage_and_outputs_are_refused_first(efforts, tmp_path):
 def test_a_missing_extra_is_told_first(efforts, monkeypatch):
     """Without the packages of the service the command names the extra that brings them."""
     monkeypatch.setattr(
-        "coterie.benchmarks.serve_command.find_spec", lambda name: None if name == "uvloop" else 1
+        "benchmarks.serve_command.find_spec", lambda name: None if name == "uvloop" else 1
     )
     with pytest.raises(MissingExtraError, match=r"uvloop: pip install 'coterie\[service\]'"):
         run("serve")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.benchmarks.serve_answers import (
+from benchmarks.serve_answers import (
     CheckedAnswers,
     batch_bodies,
     checked_answers,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks import serve_load
+from benchmarks.serve_load import LoadRun, generator_in_words, run_load
 from canned_service import CannedService, canned
-from coterie.benchmarks import serve_load
-from coterie.benchmarks.serve_load import LoadRun, generator_in_words, run_load
 from coterie.errors import CoterieError
 
 BODIES = [b'{"advertiser":"a","bid":1.5}', b'{"advertiser":"b","bid":2.5}']

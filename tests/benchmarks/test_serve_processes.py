@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import canned_service
-from coterie.benchmarks import serve_processes
-from coterie.benchmarks.serve_processes import (
+from benchmarks import serve_processes
+from benchmarks.serve_processes import (
     BARE,
     RunningService,
     running_service,
@@ -112,7 +112,7 @@ def test_the_command_serves_the_model_on_a_free_port(tmp_path):
 def test_the_bare_service_returns_its_constant():
     """It answers any body alike, and is well."""
     pytest.importorskip("uvloop")
-    from coterie.benchmarks.bare_service import CONSTANT
+    from benchmarks.bare_service import CONSTANT
 
     with running_service(BARE) as bare:
         assert bare.post("/v1/forecast", b"not even JSON") == CONSTANT

@@ -6,8 +6,8 @@ import hashlib
 
 import pytest
 
-from coterie.benchmarks import serve_reloads
-from coterie.benchmarks.serve_reloads import Replacements, version_of
+from benchmarks import serve_reloads
+from benchmarks.serve_reloads import Replacements, version_of
 from coterie.errors import CoterieError
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from coterie.benchmarks import serve_page as page
-from coterie.benchmarks import serve_report as report
-from coterie.benchmarks.serve_answers import CheckedAnswers
-from coterie.benchmarks.serve_load import LoadRun
-from coterie.benchmarks.serve_processes import Memory
-from coterie.benchmarks.serve_results import (
+from benchmarks import serve_page as page
+from benchmarks import serve_report as report
+from benchmarks.serve_answers import CheckedAnswers
+from benchmarks.serve_load import LoadRun
+from benchmarks.serve_processes import Memory
+from benchmarks.serve_results import (
     FULL,
     Batches,
     Reloads,
@@ -157,7 +157,7 @@ def test_json_is_complete_and_without_answers(results):
 def test_page_has_all_tables_aims_and_the_machine(results):
     """The page says how, where and when, and what is weak; a missed figure is bold."""
     slow = replace(results, singles=[Singles(8, rounds(50), rounds(100))])
-    text = page.as_page(slow, DESCRIBED, "coterie bench serve --seconds 4")
+    text = page.as_page(slow, DESCRIBED, "python -m benchmarks serve --seconds 4")
     for table in report.as_tables(slow):
         assert table.markdown() in text
     wanted = (

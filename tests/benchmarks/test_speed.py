@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from coterie.benchmarks import measuring, speed
-from coterie.benchmarks.first_use import FirstUse
-from coterie.benchmarks.measuring import Measurement
-from coterie.benchmarks.speed import (
+from benchmarks import measuring, speed
+from benchmarks.first_use import FirstUse
+from benchmarks.measuring import Measurement
+from benchmarks.speed import (
     FULL,
     QUICK,
     Check,

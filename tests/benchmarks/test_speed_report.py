@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from coterie.benchmarks import speed_report as report
-from coterie.benchmarks.environment import environment
-from coterie.benchmarks.first_use import FirstUse
-from coterie.benchmarks.measuring import Measurement
-from coterie.benchmarks.speed import FULL, QUICK, CellTimes, Check, Scale, SpeedResults
+from benchmarks import speed_report as report
+from benchmarks.environment import environment
+from benchmarks.first_use import FirstUse
+from benchmarks.measuring import Measurement
+from benchmarks.speed import FULL, QUICK, CellTimes, Check, Scale, SpeedResults
 
 
 def results_at(scale: Scale) -> SpeedResults:

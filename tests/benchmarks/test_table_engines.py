@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from coterie.benchmarks import table_engines
-from coterie.benchmarks import table_engines_report as report
-from coterie.benchmarks.program import app
-from coterie.benchmarks.program_runs import ProgramRun
-from coterie.benchmarks.table_engines import (
+from benchmarks import table_engines
+from benchmarks import table_engines_report as report
+from benchmarks.program import app
+from benchmarks.program_runs import ProgramRun
+from benchmarks.table_engines import (
     Effort,
     EngineRun,
     Kill,
@@ -28,7 +28,7 @@ from coterie.benchmarks.table_engines import (
     TableEngineResults,
     run_table_engines,
 )
-from coterie.benchmarks.table_engines_labels import (
+from benchmarks.table_engines_labels import (
     N_CLUSTERS,
     N_PARTITIONS,
     N_TUPLES,
@@ -37,7 +37,7 @@ from coterie.benchmarks.table_engines_labels import (
     PlantedTables,
 )
 from coterie.errors import InvalidParameterError, OutputError, TableError
-from coterie.scores import adjusted_rand_index, clustering_accuracy
+from coterie.inspection.scores import adjusted_rand_index, clustering_accuracy
 
 N_ROWS = 12_000
 PRIME = 2**31 - 1
@@ -464,9 +464,9 @@ def test_notes_tell_what_went_otherwise(results):
 
 def test_the_page_and_json_tell_all(results):
     """Command, machine, figures, verdicts, what is weak; JSON can be written and read."""
-    page = report.as_page(results, DESCRIBED, "coterie bench tables --rows 1e8")
+    page = report.as_page(results, DESCRIBED, "python -m benchmarks tables --rows 1e8")
     for part in (
-        "`coterie bench tables --rows 1e8`", "abacus", "a file of 1.0 GB, written in 30.0 s",
+        "`python -m benchmarks tables --rows 1e8`", "abacus", "a file of 1.0 GB, written in 30.0 s",
         "memory within 3.0 GB: met", "## What is weak", "Spark gets a small table", "## Verdicts",
     ):  # fmt: skip
         assert part in page
@@ -505,7 +505,9 @@ def test_the_command_writes_its_report_and_tidies_up(measured, tmp_path):
     found = command("--json", *arguments, "-o", str(out))
     assert measured == [(200_000, "pyspark://host:1")]
     assert (out / "tables.json").read_text() == found.stdout
-    assert "`coterie bench tables --rows 200000 --spark URL`" in (out / "tables.md").read_text()
+    assert (
+        "`python -m benchmarks tables --rows 200000 --spark URL`" in (out / "tables.md").read_text()
+    )
     assert list(room.iterdir()) == []
 
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-# tests are imported by file, not as a package: let them find models and services
-sys.path[:0] = [str(Path(__file__).parents[1] / "ads" / part) for part in ("", "service")]
 
 # headless, without a sandbox (tests may run as root), and quiet: it asks the network for nothing
 FLAGS = (

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ads.report_payloads import HOSTILE_IDS, make_payload, twin_forecast
-from browser.colours import colour, contrast, luminance
-from coterie.ads import report_words as words
-from coterie.ads.report import write_report
+from colours import colour, contrast, luminance
+from coterie.ads.report.rendering import write_report
+from coterie.runtime import wording as words
+from report_payloads import HOSTILE_IDS, make_payload, twin_forecast
 
 PAYLOAD = make_payload()
 HOSTILE = make_payload(hostile=True)

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fitted_models import HOSTILE_IDS
 
-from browser.service_pages import PATIENCE, choose, drawn, exact, link, set_bid, settle, shows
-from coterie.ads import report_words as words
-from coterie.ads.forecaster import AdForecaster
-from coterie.ads.profiles import ProfileBook
+from coterie.ads.forecasts.forecaster import AdForecaster
+from coterie.ads.forecasts.profiles import ProfileBook
+from coterie.runtime import wording as words
+from fitted_models import HOSTILE_IDS
+from service_pages import PATIENCE, choose, drawn, exact, link, set_bid, settle, shows
 
 ONE = "adv-00021"
 OTHER = "adv-00034"

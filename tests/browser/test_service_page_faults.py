@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from coterie.ads.forecasts.forecaster import AdForecaster
 from markets import odd_model
 from running_service import RunningService, running_service, wait_until
-
-from browser.service_pages import PATIENCE, choose, exact, link, set_bid, settle
-from coterie.ads.forecaster import AdForecaster
+from service_pages import PATIENCE, choose, exact, link, set_bid, settle
 
 ONE = "adv-00021"
 OTHER = "adv-00034"

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from coterie.ads.forecasts.forecaster import AdForecaster
 from markets import odd_model
 from running_service import running_service
-
-from browser.service_pages import PATIENCE, exact, link, set_bid, settle
-from coterie.ads.forecaster import AdForecaster
+from service_pages import PATIENCE, exact, link, set_bid, settle
 
 ONE = "adv-00021"
 LAST_GOOD = "the figures are for the last good one."

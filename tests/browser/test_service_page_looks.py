@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fitted_models import HOSTILE_IDS
 
-from browser.colours import colour, contrast, luminance
-from browser.service_pages import link
-from coterie.ads.forecaster import AdForecaster
+from colours import colour, contrast, luminance
+from coterie.ads.forecasts.forecaster import AdForecaster
+from fitted_models import HOSTILE_IDS
+from service_pages import link
 
 ONE = "adv-00021"
 LONGEST = max(HOSTILE_IDS, key=len)

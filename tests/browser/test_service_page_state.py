@@ -13,12 +13,12 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import numpy as np
 import pytest
-from fitted_models import HOSTILE_IDS
 
-from browser.service_pages import PATIENCE, choose, exact, link, set_bid, settle, shows
-from coterie.ads.forecaster import AdForecaster
-from coterie.ads.profiles import ProfileBook
+from coterie.ads.forecasts.forecaster import AdForecaster
+from coterie.ads.forecasts.profiles import ProfileBook
 from coterie.command_line.ads.forecast import _columns
+from fitted_models import HOSTILE_IDS
+from service_pages import PATIENCE, choose, exact, link, set_bid, settle, shows
 
 ONE = "adv-00021"
 OTHER = "adv-00034"

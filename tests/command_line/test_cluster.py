@@ -10,7 +10,7 @@ import pytest
 
 from coterie import ConsensusClusterer, load_model
 from coterie.command_line.cluster import read_features
-from coterie.command_line.tables import read_table
+from coterie.files.tables import read_table
 
 
 def test_clusters_are_found_row_by_row(run, features_csv):

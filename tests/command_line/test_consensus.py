@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from command_line.answers import unwrapped
+from answers import unwrapped
 from coterie import L2Consensus, RobustConsensus, load_model
 from coterie.command_line.consensus import read_labels
-from coterie.command_line.tables import read_table
+from coterie.files.tables import read_table
 
 
 def columns_of(path: Path) -> dict[str, list]:

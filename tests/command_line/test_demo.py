@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from command_line.answers import assert_fits, assert_one_line, unwrapped
+from answers import assert_fits, assert_one_line, unwrapped
 from coterie.command_line.program import app
-from coterie.command_line.tables import read_table
-from coterie.scores import adjusted_rand_index
+from coterie.files.tables import read_table
+from coterie.inspection.scores import adjusted_rand_index
 
 #: Ibis asks DuckDB for Arrow tables by a name that DuckDB means to drop.
 pytestmark = pytest.mark.filterwarnings(
@@ -130,7 +130,7 @@ def test_an_interrupt_tells_what_was_written(run, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("coterie.ads.evaluation.evaluate", interrupted)
+        patch.setattr("coterie.ads.forecasts.evaluation.evaluate", interrupted)
         result = run("demo", "--advertisers", 20, "-o", tmp_path / "d")
     assert result.exit_code == 130
     assert result.stderr == f"interrupted after writing {tmp_path / 'd' / 'market'}\n"

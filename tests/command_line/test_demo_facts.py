@@ -17,7 +17,7 @@ from coterie.command_line.demo_facts import (
     read_truth,
     recovery_facts,
 )
-from coterie.scores import adjusted_rand_index
+from coterie.inspection.scores import adjusted_rand_index
 
 TRUTH = PlantedTruth(
     np.array([0, 0, 0, 2, 2]),

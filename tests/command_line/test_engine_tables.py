@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from command_line.answers import assert_one_line, unwrapped
+from answers import assert_one_line, unwrapped
 from coterie import load_model
 from coterie.command_line import engine_tables
 
@@ -62,7 +62,7 @@ def test_the_summary_tells_the_way_and_the_cost(run, labels_parquet):
 
 def test_a_streamed_table_is_told_as_such(run, labels_parquet, monkeypatch):
     """How many tuples were fitted, and how many sweeps followed; no bound of a sample."""
-    from coterie.tables import table_consensus
+    from coterie.engines.label_tables import table_consensus
 
     usual = table_consensus.TableRun
     few = lambda estimator, *_: usual(estimator, 10, 40, 3)  # noqa: E731 (a class's stand-in)

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from command_line.answers import assert_fits, unwrapped
+from answers import assert_fits, unwrapped
 from coterie import load_model
 from coterie.command_line.methods import method_facts
-from coterie.method_registry import CONSENSUS_METHODS, MULTIVIEW_METHODS, Method
+from coterie.consensus.registry import CONSENSUS_METHODS, MULTIVIEW_METHODS, Method
 
 TIMID = Method(
     "timid",

@@ -73,7 +73,7 @@ def test_sigterm_ends_with_143(run, labels_csv, tmp_path, monkeypatch):
     def terminated(path, columns):
         signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr("coterie.command_line.tables.write_table", terminated)
+    monkeypatch.setattr("coterie.files.tables.write_table", terminated)
     model, before = tmp_path / "m.coterie", signal.getsignal(signal.SIGTERM)
     arguments = ("--id", "name", "-o", tmp_path / "out.csv", "--save-model", model)
     with stopped_by_sigterm():
@@ -100,7 +100,7 @@ def test_interrupt_tells_what_was_written(run, labels_csv, tmp_path, monkeypatch
     def interrupted(path, columns):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("coterie.command_line.tables.write_table", interrupted)
+    monkeypatch.setattr("coterie.files.tables.write_table", interrupted)
     model = tmp_path / "m.coterie"
     result = run(
         "consensus", labels_csv, "--id", "name", "-o", tmp_path / "out.csv", "--save-model", model

@@ -10,8 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import coterie as ct
 from coterie.errors import InvalidParameterError, TooManyPointsError
-from coterie.label_tuples import compress_labels
-from coterie.labels import as_label_matrix
+from coterie.labels.label_matrix import as_label_matrix
+from coterie.labels.tuples import compress_labels
 from coterie.multiview import LowRankConsensus, low_rank_consensus
 from coterie.multiview.low_rank import (
     _cut,

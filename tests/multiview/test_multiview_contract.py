@@ -6,8 +6,8 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import coterie as ct
+from coterie.consensus.registry import MULTIVIEW_METHODS, make_multiview
 from coterie.errors import InvalidParameterError, TooManyPointsError
-from coterie.method_registry import MULTIVIEW_METHODS, make_multiview
 
 SIZES = (24, 18, 12)
 #: Methods linear in the points.

@@ -5,10 +5,10 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 import coterie as ct
-from coterie.coassociation_matrix import tuple_coassociation
-from coterie.devices import gpu_memory, gpu_obstacle
-from coterie.label_tuples import as_label_tuples
+from coterie.counts.coassociation import tuple_coassociation
+from coterie.labels.tuples import as_label_tuples
 from coterie.relaxation import gpu_admm
+from coterie.relaxation.admm import robust_factor
 from coterie.relaxation.gpu_admm import (
     GpuSolver,
     gpu_robust_factor,
@@ -16,7 +16,7 @@ from coterie.relaxation.gpu_admm import (
     strip_table,
 )
 from coterie.relaxation.least_squares import least_squares_factor
-from coterie.relaxation.robust_admm import robust_factor
+from coterie.runtime.devices import gpu_memory, gpu_obstacle
 
 on_gpu = pytest.mark.skipif(bool(gpu_obstacle()), reason=f"no GPU to test on: {gpu_obstacle()}")
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from coterie import coassociation, planted_partitions
-from coterie.contingency import all_contingencies
-from coterie.label_tuples import as_label_tuples
+from coterie.counts.contingency import all_contingencies
+from coterie.labels.tuples import as_label_tuples
 from coterie.relaxation import least_squares
 from coterie.relaxation.least_squares import least_squares_factor, least_squares_spectrum
 

@@ -22,33 +22,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.lazy_names import imported_name
+from coterie.runtime.lazy_names import imported_name
 
 _HOME = {
-    # from coterie.engines, which label tables use too
-    "connect": "bid_logs",
-    "BidLogs": "bid_logs",
-    "open_logs": "bid_logs",
-    "read_descriptions": "bid_logs",
-    "check_logs": "log_checks",
-    "MarketSettings": "simulated_traits",
-    "simulate_logs": "simulated_logs",
-    "BidHistograms": "histograms",
-    "bid_grid": "histogram_queries",
-    "read_histograms": "histogram_queries",
-    "load_ipinyou_histograms": "ipinyou",
-    "evidence_of": "curves",
-    "own_curves": "curves",
-    "ks_distances": "similarity",
-    "ks_graph": "similarity",
-    "TextView": "text_view",
-    "SegmentSettings": "settings",
-    "AdForecaster": "forecaster",
-    "Forecast": "forecast_figures",
-    "evaluate": "evaluation",
-    "report_payload": "report_contents",
-    "write_report": "report",
-    "Client": "client",
+    # from coterie.engines.connections, which label tables use too
+    "connect": "logs.bid_logs",
+    "BidLogs": "logs.bid_logs",
+    "open_logs": "logs.bid_logs",
+    "read_descriptions": "logs.bid_logs",
+    "check_logs": "logs.checks.log_checks",
+    "MarketSettings": "logs.simulate.simulated_traits",
+    "simulate_logs": "logs.simulate.simulated_logs",
+    "BidHistograms": "histograms.bid_histograms",
+    "bid_grid": "histograms.counting",
+    "read_histograms": "histograms.counting",
+    "load_ipinyou_histograms": "histograms.ipinyou",
+    "evidence_of": "curves.landscapes",
+    "own_curves": "curves.landscapes",
+    "ks_distances": "segments.similarity",
+    "ks_graph": "segments.similarity",
+    "TextView": "segments.text_view",
+    "SegmentSettings": "segments.settings",
+    "AdForecaster": "forecasts.forecaster",
+    "Forecast": "forecasts.forecast_figures",
+    "evaluate": "forecasts.evaluation",
+    "report_payload": "report.contents",
+    "write_report": "report.rendering",
+    "Client": "client.client",
 }
 
 __all__ = [  # noqa: RUF022 (in the order in which data flows)
@@ -78,24 +78,24 @@ __all__ = [  # noqa: RUF022 (in the order in which data flows)
 ]
 
 if TYPE_CHECKING:
-    from coterie.ads.bid_logs import BidLogs, open_logs, read_descriptions
-    from coterie.ads.client import Client
-    from coterie.ads.curves import evidence_of, own_curves
-    from coterie.ads.evaluation import evaluate
-    from coterie.ads.forecast_figures import Forecast
-    from coterie.ads.forecaster import AdForecaster
-    from coterie.ads.histogram_queries import bid_grid, read_histograms
-    from coterie.ads.histograms import BidHistograms
-    from coterie.ads.ipinyou import load_ipinyou_histograms
-    from coterie.ads.log_checks import check_logs
-    from coterie.ads.report import write_report
-    from coterie.ads.report_contents import report_payload
-    from coterie.ads.settings import SegmentSettings
-    from coterie.ads.similarity import ks_distances, ks_graph
-    from coterie.ads.simulated_logs import simulate_logs
-    from coterie.ads.simulated_traits import MarketSettings
-    from coterie.ads.text_view import TextView
-    from coterie.engines import connect
+    from coterie.ads.client.client import Client
+    from coterie.ads.curves.landscapes import evidence_of, own_curves
+    from coterie.ads.forecasts.evaluation import evaluate
+    from coterie.ads.forecasts.forecast_figures import Forecast
+    from coterie.ads.forecasts.forecaster import AdForecaster
+    from coterie.ads.histograms.bid_histograms import BidHistograms
+    from coterie.ads.histograms.counting import bid_grid, read_histograms
+    from coterie.ads.histograms.ipinyou import load_ipinyou_histograms
+    from coterie.ads.logs.bid_logs import BidLogs, open_logs, read_descriptions
+    from coterie.ads.logs.checks.log_checks import check_logs
+    from coterie.ads.logs.simulate.simulated_logs import simulate_logs
+    from coterie.ads.logs.simulate.simulated_traits import MarketSettings
+    from coterie.ads.report.contents import report_payload
+    from coterie.ads.report.rendering import write_report
+    from coterie.ads.segments.settings import SegmentSettings
+    from coterie.ads.segments.similarity import ks_distances, ks_graph
+    from coterie.ads.segments.text_view import TextView
+    from coterie.engines.connections import connect
 
 
 def __getattr__(name: str) -> object:

@@ -1,4 +1,4 @@
-"""The ``coterie`` program: consensus, cluster, choose-k, methods, ads, bench and demo."""
+"""The ``coterie`` program: consensus, cluster, choose-k, methods, ads and demo."""
 
 from __future__ import annotations
 

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.command_line import options
 from coterie.command_line.cluster import read_features
 from coterie.command_line.consensus import read_labels
-from coterie.command_line.outputs import Outputs
-from coterie.command_line.progress import shown_notes, shown_stages
-from coterie.command_line.report import print_json
-from coterie.command_line.terminal_text import summary_console
+from coterie.command_line.terminal import options
+from coterie.command_line.terminal.outputs import Outputs
+from coterie.command_line.terminal.progress import shown_notes, shown_stages
+from coterie.command_line.terminal.summary import print_json
+from coterie.command_line.terminal.terminal_text import summary_console
 from coterie.errors import InvalidParameterError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
-    from coterie.choosing_k import KChoice
+    from coterie.inspection.choosing_k import KChoice
 
 __all__ = ["choice_facts", "choose_k"]
 
@@ -127,7 +127,7 @@ def _chosen(
     source: Path, table: Any, smallest: int, largest: int | None, features: bool, seed: int
 ) -> KChoice:
     """The choice by partitions, or by samples of features, in a table (n, V)."""
-    from coterie.choosing_k import choose_k as choose
+    from coterie.inspection.choosing_k import choose_k as choose
 
     n_points = len(table) if features else table.n_points
     most = max(min(10, n_points), smallest) if largest is None else largest
@@ -144,7 +144,7 @@ def _chosen(
 
 def _samples(X: Any, ks: range, seed: int) -> dict[int, Any]:
     """Partitions of samples of the rows, the same samples for each K."""
-    from coterie.choosing_k import resampled_ensembles
+    from coterie.inspection.choosing_k import resampled_ensembles
 
     ensembles: dict[int, Any] = {}
     for k in ks:
@@ -154,7 +154,7 @@ def _samples(X: Any, ks: range, seed: int) -> dict[int, Any]:
 
 
 def _picture(choice: KChoice) -> Figure:
-    from coterie.displays import ChooseKDisplay
+    from coterie.inspection.displays import ChooseKDisplay
 
     return ChooseKDisplay.from_choice(choice).figure_
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from coterie.command_line import options
-from coterie.command_line.outputs import Outputs
-from coterie.command_line.progress import is_watched, shown_notes, shown_stages
-from coterie.command_line.results import Result
-from coterie.method_registry import FLAGSHIP
+from coterie.command_line.terminal import options
+from coterie.command_line.terminal.outputs import Outputs
+from coterie.command_line.terminal.progress import is_watched, shown_notes, shown_stages
+from coterie.command_line.terminal.results import Result
+from coterie.consensus.registry import FLAGSHIP
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from coterie.clusterer import ConsensusClusterer
+    from coterie.estimators.clusterer import ConsensusClusterer
 
 __all__ = ["cluster", "read_features"]
 
@@ -102,7 +102,7 @@ def _read(
     path: Path, ids: Sequence[str], columns: list[str] | None
 ) -> tuple[dict[str, Any], list[str], NDArray[np.float64]]:
     _log.info("reading %s", path)
-    from coterie.command_line.tables import feature_matrix, read_table
+    from coterie.files.tables import feature_matrix, read_table
 
     return feature_matrix(read_table(path), ids, columns)
 
@@ -117,7 +117,7 @@ def _remember_names(estimator: ConsensusClusterer, names: list[str]) -> None:
 def _unfitted(
     n_clusters: int, partitions: int, ensemble: str, method: str, jobs: int | None, seed: int
 ) -> ConsensusClusterer:
-    from coterie.clusterer import ConsensusClusterer
+    from coterie.estimators.clusterer import ConsensusClusterer
 
     return ConsensusClusterer(
         n_clusters,

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from coterie.command_line import options
 from coterie.command_line.engine_tables import EngineResult, EngineTask, choose_engine
-from coterie.command_line.outputs import Outputs
-from coterie.command_line.progress import shown_notes, shown_stages
-from coterie.command_line.results import Result
+from coterie.command_line.terminal import options
+from coterie.command_line.terminal.outputs import Outputs
+from coterie.command_line.terminal.progress import shown_notes, shown_stages
+from coterie.command_line.terminal.results import Result
+from coterie.consensus.registry import FLAGSHIP, Method, consensus_method
 from coterie.errors import InvalidLabelsError, TableError
-from coterie.method_registry import FLAGSHIP, Method, consensus_method
 
 if TYPE_CHECKING:
-    from coterie.labels import LabelMatrix
+    from coterie.labels.label_matrix import LabelMatrix
 
 __all__ = ["consensus", "read_labels"]
 
@@ -150,8 +150,8 @@ def read_labels(
     _log.info("reading %s", path)
     import pyarrow as pa
 
-    from coterie.command_line.tables import label_columns, read_table
-    from coterie.labels import as_label_matrix
+    from coterie.files.tables import label_columns, read_table
+    from coterie.labels.label_matrix import as_label_matrix
 
     carried, names, labels = label_columns(read_table(path), ids, columns)
     try:

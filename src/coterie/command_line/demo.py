@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.ads.report_words import count, money, percent
-from coterie.command_line import demo_facts, options
+from coterie.command_line import demo_facts
 from coterie.command_line.ads import reading
 from coterie.command_line.ads.layout import (
     counted,
@@ -22,16 +21,18 @@ from coterie.command_line.ads.report import check_can_render, made_report
 from coterie.command_line.ads.segment import segment_columns
 from coterie.command_line.ads.simulate import market_facts, simulated_market
 from coterie.command_line.demo_folder import MARKET, MODEL, REPORT, SEGMENTS, fresh_folder
-from coterie.command_line.outputs import write_all
-from coterie.command_line.progress import shown_notes, shown_stages
-from coterie.command_line.report import print_json
-from coterie.command_line.terminal_text import one_line
+from coterie.command_line.terminal import options
+from coterie.command_line.terminal.outputs import write_all
+from coterie.command_line.terminal.progress import shown_notes, shown_stages
+from coterie.command_line.terminal.summary import print_json
+from coterie.command_line.terminal.terminal_text import one_line
+from coterie.runtime.wording import count, money, percent
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from coterie.ads.forecast_figures import Forecast
+    from coterie.ads.forecasts.forecast_figures import Forecast
 
 __all__ = ["demo"]
 
@@ -61,9 +62,9 @@ def demo(
 
     Example: coterie demo --output demo-output
     """
-    from coterie.ads.settings import SegmentSettings
-    from coterie.ads.simulated_traits import MarketSettings
-    from coterie.command_line.tables import write_table
+    from coterie.ads.logs.simulate.simulated_traits import MarketSettings
+    from coterie.ads.segments.settings import SegmentSettings
+    from coterie.files.tables import write_table
 
     check_can_render()
     started = time.perf_counter()

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from coterie.ads.evaluation import Evaluation
-    from coterie.ads.forecast_figures import Forecast
-    from coterie.ads.forecaster import AdForecaster
+    from coterie.ads.forecasts.evaluation import Evaluation
+    from coterie.ads.forecasts.forecast_figures import Forecast
+    from coterie.ads.forecasts.forecaster import AdForecaster
 
 __all__ = [
     "THIN",
@@ -71,7 +71,7 @@ def recovery_facts(model: AdForecaster, truth: PlantedTruth) -> dict[str, Any]:
     """How far the segments found are those planted, ready for JSON."""
     import numpy as np
 
-    from coterie.scores import adjusted_rand_index
+    from coterie.inspection.scores import adjusted_rand_index
 
     found = np.isin(np.arange(len(model.labels_)), model.outliers_)
     return {

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coterie.errors import OutputError
-from coterie.whole_files import whole_file
+from coterie.runtime.atomic_files import whole_file
 
 __all__ = ["MARKET", "MODEL", "REPORT", "SEGMENTS", "fresh_folder"]
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coterie.command_line.outputs import Outputs
-from coterie.command_line.report import consensus_facts, print_json, print_summary
+from coterie.command_line.terminal.outputs import Outputs
+from coterie.command_line.terminal.summary import consensus_facts, print_json, print_summary
 from coterie.errors import InvalidParameterError
 
 if TYPE_CHECKING:
-    from coterie.method_registry import Method
-    from coterie.tables import TableConsensus
+    from coterie.consensus.registry import Method
+    from coterie.engines.label_tables import TableConsensus
 
 __all__ = ["EngineChoice", "EngineResult", "EngineTask", "choose_engine"]
 
@@ -64,7 +64,7 @@ class EngineTask:
     ----------
     labels : str
         The table.
-    method : :class:`~coterie.method_registry.Method`
+    method : :class:`~coterie.consensus.registry.Method`
     n_clusters : int or None
     seed : int
     settings : mapping
@@ -86,9 +86,9 @@ class EngineTask:
 
     def run(self, choice: EngineChoice, outputs: Outputs) -> EngineResult:
         """Fit, and write what was asked for; a picture would need all rows and is refused."""
-        from coterie.model_files import save_model
-        from coterie.tables import consensus_table
-        from coterie.tables.label_sources import local_files
+        from coterie.engines.label_tables import consensus_table
+        from coterie.engines.label_tables.label_sources import local_files
+        from coterie.files.model_files import save_model
 
         if outputs.picture is not None:
             raise InvalidParameterError(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from coterie.command_line import options
-from coterie.command_line.report import print_json
-from coterie.command_line.terminal_text import summary_console
-from coterie.method_registry import CONSENSUS_METHODS, MULTIVIEW_METHODS, Method
+from coterie.command_line.terminal import options
+from coterie.command_line.terminal.summary import print_json
+from coterie.command_line.terminal.terminal_text import summary_console
+from coterie.consensus.registry import CONSENSUS_METHODS, MULTIVIEW_METHODS, Method
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -37,7 +37,7 @@ def method_facts(method: Method) -> dict[str, Any]:
 
     ``missing`` are the packages it prefers and does not find; it falls back without them.
 
-    >>> from coterie.method_registry import consensus_method
+    >>> from coterie.consensus.registry import consensus_method
     >>> method_facts(consensus_method("l2"))["class"]
     'L2Consensus'
     """
@@ -62,7 +62,7 @@ def _print(facts: dict[str, list[dict[str, Any]]]) -> None:
     console = summary_console()
     for heading, name in (
         ("Consensus of partitions: coterie consensus --method KEY", "consensus"),
-        ("Clusterings of several views, from Python: coterie.method_registry", "multiview"),
+        ("Clusterings of several views, from Python: coterie.consensus.registry", "multiview"),
     ):
         console.print(Text(heading, style="bold"))
         console.print(Padding(_table(facts[name]), (1, 0, 1, 2), expand=False))

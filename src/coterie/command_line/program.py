@@ -12,14 +12,13 @@ import typer
 import typer.core
 
 import coterie
-from coterie.benchmarks.program import app as bench
 from coterie.command_line.ads.program import app as ads
 from coterie.command_line.choose_k import choose_k
 from coterie.command_line.cluster import cluster
 from coterie.command_line.consensus import consensus
 from coterie.command_line.demo import demo
 from coterie.command_line.methods import methods
-from coterie.command_line.terminal_text import one_line
+from coterie.command_line.terminal.terminal_text import one_line
 from coterie.errors import CoterieError
 
 __all__ = ["Program", "app", "stopped_by_sigterm"]
@@ -110,5 +109,4 @@ app.command("cluster")(cluster)
 app.command("choose-k")(choose_k)
 app.command("methods")(methods)
 app.add_typer(ads, name="ads")
-app.add_typer(bench, name="bench")
 app.command("demo")(demo)

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.lazy_names import imported_name
+from coterie.runtime.lazy_names import imported_name
 
 _HOME = {
-    "L2Consensus": "least_squares",
-    "OneHotKMeans": "one_hot",
-    "KMeansConsensus": "coassociation_profiles",
-    "CSPA": "graph_cuts",
-    "HGPA": "hypergraph_cut",
-    "MCLA": "meta_clusters",
-    "HBGF": "graph_cuts",
-    "NMFConsensus": "nonnegative_factor",
-    "WeightedConsensus": "weighted_factor",
-    "KLConsensus": "divergence_fit",
-    "CorrelationConsensus": "self_representation",
-    "EvidenceAccumulation": "evidence_accumulation",
-    "LocallyWeightedConsensus": "locally_weighted",
+    "L2Consensus": "spectral.l2",
+    "OneHotKMeans": "spectral.one_hot",
+    "KMeansConsensus": "spectral.coassociation_profiles",
+    "CSPA": "cuts.graph_cuts",
+    "HGPA": "cuts.hypergraph_cut",
+    "MCLA": "cuts.meta_clusters",
+    "HBGF": "cuts.graph_cuts",
+    "NMFConsensus": "factors.nonnegative_factor",
+    "WeightedConsensus": "factors.weighted_factor",
+    "KLConsensus": "factors.divergence_fit",
+    "CorrelationConsensus": "spectral.self_representation",
+    "EvidenceAccumulation": "linkage.evidence_accumulation",
+    "LocallyWeightedConsensus": "linkage.locally_weighted",
 }
 
 __all__ = [  # noqa: RUF022 (in the order of the registry of methods)
@@ -42,18 +42,18 @@ __all__ = [  # noqa: RUF022 (in the order of the registry of methods)
 ]
 
 if TYPE_CHECKING:
-    from coterie.consensus.coassociation_profiles import KMeansConsensus
-    from coterie.consensus.divergence_fit import KLConsensus
-    from coterie.consensus.evidence_accumulation import EvidenceAccumulation
-    from coterie.consensus.graph_cuts import CSPA, HBGF
-    from coterie.consensus.hypergraph_cut import HGPA
-    from coterie.consensus.least_squares import L2Consensus
-    from coterie.consensus.locally_weighted import LocallyWeightedConsensus
-    from coterie.consensus.meta_clusters import MCLA
-    from coterie.consensus.nonnegative_factor import NMFConsensus
-    from coterie.consensus.one_hot import OneHotKMeans
-    from coterie.consensus.self_representation import CorrelationConsensus
-    from coterie.consensus.weighted_factor import WeightedConsensus
+    from coterie.consensus.cuts.graph_cuts import CSPA, HBGF
+    from coterie.consensus.cuts.hypergraph_cut import HGPA
+    from coterie.consensus.cuts.meta_clusters import MCLA
+    from coterie.consensus.factors.divergence_fit import KLConsensus
+    from coterie.consensus.factors.nonnegative_factor import NMFConsensus
+    from coterie.consensus.factors.weighted_factor import WeightedConsensus
+    from coterie.consensus.linkage.evidence_accumulation import EvidenceAccumulation
+    from coterie.consensus.linkage.locally_weighted import LocallyWeightedConsensus
+    from coterie.consensus.spectral.coassociation_profiles import KMeansConsensus
+    from coterie.consensus.spectral.l2 import L2Consensus
+    from coterie.consensus.spectral.one_hot import OneHotKMeans
+    from coterie.consensus.spectral.self_representation import CorrelationConsensus
 
 
 def __getattr__(name: str) -> object:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.lazy_names import imported_name
+from coterie.runtime.lazy_names import imported_name
 
 _HOME = {
     "SpectralView": "spectral_views",

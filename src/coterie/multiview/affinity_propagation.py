@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from sklearn.cluster import affinity_propagation
 from sklearn.exceptions import ConvergenceWarning
 
-from coterie.consensus_contract import check_size
+from coterie.consensus.base import check_size
 from coterie.errors import InvalidParameterError
+from coterie.labels.numbering import by_falling_size
 from coterie.multiview.spectral_views import squared_distances
 from coterie.multiview.view_input import MultiViewMethod, check_whole
-from coterie.numbering import by_falling_size
 
 __all__ = ["MultiViewAffinityPropagation", "summed_similarity"]
 

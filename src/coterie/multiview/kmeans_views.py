@@ -17,9 +17,9 @@ from sklearn.utils.extmath import row_norms
 from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted
 
-from coterie.base_clusterings import allowing_duplicate_points
-from coterie.devices import on_one_thread
+from coterie.ensembles.base_clusterers import allowing_duplicate_points
 from coterie.errors import InvalidParameterError
+from coterie.labels.numbering import by_falling_size
 from coterie.multiview.view_input import (
     MultiViewMethod,
     check_number,
@@ -27,7 +27,7 @@ from coterie.multiview.view_input import (
     check_whole,
     named_views,
 )
-from coterie.numbering import by_falling_size
+from coterie.runtime.devices import on_one_thread
 
 __all__ = ["MultiViewKMeans"]
 

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.exceptions import ConvergenceWarning
 
-from coterie.coassociation_matrix import tuple_coassociation
-from coterie.consensus_contract import check_size
+from coterie.consensus.base import check_size
+from coterie.counts.coassociation import tuple_coassociation
+from coterie.ensembles.making import fit_ensemble
 from coterie.errors import InvalidParameterError
-from coterie.label_tuples import LabelTuples, compress_labels
-from coterie.labels import as_label_matrix
+from coterie.labels.label_matrix import as_label_matrix
+from coterie.labels.tuples import LabelTuples, compress_labels
 from coterie.multiview.view_input import MultiViewMethod, check_number, check_whole
-from coterie.partitions import fit_ensemble
 from coterie.relaxation.eigenpairs import dense_eigenpairs
-from coterie.spectral_embedding import spectral_labels
+from coterie.relaxation.spectral_embedding import spectral_labels
 
 __all__ = ["LowRankConsensus", "LowRankSplit", "low_rank_consensus"]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import pairwise_distances_argmin
 
 from coterie.multiview.spectral_views import self_tuning_affinity, squared_distances
-from coterie.spectral_embedding import normalized_cut_rows
+from coterie.relaxation.spectral_embedding import normalized_cut_rows
 
 __all__ = ["SpectralLook", "spectral_look"]
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from sklearn.metrics import euclidean_distances
 from sklearn.utils.extmath import row_norms
 
-from coterie.consensus_contract import check_size
+from coterie.consensus.base import check_size
 from coterie.errors import InvalidParameterError
 from coterie.multiview.view_input import MultiViewMethod, check_whole
-from coterie.spectral_embedding import spectral_labels
+from coterie.relaxation.spectral_embedding import spectral_labels
 
 __all__ = ["ConcatenatedSpectral", "SpectralView", "self_tuning_affinity", "squared_distances"]
 

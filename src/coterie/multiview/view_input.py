@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_array, check_random_state
 
+from coterie.ensembles.scalings import View, centred_view, scaled_views
 from coterie.errors import InvalidParameterError
-from coterie.feature_views import View, centred_view, scaled_views
-from coterie.numbering import by_falling_size
+from coterie.labels.numbering import by_falling_size
 
 __all__ = [
     "MultiViewMethod",

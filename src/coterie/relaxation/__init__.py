@@ -12,8 +12,8 @@
 ``placement``       which of these it is to be: where there is room, and what is said if not
 """
 
+from coterie.relaxation.admm import robust_factor
 from coterie.relaxation.iteration import RobustRelaxation
 from coterie.relaxation.least_squares import least_squares_factor
-from coterie.relaxation.robust_admm import robust_factor
 
 __all__ = ["RobustRelaxation", "least_squares_factor", "robust_factor"]

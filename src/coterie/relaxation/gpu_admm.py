@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.devices import readable_bytes
 from coterie.relaxation.eigenpairs import symmetric_part
 from coterie.relaxation.iteration import RobustRelaxation, minimise
+from coterie.runtime.devices import readable_bytes
 
 if TYPE_CHECKING:
     import torch
@@ -89,7 +89,7 @@ def gpu_robust_factor(
     weights : (u,) multiplicities of the tuples
     start : (u, K)
     rho, max_iter, tol, eigen_tolerance, callback
-        As in :func:`~coterie.relaxation.robust_admm.robust_factor`.
+        As in :func:`~coterie.relaxation.admm.robust_factor`.
     device : str
         Of PyTorch.
     """

@@ -22,11 +22,11 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.contingency import all_contingencies
-from coterie.devices import for_row_blocks
-from coterie.label_tuples import LabelTuples
+from coterie.counts.contingency import all_contingencies
+from coterie.counts.soft_kernels import sum_over_clusters
+from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.eigenpairs import dense_eigenpairs, lanczos_eigenpairs
-from coterie.soft_kernels import sum_over_clusters
+from coterie.runtime.devices import for_row_blocks
 
 __all__ = ["least_squares_factor", "least_squares_spectrum"]
 
@@ -49,7 +49,7 @@ def least_squares_factor(
     n_clusters : int
         K, the rank. Where the tuples have a lower rank, the last columns are zero.
     contingencies : (m, m), optional
-        C of :func:`~coterie.contingency.all_contingencies`, if the caller has it already.
+        C of :func:`~coterie.counts.contingency.all_contingencies`, if the caller has it already.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def least_squares_factor(
 
     Examples
     --------
-    >>> from coterie.label_tuples import as_label_tuples
+    >>> from coterie.labels.tuples import as_label_tuples
     >>> tuples = as_label_tuples([[0, 1], [0, 1], [1, 0]])
     >>> F = least_squares_factor(tuples, np.ones(2), 2)
     >>> np.round(F @ F.T, 6)

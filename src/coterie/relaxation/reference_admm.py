@@ -1,6 +1,6 @@
 """The robust relaxation in its textbook form: three full matrices, one eigendecomposition a step.
 
-To be read beside :mod:`coterie.relaxation.robust_admm` and to test it against; never fast.
+To be read beside :mod:`coterie.relaxation.admm` and to test it against; never fast.
 ``signs="derived"`` are the updates that minimise the augmented Lagrangian
 ‖E‖₁ + ⟨Ω, E − M + L⟩ + (μ/2)‖E − M + L‖²; ``signs="printed"`` are those printed in the paper, which
 negate the argument of the soft threshold and the multiplier in the eigenproblem. They diverge.

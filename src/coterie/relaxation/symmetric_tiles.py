@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.devices import map_in_threads, n_threads
+from coterie.runtime.devices import map_in_threads, n_threads
 
 __all__ = ["SymmetricTiles", "Tile", "add_product", "n_stored", "summed", "tile_edges"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from pydantic import BaseModel, ValidationError
-from service_calls import advertiser_path, served, service
 
+from coterie.ads.protocol import Limits
 from coterie.ads.service import api_document as document
-from coterie.ads.service.limits import Limits
-from coterie.ads.service.question_faults import faults_in
+from coterie.ads.service.answering.question_faults import faults_in
+from service_calls import advertiser_path, served, service
 
 MODELS = ("small_model", "first_price_model", "textless_model")
 

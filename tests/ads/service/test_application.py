@@ -6,10 +6,10 @@ import asyncio
 from datetime import UTC, datetime
 
 import pytest
+
+from coterie.ads.service.models.model_holder import Refusal
 from fitted_models import HOSTILE_IDS
 from service_calls import Service, advertiser_path, served, service
-
-from coterie.ads.service.model_holder import Refusal
 
 GETS = ["/health", "/metrics", "/openapi.json", "/v1/model", "/v1/segments", "/v1/advertisers"]
 TAGGED = ["/v1/model", "/v1/segments", "/v1/advertisers", "/v1/advertisers/adv-00023"]

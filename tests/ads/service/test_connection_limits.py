@@ -9,14 +9,14 @@ import json
 import socket
 
 import pytest
-from gate_calls import echo, greeting, respond
 from hypothesis import given
 from hypothesis import strategies as st
-from local_server import local_server, run, until
 
-from coterie.ads.service import connections
-from coterie.ads.service.client_holdings import OpenConnections, UnreadAnswers
-from coterie.ads.service.listening import Door
+from coterie.ads.service.access import connections
+from coterie.ads.service.access.client_holdings import OpenConnections, UnreadAnswers
+from coterie.ads.service.access.listening import Door
+from gate_calls import echo, greeting, respond
+from local_server import local_server, run, until
 
 GET = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LAST_GET = GET[:-2] + b"Connection: close\r\n\r\n"

@@ -12,11 +12,11 @@ import socket
 import threading
 
 import pytest
-from fitted_models import small_model, textless_model
-from running_service import PATIENCE, running_service, wait_until
 
 from coterie import save_model
-from coterie.ads.service.served_model import file_version
+from coterie.ads.service.models.served_model import file_version
+from fitted_models import small_model, textless_model
+from running_service import PATIENCE, running_service, wait_until
 
 QUESTION = {"advertiser": "adv-00010", "bid": 2.5}
 CONNECTIONS = 1_000

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from gate_calls import echo
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from gate_calls import echo
 from local_server import local_server, run, until
 
 GET = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"

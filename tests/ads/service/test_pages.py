@@ -13,7 +13,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.responses import Response
 
-from coterie.ads.page_parts import page_file
+from coterie.ads.page.parts import page_file
 from coterie.ads.service.pages import SCRIPTS, STYLES, page_files, page_routes
 from coterie.ads.service.problems import Problem
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.ads.service.answer_headers import SECURITY_HEADERS, rendered_problem
-from coterie.ads.service.limits import Limits
+from coterie.ads.protocol import Limits
+from coterie.ads.service.access.answer_headers import SECURITY_HEADERS, rendered_problem
 from coterie.ads.service.problems import Problem, problem_body
 from coterie.errors import InvalidParameterError
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
-from service_calls import served
 
+from coterie.ads.protocol import Limits
 from coterie.ads.service.application import application
-from coterie.ads.service.limits import Limits
 from coterie.ads.service.metrics import Metrics
+from service_calls import served
 
 
 class FittedOnDemand:

@@ -15,14 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
+from coterie import save_model
+from coterie.ads.protocol import Limits
+from coterie.ads.service import server
+from coterie.ads.service.access.request_logs import RequestLog
 from fitted_models import small_model
 from local_server import until
 from running_service import PATIENCE, running_service, wait_until
-
-from coterie import save_model
-from coterie.ads.service import server
-from coterie.ads.service.limits import Limits
-from coterie.ads.service.request_logs import RequestLog
 
 TOKEN = "a-token-that-nobody-guesses"
 

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from coterie.ads.simulated_logs import simulate_logs
-from coterie.ads.simulated_traits import MarketSettings
+from coterie.ads.logs.simulate.simulated_logs import simulate_logs
+from coterie.ads.logs.simulate.simulated_traits import MarketSettings
 from coterie.command_line.program import app
 
 MICROS = 1_000_000
@@ -62,7 +62,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def fill() -> None:
         monkeypatch.setattr(Path, "write_text", full)
         monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
-        monkeypatch.setattr("coterie.model_files._write_archive", full)
+        monkeypatch.setattr("coterie.files.model_files._write_archive", full)
 
     return fill
 
@@ -71,7 +71,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make reading any log a failure: what is refused must be refused before."""
     monkeypatch.setattr(
-        "coterie.ads.bid_logs.open_logs", lambda *_, **__: pytest.fail("the log was opened")
+        "coterie.ads.logs.bid_logs.open_logs", lambda *_, **__: pytest.fail("the log was opened")
     )
 
 

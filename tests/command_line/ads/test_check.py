@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from command_line.answers import assert_fits, assert_one_line, unwrapped
+from answers import assert_fits, assert_one_line, unwrapped
 
 N = 12 * 3 * 30
 BID = 2_000_000

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from command_line.answers import assert_fits, assert_one_line, unwrapped
-from coterie.ads.bid_logs import open_logs, read_descriptions
-from coterie.ads.evaluation import evaluate
-from coterie.ads.histogram_queries import read_histograms
-from coterie.ads.settings import SegmentSettings
+from answers import assert_fits, assert_one_line, unwrapped
+from coterie.ads.forecasts.evaluation import evaluate
+from coterie.ads.histograms.counting import read_histograms
+from coterie.ads.logs.bid_logs import open_logs, read_descriptions
+from coterie.ads.segments.settings import SegmentSettings
 from coterie.command_line.ads.evaluate import POOLED, print_evaluation, verdicts
 
 SOURCES = ("own", "global", "text", "win", "cost", "l2", "robust")
@@ -161,7 +161,7 @@ def test_an_interrupt_writes_nothing(run, write_log, tmp_path, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("coterie.ads.evaluation.evaluate", interrupted)
+    monkeypatch.setattr("coterie.ads.forecasts.evaluation.evaluate", interrupted)
     result = run("ads", "evaluate", write_log(), "-o", tmp_path / "e.json")
     assert (result.exit_code, result.stderr) == (130, "interrupted; nothing was written\n")
     assert [path.name for path in tmp_path.iterdir()] == ["log"]

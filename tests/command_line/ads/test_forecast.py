@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
-from command_line.answers import assert_fits, assert_one_line, unwrapped
-from coterie.ads.forecast_figures import Forecast
-from coterie.ads.forecaster import load_forecaster
+from answers import assert_fits, assert_one_line, unwrapped
+from coterie.ads.forecasts.forecast_figures import Forecast
+from coterie.ads.forecasts.forecaster import load_forecaster
 from coterie.command_line.ads.forecast import bids_in, print_forecasts
-from coterie.command_line.tables import read_table
 from coterie.errors import InvalidParameterError
-from coterie.model_files import save_model
+from coterie.files.model_files import save_model
+from coterie.files.tables import read_table
 
 KNOWN = "adv-00042"
 

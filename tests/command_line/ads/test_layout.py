@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from command_line.answers import assert_fits
+from answers import assert_fits
 from coterie.command_line.ads import layout
 
 

@@ -11,7 +11,7 @@ import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from command_line.answers import assert_one_line
+from answers import assert_one_line
 from coterie import L2Consensus, OneHotKMeans, RobustConsensus
 from coterie.command_line.ads import reading
 from coterie.errors import CoterieWarning, OutputError, TableError
@@ -192,7 +192,7 @@ def test_an_interrupt_of_the_engine_is_an_interrupt(run, write_log, tmp_path, mo
     def interrupted(_):
         raise RuntimeError("Query interrupted")
 
-    monkeypatch.setattr("coterie.ads.log_checks.check_logs", interrupted)
+    monkeypatch.setattr("coterie.ads.logs.checks.log_checks.check_logs", interrupted)
     result = run("ads", "segment", log, "-o", tmp_path / "m.coterie")
     assert (result.exit_code, result.stderr) == (130, "interrupted; nothing was written\n")
     assert not (tmp_path / "m.coterie").exists()
@@ -206,5 +206,5 @@ def test_a_defect_shows_as_what_it_is(run, write_log, monkeypatch):
         raise defect
 
     log = write_log()
-    monkeypatch.setattr("coterie.ads.log_checks.check_logs", broken)
+    monkeypatch.setattr("coterie.ads.logs.checks.log_checks.check_logs", broken)
     assert run("ads", "check", log).exception is defect

@@ -9,9 +9,9 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from command_line.answers import assert_fits, assert_one_line, unwrapped
-from coterie.ads.faults import FAULT_CODES
-from coterie.ads.forecaster import load_forecaster
+from answers import assert_fits, assert_one_line, unwrapped
+from coterie.ads.forecasts.forecaster import load_forecaster
+from coterie.ads.logs.checks.faults import FAULT_CODES
 from coterie.command_line.ads.report import check_can_render
 from coterie.command_line.program import app
 
@@ -159,7 +159,7 @@ def test_an_interrupt_between_the_files_names_the_first(run, write_log, tmp_path
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("coterie.model_files.save_model", interrupted)
+    monkeypatch.setattr("coterie.files.model_files.save_model", interrupted)
     page, model = tmp_path / "r.html", tmp_path / "m.coterie"
     result = run(
         *("ads", "report", write_log(), "-k", 2, "--no-evaluation"),

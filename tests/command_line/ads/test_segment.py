@@ -7,17 +7,17 @@ import json
 import numpy as np
 import pytest
 
-from command_line.answers import assert_fits, assert_one_line, unwrapped
-from coterie.ads.forecaster import AdForecaster
-from coterie.ads.settings import SegmentSettings
+from answers import assert_fits, assert_one_line, unwrapped
+from coterie.ads.forecasts.forecaster import AdForecaster
+from coterie.ads.segments.settings import SegmentSettings
 from coterie.command_line.ads.segment import (
     forecaster_of,
     model_facts,
     print_segments,
     segment_columns,
 )
-from coterie.command_line.tables import read_table
-from coterie.model_files import load_model
+from coterie.files.model_files import load_model
+from coterie.files.tables import read_table
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -206,7 +206,7 @@ def test_an_interrupt_tells_what_is_complete(run, write_log, tmp_path, monkeypat
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("coterie.model_files.save_model", interrupted)
+    monkeypatch.setattr("coterie.files.model_files.save_model", interrupted)
     out, members = tmp_path / "m.coterie", tmp_path / "members.csv"
     result = run("ads", "segment", write_log(), "-k", 2, "-o", out, "--members", members)
     assert (result.exit_code, result.stderr) == (130, f"interrupted after writing {members}\n")

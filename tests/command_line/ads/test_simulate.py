@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from command_line.answers import assert_fits, assert_one_line, unwrapped
+from answers import assert_fits, assert_one_line, unwrapped
 
 SMALL = ("--advertisers", 12, "--segments", 3, "--days", 2, "--bids-per-day", 5)
 FILES = [

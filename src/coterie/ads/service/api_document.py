@@ -1,7 +1,7 @@
 """What goes in and comes out, route by route: the models behind the OpenAPI document.
 
 Answers are written without these models, which would cost more than the forecasts; tests hold
-the answers against them. Questions are read by :mod:`coterie.ads.service.questions`.
+the answers against them. Questions are read by :mod:`coterie.ads.service.answering.questions`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from coterie.ads.service.limits import Limits
-from coterie.ads.service.questions import MOST_BID, MOST_SUPPLY
+from coterie.ads.protocol import Limits
+from coterie.ads.service.answering.questions import MOST_BID, MOST_SUPPLY
 
 __all__ = [
     "AdvertiserDetail",

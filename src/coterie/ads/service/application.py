@@ -19,15 +19,15 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 import coterie
+from coterie.ads.protocol import Limits
 from coterie.ads.service import api_document as document
-from coterie.ads.service.forecast_lane import ForecastLane
-from coterie.ads.service.limits import Limits
+from coterie.ads.service.answering.forecast_lane import ForecastLane
+from coterie.ads.service.answering.questions import faulty
 from coterie.ads.service.metrics import CONTENT_TYPE, Metrics
-from coterie.ads.service.model_holder import ModelHolder
+from coterie.ads.service.models.model_holder import ModelHolder
+from coterie.ads.service.models.served_model import ServedModel
 from coterie.ads.service.pages import page_routes
 from coterie.ads.service.problems import PROBLEM_TYPE, Problem, problem_body
-from coterie.ads.service.questions import faulty
-from coterie.ads.service.served_model import ServedModel
 
 __all__ = ["application"]
 

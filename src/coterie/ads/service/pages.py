@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import coterie
-from coterie.ads.page_parts import SHARED_SCRIPTS, STYLE, environment, page_file
+from coterie.ads.page.parts import SHARED_SCRIPTS, STYLE, environment, page_file
 from coterie.ads.service.problems import Problem
 
 if TYPE_CHECKING:

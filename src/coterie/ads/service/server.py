@@ -18,21 +18,26 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from coterie.ads.service.limits import Limits
-from coterie.ads.service.listening import (
+from coterie.ads.protocol import Limits
+from coterie.ads.service.access.listening import (
     address_of,
     bound_socket,
     cannot_listen,
     open_door,
     token_in,
 )
-from coterie.ads.service.request_logs import LineWriter, LogFormat, RequestLog, standard_error
+from coterie.ads.service.access.request_logs import (
+    LineWriter,
+    LogFormat,
+    RequestLog,
+    standard_error,
+)
 from coterie.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from uvicorn import Config
 
-    from coterie.ads.service.model_holder import ModelHolder
+    from coterie.ads.service.models.model_holder import ModelHolder
 
 __all__ = ["check_can_serve", "serve", "server_settings"]
 
@@ -70,7 +75,7 @@ def serve(
     host, port
         What to listen on; port 0 is one that the system chooses.
     allowed_hosts, trusted_proxies : sequence of str
-        See :func:`~coterie.ads.service.listening.open_door`.
+        See :func:`~coterie.ads.service.access.listening.open_door`.
     watch : bool
         Whether a model file that is replaced is taken by itself.
     log_format : {"text", "json"}
@@ -91,8 +96,8 @@ def serve(
         _log(log_format, quiet) as logs,
     ):
         from coterie.ads.service.metrics import Metrics
-        from coterie.ads.service.model_holder import ModelHolder
-        from coterie.ads.service.served_model import begun
+        from coterie.ads.service.models.model_holder import ModelHolder
+        from coterie.ads.service.models.served_model import begun
 
         within = _within_open_files(limits or Limits())
         metrics = Metrics()
@@ -101,9 +106,9 @@ def serve(
         with ThreadPoolExecutor(1) as beside:
             loading = beside.submit(holder.load_first)
             # which takes about as long as loading a large model
+            from coterie.ads.service.access.connections import connections_within
+            from coterie.ads.service.access.gate import Gate
             from coterie.ads.service.application import application
-            from coterie.ads.service.connections import connections_within
-            from coterie.ads.service.gate import Gate
 
             loading.result()
         app = application(holder, limits=within, metrics=metrics)
@@ -127,8 +132,8 @@ def server_settings(gate: Any, protocol: Callable[..., Any], limits: Limits) -> 
     ----------
     gate : Gate
     protocol : callable
-        Makes a connection, such as :func:`~coterie.ads.service.connections.connections_within`
-        gives.
+        Makes a connection, such as
+        :func:`~coterie.ads.service.access.connections.connections_within` gives.
     limits : Limits
     """
     import uvicorn

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from coterie.ads.report_words import money, percent
-from coterie.command_line import options
 from coterie.command_line.ads import reading
 from coterie.command_line.ads.layout import (
     counted,
@@ -16,14 +14,16 @@ from coterie.command_line.ads.layout import (
     print_indented,
     stdout_console,
 )
-from coterie.command_line.progress import shown_stages
-from coterie.command_line.report import print_json
-from coterie.command_line.terminal_text import one_line
+from coterie.command_line.terminal import options
+from coterie.command_line.terminal.progress import shown_stages
+from coterie.command_line.terminal.summary import print_json
+from coterie.command_line.terminal.terminal_text import one_line
+from coterie.runtime.wording import money, percent
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from coterie.ads.log_checks import LogCheck
+    from coterie.ads.logs.checks.log_checks import LogCheck
 
 __all__ = ["check", "faults_as_notes"]
 

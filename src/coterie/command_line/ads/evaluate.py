@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.ads.report_words import cell
-from coterie.command_line import options
 from coterie.command_line.ads import reading
 from coterie.command_line.ads.layout import (
     counted,
@@ -18,9 +16,11 @@ from coterie.command_line.ads.layout import (
     print_indented,
     stdout_console,
 )
-from coterie.command_line.progress import shown_notes, shown_stages
-from coterie.command_line.report import print_json
-from coterie.whole_files import whole_file
+from coterie.command_line.terminal import options
+from coterie.command_line.terminal.progress import shown_notes, shown_stages
+from coterie.command_line.terminal.summary import print_json
+from coterie.runtime.atomic_files import whole_file
+from coterie.runtime.wording import cell
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -67,9 +67,9 @@ def evaluate(
     """
     import json
 
-    from coterie.ads.evaluation import evaluate as evaluate_sources
-    from coterie.ads.paper_tables import paper_tables
-    from coterie.ads.view_agreement import compare_views
+    from coterie.ads.forecasts.evaluation import evaluate as evaluate_sources
+    from coterie.ads.forecasts.paper_tables import paper_tables
+    from coterie.ads.segments.view_agreement import compare_views
 
     reading.check_outputs({"evaluation": output}, logs, advertisers, engine)
     settings = reading.segment_settings(segments, consensus, seed)
@@ -130,7 +130,7 @@ def verdicts(facts: dict[str, Any]) -> list[str]:
     Parameters
     ----------
     facts : dict
-        Of an :class:`~coterie.ads.evaluation.Evaluation`; empty where there was none.
+        Of an :class:`~coterie.ads.forecasts.evaluation.Evaluation`; empty where there was none.
     """
     sources = facts.get("sources", {})
     if not {"own", POOLED} <= set(sources):

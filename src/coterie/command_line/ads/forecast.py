@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.ads.report_words import count, money, percent
-from coterie.command_line import options
 from coterie.command_line.ads.layout import (
     figures_table,
     print_files,
@@ -18,17 +16,19 @@ from coterie.command_line.ads.layout import (
     print_indented,
     stdout_console,
 )
-from coterie.command_line.progress import shown_notes
-from coterie.command_line.report import print_json
-from coterie.command_line.terminal_text import one_line
+from coterie.command_line.terminal import options
+from coterie.command_line.terminal.progress import shown_notes
+from coterie.command_line.terminal.summary import print_json
+from coterie.command_line.terminal.terminal_text import one_line
 from coterie.errors import InvalidParameterError, OutputError
+from coterie.runtime.wording import count, money, percent
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
     from rich.text import Text
 
-    from coterie.ads.forecast_figures import Forecast
+    from coterie.ads.forecasts.forecast_figures import Forecast
 
 __all__ = ["bids_in", "forecast", "print_forecasts"]
 
@@ -77,18 +77,18 @@ def forecast(
     """
     bids = bids_in(bid)
     if output is not None:
-        from coterie.command_line.tables import check_table_output
+        from coterie.files.tables import check_table_output
 
         check_table_output(output)
         if output.resolve() == model.resolve():
             raise OutputError(f"cannot write the table to {output}: it is the model already")
-    from coterie.ads.forecaster import load_forecaster
+    from coterie.ads.forecasts.forecaster import load_forecaster
 
     with shown_notes(quiet):
         forecaster = load_forecaster(model)
     found = forecaster.forecast(advertiser, bids, supply=supply, day=day, text=text)
     if output is not None:
-        from coterie.command_line.tables import write_table
+        from coterie.files.tables import write_table
 
         write_table(output, _columns(found))
     if as_json:
@@ -136,7 +136,7 @@ def _range(numbers: list[float]) -> list[float]:
     start, stop, step = numbers
     if step <= 0 or not 0 < start <= stop:
         return []
-    from coterie.ads.forecast_figures import bids_between
+    from coterie.ads.forecasts.forecast_figures import bids_between
 
     bids = bids_between(start, stop, step, _MOST_BIDS)
     if not bids:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from coterie.command_line.terminal_text import one_line, summary_console
+from coterie.command_line.terminal.terminal_text import one_line, summary_console
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

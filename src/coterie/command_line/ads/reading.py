@@ -16,13 +16,13 @@ import typer
 
 from coterie.command_line.ads.layout import counted
 from coterie.errors import CoterieWarning, OutputError, TableError
-from coterie.whole_files import check_writable
+from coterie.runtime.atomic_files import check_writable
 
 if TYPE_CHECKING:
-    from coterie.ads.bid_logs import BidLogs
-    from coterie.ads.histograms import BidHistograms
-    from coterie.ads.log_checks import LogCheck
-    from coterie.ads.settings import SegmentSettings
+    from coterie.ads.histograms.bid_histograms import BidHistograms
+    from coterie.ads.logs.bid_logs import BidLogs
+    from coterie.ads.logs.checks.log_checks import LogCheck
+    from coterie.ads.segments.settings import SegmentSettings
 
 __all__ = [
     "AdvertiserTable",
@@ -129,8 +129,8 @@ def read_source(
     A log with faults that make results wrong is refused, and the first of them named, unless
     faults are allowed: then a warning names them.
     """
-    from coterie.ads.bid_logs import read_descriptions
-    from coterie.ads.histogram_queries import read_histograms
+    from coterie.ads.histograms.counting import read_histograms
+    from coterie.ads.logs.bid_logs import read_descriptions
 
     opened, found = checked_logs(logs, engine, advertisers, table, auction)
     if found.errors:
@@ -149,9 +149,9 @@ def checked_logs(
     logs: str, engine: str, advertisers: Path | None, table: str | None, auction: str | None
 ) -> tuple[BidLogs, LogCheck]:
     """Connect to the engine, open a log there, and check it."""
-    from coterie.ads.bid_logs import open_logs
-    from coterie.ads.log_checks import check_logs
-    from coterie.engines import connect
+    from coterie.ads.logs.bid_logs import open_logs
+    from coterie.ads.logs.checks.log_checks import check_logs
+    from coterie.engines.connections import connect
 
     with _interruptible():
         _LOG.info("Opening %s", logs)
@@ -196,7 +196,7 @@ def check_outputs(
 
 def segment_settings(segments: str, consensus: str, seed: int) -> SegmentSettings:
     """The settings a user's options stand for."""
-    from coterie.ads.settings import SegmentSettings
+    from coterie.ads.segments.settings import SegmentSettings
 
     return SegmentSettings(
         n_segments=numbers_in(segments), consensus=_function(consensus, seed), random_state=seed
@@ -223,7 +223,7 @@ def numbers_in(text: str) -> list[int]:
 
 def _function(name: str, seed: int) -> Any:
     from coterie.consensus import L2Consensus, OneHotKMeans
-    from coterie.robust_consensus import RobustConsensus
+    from coterie.consensus.robust.estimator import RobustConsensus
 
     return {
         "robust": None,
@@ -235,8 +235,8 @@ def _function(name: str, seed: int) -> Any:
 
 def _inputs(logs: str, advertisers: Path | None, engine: str) -> dict[Path, str]:
     """The files that are read, by what they are; none where the engine alone knows them."""
-    from coterie.ads.advertiser_texts import texts_beside
-    from coterie.ads.log_files import find_files
+    from coterie.ads.logs.advertiser_texts import texts_beside
+    from coterie.ads.logs.log_files import find_files
 
     files = []
     # a table of the engine, or nothing at all: reading it will tell

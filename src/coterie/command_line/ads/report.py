@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.command_line import options
 from coterie.command_line.ads import reading
 from coterie.command_line.ads.check import faults_as_notes
 from coterie.command_line.ads.evaluate import HoldoutDays, verdicts
@@ -23,15 +22,16 @@ from coterie.command_line.ads.layout import (
     stdout_console,
 )
 from coterie.command_line.ads.segment import forecaster_of, model_facts
-from coterie.command_line.outputs import write_all
-from coterie.command_line.progress import shown_notes, shown_stages
-from coterie.command_line.report import print_json
+from coterie.command_line.terminal import options
+from coterie.command_line.terminal.outputs import write_all
+from coterie.command_line.terminal.progress import shown_notes, shown_stages
+from coterie.command_line.terminal.summary import print_json
 from coterie.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from coterie.ads.evaluation import Evaluation
-    from coterie.ads.forecaster import AdForecaster
-    from coterie.ads.settings import SegmentSettings
+    from coterie.ads.forecasts.evaluation import Evaluation
+    from coterie.ads.forecasts.forecaster import AdForecaster
+    from coterie.ads.segments.settings import SegmentSettings
 
 __all__ = ["MadeReport", "check_can_render", "made_report", "report"]
 
@@ -98,8 +98,8 @@ class MadeReport:
 
     def steps(self, output: Path, save_model: Path | None) -> dict[Path, Callable[[Path], None]]:
         """How to write the page, and the model if it is to be kept."""
-        from coterie.ads.report import write_report
-        from coterie.model_files import save_model as save
+        from coterie.ads.report.rendering import write_report
+        from coterie.files.model_files import save_model as save
 
         steps: dict[Path, Callable[[Path], None]] = {
             output: lambda path: write_report(self.payload, path)
@@ -127,8 +127,8 @@ def made_report(
     title : str
         Of the page.
     """
-    from coterie.ads.evaluation import evaluate
-    from coterie.ads.report_contents import report_payload
+    from coterie.ads.forecasts.evaluation import evaluate
+    from coterie.ads.report.contents import report_payload
 
     histograms, found = source.histograms, None
     notes = faults_as_notes(source.check)

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.ads.report_words import exact, money, percent
-from coterie.command_line import options
 from coterie.command_line.ads import reading
 from coterie.command_line.ads.layout import (
     counted,
@@ -18,16 +16,18 @@ from coterie.command_line.ads.layout import (
     print_indented,
     stdout_console,
 )
-from coterie.command_line.outputs import write_all
-from coterie.command_line.progress import shown_notes, shown_stages
-from coterie.command_line.report import print_json
-from coterie.command_line.terminal_text import one_line
+from coterie.command_line.terminal import options
+from coterie.command_line.terminal.outputs import write_all
+from coterie.command_line.terminal.progress import shown_notes, shown_stages
+from coterie.command_line.terminal.summary import print_json
+from coterie.command_line.terminal.terminal_text import one_line
+from coterie.runtime.wording import exact, money, percent
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from coterie.ads.forecaster import AdForecaster
-    from coterie.ads.settings import SegmentSettings
+    from coterie.ads.forecasts.forecaster import AdForecaster
+    from coterie.ads.segments.settings import SegmentSettings
 
 __all__ = ["forecaster_of", "model_facts", "print_segments", "segment", "segment_columns"]
 
@@ -65,8 +65,8 @@ def segment(
 
     Example: coterie ads segment market -o market.coterie --members segments.csv
     """
-    from coterie.command_line.tables import check_table_output, write_table
-    from coterie.model_files import save_model
+    from coterie.files.model_files import save_model
+    from coterie.files.tables import check_table_output, write_table
 
     reading.check_outputs({"model": output, "table": members}, logs, advertisers, engine)
     if members is not None:
@@ -90,7 +90,7 @@ def segment(
 
 def forecaster_of(settings: SegmentSettings) -> AdForecaster:
     """The forecaster, not yet fitted, with a user's settings."""
-    from coterie.ads.forecaster import AdForecaster
+    from coterie.ads.forecasts.forecaster import AdForecaster
 
     return AdForecaster(
         n_segments=settings.n_segments,

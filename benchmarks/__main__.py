@@ -1,0 +1,5 @@
+"""Run a benchmark: ``python -m benchmarks NAME``."""
+
+from benchmarks.program import app
+
+app(prog_name="python -m benchmarks")

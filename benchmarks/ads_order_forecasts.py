@@ -1,0 +1,234 @@
+"""Forecasts of orders some days ahead, by their level and the shape of a week.
+
+The forecast of order a on a day of weekday w is
+
+    impressions = level_a · f_aw,    revenue = impressions · ecpm_a · g_aw
+
+with the order's own recent level and eCPM, and weekday factors f and g of mean about 1. What an
+order can borrow is the shape of its week: sources differ in where f and g come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.ads.curves.pooling import pooled_rates
+
+__all__ = [
+    "SOURCES",
+    "Candidate",
+    "History",
+    "Shapes",
+    "forecast",
+    "forecasts",
+    "weekday_evidence",
+]
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.int64]
+Pair = tuple[Floats, Floats]
+
+#: In the order in which tables show them.
+SOURCES = (
+    "last week", "flat", "own", "global", "segment", "global+pooled", "segment+pooled",
+)  # fmt: skip
+#: Pooling strengths to choose from, in days of one weekday.
+STRENGTHS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+#: Half-lives of the level to choose from, in days.
+HALF_LIVES = (0.5, 1.0, 2.0, 4.0, 7.0, 14.0)
+# days of one weekday that a segment's shape borrows from that of all orders
+_SEGMENT_DAYS = 5.0
+# impressions a day from which an order counts fully in a shared shape
+_FULL_COUNT = 100.0
+_NEXT_TO_NOTHING = 1e-9
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A source with its settings; None where it has no such setting."""
+
+    source: str
+    n_segments: int | None = None
+    strength: float | None = None
+    half_life: float | None = None
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Weekday factors of impressions and of eCPM, (A, 7) each."""
+
+    impressions: Floats
+    ecpm: Floats
+
+
+@dataclass(frozen=True)
+class History:
+    """What is known on one day of A orders.
+
+    Attributes
+    ----------
+    impressions, revenue : (A, T) float64 arrays
+        Of the T days before it.
+    weekday : (T + H,) int64 array
+        Of these days and of the H to forecast, from 0 to 6.
+    """
+
+    impressions: Floats
+    revenue: Floats
+    weekday: Labels
+
+    @property
+    def n_ahead(self) -> int:
+        """The number H of days to forecast."""
+        return len(self.weekday) - self.impressions.shape[1]
+
+    def evidence(self) -> tuple[Pair, Pair]:
+        """What the days tell of the weekday factors of impressions and of eCPM."""
+        known = self.weekday[: self.impressions.shape[1]]
+        return (
+            weekday_evidence(self.impressions, known),
+            weekday_evidence(self.revenue, known, self.impressions),
+        )
+
+
+def weekday_evidence(amounts: Floats, weekday: Labels, base: Floats | None = None) -> Pair:
+    """What days tell of weekday factors: x and y, (A, 7) each, in days; the factor is x / y.
+
+    On weekday w an order's amount is told by y_w days, and x_w = y_w · (amount per ``base`` on
+    these days) / (amount per ``base`` on all days). An order without any amount tells nothing.
+
+    Parameters
+    ----------
+    amounts : (A, T) array
+    weekday : (T,) int array
+        From 0 to 6.
+    base : (A, T) array, optional
+        What amounts are to be taken per unit of; by default per day.
+
+    Examples
+    --------
+    >>> x, y = weekday_evidence(np.array([[2.0, 4.0, 6.0, 0.0]]), np.array([0, 1, 0, 1]))
+    >>> x[:, :2].round(3).tolist(), y[:, :2].tolist()
+    ([[2.667, 1.333]], [[2.0, 2.0]])
+    """
+    per = np.ones_like(amounts) if base is None else base
+    of_weekday = np.eye(7)[weekday]
+    rate = _ratio(amounts.sum(axis=1), per.sum(axis=1))
+    expected = (per @ of_weekday) * rate[:, None]
+    y = np.where(expected > 0, of_weekday.sum(axis=0), 0.0)
+    return y * _ratio(amounts @ of_weekday, expected), y
+
+
+def forecast(history: History, shapes: Shapes, half_life: float) -> Pair:
+    """Impressions and revenue on the days ahead, (A, H) each.
+
+    The level is Σ ω·impressions / Σ ω·f over the known days, a day counting half as much as
+    one ``half_life`` days later; that of eCPM is Σ ω·revenue / Σ ω·impressions·g.
+
+    Examples
+    --------
+    >>> flat = Shapes(np.ones((1, 7)), np.ones((1, 7)))
+    >>> history = History(np.array([[8.0, 8.0]]), np.array([[2.0, 2.0]]), np.array([0, 1, 2]))
+    >>> [amounts.tolist() for amounts in forecast(history, flat, 7.0)]
+    [[[8.0]], [[2.0]]]
+    """
+    n_days = history.impressions.shape[1]
+    known, ahead = history.weekday[:n_days], history.weekday[n_days:]
+    weight = 0.5 ** (np.arange(n_days)[::-1] / half_life)
+    level = _ratio(history.impressions @ weight, shapes.impressions[:, known] @ weight)
+    per_impression = _ratio(
+        history.revenue @ weight, (history.impressions * shapes.ecpm[:, known]) @ weight
+    )
+    impressions = level[:, None] * shapes.impressions[:, ahead]
+    return impressions, impressions * per_impression[:, None] * shapes.ecpm[:, ahead]
+
+
+def forecasts(
+    history: History,
+    segments: dict[int, Labels],
+    half_lives: Sequence[float] = HALF_LIVES,
+    strengths: Sequence[float] = STRENGTHS,
+) -> Iterator[tuple[Candidate, Pair]]:
+    """The forecasts of every source with all its settings.
+
+    Parameters
+    ----------
+    history : History
+    segments : dict of int to (A,) int arrays
+        Labels of the orders by number of segments; −1 for one in no segment, which takes what
+        all orders share.
+    half_lives, strengths : sequences of float
+        To try.
+    """
+    yield Candidate("last week"), _last_week(history)
+    for candidate, shapes in _shapes(history, segments, strengths):
+        for half_life in half_lives:
+            settled = replace(candidate, half_life=half_life)
+            yield settled, forecast(history, shapes, half_life)
+
+
+def _shapes(
+    history: History, segments: dict[int, Labels], strengths: Sequence[float]
+) -> Iterator[tuple[Candidate, Shapes]]:
+    evidence = history.evidence()
+    count = np.minimum(history.impressions.mean(axis=1) / _FULL_COUNT, 1.0)
+    flat = Shapes(*(np.ones_like(x) for x, _ in evidence))
+    # a weekday that says nothing is taken to be like any other
+    together = np.zeros(len(count), dtype=np.int64)
+    everyone = _of_segments(evidence, count, together, flat, _NEXT_TO_NOTHING)
+    yield Candidate("flat"), flat
+    yield Candidate("own"), _pooled(evidence, flat, _NEXT_TO_NOTHING)
+    yield Candidate("global"), everyone
+    for strength in strengths:
+        yield (
+            Candidate("global+pooled", None, strength),
+            _pooled(evidence, everyone, strength),
+        )
+    for k, labels in segments.items():
+        shared = _of_segments(evidence, count, labels, everyone, _SEGMENT_DAYS)
+        yield Candidate("segment", k), shared
+        for strength in strengths:
+            yield Candidate("segment+pooled", k, strength), _pooled(evidence, shared, strength)
+
+
+def _pooled(evidence: tuple[Pair, Pair], prior: Shapes, strength: float) -> Shapes:
+    """Each order's factors drawn towards a prior that counts as so many days."""
+    (x, y), (u, v) = evidence
+    return Shapes(
+        pooled_rates(x, y, prior.impressions, strength), pooled_rates(u, v, prior.ecpm, strength)
+    )
+
+
+def _of_segments(
+    evidence: tuple[Pair, Pair], count: Floats, labels: Labels, prior: Shapes, strength: float
+) -> Shapes:
+    """The factors of each order's segment, pooled with the prior; the prior where it has none.
+
+    The prior has one shape for all orders.
+    """
+    member = np.zeros((len(labels), int(labels.max(initial=-1)) + 1))
+    inside = np.flatnonzero(labels >= 0)
+    member[inside, labels[inside]] = count[inside]
+    shared = []
+    for (x, y), before in zip(evidence, (prior.impressions, prior.ecpm), strict=True):
+        factors = pooled_rates(member.T @ x, member.T @ y, before[:1], strength)
+        rows = before.copy()
+        rows[inside] = factors[labels[inside]]
+        shared.append(rows)
+    return Shapes(*shared)
+
+
+def _last_week(history: History) -> Pair:
+    """The same weekday of the week before."""
+    n_days = history.impressions.shape[1]
+    ago = n_days - 7 + np.arange(history.n_ahead) % 7
+    return history.impressions[:, ago], history.revenue[:, ago]
+
+
+def _ratio(part: Floats, whole: Floats) -> Floats:
+    """Part by whole; 0 where there is no whole."""
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)

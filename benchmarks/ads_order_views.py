@@ -1,0 +1,196 @@
+"""The orders of a publisher's auction: what is read of them, and three looks that group them.
+
+=========  ==================================================================================
+placement  the mix of sites and ad units an order's impressions were on
+audience   the mix of countries and devices
+price      Kolmogorov–Smirnov similarity of the distribution of revenue per impression (eCPM)
+=========  ==================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.ads.histograms.public_data import read_columns
+from coterie.ads.segments.graph_clusters import normalised_cuts
+from coterie.ads.segments.similarity import ks_graph
+from coterie.ads.segments.text_view import text_clusters
+from coterie.errors import TableError
+
+__all__ = ["OrderLog", "price_curves", "read_orders", "views_of_orders"]
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+_ALPHA = 0.05
+_MOST_OBSERVATIONS = 2000.0
+_GRID = 64
+
+
+@dataclass(frozen=True)
+class OrderLog:
+    """Rows of impressions and revenue of A orders over T days; N rows.
+
+    Attributes
+    ----------
+    orders : (A,) int64 array
+    days : (T,) datetime64[D] array
+    order, day, placement, audience : (N,) int64 arrays
+        Indices: of the order, the day, the site with its ad unit, the country with its device.
+    impressions, revenue : (N,) float64 arrays
+    notes : dict of str to float
+        What was met in the file and what became of it.
+    """
+
+    orders: NDArray[np.int64]
+    days: NDArray[np.datetime64]
+    order: NDArray[np.int64]
+    day: NDArray[np.int64]
+    placement: NDArray[np.int64]
+    audience: NDArray[np.int64]
+    impressions: Floats
+    revenue: Floats
+    notes: dict[str, float]
+
+    def daily(self, name: str) -> Floats:
+        """The sum of ``impressions`` or ``revenue`` by order and day, (A, T)."""
+        shape = len(self.orders), len(self.days)
+        return _summed(self.order, self.day, getattr(self, name), shape)
+
+
+def read_orders(path: Path) -> OrderLog:
+    """Read the file of the 2019 auction.
+
+    Rows without impressions tell nothing and are left out, as is a row with negative revenue.
+    Rows that repeat another are kept: the file has many rows that agree in all but their
+    figures, so that equal ones are no sign of a fault.
+    """
+    codes = ("order_id", "site_id", "ad_unit_id", "geo_id", "device_category_id")
+    table = read_columns(path)
+    for name in ("date", "total_impressions", "total_revenue", *codes):
+        if name not in table:
+            raise TableError(f"{path} has no column {name!r}; get the file again")
+    impressions = table["total_impressions"].astype(np.float64)
+    revenue = table["total_revenue"].astype(np.float64)
+    kept = (impressions > 0) & (revenue >= 0)
+    if not (revenue[kept] > 0).any():
+        raise TableError(f"{path} has no row with impressions and revenue; get the file again")
+    orders, order = np.unique(table["order_id"][kept], return_inverse=True)
+    first = table["date"].min().astype("datetime64[D]")
+    day = (table["date"][kept].astype("datetime64[D]") - first).astype(np.int64)
+    repeated = _repeated(table)
+    return OrderLog(
+        orders=orders,
+        days=first + np.arange(day.max() + 1),
+        order=order,
+        day=day,
+        placement=_joint_code(table["site_id"][kept], table["ad_unit_id"][kept]),
+        audience=_joint_code(table["geo_id"][kept], table["device_category_id"][kept]),
+        impressions=impressions[kept],
+        revenue=revenue[kept],
+        notes={
+            "rows": len(impressions),
+            "rows_without_impressions": int((impressions <= 0).sum()),
+            "revenue_without_impressions": float(revenue[impressions <= 0].sum()),
+            "rows_with_negative_revenue": int((revenue < 0).sum()),
+            "rows_repeated": int(repeated.sum()),
+            "impressions_repeated": int(impressions[repeated].sum()),
+            "impressions": int(impressions[kept].sum()),
+            "revenue": float(revenue[kept].sum()),
+        },
+    )
+
+
+def views_of_orders(
+    log: OrderLog, n_days: int, ks: Sequence[int], seeds: Sequence[int] = range(5)
+) -> dict[str, Labels]:
+    """The partitions each look gives from the first days alone: as many votes for each look.
+
+    Parameters
+    ----------
+    log : OrderLog
+    n_days : int
+    ks : sequence of int
+        Numbers of clusters.
+    seeds : sequence of int
+        Of k-means, each of which gives a partition for every number of clusters: one run alone
+        would be a matter of luck.
+
+    Returns
+    -------
+    dict of str to (A, V) int64 arrays
+        −1 where a look says nothing of an order.
+    """
+    known = log.day < n_days
+    curves, observations = price_curves(log, known)
+    graph = ks_graph(
+        curves, observations, _ALPHA, max_observations=_MOST_OBSERVATIONS, weights="pvalue"
+    )
+    numbers = list(ks)
+    mixes = {
+        "placement": _mixes(log, log.placement, known),
+        "audience": _mixes(log, log.audience, known),
+    }
+    views = {
+        name: np.hstack([text_clusters(mix, numbers, seed) for seed in seeds])
+        for name, mix in mixes.items()
+    }
+    views["price"] = np.hstack([normalised_cuts(graph, numbers, seed) for seed in seeds])
+    return views
+
+
+def price_curves(log: OrderLog, known: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """The c.d.f. of eCPM over an order's impressions, (A, G), and its observations, (A,).
+
+    Impressions come in rows of one eCPM each, so an order has at most as many observations as
+    rows: (Σn)² / Σn² of their impressions n.
+    """
+    n, order = log.impressions[known], log.order[known]
+    ecpm = log.revenue[known] / n
+    grid = np.unique(np.quantile(ecpm, np.linspace(0, 1, _GRID + 1))) if len(n) else np.zeros(1)
+    at = np.minimum(np.searchsorted(grid, ecpm), len(grid) - 1)
+    counts = _summed(order, at, n, (len(log.orders), len(grid)))
+    total = counts.sum(axis=1)
+    square = np.bincount(order, n**2, len(log.orders))
+    observations = np.divide(total**2, square, out=np.zeros_like(total), where=square > 0)
+    summed = np.cumsum(counts, axis=1)
+    curves = np.divide(summed, summed[:, -1:], out=np.zeros_like(summed), where=summed[:, -1:] > 0)
+    return curves, observations
+
+
+def _mixes(log: OrderLog, code: NDArray[np.int64], known: NDArray[np.bool_]) -> Floats:
+    """Roots of the shares of each code in an order's impressions: rows of length 1, or 0.
+
+    Their products are the Bhattacharyya coefficients of the mixes.
+    """
+    shape = len(log.orders), int(code.max()) + 1
+    counts = _summed(log.order[known], code[known], log.impressions[known], shape)
+    total = counts.sum(axis=1, keepdims=True)
+    return np.sqrt(np.divide(counts, total, out=np.zeros_like(counts), where=total > 0))
+
+
+def _summed(
+    row: NDArray[np.int64], column: NDArray[np.int64], values: Floats, shape: tuple[int, int]
+) -> Floats:
+    sums = np.bincount(row * shape[1] + column, values, shape[0] * shape[1])
+    return np.asarray(sums, dtype=np.float64).reshape(shape)
+
+
+def _joint_code(*columns: NDArray[Any]) -> NDArray[np.int64]:
+    return np.unique(np.stack(columns), axis=1, return_inverse=True)[1].astype(np.int64)
+
+
+def _repeated(table: dict[str, Any]) -> NDArray[np.bool_]:
+    """Which rows equal one before them in every column."""
+    codes = np.stack([np.unique(column, return_inverse=True)[1] for column in table.values()])
+    order = np.lexsort(codes)
+    same = (np.diff(codes[:, order], axis=1) == 0).all(axis=0)
+    repeated = np.zeros(codes.shape[1], dtype=bool)
+    repeated[order[1:]] = same
+    return repeated

@@ -1,0 +1,344 @@
+"""What texts tell of prices, on the political ads of Snap: text segments against spend per view.
+
+An advertiser's price is its eCPM, a thousand times its spend over its impressions, and its text
+is what its ads say of it: who pays, who is advertised, the candidate and the interests aimed at.
+Two questions: how much of the variance of log eCPM between advertisers do text segments explain,
+beyond what segments filled at random would; and how well is the eCPM of an advertiser that was
+never seen told by the mean of its segment, against the mean of all?
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from coterie.ads.histograms.public_data import read_columns
+from coterie.ads.segments.text_view import TextView, telling_words, text_clusters
+from coterie.errors import InvalidParameterError, TableError
+
+__all__ = [
+    "NUMBERS",
+    "SnapAdvertisers",
+    "explained_share",
+    "leave_one_out_strength",
+    "read_snap",
+    "run_snap",
+    "shrunken_means",
+]
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+NUMBERS = (4, 8, 16, 32)
+#: Strengths to choose from, in advertisers; infinity is the mean of all.
+STRENGTHS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, np.inf)
+_SHOWN = 8
+_RUNS = 10
+_LEAST_SPEND = 10
+_TEXTS = ("organization", "candidate_ballot", "advertiser", "interests")
+_LOG = logging.getLogger("coterie")
+
+
+@dataclass(frozen=True)
+class SnapAdvertisers:
+    """Advertisers with a text and a price.
+
+    Attributes
+    ----------
+    names, texts : lists of A str
+    spend, impressions : (A,) float64 arrays
+        The spend in whole dollars.
+    notes : dict of str to int
+        How many ads and advertisers the file has, and how many were left out for what.
+    """
+
+    names: list[str]
+    texts: list[str]
+    spend: Floats
+    impressions: Floats
+    notes: dict[str, int]
+
+    @property
+    def log_ecpm(self) -> Floats:
+        """log(1000 · spend / impressions), (A,)."""
+        return np.log(1000 * self.spend / self.impressions)
+
+
+def read_snap(path: Path, least_spend: float = _LEAST_SPEND) -> SnapAdvertisers:
+    """Read the ads and put those of one advertiser together; dollars only.
+
+    Advertisers that spent less than ``least_spend`` are left out: the file has whole dollars,
+    and of ten dollars rounding alone is up to five hundredths.
+    """
+    kinds = dict.fromkeys(_TEXTS, "string") | {
+        "currency": "string",
+        "spend": "float64",
+        "impressions": "float64",
+    }
+    table = read_columns(path, kinds)
+    kept = (table["currency"] == "USD") & (table["impressions"] > 0)
+    if not kept.any():
+        raise TableError(f"{path} has no ad paid in dollars with impressions; get the file again")
+    names, advertiser = np.unique(table["advertiser"][kept].astype(str), return_inverse=True)
+    sums = [np.bincount(advertiser, table[name][kept]) for name in ("spend", "impressions")]
+    spend, impressions = (np.asarray(column, dtype=np.float64) for column in sums)
+    rows = {name: table[name][kept] for name in _TEXTS}
+    enough = np.flatnonzero(spend >= least_spend)
+    texts = _texts_by_advertiser(rows, advertiser, len(names))
+    return SnapAdvertisers(
+        names=names[enough].tolist(),
+        texts=[texts[a] for a in enough],
+        spend=spend[enough],
+        impressions=impressions[enough],
+        notes={
+            "ads": len(kept),
+            "ads_in_dollars": int((table["currency"] == "USD").sum()),
+            "advertisers_in_dollars": len(names),
+            "advertisers_spending_too_little": len(names) - len(enough),
+            "least_spend": int(least_spend),
+            "advertisers": len(enough),
+        },
+    )
+
+
+def explained_share(labels: ArrayLike, values: ArrayLike) -> Floats:
+    """η², the variance between segments over all variance, of each column of values, (R,).
+
+    Parameters
+    ----------
+    labels : (A,) array-like of int
+        −1 is a segment too.
+    values : (A, R) array-like
+
+    Examples
+    --------
+    >>> explained_share([0, 0, 1, 1], [[1.0, 1.0], [1.0, 3.0], [3.0, 1.0], [3.0, 3.0]]).tolist()
+    [1.0, 0.0]
+    """
+    _, segment = np.unique(np.asarray(labels), return_inverse=True)
+    y = np.asarray(values, dtype=np.float64)
+    deviation = y - y.mean(axis=0)
+    member = np.eye(segment.max() + 1)[segment]
+    between = np.sum((member.T @ deviation) ** 2 / member.sum(axis=0)[:, None], axis=0)
+    total = np.sum(deviation**2, axis=0)
+    return np.divide(between, total, out=np.zeros_like(total), where=total > 0)
+
+
+def shrunken_means(labels: Labels, values: Floats, strength: float) -> Floats:
+    """The mean of each segment drawn to that of all, (K + 1,); the last entry is that of all.
+
+    (Σ y + m·μ) / (n + m) over the n members, with m the strength and μ the mean of all.
+
+    >>> shrunken_means(np.array([0, 0, 1]), np.array([3.0, 3.0, 0.0]), 1.0).round(3).tolist()
+    [2.667, 1.0, 2.0]
+    """
+    inside = labels >= 0
+    mean = values.mean()
+    size = np.bincount(labels[inside], minlength=int(labels.max(initial=-1)) + 1)
+    total = np.bincount(labels[inside], values[inside], minlength=len(size))
+    drawn = np.full(len(size) + 1, mean)
+    if np.isfinite(strength):
+        drawn[:-1] = (total + strength * mean) / (size + strength)
+    return drawn
+
+
+def leave_one_out_strength(
+    labels: Labels, values: Floats, strengths: Sequence[float] = STRENGTHS
+) -> float:
+    """The strength with which the other members tell each member best, in squares.
+
+    >>> y = np.repeat([0.0, 5.0, 9.0], 10) + np.tile([-0.1, 0.1], 15)
+    >>> leave_one_out_strength(np.repeat([0, 1, 2], 10), y, [0.5, 5.0, np.inf])
+    0.5
+    """
+    inside = labels >= 0
+    y, segment = values[inside], labels[inside]
+    size = np.bincount(segment)[segment] - 1
+    others = np.bincount(segment, y)[segment] - y
+    mean = (values.sum() - y) / max(len(values) - 1, 1)
+
+    def squares(strength: float) -> float:
+        told = mean if np.isinf(strength) else (others + strength * mean) / (size + strength)
+        return float(np.sum((y - told) ** 2))
+
+    return min(strengths, key=squares)
+
+
+def run_snap(
+    data: SnapAdvertisers,
+    *,
+    numbers: Sequence[int] = NUMBERS,
+    permutations: int = 1000,
+    folds: int = 5,
+    repeats: int = 4,
+    after_repeat: Callable[[], None] | None = None,
+) -> dict[str, Any]:
+    """Answer both questions.
+
+    Parameters
+    ----------
+    data : SnapAdvertisers
+    numbers : sequence of int
+        Numbers of segments, all reported.
+    permutations : int
+        Random fillings of the segments to compare η² with.
+    folds, repeats : int
+        Of the cross-validation. Terms, vectors, segments and strength are learned on the
+        training folds alone.
+    after_repeat : callable, optional
+        Called when a repeat is done.
+
+    Returns
+    -------
+    dict
+        ``explained`` by number of segments; ``predicted``: errors of held-out advertisers by
+        the mean of all ("global"), of the segment ("K = …"), and by ridge regression on the
+        text vectors ("ridge"); ``segments``: words and prices of each.
+    """
+    if not 2 <= folds <= len(data.names) or repeats < 1:
+        raise InvalidParameterError(
+            f"folds={folds}, repeats={repeats}: folds may be 2 to the number of advertisers, "
+            f"{len(data.names)}, and repeats from 1 up"
+        )
+    _LOG.info("Grouping %d advertisers by their texts", len(data.names))
+    vectors = TextView(random_state=0).fit_transform(data.texts)
+    shown = text_clusters(vectors, [_SHOWN], random_state=0)[:, 0]
+    y = data.log_ecpm
+    told = _held_out(data.texts, y, numbers, folds, repeats, after_repeat)
+    return {
+        "notes": data.notes,
+        "median_ecpm": float(np.exp(np.median(y))),
+        "sd_log_ecpm": float(np.std(y, ddof=1)),
+        "runs": _RUNS,
+        "permutations": permutations,
+        "explained": [
+            {"n_segments": k, **_explained(vectors, k, y, permutations)} for k in numbers
+        ],
+        "folds": folds,
+        "repeats": repeats,
+        "predicted": {name: _errors(found, told["global"], y) for name, found in told.items()},
+        "segments": _segments_told(data, shown),
+    }
+
+
+def _texts_by_advertiser(rows: dict[str, Any], advertiser: Labels, n: int) -> list[str]:
+    """Every name and interest of an advertiser's ads once, field by field."""
+    found: list[dict[str, None]] = [{} for _ in range(n)]
+    for field in _TEXTS:
+        for a, value in zip(advertiser.tolist(), rows[field], strict=True):
+            parts = value.split(",") if field == "interests" else [value]
+            found[a].update((part.strip(), None) for part in parts if part.strip())
+    return [" ".join(words) for words in found]
+
+
+def _explained(vectors: Floats, k: int, y: Floats, permutations: int) -> dict[str, float]:
+    """η² of K text segments and of the same segments filled at random.
+
+    Both are means over several runs of k-means, each of which finds other segments.
+    """
+    rng = np.random.default_rng(0)
+    dealt = rng.permuted(np.repeat(y[:, None], permutations, axis=1), axis=0)
+    columns = np.column_stack([y, dealt])
+    shares = np.stack(
+        [
+            explained_share(text_clusters(vectors, [k], random_state=seed)[:, 0], columns)
+            for seed in range(_RUNS)
+        ]
+    )
+    share, chance = shares[:, 0].mean(), shares[:, 1:].mean(axis=0)
+    return {
+        "eta_squared": float(share),
+        "sd_of_runs": float(shares[:, 0].std(ddof=1)),
+        "by_chance": float(chance.mean()),
+        "by_chance_95": float(np.quantile(chance, 0.95)),
+        "p": float((1 + np.sum(chance >= share)) / (1 + permutations)),
+    }
+
+
+def _held_out(
+    texts: list[str],
+    y: Floats,
+    numbers: Sequence[int],
+    folds: int,
+    repeats: int,
+    after_repeat: Callable[[], None] | None,
+) -> dict[str, Floats]:
+    """What every way says of every advertiser when it is held out, (repeats, A) each."""
+    names = ["global", *(f"K = {k}" for k in numbers), "ridge"]
+    told = {name: np.zeros((repeats, len(y))) for name in names}
+    for repeat in range(repeats):
+        fold = np.random.default_rng(repeat).permutation(np.arange(len(y)) % folds)
+        for held in range(folds):
+            train, test = np.flatnonzero(fold != held), np.flatnonzero(fold == held)
+            for name, values in _predicted(texts, y, train, test, numbers).items():
+                told[name][repeat, test] = values
+        if after_repeat is not None:
+            after_repeat()
+    return told
+
+
+def _predicted(
+    texts: list[str],
+    y: Floats,
+    train: NDArray[np.intp],
+    test: NDArray[np.intp],
+    numbers: Sequence[int],
+) -> dict[str, Floats]:
+    from sklearn.linear_model import RidgeCV
+
+    view = TextView(random_state=0)
+    known = view.fit_transform([texts[i] for i in train])
+    new = view.transform([texts[i] for i in test])
+    told = {"global": np.full(len(test), y[train].mean())}
+    labels = text_clusters(known, list(numbers), random_state=0)
+    for k, column in zip(numbers, labels.T, strict=True):
+        strength = leave_one_out_strength(column, y[train])
+        told[f"K = {k}"] = shrunken_means(column, y[train], strength)[_nearest(known, column, new)]
+    ridge = RidgeCV(np.logspace(-1, 3, 9)).fit(known, y[train])
+    told["ridge"] = np.asarray(ridge.predict(new), dtype=np.float64)
+    return told
+
+
+def _nearest(known: Floats, labels: Labels, new: Floats) -> Labels:
+    """The segment whose centre is nearest to each new row; −1 for a row of zeros."""
+    centres = np.stack([known[labels == s].mean(axis=0) for s in range(int(labels.max()) + 1)])
+    distance = np.sum(centres**2, axis=1) - 2 * new @ centres.T
+    return np.where(new.any(axis=1), np.argmin(distance, axis=1), -1).astype(np.int64)
+
+
+def _errors(told: Floats, reference: Floats, y: Floats) -> dict[str, Any]:
+    """RMSE of log eCPM, its difference from the reference's, and WAPE of eCPM."""
+    square, other = ((found - y) ** 2 for found in (told, reference))
+    rmse, before = (float(np.sqrt(s.mean())) for s in (square, other))
+    # the repeats hold out the same advertisers, so these are what varies
+    gaps = (square - other).mean(axis=0)
+    # a² − b² = (a − b)(a + b)
+    se = float(np.std(gaps, ddof=1) / np.sqrt(len(gaps)) / (rmse + before))
+    ecpm = np.exp(y)
+    return {
+        "rmse_log": rmse,
+        "wape": float(np.abs(np.exp(told) - ecpm).mean() / ecpm.mean()),
+        "rmse_less_global": {"mean": rmse - before, "se": se},
+    }
+
+
+def _segments_told(data: SnapAdvertisers, labels: Labels) -> list[dict[str, Any]]:
+    """Words, sizes and prices of the segments, the dearest first."""
+    words = telling_words(data.texts, labels, n=5)
+    ecpm = np.exp(data.log_ecpm)
+    found = [
+        {
+            "words": words[s],
+            "advertisers": int((labels == s).sum()),
+            "quartiles": np.quantile(ecpm[labels == s], [0.25, 0.5, 0.75]).tolist(),
+            "ecpm": np.sort(ecpm[labels == s]).tolist(),
+        }
+        for s in range(int(labels.max(initial=-1)) + 1)
+    ]
+    return sorted(found, key=lambda segment: -segment["quartiles"][1])

@@ -1,0 +1,273 @@
+"""The commands ``python -m benchmarks …``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchmarks.command_steps import (
+    Data,
+    Json,
+    Keep,
+    Output,
+    as_json_text,
+    as_notes,
+    prepare_folder,
+    progress,
+    require_matplotlib,
+    show,
+    text_file,
+    write_files,
+)
+from benchmarks.consensus_commands import divided, regret, table2, table3
+from benchmarks.incremental import growing
+from benchmarks.scale_commands import gpu, relaxation, scale, tables
+from benchmarks.serve_command import serve
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="bench",
+    help="Measurements anybody can repeat.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.command()
+def noise(
+    as_json: Json = False,
+    draws: Annotated[
+        int | None, typer.Option(min=1, help="Draws of each cell: 5, with --quick 2.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="The 11 core cells only.")] = False,
+    output: Output = None,
+) -> None:
+    """Accuracy on planted partitions with noisy and wrong votes.
+
+    Example: python -m benchmarks noise --quick -o noise-report
+    """
+    prepare_folder(output, ("noise.json", "noise.md", "noise.png"))
+    if output is not None:
+        require_matplotlib()
+    from benchmarks import noise_report as report
+    from benchmarks.environment import environment
+    from benchmarks.noise import CORE_CELLS, MORE_CELLS, run_noise
+
+    cells = CORE_CELLS if quick else CORE_CELLS + MORE_CELLS
+    n_draws = draws or (2 if quick else 5)
+    with progress("planting, spoiling, recovering", len(cells) * n_draws) as advance:
+        results = run_noise(cells, n_draws, after_draw=lambda: advance(None))
+    described = environment()
+    everything = report.as_json(results, described)
+    if output is not None:
+        picture, page = report.as_picture(results), report.as_page(results, described)
+        write_files(
+            {
+                output / "noise.json": text_file(as_json_text(everything)),
+                output / "noise.md": text_file(page),
+                output / "noise.png": partial(picture.savefig, format="png", dpi=150),
+            }
+        )
+    lines = [*report.summary_lines(results), *as_notes(report.notes(results))]
+    show(as_json, everything, [report.as_table(results)], lines, output)
+
+
+@app.command()
+def speed(
+    as_json: Json = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A tenth of the rows or fewer; some minutes.")
+    ] = False,
+    repeats: Annotated[
+        int, typer.Option(min=1, help="Most runs of each contender; the median counts.")
+    ] = 3,
+    output: Output = None,
+) -> None:
+    """Time and peak memory, side by side with other ways to the same answer.
+
+    Run it on a machine that does nothing else. Example: python -m benchmarks speed -o speed-report
+    """
+    prepare_folder(output, ("speed.json", "speed.md"))
+    from benchmarks import speed_report as report
+    from benchmarks.environment import environment
+    from benchmarks.speed import FULL, QUICK, run_speed
+
+    with progress("measuring", None) as advance:
+        results = run_speed(QUICK if quick else FULL, repeats, before_step=advance)
+    described = environment()
+    everything = report.as_json(results, described)
+    if output is not None:
+        page = report.as_page(results, described)
+        write_files(
+            {
+                output / "speed.json": text_file(as_json_text(everything)),
+                output / "speed.md": text_file(page),
+            }
+        )
+    lines = [report.METHOD, *as_notes(report.notes(results))]
+    show(as_json, everything, report.as_tables(results), lines, output)
+
+
+@app.command()
+def ads(
+    as_json: Json = False,
+    draws: Annotated[int, typer.Option(min=1, help="Draws of each cell.")] = 3,
+    quick: Annotated[bool, typer.Option("--quick", help="One cell, one draw.")] = False,
+    keep: Keep = None,
+    output: Output = None,
+) -> None:
+    """Forecast error over a grid of simulated markets, by every source of curves.
+
+    Example: python -m benchmarks ads --keep draws -o ads-report
+    """
+    prepare_folder(output, ("ads.json", "ads.md", "ads.png"))
+    if output is not None:
+        require_matplotlib()
+    from benchmarks import ads_grid_report as report
+    from benchmarks.ads_grid import FULL_GRID, QUICK_GRID, run_grid
+    from benchmarks.environment import environment
+
+    cells, n_draws = (QUICK_GRID, 1) if quick else (FULL_GRID, draws)
+    with progress("simulating and forecasting", len(cells) * n_draws) as advance:
+        results = run_grid(cells, n_draws, keep=keep, after_draw=lambda: advance(None))
+    described = environment()
+    everything = report.as_json(cells, results, described)
+    if output is not None:
+        picture, page = report.as_picture(cells, results), report.as_page(cells, results, described)
+        write_files(
+            {
+                output / "ads.json": text_file(as_json_text(everything)),
+                output / "ads.md": text_file(page),
+                output / "ads.png": partial(picture.savefig, format="png", dpi=150),
+            }
+        )
+    tables = report.as_tables(cells, results)
+    show(as_json, everything, tables, report.summary_lines(cells, results), output)
+
+
+@app.command("ads-speed")
+def ads_speed(
+    as_json: Json = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A tenth of the rows and advertisers.")
+    ] = False,
+    output: Output = None,
+) -> None:
+    """Time of histograms beside hand-written SQL, and of all pairs of curves beside SciPy.
+
+    Run it on a machine that does nothing else. Example: python -m benchmarks ads-speed -o report
+    """
+    prepare_folder(output, ("ads_speed.json", "ads_speed.md"))
+    from benchmarks import ads_speed_report as report
+    from benchmarks.ads_engine import compare_engine
+    from benchmarks.ads_similarity import compare_similarity
+    from benchmarks.environment import environment
+
+    share = 10 if quick else 1
+    with progress("counting a large log", 2) as advance:
+        engine = compare_engine(20_000_000 // share)
+        advance("comparing all pairs of curves")
+        similarity = compare_similarity(20_000 // share)
+    described = environment()
+    found = {"engine": engine, "similarity": similarity, "environment": described}
+    if output is not None:
+        page = report.as_page(found, described)
+        write_files(
+            {
+                output / "ads_speed.json": text_file(as_json_text(found)),
+                output / "ads_speed.md": text_file(page),
+            }
+        )
+    show(as_json, found, report.as_tables(found), report.summary_lines(found), output)
+
+
+@app.command("ads-real")
+def ads_real(
+    as_json: Json = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer draws; some seconds.")] = False,
+    data: Data = None,
+    output: Output = None,
+) -> None:
+    """Real advertising data: censored auctions, orders of a publisher, texts of political ads.
+
+    Example: python -m benchmarks ads-real --data FOLDER -o ads-real-report
+    """
+    from benchmarks import ads_real_report as report
+    from benchmarks.ads_real import FILES, run_real
+    from benchmarks.ads_real_tables import as_tables
+
+    prepare_folder(output, FILES)
+    with progress("measuring", None) as advance:
+        everything = run_real(data, output, quick=quick, before_step=advance)
+    show(as_json, everything, as_tables(everything), report.summary_lines(everything), output)
+
+
+app.command()(table2)
+app.command()(table3)
+app.command()(regret)
+app.command()(divided)
+app.command()(growing)
+app.command()(relaxation)
+app.command()(gpu)
+app.command()(scale)
+app.command()(tables)
+app.command()(serve)
+
+
+@app.command()
+def peers(
+    as_json: Json = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="At most 1,000 points and 3 s a trial; two minutes.")
+    ] = False,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=1, metavar="S", help="Most a trial may take: 60, with --quick 3."),
+    ] = None,
+    environments: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="The peers' environments, made if not there."),
+    ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Keep each trial here, and go on from those kept."),
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Accuracy, time, memory and largest n, beside the packages one would pick instead.
+
+    Each is installed by pip into an environment of its own, in the user's cache unless told
+    otherwise. Run it on a machine that does nothing else.
+    Example: python -m benchmarks peers --keep trials -o peers-report
+    """
+    prepare_folder(output, ("peers.json", "peers.md", "peers.png"))
+    prepare_folder(keep, ())
+    if output is not None:
+        require_matplotlib()
+    from benchmarks import peers_report as report
+    from benchmarks.environment import environment
+    from benchmarks.peers import FULL, QUICK, run_peers
+
+    effort = QUICK if quick else FULL
+    if seconds is not None:
+        effort = replace(effort, limits=replace(effort.limits, seconds=seconds))
+    with progress("comparing", None) as advance:
+        results = run_peers(effort, environments=environments, keep=keep, before_step=advance)
+    described = environment()
+    everything = report.as_json(results, described)
+    if output is not None:
+        picture, page = report.as_picture(results), report.as_page(results, described)
+        write_files(
+            {
+                output / "peers.json": text_file(as_json_text(everything)),
+                output / "peers.md": text_file(page),
+                output / "peers.png": partial(picture.savefig, format="png", dpi=150),
+            }
+        )
+    lines = [report.METHOD, *report.summary_lines(results), *as_notes(report.notes(results))]
+    show(as_json, everything, report.as_tables(results), lines, output)

@@ -1,0 +1,1 @@
+"""Win rate and cost by bid: landscapes, pooling, demand and supply."""

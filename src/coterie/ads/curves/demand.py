@@ -1,0 +1,108 @@
+"""What advertisers bid on some days, and what curves say they win and spend by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from coterie.ads.curves.landscapes import Evidence, spend_curves
+from coterie.ads.histograms.bid_histograms import BidHistograms
+
+__all__ = ["Demand", "Outcome", "demand_of", "expected_outcome", "outcome_of"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Demand:
+    """The bids of some days; N cells of one advertiser and one bin each.
+
+    Attributes
+    ----------
+    advertiser, bin : (N,) int64 arrays
+    count : (N,) float64 array
+        Bids in the cell.
+    within : (N,) float64 array
+        Where in the bin their mean lies, from 0 (lower edge) to 1 (upper edge).
+    n_advertisers : int
+    """
+
+    advertiser: NDArray[np.int64]
+    bin: NDArray[np.int64]
+    count: Floats
+    within: Floats
+    n_advertisers: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Impressions and spend by advertiser, (A,) each; the spend in micros per thousand.
+
+    ``spread`` is the standard deviation of the impressions where they are a forecast.
+    """
+
+    impressions: Floats
+    spend: Floats
+    spread: Floats | None = None
+
+
+def demand_of(histograms: BidHistograms, days: ArrayLike) -> Demand:
+    """The bids of some days, by index into ``histograms.days``."""
+    counts = histograms.dense(days)
+    advertiser, at = np.nonzero(counts.bids > 0)
+    number = counts.bids[advertiser, at]
+    mean = counts.bid[advertiser, at] / number
+    lower = np.where(at > 0, histograms.edges[at - 1], 0)
+    within = np.clip((mean - lower) / (histograms.edges[at] - lower), 0.0, 1.0)
+    return Demand(advertiser, at, number, within, len(histograms.advertisers))
+
+
+def outcome_of(histograms: BidHistograms, days: ArrayLike) -> Outcome:
+    """What was won and spent on some days."""
+    index = np.asarray(days, dtype=np.int64)
+    return Outcome(
+        histograms.daily("wins")[:, index].sum(axis=1),
+        histograms.daily("cost")[:, index].sum(axis=1),
+    )
+
+
+def expected_outcome(
+    demand: Demand, win: Floats, evidence: Evidence, variance: Floats | None = None
+) -> Outcome:
+    """What win curves say the demand wins and spends.
+
+    Impressions are Σ n·W(b) and spend Σ n·C(b) over the cells. With the posterior ``variance``
+    of W the spread is told too: the errors of one advertiser's curve at different bids are
+    taken to go together, and chance in the auctions is added,
+    (Σ n·sd(W))² + Σ n·W·(1 − W).
+
+    Parameters
+    ----------
+    demand : Demand
+    win : (A, G) array
+    evidence : Evidence
+        For what a win costs.
+    variance : (A, G) array, optional
+    """
+    won = demand.count * _in_cells(win, demand)
+    paid = demand.count * _in_cells(spend_curves(win, evidence), demand)
+    impressions, spend = _by_advertiser(won, demand), _by_advertiser(paid, demand)
+    if variance is None:
+        return Outcome(impressions, spend)
+    rate = won / demand.count
+    doubt = _by_advertiser(demand.count * _in_cells(np.sqrt(variance), demand), demand)
+    chance = _by_advertiser(won * (1 - rate), demand)
+    return Outcome(impressions, spend, np.sqrt(doubt**2 + chance))
+
+
+def _in_cells(curves: Floats, demand: Demand) -> Floats:
+    high = curves[demand.advertiser, demand.bin]
+    low = np.where(demand.bin > 0, curves[demand.advertiser, demand.bin - 1], 0.0)
+    return low + demand.within * (high - low)
+
+
+def _by_advertiser(values: Floats, demand: Demand) -> Floats:
+    sums = np.bincount(demand.advertiser, values, demand.n_advertisers)
+    return np.asarray(sums, dtype=np.float64)

@@ -1,0 +1,296 @@
+"""Win-rate and cost curves from counts: what a bid wins, and what a win costs.
+
+For an advertiser and a bid b let W(b) = P(market price ≤ b), the share of auctions a bid of b
+wins, and C(b) = E[price paid · won], what an auction costs on average at that bid. A log tells
+of W in one of two ways, and both are *successes among trials* in every bin g of the grid:
+
+========  =====================================  ==================================  ==========
+form      successes x_g                          trials y_g                          curve
+========  =====================================  ==================================  ==========
+hazard    prices revealed in bin g               auctions whose price is known not   W = 1 −
+                                                 to lie below bin g                  Π (1 − x/y)
+rate      bids in bin g that won                 bids in bin g                       isotonic
+========  =====================================  ==================================  ==========
+
+The hazard form is the Kaplan–Meier estimate: a win reveals the market price, a loss says that
+the price is above the bid (right censoring). Where the log tells the minimum to win of every
+auction nothing is censored, and the same formula is the plain empirical curve. The rate form is
+all that a first-price log without the minimum to win can tell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from coterie.ads.histograms.bid_histograms import BidHistograms, DenseCounts
+from coterie.errors import InvalidParameterError
+
+__all__ = [
+    "PER_UNIT",
+    "Evidence",
+    "curve_at",
+    "evidence_of",
+    "own_curves",
+    "share_of_cost",
+    "share_of_wins",
+    "spend_curves",
+    "win_curves",
+]
+
+#: Micros per thousand impressions in one unit of currency per impression.
+PER_UNIT = 1e9
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What some days tell of each advertiser's win curve, on the grid of bids.
+
+    Attributes
+    ----------
+    form : {"hazard", "rate"}
+        See the table above.
+    pays : {"price", "bid"}
+        Whether what a win costs goes by the bin of its price or by the bin of its bid.
+    edges : (G,) int64 array
+        Upper edges of the bins, in micros.
+    successes, trials : (A, G) float64 arrays
+    price : (G,) float64 array
+        The mean price within each bin of price, or paid by those who won with a bid of that
+        bin; in micros, over all advertisers.
+    observations : (A,) float64 array
+        The effective number of bids of each advertiser.
+    """
+
+    form: str
+    pays: str
+    edges: NDArray[np.int64]
+    successes: Floats
+    trials: Floats
+    price: Floats
+    observations: Floats
+
+    @property
+    def pooled(self) -> Evidence:
+        """The evidence of all advertisers together, as if they were one."""
+        return Evidence(
+            self.form,
+            self.pays,
+            self.edges,
+            self.successes.sum(axis=0, keepdims=True),
+            self.trials.sum(axis=0, keepdims=True),
+            self.price,
+            self.observations.sum(keepdims=True),
+        )
+
+    def rows(self, index: ArrayLike) -> Evidence:
+        """The evidence of some advertisers."""
+        at = np.asarray(index)
+        return Evidence(
+            self.form,
+            self.pays,
+            self.edges,
+            self.successes[at],
+            self.trials[at],
+            self.price,
+            self.observations[at],
+        )
+
+
+def evidence_of(histograms: BidHistograms, days: ArrayLike | None = None) -> Evidence:
+    """Successes and trials in every bin, by what the log reveals.
+
+    Parameters
+    ----------
+    histograms : BidHistograms
+    days : array-like of int, optional
+        Indices into ``histograms.days``; by default all.
+
+    Examples
+    --------
+    Three auctions, two of them won at 20 and 30, one lost with a bid of 20: after the price in
+    the second bin, only one auction is left to tell of the third.
+
+    >>> from coterie.ads.histograms.bid_histograms import BidCells, PriceCells
+    >>> zero = np.zeros(2)
+    >>> cells = BidCells(*np.array([[0, 0], [0, 0], [1, 2]]), np.array([1.0, 2.0]),
+    ...     np.array([1.0, 2.0]), np.array([20.0, 60]), np.array([0.0, 2]),
+    ...     np.array([0.0, 50]), zero, zero)
+    >>> prices = PriceCells(*np.array([[0, 0], [0, 0], [1, 2]]), np.ones(2), np.array([20.0, 30]))
+    >>> log = BidHistograms(np.array(["a"]), np.array(["2026-03-02"], "datetime64[D]"),
+    ...     np.array([10, 20, 30]), "second", "paid", cells, prices)
+    >>> evidence = evidence_of(log)
+    >>> evidence.successes.tolist(), evidence.trials.tolist()
+    ([[0.0, 1.0, 1.0]], [[3.0, 3.0, 1.0]])
+    >>> own_curves(evidence).round(3).tolist()
+    [[0.0, 0.333, 1.0]]
+    """
+    counts = histograms.dense(days)
+    # a sampled bid stands for w bids and tells as much as one: counts are those of as many bids
+    # as the weighted ones are worth, so that a weight common to all changes nothing
+    total = counts.bids.sum(axis=1)
+    worth = np.divide(counts.observations, total, out=np.zeros_like(total), where=total > 0)
+    worth = worth[:, None]
+    if histograms.revealed == "none":
+        return Evidence(
+            "rate",
+            "bid",
+            counts.edges,
+            counts.wins * worth,
+            counts.bids * worth,
+            _price_by_bid(counts, histograms.auction),
+            counts.observations,
+        )
+    # a bid that lost is known not to cost less than it offered; a revealed price ends the story
+    losses = np.maximum(counts.bids - counts.wins, 0)
+    censored = losses if histograms.revealed == "paid" else np.zeros_like(losses)
+    told = (counts.prices + censored) * worth
+    trials = np.cumsum(told[:, ::-1], axis=1)[:, ::-1]
+    first = histograms.auction == "first"
+    return Evidence(
+        "hazard",
+        "bid" if first else "price",
+        counts.edges,
+        counts.prices * worth,
+        trials,
+        counts.edges.astype(np.float64) if first else _price_by_bin(counts),
+        counts.observations,
+    )
+
+
+def win_curves(rates: Floats, trials: Floats, form: str) -> Floats:
+    """W at the upper edges of the bins, (A, G), from the rate of success in each bin.
+
+    Monotone and in [0, 1] whatever the rates. In the rate form the rates are made monotone by
+    isotonic regression, weighted by the trials.
+
+    Examples
+    --------
+    >>> win_curves(np.array([[0.5, 0.5]]), np.ones((1, 2)), "hazard").tolist()
+    [[0.5, 0.75]]
+    >>> win_curves(np.array([[0.5, 0.25]]), np.ones((1, 2)), "rate").tolist()
+    [[0.375, 0.375]]
+    """
+    if form == "hazard":
+        return np.clip(1.0 - np.cumprod(1.0 - rates, axis=1), 0.0, 1.0)
+    if form == "rate":
+        fitted = [_monotone(rate, trial) for rate, trial in zip(rates, trials, strict=True)]
+        return np.clip(np.array(fitted).reshape(rates.shape), 0.0, 1.0)
+    raise InvalidParameterError(f"form={form!r}: it may be 'hazard' or 'rate'")
+
+
+def own_curves(evidence: Evidence) -> Floats:
+    """W of each advertiser from its own auctions alone, (A, G); flat where they tell nothing."""
+    rates = np.divide(
+        evidence.successes,
+        evidence.trials,
+        out=np.zeros_like(evidence.successes),
+        where=evidence.trials > 0,
+    )
+    return win_curves(rates, evidence.trials, evidence.form)
+
+
+def spend_curves(win: Floats, evidence: Evidence) -> Floats:
+    """C at the upper edges of the bins, (A, G), in micros: the mean cost of an auction.
+
+    Where the price goes by its own bin, C(b) = Σ price · ΔW over the bins up to b; where it
+    goes by the bid, W(b) · price(b). The mean price of what is won, the cost curve, is C / W.
+
+    Examples
+    --------
+    >>> zero = np.zeros((1, 2))
+    >>> price = np.array([8.0, 16.0])
+    >>> evidence = Evidence("hazard", "price", np.array([10, 20]), zero, zero, price, zero)
+    >>> spend_curves(np.array([[0.5, 1.0]]), evidence).tolist()
+    [[4.0, 12.0]]
+    """
+    if evidence.pays == "bid":
+        return win * evidence.price
+    return np.cumsum(np.diff(win, axis=1, prepend=0.0) * evidence.price, axis=1)
+
+
+def curve_at(curves: Floats, edges: NDArray[np.int64], bids: ArrayLike) -> Floats:
+    """The value of each curve at bids in micros, linear between edges and flat above the last.
+
+    Parameters
+    ----------
+    curves : (A, G) array
+    edges : (G,) array
+    bids : (A, B) array-like
+        B bids for each advertiser; or (B,), the same for all.
+
+    Returns
+    -------
+    (A, B) array
+
+    Examples
+    --------
+    >>> curve_at(np.array([[0.2, 0.6]]), np.array([10, 20]), [5, 15, 99]).round(2).tolist()
+    [[0.1, 0.4, 0.6]]
+    """
+    at = np.asarray(bids, dtype=np.float64)
+    at = np.broadcast_to(np.atleast_2d(at), (len(curves), at.shape[-1]))
+    upper = np.minimum(np.searchsorted(edges, at, side="left"), len(edges) - 1)
+    lower_edge = np.where(upper > 0, edges[upper - 1], 0)
+    share = np.clip((at - lower_edge) / (edges[upper] - lower_edge), 0.0, 1.0)
+    high = np.take_along_axis(curves, upper, axis=1)
+    low = np.where(upper > 0, np.take_along_axis(curves, np.maximum(upper - 1, 0), axis=1), 0.0)
+    return np.where(share < 1, low + share * (high - low), high)  # on an edge to the last bit
+
+
+def share_of_wins(counts: DenseCounts, over: str = "wins") -> Floats:
+    """The paper's win-rate c.d.f., (A, G): wins with a bid ≤ b, over all wins or over all bids.
+
+    The paper can be read both ways. Over all wins it is a distribution function, which the
+    Kolmogorov–Smirnov test is made for, and the default. Rows without any are 0.
+    """
+    if over not in {"wins", "bids"}:
+        raise InvalidParameterError(f"over={over!r}: it may be 'wins' or 'bids'")
+    total = (counts.wins if over == "wins" else counts.bids).sum(axis=1, keepdims=True)
+    return _share(counts.wins, total)
+
+
+def share_of_cost(counts: DenseCounts) -> Floats:
+    """The paper's eCPM-cost c.d.f., (A, G): the cost of wins with a bid ≤ b over all cost."""
+    return _share(counts.cost, counts.cost.sum(axis=1, keepdims=True))
+
+
+def _share(part: Floats, total: Floats) -> Floats:
+    summed = np.cumsum(part, axis=1)
+    return np.clip(np.divide(summed, total, out=np.zeros_like(summed), where=total > 0), 0, 1)
+
+
+def _monotone(rate: Floats, trials: Floats) -> Floats:
+    """Isotonic regression over the bins that were tried, carried on to those that were not."""
+    tried = np.flatnonzero(trials > 0)
+    if not len(tried):
+        return np.zeros_like(rate)
+    # imported here: forecasts do without, and it takes long
+    from scipy.optimize import isotonic_regression
+
+    fitted = isotonic_regression(rate[tried], weights=trials[tried]).x
+    return np.interp(np.arange(len(rate)), tried, fitted)
+
+
+def _lower_edges(edges: NDArray[np.int64]) -> Floats:
+    return np.concatenate([[0.0], edges[:-1]])
+
+
+def _price_by_bin(counts: DenseCounts) -> Floats:
+    """The mean price within each bin of price; the middle of a bin without any."""
+    number, middle = counts.prices.sum(axis=0), (_lower_edges(counts.edges) + counts.edges) / 2
+    return np.divide(counts.price.sum(axis=0), number, out=middle, where=number > 0)
+
+
+def _price_by_bid(counts: DenseCounts, auction: str) -> Floats:
+    """The mean price paid with a bid of each bin, never falling as the bid rises."""
+    edges = counts.edges.astype(np.float64)
+    if auction == "first":
+        return edges
+    wins = counts.wins.sum(axis=0)
+    mean = np.divide(counts.cost.sum(axis=0), wins, out=np.zeros_like(edges), where=wins > 0)
+    return np.minimum(_monotone(mean, wins), edges)

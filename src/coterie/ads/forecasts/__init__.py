@@ -1,0 +1,1 @@
+"""Forecasts at a bid: backtest, fitted market, forecast tables, evaluation."""

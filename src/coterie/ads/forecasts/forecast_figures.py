@@ -1,0 +1,177 @@
+"""What a forecast consists of, and what may be asked for: figures, bids, supplies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from math import isnan
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from coterie.ads.forecasts.placement import Placement
+from coterie.errors import InvalidParameterError
+
+__all__ = ["Forecast", "bids_between", "checked_bids", "checked_supply", "number_between"]
+
+Floats = NDArray[np.float64]
+
+#: What is said to whoever gives both.
+SUPPLY_OR_DAY = "give supply or day, not both: a day only sets the supply"
+
+#: The figures of a forecast, in the order of columns.
+FIELDS = (
+    "win_rate",
+    "cost",
+    "impressions",
+    "impressions_low",
+    "impressions_high",
+    "spend",
+    "spend_low",
+    "spend_high",
+    "clicks",
+    "clicks_low",
+    "clicks_high",
+    "conversions",
+)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What to expect of one advertiser at one bid; money in units of currency.
+
+    Attributes
+    ----------
+    advertiser : str
+        Empty where only a text was given.
+    bid : float
+        Per thousand impressions (CPM).
+    supply : float
+        Auctions.
+    win_rate, cost : float
+        The share of auctions won, and what a thousand impressions cost (eCPM).
+    impressions, spend, clicks, conversions : float
+        Means; the last two None where the log has none.
+    impressions_interval, spend_interval, clicks_interval : (low, high)
+        To hold nine in ten.
+    segment : str
+        The name of the segment with the largest share; empty where there is none.
+    curve : {"pooled", "text", "global"}
+        Where the curve came from: own bids completed by the segment's; the segments of similar
+        texts; all advertisers.
+    why : str
+    """
+
+    advertiser: str
+    bid: float
+    supply: float
+    win_rate: float
+    cost: float
+    impressions: float
+    impressions_interval: tuple[float, float]
+    spend: float
+    spend_interval: tuple[float, float]
+    clicks: float | None
+    clicks_interval: tuple[float, float] | None
+    conversions: float | None
+    segment: str
+    curve: str
+    why: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def bids_between(start: float, stop: float, step: float, most: int) -> list[float]:
+    """The bids from one to another in steps, both ends among them; none where they are too many.
+
+    Parameters
+    ----------
+    start, stop, step : float
+        Above 0; ``stop`` is not below ``start``.
+    most : int
+        How many there may be.
+
+    Examples
+    --------
+    >>> bids_between(1.0, 2.0, 0.5, 10), bids_between(1.0, 2.0, 0.5, 2)
+    ([1.0, 1.5, 2.0], [])
+    """
+    number = number_between(start, stop, step, most)
+    return [float(f"{start + i * step:.12g}") for i in range(number)]
+
+
+def number_between(start: float, stop: float, step: float, most: int) -> int:
+    """How many bids :func:`bids_between` gives, without making them; 0 where they are too many.
+
+    >>> number_between(1.0, 2.0, 0.5, 10), number_between(1.0, 1e9, 1e-9, 10)
+    (3, 0)
+    """
+    # the last one counts though it be missed by what rounding took away
+    steps = (stop - start) / step + 1e-9
+    return int(steps) + 1 if steps < most else 0
+
+
+def forecast_of(
+    placement: Placement, bid: float, supply: float, figures: Sequence[float], why: str
+) -> Forecast:
+    """A forecast from its figures.
+
+    Parameters
+    ----------
+    placement : Placement
+    bid, supply : float
+    figures : sequence of float
+        In the order of :data:`FIELDS`; clicks and conversions NaN where the log has none.
+    why : str
+    """
+    win, cost, impressions, low, high, spend, least, most, clicks, few, many, conversions = figures
+    return Forecast(
+        advertiser=placement.name,
+        bid=bid,
+        supply=supply,
+        win_rate=win,
+        cost=cost,
+        impressions=impressions,
+        impressions_interval=(low, high),
+        spend=spend,
+        spend_interval=(least, most),
+        clicks=None if isnan(clicks) else clicks,
+        clicks_interval=None if isnan(clicks) else (few, many),
+        conversions=None if isnan(conversions) else conversions,
+        segment=placement.segment,
+        curve=placement.curve,
+        why=why,
+    )
+
+
+def checked_bids(bid: ArrayLike) -> Floats:
+    """The bids as an array, (B,); refuses what is no bid.
+
+    >>> checked_bids(2.5).tolist()
+    [2.5]
+    """
+    try:
+        bids = np.atleast_1d(np.asarray(bid, dtype=np.float64))
+    except (TypeError, ValueError):
+        bids = np.array([np.nan])
+    if bids.ndim != 1 or not bids.size or not np.isfinite(bids).all() or (bids <= 0).any():
+        raise InvalidParameterError(
+            f"bid={bid!r}: bids must be numbers above 0, in units of currency per thousand "
+            "impressions (CPM)"
+        )
+    return bids
+
+
+def checked_supply(supply: Any) -> float:
+    """The number of auctions; refuses what is none.
+
+    >>> checked_supply(1e6)
+    1000000.0
+    """
+    if isinstance(supply, Real) and 0 <= float(supply) < np.inf:
+        return float(supply) + 0.0  # −0 is 0
+    raise InvalidParameterError(f"supply={supply!r}: it must be a number of auctions, from 0 up")

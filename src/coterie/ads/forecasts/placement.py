@@ -1,0 +1,253 @@
+"""Who is asked about, and on what grounds: a known advertiser, one like others, or anyone."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.errors import InvalidParameterError
+
+if TYPE_CHECKING:
+    from coterie.ads.forecasts.fitted_market import FittedMarket
+
+__all__ = ["Placement", "Placer", "quoted", "rate_and_doubt"]
+
+Floats = NDArray[np.float64]
+
+_NEIGHBOURS = 15
+_ALIKE = 0.1
+# so many products with all advertisers take little memory
+_TEXTS_TOGETHER = 16
+# what rounding may do to a cosine
+_ROUNDING = 1e-9
+_MOST_SHOWN = 80
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Who is asked about.
+
+    Attributes
+    ----------
+    name : str
+        Empty where only a text was given.
+    row : int or None
+        Among the advertisers of the log; None for one that is not there.
+    shares : (K + 1,) array
+        In each segment; the last is "no segment in particular".
+    weights : (A,) array
+        Of the advertisers its rates of clicks are taken from; they sum to 1.
+    segment : str
+        The name of the segment with the largest share; empty where there is none.
+    curve : {"pooled", "text", "global"}
+        Where the curve comes from: see :class:`~coterie.ads.forecasts.forecast_figures.Forecast`.
+    why : str
+    """
+
+    name: str
+    row: int | None
+    shares: Floats
+    weights: Floats
+    segment: str
+    curve: str
+    why: str
+
+
+class Placer:
+    """Places whoever is asked about among the advertisers and segments of a model.
+
+    An advertiser of the log is found by its id. Another is placed beside those with the most
+    similar texts, or else with all advertisers.
+
+    Parameters
+    ----------
+    model : FittedMarket
+        Fitted.
+    """
+
+    def __init__(self, model: FittedMarket) -> None:
+        self._advertisers = model.advertisers_
+        self._observations = model.observations_
+        self._labels, self._confidence = model.labels_, model.confidence_
+        self._shares = model.shares_
+        self._names = [segment.name for segment in model.segments_]
+        self._text_view, self._vectors = model.text_view_, model.vectors_
+
+    def placed(self, advertiser: str | None = None, text: str | None = None) -> Placement:
+        """The place of one advertiser.
+
+        Parameters
+        ----------
+        advertiser : str, optional
+            One that is not known is placed by ``text``, or else by all advertisers.
+        text : str, optional
+            Of an advertiser that is not known.
+
+        Raises
+        ------
+        InvalidParameterError
+            Where neither is given.
+        """
+        if advertiser is not None:
+            advertiser = str(advertiser)  # as the log's are, if they are numbers there
+            # numpy's search would make every id as long as the one it looks for
+            row = bisect_left(self._advertisers, advertiser)
+            if row < len(self._advertisers) and self._advertisers[row] == advertiser:
+                return self._known(row)
+        if advertiser is None and text is None:
+            raise InvalidParameterError("name an advertiser, or give the text of a new one")
+        [place] = self.placed_by_texts([text or ""])
+        return self.named(place, advertiser or "")
+
+    def placed_by_texts(self, texts: Sequence[str]) -> list[Placement]:
+        """The places of advertisers that are not in the log, by their texts, under no names.
+
+        Many texts take little longer than one: they are compared with all advertisers at once.
+        Each gets the place it would get alone, to the last bit.
+        """
+        told = [text for text in texts if text.strip()]
+        if not told or self._text_view is None or self._vectors is None:
+            return [self._like_all(text) for text in texts]
+        places = iter(self._by_vectors(self._vectors_of(told), self._vectors))
+        return [(next(places) if text.strip() else None) or self._like_all(text) for text in texts]
+
+    def why(self, row: int) -> str:
+        """The grounds of the forecasts of an advertiser of the log."""
+        n, segment = self._observations[row], self.segment(row)
+        share = f"the segment {quoted(segment)} (share {self._confidence[row]:.0%})"
+        return (
+            f"{n:,.0f} bid{'' if n == 1 else 's'} of its own, completed by "
+            f"{share if segment else 'all advertisers'}"
+        )
+
+    def segment(self, row: int) -> str:
+        """The name of the segment of an advertiser of the log; empty where there is none."""
+        return self._names[self._labels[row]] if self._names else ""
+
+    def named(self, placement: Placement, name: str) -> Placement:
+        """The place of somebody not in the log, under a name that is not there either."""
+        why = _called(name) + placement.why.removeprefix(_called(placement.name))
+        return replace(placement, name=name, why=why)
+
+    def anyone(self) -> Placement:
+        """The place of somebody of whom nothing is known."""
+        return self._like_all("")
+
+    def _known(self, row: int) -> Placement:
+        weights = np.zeros(len(self._advertisers))
+        weights[row] = 1.0
+        name = str(self._advertisers[row])
+        shares, segment = self._shares[row], self.segment(row)
+        return Placement(name, row, shares, weights, segment, "pooled", self.why(row))
+
+    def _like_all(self, text: str) -> Placement:
+        everyone = np.zeros(self._shares.shape[1])
+        everyone[-1] = 1.0
+        weights = self._observations / max(self._observations.sum(), 1e-12)
+        told = "its text resembles no other" if self._text_view else "nor are there any texts"
+        told = told if text.strip() else "and no text was given"
+        why = f"{_called('')}, {told}: the curve of all advertisers"
+        return Placement("", None, everyone, weights, "", "global", why)
+
+    def _like_some(self, rows: NDArray[np.int64], cosines: Floats) -> Placement:
+        """A place beside the advertisers of some rows, at least one, by how alike they are."""
+        parts = cosines / cosines.sum()
+        shares = parts @ self._shares[rows]
+        segment = self._names[int(shares[:-1].argmax())] if self._names else ""
+        weights = np.zeros(len(self._advertisers))
+        weights[rows] = parts
+        n, least, most = len(rows), f"{cosines.min():.2f}", f"{cosines.max():.2f}"
+        beside = (
+            "1 advertiser with a similar one" if n == 1 else f"{n} advertisers with similar ones"
+        )
+        why = (
+            f"{_called('')}: placed by its text, beside {beside} "
+            f"(likeness {least if least == most else f'{least} to {most}'})"
+        )
+        if segment:
+            why += f", {'most of them' if n > 1 else 'mostly'} in the segment {quoted(segment)}"
+        return Placement("", None, shares, weights, segment, "text", why)
+
+    @cached_property
+    def _vectors_of(self) -> Callable[[Iterable[str | None]], Floats]:
+        assert self._text_view is not None
+        return self._text_view.ready()
+
+    def _by_vectors(self, texts: Floats, vectors: Floats) -> Iterable[Placement | None]:
+        """The places of vectors of texts, (n, d); None for one that resembles no other."""
+        silent = np.flatnonzero(self._observations <= 0)
+        cosines = chain.from_iterable(
+            texts[first : first + _TEXTS_TOGETHER] @ vectors.T
+            for first in range(0, len(texts), _TEXTS_TOGETHER)
+        )
+        for text, cosine in zip(texts, cosines, strict=True):
+            cosine[silent] = 0.0
+            # how many texts are compared at once changes last digits, so these are made anew
+            rows = _largest(cosine, _NEIGHBOURS, at_least=_ALIKE)
+            exact = np.add.reduce(vectors[rows] * text, axis=1)
+            nearest = _first_largest(exact, _NEIGHBOURS)
+            nearest = nearest[exact[nearest] > _ALIKE]
+            yield self._like_some(rows[nearest], exact[nearest]) if len(nearest) else None
+
+
+def rate_and_doubt(
+    weights: Floats, rates: Floats | None, worth: Floats | None
+) -> tuple[float | None, float]:
+    """The rate of an advertiser, or of several weighted, and its standard deviation.
+
+    A rate worth M impressions has the variance p(1 − p)/(M + 1); that between the advertisers
+    a new one is likened to is added.
+
+    Examples
+    --------
+    >>> rate_and_doubt(np.array([0.0, 1.0]), np.array([0.1, 0.5]), np.array([9.0, 24.0]))
+    (0.5, 0.1)
+    """
+    if rates is None or worth is None:
+        return None, 0.0
+    some = np.flatnonzero(weights)
+    weights, rates, worth = weights[some], rates[some], worth[some]
+    mean = float(weights @ rates)
+    variance = weights @ (rates * (1 - rates) / (worth + 1)) + weights @ (rates - mean) ** 2
+    return mean, float(np.sqrt(variance))
+
+
+def quoted(name: str) -> str:
+    """A name in quotation marks, cut to what fits in a sentence.
+
+    >>> quoted("adv-7"), len(quoted("a" * 1000))
+    ("'adv-7'", 82)
+    """
+    return repr(name if len(name) <= _MOST_SHOWN else f"{name[: _MOST_SHOWN - 1]}…")
+
+
+def _called(name: str) -> str:
+    """How the grounds of somebody who is not in the log begin."""
+    return f"{quoted(name)} is not in the log" if name else "no advertiser was named"
+
+
+def _largest(values: Floats, n: int, at_least: float) -> NDArray[np.int64]:
+    """The indices of the n largest, ascending, and of n that rounding may have put behind them.
+
+    Of equal ones those that come first.
+    """
+    rows = np.flatnonzero(values > at_least - _ROUNDING)
+    if len(rows) <= n:
+        return rows
+    found = values[rows]
+    least = np.partition(found, len(found) - n)[len(found) - n]
+    above = np.flatnonzero(found > least + _ROUNDING)
+    beside = np.flatnonzero(np.abs(found - least) <= _ROUNDING)[:n]
+    return np.sort(rows[np.concatenate([above, beside])])
+
+
+def _first_largest(values: Floats, n: int) -> NDArray[np.int64]:
+    """The indices of the n largest, ascending; of equal ones those that come first."""
+    return np.sort(np.argsort(-values, kind="stable")[:n])

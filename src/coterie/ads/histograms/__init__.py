@@ -1,0 +1,1 @@
+"""Histograms of bids by advertiser and day, counted in the engine."""

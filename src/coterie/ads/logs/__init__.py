@@ -1,0 +1,1 @@
+"""Bid logs: opening files and tables, columns, amounts, texts of advertisers."""

@@ -1,0 +1,215 @@
+"""Rules that the rows of a log must keep, each as an expression true of the rows that break it.
+
+So an engine counts the breaches of all rules in one pass, and gives examples of any.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from coterie.ads.logs.amount_codes import MOST_MICROS
+from coterie.ads.logs.bid_logs import AUCTIONS, BidLogs
+from coterie.engines.connections import is_written_as
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+__all__ = ["FIRST_DAY", "LAST_DAY", "NOTHING", "WRITTEN", "RowRule", "row_rules"]
+
+#: No day before or after these is believed.
+FIRST_DAY = datetime.date(2000, 1, 1)
+LAST_DAY = datetime.date(2100, 12, 31)
+
+#: What stands for nothing in text, in lower case.
+NOTHING = frozenset({"", "null", "none", "nan", "na", "n/a", "\\n", "-"})
+
+#: Before the name of a column: what the log has there, where some of it may be unreadable.
+WRITTEN = "written_"
+
+#: Amounts come rounded or converted: they may differ by this share of the bid and one micro.
+_SLACK = 0.001
+#: Weighted counts are sums of floats.
+_ROUNDING = 1e-9
+_ALWAYS_NEEDED = ("advertiser_id", "day", "bid_micros", "won", "weight", "bin_micros")
+_SUMS = (
+    *("bids", "wins", "cost_micros", "bid_micros"),
+    *("prices", "price_micros", "clicks", "conversions"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class RowRule:
+    """One rule.
+
+    Attributes
+    ----------
+    code : str
+        A key of :data:`~coterie.ads.logs.checks.faults.FAULT_CODES`.
+    broken : ibis boolean column
+        True of the rows that break the rule, else false or null.
+    columns : tuple of str
+        Those that tell why, beside advertiser and day.
+    leaves_out : bool
+        Whether histograms leave these rows out.
+    words : dict of str to str
+        What the sentence of the code has to be filled with.
+    """
+
+    code: str
+    broken: Any
+    columns: tuple[str, ...] = ()
+    leaves_out: bool = False
+    words: dict[str, str] = field(default_factory=dict)
+
+
+def row_rules(rows: ir.Table, logs: BidLogs) -> list[RowRule]:
+    """The rules for the rows of a log.
+
+    Parameters
+    ----------
+    rows : ibis table
+        The canonical columns; beside each that may be unreadable what the log has there, under
+        the same name after ``written_``.
+    logs : BidLogs
+    """
+    written = [name.removeprefix(WRITTEN) for name in rows.columns if name.startswith(WRITTEN)]
+    unreadable = {name: _is_unreadable(rows, name) for name in written}
+
+    def missing(name: str) -> Any:
+        absent = rows[name].isnull()
+        return absent & ~unreadable[name] if name in unreadable else absent
+
+    rules = [*_of_keys(rows, missing), *_of_auction_type(rows, logs)]
+    if logs.kind == "histograms":
+        rules += _of_histograms(rows, missing)
+    else:
+        rules += [
+            *_of_bids(rows, missing),
+            *_of_prices(rows, logs, missing),
+            *_of_minimums(rows, missing),
+        ]
+    if logs.weighted:
+        lost = missing("weight") | (rows.weight <= 0) | rows.weight.isinf()
+        rules.append(RowRule("weight_not_positive", lost, ("weight",), leaves_out=True))
+    for name, broken in unreadable.items():
+        words = {"column": name, "expected": _expected(rows[name].type())}
+        is_needed = name in _ALWAYS_NEEDED
+        rules.append(RowRule("unreadable", broken, (WRITTEN + name,), is_needed, words))
+    return rules
+
+
+def _is_unreadable(rows: ir.Table, name: str) -> Any:
+    """Something is there, but not of the type of the column."""
+    written = rows[WRITTEN + name]
+    is_there = written.notnull()
+    if written.type().is_string():
+        is_there &= ~written.strip().lower().isin(sorted(NOTHING))
+    elif written.type().is_floating():
+        is_there &= ~is_written_as(written, ["nan"])
+    return rows[name].isnull() & is_there.fill_null(False)
+
+
+def _expected(dtype: Any) -> str:
+    if dtype.is_date():
+        return "a day or a time, such as 2026-03-02 or 2026-03-02T13:45:00Z"
+    if dtype.is_boolean():
+        return "true or false, or 1 or 0"
+    return f"a {'whole ' * dtype.is_integer()}number of at most 15 digits"
+
+
+def _of_keys(rows: ir.Table, missing: Callable[[str], Any]) -> Iterator[RowRule]:
+    today = datetime.datetime.now(datetime.UTC).date()
+    span = {"first": str(FIRST_DAY.year), "last": str(LAST_DAY.year)}
+    is_ahead = (rows.day > today) & (rows.day <= LAST_DAY)
+    yield RowRule("advertiser_missing", missing("advertiser_id"), leaves_out=True)
+    yield RowRule("day_missing", missing("day"), leaves_out=True)
+    yield RowRule("day_implausible", ~rows.day.between(FIRST_DAY, LAST_DAY), words=span)
+    yield RowRule("day_in_future", is_ahead, words={"today": str(today)})
+
+
+def _of_auction_type(rows: ir.Table, logs: BidLogs) -> Iterator[RowRule]:
+    if "auction_type" in rows.columns and logs.given_auction is None:
+        is_unknown = ~rows.auction_type.isin(list(AUCTIONS))
+        yield RowRule("auction_type_unknown", is_unknown, ("auction_type",))
+
+
+def _of_bids(rows: ir.Table, missing: Callable[[str], Any]) -> Iterator[RowRule]:
+    bid = rows.bid_micros
+    for code, broken in (
+        ("bid_missing", missing("bid_micros")),
+        ("bid_not_positive", bid <= 0),
+        ("bid_too_large", bid > MOST_MICROS),
+    ):
+        yield RowRule(code, broken, ("bid_micros",), leaves_out=True)
+    yield RowRule("won_missing", missing("won"), ("bid_micros", "won"), leaves_out=True)
+
+
+def _of_prices(rows: ir.Table, logs: BidLogs, missing: Callable[[str], Any]) -> Iterator[RowRule]:
+    bid, price, won = rows.bid_micros, rows.price_micros, rows.won
+    is_first = _is_first(rows, logs)
+    # as floats, since no amount is too large for them
+    most, least = bid * (1 + _SLACK) + 1, bid * (1 - _SLACK) - 1
+    paid = won & (bid > 0) & (price >= 0)
+    for code, broken in (
+        ("price_missing", won & missing("price_micros")),
+        ("price_negative", price < 0),
+        ("price_above_bid", paid & ~is_first & (price > most)),
+        ("price_not_bid", paid & is_first & ~price.between(least, most)),
+        ("price_on_loss", ~won & (price > 0)),
+    ):
+        yield RowRule(code, broken, ("bid_micros", "won", "price_micros"))
+    if "click" in rows.columns:
+        yield RowRule("click_on_loss", ~won & rows.click, ("bid_micros", "won", "click"))
+
+
+def _is_first(rows: ir.Table, logs: BidLogs) -> Any:
+    """Whether the winner of a row's auction pays what it bid."""
+    import ibis
+
+    if logs.given_auction is not None or "auction_type" not in rows.columns:
+        return ibis.literal(logs.given_auction == "first")
+    return (rows.auction_type == 1).fill_null(False)
+
+
+def _of_minimums(rows: ir.Table, missing: Callable[[str], Any]) -> Iterator[RowRule]:
+    """Rules for the minimum to win and the floor, as far as the log has them."""
+    names = [name for name in ("min_to_win_micros", "floor_micros") if name in rows.columns]
+    if names:
+        yield RowRule("minimum_negative", _any_negative(rows, names), tuple(names))
+    if "min_to_win_micros" not in names:
+        return
+    minimum, bid = rows.min_to_win_micros, rows.bid_micros
+    is_absent = missing("min_to_win_micros") & (bid > 0)
+    yield RowRule("minimum_missing", is_absent, ("bid_micros", "min_to_win_micros"))
+    if len(names) == 2:
+        is_below = (minimum >= 0) & (minimum * (1 + _SLACK) + 1 < rows.floor_micros)
+        yield RowRule("minimum_below_floor", is_below, tuple(names))
+    is_below = rows.won & (bid > 0) & (bid * (1 + _SLACK) + 1 < minimum)
+    yield RowRule("won_below_minimum", is_below, ("bid_micros", "won", "min_to_win_micros"))
+
+
+def _any_negative(rows: ir.Table, names: list[str]) -> Any:
+    import ibis
+
+    return ibis.or_(*((rows[name] < 0).fill_null(False) for name in names))
+
+
+def _of_histograms(rows: ir.Table, missing: Callable[[str], Any]) -> Iterator[RowRule]:
+    bin_micros, bids, wins, cost = (
+        rows[name] for name in ("bin_micros", "bids", "wins", "cost_micros")
+    )
+    is_absent = missing("bids") | missing("wins") | missing("cost_micros")
+    sums = [name for name in _SUMS if name in rows.columns]
+    is_too_much = (bin_micros > 0) & (wins >= 0) & (cost > wins * (bin_micros * (1 + _SLACK) + 1))
+    for code, broken, columns in (
+        ("counts_missing", is_absent, ("bids", "wins", "cost_micros")),
+        ("counts_negative", _any_negative(rows, sums), tuple(sums)),
+        ("wins_above_bids", wins > bids * (1 + _ROUNDING), ("bids", "wins")),
+        ("cost_above_bids", is_too_much, ("wins", "cost_micros")),
+    ):
+        yield RowRule(code, broken, ("bin_micros", *columns))
+    is_wrong = missing("bin_micros") | (bin_micros <= 0)
+    yield RowRule("bin_not_positive", is_wrong, ("bin_micros",), leaves_out=True)

@@ -1,0 +1,264 @@
+"""Log findings: what the cells of a log tell that no single row does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.ads.logs.bid_logs import BidLogs
+from coterie.ads.logs.checks.check_queries import EXAMPLES, RowCells
+from coterie.ads.logs.checks.check_rules import FIRST_DAY, LAST_DAY, NOTHING
+from coterie.ads.logs.checks.faults import Fault, fault_of
+
+__all__ = ["LogSums", "log_findings", "text_findings"]
+
+#: A median bid this many times another is in another unit: nobody's bids are so far apart.
+_FACTOR = 300
+#: Median bids outside are hardly in micros for a thousand impressions.
+_LEAST_MEDIAN, _MOST_MEDIAN = 10**3, 10**10
+_FEWEST_BIDS = 10
+_THIN_DAY = 1 / 3
+
+
+@dataclass(frozen=True)
+class LogSums:
+    """The cells of a log added up by advertiser and by day.
+
+    Attributes
+    ----------
+    cells : RowCells
+    counts : (N,) bool array
+        Whether histograms count the rows of each cell.
+    """
+
+    cells: RowCells
+    counts: NDArray[np.bool_]
+
+    @property
+    def rows(self) -> int:
+        """All rows."""
+        return int(self.cells.rows.sum())
+
+    def total(self, name: str) -> float:
+        """The sum of ``rows``, ``bids``, ``wins`` or ``cost`` over the rows that count."""
+        return float(getattr(self.cells, name)[self.counts].sum())
+
+    @cached_property
+    def median_bid(self) -> int:
+        """The median bid in micros, to two significant digits; 0 where no row counts."""
+        everything = np.zeros(len(self.counts), dtype=np.int64)
+        return int(self._medians(everything, 1)[0]) if self.counts.any() else 0
+
+    @cached_property
+    def days(self) -> NDArray[np.datetime64]:
+        """The days with rows that count, sorted; without those that are not believed."""
+        day = self.cells.day[self.counts]
+        return np.unique(day[(day >= np.datetime64(FIRST_DAY)) & (day <= np.datetime64(LAST_DAY))])
+
+    @property
+    def missing_days(self) -> NDArray[np.datetime64]:
+        """The days between the first and the last that are not there."""
+        if not len(self.days):
+            return self.days
+        return np.setdiff1d(np.arange(self.days[0], self.days[-1]), self.days)
+
+    def by_advertiser(self, name: str) -> NDArray[np.float64]:
+        """One sum of the rows that count by advertiser, (A,)."""
+        who, n = self.cells.advertiser[self.counts], len(self.cells.advertisers)
+        return _sums(who, getattr(self.cells, name)[self.counts], n)
+
+    def by_day(self, name: str) -> NDArray[np.float64]:
+        """One sum of the rows that count by day, (D,)."""
+        day, kept = self._day_index()
+        return _sums(day[kept], getattr(self.cells, name)[kept], len(self.days))
+
+    def medians_by_advertiser(self) -> NDArray[np.int64]:
+        """The median bid of each advertiser in micros, (A,); 0 where no row counts."""
+        return self._medians(self.cells.advertiser, len(self.cells.advertisers))
+
+    def medians_by_day(self) -> NDArray[np.int64]:
+        """The median bid of each day in micros, (D,)."""
+        day, kept = self._day_index()
+        return self._medians(np.where(kept, day, -1), len(self.days))
+
+    def _day_index(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        day = np.searchsorted(self.days, self.cells.day)
+        return day, self.counts & np.isin(self.cells.day, self.days)
+
+    def _medians(self, group: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+        """The lower median by group, weighted by bids; cells of group −1 belong to none."""
+        kept = self.counts & (group >= 0) & (self.cells.bids > 0)
+        order = np.lexsort((self.cells.amount[kept], group[kept]))
+        group, amount = group[kept][order], self.cells.amount[kept][order]
+        upto = np.concatenate([[0.0], np.cumsum(self.cells.bids[kept][order])])
+        start = np.searchsorted(group, np.arange(n))
+        end = np.searchsorted(group, np.arange(n), side="right")
+        place = np.searchsorted(upto[1:], (upto[start] + upto[end]) / 2)
+        place = np.clip(place, start, np.maximum(end - 1, start))
+        return np.where(start < end, np.append(amount, 0)[place], 0)
+
+
+def log_findings(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
+    """What is wrong or odd with a log of at least one row as a whole."""
+    yield from _mixtures(sums, logs)
+    yield from _units(sums)
+    yield from _spans(sums)
+    yield from _wins(sums)
+    yield from _advertisers(sums)
+    if logs.kind == "histograms":
+        yield from _repeated_cells(sums)
+
+
+def text_findings(sums: LogSums, texts: Mapping[str, str], has_table: bool) -> Iterator[Fault]:
+    """What is wrong with the texts of the advertisers.
+
+    Parameters
+    ----------
+    sums : LogSums
+    texts : mapping of str to str
+        By advertiser.
+    has_table : bool
+        Whether there is a table of texts at all.
+    """
+    advertisers = sums.cells.advertisers
+    if not has_table:
+        yield fault_of("no_texts", len(advertisers), len(advertisers))
+        return
+    without = [name for name in advertisers if not texts.get(name, "").strip()]
+    unknown = set(texts).difference(advertisers)
+    damaged = [name for name, text in texts.items() if "\ufffd" in text]
+    yield from _named("advertisers_without_text", without, len(advertisers))
+    yield from _named("texts_without_bids", unknown, len(texts))
+    yield from _named("texts_damaged", damaged, len(texts))
+
+
+def _mixtures(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
+    cells = sums.cells
+    rows_of = _counted(cells.currency[cells.currency != ""], cells.rows[cells.currency != ""])
+    if len(rows_of) > 1:
+        most = max(rows_of, key=rows_of.__getitem__)
+        others = sum(rows_of.values()) - rows_of[most]
+        examples: list[dict[str, Any]] = [
+            {"currency": name, "rows": n} for name, n in rows_of.items()
+        ]
+        yield fault_of("currencies_mixed", others, sums.rows, examples[:EXAMPLES], currency=most)
+    known = cells.auction_type > 0
+    rows_of = _counted(cells.auction_type[known], cells.rows[known])
+    if len(rows_of) > 1 and logs.given_auction is None:
+        examples = [{"auction_type": name, "rows": n} for name, n in rows_of.items()]
+        yield fault_of("auctions_mixed", min(rows_of.values()), sums.rows, examples)
+    nothing = [name for name in cells.advertisers if name.strip().lower() in NOTHING]
+    if nothing:
+        of_these = np.isin(cells.advertiser, [cells.advertisers.index(name) for name in nothing])
+        yield fault_of(
+            "advertiser_blank",
+            int(cells.rows[of_these].sum()),
+            sums.rows,
+            [{"advertiser_id": name} for name in sorted(nothing)[:EXAMPLES]],
+        )
+
+
+def _units(sums: LogSums) -> Iterator[Fault]:
+    if not sums.median_bid:
+        return
+    for code, column, names, medians in (
+        ("units_mixed", "advertiser_id", sums.cells.advertisers, sums.medians_by_advertiser()),
+        ("units_change", "day", sums.days.astype(str), sums.medians_by_day()),
+    ):
+        ratio = medians / sums.median_bid
+        far = np.flatnonzero((medians > 0) & ((ratio >= _FACTOR) | (ratio * _FACTOR <= 1)))
+        if len(far):
+            examples = [
+                {
+                    column: str(names[i]),
+                    "median_bid_micros": int(medians[i]),
+                    "median_bid_micros_of_all": sums.median_bid,
+                }
+                for i in far[:EXAMPLES]
+            ]
+            yield fault_of(code, len(far), len(names), examples, factor=str(_FACTOR))
+    if not _LEAST_MEDIAN <= sums.median_bid <= _MOST_MEDIAN:
+        rows = int(sums.total("rows"))
+        yield fault_of("bids_implausible", rows, sums.rows, median=f"{sums.median_bid / 1e6:g}")
+
+
+def _spans(sums: LogSums) -> Iterator[Fault]:
+    days = sums.days
+    if len(days) == 1:
+        yield fault_of("one_day", 1, 1, [{"day": str(days[0])}])
+    missing = sums.missing_days
+    if len(missing):
+        absent = [{"day": str(day)} for day in missing[:EXAMPLES]]
+        yield fault_of("days_missing", len(missing), len(days) + len(missing), absent)
+    rows = sums.by_day("rows")
+    thin = np.flatnonzero(rows < _THIN_DAY * np.median(rows)) if len(days) > 2 else ()
+    if len(thin):
+        examples = [{"day": str(days[i]), "rows": int(rows[i])} for i in thin[:EXAMPLES]]
+        yield fault_of("days_thin", len(thin), len(days), examples)
+
+
+def _wins(sums: LogSums) -> Iterator[Fault]:
+    bids, wins = sums.total("bids"), sums.total("wins")
+    rows = int(sums.total("rows"))
+    if rows and wins <= 0:
+        yield fault_of("no_wins", rows, sums.rows)
+    elif rows and math.isclose(wins, bids):
+        yield fault_of("all_wins", rows, sums.rows)
+
+
+def _advertisers(sums: LogSums) -> Iterator[Fault]:
+    names = sums.cells.advertisers
+    bids, wins = sums.by_advertiser("bids"), sums.by_advertiser("wins")
+    active = bids > 0
+    if len(names) == 1:
+        yield fault_of("one_advertiser", 1, 1, [{"advertiser_id": names[0]}])
+    if wins.sum() > 0:
+        never = [names[i] for i in np.flatnonzero(active & (wins <= 0))]
+        yield from _named("never_won", never, len(names))
+    few = [names[i] for i in np.flatnonzero(active & (bids < _FEWEST_BIDS))]
+    yield from _named("few_bids", few, len(names), fewest=str(_FEWEST_BIDS))
+
+
+def _repeated_cells(sums: LogSums) -> Iterator[Fault]:
+    """Cells of one advertiser, day and bin; those that differ in faults are apart from another."""
+    cells = sums.cells
+    keys = np.stack([cells.advertiser, cells.day.astype(np.int64), cells.amount], axis=1)
+    distinct, which = np.unique(keys[sums.counts], axis=0, return_inverse=True)
+    rows = _sums(which.ravel(), cells.rows[sums.counts], len(distinct))
+    repeated = np.flatnonzero(rows > 1)
+    if len(repeated):
+        examples = [
+            {
+                "advertiser_id": cells.advertisers[advertiser],
+                "day": str(np.datetime64(int(day), "D")),
+                "bin_micros": int(amount),
+            }
+            for advertiser, day, amount in distinct[repeated[:EXAMPLES]]
+        ]
+        copies = int(rows[repeated].sum()) - len(repeated)
+        yield fault_of("duplicate_cells", copies, sums.rows, examples)
+
+
+def _sums(group: NDArray[np.int64], values: NDArray[Any], n: int) -> NDArray[np.float64]:
+    return np.asarray(np.bincount(group, values, n), dtype=np.float64)
+
+
+def _named(code: str, names: Iterable[str], total: int, **words: str) -> Iterator[Fault]:
+    """The fault of the advertisers of these names, if any."""
+    found = sorted(names)
+    if found:
+        examples = [{"advertiser_id": name} for name in found[:EXAMPLES]]
+        yield fault_of(code, len(found), total, examples, **words)
+
+
+def _counted(values: NDArray[Any], rows: NDArray[np.int64]) -> dict[Any, int]:
+    """How many rows have each value, the most common first."""
+    distinct, which = np.unique(values, return_inverse=True)
+    n = _sums(which, rows, len(distinct))
+    return {distinct[i].item(): int(n[i]) for i in np.argsort(-n, kind="stable")}

@@ -1,0 +1,265 @@
+"""Log columns: from whatever a log holds to the columns every later stage knows.
+
+What cannot be read as the type of its column becomes null, so that checks can count it and
+queries leave it out. Columns that no stage needs, among them all that identify a person, never
+enter the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from coterie.ads.logs.amount_codes import MOST_MICROS
+from coterie.engines.connections import is_written_as
+from coterie.errors import InvalidParameterError, TableError
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+__all__ = ["KINDS", "canonical_table", "kind_of"]
+
+KINDS = ("bids", "ipinyou", "histograms")
+
+#: Amounts of iPinYou are fen a thousand impressions; a fen is a hundredth of a yuan.
+_MICROS_A_FEN = 10_000
+#: Fields of iPinYou's log without a header, by number.
+_IPINYOU_FIELDS = {
+    "timestamp": 1,
+    "log_type": 2,
+    "slot_floor_price": 17,
+    "bid_price": 19,
+    "pay_price": 20,
+    "advertiser_id": 22,
+}
+#: Sums that ready-made histograms may have.
+_SUMS = (
+    *("bids", "bid_micros", "wins", "cost_micros"),
+    *("prices", "price_micros", "clicks", "conversions"),
+)
+_MOST_FLOAT = 9e15  # beyond, a float tells whole numbers apart no more
+_NUMBER = r"^\s*[+-]?[0-9]{1,15}(\.[0-9]*)?([eE][+-]?[0-9]{1,2})?\s*$"
+_TIME = r"^\s*[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}.*)?$"
+_DAY = r"^[0-9]{8}"
+
+
+def kind_of(columns: Iterable[str]) -> str:
+    """What a table is, by its columns: "bids", "ipinyou" or "histograms".
+
+    >>> kind_of(["advertiser_id", "day", "bin_micros", "bids", "wins", "cost_micros"])
+    'histograms'
+    """
+    names = set(columns)
+    if {"bin_micros", "bids"} <= names:
+        return "histograms"
+    if {"timestamp", "bid_price", "pay_price"} <= names or "field_23" in names:
+        return "ipinyou"
+    return "bids"
+
+
+def canonical_table(
+    raw: ir.Table, kind: str, source: str, lacking: Mapping[str, str] | None = None
+) -> ir.Table:
+    """The table of a log with the columns, names and types that every later stage expects.
+
+    Parameters
+    ----------
+    raw : ibis table
+    kind : {"bids", "ipinyou", "histograms"}
+    source : str
+        Where the log is, for messages.
+    lacking : dict of str to str, optional
+        Columns that not all files of the log have, with a file that has not.
+
+    Returns
+    -------
+    ibis table
+        Of bids: ``advertiser_id`` string, ``day`` date, ``bid_micros`` int64, ``won`` boolean,
+        ``price_micros`` int64, ``weight`` float64, and those of ``min_to_win_micros``,
+        ``floor_micros``, ``auction_type``, ``currency``, ``click`` and ``conversion`` that are
+        there. Of histograms: ``advertiser_id``, ``day``, ``bin_micros``, then sums as float64.
+    """
+    if kind not in KINDS:
+        raise InvalidParameterError(f"kind={kind!r}: it may be {', '.join(KINDS)}")
+    build = {"bids": _bids, "ipinyou": _ipinyou, "histograms": _histograms}[kind]
+    return build(_Columns(raw, source, lacking or {}))
+
+
+class _Columns:
+    """The columns of a raw table, read as this type or that."""
+
+    def __init__(self, raw: ir.Table, source: str, lacking: Mapping[str, str]) -> None:
+        self.raw = raw
+        self.source = source
+        self.lacking = lacking
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.raw.columns
+
+    def require(self, *names: str) -> None:
+        """Refuse a table without these columns, or with files without them."""
+        missing = [name for name in names if name not in self]
+        if missing:
+            raise TableError(
+                f"{self.source}: column{'s' * (len(missing) > 1)} {', '.join(missing)} missing; "
+                f"there are {', '.join(self.raw.columns)}"
+            )
+        for name in names:
+            if name in self.lacking:
+                raise TableError(
+                    f"{self.lacking[name]}: column {name} missing, as other files have"
+                )
+
+    def some(self, names: Iterable[str], read: Callable[[str], Any]) -> dict[str, Any]:
+        return {name: read(name) for name in names if name in self}
+
+    def whole(self, name: str) -> Any:
+        """Whole numbers; fractions are rounded, half away from zero."""
+        column, kind = self._typed(name, "integer", "floating", "decimal", "string")
+        if kind != "integer":
+            return _rounded(self.number(name))
+        is_wider = column.type().is_uint64()
+        return column.try_cast("int64") if is_wider else column.cast("int64")
+
+    def number(self, name: str) -> Any:
+        column, kind = self._typed(name, "integer", "floating", "decimal", "string")
+        if kind == "string":
+            column = column.re_search(_NUMBER).ifelse(column.strip(), None).try_cast("float64")
+        number = column.cast("float64")
+        return number if kind == "integer" else is_written_as(number, ["nan"]).ifelse(None, number)
+
+    def yes_or_no(self, name: str) -> Any:
+        import ibis
+
+        column, kind = self._typed(name, "boolean", "integer", "floating", "string")
+        if kind == "boolean":
+            return column
+        yes: list[Any] = [1]
+        no: list[Any] = [0]
+        if kind == "string":
+            column = column.strip().lower()
+            yes, no = ["true", "t", "yes", "1", "1.0"], ["false", "f", "no", "0", "0.0"]
+        return ibis.cases((column.isin(yes), True), (column.isin(no), False), else_=None)
+
+    def text(self, name: str) -> Any:
+        column, kind = self._typed(name, "string", "integer", "floating", "boolean")
+        if kind == "floating":
+            column = self.whole(name)
+        return column.cast("string")
+
+    def day(self, name: str) -> Any:
+        column, kind = self._typed(name, "date", "timestamp", "string")
+        if kind == "date":
+            return column
+        if kind == "timestamp":
+            return _utc_date(column)
+        times = column.re_search(_TIME).ifelse(column.strip(), None)
+        return _utc_date(times.try_cast("timestamp('UTC')"))
+
+    def _typed(self, name: str, *kinds: str) -> tuple[Any, str]:
+        column = self.raw[name]
+        dtype = column.type()
+        if dtype.is_null() or _is_unknown_null(dtype):
+            return column.cast("string"), "string"
+        for kind in kinds:
+            if getattr(dtype, f"is_{kind}")():
+                return column, kind
+        raise TableError(
+            f"{self.source}: column {name} is of type {dtype}; it must be {' or '.join(kinds)}"
+        )
+
+
+def _is_unknown_null(dtype: Any) -> bool:
+    """Whether a type is DuckDB's of a Parquet column that holds nothing, which Ibis lacks."""
+    return dtype.is_unknown() and "NULL" in str(getattr(dtype, "raw_type", ""))
+
+
+def _bids(columns: _Columns) -> ir.Table:
+    import ibis
+
+    when = "ts" if "ts" in columns and ("day" not in columns or "day" in columns.lacking) else "day"
+    columns.require("advertiser_id", when, "bid_micros", "won", "price_micros")
+    return columns.raw.select(
+        advertiser_id=columns.text("advertiser_id"),
+        day=columns.day(when),
+        bid_micros=columns.whole("bid_micros"),
+        won=columns.yes_or_no("won"),
+        price_micros=columns.whole("price_micros"),
+        weight=columns.number("weight") if "weight" in columns else ibis.literal(1.0),
+        **columns.some(("min_to_win_micros", "floor_micros", "auction_type"), columns.whole),
+        **columns.some(("currency",), columns.text),
+        **columns.some(("click", "conversion"), columns.yes_or_no),
+    )
+
+
+def _ipinyou(columns: _Columns) -> ir.Table:
+    import ibis
+
+    raw = columns.raw
+    if "field_23" in columns:
+        raw = raw.select(**{name: raw[f"field_{i}"] for name, i in _IPINYOU_FIELDS.items()})
+        # the same impression comes again when it is clicked, as another type
+        raw = raw.filter(raw.log_type.strip() == "1")
+        columns = _Columns(raw, columns.source, {})
+    columns.require("advertiser_id", "timestamp", "bid_price", "pay_price")
+    stamp = columns.text("timestamp")
+    dashed = stamp[0:4] + "-" + stamp[4:6] + "-" + stamp[6:8]
+    micros = {
+        name: _micros_of_fen(columns.whole(theirs))
+        for name, theirs in (
+            ("bid_micros", "bid_price"),
+            ("price_micros", "pay_price"),
+            ("floor_micros", "slot_floor_price"),
+        )
+        if theirs in columns
+    }
+    return raw.select(
+        advertiser_id=columns.text("advertiser_id"),
+        day=stamp.re_search(_DAY).ifelse(dashed, None).try_cast("date"),
+        won=ibis.literal(True),
+        weight=ibis.literal(1.0),
+        currency=ibis.literal("CNY"),
+        **micros,
+        **columns.some(("click",), columns.yes_or_no),
+    )
+
+
+def _histograms(columns: _Columns) -> ir.Table:
+    columns.require("advertiser_id", "day", "bin_micros", "bids", "wins", "cost_micros")
+    return columns.raw.select(
+        advertiser_id=columns.text("advertiser_id"),
+        day=columns.day("day"),
+        bin_micros=columns.whole("bin_micros"),
+        **columns.some(_SUMS, columns.number),
+        **columns.some(("auction_type",), columns.whole),
+        **columns.some(("currency",), columns.text),
+    )
+
+
+def _micros_of_fen(fen: Any) -> Any:
+    most = MOST_MICROS // _MICROS_A_FEN
+    return fen.between(-most, most).ifelse(fen * _MICROS_A_FEN, None)
+
+
+def _rounded(number: Any) -> Any:
+    return (number.abs() < _MOST_FLOAT).ifelse(number.round().cast("int64"), None)
+
+
+def _utc_date(times: Any) -> Any:
+    """The date of a time, in UTC.
+
+    DuckDB takes the date of a time with a zone by way of a calendar library, five times as
+    slowly as by way of the microseconds, which are in UTC in any case.
+    """
+    import ibis
+
+    if times.type().timezone is None or times.get_backend().name != "duckdb":
+        return times.date()
+
+    @ibis.udf.scalar.builtin(signature=(("timestamp('UTC')",), "int64"))
+    def epoch_us(times: Any) -> Any: ...
+
+    @ibis.udf.scalar.builtin(signature=(("int64",), "timestamp"))
+    def make_timestamp(microseconds: Any) -> Any: ...
+
+    return make_timestamp(epoch_us(times)).date()

@@ -1,0 +1,269 @@
+"""Log files: which ones a path, a folder or a glob means, and how an engine reads them.
+
+Every engine reads the same rows from them: text files come with the columns their header names,
+all as text, and what cannot be read is refused with the name of the file.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from coterie.engines.connections import engine_message, is_engine_error
+from coterie.engines.engine_files import (
+    TextLayout,
+    delimiter_of,
+    first_bytes,
+    header_difference,
+    header_fields,
+    header_line,
+    is_remote,
+    is_text,
+    open_text,
+    path_for_duckdb,
+    path_for_spark,
+    text_in_duckdb,
+    text_in_spark,
+)
+from coterie.errors import TableError
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+    from ibis.backends import BaseBackend
+
+__all__ = [
+    "LogFiles",
+    "delimiter_of",
+    "find_files",
+    "is_database",
+    "is_parquet",
+    "is_remote",
+    "look_into",
+    "open_text",
+    "read_files",
+]
+
+#: Tables that lie beside the logs and are none.
+BESIDE = frozenset({"advertisers", "truth"})
+IPINYOU_FIELDS = 24
+
+_UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".unfinished", ".inprogress")
+
+
+@dataclass(frozen=True)
+class LogFiles:
+    """Files of one layout.
+
+    Attributes
+    ----------
+    paths : tuple of str
+    is_text : bool
+        Delimited text; else Parquet.
+    columns : tuple of str
+        As the files name them; numbered for text without a header, empty where an engine
+        alone can tell.
+    has_header : bool
+    delimiter : str
+    base : str
+        Folder under which folders named ``column=value`` hold partitions, empty if none do.
+    lacking : dict of str to str
+        Columns that some files have and others have not, with the first that has not.
+    """
+
+    paths: tuple[str, ...]
+    is_text: bool
+    columns: tuple[str, ...] = ()
+    has_header: bool = True
+    delimiter: str = ","
+    base: str = ""
+    lacking: Mapping[str, str] = field(default_factory=dict)
+
+
+def find_files(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
+    """The files that a path, a folder, a glob or a list of them means, sorted within each.
+
+    In a folder, and the folders in it, these are the Parquet or the CSV and TSV files, gzipped
+    or not, less the tables that lie beside the logs and whatever is hidden or unfinished.
+    """
+    if isinstance(source, Sequence) and not isinstance(source, str):
+        if not source:
+            raise TableError("no log files were named; give a file, a folder or a glob")
+        return [path for one in source for path in find_files(one)]
+    text = os.fspath(source)
+    path = Path(text).expanduser()
+    if is_remote(text) or path.is_file():
+        return [text if is_remote(text) else str(path)]
+    if path.is_dir():
+        return _in_folder(path)
+    if not glob.has_magic(text):
+        raise TableError(f"{text}: there is no such file or folder")
+    # Path.glob takes no pattern with a root
+    names = glob.glob(str(path), recursive=True)  # noqa: PTH207 — see above
+    matches = [Path(name) for name in sorted(names)]
+    found = [match for match in matches if match.is_file() and not _is_aside(match, match.parent)]
+    if not found:
+        raise TableError(f"{text}: no file matches; mind that a shell expands what is not quoted")
+    return [str(match) for match in found]
+
+
+def look_into(paths: Sequence[str]) -> LogFiles:
+    """The layout and the columns of files, read from their first line or their footer.
+
+    Raises
+    ------
+    TableError
+        A file is empty, damaged or unlike the others.
+    """
+    text = [path for path in paths if not is_parquet(path)]
+    if text and len(text) < len(paths):
+        other = next(path for path in paths if path not in text)
+        raise TableError(
+            f"{text[0]} is text and {other} is Parquet: name files of one kind, by a glob"
+        )
+    if is_remote(paths[0]):
+        return LogFiles(tuple(paths), is_text=bool(text), delimiter=_delimiter_of_name(paths[0]))
+    return _look_into_text(paths) if text else _look_into_parquet(paths)
+
+
+def read_files(files: LogFiles, connection: BaseBackend) -> ir.Table:
+    """The files as a table of an engine; nothing is read yet but what tells the columns."""
+    readers = {"duckdb": _read_with_duckdb, "pyspark": _read_with_spark}
+    if connection.name not in readers:
+        raise TableError(
+            f"log files are read by DuckDB or Spark, not by {connection.name}: "
+            "give a table of that engine instead"
+        )
+    try:
+        return readers[connection.name](files, connection)
+    except Exception as error:
+        if not is_engine_error(error):
+            raise
+        raise TableError(f"{files.paths[0]}: {engine_message(error)}") from error
+
+
+def is_database(path: str) -> bool:
+    """Whether a file is a DuckDB database."""
+    return not is_remote(path) and first_bytes(path, 12)[8:] == b"DUCK"
+
+
+def is_parquet(path: str) -> bool:
+    """Whether a file is Parquet, by its name or its first bytes."""
+    if is_remote(path):
+        return not is_text(path)
+    return path.lower().endswith(".parquet") or first_bytes(path, 4) == b"PAR1"
+
+
+def _in_folder(folder: Path) -> list[str]:
+    inside = sorted(path for path in folder.rglob("*") if path.is_file())
+    logs = [path for path in inside if not _is_aside(path, folder)]
+    found = [str(path) for path in logs if path.suffix.lower() == ".parquet" or is_text(path.name)]
+    if not found:
+        raise TableError(
+            f"{folder}: no Parquet, CSV or TSV file is in this folder or below; "
+            "name the files themselves, by a glob, if they end otherwise"
+        )
+    return found
+
+
+def _is_aside(path: Path, folder: Path) -> bool:
+    hidden = any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
+    return hidden or path.suffix in _UNFINISHED or path.name.partition(".")[0] in BESIDE
+
+
+def _look_into_parquet(paths: Sequence[str]) -> LogFiles:
+    of_each = {path: frozenset(_parquet_columns(path)) for path in paths}
+    columns = dict.fromkeys(name for path in paths for name in sorted(of_each[path]))
+    lacking = {
+        name: next(path for path in paths if name not in of_each[path])
+        for name in columns
+        if any(name not in here for here in of_each.values())
+    }
+    partitions = _partition_columns(paths)
+    base = os.path.commonpath([_partition_base(path) for path in paths]) if partitions else ""
+    return LogFiles(tuple(paths), False, (*columns, *partitions), base=base, lacking=lacking)
+
+
+def _parquet_columns(path: str) -> list[str]:
+    try:
+        return list(pq.read_schema(path).names)
+    except (pa.ArrowException, OSError) as error:
+        raise TableError(
+            f"{path}: not a whole Parquet file ({engine_message(error)}); "
+            "it may be cut off or still being written: copy it again, or leave it out"
+        ) from error
+
+
+def _partition_columns(paths: Sequence[str]) -> list[str]:
+    """Names from folders like ``day=2026-03-02``; they must be in every path."""
+    of_each = [
+        [part.partition("=")[0] for part in Path(path).parts[:-1] if "=" in part] for path in paths
+    ]
+    return of_each[0] if all(names == of_each[0] for names in of_each) else []
+
+
+def _partition_base(path: str) -> Path:
+    parents = Path(path).absolute().parents
+    return next(parent for parent in reversed(parents) if "=" in parent.name).parent
+
+
+def _look_into_text(paths: Sequence[str]) -> LogFiles:
+    first = header_line(paths[0])
+    delimiter = delimiter_of(first)
+    fields = _stripped_fields(first, delimiter)
+    if delimiter == "\t" and len(fields) == IPINYOU_FIELDS and fields[1].isdigit():
+        names = tuple(f"field_{i}" for i in range(IPINYOU_FIELDS))
+        return LogFiles(tuple(paths), True, names, has_header=False, delimiter=delimiter)
+    repeated = sorted({name for name in fields if fields.count(name) > 1})
+    if repeated:
+        raise TableError(f"{paths[0]}: the header names {', '.join(repeated)} more than once")
+    for path in paths[1:]:
+        others = _stripped_fields(header_line(path), delimiter)
+        if others != fields:
+            raise TableError(
+                f"{path}: its header differs from that of {paths[0]}: "
+                f"{header_difference(others, fields)}; name files with the same columns, by a glob"
+            )
+    return LogFiles(tuple(paths), True, tuple(fields), delimiter=delimiter)
+
+
+def _delimiter_of_name(path: str) -> str:
+    return "\t" if ".tsv" in path.lower() else ","
+
+
+def _stripped_fields(header: str, delimiter: str) -> list[str]:
+    return [name.strip() for name in header_fields(header, delimiter)]
+
+
+def _read_with_duckdb(files: LogFiles, connection: Any) -> ir.Table:
+    if files.is_text:
+        return text_in_duckdb(files.paths, _text_layout(files), connection)
+    return connection.read_parquet(
+        [path_for_duckdb(path) for path in files.paths],
+        union_by_name=bool(files.lacking),
+        hive_partitioning=bool(files.base),
+    )
+
+
+def _read_with_spark(files: LogFiles, connection: Any) -> ir.Table:
+    if files.is_text:
+        frame = text_in_spark(files.paths, _text_layout(files), connection._session)
+    else:
+        reader = connection._session.read.option("mergeSchema", bool(files.lacking))
+        if files.base:
+            reader = reader.option("basePath", f"file://{files.base}")
+        frame = reader.parquet(*map(path_for_spark, files.paths))
+    name = f"coterie_{uuid.uuid4().hex}"
+    frame.createTempView(name)
+    return connection.table(name)
+
+
+def _text_layout(files: LogFiles) -> TextLayout:
+    return TextLayout(files.delimiter, files.columns, files.has_header)

@@ -1,0 +1,1 @@
+"""Simulated bid logs with planted segments."""

@@ -1,0 +1,1 @@
+"""The HTML report: its contents and their rendering."""

@@ -1,0 +1,1 @@
+"""Segments of advertisers: views, similarities, graph clusters, memberships, profiles."""

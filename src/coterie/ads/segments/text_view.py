@@ -1,0 +1,310 @@
+"""What advertisers say of themselves: texts as unit vectors, their clusters, their telling words.
+
+Texts may be in any script. Words are runs of letters, marks and digits; an emoji is a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.cluster import KMeans
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.utils import check_random_state
+from sklearn.utils.extmath import randomized_svd
+
+from coterie.ads.segments.text_vectors import (
+    CHARACTERS_TOGETHER,
+    WORDS_TOGETHER,
+    TextVectors,
+    along,
+    cleaned_texts,
+    of_length_one,
+    side_by_side,
+)
+from coterie.ensembles.base_clusterers import allowing_duplicate_points
+from coterie.errors import InvalidParameterError
+from coterie.labels.numbering import in_order_of_appearance
+from coterie.runtime.devices import on_one_thread
+
+__all__ = ["TextView", "telling_words", "text_clusters", "unit_rows"]
+
+Floats = NDArray[np.float64]
+
+_STARTS = 5
+# these are what TextVectors takes apart by itself
+_WORDS = {"analyzer": "word", "ngram_range": WORDS_TOGETHER, "token_pattern": r"\S+"}
+_CHARACTERS = {"analyzer": "char_wb", "ngram_range": CHARACTERS_TOGETHER}
+_COMMON = """
+a about after all also an and any are as at be been before but by can do for from get had has have
+he her here him his how if in into is it its just like ll may me more most my no not now of off on
+one only or other our out over own re she so some such than that the their them then there these
+they this those through to too under until up us ve very was we were what when where which while
+who why will with would you your
+"""
+_STOP_WORDS = frozenset(_COMMON.split())
+
+
+class TextView(TextVectors, TransformerMixin, BaseEstimator):
+    """Texts as unit vectors: TF-IDF of word and character n-grams, then a truncated SVD.
+
+    The TF-IDF row x (1, T) of a text holds single words and pairs, and runs of 3 to 5
+    characters within words, both of length 1/√2. With X ≈ U Σ Vᵀ over the texts fitted on, the
+    vector of a text is xV / ‖xV‖, so that products of vectors are cosines.
+
+    Parameters
+    ----------
+    n_components : int, default=50
+        Columns of V at most; fewer where the texts span less.
+    max_terms : int, default=20_000
+        Terms of each kind at most, the most frequent ones.
+    random_state : int, RandomState or None, default=0
+        Of the randomised SVD.
+
+    Attributes
+    ----------
+    words_, characters_ : arrays of str
+        The terms, in the order of columns.
+    word_idf_, character_idf_ : float64 arrays
+        Inverse document frequencies of the terms.
+    components_ : (n_components, T) float64 array
+        Vᵀ.
+
+    Examples
+    --------
+    >>> view = TextView().fit(["beach hotel", "hotel by the beach", "car dealer", "used cars"])
+    >>> vectors = view.transform(["hotels", "", "car"])
+    >>> bool(vectors[0] @ vectors[2] < 0.1), bool(vectors[1].any())
+    (True, False)
+    """
+
+    def __init__(
+        self, n_components: int = 50, *, max_terms: int = 20_000, random_state: Any = 0
+    ) -> None:
+        self.n_components = n_components
+        self.max_terms = max_terms
+        self.random_state = random_state
+
+    def fit(self, texts: Iterable[str | None], y: object = None) -> Self:  # noqa: ARG002 (scikit-learn's signature)
+        """Learn terms and components.
+
+        Parameters
+        ----------
+        texts : iterable of str or None
+            None is an empty text.
+        y : ignored
+        """
+        self._fit_terms(cleaned_texts(texts))
+        return self
+
+    def fit_transform(self, texts: Iterable[str | None], y: object = None) -> Floats:  # noqa: ARG002 (scikit-learn's signature)
+        """Vectors of the texts it is fitted on, as ``fit(texts).transform(texts)``."""
+        X = self._fit_terms(cleaned_texts(texts))
+        return along(self.components_.T, X)
+
+    def transform(self, texts: Iterable[str | None]) -> Floats:
+        """Vectors of texts.
+
+        Returns
+        -------
+        (n, n_components) float64 array
+            Rows of length 1; zeros for a text that is empty or has next to nothing in common
+            with those fitted on.
+        """
+        return super().transform(texts)
+
+    def _fit_terms(self, cleaned: list[str]) -> sp.csr_array:
+        """Learn everything; the TF-IDF rows (n, T) of the texts."""
+        for name in ("n_components", "max_terms"):
+            _refuse_bad_count(name, getattr(self, name))
+        words, self.words_, self.word_idf_ = _learned(cleaned, self.max_terms, _WORDS)
+        characters, self.characters_, self.character_idf_ = _learned(
+            cleaned, self.max_terms, _CHARACTERS
+        )
+        X = side_by_side(words, characters)
+        self.components_ = _leading_directions(X, self.n_components, self.random_state)
+        return X
+
+
+def unit_rows(embeddings: ArrayLike, n_rows: int | None = None) -> Floats:
+    """Embeddings of the user's own as unit vectors: rows of length 1; rows of zeros stay zero.
+
+    Parameters
+    ----------
+    embeddings : (n, p) array-like
+        Finite numbers; a row of zeros says that there is no text.
+    n_rows : int, optional
+        How many rows there must be.
+
+    Examples
+    --------
+    >>> unit_rows([[3, 4], [0, 0]])
+    array([[0.6, 0.8],
+           [0. , 0. ]])
+    """
+    try:
+        E = np.array(embeddings, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameterError(f"embeddings are not a table of numbers: {error}") from error
+    if E.ndim != 2 or E.shape[1] == 0 or (n_rows is not None and len(E) != n_rows):
+        wanted = "one row a text" if n_rows is None else f"{n_rows} rows, one an advertiser"
+        raise InvalidParameterError(f"embeddings have shape {E.shape}; they need {wanted}")
+    wrong = np.argwhere(~np.isfinite(E))
+    if len(wrong):
+        row, column = wrong[0]
+        raise InvalidParameterError(
+            f"embeddings, row {row}, column {column}: {E[row, column]}; all must be finite"
+        )
+    largest = np.abs(E).max(axis=1, keepdims=True)  # whose square may be out of range
+    return of_length_one(np.divide(E, largest, out=E, where=largest > 0))
+
+
+def text_clusters(
+    vectors: ArrayLike, ks: Sequence[int], random_state: Any = None
+) -> NDArray[np.int64]:
+    """Labels of unit vectors by k-means, which on unit rows goes by the cosine, for several K.
+
+    Parameters
+    ----------
+    vectors : (A, p) array-like
+        Rows of length 1, or of zeros where there is no text.
+    ks : sequence of int
+        Numbers of clusters K. More than there are texts gives each its own.
+    random_state : int, RandomState or None
+        Of k-means. A column depends on its K and the seed, not on the other K.
+
+    Returns
+    -------
+    (A, len(ks)) int64 array
+        Labels 0, 1, … in order of appearance; −1 for a row of zeros.
+
+    Examples
+    --------
+    >>> text_clusters([[1, 0], [0.8, 0.6], [0, 0], [0, 1]], [2, 9], random_state=0).T
+    array([[ 0,  0, -1,  1],
+           [ 0,  1, -1,  2]])
+    """
+    for k in ks:
+        _refuse_bad_count("ks", k)
+    rows = unit_rows(vectors)
+    there = np.flatnonzero(rows.any(axis=1))
+    labels = np.full((len(rows), len(ks)), -1, dtype=np.int64)
+    seed = int(check_random_state(random_state).randint(2**31 - 1))
+    for column, k in enumerate(ks):
+        if len(there) <= k:
+            labels[there, column] = np.arange(len(there))
+            continue
+        with on_one_thread(), allowing_duplicate_points():
+            found = KMeans(k, n_init=_STARTS, random_state=seed).fit(rows[there]).labels_
+        labels[there, column] = in_order_of_appearance(found)
+    return labels
+
+
+def telling_words(texts: Iterable[str | None], labels: ArrayLike, n: int = 3) -> list[list[str]]:
+    """The words that tell each cluster from the rest.
+
+    A word is scored by the logarithm of its share of the words in the texts of a cluster over its
+    share in the others, both drawn towards its share in all, in standard errors (after Monroe,
+    Colaresi and Quinn, 2008). A word counts once a text; numbers and common English words are
+    left out.
+
+    Parameters
+    ----------
+    texts : iterable of str or None
+    labels : (A,) array-like of int
+        Labels from 0 up; −1 is in no cluster.
+    n : int, default=3
+        Words a cluster at most.
+
+    Returns
+    -------
+    list of lists of str
+        For the labels 0, 1, … up to the largest: the most telling word first, equal ones in
+        alphabetical order; fewer than n where no more words are commoner here than elsewhere.
+        A cluster that is alone is told by its commonest words.
+
+    Examples
+    --------
+    >>> telling_words(["Beach hotel", "the best beach", "best cars", "cars"], [0, 0, 1, 1], n=1)
+    [['beach'], ['cars']]
+    """
+    cleaned = cleaned_texts(texts)
+    y = np.asarray(labels)
+    if y.shape != (len(cleaned),) or y.dtype.kind not in "iu":
+        raise InvalidParameterError(
+            f"labels of shape {y.shape} and type {y.dtype} for {len(cleaned)} texts; "
+            "they must be whole numbers, one a text"
+        )
+    inside = np.flatnonzero(y >= 0)
+    words, texts_with = _words_by_cluster([cleaned[i] for i in inside], y[inside])
+    scores = _telling(texts_with)
+    told = []
+    for score, count in zip(scores, texts_with, strict=True):
+        order = np.lexsort((words, -score))
+        told.append([str(words[w]) for w in order if score[w] > 0 and count[w] > 0][:n])
+    return told
+
+
+def _learned(
+    cleaned: list[str], max_terms: int, settings: dict[str, Any]
+) -> tuple[sp.csr_array, NDArray[np.object_], Floats]:
+    """TF-IDF rows, terms in alphabetical order, and their inverse document frequencies."""
+    if not any(cleaned):
+        return sp.csr_array((len(cleaned), 0)), np.empty(0, dtype=object), np.empty(0)
+    vectorizer = _vectorizer(settings, max_features=max_terms)
+    X = sp.csr_array(vectorizer.fit_transform(cleaned))
+    return X, np.array(vectorizer.get_feature_names_out(), dtype=object), vectorizer.idf_
+
+
+def _vectorizer(settings: dict[str, Any], **more: Any) -> TfidfVectorizer:
+    return TfidfVectorizer(lowercase=False, sublinear_tf=True, **settings, **more)
+
+
+def _leading_directions(X: sp.csr_array, n: int, random_state: Any) -> Floats:
+    """The right singular vectors of the n largest singular values that are not zero, as rows."""
+    n = min(n, *X.shape)
+    if n == 0:
+        return np.zeros((1, X.shape[1]))
+    rng = check_random_state(random_state)
+    with on_one_thread():
+        _, values, directions = randomized_svd(X, n, n_iter=5, random_state=rng)
+    return directions[values > 1e-6 * values[0]]
+
+
+def _words_by_cluster(
+    cleaned: list[str], labels: NDArray[Any]
+) -> tuple[NDArray[np.object_], Floats]:
+    """Words (W,) in alphabetical order, and in how many texts of each cluster they stand (K, W)."""
+    kept = [
+        " ".join(w for w in text.split() if w not in _STOP_WORDS and not w.isdecimal())
+        for text in cleaned
+    ]
+    n, K = len(labels), int(labels.max(initial=-1)) + 1
+    if not any(kept):
+        return np.empty(0, dtype=object), np.zeros((K, 0))
+    counter = CountVectorizer(binary=True, lowercase=False, token_pattern=_WORDS["token_pattern"])
+    stands = counter.fit_transform(kept)
+    members = sp.csr_array((np.ones(n), (labels, np.arange(n))), shape=(K, n))
+    return counter.get_feature_names_out(), (members @ stands).toarray()
+
+
+def _telling(counts: Floats) -> Floats:
+    """Scores (K, W) of words by cluster; with no other cluster to tell it from, their counts."""
+    everywhere = counts.sum(axis=0)
+    if np.count_nonzero(counts.any(axis=1)) <= 1:
+        return counts
+    prior = everywhere * (len(everywhere) / everywhere.sum())
+    here, elsewhere = counts + prior, everywhere - counts + prior
+    share_here = here / here.sum(axis=1, keepdims=True)
+    share_elsewhere = elsewhere / elsewhere.sum(axis=1, keepdims=True)
+    scores = np.log(share_here / share_elsewhere) / np.sqrt(1 / here + 1 / elsewhere)
+    return np.round(scores, 9)  # what differs by rounding is equal
+
+
+def _refuse_bad_count(name: str, value: object) -> None:
+    if not (isinstance(value, int | np.integer) and value >= 1):
+        raise InvalidParameterError(f"{name}: {value!r}; it must be a whole number from 1 up")

@@ -1,0 +1,1 @@
+"""Questions in, checked; forecasts out, as JSON."""

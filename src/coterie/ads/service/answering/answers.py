@@ -1,0 +1,200 @@
+"""Answers to questions, as JSON: who is asked about, on what grounds, and the figures.
+
+Questions about advertisers of the model are answered together, by one pass through the tables.
+The others are gathered by text: each text is placed among the advertisers once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import orjson
+
+from coterie.ads.forecasts.placement import Placement, quoted
+from coterie.ads.protocol import Limits
+from coterie.ads.service.answering.questions import Question, faulty
+from coterie.ads.service.models.served_model import ServedModel
+from coterie.ads.service.models.written_figures import inside_text
+
+__all__ = ["answer_to_one", "answers_in_turns", "answers_to", "rows_of"]
+
+_TEXTS_IN_A_TURN = 16
+_CHARS_IN_A_TURN = 10_000
+
+
+def rows_of(served: ServedModel, questions: list[Question]) -> list[int | None]:
+    """The row of the advertiser in each question; None where the model does not know it."""
+    row_of: Callable[[str | None], int | None] = served.tables.row_of.get  # type: ignore[assignment]
+    return [row_of(question[0]) for question in questions]
+
+
+def answer_to_one(served: ServedModel, question: Question, row: int) -> bytes:
+    """The answer to a question about one bid of a known advertiser, the quick way."""
+    bid = question.bids[0]
+    opening, supply = served.opening(row, question.supply, question.day)
+    figures = served.tables.one(row, bid, supply)
+    return served.writer.written_one(opening, bid, figures, bid > served.highest)
+
+
+def answers_to(
+    served: ServedModel,
+    questions: list[Question],
+    rows: list[int | None],
+    limits: Limits,
+    *,
+    many: bool = True,
+) -> bytes:
+    """The answers to questions, in their order, as JSON with commas between them.
+
+    Parameters
+    ----------
+    served : ServedModel
+    questions : list of Question
+    rows : list
+        From :func:`rows_of`.
+    limits : Limits
+    many : bool
+        Whether they came as a list: places of faults are told accordingly.
+
+    Raises
+    ------
+    Problem
+        Where the supply of an advertiser is neither known nor given, or there are too many texts.
+    """
+    *_, answers = answers_in_turns(served, questions, rows, limits, many=many)
+    return answers
+
+
+def answers_in_turns(
+    served: ServedModel,
+    questions: list[Question],
+    rows: list[int | None],
+    limits: Limits,
+    *,
+    many: bool = True,
+) -> Iterator[bytes]:
+    """As :func:`answers_to`, with pauses in which others may have their turn.
+
+    Yields
+    ------
+    bytes
+        Nothing at pauses; at the end, the answers.
+    """
+    if None not in rows:
+        yield _about_known(served, questions, rows)  # type: ignore[arg-type]
+        return
+    answers: list[bytes] = [b""] * len(questions)
+    by_text = _strangers_by_text(questions, rows, limits, many)
+    for texts in _turns(list(by_text)):
+        for text, placement in zip(texts, served.placed(texts), strict=True):
+            for number, question in by_text[text]:
+                answers[number] = _about_placed(served, placement, question)
+        yield b""
+    known = [number for number, row in enumerate(rows) if row is not None]
+    for number in known:
+        answers[number] = _about_known(served, [questions[number]], [rows[number]])  # type: ignore[list-item]
+    yield b",".join(answers)
+
+
+def _about_known(served: ServedModel, questions: list[Question], rows: list[int]) -> bytes:
+    """The answers about advertisers that the model knows."""
+    opening = served.opening
+    begun = [
+        opening(row, supply, day)
+        for row, (_, _, _, supply, day) in zip(rows, questions, strict=True)
+    ]
+    openings, supplies = zip(*begun, strict=True)
+    numbers = [len(question[2]) for question in questions]
+    if max(numbers) == 1:
+        bids = [question[2][0] for question in questions]
+        figures = served.tables.at(np.array(rows), np.array(bids), np.array(supplies))
+    else:
+        bids = [bid for question in questions for bid in question[2]]
+        figures = served.tables.at(
+            np.repeat(rows, numbers), np.array(bids), np.repeat(supplies, numbers)
+        )
+    return served.writer.written(openings, numbers, bids, figures, _remarked(served, bids))
+
+
+class _Stranger(NamedTuple):
+    """A question about somebody that the model does not know, and its number among all."""
+
+    number: int
+    question: Question
+
+
+def _strangers_by_text(
+    questions: list[Question], rows: list[int | None], limits: Limits, many: bool
+) -> dict[str, list[_Stranger]]:
+    """The questions about advertisers that the model does not know, by their texts."""
+    by_text: dict[str, list[_Stranger]] = {}
+    faults: list[tuple[str, str]] = []
+    for number, (question, row) in enumerate(zip(questions, rows, strict=True)):
+        if row is not None:
+            continue
+        if question.supply is None:
+            faults.append(_no_supply(question, f"[{number}].supply" if many else "supply"))
+        else:
+            by_text.setdefault(question.text or "", []).append(_Stranger(number, question))
+    if len(by_text) > limits.texts:
+        told = (
+            f"there are {len(by_text):,} texts to place; ask for at most {limits.texts} at a time"
+        )
+        faults.insert(0, ("", told))
+    size, most = sum(map(len, by_text)), limits.all_text_chars
+    if size > most:
+        told = (
+            f"the texts to place have {size:,} characters in all, and may have {most:,} at a time"
+        )
+        faults.insert(0, ("", told))
+    if faults:
+        raise faulty(faults)
+    return by_text
+
+
+def _about_placed(served: ServedModel, placement: Placement, question: Question) -> bytes:
+    """The answer about somebody who has a place among the advertisers."""
+    name, bids, supply = question.advertiser or "", question.bids, question.supply or 0.0
+    why = served.placer.named(placement, name).why
+    opening = (
+        b'{"advertiser":%b,"known":false,"segment":"%b","curve":"%b","why":"%b","supply":%b'
+    ) % (
+        orjson.dumps(name),
+        inside_text(placement.segment),
+        placement.curve.encode(),
+        inside_text(why + served.always),
+        orjson.dumps(supply),
+    )
+    figures = served.tables.at_placed(placement, np.array(bids), supply)
+    return served.writer.written([opening], [len(bids)], bids, figures, _remarked(served, bids))
+
+
+def _remarked(served: ServedModel, bids: list[float]) -> list[int]:
+    """The places of bids of which more is to be said."""
+    highest = served.highest
+    if max(bids) <= highest:
+        return []
+    return [place for place, bid in enumerate(bids) if bid > highest]
+
+
+def _turns(texts: list[str]) -> Iterator[list[str]]:
+    """Texts in parts of which none takes long; a part has at least one."""
+    part: list[str] = []
+    size = 0
+    for text in texts:
+        if part and (len(part) == _TEXTS_IN_A_TURN or size + len(text) > _CHARS_IN_A_TURN):
+            yield part
+            part, size = [], 0
+        part.append(text)
+        size += len(text)
+    if part:
+        yield part
+
+
+def _no_supply(question: Question, place: str) -> tuple[str, str]:
+    who = quoted(question.advertiser) if question.advertiser else "this advertiser"
+    return place, (
+        f"{who} is not in the log, so its supply is not known; give supply, the number of auctions"
+    )

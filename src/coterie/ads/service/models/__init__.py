@@ -1,0 +1,1 @@
+"""The model that a service answers from: loading, checking, exchanging it."""

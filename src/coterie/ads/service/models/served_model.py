@@ -1,0 +1,335 @@
+"""A model that is ready to answer: checked, its tables built, its kernels compiled."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from coterie.ads.curves.supply import told_supply
+from coterie.ads.forecasts.fitted_market import FittedMarket, load_market
+from coterie.ads.forecasts.forecast_tables import tables_of
+from coterie.ads.forecasts.placement import Placement, Placer
+from coterie.ads.forecasts.profiles import ProfileBook
+from coterie.ads.service.models.advertiser_search import AdvertiserSearch
+from coterie.ads.service.models.model_checks import check_model
+from coterie.ads.service.models.printable_texts import printable
+from coterie.ads.service.models.written_figures import AnswerWriter, inside_text
+from coterie.errors import ModelFileError
+from coterie.files.model_files import content_checksum, opened_model
+
+__all__ = ["ServedModel", "Weekday", "begun", "file_version", "ready"]
+
+_VERSION_DIGITS = 12
+_MICROS = 1_000_000
+_MOST_DAYS = 1_000
+# a place holds a weight for every advertiser
+_BYTES_OF_RECENT_PLACES = 1 << 25
+_MOST_RECENT_PLACES = 256
+
+
+class Weekday(NamedTuple):
+    """A day: by what its supply exceeds that of an average one, and how that is told.
+
+    Attributes
+    ----------
+    factor : float
+    told : str
+    tail : bytes
+        Told within JSON, from an advertiser's grounds to its supply.
+    """
+
+    factor: float
+    told: str
+    tail: bytes
+
+
+class ServedModel:
+    """One model and all that is asked of it; no answer of it ever changes.
+
+    Forecasts can be had at once; details of advertisers are made meanwhile, in threads.
+
+    What is asked often is kept: grounds of advertisers, places of texts. Any number of threads
+    may ask.
+
+    Parameters
+    ----------
+    model : FittedMarket
+        Sound: see :func:`~coterie.ads.service.models.model_checks.check_model`.
+    version : str
+        The first digits of the SHA-256 of its file.
+    name : str
+        Of its file, without folders.
+
+    Attributes
+    ----------
+    tables : ForecastTables
+    placer : Placer
+    loaded_at : datetime
+        In UTC.
+    always : str
+        What goes for every forecast, at any bid; most often nothing.
+    highest : float
+        The highest bid that the log has.
+    writer : AnswerWriter
+    preface : bytes
+        What the body of every response to a question begins with.
+    """
+
+    def __init__(self, model: FittedMarket, version: str, name: str) -> None:
+        self.model = model
+        self.version = version
+        self.name = name
+        self.loaded_at = datetime.now(UTC).replace(microsecond=0)
+        self.tables = tables_of(model)  # which the book shares
+        self.tables.warm()
+        self.placer = Placer(model)
+        beside = ThreadPoolExecutor(2, "details")  # whose loops leave the interpreter to others
+        self._book = beside.submit(ProfileBook, model)
+        self._search = beside.submit(
+            AdvertiserSearch, model.advertisers_.tolist(), model.cost_, model.labels_
+        )
+        beside.shutdown(wait=False)
+        self.always = self.tables.remark(0.0)
+        self.highest = float(model.edges_[-1]) / _MICROS
+        self.writer = AnswerWriter(
+            has_clicks=model.click_rate_ is not None, remark=self.tables.above
+        )
+        told = {"model": {"version": version}, "currency": model.currency_}
+        self.preface = orjson.dumps(told)[:-1] + b","
+        self._given = self._tail("")
+        self._average_day = self._weekday(None)
+        self._days: dict[date, Weekday] = {}
+        self._begun: list[tuple[bytes, float, bytes] | None] = [None] * self.advertisers
+        self._recent = _RecentPlaces(self.placer, self.advertisers)
+
+    @property
+    def book(self) -> ProfileBook:
+        """What is known of advertisers and segments; whoever comes early waits for it."""
+        return self._book.result()
+
+    @property
+    def search(self) -> AdvertiserSearch:
+        """Advertisers by their ids; whoever comes early waits for it."""
+        return self._search.result()
+
+    async def with_details(self) -> ServedModel:
+        """Itself, once its book and its search are made; others are answered meanwhile."""
+        for details in (self._book, self._search):
+            if not details.done():
+                await asyncio.shield(asyncio.wrap_future(details))
+        return self
+
+    @property
+    def advertisers(self) -> int:
+        """How many it knows."""
+        return len(self.model.advertisers_)
+
+    @property
+    def tag(self) -> str:
+        """What tells its answers from those of another model, or of another time (an ETag)."""
+        return f'"{self.version}-{self.loaded_at.timestamp():.0f}"'
+
+    def opening(
+        self, row: int, supply: float | None = None, day: date | None = None
+    ) -> tuple[bytes, float]:
+        """How the answer about an advertiser begins, as JSON up to its supply; and that supply.
+
+        Parameters
+        ----------
+        row : int
+        supply : float, optional
+            Auctions; by default those of ``day``, or of an average day.
+        day : date, optional
+        """
+        kept = self._begun[row]
+        if kept is None:
+            kept = self._begun[row] = self._begin(row)
+        begun, level, written = kept
+        if supply is not None:
+            return begun + self._given + orjson.dumps(supply), supply
+        if day is None:
+            return begun + self._average_day.tail + written, level
+        on = self.weekday(day)
+        supply = level * on.factor
+        return begun + on.tail + orjson.dumps(supply), supply
+
+    def weekday(self, day: date | None) -> Weekday:
+        """By what a day differs from an average one, and how that is told."""
+        if day is None:
+            return self._average_day
+        told = self._days.get(day)
+        if told is None:
+            told = self._weekday(day)
+            if len(self._days) < _MOST_DAYS:
+                self._days[day] = told
+        return told
+
+    def placed(self, texts: Sequence[str]) -> list[Placement]:
+        """The places of advertisers that are not known, by their texts, under no names."""
+        return self._recent.placed(texts)
+
+    def found(
+        self, text: str = "", segment: int | None = None, page: int = 1, page_size: int = 20
+    ) -> dict[str, Any]:
+        """A page of advertisers by a part of their id, ready for JSON."""
+        found = self.search.page(text, segment=segment, page=page, page_size=page_size)
+        return {
+            "items": [self._item(row) for row in found.rows.tolist()],
+            "page": found.page,
+            "pages": found.pages,
+            "total": found.total,
+        }
+
+    def _begin(self, row: int) -> tuple[bytes, float, bytes]:
+        """How an answer begins, up to its grounds; the auctions of an average day, and as JSON."""
+        begun = {
+            "advertiser": str(self.model.advertisers_[row]),
+            "known": True,
+            "segment": self.placer.segment(row),
+            "curve": "pooled",
+            "why": self.tables.why(row),
+        }
+        level = self.tables.supply(row)
+        return orjson.dumps(begun).removesuffix(b'"}'), level, orjson.dumps(level)
+
+    def _weekday(self, day: date | None) -> Weekday:
+        supply = self.model.supply_
+        factor = 1.0 if day is None else float(supply.weekday[day.weekday()])
+        told = told_supply(supply, day)
+        return Weekday(factor, told, self._tail(told))
+
+    def _tail(self, told: str) -> bytes:
+        """What stands between the grounds of an advertiser and its supply."""
+        return inside_text(told + self.always) + b'","supply":'
+
+    def _item(self, row: int) -> dict[str, Any]:
+        model = self.model
+        return {
+            "id": str(model.advertisers_[row]),
+            "segment": int(model.labels_[row]) if model.segments_ else None,
+            "segment_name": self.placer.segment(row),
+            "confidence": min(max(float(model.confidence_[row]), 0.0), 1.0),
+            "observations": float(model.observations_[row]),
+            "bid": float(model.bid_[row]) / _MICROS,
+        }
+
+
+def ready(path: Path, version: str) -> ServedModel:
+    """Load a model and make it ready to answer whatever is asked: see :func:`begun`."""
+    served = begun(path, version)
+    with _rehearsal():
+        about = served.book.advertiser(0)
+        orjson.dumps([served.book.summary(), served.book.segments(), about, served.found()])
+    return served
+
+
+def begun(path: Path, version: str) -> ServedModel:
+    """Load a model and make it ready to forecast; its details may still be in the making.
+
+    Parameters
+    ----------
+    path : Path
+        Of a model file.
+    version : str
+        From :func:`file_version`.
+
+    Raises
+    ------
+    CoterieError
+        Where there is no model, or it is not one that can be served.
+    """
+    model = load_market(path)
+    check_model(model)
+    served = ServedModel(model, version, printable(path.name))
+    with _rehearsal():
+        opening, supply = served.opening(0)
+        bid = 2 * served.highest
+        figures = served.tables.one(0, bid, supply)
+        orjson.loads(served.writer.written_one(opening, bid, figures, remarked=True))
+    return served
+
+
+@contextmanager
+def _rehearsal() -> Iterator[None]:
+    """Refuse a model that cannot give its first answers, whatever the reason is."""
+    try:
+        yield
+    except Exception as error:
+        raise ModelFileError(
+            f"its model cannot answer ({type(error).__name__}); make it again"
+        ) from error
+
+
+def file_version(path: Path, *, verified: bool = False) -> str:
+    """The version of a model file: by its content alone, as its own checksum tells it.
+
+    Parameters
+    ----------
+    path : Path
+        A file that is no model file has a version too.
+    verified : bool, default=False
+        Whether the content is known to be as the checksum says; else loading it will tell.
+
+    Raises
+    ------
+    OSError
+        Where it cannot be read.
+    ModelFileError
+        Where it is to be verified, and is damaged.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "market.coterie"
+    >>> _ = file.write_bytes(b"")
+    >>> file_version(file)
+    'e3b0c44298fc'
+    """
+    try:
+        checksum = content_checksum(path)
+    except ModelFileError as error:
+        try:
+            with opened_model(path) as file:
+                checksum = hashlib.file_digest(file, "sha256").hexdigest()
+        except ModelFileError:
+            raise error from None
+    else:
+        if verified:
+            content_checksum(path, verified=True)
+    return checksum[:_VERSION_DIGITS]
+
+
+class _RecentPlaces:
+    """Places of the texts asked about last: whoever moves a bid asks about one text many times.
+
+    Texts are kept as long as their places take little memory in all.
+    """
+
+    def __init__(self, placer: Placer, advertisers: int) -> None:
+        self._placer = placer
+        self._most = min(max(_BYTES_OF_RECENT_PLACES // (8 * advertisers), 1), _MOST_RECENT_PLACES)
+        self._places: OrderedDict[str, Placement] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def placed(self, texts: Sequence[str]) -> list[Placement]:
+        with self._lock:
+            found = {text: self._places[text] for text in texts if text in self._places}
+        new = [text for text in dict.fromkeys(texts) if text not in found]
+        found |= zip(new, self._placer.placed_by_texts(new), strict=True)
+        with self._lock:
+            for text in texts:
+                self._places[text] = found[text]
+                self._places.move_to_end(text)
+            while len(self._places) > self._most:
+                self._places.popitem(last=False)
+        return [found[text] for text in texts]

@@ -1,0 +1,136 @@
+"""Figures of forecasts as JSON: numbers written all at once, then laid between names.
+
+A dictionary for every forecast would take longer to make and to write than the forecast itself.
+The names are the same for all, so that only the numbers between them are written anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+__all__ = ["AnswerWriter", "inside_text"]
+
+_NAMES = (
+    b',"win_rate":',
+    b',"cost":',
+    b',"impressions":',
+    b',"impressions_interval":[',
+    b",",
+    b'],"spend":',
+    b',"spend_interval":[',
+    b",",
+    b'],"clicks":',
+    b',"clicks_interval":[',
+    b",",
+    b'],"conversions":',
+)
+# where the log has no clicks they are NaN, which is written as null, and there is no interval
+_NAMES_WITHOUT_CLICKS = (*_NAMES[:9], b',"clicks_interval":null,"conversions":')
+_FIGURES_WITHOUT_CLICKS = (*range(9), 11)
+_FIRST, _FURTHER = b',"forecasts":[{"bid":', b'{"bid":'
+_NEXT, _LAST = b"},", b"}]},"
+
+
+class AnswerWriter:
+    """Writes answers: how each begins, then its forecasts.
+
+    Parameters
+    ----------
+    has_clicks : bool
+        Whether the figures have clicks; else they and their intervals are null.
+    remark : str
+        What is said of a forecast of which more is to be said than of its answer.
+
+    Examples
+    --------
+    >>> writer = AnswerWriter(has_clicks=False)
+    >>> figures = np.array([[0.5, 2, 50, 40, 60, 0.1, 0.08, 0.12, *[np.nan] * 4]])
+    >>> written = writer.written([b'{"supply":100.0'], [1], [2.5], figures)
+    >>> orjson.loads(written)["forecasts"][0]["impressions_interval"]
+    [40.0, 60.0]
+    """
+
+    def __init__(self, *, has_clicks: bool, remark: str = "") -> None:
+        names = _NAMES if has_clicks else _NAMES_WITHOUT_CLICKS
+        self._columns = None if has_clicks else list(_FIGURES_WITHOUT_CLICKS)
+        self._width = len(names)
+        self._remark = b',"remark":' + orjson.dumps(remark)
+        # how a forecast begins, its bid, names and numbers by turns, how it ends
+        between = chain.from_iterable((name, b"") for name in names)
+        self._pattern = [_FURTHER, b"", *between, _NEXT]
+        self._one = b"%b" + _FIRST + b"".join(b"%b" + name for name in names) + b"%b%b}]}"
+
+    def written_one(
+        self, opening: bytes, bid: float, figures: list[float], remarked: bool = False
+    ) -> bytes:
+        """The JSON of an answer with one forecast, as :meth:`written` gives it, the quick way."""
+        told = figures if self._columns is None else [figures[i] for i in self._columns]
+        return self._one % (
+            opening,
+            *_numbers([bid, *told]),
+            self._remark if remarked else b"",
+        )
+
+    def written(
+        self,
+        openings: Sequence[bytes],
+        numbers: list[int],
+        bids: list[float],
+        figures: NDArray[np.float64],
+        remarked: Sequence[int] = (),
+    ) -> bytes:
+        """The JSON of answers, with commas between them.
+
+        Parameters
+        ----------
+        openings : sequence of bytes
+            How each answer begins, without its forecasts.
+        numbers : list of int
+            How many forecasts each has; at least one.
+        bids : list of Q float
+        figures : (Q, 12) array
+            See :data:`~coterie.ads.forecasts.forecast_figures.FIELDS`.
+        remarked : sequence of int
+            The places of forecasts that the remark is added to.
+        """
+        pattern = self._pattern
+        stride = len(pattern)
+        pieces = pattern * len(bids)
+        if len(openings) == len(bids):
+            pieces[::stride] = [opening + _FIRST for opening in openings]
+            pieces[stride - 1 :: stride] = [_LAST] * len(bids)
+        else:
+            at = 0
+            for opening, number in zip(openings, numbers, strict=True):
+                pieces[at] = opening + _FIRST
+                at += number * stride
+                pieces[at - 1] = _LAST
+        pieces[1::stride] = _numbers(bids)
+        wanted = figures if self._columns is None else figures[:, self._columns]
+        told = _numbers(wanted.ravel())
+        for column in range(self._width):
+            pieces[3 + 2 * column :: stride] = told[column :: self._width]
+        for place in remarked:
+            end = (place + 1) * stride - 1
+            pieces[end] = self._remark + pieces[end]
+        pieces[-1] = pieces[-1][:-1]
+        return b"".join(pieces)
+
+
+def inside_text(text: str) -> bytes:
+    r"""A text as it stands between the quotation marks of JSON.
+
+    >>> print(inside_text('say "no"').decode())
+    say \"no\"
+    """
+    return orjson.dumps(text)[1:-1]
+
+
+def _numbers(values: Any) -> list[bytes]:
+    return orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(b",")

@@ -1,0 +1,265 @@
+"""What a command tells of a fitted consensus: one set of facts, as JSON or for a person."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from coterie.command_line.terminal.terminal_text import summary_console
+from coterie.consensus.registry import FLAGSHIP, consensus_method
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+__all__ = ["consensus_facts", "print_json", "print_summary"]
+
+_MOST_SIZES = 12
+_MOST_CAMPS = 8
+_MOST_MEMBERS = 12
+
+
+def consensus_facts(consensus: Any, names: Sequence[str], method: str = FLAGSHIP) -> dict[str, Any]:
+    """The facts of a fitted consensus function, ready for JSON.
+
+    Parameters
+    ----------
+    consensus : fitted consensus function
+    names : sequence of V str
+        The names of the partitions.
+    method : str
+        Its key in the registry of methods.
+
+    Returns
+    -------
+    dict
+        Of numbers, texts, lists and dicts; what the method does not know is left out. A camp
+        ``decides`` if its partitions have weight.
+
+    Examples
+    --------
+    >>> from coterie import RobustConsensus
+    >>> est = RobustConsensus(2, random_state=0).fit([[0, 0], [0, 0], [0, 0], [1, 1], [1, 1]])
+    >>> facts = consensus_facts(est, ["a", "b"])
+    >>> facts["sizes"], facts["camps"][0]["partitions"]
+    ([3, 2], ['a', 'b'])
+    """
+    import numpy as np
+
+    n = len(consensus.labels_)
+    return {
+        "method": method,
+        "points": n,
+        "partitions": len(names),
+        "tuples": int(consensus.n_tuples_),
+        "clusters": int(consensus.n_clusters_),
+        "sizes": np.bincount(consensus.labels_).tolist(),
+        "mean_confidence": float(consensus.confidence_.mean()),
+        "objective": float(consensus.objective_),
+        "share_of_pairs": float(consensus.objective_ / max(n * (n - 1), 1)),
+        **_own_facts(consensus),
+        "votes": [
+            {"partition": str(name), "weight": float(weight), "agreement": float(agreement)}
+            for name, weight, agreement in zip(
+                names, consensus.partition_weights_, consensus.partition_agreement_, strict=True
+            )
+        ],
+        **(_camp_facts(consensus, names) if hasattr(consensus, "dissent_") else {}),
+    }
+
+
+def print_json(facts: dict[str, Any]) -> None:
+    """Print the facts as one JSON object on the standard output stream, and nothing else."""
+    import typer
+
+    typer.echo(json.dumps(facts, indent=2, allow_nan=False))
+
+
+def print_summary(facts: dict[str, Any]) -> None:
+    """Print the facts for a person on the standard output stream."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console = summary_console()
+    console.print(
+        Text.assemble(
+            (facts["input"], "bold"),
+            f": {facts['points']:,} points, {_counted(facts['partitions'], 'partition')}, "
+            f"{_about(facts)}{_counted(facts['tuples'], 'distinct label tuple')}",
+        ),
+        soft_wrap=True,
+    )
+    console.print(Padding(_lines(facts), (1, 0, 1, 2), expand=False))
+    if len(facts.get("camps", [])) > 1:
+        console.print(Padding(_camp_table(facts["camps"]), (0, 0, 1, 2), expand=False))
+    console.print(_files(facts["written"]), soft_wrap=True)
+
+
+def _own_facts(consensus: Any) -> dict[str, Any]:
+    """What some methods know and others do not: a bound, a choice, an objective of their own."""
+    facts: dict[str, Any] = {}
+    if hasattr(consensus, "lower_bound_"):
+        facts |= {"lower_bound": float(consensus.lower_bound_), "gap": float(consensus.gap_)}
+    if hasattr(consensus, "selected_"):
+        chosen = consensus.selected_
+        facts |= {"selected": str(chosen["method"]), "reason": str(chosen["reason"])}
+    if hasattr(consensus, "loss_"):
+        facts["loss"] = float(consensus.loss_)
+    if hasattr(consensus, "partitioner_"):
+        facts["partitioner"] = str(consensus.partitioner_)
+    return facts
+
+
+def _camp_facts(consensus: Any, names: Sequence[str]) -> dict[str, Any]:
+    import numpy as np
+
+    groups, weights = consensus.partition_groups_, consensus.partition_weights_
+    camps = []
+    for camp in range(int(groups.max()) + 1):
+        members = np.flatnonzero(groups == camp).tolist()
+        camps.append(
+            {
+                "camp": camp,
+                "decides": bool(weights[members].any()),
+                "mean_weight": float(weights[members].mean()),
+                "mean_agreement": float(consensus.partition_agreement_[members].mean()),
+                "partitions": [str(names[v]) for v in members],
+            }
+        )
+    return {"camps_tied": bool(consensus.dissent_.tied), "camps": camps}
+
+
+def _lines(facts: dict[str, Any]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 3))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column()
+    lines = {
+        "clusters": f"{facts['clusters']}, of {_sizes(facts['sizes'])} "
+        f"point{'' if facts['sizes'] == [1] else 's'}",
+        "confidence": f"{facts['mean_confidence']:.2f} on average (0 undecided, 1 certain)",
+        "objective": f"{facts['objective']:,.1f}: a partition differs from the consensus on "
+        f"{facts['share_of_pairs']:.2%} of all pairs, on average",
+    }
+    if "lower_bound" in facts:
+        bound = f"{facts['lower_bound']:,.1f}"
+        lines["at least"] = f"{bound} for any answer: the gap is {facts['gap']:.2%}"
+    lines["method"] = _method(facts)
+    if "camps" in facts:
+        lines["dissent"] = _dissent(facts)
+    else:
+        lines["agreement"] = _agreement(facts["votes"])
+    lines["time"] = f"{facts['seconds']:.2f} s"
+    if "engine" in facts:
+        lines["engine"] = _engine(facts["engine"])
+        lines["cost"] = facts["cost"]
+    for name, text in lines.items():
+        grid.add_row(name, Text(text))
+    return grid
+
+
+def _method(facts: dict[str, Any]) -> str:
+    """What was done: the answer that was chosen, or the method that gave the only one."""
+    if "selected" in facts:
+        return f"{facts['selected']}: {facts['reason']}"
+    method = consensus_method(facts["method"])
+    by = f" (by {facts['partitioner']})" if "partitioner" in facts else ""
+    loss = f"; its own objective is {facts['loss']:,.6g}" if "loss" in facts else ""
+    return f"{method.title}{by}, {method.summary}{loss}"
+
+
+def _about(facts: dict[str, Any]) -> str:
+    """A word before a number of tuples that an engine has estimated."""
+    return "" if facts.get("engine", {}).get("tuples_exact", True) else "about "
+
+
+def _engine(run: dict[str, Any]) -> str:
+    """Who counted, which way was taken, and why."""
+    chosen = f" (chosen because {run['chosen']})" if run["chosen"] else ""
+    told = f"{run['url']}{chosen}, {run['path']} path: {run['reason']}"
+    if run["sweeps"]:
+        told += f"; {_counted(run['tuples_fitted'], 'tuple')} fitted, then "
+        told += _counted(len(run["sweeps"]), "sweep") + " over all rows"
+    if run["unplaced"]:
+        told += f"; {_counted(run['unplaced'], 'row')} without a label the sample has: -1"
+    return told
+
+
+def _agreement(votes: list[dict[str, Any]]) -> str:
+    """How the partitions stand to the result, in a sentence."""
+    mean = sum(vote["agreement"] for vote in votes) / len(votes)
+    least = min(votes, key=lambda vote: vote["agreement"])
+    return (
+        f"{mean:.2f} on average between a partition and the result (1 equal, 0 chance); least "
+        f"{least['partition']}, {least['agreement']:.2f}"
+    )
+
+
+def _dissent(facts: dict[str, Any]) -> str:
+    """Who decided, in a sentence."""
+    camps, V = facts["camps"], facts["partitions"]
+    if V == 1:
+        return "one partition: nothing to agree on"
+    if len(camps) == 1:
+        return f"none: all {V} partitions agree beyond chance"
+    deciding = sum(len(camp["partitions"]) for camp in camps if camp["decides"])
+    split = f"the partitions fall into {len(camps)} camps that agree only among themselves"
+    if facts["camps_tied"] and deciding:
+        return f"{split}; the largest are equally large, and {deciding} partitions of {V} decided"
+    return f"{split}; {deciding} partitions of {V} decided"
+
+
+def _camp_table(camps: list[dict[str, Any]]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
+    table.add_column("camp", justify="right")
+    table.add_column("size", justify="right")
+    table.add_column("agrees with the result", justify="right")
+    table.add_column("vote", no_wrap=True)
+    table.add_column("partitions", overflow="fold")
+    for camp in camps[:_MOST_CAMPS]:
+        table.add_row(
+            str(camp["camp"]),
+            str(len(camp["partitions"])),
+            f"{camp['mean_agreement']:.2f}",
+            _vote(camp),
+            Text(_listed(camp["partitions"], _MOST_MEMBERS)),
+        )
+    if len(camps) > _MOST_CAMPS:
+        rest = camps[_MOST_CAMPS:]
+        table.add_row("…", str(sum(len(camp["partitions"]) for camp in rest)), "", "", "the rest")
+    return table
+
+
+def _vote(camp: dict[str, Any]) -> RenderableType:
+    from rich.text import Text
+
+    if not camp["decides"]:
+        return Text("set aside", style="yellow")
+    text = "decides" if camp["mean_weight"] == 1 else f"weighs {camp['mean_weight']:.2f}"
+    return Text(text, style="green")
+
+
+def _files(written: dict[str, str]) -> RenderableType:
+    from rich.text import Text
+
+    if not written:
+        return Text("Nothing was written; name a file with -o to keep the labels.", style="dim")
+    return Text("Wrote " + ", ".join(written.values()))
+
+
+def _sizes(sizes: list[int]) -> str:
+    return _listed([f"{size:,}" for size in sizes], _MOST_SIZES)
+
+
+def _listed(items: Sequence[str], most: int) -> str:
+    return ", ".join(items[:most]) + (f", … ({len(items)} in all)" if len(items) > most else "")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,1 @@
+"""Consensus by cutting a graph or hypergraph of points and base clusters."""

@@ -1,0 +1,1 @@
+"""Consensus by factorising the co-association matrix."""

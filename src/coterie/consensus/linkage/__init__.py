@@ -1,0 +1,1 @@
+"""Consensus by hierarchical linkage of co-association."""

@@ -1,0 +1,1 @@
+"""RobustConsensus: camps of agreeing partitions, candidate answers, and the choice between them."""

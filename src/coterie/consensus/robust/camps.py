@@ -1,0 +1,184 @@
+"""Dissent: which partitions agree, in which camps, and which camp decides.
+
+Partitions that agree with the others no better than chance are set aside; if the rest falls into
+camps that agree only among themselves, the largest camp decides.
+
+The agreement of two partitions is their adjusted Rand index. Its standard deviation under
+chance (the labels of one partition dealt at random over the points) is known in closed form, so
+each agreement becomes a score in standard deviations. Average linkage on the scores, cut
+at four, gives the camps. When several camps are equally large no rule can tell which is
+right: then all of these keep their vote, and the result says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
+
+from coterie.counts.contingency import PairCounts, all_contingencies, count_pairs
+from coterie.labels.numbering import by_falling_size
+from coterie.labels.tuples import as_label_tuples
+from coterie.runtime.sampling import sampled_multiplicities
+
+__all__ = ["Dissent", "chance_scores", "find_camps", "partition_agreement"]
+
+Array = NDArray[np.float64]
+
+#: Agreement counts as agreement from this many standard deviations of chance on …
+CUT = 4.0
+#: … where the deviation of chance is never taken to be smaller than this, so that with millions of
+#: points an adjusted Rand index below CUT × 0.0025 = 0.01 is still no agreement …
+LEAST_DEVIATION = 0.0025
+#: … nor larger than this, so that with a handful of points one above CUT × 0.05 = 0.2 still is.
+MOST_DEVIATION = 0.05
+_FEWEST_COMMON = 4
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Dissent:
+    """Who agrees with whom.
+
+    Attributes
+    ----------
+    agreement : (V, V)
+        Adjusted Rand index of every pair of partitions.
+    scores : (V, V)
+        The same in standard deviations of chance agreement.
+    groups : (V,) int
+        Camp of each partition; 0 is the largest, or one of the largest.
+    weights : (V,)
+        1 for partitions that decide, 0 for those set aside.
+    tied : bool
+        Whether several camps are equally large, so that none was set aside for the other.
+    """
+
+    agreement: Array
+    scores: Array
+    groups: NDArray[np.int64]
+    weights: Array
+    tied: bool
+
+    @property
+    def dissenters(self) -> NDArray[np.int64]:
+        """Partitions that were set aside."""
+        return np.flatnonzero(self.weights == 0)
+
+    def reordered(self, place: NDArray[np.int64]) -> Dissent:
+        """The same with partition ``place[v]`` in place v."""
+        return Dissent(
+            self.agreement[np.ix_(place, place)],
+            self.scores[np.ix_(place, place)],
+            self.groups[place],
+            self.weights[place],
+            self.tied,
+        )
+
+    def in_words(self, names: Any = None) -> str:
+        """One or two sentences for a person."""
+        V, camps = len(self.groups), np.bincount(self.groups)
+        if V == 1:
+            return "one partition: nothing to agree on"
+        if len(camps) == 1:
+            return f"all {V} partitions agree beyond chance"
+        if self.tied and camps[0] == 1:
+            return f"no two of the {V} partitions agree beyond chance: all keep their vote"
+        if self.tied:
+            n_tied = int((camps == camps[0]).sum())
+            return (
+                f"{n_tied} camps of {camps[0]} partitions agree only among themselves; "
+                "no rule can tell which is right, so each keeps its vote"
+            )
+        out = [str(names[v]) if names is not None else str(v) for v in self.dissenters]
+        shown = ", ".join(out[:10]) + (", …" if len(out) > 10 else "")
+        largest_other = camps[1]
+        others = (
+            f"the largest camp among them has {largest_other}"
+            if largest_other > 1
+            else "each stands alone"
+        )
+        return f"{camps[0]} of {V} partitions decide; {len(out)} dissent ({shown}): {others}"
+
+
+def partition_agreement(P: Any, max_points: int = 100_000, random_state: Any = 0) -> Dissent:
+    """Agreement of partitions, and their camps, from a sample of at most ``max_points`` points.
+
+    Examples
+    --------
+    >>> from coterie import planted_partitions
+    >>> P, _ = planted_partitions([60, 40], 5, 2, 0.1, random_state=0)
+    >>> partition_agreement(P).groups.tolist()
+    [0, 0, 0, 1, 1]
+    """
+    tuples = as_label_tuples(P)
+    weights = sampled_multiplicities(tuples.weights, max_points, random_state)
+    counts = count_pairs(tuples, all_contingencies(tuples, weights), weights)
+    return find_camps(counts).reordered(np.argsort(tuples.partition_order))
+
+
+def find_camps(counts: PairCounts, cut: float = CUT) -> Dissent:
+    """Camps of partitions from the pair counts of all pairs of partitions."""
+    agreement, scores = chance_scores(counts)
+    V = len(scores)
+    groups = np.zeros(V, dtype=np.int64)
+    if V > 1:
+        top = max(float(scores.max()), cut)
+        distance = top - scores
+        np.fill_diagonal(distance, 0.0)
+        tree = linkage(squareform(distance, checks=False), method="average")
+        groups = by_falling_size(fcluster(tree, top - cut, criterion="distance"))
+    sizes = np.bincount(groups)
+    largest = sizes == sizes[0]
+    return Dissent(
+        agreement, scores, groups, largest[groups].astype(np.float64), bool(largest.sum() > 1)
+    )
+
+
+def chance_scores(counts: PairCounts) -> tuple[Array, Array]:
+    """Adjusted Rand index of every pair of partitions, and it in standard deviations of chance.
+
+    With a_ij, b_ij = 1 where i ≠ j are together in one or the other partition, Γ = Σ a_ij b_ij and
+    π a random permutation of the points (n of them, falling factorials n_(k)),
+
+        E Γ  = A₀ B₀ / n_(2)
+        E Γ² = 2 A₁ B₁ / n_(2) + 4 (A₂ − A₁)(B₂ − B₁) / n_(3)
+               + (A₀² + 2 A₁ − 4 A₂)(B₀² + 2 B₁ − 4 B₂) / n_(4),
+
+    A₀ = Σ a_ij, A₁ = Σ a_ij², A₂ = Σ_i (Σ_j a_ij)²: Mantel's moments. For 0/1 matrices A₁ = A₀;
+    where partitions are soft a_ij = ⟨π_i, π_j⟩, and the moments are exact where no mass is missing.
+    A partition with one cluster, or with n, tells nothing and scores 0 with everybody. Two
+    partitions with fewer than four points in common cannot be seen to disagree, and score just
+    enough to agree.
+    """
+    n, a0, b0 = counts.n_points, counts.in_row, counts.in_column
+    a1 = a0 if counts.row_squares is None else counts.row_squares
+    b1 = b0 if counts.column_squares is None else counts.column_squares
+    a2, b2 = counts.row_cubes, counts.column_cubes
+    n2 = np.maximum(counts.n_pairs, 1.0)
+    n3, n4 = n2 * np.maximum(n - 2, 1.0), n2 * np.maximum((n - 2) * (n - 3), 1.0)
+    mean = a0 * b0 / n2
+    square = (
+        2 * a1 * b1 / n2
+        + 4 * (a2 - a1) * (b2 - b1) / n3
+        + (a0**2 + 2 * a1 - 4 * a2) * (b0**2 + 2 * b1 - 4 * b2) / n4
+    )
+    # with a hundred million points rounding may leave nothing of it: it is small then, not zero
+    variance = np.maximum(square - mean**2, 0.0)
+    span = (a0 + b0) / 2 - mean
+    informative = _varies(a0, a1, n2) & _varies(b0, b1, n2) & (span > 0)
+    safe = np.where(span > 0, span, 1.0)
+    agreement = np.where(span > 0, (counts.together - mean) / safe, (counts.mirkin == 0) * 1.0)
+    deviation = np.clip(np.sqrt(variance) / safe, LEAST_DEVIATION, MOST_DEVIATION)
+    scores = np.where(informative, agreement / deviation, 0.0)
+    return agreement, np.where(n < _FEWEST_COMMON, CUT, scores)
+
+
+def _varies(total: Array, squares: Array, n_pairs: Array) -> NDArray[np.bool_]:
+    """Whether not all pairs are alike, from Σ a_ij and Σ a_ij²."""
+    varies: NDArray[np.bool_] = squares * n_pairs - total**2 > _ROUNDING * total**2
+    return varies & (total > 0)

@@ -1,0 +1,1 @@
+"""Consensus by the rows or the spectrum of the co-association matrix."""

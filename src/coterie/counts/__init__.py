@@ -1,0 +1,1 @@
+"""Counts over label tuples: contingency tables, co-association, cluster tables, growth."""

@@ -1,0 +1,1 @@
+"""Tables that stay in an engine: DuckDB or Spark, reached through Ibis."""

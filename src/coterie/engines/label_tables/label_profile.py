@@ -1,0 +1,242 @@
+"""What the columns of a label table hold, from one query, and what cannot be a label refused.
+
+Labels mean what they mean in :func:`~coterie.labels.label_matrix.as_label_matrix`: −1, NULL, NaN
+and empty text
+are missing, whole numbers stored as floats are welcome. An engine has no row numbers, so messages
+name the column and an example.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from coterie.engines.connections import fetch, is_written_as
+from coterie.errors import InvalidLabelsError, TableError
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+__all__ = ["LabelColumn", "Profile", "profile_labels", "read_text_as_in_csv"]
+
+_MISSING_TEXTS = ("", "NA", "NaN", "nan", "null")
+_INTEGER = r"^(0|-?[1-9][0-9]*)$"
+_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_LONGEST_INTEGER = 18
+_MEASURES = ("present", "low", "high", "odd", "example")
+_INFINITE = ("inf", "-inf", "infinity", "-infinity")
+_NO_NUMBER = ("nan", *_INFINITE)
+_FIRST_INEXACT = {"float16": 2.0**11, "float32": 2.0**24, "float64": 2.0**53}
+
+
+@dataclass(frozen=True)
+class LabelColumn:
+    """A partition in the engine.
+
+    Attributes
+    ----------
+    name : str
+    values : ibis column
+        Labels, NULL where there is none; of integers, −1 too may stand for none.
+    low, high : int or None
+        Bounds of the integers ≥ 0; None for text.
+    has_missing : bool
+    """
+
+    name: str
+    values: ir.Column
+    low: int | None
+    high: int | None
+    has_missing: bool
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The number of rows, and the partitions in the order given."""
+
+    n_rows: int
+    columns: tuple[LabelColumn, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the partitions are called."""
+        return tuple(column.name for column in self.columns)
+
+
+def profile_labels(table: ir.Table, names: Sequence[str], source: str) -> Profile:
+    """Look at every label column; refuse a table that is empty or has something else for labels.
+
+    Parameters
+    ----------
+    table : ibis table
+    names : sequence of V str
+        The partitions.
+    source : str
+        What to call the table in messages.
+
+    Examples
+    --------
+    >>> import ibis, pyarrow as pa
+    >>> table = ibis.memtable(pa.table({"a": [3, -1, 7], "b": ["x", "x", ""]}))
+    >>> profile = profile_labels(table, ["a", "b"], "example")
+    >>> profile.n_rows, [(c.low, c.high, c.has_missing) for c in profile.columns]
+    (3, [(0, 7, True), (None, None, True)])
+    """
+    values = {name: _labels(table[name], name) for name in names}
+    measures: dict[str, Any] = {"n": table.count()}
+    for v, name in enumerate(names):
+        measures |= {f"{what}{v}": it for what, it in _measures(table[name], values[name]).items()}
+    (found,) = fetch(table.aggregate(**measures)).to_pylist()
+    n_rows = int(found["n"])
+    if not n_rows:
+        raise TableError(f"{source} has no rows; a table needs at least one")
+    columns = []
+    for v, name in enumerate(names):
+        own = {what: found[f"{what}{v}"] for what in _MEASURES if f"{what}{v}" in found}
+        _refuse(name, own, str(table[name].type()))
+        columns.append(_column(name, values[name], own, n_rows))
+    profile = Profile(n_rows, tuple(columns))
+    _refuse_unlabelled(table, profile)
+    return profile
+
+
+def read_text_as_in_csv(table: ir.Table, names: Sequence[str], source: str) -> ir.Table:
+    """Text columns read as the program reads CSV files: integers where all of it is.
+
+    ``NA``, ``NaN``, ``nan``, ``null`` and blanks are missing, and numbers with a fraction are
+    refused.
+    """
+    import ibis
+
+    texts = [name for name in names if table[name].type().is_string()]
+    if not texts:
+        return table
+    present = {}
+    for name in texts:
+        trimmed = table[name].strip()
+        present[name] = ibis.ifelse(trimmed.isin(_MISSING_TEXTS), ibis.null("string"), table[name])
+    measures: dict[str, Any] = {}
+    for v, name in enumerate(texts):
+        trimmed, there = present[name].strip(), present[name].notnull()
+        # more digits than surely fit in 64 bits are text, which is as good a label
+        whole = trimmed.re_search(_INTEGER) & (trimmed.length() <= _LONGEST_INTEGER)
+        number = trimmed.re_search(_NUMBER)
+        fraction = number & (
+            number.ifelse(trimmed, ibis.null("string")).try_cast("float64") % 1 != 0
+        )
+        measures |= {
+            f"other{v}": (~whole & there).sum().fill_null(0),
+            f"words{v}": (~number & there).sum().fill_null(0),
+            f"fraction{v}": present[name].max(where=fraction),
+        }
+    (found,) = fetch(table.aggregate(**measures)).to_pylist()
+    read = {}
+    for v, name in enumerate(texts):
+        if not found[f"words{v}"] and found[f"fraction{v}"] is not None:
+            raise InvalidLabelsError(
+                f"column {name!r} of {source} holds {found[f'fraction{v}']}: labels are names of "
+                "clusters, not measurements; `coterie cluster` reads features"
+            )
+        only_integers = not found[f"other{v}"]
+        read[name] = present[name].strip().cast("int64") if only_integers else present[name]
+    return table.mutate(**read)
+
+
+def _labels(column: ir.Column, name: str) -> ir.Column:
+    """The column as int64 (uint64 where it is that) or text, NULL where there is no number."""
+    import ibis
+
+    kind = column.type()
+    if kind.is_unsigned_integer() and kind.nbytes == 8:
+        return column
+    if kind.is_integer() or kind.is_boolean():
+        return column.cast("int64")
+    if kind.is_floating():
+        return ibis.ifelse(is_written_as(column, _NO_NUMBER), ibis.null(kind), column).cast("int64")
+    if kind.is_string():
+        return column.nullif("")
+    if _is_null(kind):
+        return column.cast("int64")
+    raise InvalidLabelsError(
+        f"partition '{name}' has labels of type {kind}; turn them into whole numbers or texts, or "
+        "name the columns to use"
+    )
+
+
+def _is_null(kind: Any) -> bool:
+    """Whether a type is that of nothing but NULL; of a Parquet file's Ibis has no name for it."""
+    return kind.is_null() or (kind.is_unknown() and 'kind="NULL"' in str(kind))
+
+
+def _measures(column: ir.Column, values: ir.Column) -> dict[str, Any]:
+    """What is asked of one column."""
+    import ibis
+
+    kind = column.type()
+    if kind.is_string():
+        return {"present": values.count()}
+    if not kind.is_floating():
+        # of the column as it is: engines answer these from statistics, without reading it
+        known = column.cast("int64") if kind.is_boolean() or _is_null(kind) else column
+        return {"present": column.count(), "low": known.min(), "high": known.max()}
+    number, inexact = ~is_written_as(column, ("nan",)), _FIRST_INEXACT[str(kind).lower()]
+    infinite = is_written_as(column, _INFINITE)
+    finite = ibis.ifelse(infinite | ~number, 0, column)
+    odd = number & (infinite | (finite.abs() >= inexact) | (finite % 1 != 0))
+    return {
+        "present": number.sum().fill_null(0),
+        "low": column.min(where=number),
+        "high": column.max(where=number),
+        "odd": odd.sum().fill_null(0),
+        "example": column.max(where=odd),
+    }
+
+
+def _refuse(name: str, found: Mapping[str, Any], kind: str) -> None:
+    """Refuse numbers that cannot be labels, and a column without any."""
+    if found.get("odd"):
+        raise InvalidLabelsError(
+            f"partition '{name}' has labels of type {kind} such as {found['example']} "
+            f"({found['odd']:,} in all) that are not whole numbers, or too large to tell from "
+            "their neighbours; labels are names of clusters, not measurements"
+        )
+    low, high = found.get("low"), found.get("high")
+    if low is not None and low < -1:
+        raise InvalidLabelsError(
+            f"label {int(low)} in partition '{name}' is negative; labels are 0 or larger, and -1 "
+            "means missing"
+        )
+    if not found["present"] or (high is not None and high < 0):
+        raise InvalidLabelsError(f"partition '{name}' has no label at all; leave it out")
+
+
+def _column(name: str, values: ir.Column, found: Mapping[str, Any], n_rows: int) -> LabelColumn:
+    missing = found["present"] < n_rows
+    if "low" not in found:
+        return LabelColumn(name, values, None, None, missing)
+    low, high = int(found["low"]), int(found["high"])
+    return LabelColumn(name, values, max(low, 0), high, missing or low < 0)
+
+
+def _is_missing(column: LabelColumn) -> ir.BooleanColumn:
+    missing = column.values.isnull()
+    signed = column.low is not None and not column.values.type().is_unsigned_integer()
+    return missing | (column.values == -1).fill_null(False) if signed else missing
+
+
+def _refuse_unlabelled(table: ir.Table, profile: Profile) -> None:
+    """Refuse rows without a label in any partition."""
+    if not all(column.has_missing for column in profile.columns):
+        return
+    unlabelled = functools.reduce(operator.and_, map(_is_missing, profile.columns))
+    (found,) = fetch(table.aggregate(n=unlabelled.sum().fill_null(0))).to_pylist()
+    if found["n"]:
+        rows, them = (
+            (f"{found['n']:,} rows have", "them") if found["n"] > 1 else ("1 row has", "it")
+        )
+        raise InvalidLabelsError(
+            f"{rows} no label in any partition; leave {them} out, or give {them} a label"
+        )

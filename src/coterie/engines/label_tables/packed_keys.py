@@ -1,0 +1,261 @@
+"""Label tuples as a few 64-bit integers: packed by the engine, unpacked here.
+
+Label ℓ of partition v becomes the digit d_v = ℓ − low_v + 1, or 0 where it is missing, of radix
+r_v = high_v − low_v + 2. Partitions are packed while the product of their radices stays below 2⁶³:
+
+    key = (…(d_1 · r_2 + d_2) · r_3 + …) · r_k + d_k
+
+so that 40 columns of ten clusters are three integers, equal exactly where the tuples are. Texts,
+and integers spread over a wide range, are numbered first by a join with the list of their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numba as nb
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from coterie.engines.connections import fetch
+from coterie.engines.label_tables.label_profile import LabelColumn, Profile
+from coterie.errors import InvalidLabelsError
+from coterie.labels.label_matrix import MISSING, LabelMatrix
+from coterie.runtime.devices import for_row_blocks
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+__all__ = ["HASH_RANGE", "KeyLayout", "lay_out"]
+
+#: Hashes of keys are below this prime.
+HASH_RANGE = 2**31 - 1
+
+_WIDEST_RANGE = 1 << 16
+_MOST_VALUES = 1 << 20
+_LARGEST_KEY = 2**63
+_MULTIPLIER = 630_360_016
+#: Primes whose product exceeds 2⁶³: the remainders tell every key.
+_MODULI = (2_097_169, 2_097_211, 2_097_223)
+
+Keys = Sequence[NDArray[np.int64]]
+
+
+@dataclass(frozen=True, eq=False)
+class KeyLayout:
+    """Which digit of which key each partition is, and which label each of its digits.
+
+    Attributes
+    ----------
+    columns : tuple of V :class:`~coterie.engines.label_tables.label_profile.LabelColumn`
+    labels : tuple of V arrays
+        The label of each digit from 1 up.
+    groups : tuple of tuples of int
+        The partitions in each key, the last the lowest digit.
+    """
+
+    columns: tuple[LabelColumn, ...]
+    labels: tuple[NDArray[Any], ...]
+    groups: tuple[tuple[int, ...], ...]
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """Names of the key columns."""
+        return tuple(f"coterie_key_{g}" for g in range(len(self.groups)))
+
+    @property
+    def radices(self) -> NDArray[np.int64]:
+        """r_v, shape (V,)."""
+        return np.array([len(labels) + 1 for labels in self.labels], dtype=np.int64)
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether any label of the table is missing."""
+        return any(column.has_missing for column in self.columns)
+
+    def packed(
+        self, table: ir.Table, carried: Sequence[str], put: Callable[[pa.Table], ir.Table]
+    ) -> ir.Table:
+        """The carried columns and the keys of every row, in the engine.
+
+        ``put`` brings a table that is here to the engine, as ``ibis.memtable`` does.
+        """
+        values = {f"coterie_value_{v}": column.values for v, column in enumerate(self.columns)}
+        rows = table.select(*carried, **values)
+        for v, column in enumerate(self.columns):
+            if not _is_ranged(column):
+                digits = np.arange(1, len(self.labels[v]) + 1, dtype=np.int64)
+                numbered = {f"coterie_label_{v}": self.labels[v], f"coterie_digit_{v}": digits}
+                known = put(pa.table(numbered))
+                same = (f"coterie_value_{v}", f"coterie_label_{v}")
+                rows = rows.left_join(known, [same])
+        keys = {
+            name: self._key(rows, group)
+            for name, group in zip(self.key_names, self.groups, strict=True)
+        }
+        # a table of its own, so that further joins nest
+        return rows.select(*carried, **keys).view()
+
+    def key_hash(self, packed: ir.Table) -> ir.IntegerColumn:
+        """A number in 0..HASH_RANGE − 1 of each row, of its keys alone; alike in DuckDB and Spark.
+
+        (Σ_j m_j ρ_j)⁵ mod p, with ρ_j the remainders of all keys by three primes each, m_j powers
+        of a primitive root of p = HASH_RANGE; x ↦ x⁵ is a permutation that leaves no lines.
+        """
+        total: Any = None
+        for g, name in enumerate(self.key_names):
+            # below 2⁵⁵, and nothing but remainders, which all engines take of whole numbers
+            terms = [
+                packed[name] % modulus * pow(_MULTIPLIER, 3 * g + j + 1, HASH_RANGE)
+                for j, modulus in enumerate(_MODULI)
+            ]
+            part = (terms[0] + terms[1] + terms[2]) % HASH_RANGE
+            total = part if total is None else total + part
+        mixed = total % HASH_RANGE
+        square = mixed * mixed % HASH_RANGE
+        return square * square % HASH_RANGE * mixed % HASH_RANGE
+
+    def unpacked(
+        self, keys: Keys, codes_of: Sequence[NDArray[Any]], places: NDArray[np.int64]
+    ) -> NDArray[Any]:
+        """Codes (n, V) of packed rows, on all cores.
+
+        Parameters
+        ----------
+        keys : sequence of (n,) int64 arrays
+        codes_of : V arrays of r_v codes
+            The code of each digit of partition v.
+        places : (V,) int
+            The column of the result in which partition v comes.
+        """
+        n, V = len(keys[0]), len(self.columns)
+        codes = np.empty((n, V), dtype=codes_of[0].dtype)
+        starts = np.concatenate([[0], np.cumsum(self.radices)[:-1]])
+        lookup = np.concatenate(codes_of)
+        for key, group in zip(keys, self.groups, strict=True):
+            digits = np.array(group[::-1])
+            arrays = (
+                np.ascontiguousarray(key).view(np.uint64),
+                self.radices[digits].astype(np.uint64),
+                starts[digits],
+                places[digits],
+                lookup,
+                codes,
+            )
+            for_row_blocks(partial(_unpack_block, arrays), n)
+        return codes
+
+    def as_label_matrix(self, keys: Keys) -> LabelMatrix:
+        """The label matrix of packed rows, of the labels that occur in them."""
+        small = self.radices.max() <= np.iinfo(np.int16).max
+        digits = [np.arange(-1, r - 1, dtype=np.int16 if small else np.int32) for r in self.radices]
+        codes = self.unpacked(keys, digits, np.arange(len(self.columns)))
+        categories = []
+        for v, labels in enumerate(self.labels):
+            seen = np.bincount(codes[:, v] + 1, minlength=len(labels) + 1)[1:] > 0
+            categories.append(labels[seen])
+            if not seen.all():
+                dense = np.where(seen, np.cumsum(seen) - 1, MISSING).astype(codes.dtype)
+                codes[:, v] = np.append(dense, codes.dtype.type(MISSING))[codes[:, v]]
+        return LabelMatrix(codes, tuple(categories), tuple(c.name for c in self.columns))
+
+    def _key(self, rows: ir.Table, group: Sequence[int]) -> ir.IntegerColumn:
+        key: Any = None
+        for v in group:
+            digit = self._digit(rows, v)
+            key = digit if key is None else key * int(len(self.labels[v]) + 1) + digit
+        return key
+
+    def _digit(self, rows: ir.Table, v: int) -> ir.IntegerColumn:
+        import ibis
+
+        column, value = self.columns[v], rows[f"coterie_value_{v}"]
+        if not _is_ranged(column):
+            return rows[f"coterie_digit_{v}"].fill_null(0)
+        digit = value.cast("int64") - (int(self.labels[v][0]) - 1)
+        return ibis.ifelse(value >= 0, digit, 0).cast("int64") if column.has_missing else digit
+
+
+def lay_out(profile: Profile, table: ir.Table) -> KeyLayout:
+    """Give every partition its place in a key, and every label its digit.
+
+    Examples
+    --------
+    >>> import ibis
+    >>> from coterie.engines.label_tables.label_profile import profile_labels
+    >>> table = ibis.memtable(pa.table({"a": [3, -1, 7], "b": ["x", "x", ""]}))
+    >>> layout = lay_out(profile_labels(table, ["a", "b"], "example"), table)
+    >>> layout.radices.tolist(), layout.groups
+    ([9, 2], ((0, 1),))
+    >>> sorted(fetch(layout.packed(table, [], ibis.memtable))["coterie_key_0"].to_pylist())
+    [1, 9, 16]
+    """
+    labels = tuple(_labels_of(column, table) for column in profile.columns)
+    groups: list[list[int]] = []
+    product = _LARGEST_KEY
+    for v, known in enumerate(labels):
+        radix = len(known) + 1
+        if product * radix > _LARGEST_KEY:
+            groups.append([])
+            product = 1
+        groups[-1].append(v)
+        product *= radix
+    return KeyLayout(profile.columns, labels, tuple(map(tuple, groups)))
+
+
+def _is_ranged(column: LabelColumn) -> bool:
+    """Whether the labels are integers close enough to be digits by subtraction."""
+    return (
+        column.low is not None
+        and column.high is not None
+        and column.high - column.low < _WIDEST_RANGE
+        and column.high < 2**62
+    )
+
+
+def _labels_of(column: LabelColumn, table: ir.Table) -> NDArray[Any]:
+    """The label of each digit from 1 up: a range of integers, or the values there are, sorted."""
+    if _is_ranged(column):
+        assert column.low is not None and column.high is not None
+        return np.arange(column.low, column.high + 1, dtype=np.int64)
+    values = table.select(value=column.values).distinct()
+    found = fetch(values.filter(values.value.notnull()).limit(_MOST_VALUES + 1))["value"]
+    if len(found) > _MOST_VALUES:
+        raise InvalidLabelsError(
+            f"partition '{column.name}' has more than {_MOST_VALUES:,} different labels, like an "
+            "id; if it is one, name it so, or name the columns to use"
+        )
+    labels = found.to_numpy()
+    if labels.dtype != object:
+        return np.sort(labels[labels != -1])
+    ends_in_nul = [label for label in labels if label.endswith("\0")]
+    if ends_in_nul:
+        # numpy drops it: the label would be taken for another, or for none
+        raise InvalidLabelsError(
+            f"partition '{column.name}' has {len(ends_in_nul):,} labels such as {ends_in_nul[0]!r} "
+            "that end in the character NUL; remove it from them"
+        )
+    return np.sort(labels.astype(str))
+
+
+def _unpack_block(arrays: tuple[Any, ...], _block: int, first: int, last: int) -> None:
+    unpack: Any = _unpack
+    unpack(*arrays, first, last)
+
+
+@nb.njit(cache=True, nogil=True)
+def _unpack(
+    key: Any, radices: Any, starts: Any, places: Any, lookup: Any, codes: Any, first: Any, last: Any
+) -> None:
+    """Codes of the digits of rows first..last of a key, the lowest digit first."""
+    for i in range(first, last):
+        rest = key[i]
+        for d in range(len(radices)):
+            higher = rest // radices[d]
+            digit = np.int64(rest - higher * radices[d])
+            codes[i, places[d]] = lookup[starts[d] + digit]
+            rest = higher

@@ -1,0 +1,1 @@
+"""Making partitions: strategies, base clusterers, scalings of features, planted ensembles."""

@@ -1,0 +1,1 @@
+"""Estimators on features or similarities: partitions are made, then their consensus is found."""

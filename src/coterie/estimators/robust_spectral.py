@@ -1,0 +1,170 @@
+"""RobustSpectral: the relaxations on any symmetric similarity, not only on co-association."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array, check_random_state
+
+from coterie.counts.coassociation import TupleCoassociation
+from coterie.errors import InvalidParameterError
+from coterie.relaxation.admm import robust_factor
+from coterie.relaxation.eigenpairs import dense_eigenpairs
+from coterie.relaxation.rounding import round_by_kmeans, round_by_pivoted_qr
+
+__all__ = ["RobustSpectral", "normalized_similarity"]
+
+Array = NDArray[np.float64]
+
+_USUAL = 0.99
+
+
+class RobustSpectral(ClusterMixin, BaseEstimator):
+    """Spectral clustering of a similarity matrix S (n, n) with an ℓ1 or ℓ2 loss.
+
+        min ‖S − H D Hᵀ‖   s.t.  HᵀH = I_K, D ≥ 0 diagonal
+
+    With ``loss="l2"`` on :func:`normalized_similarity` of S this is normalised cut. With
+    ``loss="l1"`` a few wrong similarities, however large, bend the answer little. The ℓ1 problem
+    is not convex, so the start matters: it is the ℓ2 solution of S with the largest hundredth
+    of its entries cut to the next largest.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+    loss : {"l1", "l2"}, default="l1"
+    assign_labels : {"kmeans", "cluster_qr"}, default="kmeans"
+        How rows of H√D become labels.
+    max_iter : int, default=300
+    tol : float, default=1e-3
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    labels_ : (n,) int
+    embedding_ : (n, K)
+        Rows of H√D.
+    objective_ : float
+        The loss at the solution: ‖S − H D Hᵀ‖₁ or ‖S − H D Hᵀ‖²_F.
+    n_iter_ : int
+    history_ : dict of lists
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coterie import RobustSpectral
+    >>> S = np.kron(np.eye(2), np.ones((3, 3)))
+    >>> RobustSpectral(2, random_state=0).fit(S).labels_
+    array([0, 0, 0, 1, 1, 1], dtype=int32)
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        loss: str = "l1",
+        assign_labels: str = "kmeans",
+        max_iter: int = 300,
+        tol: float = 1e-3,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.loss = loss
+        self.assign_labels = assign_labels
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def fit(self, S: Any, y: Any = None) -> Self:  # noqa: ARG002 (y is scikit-learn's convention)
+        """Cluster n things by their similarities S, (n, n) and symmetric."""
+        S = _check_similarity(S)
+        self._check_parameters(len(S))
+        if self.loss == "l1":
+            self._fit_robustly(S)
+        else:
+            self.embedding_ = _leading_factor(S, self.n_clusters)
+            self.objective_ = float(((S - self.embedding_ @ self.embedding_.T) ** 2).sum())
+            self.n_iter_, self.history_ = 0, {"objective": [self.objective_]}
+        self.labels_ = self._round().astype(np.int32)
+        self.n_features_in_ = len(S)
+        return self
+
+    def _fit_robustly(self, S: Array) -> None:
+        usual = np.quantile(np.abs(S), _USUAL)
+        start = _leading_factor(np.clip(S, -usual, usual), self.n_clusters)
+        M = TupleCoassociation(S, 1.0, np.ones(len(S)))
+        result = robust_factor(M, start, max_iter=self.max_iter, tol=self.tol)
+        if not result.converged:
+            warnings.warn(
+                f"stopped after {result.n_iter} steps with residuals above tol={self.tol}; "
+                "raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        self.embedding_, self.objective_ = result.factor, result.objective
+        self.n_iter_, self.history_ = result.n_iter, result.history
+
+    def _round(self) -> NDArray[np.int64]:
+        if self.assign_labels == "cluster_qr":
+            return round_by_pivoted_qr(self.embedding_)
+        rng = check_random_state(self.random_state)
+        return round_by_kmeans(self.embedding_, np.ones(len(self.embedding_)), self.n_clusters, rng)
+
+    def _check_parameters(self, n: int) -> None:
+        if self.loss not in ("l1", "l2"):
+            raise InvalidParameterError(f"loss={self.loss!r}: it may be 'l1' or 'l2'")
+        if self.assign_labels not in ("kmeans", "cluster_qr"):
+            raise InvalidParameterError(
+                f"assign_labels={self.assign_labels!r}: it may be 'kmeans' or 'cluster_qr'"
+            )
+        if not 1 <= self.n_clusters <= n:
+            raise InvalidParameterError(
+                f"n_clusters={self.n_clusters!r}: it must be between 1 and the {n} things there are"
+            )
+
+
+def normalized_similarity(S: Any) -> Array:
+    """D^−½ S D^−½ with D the row sums of S: what makes ℓ2 spectral clustering a normalised cut.
+
+    >>> normalized_similarity([[2.0, 0.0], [0.0, 4.0]])
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    S = _check_similarity(S)
+    degree = S.sum(axis=1)
+    if (degree <= 0).any():
+        row = int(np.argmax(degree <= 0))
+        raise InvalidParameterError(
+            f"row {row} of the similarity sums to {degree[row]:g}; every sum must be positive"
+        )
+    root = 1.0 / np.sqrt(degree)
+    return root[:, None] * S * root
+
+
+def _leading_factor(S: Array, k: int) -> Array:
+    """H√D of the k largest eigenpairs, negative ones cut to zero."""
+    vectors, values = dense_eigenpairs(S, k)
+    return vectors * np.sqrt(np.maximum(values, 0.0))
+
+
+def _check_similarity(S: Any) -> Array:
+    try:
+        array = check_array(S, accept_sparse="csr", dtype=np.float64, input_name="S")
+    except (TypeError, ValueError) as error:
+        raise InvalidParameterError(f"the similarity cannot be used: {error}") from error
+    dense: Array = array.toarray() if hasattr(array, "toarray") else array
+    if dense.shape[0] != dense.shape[1]:
+        raise InvalidParameterError(f"a similarity is square, this one has shape {dense.shape}")
+    gap = np.abs(dense - dense.T)
+    if gap.max() > 1e-8 * max(1.0, float(np.abs(dense).max())):
+        row, column = np.unravel_index(np.argmax(gap), gap.shape)
+        raise InvalidParameterError(
+            f"the similarity is not symmetric: S[{row}, {column}] = {dense[row, column]:g} but "
+            f"S[{column}, {row}] = {dense[column, row]:g}; use (S + S.T) / 2 if that is meant"
+        )
+    return dense

@@ -1,0 +1,1 @@
+"""Files of tables (CSV, Parquet, NPY) and of fitted models."""

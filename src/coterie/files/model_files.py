@@ -1,0 +1,368 @@
+"""Fitted estimators in files, and back, without pickle: loading a file runs no code from it.
+
+A model file is a zip archive, usually named ``*.coterie``, whose members are stored plain:
+
+=====================  =====================================================================
+``manifest.json``      format, versions, type, and the SHA-256 of every other member
+``state.json``         the attributes, as a tree of :class:`~coterie.files.model_state.StateWriter`
+``arrays/0.npy`` …     the arrays the tree refers to
+the archive's comment  the SHA-256 of the manifest
+=====================  =====================================================================
+
+So any change to the content is noticed. This is integrity, not authenticity: whoever means to
+can write another model, with checksums that fit. The most such a file can do is to hold other
+numbers and texts, in the types of :data:`~coterie.files.model_state.STORABLE_TYPES`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import os
+import stat
+import warnings
+import zipfile
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+import coterie
+from coterie.errors import CoterieWarning, ModelFileError
+from coterie.files.model_state import StateReader, StateWriter
+from coterie.runtime.atomic_files import whole_file
+
+__all__ = ["content_checksum", "load_model", "opened_model", "save_model"]
+
+_FORMAT = "coterie-model"
+_FORMAT_VERSION = 2
+_COMMENT = b"coterie-model sha256 "
+_MOST_BYTES = 1 << 34
+_MOST_JSON_BYTES = 1 << 26
+_MOST_HEADER_BYTES = 1 << 17
+_PART_BYTES = 1 << 20
+
+
+def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator to a file, whole or not at all; the same state, the same bytes.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted, of one of the types in :data:`~coterie.files.model_state.STORABLE_TYPES`.
+    path : path-like
+        The file; ``*.coterie`` by convention.
+
+    Raises
+    ------
+    ModelFileError
+        Where the estimator is not fitted, or an attribute, named by its path, cannot be
+        stored; nothing is written then.
+    OutputError
+        Where the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sklearn.cluster import KMeans
+    >>> file = Path(tempfile.mkdtemp()) / "model.coterie"
+    >>> save_model(KMeans(2, n_init=1, random_state=0).fit([[0.0], [1.0], [9.0]]), file)
+    >>> sorted(load_model(file).cluster_centers_.ravel().tolist())
+    [0.5, 9.0]
+    """
+    _refuse_unfitted(estimator)
+    name = type(estimator).__name__
+    writer = StateWriter()
+    try:
+        tree = writer.encode(estimator, "estimator")
+        state = json.dumps(tree, allow_nan=False, separators=(",", ":")).encode()
+    except RecursionError as error:
+        raise ModelFileError(f"this {name} holds itself, or is nested too deep to store") from error
+    if len(state) > _MOST_JSON_BYTES:
+        raise ModelFileError(
+            f"this {name} has {len(state):,} bytes of lists and texts, and a model file holds at "
+            f"most {_MOST_JSON_BYTES:,}; keep them in arrays"
+        )
+    with whole_file(path) as unfinished:
+        _write_archive(unfinished, tree["$object"]["type"], state, writer.arrays)
+
+
+def load_model(path: str | os.PathLike[str], *, classes: Mapping[str, type] | None = None) -> Any:
+    """Read a fitted estimator from a file written by :func:`save_model`.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    classes : mapping of str to type, optional
+        See :class:`~coterie.files.model_state.StateReader`.
+
+    Returns
+    -------
+    estimator
+        With the attributes it was saved with.
+
+    Raises
+    ------
+    ModelFileError
+        Where the file is missing, not a model file, of another format version, incomplete,
+        changed, or holds a type that is not listed.
+
+    Warns
+    -----
+    CoterieWarning
+        Where it holds scikit-learn's own estimators, of another version of scikit-learn.
+
+    Examples
+    --------
+    >>> load_model("model.pkl")
+    Traceback (most recent call last):
+    ...
+    coterie.errors.ModelFileError: cannot read model.pkl: No such file or directory
+    """
+    path = Path(path)
+    try:
+        with opened_model(path) as file:
+            manifest, state, arrays = _read_archive(file)
+        tree = json.loads(state)
+        if tree["$object"]["type"] != manifest["type"]:
+            raise ModelFileError(_damaged("its state is that of another type"))
+        reader = StateReader(arrays, classes)
+        estimator = reader.decode(tree)
+    except ModelFileError as error:
+        raise ModelFileError(f"cannot load {path}: {error}") from error
+    except OSError as error:
+        raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from error
+    except Exception as error:  # zipfile, json and numpy meet damage in many ways
+        raise ModelFileError(f"cannot load {path}: {_damaged(error)}") from error
+    if any(name.startswith("sklearn.") for name in reader.types):
+        import sklearn
+
+        if manifest["sklearn"] != sklearn.__version__:
+            warnings.warn(
+                f"{path} holds estimators of scikit-learn {manifest['sklearn']}, and this is "
+                f"{sklearn.__version__}; if they misbehave, fit the model again",
+                CoterieWarning,
+                stacklevel=2,
+            )
+    return estimator
+
+
+def content_checksum(path: str | os.PathLike[str], *, verified: bool = False) -> str:
+    """The SHA-256, in hexadecimal digits, that stands for the whole content of a model file.
+
+    It is that of the manifest, which has the SHA-256 of all else.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    verified : bool, default=False
+        Whether all of the file is read, to see that its content is as the checksum says; else
+        only its end is, and that is left to :func:`load_model`.
+
+    Raises
+    ------
+    ModelFileError
+        Where the file is not there, or not a model file; and, if verified, where it is damaged.
+    """
+    path = Path(path)
+    try:
+        with opened_model(path) as file:
+            _refuse_other_files(file)
+            with zipfile.ZipFile(file) as archive:
+                checksum = _manifest_checksum(archive)
+            if verified:
+                file.seek(0)
+                _read_archive(file)
+            return checksum
+    except ModelFileError as error:
+        raise ModelFileError(f"cannot load {path}: {error}") from error
+    except OSError as error:
+        raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from error
+    except Exception as error:  # zipfile meets damage in many ways
+        raise ModelFileError(f"cannot load {path}: {_damaged(error)}") from error
+
+
+def opened_model(path: str | os.PathLike[str]) -> io.BufferedReader:
+    """Open a file that may hold a model, without ever waiting for whoever writes to it.
+
+    Raises
+    ------
+    OSError
+        Where it cannot be opened.
+    ModelFileError
+        Where it is a pipe, a device or the like, or larger than any model file.
+    """
+
+    def without_waiting(name: str, flags: int) -> int:
+        return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+
+    file = open(os.fspath(path), "rb", opener=without_waiting)  # noqa: SIM115 (given to the caller)
+    try:
+        told = os.fstat(file.fileno())
+        if not stat.S_ISREG(told.st_mode):
+            raise ModelFileError("it is not a file but a pipe, a device or the like")
+        if told.st_size > _MOST_BYTES:
+            raise ModelFileError(
+                f"it has {told.st_size:,} bytes, and a model file at most {_MOST_BYTES:,}"
+            )
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _refuse_unfitted(estimator: Any) -> None:
+    # imported here: whoever loads a model may do without it, and it takes long
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
+    name = type(estimator).__name__
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError as error:
+        raise ModelFileError(f"this {name} is not fitted; fit it first") from error
+    except TypeError as error:
+        raise ModelFileError(f"only a fitted estimator can be saved, not a {name}") from error
+
+
+def _array_name(number: int) -> str:
+    return f"arrays/{number}.npy"
+
+
+def _write_archive(
+    unfinished: Path, type_name: str, state: bytes, arrays: list[NDArray[Any]]
+) -> None:
+    import sklearn
+
+    with zipfile.ZipFile(unfinished, "w") as archive:
+        checksums = {"state.json": _store(archive, "state.json", state)}
+        for number, array in enumerate(arrays):
+            content = io.BytesIO()
+            np.lib.format.write_array(content, array, allow_pickle=False)
+            name = _array_name(number)
+            checksums[name] = _store(archive, name, content.getbuffer())
+        manifest = {
+            "format": _FORMAT,
+            "format_version": _FORMAT_VERSION,
+            "coterie": coterie.__version__,
+            "sklearn": sklearn.__version__,
+            "type": type_name,
+            "sha256": checksums,
+        }
+        checksum = _store(archive, "manifest.json", json.dumps(manifest, indent=1).encode())
+        archive.comment = _COMMENT + checksum.encode()
+
+
+def _store(archive: zipfile.ZipFile, name: str, content: bytes | memoryview) -> str:
+    """Store a member, without a time stamp, and give its checksum."""
+    archive.writestr(zipfile.ZipInfo(name), content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def _read_archive(file: BinaryIO) -> tuple[dict[str, Any], bytearray, list[NDArray[Any]]]:
+    """The manifest, the state and the arrays, all known to be as they were written."""
+    _refuse_other_files(file)
+    with zipfile.ZipFile(file) as archive:
+        _refuse_inflation(archive, os.fstat(file.fileno()).st_size)
+        manifest = _read_manifest(archive)
+        checksums = manifest["sha256"]
+        _check_names(archive, checksums)
+        state = _checked(archive, "state.json", checksums["state.json"])
+        arrays = []
+        for number in range(len(checksums) - 1):
+            name = _array_name(number)
+            arrays.append(_array_in(_checked(archive, name, checksums[name])))
+    return manifest, state, arrays
+
+
+def _array_in(content: bytearray) -> NDArray[Any]:
+    """The array of a member, in the memory that it was read to."""
+    member = io.BytesIO(content[:_MOST_HEADER_BYTES])
+    if np.lib.format.read_magic(member) != (1, 0):
+        raise ModelFileError(_damaged("an array is of a form that save_model does not write"))
+    shape, by_column, dtype = np.lib.format.read_array_header_1_0(member)
+    size, begin = math.prod(shape), member.tell()
+    if dtype.hasobject or not dtype.itemsize or min(shape, default=0) < 0:
+        raise ModelFileError(_damaged(f"an array of {dtype} is none that save_model writes"))
+    if size * dtype.itemsize != len(content) - begin:
+        raise ModelFileError(_damaged("an array is not as large as it claims to be"))
+    if not size:
+        return np.empty(shape, dtype, order="F" if by_column else "C")
+    flat = np.frombuffer(content, dtype, size, begin)
+    return flat.reshape(shape, order="F" if by_column else "C")
+
+
+def _refuse_other_files(file: BinaryIO) -> None:
+    if file.read(4) != b"PK\x03\x04":
+        raise ModelFileError("it is not a model file; save_model writes one")
+
+
+def _refuse_inflation(archive: zipfile.ZipFile, size: int) -> None:
+    """Refuse members that are compressed or overlap: what is read is no more than the file."""
+    members = archive.infolist()
+    if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+        raise ModelFileError(_damaged("it has compressed members, and save_model writes none"))
+    if sum(member.file_size for member in members) > size:
+        raise ModelFileError(_damaged("its members claim to be larger than the file"))
+    for member in members:
+        if member.filename.endswith(".json") and member.file_size > _MOST_JSON_BYTES:
+            raise ModelFileError(_damaged(f"{member.filename} has {member.file_size:,} bytes"))
+
+
+def _read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
+    manifest = json.loads(_checked(archive, "manifest.json", _manifest_checksum(archive)))
+    if manifest["format"] != _FORMAT:
+        raise ModelFileError(f"it is of the format {manifest['format']!r}, not {_FORMAT!r}")
+    version = manifest["format_version"]
+    if version > _FORMAT_VERSION:
+        raise ModelFileError(
+            f"it is of format version {version}, written by coterie {manifest['coterie']}, and "
+            f"this one reads up to {_FORMAT_VERSION}; update coterie"
+        )
+    if version < _FORMAT_VERSION:
+        raise ModelFileError(
+            f"it is of format version {version}, written by coterie {manifest['coterie']}, and "
+            f"this one reads version {_FORMAT_VERSION}; fit the model again and save it"
+        )
+    return dict(manifest)
+
+
+def _manifest_checksum(archive: zipfile.ZipFile) -> str:
+    if "manifest.json" not in archive.namelist() or not archive.comment.startswith(_COMMENT):
+        raise ModelFileError("it is a zip archive, but not a model file; save_model writes one")
+    return archive.comment.removeprefix(_COMMENT).decode()
+
+
+def _check_names(archive: zipfile.ZipFile, checksums: dict[str, str]) -> None:
+    there = Counter(archive.namelist())
+    listed = {"manifest.json", *checksums}
+    for name in sorted(listed - there.keys()):
+        raise ModelFileError(_damaged(f"the member {name} is missing"))
+    for name in sorted(there.keys() - listed):
+        raise ModelFileError(_damaged(f"the member {name} does not belong to it"))
+    for name in sorted(name for name, count in there.items() if count > 1):
+        raise ModelFileError(_damaged(f"there is more than one member {name}"))
+
+
+def _checked(archive: zipfile.ZipFile, name: str, checksum: str) -> bytearray:
+    """The content of a member, read part by part so that its memory is needed once."""
+    content = bytearray(archive.getinfo(name).file_size)
+    end = 0
+    with archive.open(name) as member:
+        while part := member.read(_PART_BYTES):
+            content[end : end + len(part)] = part
+            end += len(part)
+    if hashlib.sha256(content).hexdigest() != checksum:
+        raise ModelFileError(_damaged(f"the checksum of {name} does not match"))
+    return content
+
+
+def _damaged(what: object) -> str:
+    return f"it is damaged, cut short or was changed ({what}); save or fetch it again"

@@ -1,0 +1,397 @@
+"""Tables in and out of the program: CSV, Parquet and NPY, by the suffix of the file's name.
+
+A CSV is read as text, and nothing is guessed: :func:`label_columns` and
+:func:`feature_matrix` decide what the text means, column by column. Ids are never
+interpreted, so ``007`` comes out as it went in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from coterie.errors import InvalidParameterError, LabelWarning, OutputError, TableError
+from coterie.files.binary_tables import read_npy, read_parquet, write_npy, write_parquet
+from coterie.files.delimited_text import line_of_row, read_text, write_text
+from coterie.runtime.atomic_files import check_writable, whole_file
+
+__all__ = [
+    "Table",
+    "check_table_output",
+    "feature_matrix",
+    "label_columns",
+    "read_table",
+    "write_table",
+]
+
+_KINDS = {
+    ".csv": "text",
+    ".csv.gz": "text",
+    ".tsv": "text",
+    ".tsv.gz": "text",
+    ".parquet": "parquet",
+    ".npy": "npy",
+}
+_MISSING = ("", "NA", "NaN", "nan", "null")
+_INTEGER = r"^(0|-?[1-9][0-9]*)$"
+_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_FEWEST_IDS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Named columns of one length n ≥ 1, and the file they came from.
+
+    Attributes
+    ----------
+    path : Path
+        The file (or folder of Parquet files).
+    columns : dict of str to pyarrow.ChunkedArray
+        The columns, in the order of the file.
+    """
+
+    path: Path
+    columns: dict[str, Any]
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return len(next(iter(self.columns.values())))
+
+    def place(self, row: int) -> str:
+        """Where to look for a row, counted from 0: a line of text, or a row counted from 1."""
+        if _kind(self.path, TableError) != "text":
+            return f"row {row + 1}"
+        return f"line {line_of_row(self.path, row)}"
+
+
+def read_table(path: str | os.PathLike[str]) -> Table:
+    r"""The table in a ``.csv``, ``.tsv`` (either may be ``.gz``), ``.parquet`` or ``.npy`` file.
+
+    Text is UTF-8 with a header; the delimiter (comma, semicolon, tab or ``|``) is told from
+    the first 64 kB; every column is text, and a blank cell is missing. A ``.parquet`` may be
+    a folder of such files. The columns of a plain 2-D array are named p0, p1, …
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    TableError
+        With the file, the place in it, and what to do.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "labels.csv"
+    >>> _ = file.write_text("id;run\n007;1\n008;\n")
+    >>> {name: column.to_pylist() for name, column in read_table(file).columns.items()}
+    {'id': ['007', '008'], 'run': ['1', None]}
+    """
+    path = Path(path)
+    if not path.exists():
+        raise TableError(f"there is no file {path}; check the name and the folder")
+    read = {"text": read_text, "parquet": read_parquet, "npy": read_npy}
+    try:
+        names, columns = read[_kind(path, TableError)](path)
+    except OSError as error:
+        raise TableError(f"cannot read {path}: {error.strerror or error}") from error
+    repeated = _repeated(names)
+    if repeated is not None:
+        raise TableError(
+            f"{path} has more than one column named {repeated!r}; rename one, or put a line of "
+            "names on top if the first line is data"
+        )
+    if not names or not len(columns[0]):
+        raise TableError(f"{path} has no rows; a table needs at least one")
+    return Table(path, dict(zip(names, columns, strict=True)))
+
+
+def label_columns(
+    table: Table, ids: Sequence[str] = (), columns: Sequence[str] | None = None
+) -> tuple[dict[str, Any], list[str], list[Any]]:
+    r"""The partitions in a table, one a column.
+
+    Text of integers only (``3``, ``-1``; not ``03``, which would then be the same as ``3``)
+    becomes int64, in which −1 means missing; other text stays text. Blank, ``NA``, ``NaN``,
+    ``nan`` and ``null`` are missing. Columns that are numbers already pass as they are.
+
+    Parameters
+    ----------
+    table : Table
+        The table.
+    ids : sequence of str
+        The columns that name the rows; not partitions.
+    columns : sequence of str, optional
+        The columns that are partitions; by default all but the ids.
+
+    Returns
+    -------
+    carried : dict of str to pyarrow.ChunkedArray
+        The id columns, untouched.
+    names : list of str
+        The V names of the partitions.
+    labels : list of pyarrow.ChunkedArray
+        The V columns of n labels.
+
+    Warns
+    -----
+    LabelWarning
+        Where a column looks like an id, or has a −1 that does not count as missing.
+
+    Examples
+    --------
+    >>> table = Table(Path("labels.csv"), {
+    ...     "id": pa.chunked_array([["007", "008"]]), "run": pa.chunked_array([["1", "NA"]])})
+    >>> carried, names, labels = label_columns(table, ids=["id"])
+    >>> carried["id"].to_pylist(), names, labels[0].to_pylist()
+    (['007', '008'], ['run'], [1, None])
+    """
+    carried, names = _choose(table, ids, columns)
+    return carried, names, [_labels(table, name) for name in names]
+
+
+def feature_matrix(
+    table: Table, ids: Sequence[str] = (), columns: Sequence[str] | None = None
+) -> tuple[dict[str, Any], list[str], NDArray[np.float64]]:
+    r"""The features in a table, one a column.
+
+    Parameters
+    ----------
+    table : Table
+        The table.
+    ids : sequence of str
+        The columns that name the rows; not features.
+    columns : sequence of str, optional
+        The columns that are features; by default all but the ids.
+
+    Returns
+    -------
+    carried : dict of str to pyarrow.ChunkedArray
+        The id columns, untouched.
+    names : list of str
+        The d names of the features.
+    X : ndarray of shape (n, d)
+        The features, all finite; a cell that is missing or no number is refused by place.
+
+    Examples
+    --------
+    >>> table = Table(Path("x.csv"), {"a": pa.chunked_array([["1", "2.5"]])})
+    >>> feature_matrix(table)[2].tolist()
+    [[1.0], [2.5]]
+    """
+    carried, names = _choose(table, ids, columns)
+    X = np.empty((table.n_rows, len(names)))
+    for index, name in enumerate(names):
+        X[:, index] = _numbers(table, name)
+    return carried, names, X
+
+
+def check_table_output(path: str | os.PathLike[str]) -> None:
+    """Refuse a path no table can be written to, before the work that leads to it is done."""
+    check_writable(path)
+    _kind(Path(path), OutputError)
+
+
+def write_table(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> None:
+    """Write columns to a file that appears whole or not at all.
+
+    The suffix decides: text with a header, Parquet (which keeps every type), or a NumPy
+    structured array, with text as fixed-width unicode and missing text as blank.
+
+    Parameters
+    ----------
+    path : path-like
+        The file, with one of the suffixes :func:`read_table` knows.
+    columns : mapping of str to array-like
+        NumPy arrays, pyarrow arrays or lists, of one length.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "consensus.csv"
+    >>> write_table(file, {"id": ["007", "a,b"], "cluster": np.array([0, 1])})
+    >>> print(file.read_text().strip())
+    id,cluster
+    007,0
+    "a,b",1
+    """
+    path = Path(path)
+    write = {"text": write_text, "parquet": write_parquet, "npy": write_npy}
+    write_to = write[_kind(path, OutputError)]
+    with whole_file(path) as unfinished:
+        try:
+            write_to(unfinished, _as_columns(columns), path)
+        except (pa.ArrowException, UnicodeEncodeError) as error:
+            raise OutputError(f"cannot write {path}: {' '.join(str(error).split())}") from error
+
+
+def _kind(path: Path, error: type[TableError | OutputError]) -> str:
+    """What the name says the file is; a folder can only be one of Parquet files."""
+    if path.is_dir():
+        return "parquet"
+    name = path.name.lower()
+    for suffix, kind in _KINDS.items():
+        if name.endswith(suffix):
+            return kind
+    raise error(f"{path}: no table has this name; it must end in one of {', '.join(_KINDS)}")
+
+
+def _choose(
+    table: Table, ids: Sequence[str], columns: Sequence[str] | None
+) -> tuple[dict[str, Any], list[str]]:
+    """The id columns and the names of the others that are wanted, all known to exist."""
+    names = [name for name in table.columns if name not in ids]
+    names = names if columns is None else list(columns)
+    for name in [*ids, *names]:
+        if name not in table.columns:
+            there = ", ".join(map(repr, table.columns))
+            raise TableError(f"{table.path} has no column {name!r}; it has {there}")
+    repeated = _repeated([*ids, *names])
+    if repeated is not None:
+        raise TableError(f"column {repeated!r} of {table.path} is asked for twice; name it once")
+    if not names:
+        raise TableError(f"{table.path} has no column to use; it needs one besides the ids")
+    return {name: table.columns[name] for name in ids}, names
+
+
+def _repeated(names: list[str]) -> str | None:
+    return next((name for name, count in Counter(names).items() if count > 1), None)
+
+
+def _plain(column: Any) -> Any:
+    """The column without encodings that pyarrow's functions do not take."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return _plain(column.cast(kind.value_type))
+    if pa.types.is_string_view(kind):
+        return column.cast(pa.large_string())
+    if pa.types.is_null(kind):
+        return column.cast(pa.int64())
+    if pa.types.is_float16(kind):
+        return column.cast(pa.float32())
+    return column
+
+
+def _is_text(column: Any) -> bool:
+    return pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+
+
+def _is_number(column: Any) -> bool:
+    kind = column.type
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+
+
+def _labels(table: Table, name: str) -> Any:
+    labels = _plain(table.columns[name])
+    if _is_text(labels):
+        labels = _text_labels(table, name, labels)
+    elif not _is_number(labels):
+        raise TableError(
+            f"column {name!r} of {table.path} holds {labels.type} values; labels are integers "
+            "or text: convert it, or name the columns to use"
+        )
+    n = len(labels)
+    if n >= _FEWEST_IDS and pc.count_distinct(labels).as_py() == n:
+        option = shlex.quote(f'"{name}"' if "," in name else name)
+        warnings.warn(
+            f"column {name!r} of {table.path} has another value in each of its {n} rows, like "
+            f"an id; if it is one, say --id {option}",
+            LabelWarning,
+            stacklevel=4,
+        )
+    return labels
+
+
+def _text_labels(table: Table, name: str, text: Any) -> Any:
+    """Text with its missing values missing; as integers where all of it is."""
+    trimmed = pc.utf8_trim_whitespace(text)
+    missing = pc.is_in(trimmed, pa.array(_MISSING, text.type))
+    present = pc.if_else(missing, pa.scalar(None, text.type), trimmed)
+    if pc.all(pc.match_substring_regex(present, _INTEGER), min_count=0).as_py():
+        # What does not fit in 64 bits stays text, which is as good a label.
+        with contextlib.suppress(pa.ArrowInvalid):
+            return present.cast(pa.int64())
+    _refuse_measurements(table, name, present)
+    if pc.any(pc.is_in(trimmed, pa.array(["-1", "-1.0"], text.type))).as_py():
+        warnings.warn(
+            f"column {name!r} of {table.path} is text, in which -1 is a label like any other; "
+            "leave the cell blank if it is to be missing",
+            LabelWarning,
+            stacklevel=5,
+        )
+    return pc.if_else(missing, pa.scalar(None, text.type), text)
+
+
+def _refuse_measurements(table: Table, name: str, present: Any) -> None:
+    """Refuse a column of numbers that are not whole: nobody calls a cluster 1.37."""
+    if not pc.all(pc.match_substring_regex(present, _NUMBER), min_count=1).as_py():
+        return
+    values = present.cast(pa.float64())
+    fractions = pc.fill_null(pc.not_equal(values, pc.floor(values)), False).to_numpy()
+    if fractions.any():
+        row = int(np.argmax(fractions))
+        raise TableError(
+            f"column {name!r} of {table.path} holds {present[row].as_py()} ({table.place(row)}): "
+            "labels are names of clusters, not measurements; `coterie cluster`, or --features "
+            "where there is that option, reads features"
+        )
+
+
+def _numbers(table: Table, name: str) -> NDArray[np.float64]:
+    column = _plain(table.columns[name])
+    if _is_text(column):
+        column = pc.utf8_trim_whitespace(column)
+        _refuse_first(table, name, pc.match_substring_regex(column, _NUMBER))
+    elif not _is_number(column) and not pa.types.is_decimal(column.type):
+        raise TableError(
+            f"column {name!r} of {table.path} holds {column.type} values; features are numbers: "
+            "convert it, name it as the id, or name the columns to use"
+        )
+    numbers = column.cast(pa.float64(), safe=False)
+    _refuse_first(table, name, pc.is_finite(numbers))
+    return np.asarray(numbers.to_numpy(), dtype=np.float64)
+
+
+def _refuse_first(table: Table, name: str, good: Any) -> None:
+    """Refuse the first cell of a column that is not good; where that is unknown, it is missing."""
+    row = pc.index(pc.fill_null(good, False), False).as_py()
+    if row < 0:
+        return
+    value = table.columns[name][row].as_py()
+    where = f"{table.path}, {table.place(row)}, column {name!r}"
+    if value is None or str(value).strip() in _MISSING:
+        raise TableError(f"{where}: the value is missing; fill it in or leave the row out")
+    shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:60] + "…"
+    raise TableError(f"{where}: {shown} is not a finite number; mend it or leave the column out")
+
+
+def _as_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
+    chunked = {
+        name: values
+        if isinstance(values, pa.ChunkedArray)
+        else pa.chunked_array([pa.array(values)])
+        for name, values in columns.items()
+    }
+    if len({len(column) for column in chunked.values()}) != 1:
+        lengths = ", ".join(f"{name!r}: {len(column)}" for name, column in chunked.items())
+        raise InvalidParameterError(f"columns must be of one length; got {lengths or 'none'}")
+    return chunked

@@ -1,0 +1,445 @@
+"""Pictures of a consensus, in the manner of scikit-learn's displays.
+
+A display holds the numbers it draws, so they can be looked at and tested without a picture;
+``from_…`` computes them and draws, ``plot`` draws again. matplotlib is imported when drawing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from coterie.counts.cluster_tables import ClusterTables
+from coterie.counts.coassociation import check_partition_weights, coassociation
+from coterie.errors import InvalidLabelsError, InvalidParameterError, MissingExtraError
+from coterie.inspection.diagnostics import dissent_of, fitted_consensus, partition_names
+from coterie.labels.label_matrix import LabelMatrix, as_label_matrix
+from coterie.labels.tuples import compress_labels
+
+if TYPE_CHECKING:
+    from coterie.inspection.choosing_k import KChoice
+
+__all__ = [
+    "ChooseKDisplay",
+    "CoassociationDisplay",
+    "ConvergenceDisplay",
+    "PartitionAgreementDisplay",
+]
+
+Array = NDArray[np.float64]
+
+# blue and vermilion of Okabe and Ito's palette for all kinds of colour vision
+_BLUE, _VERMILION = "#0072B2", "#D55E00"
+_MOST_NAMES = 40
+_CRITERIA = {
+    "objective": "objective J, low is good",
+    "confidence": "confidence, high is good",
+    "relative_eigengap": "relative eigengap, high is good",
+    "pac": "ambiguous pairs (PAC), low is good",
+}
+
+
+@dataclass(eq=False)
+class CoassociationDisplay:
+    """Heat map of the co-association matrix M (n, n), points ordered by cluster.
+
+    Blocks on the diagonal are clusters; what is dark beside them, or pale inside, is dissent.
+
+    Parameters
+    ----------
+    matrix : (s, s)
+        M of the points shown, in the order shown.
+    labels : (s,)
+        Their clusters.
+    points : (s,) int
+        Which points they are, as numbers of rows of P.
+
+    Attributes
+    ----------
+    ax_, figure_, image_ : the axes, the figure, and the heat map drawn
+    """
+
+    matrix: Array
+    labels: NDArray[Any]
+    points: NDArray[np.int64]
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, P: Any, **settings: Any) -> Self:
+        """Draw the partitions ``P`` a consensus was fitted on, ordered by its clusters.
+
+        Its partition weights are used. ``settings`` are those of :meth:`from_labels`.
+
+        Examples
+        --------
+        >>> from coterie import RobustConsensus
+        >>> P = [[0, 0, 1], [1, 1, 0], [0, 0, 1], [1, 1, 1]]
+        >>> est = RobustConsensus(2, partition_weights=None, random_state=0).fit(P)
+        >>> CoassociationDisplay.from_estimator(est, P).matrix[0].round(2).tolist()
+        [1.0, 1.0, 0.0, 0.33]
+        """
+        consensus = fitted_consensus(estimator)
+        learned = {
+            "confidence": consensus.confidence_,
+            "partition_weights": consensus.partition_weights_,
+        }
+        return cls.from_labels(P, consensus.labels_, **(learned | settings))
+
+    @classmethod
+    def from_labels(
+        cls,
+        P: Any,
+        labels: Any,
+        *,
+        confidence: Any = None,
+        partition_weights: Any = None,
+        max_points: int = 600,
+        random_state: Any = 0,
+        ax: Any = None,
+        **plot_settings: Any,
+    ) -> Self:
+        """Draw the partitions ``P`` ordered by any clustering of the points.
+
+        Parameters
+        ----------
+        P : (n, V) labels
+        labels : (n,)
+            Clusters, shown in the order of their labels.
+        confidence : (n,), optional
+            Within a cluster, points come by falling confidence; by default it is what
+            ``confidence_`` of a consensus with these labels would be.
+        partition_weights : (V,), optional
+        max_points : int
+            Of more points a sample is shown, every cluster by its share but with one point
+            at least.
+        random_state : seed of that sample
+        ax, plot_settings : as in :meth:`plot`
+        """
+        matrix = as_label_matrix(P)
+        names, codes = np.unique(
+            _one_a_point("labels", labels, matrix.n_points), return_inverse=True
+        )
+        alpha = check_partition_weights(partition_weights, matrix.n_partitions)
+        if confidence is None:
+            confidence = _confidence(matrix, codes, alpha)
+        confidence = _one_a_point("confidence", confidence, matrix.n_points)
+        points = _stratified_sample(codes, max_points, np.random.default_rng(random_state))
+        points = points[np.lexsort((points, -confidence[points], codes[points]))]
+        shown = LabelMatrix(matrix.codes[points], matrix.categories, matrix.names)
+        display = cls(coassociation(shown, alpha), names[codes[points]], points)
+        return display.plot(ax, **plot_settings)
+
+    def plot(self, ax: Any = None, *, cmap: str = "Blues", colorbar: bool = True) -> Self:
+        """Draw the heat map, the clusters outlined, on ``ax`` or a new figure."""
+        plt = _pyplot()
+        if ax is None:
+            _, ax = plt.subplots(figsize=(6.4, 5.6), layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
+        self.image_ = ax.imshow(self.matrix, cmap=cmap, vmin=0, vmax=1, interpolation="nearest")
+        names, starts, sizes = np.unique(self.labels, return_index=True, return_counts=True)
+        for start, size in zip(starts, sizes, strict=True):
+            corner = (start - 0.5, start - 0.5)
+            ax.add_patch(plt.Rectangle(corner, size, size, fill=False, color=_VERMILION, lw=1.2))
+        large = sizes >= 0.025 * len(self.labels)
+        middles = (starts + (sizes - 1) / 2)[large]
+        ax.set_xticks(middles, names[large])
+        ax.set_yticks(middles, names[large])
+        ax.tick_params(length=0)
+        ax.set_xlabel(f"{len(self.labels):,} points by cluster and falling confidence")
+        ax.set_ylabel("cluster")
+        ax.set_title("Which points the partitions put together", loc="left")
+        if colorbar:
+            self.figure_.colorbar(self.image_, ax=ax, label="share of partitions", shrink=0.8)
+        return self
+
+
+@dataclass(eq=False)
+class PartitionAgreementDisplay:
+    """Heat map of how well partitions agree, by camps, beside their agreement with the consensus.
+
+    Parameters
+    ----------
+    agreement : (V, V)
+        Adjusted Rand index of every pair of partitions, in the order shown.
+    with_consensus : (V,)
+        Adjusted Rand index of each with the consensus.
+    camps : (V,) int
+        Camp of each; members of one camp stand together.
+    decides : (V,) bool
+        Whether its camp decides; the others are dissenters.
+    names : sequence of V str
+    order : (V,) int
+        Which column of P each is.
+
+    Attributes
+    ----------
+    ax_, bars_ax_, figure_ : the axes of heat map and bars, and the figure
+    image_, bars_ : what was drawn there
+    """
+
+    agreement: Array
+    with_consensus: Array
+    camps: NDArray[np.int64]
+    decides: NDArray[np.bool_]
+    names: Sequence[str]
+    order: NDArray[np.int64]
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, names: Sequence[str] | None = None, *, ax: Any = None, **settings: Any
+    ) -> Self:
+        """Draw the partitions a consensus was fitted on.
+
+        Parameters
+        ----------
+        estimator : fitted consensus function, or a clusterer that has fitted one
+        names : sequence of V str, optional
+            Names of the partitions; those of the table's columns if not given.
+        ax, settings : as in :meth:`plot`
+
+        Examples
+        --------
+        >>> from coterie import RobustConsensus, planted_partitions
+        >>> P, _ = planted_partitions([60, 40], 5, n_bad=2, noise=0.1, random_state=0)
+        >>> est = RobustConsensus(2, random_state=0).fit(P)
+        >>> PartitionAgreementDisplay.from_estimator(est).camps.tolist()
+        [0, 0, 0, 1, 1]
+        """
+        consensus = fitted_consensus(estimator)
+        dissent, agreement = dissent_of(consensus), consensus.partition_agreement_
+        names = partition_names(consensus, names)
+        order = np.lexsort((np.arange(len(names)), -agreement, dissent.groups))
+        display = cls(
+            dissent.agreement[np.ix_(order, order)],
+            with_consensus=agreement[order],
+            camps=dissent.groups[order],
+            decides=dissent.weights[order] > 0,
+            names=[names[v] for v in order],
+            order=order,
+        )
+        return display.plot(ax, **settings)
+
+    def plot(self, ax: Any = None, *, cmap: str = "Blues") -> Self:
+        """Draw both panels in the place of ``ax`` or on a new figure."""
+        V = len(self.names)
+        (self.ax_, self.bars_ax_), self.figure_ = _panels(
+            ax, (8.4, 4.8), 1, 2, sharey=True, width_ratios=(1.3, 1)
+        )
+        heat, bars = self.ax_, self.bars_ax_
+        self.image_ = heat.imshow(self.agreement, cmap=cmap, vmin=0, vmax=1, aspect="auto")
+        every = -(-V // _MOST_NAMES)
+        heat.set_yticks(np.arange(V)[::every], self.names[::every])
+        heat.set_xticks([])
+        heat.tick_params(length=0)
+        heat.set_title("Agreement between partitions", loc="left", pad=26)
+        self.figure_.colorbar(self.image_, ax=heat, label="adjusted Rand index", aspect=30)
+        colours = np.where(self.decides, _BLUE, _VERMILION)
+        self.bars_ = bars.barh(np.arange(V), self.with_consensus, height=0.75, color=colours)
+        bars.axvline(0, color="black", lw=0.8)
+        bars.set_xlim(min(0.0, 1.1 * float(self.with_consensus.min())), 1)
+        bars.tick_params(left=False, labelleft=False)
+        bars.spines[["top", "right", "left"]].set_visible(False)
+        bars.set_xlabel("adjusted Rand index")
+        bars.set_title("and with the consensus", loc="left", pad=26)
+        self._draw_brackets()
+        self._mark_dissenters(every)
+        return self
+
+    def _draw_brackets(self) -> None:
+        """A bracket above each camp; one for all partitions that stand alone."""
+        from matplotlib.transforms import offset_copy
+
+        heat, size = self.ax_, np.bincount(self.camps)[self.camps]
+        # camps are numbered by falling size: those of one come last and stand side by side
+        kinds = np.where(size == 1, -1, self.camps)
+        across = heat.get_xaxis_transform()
+        above = offset_copy(across, self.figure_, y=5, units="points")
+        for kind in dict.fromkeys(kinds.tolist()):
+            members = np.flatnonzero(kinds == kind)
+            ends, middle = [members[0] - 0.4, members[-1] + 0.4], members.mean()
+            heat.plot(ends, [1, 1], "|-", color="black", ms=6, transform=above, clip_on=False)
+            if len(members) > 0.1 * len(kinds):
+                text, place = f"camp {kind}" if kind >= 0 else "alone", (middle, 1)
+                heat.annotate(text, place, (0, 9), across, "offset points", ha="center")
+
+    def _mark_dissenters(self, every: int) -> None:
+        from matplotlib.patches import Patch
+
+        if self.decides.all():
+            return
+        for label, decides in zip(self.ax_.get_yticklabels(), self.decides[::every], strict=True):
+            label.set_color("black" if decides else _VERMILION)
+        kinds = [Patch(color=_BLUE, label="decides"), Patch(color=_VERMILION, label="dissents")]
+        self.bars_ax_.legend(handles=kinds, loc="lower right", frameon=False)
+
+
+@dataclass(eq=False)
+class ConvergenceDisplay:
+    """Objective and residuals of every step of the ADMM.
+
+    Parameters
+    ----------
+    history : mapping of str to sequence of float
+        ``objective``, ``primal_residual`` and ``dual_residual``, as ``history_`` of a fitted
+        :class:`~coterie.RobustConsensus` has them.
+
+    Attributes
+    ----------
+    ax_, residuals_ax_, figure_ : the axes of the objective and of the residuals, the figure
+    """
+
+    history: Mapping[str, Sequence[float]]
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
+        """Draw how the relaxation of a fitted :class:`~coterie.RobustConsensus` went.
+
+        Examples
+        --------
+        >>> from coterie import RobustConsensus, planted_partitions
+        >>> P, _ = planted_partitions([60, 40], 5, n_bad=0, noise=0.1, random_state=0)
+        >>> est = RobustConsensus(2, random_state=0).fit(P)
+        >>> display = ConvergenceDisplay.from_estimator(est)
+        >>> len(display.ax_.lines[0].get_xdata()) == est.n_iter_
+        True
+        """
+        check_is_fitted(estimator)
+        history = getattr(getattr(estimator, "consensus_", estimator), "history_", {})
+        if not history.get("primal_residual"):
+            raise InvalidParameterError(
+                "there is no history to draw: the least-squares relaxation takes no steps; fit a "
+                "RobustConsensus with relaxation='admm', on few enough distinct label tuples"
+            )
+        return cls(history).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw both panels in the place of ``ax`` or on a new figure."""
+        (self.ax_, self.residuals_ax_), self.figure_ = _panels(ax, (6.4, 4.8), 2, 1, sharex=True)
+        steps = np.arange(1, len(self.history["objective"]) + 1)
+        self.ax_.plot(steps, self.history["objective"], color=_BLUE, lw=1.8)
+        self.ax_.set(ylabel="objective ‖M − HDHᵀ‖₁")
+        self.ax_.set_title("Convergence of the robust relaxation", loc="left")
+        kinds = {"primal_residual": (_BLUE, "-"), "dual_residual": (_VERMILION, "--")}
+        for name, (colour, style) in kinds.items():
+            values = self.history[name]
+            self.residuals_ax_.plot(
+                steps, values, color=colour, ls=style, lw=1.8, label=name.replace("_", " ")
+            )
+        self.residuals_ax_.set(xlabel="step", ylabel="relative residual", yscale="log")
+        self.residuals_ax_.legend(frameon=False)
+        for panel in (self.ax_, self.residuals_ax_):
+            panel.spines[["top", "right"]].set_visible(False)
+        return self
+
+
+@dataclass(eq=False)
+class ChooseKDisplay:
+    """The criteria of :func:`~coterie.choose_k` over K, one panel each, the chosen K marked.
+
+    Parameters
+    ----------
+    choice : :class:`~coterie.inspection.choosing_k.KChoice`
+
+    Attributes
+    ----------
+    ax_, figure_ : the first axes and the figure
+    axes_ : dict of str to axes
+        By criterion. One that could not be had for any K has no panel.
+    """
+
+    choice: KChoice
+
+    @classmethod
+    def from_choice(cls, choice: KChoice, *, ax: Any = None) -> Self:
+        """Draw a choice of K.
+
+        Examples
+        --------
+        >>> from coterie import choose_k, planted_partitions
+        >>> P, _ = planted_partitions([40, 30, 20], 8, n_bad=0, noise=0.1, random_state=0)
+        >>> list(ChooseKDisplay.from_choice(choose_k(P, range(2, 6))).axes_)
+        ['objective', 'confidence', 'relative_eigengap']
+        """
+        return cls(choice).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the panels in the place of ``ax`` or on a new figure."""
+        ks, best = np.asarray(self.choice.ks), self.choice.best_k
+        curves = {name: getattr(self.choice, name) for name in _CRITERIA}
+        curves = {name: curve for name, curve in curves.items() if np.isfinite(curve).any()}
+        panels, self.figure_ = _panels(ax, (3.1 * len(curves), 2.9), 1, len(curves), sharex=True)
+        self.axes_ = dict(zip(curves, np.atleast_1d(panels), strict=True))
+        self.ax_ = next(iter(self.axes_.values()))
+        for (name, curve), panel in zip(curves.items(), self.axes_.values(), strict=True):
+            panel.plot(ks, curve, "o-", color=_BLUE, lw=1.8, ms=4)
+            panel.plot(best, curve[ks == best], "o", color=_VERMILION, ms=9, label=f"K = {best}")
+            panel.axvline(best, color=_VERMILION, lw=1, ls=":")
+            panel.set(xlabel="K", xticks=ks[:: -(-len(ks) // 10)])
+            panel.set_title(_CRITERIA[name], loc="left", fontsize="medium")
+            panel.spines[["top", "right"]].set_visible(False)
+        self.ax_.legend(frameon=False)
+        return self
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise MissingExtraError(
+            "pictures need matplotlib, which is not installed: pip install 'coterie[plots]'"
+        ) from error
+    return plt
+
+
+def _panels(
+    ax: Any, figsize: tuple[float, float], n_rows: int, n_columns: int, **settings: Any
+) -> tuple[Any, Any]:
+    """Panels in the place of ``ax``, or on a figure of their own, and the figure."""
+    plt = _pyplot()
+    if ax is None:
+        _, ax = plt.subplots(figsize=figsize, layout="constrained")
+    place = ax.get_subplotspec()
+    if place is None:
+        raise InvalidParameterError(
+            "ax is no subplot, so it cannot be divided into panels; make it with plt.subplots()"
+        )
+    ax.set_axis_off()
+    ratios = {key: settings.pop(key) for key in list(settings) if key.endswith("ratios")}
+    return place.subgridspec(n_rows, n_columns, **ratios).subplots(**settings), ax.figure
+
+
+def _one_a_point(name: str, values: Any, n_points: int) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.shape != (n_points,):
+        raise InvalidLabelsError(
+            f"{name} has shape {array.shape}, P has {n_points} points; give one value a point"
+        )
+    return array
+
+
+def _confidence(matrix: LabelMatrix, labels: NDArray[np.int64], alpha: Array) -> Array:
+    tuples = compress_labels(matrix).without_compression()
+    tables = ClusterTables.of(tuples, labels, alpha[tuples.partition_order])
+    return tables.assign(tuples.codes, 0.5, labels, tuples.memberships)[1]
+
+
+def _stratified_sample(
+    labels: NDArray[np.int64], at_most: int, random: np.random.Generator
+) -> NDArray[np.int64]:
+    """At most so many points, of every cluster (0, 1, …) its share, but one at least."""
+    if at_most < 1:
+        raise InvalidParameterError(f"max_points={at_most}: show 1 point or more")
+    n = len(labels)
+    if n <= at_most:
+        return np.arange(n)
+    shuffled = random.permutation(n)
+    by_cluster = shuffled[np.argsort(labels[shuffled], kind="stable")]
+    sizes = np.bincount(labels)
+    # place of each point within its cluster, as a share of it: those with the least stay
+    place = np.arange(n) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    share = place / np.repeat(sizes, sizes)
+    return by_cluster[np.argsort(share, kind="stable")[:at_most]]

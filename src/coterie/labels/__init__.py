@@ -1,0 +1,1 @@
+"""Labels in: label matrices, soft memberships, and their compression into distinct tuples."""

@@ -1,0 +1,244 @@
+"""The robust relaxation where its (u, u) state does not fit: solved on parts, then combined.
+
+    min ‖M − F Fᵀ‖₁,   F (u, K),   M (u, u) the co-association of u weighted tuples
+
+*Divide.* Tuples are dealt into P parts, each like the whole; tuples of so many points that a
+part without them would not be are in every part, with 1/P of their weight. *Conquer.* Each part is
+solved by :func:`~coterie.relaxation.admm.robust_factor` from its rows of the start G, the
+ℓ2 factor of all tuples. A factor is known up to a rotation only, so that of part p is turned
+onto the start: R_p = argmin ‖S (F_p R − G_p)‖_F over orthogonal R, S = diag(√w) (Procrustes).
+*Combine.* The turned rows T fit the pairs within parts, and some of that is chance. Pairs across
+parts tell how much: on a sample of pairs, the best of
+
+    F_θ = G + θ (T − G),   0 ≤ θ ≤ 1
+
+is kept, which there is no worse than the start, as with the undivided method, nor than the parts.
+Time is linear in u and memory that of one part; M is known exactly within parts and sample,
+whatever the weights and with labels missing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr
+from sklearn.utils import check_random_state
+
+from coterie.counts.coassociation import TupleCoassociation, own_shares, tuple_coassociation
+from coterie.errors import InvalidParameterError
+from coterie.labels.tuples import LabelTuples
+from coterie.relaxation.admm import robust_factor
+from coterie.relaxation.iteration import RobustRelaxation
+from coterie.runtime.sampling import evenly_spaced_points
+
+__all__ = ["DividedRelaxation", "divided_factor", "l1_distance"]
+
+Matrix = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+_log = logging.getLogger(__name__)
+
+#: A tuple of more than this many times n/part_size points is in every part.
+_HEAVY = 4.0
+#: Parts hold at least 3/8 of ``part_size`` tuples, more than K if it is at least this times K.
+_SMALLEST_PART = 4
+_MOST_SAMPLED = 4000
+_STEPS = np.linspace(0.0, 1.0, 11)
+_ROWS_AT_ONCE = 256
+
+
+@dataclass
+class DividedRelaxation(RobustRelaxation):
+    """Result of the divided relaxation.
+
+    As that of the undivided one, but ``objective`` is estimated on a sample of pairs where there
+    are several parts; ``n_iter`` and ``history`` are of the part with most steps; ``converged``
+    tells whether all parts did.
+
+    Attributes
+    ----------
+    n_parts : int
+        P.
+    theta : float
+        How far the factor is from the start (0) towards the parts' rows (1). Near 0 the parts
+        were too small, or did not come to the same answer.
+    """
+
+    n_parts: int = 1
+    theta: float = 1.0
+
+
+def divided_factor(
+    tuples: LabelTuples,
+    partition_weights: Matrix,
+    start: Matrix,
+    *,
+    part_size: int = 4000,
+    max_iter: int = 300,
+    tol: float = 1e-3,
+    random_state: Any = None,
+) -> DividedRelaxation:
+    """Minimise ‖M − F Fᵀ‖₁ over F (u, K) part by part, in time linear in u.
+
+    Parts are solved one after the other: each uses all cores, and one state is held at a time.
+
+    Parameters
+    ----------
+    tuples : u distinct label tuples
+    partition_weights : (V,)
+    start : (u, K)
+        The ℓ2 factor: where each part begins, and what their rotations are taken from.
+    part_size : int, at least 4 K if u is larger
+        Most tuples in a part, and points in the sample, up to 4,000 of these. With u up to this,
+        there is one part, and the answer is that of ``robust_factor``.
+    max_iter, tol : as in :func:`~coterie.relaxation.admm.robust_factor`
+    random_state : int, RandomState or None
+        Seeds which part gets which of similar tuples.
+
+    Examples
+    --------
+    >>> from coterie.labels.tuples import as_label_tuples
+    >>> from coterie.ensembles.planted import planted_partitions
+    >>> from coterie.relaxation.least_squares import least_squares_factor
+    >>> P, _ = planted_partitions([60, 40], 8, n_bad=0, noise=0.5, random_state=0)
+    >>> tuples, equal = as_label_tuples(P), np.ones(8)
+    >>> start = least_squares_factor(tuples, equal, 2)
+    >>> found = divided_factor(tuples, equal, start, part_size=40, random_state=0)
+    >>> found.n_parts, found.factor.shape == start.shape, found.converged
+    (2, True, True)
+    """
+    _check_shapes(tuples, start, part_size)
+    if tuples.n_tuples <= part_size:
+        M = tuple_coassociation(tuples, partition_weights)
+        whole = robust_factor(M, start, max_iter=max_iter, tol=tol)
+        return DividedRelaxation(**vars(whole))
+    parts, part_weights = _deal(tuples.weights, start, part_size, check_random_state(random_state))
+    solved = []
+    for p, (part, weights) in enumerate(zip(parts, part_weights, strict=True)):
+        _log.info("robust relaxation of part %d of %d: %d tuples", p + 1, len(parts), len(part))
+        M = tuple_coassociation(tuples.some(part, weights), partition_weights)
+        found = robust_factor(M, start[part], max_iter=max_iter, tol=tol)
+        solved.append(replace(found, factor=_turned(found.factor, start[part], weights)))
+    rows = _stacked(parts, [found.factor for found in solved], len(start))
+    n_sampled = min(part_size, _MOST_SAMPLED)
+    objectives = _sampled_objectives(tuples, partition_weights, start, rows, n_sampled)
+    best = int(np.argmin(objectives))
+    slowest = max(solved, key=lambda found: found.n_iter)
+    return DividedRelaxation(
+        _by_falling_eigenvalue(_between(start, rows, _STEPS[best]), tuples.weights),
+        float(objectives[best]),
+        slowest.history,
+        slowest.n_iter,
+        all(found.converged for found in solved),
+        len(parts),
+        float(_STEPS[best]),
+    )
+
+
+def l1_distance(M: TupleCoassociation, factor: Matrix) -> float:
+    """‖M − F Fᵀ‖₁ over points, a block of rows at a time.
+
+    >>> M = TupleCoassociation(np.eye(2), 1.0, np.array([3.0, 1.0]))
+    >>> l1_distance(M, np.array([[1.0], [0.0]]))
+    1.0
+    """
+    total = 0.0
+    for first in range(0, len(factor), _ROWS_AT_ONCE):
+        block = slice(first, first + _ROWS_AT_ONCE)
+        gap = M.values[block] * M.scale - factor[block] @ factor.T
+        total += float(M.weights[block] @ np.abs(gap) @ M.weights)
+    return total
+
+
+def _check_shapes(tuples: LabelTuples, start: Matrix, part_size: int) -> None:
+    if start.ndim != 2 or len(start) != tuples.n_tuples:
+        raise InvalidParameterError(
+            f"start has shape {start.shape}; one row for each of the {tuples.n_tuples} tuples "
+            "is needed"
+        )
+    least = _SMALLEST_PART * start.shape[1]
+    if part_size < min(least, tuples.n_tuples):
+        raise InvalidParameterError(
+            f"part_size={part_size}: with K = {start.shape[1]} it must be at least {least} "
+            f"to divide {tuples.n_tuples} tuples"
+        )
+
+
+def _deal(
+    weights: Matrix, start: Matrix, part_size: int, rng: np.random.RandomState
+) -> tuple[list[Indices], list[Matrix]]:
+    """Tuples of each part, ascending, and their weights in it, which add up to the given ones.
+
+    The heavy ones, fewer than part_size/4, are in every part. The others are put in order by
+    stratum, then weight, then chance, and dealt in turn. A stratum is who the start puts next
+    to the same one of K tuples that are most unlike each other.
+    """
+    heavy = weights > _HEAVY * weights.sum() / part_size
+    light = np.flatnonzero(~heavy)
+    pivots = qr(start.T, mode="r", pivoting=True)[1][: start.shape[1]]
+    stratum = np.argmax(start[light] @ start[pivots].T, axis=1)
+    order = light[np.lexsort((rng.permutation(len(light)), -weights[light], stratum))]
+    n_parts = -(-len(light) // (part_size - int(heavy.sum())))
+    parts = [
+        np.sort(np.concatenate([order[p::n_parts], np.flatnonzero(heavy)])) for p in range(n_parts)
+    ]
+    shares = np.where(heavy, weights / n_parts, weights)
+    return parts, [shares[part] for part in parts]
+
+
+def _turned(factor: Matrix, towards: Matrix, weights: Matrix) -> Matrix:
+    """The factor times the orthogonal R that brings it nearest to ``towards``, row by row."""
+    left, _, right = np.linalg.svd((factor * weights[:, None]).T @ towards)
+    return factor @ (left @ right)
+
+
+def _stacked(parts: Sequence[Indices], factors: Sequence[Matrix], n_tuples: int) -> Matrix:
+    """Rows of all tuples (u, K), the mean where a tuple is in several parts."""
+    rows = np.zeros((n_tuples, factors[0].shape[1]))
+    times = np.zeros(n_tuples)
+    for part, factor in zip(parts, factors, strict=True):
+        rows[part] += factor
+        times[part] += 1
+    return rows / times[:, None]
+
+
+def _sampled_objectives(
+    tuples: LabelTuples, partition_weights: Matrix, start: Matrix, rows: Matrix, n_sampled: int
+) -> Matrix:
+    """‖M − F_θ F_θᵀ‖₁ for each θ, estimated from the pairs of evenly spaced points.
+
+    Pairs of different tuples are those of the sample, scaled up; the pairs within a tuple are all
+    counted.
+    """
+    chosen, counts = evenly_spaced_points(tuples.weights, n_sampled)
+    M = tuple_coassociation(tuples.some(chosen, counts), partition_weights)
+    sampled = _pairs_of_different_tuples(counts)
+    # where one tuple has nearly all points, no pair of different ones may be in the sample
+    scale = _pairs_of_different_tuples(tuples.weights) / sampled if sampled else 0.0
+    itself = own_shares(tuples, partition_weights)
+    estimates = []
+    for theta in _STEPS:
+        factor = _between(start, rows, theta)
+        within = np.abs(itself - np.einsum("ak,ak->a", factor, factor))
+        between = l1_distance(M, factor[chosen]) - counts**2 @ within[chosen]
+        estimates.append(scale * between + tuples.weights**2 @ within)
+    return np.array(estimates)
+
+
+def _pairs_of_different_tuples(weights: Matrix) -> float:
+    return float(weights.sum() ** 2 - weights @ weights)
+
+
+def _between(start: Matrix, rows: Matrix, theta: float) -> Matrix:
+    return start + theta * (rows - start)
+
+
+def _by_falling_eigenvalue(factor: Matrix, weights: Matrix) -> Matrix:
+    """The factor of the same F Fᵀ with orthogonal columns (over points), largest first."""
+    _, axes = np.linalg.eigh((factor * weights[:, None]).T @ factor)
+    return factor @ axes[:, ::-1]

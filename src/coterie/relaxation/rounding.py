@@ -1,0 +1,90 @@
+"""From a continuous factor to labels: pivoted QR and k-means on the rows of H√D."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr
+from sklearn.cluster import KMeans
+
+from coterie.ensembles.base_clusterers import allowing_duplicate_points
+from coterie.labels.numbering import in_order_of_appearance
+from coterie.runtime.devices import for_row_blocks, on_one_thread
+from coterie.runtime.sampling import drawn_by_weight
+
+__all__ = ["round_by_kmeans", "round_by_pivoted_qr"]
+
+_FEW = 5_000
+_SAMPLE = 20_000
+_STARTS = 10
+_ROWS_AT_ONCE = 1 << 13
+
+
+def round_by_pivoted_qr(
+    factor: NDArray[np.float64], weights: NDArray[np.float64] | None = None
+) -> NDArray[np.int64]:
+    """Labels by column-pivoted QR: deterministic, no starting values.
+
+    The K pivot rows of the factor F (u, K) are the most independent ones, one a cluster; the
+    nearest orthogonal matrix to them rotates F so that each cluster lies along an axis, and
+    a row belongs to the axis where it is largest. Above 20,000 rows the pivots are sought among
+    those of largest weight.
+
+    >>> round_by_pivoted_qr(np.array([[1.0, 1.0], [1.0, 1.0], [1.0, -1.0]]))
+    array([0, 0, 1])
+    """
+    rows = factor
+    if len(factor) > _SAMPLE:
+        order = np.arange(len(factor)) if weights is None else np.argsort(-weights, kind="stable")
+        rows = factor[order[:_SAMPLE]]
+    _, pivots = qr(rows.T, mode="r", pivoting=True)
+    left, _, right = np.linalg.svd(rows[pivots[: factor.shape[1]]])
+    rotated = factor @ (left[:, : factor.shape[1]] @ right).T
+    return in_order_of_appearance(np.abs(rotated, out=rotated).argmax(axis=1))
+
+
+def round_by_kmeans(
+    factor: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    n_clusters: int,
+    random_state: Any = None,
+) -> NDArray[np.int64]:
+    """Labels by weighted k-means on the rows of the factor F (u, K), best of ten starts.
+
+    Above 20,000 rows the centres are those of a sample drawn by weight, and every row joins the
+    nearest one.
+
+    >>> round_by_kmeans(np.array([[0.0], [0.1], [5.0]]), np.ones(3), 2, 0).tolist()
+    [0, 0, 1]
+    """
+    rng = np.random.RandomState(random_state) if isinstance(random_state, int) else random_state
+    rows, sample_weight = factor, weights
+    if len(factor) > _SAMPLE:
+        chosen, sample_weight = drawn_by_weight(weights, _SAMPLE, rng or np.random.RandomState())
+        rows = factor[chosen]
+    model = KMeans(n_clusters, n_init=_STARTS, random_state=rng)
+    # a few thousand rows are sooner done than handed to other threads
+    threads = on_one_thread() if len(rows) <= _FEW else contextlib.nullcontext()
+    with allowing_duplicate_points(), threads:
+        model.fit(rows, sample_weight=sample_weight)
+    labels = model.labels_ if rows is factor else _nearest(factor, model.cluster_centers_)
+    return in_order_of_appearance(labels)
+
+
+def _nearest(rows: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The nearest of K centres to each row, in blocks of rows."""
+    labels = np.empty(len(rows), dtype=np.int64)
+    half_squares = (centres**2).sum(axis=1) / 2
+
+    def join(_: int, start: int, stop: int) -> None:
+        for a in range(start, stop, _ROWS_AT_ONCE):
+            block = slice(a, min(a + _ROWS_AT_ONCE, stop))
+            # |x − c|² = |x|² − 2 (x·c − |c|²/2)
+            labels[block] = (rows[block] @ centres.T - half_squares).argmax(axis=1)
+
+    with on_one_thread():
+        for_row_blocks(join, len(rows), at_least=_ROWS_AT_ONCE)
+    return labels

@@ -1,0 +1,1 @@
+"""Machine and process: devices and threads, sampling, atomic files, lazy imports, wording."""

@@ -1,0 +1,1 @@
+"""Discrete search for the median partition."""

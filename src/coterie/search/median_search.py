@@ -1,0 +1,336 @@
+"""Linear-time search for the median partition: single moves and merges on the true ℓ1 objective.
+
+For a threshold τ (1/2 for J itself) the part of the objective that depends on the clustering G is
+−Σ_{same cluster} (M_ij − τ). The gain of putting tuple a (weight w_a) into cluster b is
+
+    g_a(b) = Σ_v α_v N_v[P_av, b] − τ·size[b]     (less a's own part where b is its cluster)
+
+with N_v the contingency table of partition v against G, so a sweep over all tuples costs O(u·V·K)
+and no matrix over points exists. Where a label is missing, the pair says nothing: its
+partition drops out of both terms. Sweeps alternate with merges of whole clusters until
+neither helps. Several starts escape poor local optima; above 100,000 tuples they compete on a
+sample of the points, and the winner alone goes on over all tuples.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.counts.cluster_tables import ClusterTables
+from coterie.labels.tuples import LabelTuples
+from coterie.runtime.devices import map_in_threads
+from coterie.runtime.sampling import evenly_spaced_points
+from coterie.search.sweeps import sweep
+
+__all__ = [
+    "SearchResult",
+    "Start",
+    "calibrated_majority",
+    "learn_partition_weights",
+    "median_search",
+    "partition_starts",
+]
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+_log = logging.getLogger(__name__)
+
+MAJORITY = 0.5
+_CLEAR_MAJORITY = 0.55
+_MAX_SWEEPS = 100
+_CALIBRATION_ROUNDS = 6
+_WEIGHT_ROUNDS = 10
+_LARGEST_MERGE_DOWN = 300
+_CELLS_OF_ALL_STARTS = 2_000_000
+_FEWEST_STARTS = 4
+_SAMPLE_ABOVE = 100_000
+_SAMPLE_POINTS = 50_000
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a search begins: labels of the tuples (u,), −1 for none, and what they come from."""
+
+    name: str
+    labels: Labels
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The best clustering found.
+
+    Attributes
+    ----------
+    labels : (u,) labels of the tuples
+    tables : the tables of that clustering
+    threshold : τ at the end: 1/2, or what calibration made of it
+    start : name of the start that led here
+    n_starts, n_sweeps : how much was searched in all
+    """
+
+    labels: Labels
+    tables: ClusterTables
+    threshold: float
+    start: str
+    n_starts: int
+    n_sweeps: int
+
+
+def median_search(
+    tuples: LabelTuples,
+    partition_weights: Array,
+    n_clusters: int | None,
+    starts: Sequence[Start],
+    threshold: float | None = None,
+) -> SearchResult:
+    """Search for the partition with at most K clusters that the partitions agree on.
+
+    Parameters
+    ----------
+    tuples : u distinct label tuples
+    partition_weights : (V,)
+    n_clusters : int or None
+        K. With None clusters open and close freely, and the objective chooses their number.
+    starts : where to begin; the best end is kept, the first of equals. With none, every
+        tuple begins outside all clusters.
+    threshold : float, optional
+        τ. By default 1/2, calibrated when the partitions agree too little inside the clusters
+        for a majority of them to mean anything: with a and b the mean of M inside and
+        between clusters, a < 0.55 sets τ = (a + b)/2, and the search is repeated until τ settles.
+
+    Examples
+    --------
+    >>> from coterie.labels.tuples import as_label_tuples
+    >>> tuples = as_label_tuples([[0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 0]])
+    >>> result = median_search(tuples, np.ones(3), 2, [Start("alone", np.arange(4))])
+    >>> result.tables.n_clusters
+    2
+    """
+    if not starts:
+        starts = [Start("nothing", np.full(tuples.n_tuples, -1))]
+    if tuples.n_tuples > _SAMPLE_ABOVE and len(starts) > 1:
+        starts = [_best_on_a_sample(tuples, partition_weights, n_clusters, starts, threshold)]
+    tau = MAJORITY if threshold is None else threshold
+    best = _best_of(tuples, partition_weights, n_clusters, starts, tau)
+    if threshold is not None:
+        return best
+    previous, tau = tau, calibrated_majority(best.tables)
+    for _ in range(_CALIBRATION_ROUNDS):
+        if abs(tau - previous) < 0.005:
+            break
+        _log.info("calibrating the majority: threshold %.3f", tau)
+        again = [Start(best.start, best.labels), *starts]
+        sweeps = best.n_sweeps
+        best = _best_of(tuples, partition_weights, n_clusters, again, tau, sweeps)
+        # once calibrated, never back to one half: the two would take turns
+        previous, tau = tau, sum(best.tables.mean_agreement()) / 2
+    return best
+
+
+def calibrated_majority(tables: ClusterTables) -> float:
+    """The share of votes τ from which two points belong together, in the light of a clustering.
+
+    1/2, unless the partitions agree too little inside the clusters for a majority of them to mean
+    anything: then half way between the mean of M inside and between clusters.
+    """
+    inside, between = tables.mean_agreement()
+    return MAJORITY if inside >= _CLEAR_MAJORITY else (inside + between) / 2
+
+
+def partition_starts(
+    tuples: LabelTuples,
+    contingencies: Array,
+    partition_weights: Array,
+    n_clusters: int | None,
+    at_most: int | None = None,
+) -> list[Start]:
+    """Starts from the given partitions, the most promising first.
+
+    A partition with more than K clusters is merged down to K, the two clusters of highest
+    mean co-association first. All of that, and the objective of every start, is read off
+    the contingency tables C (m, m); the points are not visited.
+    """
+    scored: list[tuple[float, int, int, Labels]] = []
+    for v in range(tuples.n_partitions):
+        if partition_weights[v] == 0:
+            continue
+        own = slice(tuples.offsets[v], tuples.offsets[v + 1])
+        tables = _tables_of_columns(tuples, contingencies[:, own], partition_weights)
+        mapping = np.arange(tables.table.shape[1])
+        if n_clusters is not None and len(mapping) > n_clusters:
+            if len(mapping) > _LARGEST_MERGE_DOWN:
+                continue
+            mapping = _merge_down(*tables.cluster_affinity(), n_clusters)
+            merged = contingencies[:, own] @ np.eye(n_clusters)[mapping]
+            tables = _tables_of_columns(tuples, merged, partition_weights)
+        scored.append((-tables.score(MAJORITY), len(scored), v, mapping))
+    scored.sort()
+    return [
+        Start(
+            f"partition {tuples.partition_order[v]}",
+            _mapped(tuples.labels_of_partition(v), mapping),
+        )
+        for _, _, v, mapping in scored[:at_most]
+    ]
+
+
+def n_starts_worth_it(tuples: LabelTuples) -> int:
+    """How many partitions to start from: all while tuples are few, the best four when many."""
+    cells = tuples.codes.size
+    return max(_FEWEST_STARTS, _CELLS_OF_ALL_STARTS // cells)
+
+
+def learn_partition_weights(
+    tuples: LabelTuples, n_clusters: int | None, starts: Sequence[Start]
+) -> tuple[Array, SearchResult]:
+    """Partition weights that minimise the unsquared loss Σ_v √d(v, G), with the search's G.
+
+    Weights w_v ∝ 1/√d(v, G) and the search for G alternate until the weights settle. A
+    partition far from the consensus counts little, and less the farther it is.
+    """
+    weights = np.ones(tuples.n_partitions)
+    result = median_search(tuples, weights, n_clusters, starts)
+    for _ in range(_WEIGHT_ROUNDS):
+        # n more pairs: a partition equal to the consensus must not outweigh all others
+        new = 1.0 / np.sqrt(result.tables.distances() + tuples.n_points)
+        new *= len(new) / new.sum()
+        settled = np.abs(new - weights).max() < 1e-3
+        weights = new
+        if settled:
+            break
+        again = [Start(result.start, result.labels), *starts]
+        result = median_search(tuples, weights, n_clusters, again)
+    return weights, result
+
+
+def _best_of(
+    tuples: LabelTuples,
+    alpha: Array,
+    n_clusters: int | None,
+    starts: Sequence[Start],
+    tau: float,
+    sweeps_before: int = 0,
+) -> SearchResult:
+    ends = map_in_threads(lambda start: _descend(tuples, alpha, n_clusters, start, tau), starts)
+    sweeps = sweeps_before + sum(n for _, _, n in ends)
+    scores = [tables.score(tau) for _, tables, _ in ends]
+    # the first among those that differ by rounding alone
+    first = int(np.argmax(np.array(scores) >= max(scores) - 1e-9 * abs(max(scores))))
+    labels, tables, _ = ends[first]
+    return SearchResult(labels, tables, tau, starts[first].name, len(starts), sweeps)
+
+
+def _best_on_a_sample(
+    tuples: LabelTuples,
+    alpha: Array,
+    n_clusters: int | None,
+    starts: Sequence[Start],
+    threshold: float | None,
+) -> Start:
+    """The best clustering of evenly spaced points, every tuple then joining its best cluster."""
+    chosen, counts = evenly_spaced_points(tuples.weights, _SAMPLE_POINTS)
+    sample = tuples.some(chosen, counts)
+    there = [Start(start.name, start.labels[chosen]) for start in starts]
+    found = median_search(sample, alpha, n_clusters, there, threshold)
+    labels, _ = found.tables.assign(tuples.codes, found.threshold, memberships=tuples.memberships)
+    return Start(found.start, labels)
+
+
+def _descend(
+    tuples: LabelTuples, alpha: Array, n_clusters: int | None, start: Start, tau: float
+) -> tuple[Labels, ClusterTables, int]:
+    """Sweeps and merges from one start until nothing moves."""
+    labels = start.labels.copy()
+    n_sweeps = 0
+    while True:
+        tables = _with_room(tuples, labels, alpha, n_clusters)
+        moved = 1
+        while moved and n_sweeps < _MAX_SWEEPS:
+            moved = sweep(tuples, labels, tables, tau)
+            n_sweeps += 1
+            if n_clusters is None and tables.size.min() > 0:
+                break
+        if n_sweeps >= _MAX_SWEEPS:
+            break
+        if not moved and not _merge_where_it_helps(labels, tables, tau):
+            break
+    labels = _closed_ranks(labels)
+    return labels, ClusterTables.of(tuples, labels, alpha), n_sweeps
+
+
+def _with_room(
+    tuples: LabelTuples, labels: Labels, alpha: Array, n_clusters: int | None
+) -> ClusterTables:
+    """Tables with columns for K clusters, or with spare ones where K is free."""
+    labels[:] = _closed_ranks(labels)
+    used = int(labels.max()) + 1
+    room = used + max(8, used // 2) if n_clusters is None else max(n_clusters, used)
+    return ClusterTables.of(tuples, labels, alpha, min(room, tuples.n_tuples + 1))
+
+
+def _merge_where_it_helps(labels: Labels, tables: ClusterTables, tau: float) -> bool:
+    """Merge pairs of clusters, best first, while the score gains; labels change in place."""
+    gains = tables.merge_gains(tau)
+    empty = tables.size == 0
+    gains[empty] = gains[:, empty] = -np.inf
+    target = np.arange(len(gains))
+    merged = False
+    while True:
+        a, b = np.unravel_index(np.argmax(gains), gains.shape)
+        if not gains[a, b] > 1e-9 * max(1.0, tables.size[a] ** 2):
+            break
+        merged = True
+        target[target == b] = a
+        # gains are sums over pairs of members: those of the union are the sums of the two
+        gains[a] += gains[b]
+        gains[:, a] += gains[:, b]
+        gains[b] = gains[:, b] = -np.inf
+        gains[a, a] = -np.inf
+    if merged:
+        labels[labels >= 0] = target[labels[labels >= 0]]
+    return merged
+
+
+def _merge_down(affinity: Array, pairs: Array, n_clusters: int) -> Labels:
+    """Merge clusters, highest mean co-association first, until K are left; new label of each."""
+    affinity, pairs = affinity.copy(), pairs.copy()
+    target = np.arange(len(affinity))
+    alive = len(affinity)
+    mean = np.divide(affinity, pairs, out=np.zeros_like(affinity), where=pairs > 0)
+    np.fill_diagonal(mean, -np.inf)
+    while alive > n_clusters:
+        a, b = sorted(np.unravel_index(np.argmax(mean), mean.shape))
+        target[target == b] = a
+        for sums in (affinity, pairs):
+            sums[a] += sums[b]
+            sums[:, a] += sums[:, b]
+        mean[a] = np.divide(affinity[a], pairs[a], out=np.zeros(len(mean)), where=pairs[a] > 0)
+        mean[a, mean[b] == -np.inf] = -np.inf
+        mean[a, a] = -np.inf
+        mean[:, a] = mean[a]
+        mean[b] = mean[:, b] = -np.inf
+        alive -= 1
+    return _closed_ranks(target)
+
+
+def _tables_of_columns(tuples: LabelTuples, columns: Array, alpha: Array) -> ClusterTables:
+    """Tables of a clustering whose contingency with every partition is known, (m, K)."""
+    present = np.add.reduceat(columns, tuples.offsets[:-1], axis=0)
+    return ClusterTables(columns, present, present.max(axis=0), alpha, tuples.offsets, False)
+
+
+def _mapped(labels: Labels, mapping: Labels) -> Labels:
+    return np.append(mapping, -1)[labels]
+
+
+def _closed_ranks(labels: Labels) -> Labels:
+    """The same clusters numbered without gaps, −1 kept."""
+    used = np.zeros(int(labels.max()) + 2, dtype=np.int64)
+    used[labels[labels >= 0]] = 1
+    return _mapped(labels, np.cumsum(used[:-1]) - 1)

@@ -1,0 +1,314 @@
+"""Curves from counts: Kaplan–Meier, empirical and isotonic, what they cost, where they are read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.isotonic import IsotonicRegression
+
+from coterie.ads.curves.landscapes import (
+    Evidence,
+    curve_at,
+    evidence_of,
+    own_curves,
+    share_of_cost,
+    share_of_wins,
+    spend_curves,
+    win_curves,
+)
+from coterie.errors import InvalidParameterError
+from markets import log_of
+
+EDGES = np.array([10, 20, 30, 40, 50])
+#: (advertiser, bid, minimum to win), amounts on the edges.
+AUCTIONS = st.lists(
+    st.tuples(st.integers(0, 2), st.sampled_from(EDGES.tolist()), st.sampled_from(EDGES.tolist())),
+    min_size=1,
+    max_size=40,
+)
+
+
+def log_of_auctions(auctions, **how):
+    """A second-price log of (advertiser, bid, minimum to win)."""
+    who, bid, minimum = np.array(auctions).T
+    won = bid >= minimum
+    price = bid if how.get("auction") == "first" else minimum
+    how.setdefault("edges", EDGES)
+    return log_of(advertiser=who, bid=bid, won=won, price=price, minimum=minimum, **how)
+
+
+def kaplan_meier(times, is_event, at):
+    """1 − S(t), event by event: whoever leaves at t, by event or not, is at risk at t."""
+    curve = []
+    for t in at:
+        alive = 1.0
+        for s in sorted({time for time, event in zip(times, is_event, strict=True) if event}):
+            if s <= t:
+                events = sum(e for time, e in zip(times, is_event, strict=True) if time == s)
+                alive *= 1 - events / sum(time >= s for time in times)
+        curve.append(1 - alive)
+    return curve
+
+
+@settings(deadline=None, max_examples=50)
+@given(AUCTIONS)
+def test_second_price_curves_are_kaplan_meier(auctions):
+    """A win is an event at the price, a loss is censored at the bid, after events there."""
+    curves = own_curves(evidence_of(log_of_auctions(auctions)))
+    for row, who in enumerate(sorted({a for a, _, _ in auctions})):
+        mine = [(bid, minimum) for a, bid, minimum in auctions if a == who]
+        times = [min(bid, minimum) for bid, minimum in mine]
+        events = [bid >= minimum for bid, minimum in mine]
+        np.testing.assert_allclose(curves[row], kaplan_meier(times, events, EDGES), atol=1e-12)
+
+
+@settings(deadline=None, max_examples=30)
+@given(AUCTIONS, st.sampled_from(["second", "first"]))
+def test_curves_are_empirical_where_the_minimum_to_win_is_logged(auctions, auction):
+    """Losses tell as much as wins then: the share of auctions with a minimum up to the bid."""
+    log = log_of_auctions(auctions, revealed="minimum", auction=auction)
+    curves = own_curves(evidence_of(log))
+    for row, who in enumerate(sorted({a for a, _, _ in auctions})):
+        minima = np.array([minimum for a, _, minimum in auctions if a == who])
+        expected = (minima[:, None] <= EDGES).mean(axis=0)
+        np.testing.assert_allclose(curves[row], expected, atol=1e-12)
+
+
+def test_without_losses_curves_are_empirical():
+    """Nothing is censored."""
+    prices = np.array([10, 20, 20, 50, 50, 50])
+    log = log_of(bid=50, won=True, price=prices, edges=EDGES)
+    expected = (prices[:, None] <= EDGES).mean(axis=0)
+    np.testing.assert_allclose(own_curves(evidence_of(log))[0], expected, atol=1e-12)
+
+
+def test_kaplan_meier_finds_the_market_behind_the_bids():
+    """Prices uniform on (0, 1], bids independent of them: W(b) = b on a fine grid, nearly."""
+    rng = np.random.default_rng(3)
+    n = 20_000
+    bid, minimum = rng.integers(1, 901, n), rng.integers(1, 1001, n)
+    edges = np.arange(5, 901, 5)
+    log = log_of(bid=bid, won=bid >= minimum, price=minimum, edges=edges)
+    assert np.abs(own_curves(evidence_of(log))[0] - edges / 1000).max() < 0.02
+    # what was won, over what was bid, is far off: high bids are few among those that saw a price
+    naive = share_of_wins(log.dense(), over="bids")[0]
+    assert np.abs(naive - edges / 1000).max() > 0.2
+
+
+@settings(deadline=None, max_examples=50)
+@given(AUCTIONS)
+def test_first_price_curves_are_isotonic_regressions(auctions):
+    """Of won on bid, bin by bin, carried on linearly to bins without bids; sklearn as oracle."""
+    log = log_of_auctions(auctions, auction="first", revealed="none")
+    evidence = evidence_of(log)
+    assert (evidence.form, evidence.pays) == ("rate", "bid")
+    curves, counts = own_curves(evidence), log.dense()
+    for row in range(len(curves)):
+        tried = np.flatnonzero(counts.bids[row])
+        rate = counts.wins[row, tried] / counts.bids[row, tried]
+        oracle = IsotonicRegression(out_of_bounds="clip")
+        oracle.fit(tried, rate, sample_weight=counts.bids[row, tried])
+        np.testing.assert_allclose(curves[row], oracle.predict(np.arange(5)), atol=1e-9)
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    AUCTIONS,
+    st.sampled_from([("second", "paid"), ("second", "minimum"), ("first", "none")]),
+    st.sampled_from(["as it was", "never won", "always won"]),
+    st.floats(1e-6, 1e6),
+)
+def test_curves_rise_from_0_to_1_whatever_the_log(auctions, kind, luck, weight):
+    """Finite, monotone and in [0, 1], however few bids; and weights alike change nothing."""
+    auction, revealed = kind
+    if luck != "as it was":
+        price = {"never won": 50, "always won": 10}[luck]
+        bid = {"never won": 10, "always won": 50}[luck]
+        auctions = [(a, bid, price) for a, _, _ in auctions]
+    log = log_of_auctions(auctions, auction=auction, revealed=revealed)
+    evidence = evidence_of(log)
+    win = own_curves(evidence)
+    paid = spend_curves(win, evidence)
+    assert np.isfinite(win).all() and np.isfinite(paid).all()
+    assert (np.diff(win, axis=1) >= 0).all() and (np.diff(paid, axis=1) >= 0).all()
+    assert win.min() >= 0 and win.max() <= 1
+    assert (paid <= win * EDGES + 1e-9).all()
+    if luck == "never won" and revealed != "minimum":
+        assert not win.any() and not paid.any()
+    heavy = evidence_of(
+        log_of_auctions(auctions, auction=auction, revealed=revealed, weight=weight)
+    )
+    np.testing.assert_allclose(own_curves(heavy), win, atol=1e-9)
+    np.testing.assert_allclose(heavy.observations, evidence.observations, rtol=1e-9)
+
+
+def test_advertisers_without_bids_have_curves_of_zeros():
+    """On days on which they did not bid."""
+    log = log_of(bid=[50, 50], won=True, price=20, advertiser=[0, 1], day=[0, 1], edges=EDGES)
+    evidence = evidence_of(log, [0])
+    assert evidence.observations.tolist() == [1.0, 0.0]
+    assert own_curves(evidence).tolist() == [[0, 1, 1, 1, 1], [0] * 5]
+
+
+def test_an_event_and_a_loss_in_the_same_bin():
+    """Within a bin a loss counts as at risk of every price of the bin."""
+    log = log_of(bid=[15, 15], won=[True, False], price=[12, 0], edges=[10, 20])
+    evidence = evidence_of(log)
+    assert evidence.successes.tolist() == [[0, 1]]
+    assert evidence.trials.tolist() == [[2, 2]]
+    assert own_curves(evidence).tolist() == [[0, 0.5]]
+
+
+def test_spend_is_price_times_what_is_won_there():
+    """C(b) = Σ price · ΔW over the bins up to b, with the mean price of each bin."""
+    auctions = [(0, 50, 12), (0, 50, 18), (0, 30, 25), (1, 20, 40), (1, 50, 45)]
+    evidence = evidence_of(log_of_auctions(auctions))
+    # nobody paid a price of the first or of the fourth bin: their middles stand for it
+    assert evidence.price.tolist() == [5, 15, 25, 35, 45]
+    win = own_curves(evidence)
+    for curve, paid in zip(win, spend_curves(win, evidence), strict=True):
+        before = [0.0, *curve[:-1]]
+        steps = [p * (w - v) for p, w, v in zip(evidence.price, curve, before, strict=True)]
+        np.testing.assert_allclose(paid, np.cumsum(steps))
+
+
+def test_spend_without_losses_is_the_cost_of_the_log():
+    """The mean cost of an auction at the highest bid: all that was paid over all auctions."""
+    rng = np.random.default_rng(0)
+    price = rng.integers(1, 51, 200)
+    evidence = evidence_of(log_of(bid=50, won=True, price=price, edges=EDGES))
+    paid = spend_curves(own_curves(evidence), evidence)
+    assert paid[0, -1] == pytest.approx(price.mean())
+
+
+@pytest.mark.parametrize("revealed", ["none", "minimum"])
+def test_first_price_spend_is_the_bid_times_what_it_wins(revealed):
+    """Whoever wins pays what it bid."""
+    rng = np.random.default_rng(0)
+    auctions = np.stack([np.zeros(99), *rng.integers(1, 51, (2, 99))], axis=1).astype(int)
+    evidence = evidence_of(log_of_auctions(auctions, auction="first", revealed=revealed))
+    win = own_curves(evidence)
+    np.testing.assert_allclose(spend_curves(win, evidence), win * EDGES)
+
+
+def test_second_price_without_prices_costs_what_winners_of_the_bin_paid():
+    """Ready-made histograms tell the cost by bin of the bid alone; it never falls with the bid."""
+    log = log_of(
+        bid=[10, 20, 20, 30, 40],
+        won=[1, 1, 1, 1, 0],
+        price=[8, 12, 18, 9, 0],
+        edges=EDGES,
+        revealed="none",
+    )
+    # bins 2 and 3, of means 15 and 9, are out of order: both get their mean, 13
+    assert evidence_of(log).price.tolist() == [8, 13, 13, 13, 13]
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(st.floats(0, 1), min_size=4, max_size=4),
+    st.lists(st.floats(0.001, 80), min_size=1, max_size=8),
+)
+def test_curves_are_read_as_broken_lines_from_the_origin(heights, bids):
+    """np.interp with (0, 0) in front is the oracle; flat above the last edge."""
+    edges = np.array([5, 17, 40, 41])
+    curves = np.array([sorted(heights), sorted(heights, reverse=True)])
+    expected = [np.interp(bids, [0, *edges], [0, *curve]) for curve in curves]
+    np.testing.assert_allclose(curve_at(curves, edges, bids), expected, atol=1e-12)
+    each = np.array([bids, bids[::-1]])
+    expected = [np.interp(b, [0, *edges], [0, *c]) for b, c in zip(each, curves, strict=True)]
+    np.testing.assert_allclose(curve_at(curves, edges, each), expected, atol=1e-12)
+
+
+def test_curves_on_their_edges_are_themselves():
+    """And at bids of 0 they are 0."""
+    curves = np.array([[0.1, 0.4, 0.9]])
+    edges = np.array([10, 20, 30])
+    assert curve_at(curves, edges, edges).tolist() == curves.tolist()
+    assert curve_at(curves, edges, [0.0]).tolist() == [[0.0]]
+    assert curve_at(curves[:0], edges, [5, 6]).shape == (0, 2)
+
+
+@pytest.mark.parametrize("over", ["wins", "bids"])
+def test_the_papers_distribution_functions(over):
+    """Wins with a bid up to b over all wins, or all bids; cost up to b over all cost."""
+    rng = np.random.default_rng(1)
+    n = 200
+    who, bid = rng.integers(0, 3, n), rng.integers(1, 51, n)
+    won = rng.random(n) < 0.4
+    won[who == 2] = False
+    price = (bid * rng.random(n)).astype(int)
+    counts = log_of(advertiser=who, bid=bid, won=won, price=price, edges=EDGES).dense()
+    wins, cost = share_of_wins(counts, over), share_of_cost(counts)
+    for a in range(3):
+        for g, edge in enumerate(EDGES):
+            below = won & (who == a) & (bid <= edge)
+            total = (won if over == "wins" else np.ones(n, bool)) & (who == a)
+            assert wins[a, g] == pytest.approx(below.sum() / max(total.sum(), 1))
+            spent = price[won & (who == a)].sum()
+            assert cost[a, g] == pytest.approx(price[below].sum() / max(spent, 1))
+    assert not wins[2].any() and not cost[2].any()
+
+
+def test_pooled_evidence_is_that_of_one_advertiser():
+    """As if all auctions were its own."""
+    rng = np.random.default_rng(4)
+    auctions = [
+        (int(a), int(b), int(m)) for a, b, m in rng.integers([0, 1, 1], [3, 51, 51], (90, 3))
+    ]
+    together = evidence_of(log_of_auctions([(0, bid, minimum) for _, bid, minimum in auctions]))
+    pooled = evidence_of(log_of_auctions(auctions)).pooled
+    for name in ("successes", "trials", "price", "observations"):
+        np.testing.assert_allclose(getattr(pooled, name), getattr(together, name))
+
+
+def test_rows_of_evidence_are_those_of_their_advertisers():
+    """In the order asked for; prices are everyone's."""
+    rng = np.random.default_rng(4)
+    evidence = evidence_of(log_of_auctions(rng.integers([0, 1, 1], [3, 51, 51], (90, 3))))
+    some = evidence.rows([2, 0])
+    np.testing.assert_array_equal(own_curves(some), own_curves(evidence)[[2, 0]])
+    np.testing.assert_array_equal(some.observations, evidence.observations[[2, 0]])
+    assert some.price is evidence.price
+
+
+def test_unknown_forms_and_readings_are_refused():
+    """Each with what it may be."""
+    one = np.ones((1, 1))
+    with pytest.raises(InvalidParameterError, match="form='odds': it may be 'hazard' or 'rate'"):
+        win_curves(one, one, "odds")
+    counts = log_of(bid=[1], won=[True], price=[1], edges=[1]).dense()
+    with pytest.raises(InvalidParameterError, match="over='all': it may be 'wins' or 'bids'"):
+        share_of_wins(counts, "all")
+
+
+def test_no_rate_takes_a_curve_out_of_its_range():
+    """Rates a hair above 1, as weights that are not whole can give, are cut off."""
+    rates = np.array([[0.5, 1 + 1e-12, 0.3]])
+    for form in ("hazard", "rate"):
+        win = win_curves(rates, np.ones((1, 3)), form)
+        assert win.max() <= 1 and (np.diff(win) >= 0).all()
+
+
+def test_no_advertisers_have_no_curves():
+    """Of either form."""
+    nothing = np.zeros((0, 3))
+    for form in ("hazard", "rate"):
+        evidence = Evidence(
+            form, "price", np.array([1, 2, 3]), nothing, nothing, np.ones(3), np.zeros(0)
+        )
+        assert own_curves(evidence).shape == (0, 3)
+        assert spend_curves(own_curves(evidence), evidence).shape == (0, 3)
+
+
+@pytest.mark.parametrize("how", [{}, {"auction": "first", "minimum": None}])
+@pytest.mark.parametrize("weight", [0.01, 100.0])
+def test_a_weight_common_to_all_changes_nothing(weight, how):
+    """A sampled log tells as much as its rows do, whatever each of them stands for."""
+    bid, minimum = np.array([10, 20, 30, 40]), np.array([20, 20, 10, 50])
+    rows = {"bid": bid, "won": bid >= minimum, "price": minimum, "minimum": minimum} | how
+    one, other = (evidence_of(log_of(edges=EDGES, weight=w, **rows)) for w in (1.0, weight))
+    for name in ("successes", "trials", "observations", "price"):
+        np.testing.assert_allclose(getattr(other, name), getattr(one, name), err_msg=name)

@@ -1,0 +1,226 @@
+"""Choosing by forecast error inside the training days."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coterie.ads.curves.demand import demand_of, outcome_of
+from coterie.ads.curves.landscapes import evidence_of
+from coterie.ads.forecasts.backtest import (
+    NINE_IN_TEN,
+    choose,
+    forecast_outcome,
+    settled,
+    training_on,
+)
+from coterie.ads.forecasts.evaluation import text_vectors
+from coterie.ads.segments.memberships import hard_memberships
+from coterie.ads.segments.sources import SOURCES
+from coterie.consensus import L2Consensus
+from markets import EASY, QUICK, log_of, market, some_of
+
+KEYS = [name for source in SOURCES for name in (source, f"{source}+pooled")]
+
+
+def altered(histograms, days, seed):
+    """The same log with other counts, advertisers and prices on some days."""
+    rng = np.random.default_rng(seed)
+    a, _, g = histograms.shape
+    who, amount = rng.permutation(a), rng.permutation(g)
+
+    def changed(cells):
+        there = np.isin(cells.day, days)
+        parts = {name: part.copy() for name, part in vars(cells).items()}
+        parts["advertiser"][there] = who[parts["advertiser"][there]]
+        parts["bin"][there] = amount[parts["bin"][there]]
+        factor = np.where(there, rng.integers(0, 5), 1.0)
+        for name in parts.keys() - {"advertiser", "day", "bin"}:
+            parts[name] = parts[name] * factor
+        return type(cells)(**parts)
+
+    return replace(histograms, bids=changed(histograms.bids), prices=changed(histograms.prices))
+
+
+def vectors_of(made):
+    """Of the texts."""
+    return text_vectors(made.histograms, made.descriptions)
+
+
+@pytest.fixture(scope="module")
+def chosen():
+    """Every source, chosen on the training days of an easy market."""
+    made = market(EASY)
+    return choose(made.histograms, [0, 1, 2], vectors_of(made), QUICK)
+
+
+def test_every_source_is_chosen_with_and_without_pooling(chosen):
+    """Without pooling the own curve has strength 0, any other strength infinity."""
+    assert list(chosen) == KEYS
+    for name, choice in chosen.items():
+        source, _, pooled = name.partition("+")
+        assert choice.source == source and choice.days == 1
+        assert 0 <= choice.error < 1 and choice.noise >= 0
+        if pooled:
+            assert choice.strength in QUICK.strengths
+        else:
+            assert choice.strength == (0 if source == "own" else np.inf)
+    assert chosen["own+pooled"].strength == chosen["global+pooled"].strength
+    assert chosen["own+pooled"].error == chosen["global+pooled"].error
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_no_choice_looks_at_later_days(chosen, seed):
+    """Whatever happens on the day held out, views and all: the same choices to the last bit."""
+    made = market(EASY)
+    other = altered(made.histograms, [3], seed)
+    assert other.daily("wins")[:, 3].tolist() != made.histograms.daily("wins")[:, 3].tolist()
+    assert choose(other, [0, 1, 2], vectors_of(made), QUICK) == chosen
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 3))
+def test_no_forecast_looks_at_its_own_day_or_later(seed, from_day):
+    """The days to train on alone decide what is trained: evidence is that of a shorter log."""
+    histograms = market(EASY).histograms
+    other = altered(histograms, list(range(from_day, 4)), seed)
+    days = list(range(from_day))
+    one, same = evidence_of(histograms, days), evidence_of(other, days)
+    for name in ("successes", "trials", "price", "observations"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(same, name))
+    plain = {"settings": QUICK, "sources": ("own", "global")}
+    assert choose(other, days, **plain) == choose(histograms, days, **plain)
+
+
+def test_views_of_some_days_do_not_change_with_others():
+    """Not one label."""
+    made = market(EASY)
+    other = altered(made.histograms, [2, 3], 0)
+    one = training_on(made.histograms, [0, 1], vectors_of(made), QUICK)
+    same = training_on(other, [0, 1], vectors_of(made), QUICK)
+    assert one.views.keys() == same.views.keys()
+    for name, view in one.views.items():
+        np.testing.assert_array_equal(view.partitions, same.views[name].partitions)
+
+
+def test_the_settings_with_the_least_error_win():
+    """By brute force: the mean of the WAPEs of impressions and of spend over all origins."""
+    histograms = market(EASY).histograms
+    strengths = (0.5, 3.0, 30.0)
+    found = choose(
+        histograms,
+        [0, 1, 2, 3],
+        settings=replace(QUICK, strengths=strengths, origins=2),
+        sources=("own",),
+    )
+    errors = {}
+    for strength in (0.0, *strengths):
+        off, total = np.zeros(2), np.zeros(2)
+        for origin in (2, 3):
+            evidence = evidence_of(histograms, list(range(origin)))
+            nobody = hard_memberships(evidence, np.full(len(evidence.trials), -1))
+            forecast = forecast_outcome(evidence, nobody, strength, demand_of(histograms, [origin]))
+            truth = outcome_of(histograms, [origin])
+            known = evidence.observations > 0
+            for i, target in enumerate(("impressions", "spend")):
+                f, y = (getattr(outcome, target)[known] for outcome in (forecast, truth))
+                off[i] += np.abs(f - y).sum()
+                total[i] += y.sum()
+        errors[strength] = np.mean(off / total)
+    assert found["own"].error == pytest.approx(errors[0.0])
+    best = min(strengths, key=errors.get)
+    assert found["own+pooled"].strength == best
+    assert found["own+pooled"].error == pytest.approx(errors[best])
+    assert found["own"].days == 2
+
+
+def test_the_noise_is_just_enough_for_nine_in_ten_intervals():
+    """On the days it was chosen by: no less noise would do."""
+    histograms = altered(market(EASY).histograms, [3], 1)  # a last day like no other
+    choice = choose(histograms, [0, 1, 2, 3], settings=QUICK, sources=("own",))["own"]
+    evidence = evidence_of(histograms, [0, 1, 2])
+    nobody = hard_memberships(evidence, np.full(len(evidence.trials), -1))
+    found = forecast_outcome(evidence, nobody, 0.0, demand_of(histograms, [3]))
+    truth = outcome_of(histograms, [3]).impressions
+    seen = (evidence.observations > 0) & (found.impressions > 0)
+
+    def held(noise):
+        spread = np.sqrt(found.spread**2 + (noise * found.impressions) ** 2)
+        inside = np.abs(truth - found.impressions) <= NINE_IN_TEN * spread * (1 + 1e-9)
+        return inside[seen].mean()
+
+    assert choice.noise > 0.1
+    # the quantile is between two advertisers: with one fewer at most
+    assert held(choice.noise) >= 0.9 - 1 / seen.sum()
+    assert held(0.9 * choice.noise) < held(choice.noise)
+
+
+def test_ties_are_broken_the_same_way_whatever_the_order():
+    """A log without wins, which everything forecasts without error."""
+    log = log_of(
+        bid=[10, 20, 10, 20],
+        won=False,
+        price=0,
+        advertiser=[0, 1, 0, 1],
+        day=[0, 0, 1, 1],
+        edges=[10, 20],
+    )
+    there, back = (
+        choose(log, [0, 1], settings=replace(QUICK, strengths=order))
+        for order in ((2.0, 20.0), (20.0, 2.0))
+    )
+    assert there == back and list(there) == ["own", "own+pooled", "global", "global+pooled"]
+    assert all(choice.error == 0 for choice in there.values())
+
+
+@pytest.mark.parametrize(("days", "origins"), [([0], 2), ([0, 1, 2], 0)])
+def test_without_a_day_to_choose_by_the_middle_is_taken(days, origins):
+    """The error is NaN then, and says so."""
+    made = market(EASY)
+    offered = replace(QUICK, n_segments=(2, 3, 4), strengths=(50.0, 2.0, 5.0), origins=origins)
+    found = choose(made.histograms, days, vectors_of(made), offered)
+    assert list(found) == KEYS
+    for name, choice in found.items():
+        assert np.isnan(choice.error) and choice.days == 0 and choice.noise == 0
+        if name.endswith("+pooled"):
+            assert choice.strength == 5.0
+    assert found["robust"].settings == (("k", 3),)
+
+
+def test_origins_are_the_last_days():
+    """At most as many as asked for, and never the first day."""
+    histograms = market(EASY).histograms
+    plain = {"sources": ("global",)}
+    for origins, used in ((1, 1), (2, 2), (99, 3)):
+        asked = replace(QUICK, origins=origins)
+        found = choose(histograms, [0, 1, 2, 3], settings=asked, **plain)
+        assert found["global"].days == used
+    # days before the first origin do not matter but for training
+    last = choose(histograms, [1, 2, 3], settings=QUICK, **plain)["global"]
+    alone = choose(some_of(histograms, days=[1, 2, 3]), [0, 1, 2], settings=QUICK, **plain)
+    assert alone["global"] == last
+
+
+def test_numbers_of_segments_are_settled_by_the_shortest_span():
+    """Advertisers that come later do not make numbers possible that were not at first."""
+    counts = np.array([[1, 1, 1]] * 8 + [[0, 0, 1]] * 12)
+    who, day = np.nonzero(counts)
+    log = log_of(bid=np.full(len(who), 5), won=True, price=3, advertiser=who, day=day, edges=[5])
+    offered = replace(QUICK, n_segments=(3, 6, 8))
+    assert settled(log, [0, 1, 2], offered).numbers_of_segments == [3, 4]
+    assert settled(log, [0, 1, 2], replace(offered, origins=0)).numbers_of_segments == [3, 6, 8]
+    once = settled(log, [0, 1, 2], offered)
+    assert settled(log, [0, 1, 2], once) == replace(once, n_segments=[3, 4])
+
+
+def test_any_consensus_function_may_take_the_robust_ones_place(chosen):
+    """Its labels are made into shares as those of the robust one are."""
+    made = market(EASY)
+    mine = replace(QUICK, consensus=L2Consensus(random_state=0))
+    found = choose(made.histograms, [0, 1, 2], vectors_of(made), mine, ("robust",))
+    assert list(found) == ["robust", "robust+pooled"]
+    assert found["robust"].error < 2 * chosen["robust"].error

@@ -1,0 +1,187 @@
+"""What is known of an advertiser, of a segment and of a model, ready for JSON."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from coterie.ads.curves.landscapes import curve_at
+from coterie.ads.forecasts.profiles import ProfileBook, shown_grid
+from coterie.ads.report.contents import report_payload
+from fitted_models import (
+    HOSTILE_IDS,
+    first_price_model,
+    minimum_model,
+    small_model,
+    textless_model,
+)
+from markets import MICROS, ODD_WITH_SEGMENTS, ODD_WITHOUT_SEGMENTS, odd_model
+
+MODELS = [small_model, first_price_model, minimum_model, textless_model]
+
+
+@pytest.fixture(scope="module", params=MODELS, ids=lambda model: model.__name__)
+def model(request):
+    """One of every kind."""
+    return request.param()
+
+
+@pytest.fixture(scope="module")
+def book(model):
+    """What is known of it."""
+    return ProfileBook(model)
+
+
+def is_plain(value):
+    """Whether a value is made of what JSON has, and of finite numbers; no numpy inside."""
+    if isinstance(value, dict):
+        return all(type(key) is str and is_plain(item) for key, item in value.items())
+    if isinstance(value, list):
+        return all(map(is_plain, value))
+    if type(value) is float:
+        return np.isfinite(value)
+    return value is None or type(value) in {str, int, bool}
+
+
+def test_everything_is_plain_json(model, book):
+    """Of every advertiser and segment, and of the model."""
+    told = [
+        book.summary(),
+        *book.segments(),
+        *map(book.advertiser, range(len(model.advertisers_))),
+    ]
+    for one in told:
+        assert is_plain(one) and json.loads(json.dumps(one, allow_nan=False)) == one
+    assert [one["id"] for one in told[-len(model.advertisers_) :]] == model.advertisers_.tolist()
+    assert set(HOSTILE_IDS) <= {one.get("id") for one in told}
+
+
+def test_the_summary_is_that_of_the_model(model, book):
+    """Days, sizes, currency, and what the log has."""
+    told = book.summary()
+    assert (told["currency"], told["symbol"]) == ("USD", "$")
+    assert (told["auction"], told["days"]) == (model.auction_, 5)
+    assert (told["first_day"], told["last_day"]) == ("2026-03-02", "2026-03-06")
+    assert (told["advertisers"], told["segments"]) == (60, len(model.segments_))
+    assert told["rows"] == model.rows_ and told["interval"] == 0.9 and told["grid"] == book.grid
+    assert told["has_clicks"] is True and told["has_texts"] is (model.text_view_ is not None)
+    assert told["weekdays_seen"] == [True] * 5 + [False] * 2
+
+
+def test_pooled_curves_are_those_of_the_forecasts(model, book):
+    """The win rate at every bid of the grid, and within its interval."""
+    for row in (0, 20, 59):
+        curves = book.advertiser(row)["curves"]
+        assert curves["grid"] == book.grid
+        name = str(model.advertisers_[row])
+        found = model.forecast(name, [bid for bid in book.grid if bid > 0], supply=1000)
+        pooled = curves["pooled"]
+        np.testing.assert_allclose(pooled["win"], [one.win_rate for one in found], rtol=1e-9)
+        for low, win, high in zip(pooled["low"], pooled["win"], pooled["high"], strict=True):
+            assert 0 <= low <= win <= high <= 1
+        won = [at for at, one in enumerate(found) if one.win_rate > 1e-3]
+        np.testing.assert_allclose(
+            np.array(pooled["cost"])[won], [found[at].cost for at in won], rtol=1e-6
+        )
+        own = curve_at(model.curve(name).own[None], model.edges_, np.array(book.grid) * MICROS)
+        np.testing.assert_allclose(curves["own"]["win"], own[0], atol=1e-12)
+
+
+def test_segment_curves_are_those_of_the_segment(model, book):
+    """The same whether asked of the segment or of a member."""
+    segments = book.segments()
+    for row in (3, 33):
+        told = book.advertiser(row)
+        of_segment = segments[told["segment"]]
+        assert told["segment_name"] == of_segment["name"]
+        for name in ("win", "cost"):
+            assert told["curves"]["segment"][name] == of_segment[name]
+
+
+def test_the_book_and_the_report_say_the_same(model, book):
+    """Curves, places, supplies and rates, on the same grid."""
+    payload = report_payload(model, source="logs", engine="duckdb")
+    assert payload["grid"] == book.grid
+    for row, shown in enumerate(payload["advertisers"]):
+        told = book.advertiser(row)
+        for name in ("id", "segment", "confidence", "observations", "bid", "supply", "outlier"):
+            assert told[name] == shown[name]
+        for name in ("click_rate", "supply_by_weekday"):
+            assert told[name] == shown[name]
+        pooled = told["curves"]["pooled"]
+        for name, of_report in (("win", "win"), ("low", "win_low"), ("high", "win_high")):
+            np.testing.assert_allclose(pooled[name], shown[of_report], atol=1e-7)
+        assert [view["view"] for view in told["views"] if view["dissents"]] == shown["dissent"]
+    for told, shown in zip(book.segments(), payload["segments"], strict=True):
+        for name in shown.keys() - {"members"}:
+            assert told[name] == shown[name]
+        members = [str(model.advertisers_[a]) for a in shown["members"]]
+        assert [member["id"] for member in told["members"]] == members
+
+
+def test_shares_worth_telling_are_told_largest_first(model, book):
+    """Those of at least a hundredth; the last column is nobody's segment."""
+    for row in range(0, 60, 7):
+        told = book.advertiser(row)["shares"]
+        shares = [one["share"] for one in told]
+        assert shares == sorted(shares, reverse=True) and min(shares) >= 0.01
+        assert len(told) == (model.shares_[row] >= 0.01).sum()
+        for one in told:
+            column = -1 if one["segment"] is None else one["segment"]
+            assert one["share"] == pytest.approx(model.shares_[row, column])
+            segment = None if column == -1 else model.segments_[column].name
+            assert one["name"] == (segment or "all advertisers")
+
+
+def test_neighbours_are_named_with_their_segments(model, book):
+    """Up to eight others, most alike first."""
+    rows = {str(name): row for row, name in enumerate(model.advertisers_)}
+    told = book.advertiser(9)
+    likenesses = [one["likeness"] for one in told["neighbours"]]
+    assert 0 < len(likenesses) <= 8 and likenesses == sorted(likenesses, reverse=True)
+    for one in told["neighbours"]:
+        assert one["id"] != told["id"] and 0 < one["likeness"] <= 1
+        assert one["segment"] == model.labels_[rows[one["id"]]]
+        assert one["segment_name"] == model.segments_[one["segment"]].name
+
+
+def test_figures_of_an_advertiser_are_those_of_the_log(model, book):
+    """Wins, spend and mean bid; outliers and doubtful members as the model has them."""
+    told = [book.advertiser(row) for row in range(60)]
+    assert sum(one["wins"] for one in told) == pytest.approx(model.wins_.sum())
+    assert sum(one["spend"] for one in told) == pytest.approx(model.cost_.sum() / 1e9)
+    assert [row for row, one in enumerate(told) if one["outlier"]] == sorted(model.outliers_)
+    assert [row for row, one in enumerate(told) if one["doubtful"]] == sorted(model.doubtful_)
+    for row in (0, 30):
+        assert told[row]["bid"] == pytest.approx(model.bid_[row] / MICROS)
+        assert told[row]["why"] == model.forecast(told[row]["id"], 1.0, supply=1).why
+        assert told[row]["curve"] == "pooled"
+        assert told[row]["conversion_rate"] == model.conversion_rate_[row]
+
+
+@pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning")
+@pytest.mark.parametrize("name", [*ODD_WITH_SEGMENTS, *ODD_WITHOUT_SEGMENTS])
+def test_odd_logs_are_told_of_too(name):
+    """Without segments an advertiser is in none, and its segment's curve is that of all."""
+    model = odd_model(name)
+    book = ProfileBook(model)
+    told = book.advertiser(0)
+    assert is_plain([told, book.segments(), book.summary()])
+    assert len(book.segments()) == len(model.segments_)
+    if name in ODD_WITHOUT_SEGMENTS:
+        assert told["segment"] is None and told["segment_name"] == ""
+        assert told["shares"] == [{"segment": None, "name": "all advertisers", "share": 1.0}]
+        everyone = report_payload(model, source="logs", engine="duckdb")["segments"][0]
+        assert told["curves"]["segment"]["win"] == everyone["win"]
+
+
+@pytest.mark.parametrize("n", [1, 2, 64, 65, 256, 1000])
+def test_shown_grids_are_short_and_have_both_ends(n):
+    """At most 64 bids of the grid, rising."""
+    edges = np.unique(np.geomspace(1_000, 1e7, n).astype(np.int64))
+    shown = shown_grid(edges)
+    assert 2 <= len(shown) <= 64 and (np.diff(shown) > 0).all()
+    assert shown[-1] == edges[-1] and shown[0] == (edges[0] if n > 1 else 0)
+    assert set(shown.tolist()) <= {0, *edges.tolist()}

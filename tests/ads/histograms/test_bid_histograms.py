@@ -1,0 +1,140 @@
+"""Bid histograms: bins, sums over days, and the same cells as an engine counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bid_tables import cells_of
+from coterie.ads.histograms.bid_histograms import bin_of
+from coterie.ads.histograms.counting import read_histograms
+from coterie.ads.logs.bid_logs import open_logs
+from coterie.ads.logs.simulate.simulated_logs import simulate_logs
+from coterie.errors import InvalidParameterError
+from markets import EASY, log_of, market
+
+DENSE = {
+    "bids": ("bids", "count"),
+    "squares": ("bids", "square"),
+    "bid": ("bids", "bid"),
+    "wins": ("bids", "wins"),
+    "cost": ("bids", "cost"),
+    "prices": ("prices", "count"),
+    "price": ("prices", "price"),
+}
+
+
+def weighted_log(seed=0, n=300):
+    """Bids with weights of four advertisers on three days."""
+    rng = np.random.default_rng(seed)
+    bid = rng.integers(1, 100, n)
+    return log_of(
+        bid=bid,
+        won=rng.random(n) < 0.6,
+        price=(bid * rng.random(n)).astype(int),
+        advertiser=rng.integers(0, 4, n),
+        day=rng.integers(0, 3, n),
+        click=rng.random(n) < 0.4,
+        conversion=rng.random(n) < 0.2,
+        weight=rng.choice([0.5, 1.0, 3.0], n),
+        edges=[10, 25, 50, 80],
+    )
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(st.integers(-5, 60), max_size=30),
+    st.lists(st.integers(1, 50), min_size=1, max_size=6, unique=True),
+)
+def test_a_value_is_in_the_first_bin_whose_edge_it_does_not_pass(values, edges):
+    """The last bin takes whatever is above."""
+    grid = np.array(sorted(edges))
+    expected = [
+        next((g for g, edge in enumerate(grid) if value <= edge), len(grid) - 1) for value in values
+    ]
+    assert bin_of(np.array(values, dtype=np.int64), grid).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {},
+        {"minimum_logged": True},
+        {"auction": "first"},
+        {"auction": "first", "minimum_logged": True},
+    ],
+)
+def test_an_engine_counts_the_cells_that_plain_counting_gives(tmp_path, kind):
+    """Through files and DuckDB, or row by row in memory: the same cells to the last bit."""
+    chosen = replace(EASY, advertisers=25, days=2, bids_per_day=8, **kind)
+    in_memory = market(chosen).histograms
+    simulate_logs(chosen, tmp_path / "market")
+    read = read_histograms(open_logs(tmp_path / "market"), in_memory.edges)
+    assert cells_of(read) == cells_of(in_memory)
+    assert (read.auction, read.revealed) == (in_memory.auction, in_memory.revealed)
+    assert read.advertisers.tolist() == in_memory.advertisers.tolist()
+    assert read.days.tolist() == in_memory.days.tolist()
+    assert read.currency == in_memory.currency == "USD"
+
+
+@pytest.mark.parametrize("days", [None, [0], [2, 1], [1, 1], []])
+def test_dense_counts_are_sums_of_cells(days):
+    """Cell by cell; a day named twice counts once."""
+    log = weighted_log()
+    counts = log.dense(days)
+    chosen = set(range(3)) if days is None else set(days)
+    for name, (part, column) in DENSE.items():
+        cells = getattr(log, part)
+        expected = np.zeros((4, 4))
+        for a, d, g, value in zip(
+            cells.advertiser, cells.day, cells.bin, getattr(cells, column), strict=True
+        ):
+            expected[a, g] += value * (d in chosen)
+        np.testing.assert_allclose(getattr(counts, name), expected, rtol=1e-12)
+    for name in ("clicks", "conversions"):
+        by_day = log.daily(name)[:, sorted(chosen)]
+        np.testing.assert_allclose(getattr(counts, name), by_day.sum(axis=1), rtol=1e-12)
+
+
+def test_days_add_up():
+    """The sums of single days are together those of all days."""
+    log = weighted_log()
+    for name in DENSE:
+        parts = sum(getattr(log.dense([day]), name) for day in range(3))
+        np.testing.assert_allclose(getattr(log.dense(), name), parts, rtol=1e-12)
+
+
+def test_daily_sums_are_those_of_dense_rows():
+    """By advertiser and day, over all bins."""
+    log = weighted_log()
+    assert log.shape == (4, 3, 4)
+    for name, (part, column) in DENSE.items():
+        if part == "bids":
+            by_day = [getattr(log.dense([day]), name).sum(axis=1) for day in range(3)]
+            np.testing.assert_allclose(log.daily(column), np.stack(by_day, axis=1), rtol=1e-12)
+
+
+def test_observations_are_effective_numbers_of_bids():
+    """(Σw)²/Σw²: the bids themselves without weights, fewer with, none without bids."""
+    log = log_of(
+        bid=[5, 5, 5, 5, 5],
+        won=False,
+        price=0,
+        advertiser=[0, 0, 0, 1, 1],
+        day=[0, 0, 0, 0, 1],
+        weight=[1.0, 1.0, 4.0, 2.0, 2.0],
+        edges=[10],
+    )
+    assert log.dense().observations.tolist() == [36 / 18, 2.0]
+    assert log.dense([1]).observations.tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("days", [[-1], [0, 3]])
+def test_days_that_are_not_there_are_refused(days):
+    """The message says which there are."""
+    with pytest.raises(InvalidParameterError, match="days: indices must be from 0 to 2"):
+        weighted_log().dense(days)

@@ -1,0 +1,378 @@
+"""Grids and histograms, counted by an engine."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+
+import ibis
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bid_tables import MICROS, as_arrow, bid_frame, cells_of, count_by_hand, write_csv
+from coterie.ads.histograms.counting import bid_grid, read_histograms
+from coterie.ads.logs.amount_codes import amounts_of, codes_of
+from coterie.ads.logs.bid_logs import open_logs
+from coterie.errors import InvalidParameterError, TableError
+
+ROUND = [MICROS // 2, MICROS, 2 * MICROS, 4_560_000, 8 * MICROS]
+ODD = [123_457, 1_000_001, 2_718_281, 8 * MICROS]
+
+
+def logs_of(frame: pd.DataFrame, *without: str, **how):
+    """A frame as an open log, less some columns."""
+    return open_logs(ibis.memtable(as_arrow(frame.drop(columns=list(without)))), **how)
+
+
+def three_bids(**changed: list) -> pa.Table:
+    """Three plain bids, with some columns changed."""
+    columns = {
+        "advertiser_id": ["a", "b", "b"],
+        "day": ["2026-03-02"] * 3,
+        "bid_micros": [2 * MICROS, 3 * MICROS, 4 * MICROS],
+        "won": [True, True, False],
+        "price_micros": [MICROS, 2 * MICROS, None],
+    }
+    return pa.table({**columns, **changed})
+
+
+@pytest.mark.parametrize("edges", [ROUND, ODD, [3_000_000], [1]])
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize(
+    ("revealed", "without", "auction"),
+    [
+        ("paid", ["min_to_win_micros"], "second"),
+        ("minimum", [], "second"),
+        ("minimum", [], "first"),
+        ("none", ["min_to_win_micros"], "first"),
+    ],
+)
+def test_cells_are_those_counted_by_hand(edges, weighted, revealed, without, auction):
+    """Faults and hostile names included, on round and on odd edges, with and without weights."""
+    frame = bid_frame(300)
+    logs = logs_of(frame, *without, *([] if weighted else ["weight"]), auction=auction)
+    found = read_histograms(logs, edges)
+    assert (found.revealed, found.auction) == (revealed, auction)
+    assert found.edges.tolist() == edges
+    expected = count_by_hand(frame, edges, revealed=revealed, weighted=weighted)
+    for part, cells in cells_of(found).items():
+        assert cells.keys() == expected[part].keys()
+        for place, sums in cells.items():
+            assert sums == pytest.approx(expected[part][place], rel=1e-12 if weighted else 0)
+
+
+@settings(deadline=None, max_examples=15)
+@given(
+    st.lists(st.integers(1, 10**13), min_size=1, max_size=40),
+    st.lists(st.integers(1, 10**12), min_size=1, max_size=8, unique=True),
+    st.booleans(),
+)
+def test_every_bid_is_in_its_bin(bids, edges, is_round):
+    """Whatever the bids and the edges, round or not."""
+    grid = np.unique(amounts_of(codes_of(edges))) if is_round else np.unique(edges)
+    n = len(bids)
+    rows = pa.table(
+        {
+            "advertiser_id": ["a"] * n,
+            "day": ["2026-03-02"] * n,
+            "bid_micros": bids,
+            "won": [False] * n,
+            "price_micros": pa.nulls(n, pa.int64()),
+        }
+    )
+    found = read_histograms(open_logs(ibis.memtable(rows)), grid).dense()
+    place = np.minimum(np.searchsorted(grid, bids), len(grid) - 1)
+    assert found.bids[0].tolist() == np.bincount(place, minlength=len(grid)).tolist()
+    assert found.bid.sum() == sum(bids)
+
+
+def test_cells_do_not_depend_on_the_files_or_their_order(tmp_path):
+    """One Parquet file, several, in another order, or text."""
+    frame = bid_frame(300)
+    pq.write_table(as_arrow(frame), tmp_path / "one.parquet")
+    for i, part in enumerate(np.array_split(np.random.default_rng(1).permutation(300), 4)):
+        pq.write_table(as_arrow(frame.iloc[part]), tmp_path / f"part-{i}.parquet")
+    write_csv(frame, tmp_path / "one.csv")
+    grid = bid_grid(open_logs(tmp_path / "one.parquet"), 20)
+    first = cells_of(read_histograms(open_logs(tmp_path / "one.parquet"), bins=20))
+    for source in (str(tmp_path / "part-*.parquet"), tmp_path / "one.csv"):
+        assert np.array_equal(bid_grid(open_logs(source), 20), grid)
+        again = cells_of(read_histograms(open_logs(source), bins=20))
+        assert again["bids"].keys() == first["bids"].keys()
+        for part, cells in again.items():
+            for place, sums in cells.items():
+                assert sums == pytest.approx(first[part][place], rel=1e-12)
+
+
+def test_cells_are_sorted_and_advertisers_and_days_too():
+    """By advertiser, day and bin."""
+    found = read_histograms(logs_of(bid_frame(300)), ROUND)
+    assert np.array_equal(found.advertisers, np.unique(found.advertisers))
+    assert found.days.dtype == np.dtype("datetime64[D]")
+    assert np.all(np.diff(found.days) > np.timedelta64(0))
+    for cells in (found.bids, found.prices):
+        place = (cells.advertiser * len(found.days) + cells.day) * len(ROUND) + cells.bin
+        assert np.all(np.diff(place) > 0)
+        for field in dataclasses.fields(cells):
+            is_index = field.name in {"advertiser", "day", "bin"}
+            assert getattr(cells, field.name).dtype == (np.int64 if is_index else np.float64)
+
+
+def test_the_grid_is_quantiles_of_bids_and_prices():
+    """Of amounts rounded up to three digits, each as often as it is there."""
+    frame = bid_frame(400, faults=False)
+    logs = logs_of(frame, "min_to_win_micros")
+    paid = frame.price_micros[frame.won & (frame.price_micros > 0)]
+    amounts = np.sort(amounts_of(codes_of(np.concatenate([frame.bid_micros, paid]).astype(int))))
+    ranks = np.ceil(np.arange(1, 17) / 16 * len(amounts)).astype(int) - 1
+    assert bid_grid(logs, 16).tolist() == np.unique(amounts[ranks]).tolist()
+    assert bid_grid(logs, 1).tolist() == [amounts[-1]]
+    assert bid_grid(logs, 10_000).tolist() == np.unique(amounts).tolist()
+
+
+def test_a_fine_grid_reaches_into_the_tail():
+    """However few the high amounts are, edges rise by a limited factor, and each is an amount."""
+    bids = [MICROS + i * 10_000 for i in range(2000)] + [50 * MICROS, 100 * MICROS, 400 * MICROS]
+    n = len(bids)
+    rows = pa.table(
+        {
+            "advertiser_id": ["a"] * n,
+            "day": ["2026-03-02"] * n,
+            "bid_micros": bids,
+            "won": [False] * n,
+            "price_micros": pa.nulls(n, pa.int64()),
+        }
+    )
+    grid = bid_grid(open_logs(ibis.memtable(rows)), 64)
+    assert len(grid) <= 64
+    assert {50 * MICROS, 100 * MICROS, 400 * MICROS} <= set(grid.tolist())
+
+
+def test_a_fine_grid_reaches_the_rare_high_amounts():
+    """From 64 bins up: an eighth of the bins is spread over the logarithm, the rest quantiles."""
+    rng = np.random.default_rng(0)
+    bids = np.append((MICROS * np.exp(0.3 * rng.standard_normal(3000))).astype(int), 10**9)
+    bids = np.append(bids, np.geomspace(10 * MICROS, 9 * 10**8, 60).astype(int))
+    n = len(bids)
+    rows = pa.table(
+        {
+            "advertiser_id": ["a"] * n,
+            "day": ["2026-03-02"] * n,
+            "bid_micros": bids,
+            "won": [False] * n,
+            "price_micros": pa.nulls(n, pa.int64()),
+        }
+    )
+    logs = open_logs(ibis.memtable(rows))
+    coarse, fine = bid_grid(logs, 63), bid_grid(logs, 128)
+    assert len(fine) <= 128
+    assert (fine[-1], coarse[-1]) == (10**9, 10**9)
+    assert set(bid_grid(logs, 56)) == set(_quantiles(bids, 56))
+    assert set(_quantiles(bids, 112)) <= set(fine)
+    assert (fine > 10 * MICROS).sum() > 5 * (coarse > 10 * MICROS).sum()
+
+
+def _quantiles(bids: np.ndarray, bins: int) -> list[int]:
+    amounts = np.sort(amounts_of(codes_of(bids)))
+    ranks = np.ceil(np.arange(1, bins + 1) * len(amounts) / bins).astype(int) - 1
+    return amounts[ranks].tolist()
+
+
+def test_the_default_grid_is_as_fine_as_asked():
+    """And used by the histograms."""
+    logs = logs_of(bid_frame(400))
+    assert np.array_equal(read_histograms(logs, bins=10).edges, bid_grid(logs, 10))
+    assert 200 < len(bid_grid(logs)) <= 256
+
+
+@pytest.mark.parametrize(
+    "days",
+    [
+        ["2026-03-01", "2026-03-03"],
+        [datetime.date(2026, 3, 1), datetime.date(2026, 3, 3)],
+        np.array(["2026-03-03", "2026-03-01"], dtype="datetime64[D]"),
+    ],
+)
+def test_days_may_be_chosen(days):
+    """For the grid and for the cells, in any form and order."""
+    frame = bid_frame(300)
+    some = frame[frame.day.isin(["2026-03-01", "2026-03-03"])]
+    logs = logs_of(frame)
+    assert np.array_equal(bid_grid(logs, 8, days), bid_grid(logs_of(some), 8))
+    found = read_histograms(logs, ROUND, days=days)
+    assert [str(day) for day in found.days] == ["2026-03-01", "2026-03-03"]
+    assert cells_of(found) == cells_of(read_histograms(logs_of(some), ROUND))
+
+
+def test_times_of_one_day_are_one_day():
+    """In UTC, whatever their zone."""
+    times = [
+        datetime.datetime(
+            2026, 3, 1, 23, 30, tzinfo=datetime.timezone(datetime.timedelta(hours=-2))
+        ),
+        datetime.datetime(2026, 3, 2, 0, 0, tzinfo=datetime.UTC),
+        datetime.datetime(2026, 3, 2, 23, 59, 59, 999_999, tzinfo=datetime.UTC),
+    ]
+    rows = three_bids(day=times).rename_columns(
+        ["advertiser_id", "ts", "bid_micros", "won", "price_micros"]
+    )
+    assert read_histograms(open_logs(ibis.memtable(rows))).days.tolist() == [
+        datetime.date(2026, 3, 2)
+    ]
+
+
+def test_an_advertiser_that_never_won_has_bids_and_no_cost():
+    """Zeros, no nulls."""
+    rows = three_bids(won=[True, False, False], price_micros=[MICROS, None, None])
+    dense = read_histograms(open_logs(ibis.memtable(rows))).dense()
+    assert dense.wins.sum(axis=1).tolist() == [1, 0]
+    assert dense.cost.sum(axis=1).tolist() == [MICROS, 0]
+    assert np.isfinite(dense.cost).all()
+
+
+def test_a_log_in_which_nobody_won_has_no_prices():
+    """Its price column may be of no type at all."""
+    rows = three_bids(won=[False] * 3, price_micros=pa.nulls(3))
+    found = read_histograms(open_logs(ibis.memtable(rows)))
+    assert (found.revealed, len(found.prices.bin)) == ("paid", 0)
+    assert found.edges.tolist() == [2 * MICROS, 3 * MICROS, 4 * MICROS]
+
+
+def test_one_bid_is_enough():
+    """One advertiser, one day, one bin; a price of nothing is in the first bin."""
+    rows = three_bids(price_micros=[0, 2 * MICROS, None]).slice(0, 1)
+    found = read_histograms(open_logs(ibis.memtable(rows)))
+    assert found.shape == (1, 1, 1)
+    assert (found.prices.count.tolist(), found.prices.price.tolist()) == ([1.0], [0.0])
+
+
+def test_amounts_beyond_all_measure_do_not_count():
+    """A bid of a billion currency units is a fault, and must not break the sums."""
+    rows = three_bids(bid_micros=[2 * MICROS, 2**62, 2**62], price_micros=[2**62, 1, 1])
+    found = read_histograms(open_logs(ibis.memtable(rows)))
+    assert found.bids.bid.tolist() == [2 * MICROS]
+    assert found.bids.cost.tolist() == [0]
+
+
+def test_weights_that_are_none_do_not_count():
+    """Zero, below, infinite, not a number or missing."""
+    n = 6
+    rows = pa.table(
+        {
+            "advertiser_id": ["a"] * n,
+            "day": ["2026-03-02"] * n,
+            "bid_micros": [MICROS] * n,
+            "won": [True] * n,
+            "price_micros": [MICROS // 2] * n,
+            "weight": [2.0, 0.0, -1.0, np.inf, np.nan, None],
+        }
+    )
+    found = read_histograms(open_logs(ibis.memtable(rows)))
+    assert (found.bids.count.tolist(), found.bids.square.tolist()) == ([2.0], [4.0])
+    assert (found.prices.count.tolist(), found.bids.cost.tolist()) == ([2.0], [float(MICROS)])
+
+
+def test_currency_and_auction_are_the_logs():
+    """As it says."""
+    rows = three_bids().append_column("currency", pa.array(["EUR"] * 3))
+    found = read_histograms(open_logs(ibis.memtable(rows), auction="first"))
+    assert (found.currency, found.auction, found.revealed) == ("EUR", "first", "none")
+
+
+def histogram_rows(**more: list) -> pa.Table:
+    """Ready-made histograms of two advertisers."""
+    return pa.table(
+        {
+            "advertiser_id": ["b", "a", "a", "a"],
+            "day": ["2026-03-02"] * 4,
+            "bin_micros": [1_234_567, 10, 20, 20],
+            "bids": [3.0, 4.0, 5.0, 6.5],
+            "wins": [1, 2, 3, 0],
+            "cost_micros": [1000, 18, 55, None],
+            **more,
+        }
+    )
+
+
+def test_ready_made_histograms_keep_their_bins():
+    """Sums that are there are summed; bids are taken to be at the upper edge."""
+    found = read_histograms(open_logs(ibis.memtable(histogram_rows())))
+    dense = found.dense()
+    assert found.edges.tolist() == [10, 20, 1_234_567]
+    assert (found.advertisers.tolist(), found.revealed) == (["a", "b"], "none")
+    assert dense.bids.tolist() == [[4, 11.5, 0], [0, 0, 3]]
+    assert dense.bid.tolist() == [[40, 230, 0], [0, 0, 3 * 1_234_567]]
+    assert dense.cost.tolist() == [[18, 55, 0], [0, 0, 1000]]
+    assert dense.clicks.tolist() == [0, 0]
+
+
+def test_ready_made_histograms_may_have_prices_and_all_sums():
+    """Then they are used, and coarser bins too."""
+    more = {
+        "bid_micros": [3_000_000.0, 39, 95, 130],
+        "prices": [0, 2, 3, 0],
+        "price_micros": [0, 18, 55, 0],
+        "clicks": [1, 0, 0, 2],
+    }
+    logs = open_logs(ibis.memtable(histogram_rows(**more)))
+    found = read_histograms(logs, [20, 2_000_000])
+    assert found.revealed == "paid"
+    assert found.dense().bid.tolist() == [[264, 0], [0, 3_000_000]]
+    assert found.dense().prices.tolist() == [[5, 0], [0, 0]]
+    assert found.dense().price.tolist() == [[73, 0], [0, 0]]
+    assert found.dense().clicks.tolist() == [2, 1]
+    assert len(bid_grid(logs, 2)) == 2
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        three_bids().slice(0, 0),
+        three_bids(bid_micros=[0, -1, None]),
+        three_bids(won=pa.nulls(3, pa.bool_())),
+        three_bids(advertiser_id=[None, "", None]),
+        three_bids(day=pa.nulls(3, pa.date32())),
+        histogram_rows().slice(0, 0),
+    ],
+)
+def test_a_log_without_a_usable_row_is_refused(rows):
+    """With what a row must have."""
+    with pytest.raises(TableError, match="no row has an advertiser, a day, a bid above 0"):
+        read_histograms(open_logs(ibis.memtable(rows)))
+
+
+def test_days_without_a_row_are_refused():
+    """The message says that days were asked for."""
+    logs = open_logs(ibis.memtable(three_bids()))
+    for days in (["1999-01-01"], []):
+        with pytest.raises(TableError, match="no row on the days asked for"):
+            read_histograms(logs, days=days)
+
+
+def test_a_name_without_end_is_refused():
+    """An array of names has room for the longest in every place."""
+    rows = three_bids(advertiser_id=["a", "b" * 1001, "c"])
+    with pytest.raises(TableError, match="an advertiser_id has 1001 characters"):
+        read_histograms(open_logs(ibis.memtable(rows)))
+
+
+@pytest.mark.parametrize(
+    "edges", [[], [0, 5], [5, 5], [9, 5], [1.5], [[1]], ["x"], [10**16], [True]]
+)
+def test_edges_that_cannot_be_used_are_refused(edges):
+    """Whole micros, increasing."""
+    with pytest.raises(InvalidParameterError, match="edges: they must be"):
+        read_histograms(open_logs(ibis.memtable(three_bids())), edges)
+
+
+@pytest.mark.parametrize("how", [{"bins": 0}, {"bins": 2.5}, {"bins": True}, {"days": ["soon"]}])
+def test_settings_that_cannot_be_used_are_named(how):
+    """Before the engine starts."""
+    (name,) = how
+    with pytest.raises(InvalidParameterError, match=f"^{name}"):
+        read_histograms(open_logs(ibis.memtable(three_bids())), **how)

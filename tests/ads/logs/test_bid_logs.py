@@ -1,0 +1,278 @@
+"""Logs opened where they are."""
+
+from __future__ import annotations
+
+import datetime
+import gzip
+
+import duckdb
+import ibis
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bid_tables import HOSTILE, as_arrow, bid_frame, write_csv
+from coterie.ads.logs.bid_logs import open_logs, read_descriptions
+from coterie.engines.connections import connect, fetch
+from coterie.errors import InvalidParameterError, TableError
+
+DAY = datetime.date(2026, 3, 2)
+TWO = {
+    "advertiser_id": ["a", "b"],
+    "day": [DAY, DAY],
+    "bid_micros": [5, 6],
+    "won": [True, False],
+    "price_micros": [4, None],
+}
+
+
+def given(**more: list) -> ibis.expr.types.Table:
+    """Two bids, with further columns."""
+    return ibis.memtable(pa.table({**TWO, **more}))
+
+
+def sorted_rows(logs) -> list[tuple]:
+    """The rows of a canonical table, in one order."""
+    found = fetch(logs.table).to_pylist()
+    return sorted(tuple(map(str, row.values())) for row in found)
+
+
+def new_database(path, **tables: pa.Table) -> None:
+    """A database with these tables."""
+    with duckdb.connect(str(path)) as database:
+        for name, table in tables.items():
+            database.register("given", table)
+            database.execute(f'CREATE TABLE "{name}" AS SELECT * FROM given')
+
+
+def test_parquet_text_and_tables_hold_the_same_rows(tmp_path):
+    """Faults and hostile names included."""
+    frame = bid_frame(200)
+    table = as_arrow(frame)
+    pq.write_table(table, tmp_path / "bids.parquet")
+    write_csv(frame, tmp_path / "bids.csv")
+    write_csv(frame, tmp_path / "bids.tsv.gz", sep="\t", compression="gzip")
+    new_database(tmp_path / "bids.db", bids=table, advertisers=pa.table({"x": [1]}))
+    sources = [tmp_path / name for name in ("bids.csv", "bids.tsv.gz", "bids.db")]
+    expected = sorted_rows(open_logs(tmp_path / "bids.parquet"))
+    assert len(expected) == 200
+    for source in [*sources, ibis.memtable(table)]:
+        assert sorted_rows(open_logs(source)) == expected
+
+
+def test_a_folder_and_a_glob_are_all_their_files(tmp_path):
+    """One file a day."""
+    frame = bid_frame(90)
+    for day, part in frame.groupby("day"):
+        (tmp_path / "bids").mkdir(exist_ok=True)
+        pq.write_table(as_arrow(part), tmp_path / "bids" / f"bids-{day}.parquet")
+    whole = sorted_rows(open_logs(tmp_path))
+    assert len(whole) == frame.day.notna().sum()
+    assert sorted_rows(open_logs(str(tmp_path / "b*" / "*.parquet"))) == whole
+    assert sorted_rows(open_logs(sorted((tmp_path / "bids").iterdir()))) == whole
+
+
+@pytest.mark.parametrize("name", ["o'brien; DROP TABLE x.db", "bids.db", "🦊.db"])
+def test_a_database_file_is_known_by_its_content(tmp_path, name):
+    """Its table of bids is the log, its table of advertisers has the texts; twice over too."""
+    texts = pa.table({"advertiser_id": ["a"], "description": ["shoes"]})
+    new_database(tmp_path / name, bids=pa.table(TWO), advertisers=texts, other=texts)
+    connection = connect()
+    for _ in range(2):
+        logs = open_logs(tmp_path / name, connection)
+        assert fetch(logs.table).num_rows == 2
+    assert read_descriptions(logs) == {"a": "shoes"}
+    assert logs.source.endswith(f"{name}, table bids")
+
+
+def test_databases_of_the_same_name_are_told_apart(tmp_path):
+    """On one connection."""
+    connection = connect()
+    for n in (1, 2):
+        (tmp_path / str(n)).mkdir()
+        new_database(tmp_path / str(n) / "x.db", log=pa.table(TWO).slice(0, n))
+    found = [open_logs(tmp_path / str(n) / "x.db", connection) for n in (1, 2)]
+    assert [fetch(logs.table).num_rows for logs in found] == [1, 2]
+
+
+def test_which_table_of_a_database_may_be_said(tmp_path):
+    """And must, where it is not plain."""
+    new_database(tmp_path / "x.db", first=pa.table(TWO), second=pa.table(TWO))
+    with pytest.raises(TableError, match=r"which table is the log.* first, second"):
+        open_logs(tmp_path / "x.db")
+    with pytest.raises(TableError, match=r"no table third.* first, second"):
+        open_logs(tmp_path / "x.db", table="third")
+    assert open_logs(tmp_path / "x.db", table="second").source.endswith("table second")
+
+
+def test_a_table_of_the_connection_goes_by_its_name(tmp_path):
+    """With the texts in the table advertisers."""
+    texts = pa.table({"advertiser_id": ["b"], "description": ["boots"]})
+    new_database(tmp_path / "x.db", march=pa.table(TWO), advertisers=texts)
+    logs = open_logs("march", connect(f"duckdb://{tmp_path}/x.db"))
+    assert (logs.engine, logs.source) == ("duckdb", "march")
+    assert read_descriptions(logs) == {"b": "boots"}
+
+
+def test_a_database_another_engine_cannot_open_or_no_database_is_refused(tmp_path):
+    """Clearly."""
+
+    class Spark:
+        name = "pyspark"
+
+    new_database(tmp_path / "x.db", bids=pa.table(TWO))
+    with pytest.raises(TableError, match="open it with DuckDB, not pyspark"):
+        open_logs(tmp_path / "x.db", Spark())
+    pq.write_table(pa.table(TWO), tmp_path / "x.parquet")
+    with pytest.raises(InvalidParameterError, match=r"table='bids': .*x\.parquet is no database"):
+        open_logs(tmp_path / "x.parquet", table="bids")
+
+
+def test_a_database_that_is_written_to_is_refused(tmp_path):
+    """Its lock is another's."""
+    with duckdb.connect(str(tmp_path / "x.db")) as database:
+        database.execute("CREATE TABLE bids (a INT)")
+        database.execute("CHECKPOINT")
+        with pytest.raises(TableError, match=r"x\.db: DuckDB cannot open it"):
+            open_logs(tmp_path / "x.db")
+
+
+def test_the_auction_is_as_said_or_as_logged_or_second():
+    """In that order."""
+    assert open_logs(given()).auction == "second"
+    assert open_logs(given(auction_type=[1, 1])).auction == "first"
+    assert open_logs(given(auction_type=[2, None])).auction == "second"
+    assert open_logs(given(auction_type=[1, 1]), auction="second").auction == "second"
+    with pytest.raises(InvalidParameterError, match="auction='third'"):
+        open_logs(given(), auction="third")
+
+
+@pytest.mark.parametrize(("types", "told"), [([1, 2], "1, 2"), ([3, 3], "3")])
+def test_mixed_or_unknown_auctions_are_refused(types, told):
+    """Unless it is said what they are."""
+    logs = open_logs(given(auction_type=types))
+    with pytest.raises(TableError, match=f"auction_type has {told}; it must be 1"):
+        _ = logs.auction
+
+
+def test_there_is_one_currency_or_none():
+    """Several do not add up."""
+    assert open_logs(given()).currency == ""
+    assert open_logs(given(currency=["EUR", None])).currency == "EUR"
+    with pytest.raises(TableError, match="currency has EUR, USD; amounts"):
+        _ = open_logs(given(currency=["USD", "EUR"])).currency
+
+
+def test_the_minimum_to_win_counts_only_if_every_bid_has_it():
+    """One that is missing or below 0 makes the curve a biased one."""
+    assert open_logs(given(min_to_win_micros=[4, 9])).logs_minimum
+    assert not open_logs(given(min_to_win_micros=[4, None])).logs_minimum
+    assert not open_logs(given(min_to_win_micros=[4, -1])).logs_minimum
+    assert not open_logs(given()).logs_minimum
+
+
+def test_weights_are_those_of_the_log():
+    """A log without is no sample."""
+    assert open_logs(given(weight=[1.0, 2.0])).weighted
+    assert not open_logs(given()).weighted
+
+
+def ipinyou_line(kind: str, bid: str, paid: str, advertiser: str = "2821") -> str:
+    """A line of the 24 fields, quotes and all."""
+    fields = [f"person-{i}" for i in range(24)]
+    fields[1:3], fields[4] = ["20131021192300738", kind], 'Mozilla "x'
+    fields[17], fields[19:21], fields[22] = "5", [bid, paid], advertiser
+    return "\t".join(fields)
+
+
+def test_ipinyou_logs_are_read_without_a_header(tmp_path):
+    """Fen become micros; clicks logged again are left out; nothing personal enters."""
+    lines = [ipinyou_line("1", "294", "201"), ipinyou_line("2", "294", "201")]
+    (tmp_path / "imp.txt").write_text("\n".join(lines) + "\n")
+    logs = open_logs(tmp_path / "imp.txt")
+    assert (logs.kind, logs.currency, logs.auction) == ("ipinyou", "CNY", "second")
+    assert fetch(logs.table).to_pylist() == [
+        {
+            "advertiser_id": "2821",
+            "day": datetime.date(2013, 10, 21),
+            "won": True,
+            "weight": 1.0,
+            "currency": "CNY",
+            "bid_micros": 2_940_000,
+            "price_micros": 2_010_000,
+            "floor_micros": 50_000,
+        }
+    ]
+
+
+def test_ipinyou_impressions_are_read_with_a_header(tmp_path):
+    """By the names of its columns; times that are none are null."""
+    rows = (
+        "advertiser_id,timestamp,slot_floor_price,bid_price,pay_price,click,user_tags\n"
+        '2259,20131021192300738,0,277,36,1,"10048,16751"\n'
+        "2259,yesterday,,99999999999999,x,0,\n"
+    )
+    (tmp_path / "imp.csv.gz").write_bytes(gzip.compress(rows.encode()))
+    logs = open_logs(tmp_path / "imp.csv.gz")
+    assert logs.kind == "ipinyou"
+    found = fetch(logs.table).to_pydict()
+    assert sorted(map(str, found["day"])) == ["2013-10-21", "None"]
+    assert sorted(found["click"]) == [False, True]
+    assert set(found["price_micros"]) == {360_000, None}
+    assert set(found["bid_micros"]) == {2_770_000, None}
+    assert "user_tags" not in found
+
+
+def test_histograms_are_known_by_their_columns():
+    """Sums are numbers, the bin a whole one."""
+    table = pa.table(
+        {
+            "advertiser_id": [1],
+            "day": ["2026-03-02"],
+            "bin_micros": ["1000"],
+            "bids": [3],
+            "wins": ["2"],
+            "cost_micros": [1500],
+            "secret": ["x"],
+        }
+    )
+    logs = open_logs(ibis.memtable(table))
+    assert (logs.kind, logs.weighted, logs.auction) == ("histograms", False, "second")
+    assert fetch(logs.table).to_pylist() == [
+        {
+            "advertiser_id": "1",
+            "day": DAY,
+            "bin_micros": 1000,
+            "bids": 3.0,
+            "wins": 2.0,
+            "cost_micros": 1500.0,
+        }
+    ]
+
+
+def test_texts_lie_beside_the_logs_or_one_folder_up(tmp_path, tmp_path_factory):
+    """Or where the user says."""
+    (tmp_path / "bids").mkdir()
+    pq.write_table(pa.table(TWO), tmp_path / "bids" / "bids.parquet")
+    log = tmp_path / "bids" / "bids.parquet"
+    assert read_descriptions(open_logs(log)) == {}
+    (tmp_path / "advertisers.csv").write_text("advertiser_id,description\na,above\n")
+    other = tmp_path_factory.mktemp("elsewhere") / "other.csv"
+    other.write_text("advertiser_id,description\na,other\n")
+    for source in (log, tmp_path, tmp_path / "bids", str(tmp_path / "bids" / "*.parquet"), [log]):
+        assert read_descriptions(open_logs(source)) == {"a": "above"}
+    (tmp_path / "bids" / "advertisers.csv").write_text("advertiser_id,description\na,beside\n")
+    assert read_descriptions(open_logs(log)) == {"a": "beside"}
+    assert read_descriptions(open_logs(log, advertisers=other)) == {"a": "other"}
+    texts = ibis.memtable(pa.table({"advertiser_id": [7], "description": ["table"]}))
+    assert read_descriptions(open_logs(log, advertisers=texts)) == {"7": "table"}
+    with pytest.raises(TableError, match=r"absent\.csv: there is no such table of advertisers"):
+        open_logs(log, advertisers=tmp_path / "absent.csv")
+
+
+def test_hostile_names_come_through_whole(tmp_path):
+    """As they were written, executed by nobody."""
+    frame = bid_frame(300, faults=False)
+    write_csv(frame, tmp_path / "bids.csv")
+    found = fetch(open_logs(tmp_path / "bids.csv").table)["advertiser_id"].unique().to_pylist()
+    assert set(HOSTILE) <= set(found)

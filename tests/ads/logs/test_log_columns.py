@@ -1,0 +1,216 @@
+"""From the columns a log has to those that every stage knows."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+
+import ibis
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from coterie.ads.logs.bid_logs import open_logs
+from coterie.ads.logs.log_columns import canonical_table, kind_of
+from coterie.engines.connections import fetch
+from coterie.errors import InvalidParameterError, TableError
+
+DAY = datetime.date(2026, 3, 2)
+PLAIN = {
+    "advertiser_id": ["a"],
+    "day": [DAY],
+    "bid_micros": [5],
+    "won": [True],
+    "price_micros": [4],
+}
+
+
+def read(column: str, values: list | pa.Array, **others: list) -> list:
+    """A column as it comes out when a log has these values in it."""
+    given = {name: value * len(values) for name, value in PLAIN.items()}
+    table = pa.table({**given, **others, column: values})
+    return fetch(canonical_table(ibis.memtable(table), "bids", "x").select(column))[
+        column
+    ].to_pylist()
+
+
+def test_nothing_enters_that_no_stage_needs():
+    """Above all nothing that identifies a person; what is missing but has a default has that."""
+    persons = {name: ["x"] for name in ("user_id", "ip", "user_agent", "url", "campaign_id")}
+    found = canonical_table(ibis.memtable(pa.table({**PLAIN, **persons})), "bids", "x")
+    assert set(found.columns) == {*PLAIN, "weight"}
+    assert fetch(found)["weight"].to_pylist() == [1.0]
+
+
+def test_optional_columns_enter_with_their_types():
+    """Those that are there."""
+    options = {
+        "weight": ["2.5"],
+        "min_to_win_micros": [3.0],
+        "floor_micros": ["1"],
+        "auction_type": pa.array([2], pa.int8()),
+        "currency": ["EUR"],
+        "click": [1],
+        "conversion": ["no"],
+    }
+    found = canonical_table(ibis.memtable(pa.table({**PLAIN, **options})), "bids", "x")
+    assert fetch(found).select(list(options)).to_pylist() == [
+        {
+            "weight": 2.5,
+            "min_to_win_micros": 3,
+            "floor_micros": 1,
+            "auction_type": 2,
+            "currency": "EUR",
+            "click": True,
+            "conversion": False,
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (pa.array([1, None], pa.int32()), [1, None]),
+        (pa.array([1, 2**40, 2**63], pa.uint64()), [1, 2**40, None]),
+        ([1.0, 2.5, -2.5, float("nan"), float("inf"), 1e300, None], [1, 3, -3] + [None] * 4),
+        ([decimal.Decimal("12.50"), None], [13, None]),
+        (
+            ["1", " 2.0 ", "3e2", "-4", "", "x", "1,5", "0x10", "1_000", "nan", "1f", None],
+            [1, 2, 300, -4] + [None] * 8,
+        ),
+        (pa.nulls(2), [None, None]),
+    ],
+)
+def test_whole_numbers_come_in_many_types(values, expected):
+    """Fractions are rounded half away from zero; what is no number is null."""
+    assert read("bid_micros", values) == expected
+
+
+def test_no_number_in_a_parquet_file_is_null(tmp_path):
+    """NaN in a Parquet file is found, though the file's statistics do not know of it."""
+    file = tmp_path / "bids.parquet"
+    pq.write_table(pa.table({**PLAIN, "bid_micros": [float("nan")]}), file)
+    table = ibis.duckdb.connect().read_parquet(file)
+    assert fetch(canonical_table(table, "bids", "x"))["bid_micros"].to_pylist() == [None]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([True, None], [True, None]),
+        ([1, 0, 2, None], [True, False, None, None]),
+        ([1.0, 0.0, 0.5], [True, False, None]),
+        (
+            ["true", "FALSE", " T ", "0", "1.0", "won", "", None],
+            [True, False] * 2 + [True] + [None] * 3,
+        ),
+        (pa.nulls(1), [None]),
+    ],
+)
+def test_yes_and_no_come_in_many_types(values, expected):
+    """What is neither is null."""
+    assert read("won", values) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["a", None], ["a", None]),
+        ([7, None], ["7", None]),
+        ([7.0, float("nan")], ["7", None]),
+        (pa.array(["a", "b"]).dictionary_encode(), ["a", "b"]),
+    ],
+)
+def test_advertisers_are_text(values, expected):
+    """Numbers become their digits."""
+    assert read("advertiser_id", values) == expected
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        DAY,
+        datetime.datetime(2026, 3, 2, 23, 59, 59, 999_999),
+        datetime.datetime(2026, 3, 2, 23, 59, 59, 999_999, tzinfo=datetime.UTC),
+        datetime.datetime(2026, 3, 3, 1, 30, tzinfo=datetime.timezone(datetime.timedelta(hours=2))),
+        "2026-03-02",
+        "2026-03-02T23:59:59Z",
+        "2026-03-02 23:59:59.999999",
+        "2026-03-03T01:30:00+02:00",
+    ],
+)
+@pytest.mark.parametrize("name", ["day", "ts"])
+def test_days_are_in_utc(value, name):
+    """From dates, times with and without a zone, and text; from ``ts`` or ``day``."""
+    rows = {key: values for key, values in PLAIN.items() if key != "day"}
+    table = ibis.memtable(pa.table({**rows, name: [value]}))
+    assert fetch(canonical_table(table, "bids", "x"))["day"].to_pylist() == [DAY]
+
+
+def test_text_that_is_no_time_is_no_day():
+    """Null, on every engine, though some would guess."""
+    assert (
+        read("day", ["", "2026", "02.03.2026", "20260302", "2026-13-01", "soon", None])
+        == [None] * 7
+    )
+
+
+def test_a_time_before_1970_is_on_its_day():
+    """Microseconds below zero round down."""
+    before = datetime.datetime(1969, 12, 31, 12, tzinfo=datetime.UTC)
+    assert read("day", [before]) == [before.date()]
+
+
+def test_all_missing_columns_are_named_with_those_there():
+    """At once."""
+    table = ibis.memtable(pa.table({"advertiser_id": ["a"], "bid": [1], "ts": ["2026-03-02"]}))
+    with pytest.raises(
+        TableError,
+        match=r"logs/: columns bid_micros, won, price_micros missing; "
+        "there are advertiser_id, bid, ts",
+    ):
+        canonical_table(table, "bids", "logs/")
+
+
+def test_a_column_that_one_file_lacks_is_missing_there():
+    """A required one; optional ones are null, and ``ts`` stands in for ``day``."""
+    table = ibis.memtable(pa.table({**PLAIN, "ts": ["2026-03-09"]}))
+    with pytest.raises(TableError, match=r"b\.parquet: column won missing"):
+        canonical_table(table, "bids", "x", {"won": "b.parquet"})
+    found = canonical_table(table, "bids", "x", {"day": "b.parquet"})
+    assert fetch(found)["day"].to_pylist() == [datetime.date(2026, 3, 9)]
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [("day", [5]), ("won", [DAY]), ("bid_micros", [[1]]), ("advertiser_id", [b"a"])],
+)
+def test_a_column_of_a_type_that_makes_no_sense_is_refused(column, values):
+    """The message names it and its type."""
+    with pytest.raises(TableError, match=f"x: column {column} is of type"):
+        read(column, values)
+
+
+def test_kinds_are_told_by_columns():
+    """Bids unless the columns are those of histograms or of iPinYou."""
+    assert kind_of(PLAIN) == "bids"
+    assert kind_of(["advertiser_id", "timestamp", "bid_price", "pay_price"]) == "ipinyou"
+    assert kind_of(f"field_{i}" for i in range(24)) == "ipinyou"
+    with pytest.raises(InvalidParameterError, match="kind='logs'"):
+        canonical_table(ibis.memtable(pa.table(PLAIN)), "logs", "x")
+
+
+def test_a_parquet_column_of_nothing_is_null(tmp_path):
+    """Prices of a log without a win may have no type at all."""
+    rows = pa.table(
+        {
+            "advertiser_id": ["a"],
+            "day": ["2026-03-02"],
+            "bid_micros": [2_000_000],
+            "won": [False],
+            "price_micros": pa.nulls(1),
+        }
+    )
+    pq.write_table(rows, tmp_path / "log.parquet")
+    logs = open_logs(tmp_path / "log.parquet")
+    assert logs.table.price_micros.to_pyarrow().to_pylist() == [None]

@@ -1,0 +1,221 @@
+"""Files that hold a log: which, of what layout, and how an engine reads them."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from coterie.ads.logs.log_files import find_files, is_database, look_into, read_files
+from coterie.engines.connections import fetch
+from coterie.errors import TableError
+
+
+def touch(folder: Path, *names: str) -> None:
+    """Empty files, with the folders they need."""
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+
+
+def parquet(path: Path, **columns: list) -> str:
+    """A small Parquet file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), path)
+    return str(path)
+
+
+def text(path: Path, content: str | bytes) -> str:
+    """A small text file, as it is."""
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return str(path)
+
+
+def rows(paths: list[str], connection) -> list[dict]:
+    """What the engine reads from the files, in any order."""
+    found = fetch(read_files(look_into(paths), connection)).to_pylist()
+    return sorted(found, key=lambda row: str(sorted(row.items(), key=str)))
+
+
+def test_a_folder_means_the_logs_in_it_and_below(tmp_path):
+    """Not the tables beside them, nor what is hidden, unfinished or something else."""
+    logs = ("bids/b.parquet", "bids/deep/a.parquet", "day=2026-03-02/part-0.PARQUET")
+    others = (
+        "advertisers.parquet",
+        "bids/truth.parquet",
+        "advertisers.csv.gz",
+        ".hidden.parquet",
+        "_temporary/c.parquet",
+        ".cache/d.parquet",
+        "e.parquet.tmp",
+        "notes.md",
+        "_SUCCESS",
+    )
+    touch(tmp_path, *logs, *others)
+    assert find_files(tmp_path) == sorted(str(tmp_path / name) for name in logs)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.tsv", "a.TSV.GZ"])
+def test_a_folder_of_text_is_one_of_logs(tmp_path, name):
+    """Commas or tabs, gzipped or not."""
+    touch(tmp_path, name, "readme.txt")
+    assert find_files(str(tmp_path)) == [str(tmp_path / name)]
+
+
+def test_globs_and_lists_mean_what_matches(tmp_path, monkeypatch):
+    """Relative, absolute, recursive; sorted; a file by its name whatever that is."""
+    touch(tmp_path, "b/2.parquet", "b/1.parquet", "b/.3.parquet", "truth.parquet", "b/x.log")
+    monkeypatch.chdir(tmp_path)
+    assert find_files("b/*.parquet") == ["b/1.parquet", "b/2.parquet"]
+    assert find_files(f"{tmp_path}/**/*.parquet") == [
+        f"{tmp_path}/b/1.parquet",
+        f"{tmp_path}/b/2.parquet",
+    ]
+    assert find_files(["b/x.log", Path("b/1.parquet")]) == ["b/x.log", "b/1.parquet"]
+    assert find_files("s3://bucket/*.parquet") == ["s3://bucket/*.parquet"]
+
+
+def test_a_path_with_glob_characters_is_first_of_all_a_path(tmp_path, duckdb_connection):
+    """A file that has a bracket in its name is read, and no other."""
+    for name, value in (("a[1].parquet", 1), ("a1.parquet", 2), ("a*.parquet", 3)):
+        parquet(tmp_path / name, x=[value])
+    assert rows(find_files(tmp_path / "a[1].parquet"), duckdb_connection) == [{"x": 1}]
+    assert rows(find_files(tmp_path / "a*.parquet"), duckdb_connection) == [{"x": 3}]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("absent.parquet", r"absent\.parquet: there is no such file"),
+        ("*.parquet", "no file matches"),
+        ("empty", "no Parquet, CSV or TSV file"),
+        ([], "no log files were named"),
+    ],
+)
+def test_no_files_are_an_error(tmp_path, monkeypatch, source, message):
+    """Named, missing, or nothing in the folder."""
+    touch(tmp_path, "empty/advertisers.parquet")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TableError, match=message):
+        find_files(source)
+
+
+def test_a_parquet_file_cut_in_half_is_named(tmp_path):
+    """Whichever of many it is, before the engine starts."""
+    whole = parquet(tmp_path / "a.parquet", x=list(range(1000)))
+    half = text(tmp_path / "b.parquet", Path(whole).read_bytes()[: Path(whole).stat().st_size // 2])
+    with pytest.raises(TableError, match=r"b\.parquet: not a whole Parquet file"):
+        look_into([whole, half])
+    with pytest.raises(TableError, match=r"c\.parquet: not a whole Parquet file"):
+        look_into([text(tmp_path / "c.parquet", "")])
+
+
+def test_parquet_columns_are_those_of_all_files(tmp_path, duckdb_connection):
+    """What a file lacks is null there, and told."""
+    a = parquet(tmp_path / "a.parquet", x=[1])
+    b = parquet(tmp_path / "b.parquet", y=[5], x=[2])
+    assert look_into([a, b]).lacking == {"y": a}
+    assert rows([a, b], duckdb_connection) == [{"x": 1, "y": None}, {"x": 2, "y": 5}]
+
+
+def test_folders_that_name_a_column_give_it(tmp_path, duckdb_connection):
+    """As Spark writes partitioned tables."""
+    paths = [parquet(tmp_path / f"day=2026-03-0{d}" / "p.parquet", x=[d]) for d in (1, 2)]
+    files = look_into(paths)
+    assert files.columns == ("x", "day")
+    assert files.base == str(tmp_path)
+    found = fetch(read_files(files, duckdb_connection).order_by("x")).to_pydict()
+    assert [str(day) for day in found["day"]] == ["2026-03-01", "2026-03-02"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "a,b\n1,\n,x y\n",
+        "a;b\n1;\n;x y\n",
+        "a\tb\r\n1\t\r\n\tx y\r\n",
+        "\ufeff a | b \n1|\n|x y",
+        '"a","b"\n"1",\n,"x y"\n',
+    ],
+)
+def test_text_is_read_as_text_whatever_divides_it(tmp_path, duckdb_connection, content):
+    """Comma, semicolon, tab or bar; any line end; quotes; a byte-order mark; spaces in names."""
+    path = text(tmp_path / "a.csv", content)
+    assert rows([path], duckdb_connection) == [{"a": "1", "b": None}, {"a": None, "b": "x y"}]
+
+
+def test_columns_may_have_any_name(tmp_path, duckdb_connection):
+    """Quotes and SQL in a header are a name, and nothing else."""
+    name = "o'b`; DROP TABLE x --"
+    path = text(tmp_path / "a.csv", f"{name},b\n1,2\n")
+    assert rows([path], duckdb_connection) == [{name: "1", "b": "2"}]
+
+
+def test_gzipped_text_is_text(tmp_path, duckdb_connection):
+    """By its first bytes, not its name."""
+    path = text(tmp_path / "a.csv.gz", gzip.compress(b"a,b\n1,2\n"))
+    assert rows([path], duckdb_connection) == [{"a": "1", "b": "2"}]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "the file is empty"),
+        ("\n\n", "the file is empty"),
+        ("a,b,a\n1,2,3\n", "names a more than once"),
+        (b"\xff\xfea,b\n", "not UTF-8"),
+        (gzip.compress(b"a,b\n" * 1000)[:30], "cannot be read"),
+    ],
+)
+def test_text_without_a_usable_header_is_refused(tmp_path, content, message):
+    """With the name of the file."""
+    with pytest.raises(TableError, match=rf"a\.csv: .*{message}"):
+        look_into([text(tmp_path / "a.csv", content)])
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [("b,a\n", "the order of columns"), ("a,c\n", "it has c and it lacks b")],
+)
+def test_text_files_must_have_one_header(tmp_path, other, message):
+    """The message says how they differ."""
+    paths = [text(tmp_path / "a.csv", "a,b\n"), text(tmp_path / "b.csv", other)]
+    with pytest.raises(TableError, match=rf"b\.csv: its header differs .*{message}"):
+        look_into(paths)
+
+
+@pytest.mark.parametrize("row", ["1,2,3\n", "1\n", "1,\xff\n".encode("latin-1")])
+def test_a_damaged_row_of_text_is_an_error(tmp_path, duckdb_connection, row):
+    """Too many or too few fields, or not UTF-8: no row is quietly dropped."""
+    content = b"a,b\n1,2\n" + (row if isinstance(row, bytes) else row.encode())
+    path = text(tmp_path / "a.csv", content)
+    with pytest.raises(TableError, match=r"a\.csv"):
+        rows([path], duckdb_connection)
+
+
+def test_text_and_parquet_together_are_refused(tmp_path):
+    """One kind at a time."""
+    paths = [parquet(tmp_path / "a.parquet", x=[1]), text(tmp_path / "b.csv", "x\n1\n")]
+    with pytest.raises(TableError, match=r"b\.csv is text and .*a\.parquet is Parquet"):
+        look_into(paths)
+
+
+def test_an_engine_that_reads_no_files_is_told(tmp_path):
+    """A table of that engine may be given instead."""
+
+    class Other:
+        name = "postgres"
+
+    files = look_into([parquet(tmp_path / "a.parquet", x=[1])])
+    with pytest.raises(TableError, match="not by postgres"):
+        read_files(files, Other())
+
+
+def test_a_file_nobody_may_read_is_an_error(tmp_path):
+    """A folder in place of a file stands for it: root may read everything else."""
+    (tmp_path / "x.db").mkdir()
+    with pytest.raises(TableError, match=r"x\.db: cannot be read"):
+        is_database(str(tmp_path / "x.db"))

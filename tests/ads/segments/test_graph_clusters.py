@@ -1,0 +1,270 @@
+"""Normalised cuts, eigengaps and leaders on graphs whose clusters are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+from sklearn.metrics import adjusted_rand_score
+
+from coterie.ads.segments import graph_clusters
+from coterie.ads.segments.graph_clusters import (
+    eigengap_k,
+    leader_clusters,
+    normalised_cut,
+    normalised_cuts,
+)
+from coterie.errors import InvalidParameterError
+from coterie.labels.numbering import in_order_of_appearance
+
+
+def blocks(*sizes):
+    """Cliques without edges between them, and the clique of each vertex."""
+    return sp.block_diag([np.ones((n, n)) - np.eye(n) for n in sizes], format="csr"), np.repeat(
+        np.arange(len(sizes)), sizes
+    )
+
+
+def planted(sizes, inside, outside, seed=0):
+    """A random graph with more edges inside groups than between them, and the groups."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat(np.arange(len(sizes)), sizes)
+    chance = np.where(y[:, None] == y, inside, outside)
+    upper = np.triu(rng.random(chance.shape) < chance, k=1)
+    return sp.csr_array(upper | upper.T), y
+
+
+def random_graph(n, share, seed):
+    """A random symmetric graph without loops, weighted."""
+    rng = np.random.default_rng(seed)
+    upper = np.triu(rng.random((n, n)) * (rng.random((n, n)) < share), k=1)
+    return upper + upper.T
+
+
+@pytest.mark.parametrize("sizes", [(40, 30, 20), (300, 200, 100, 50)], ids=["dense", "sparse"])
+def test_planted_groups_are_found(sizes):
+    """Groups with ten times as many edges inside come out whole, below and above 300 vertices."""
+    graph, y = planted(sizes, 0.5, 0.05)
+    labels = normalised_cut(graph, len(sizes), random_state=0)
+    assert adjusted_rand_score(y, labels) > 0.98
+    assert_array_equal(labels, in_order_of_appearance(labels))
+
+
+@pytest.mark.parametrize("sizes", [(3, 3), (50, 5, 20), (400, 2, 30, 100)])
+def test_components_are_clusters(sizes):
+    """Cut into as many clusters as there are cliques, every clique is one, small or large."""
+    graph, y = blocks(*sizes)
+    assert_array_equal(normalised_cut(graph, len(sizes), random_state=0), y)
+
+
+def test_many_equal_components():
+    """An eigenvalue thirty times over is found thirty times."""
+    graph, y = blocks(*[20] * 30)
+    assert_array_equal(normalised_cut(graph, 30, random_state=0), y)
+
+
+def test_hanging_vertices_are_no_cluster():
+    """A pair joined by a thread is the cheapest cut, and not the one that is made."""
+    graph, y = planted((200, 200), 0.3, 0.02)
+    hanging = np.zeros((402, 402))
+    hanging[:400, :400] = graph.toarray()
+    hanging[400, 401] = hanging[400, 0] = 1
+    labels = normalised_cut(np.maximum(hanging, hanging.T), 2, random_state=0)
+    assert adjusted_rand_score(y, labels[:400]) > 0.95
+
+
+def test_weights_count():
+    """Weak edges do not hide the groups that strong ones make."""
+    y = np.repeat([0, 1], 30)
+    graph = np.where(y[:, None] == y, 1.0, 0.05)
+    assert_array_equal(normalised_cut(graph, 2, random_state=0), y)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 7.0, 1e300])
+def test_scale_and_diagonal_do_not_count(scale):
+    """A multiple of the graph, with anything on the diagonal, has the same clusters."""
+    graph, _ = planted((30, 30, 30), 0.5, 0.05)
+    changed = scale * (graph.toarray() + np.diag(np.arange(90.0)))
+    assert_array_equal(normalised_cut(changed, 3, 0), normalised_cut(graph, 3, 0))
+
+
+def test_the_graph_is_left_alone():
+    """What is done to the diagonal is done to a copy."""
+    graph = sp.csr_array(np.ones((5, 5)))
+    normalised_cut(graph, 2, 0)
+    leader_clusters(graph)
+    assert_array_equal(graph.toarray(), np.ones((5, 5)))
+
+
+def test_several_k_at_once():
+    """Every column is the cut into its K, in the order asked for."""
+    graph, y = blocks(30, 20, 10)
+    labels = normalised_cuts(graph, [3, 1, 2], random_state=0)
+    assert labels.shape == (60, 3)
+    assert_array_equal(labels[:, 0], y)
+    assert_array_equal(labels[:, 1], 0)
+    assert labels[:, 2].max() == 1
+    for column, k in enumerate([3, 1, 2]):
+        assert_array_equal(labels[:, column], normalised_cut(graph, k, random_state=0))
+    assert normalised_cuts(graph, []).shape == (60, 0)
+
+
+def test_lonely_vertices_have_no_label():
+    """Vertices without a neighbour get −1; the others are cut as if they were not there."""
+    graph, y = blocks(30, 20)
+    lonely = np.zeros((53, 53))
+    there = np.setdiff1d(np.arange(53), [0, 17, 52])
+    lonely[np.ix_(there, there)] = graph.toarray()
+    labels = normalised_cut(lonely, 2, random_state=0)
+    assert_array_equal(labels[there], y)
+    assert_array_equal(labels[[0, 17, 52]], -1)
+    assert_array_equal(leader_clusters(lonely)[[0, 17, 52]], -1)
+
+
+@pytest.mark.parametrize("n", [0, 1, 4])
+def test_no_edges_no_clusters(n):
+    """A graph without edges has only missing labels."""
+    empty = sp.csr_array((n, n))
+    assert_array_equal(normalised_cuts(empty, [2, 3]), np.full((n, 2), -1))
+    assert_array_equal(leader_clusters(empty), np.full(n, -1))
+    assert eigengap_k(empty, [4, 2]) == 2
+
+
+def test_more_clusters_than_vertices():
+    """Each vertex with a neighbour is its own cluster."""
+    graph, _ = blocks(3, 1)
+    assert_array_equal(normalised_cut(graph, 9), [0, 1, 2, -1])
+    assert eigengap_k(graph, [5, 9]) == 5
+
+
+@pytest.mark.parametrize("n", [20, 400])
+def test_a_complete_graph(n):
+    """Where all vertices are alike any cut will do; one cluster is the K of its eigenvalues."""
+    graph, _ = blocks(n)
+    labels = normalised_cut(graph, 3, random_state=0)
+    assert labels.min() == 0
+    assert labels.max() <= 2
+    assert eigengap_k(graph, [1, 2, 3]) == 1
+
+
+@pytest.mark.parametrize("n", [60, 500])
+def test_eigenpairs(n):
+    """They are those of N formed in full, below and above the size where that is done."""
+    S = random_graph(n, 0.2, seed=n)
+    S = S / S.max()
+    sums = S.sum(axis=1) + 1
+    summed = S + np.eye(n) + 0.3 * sums.mean() / n
+    roots = np.sqrt(summed.sum(axis=1))
+    N = summed / roots / roots[:, None]
+    spectrum = graph_clusters._spectrum(graph_clusters._checked_graph(S), 5, 0.3)
+    assert_allclose(spectrum.values, np.linalg.eigvalsh(N)[:-6:-1], atol=1e-5)
+    assert_allclose(N @ spectrum.vectors, spectrum.vectors * spectrum.values, atol=1e-3)
+
+
+def test_the_same_seed_the_same_labels():
+    """Labels depend on graph and seed alone, also where eigenvalues are equal."""
+    graph, _ = planted((200, 150), 0.2, 0.1)
+    several = sp.block_diag([graph, graph], format="csr")
+    first, second = (normalised_cuts(several, [2, 5, 8], random_state=3) for _ in range(2))
+    assert_array_equal(first, second)
+
+
+def test_without_convergence_power_steps_take_over(monkeypatch):
+    """Where Lanczos gives up the clusters come from power steps."""
+
+    def fails(*_, **__):
+        raise ArpackNoConvergence("no", np.empty(0), np.empty((0, 0)))
+
+    monkeypatch.setattr(graph_clusters, "eigsh", fails)
+    graph, y = planted((200, 150, 100), 0.5, 0.05)
+    assert adjusted_rand_score(y, normalised_cut(graph, 3, random_state=0)) > 0.98
+
+
+def test_older_scipy(monkeypatch):
+    """An eigsh that takes no generator gets none."""
+
+    def older(A, k, which, v0, tol, maxiter):
+        return eigsh(A, k=k, which=which, v0=v0, tol=tol, maxiter=maxiter)
+
+    monkeypatch.setattr(graph_clusters, "eigsh", older)
+    monkeypatch.setattr("coterie.relaxation.eigenpairs.eigsh", older)
+    graph, y = blocks(200, 150)
+    assert_array_equal(normalised_cut(graph, 2, random_state=0), y)
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 12])
+def test_eigengap_counts_components(k):
+    """As many cliques, so many clusters, among any candidates."""
+    graph, _ = blocks(*range(30, 30 + k))
+    assert eigengap_k(graph, range(1, 15)) == k
+    assert eigengap_k(graph, [14, k, 13, k]) == k
+
+
+def test_eigengap_counts_planted_groups():
+    """So it is where some edges join groups."""
+    graph, _ = planted((100, 100, 100, 100), 0.5, 0.05)
+    assert eigengap_k(graph, range(2, 12)) == 4
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(1, 12), st.floats(0, 1), st.integers(0, 10**6))
+def test_leaders(n, share, seed):
+    """Going down the observations, whoever is free leads and takes all free neighbours."""
+    graph = random_graph(n, share, seed)
+    observations = np.random.default_rng(seed).permutation(n)
+    expected, free = np.full(n, -1), set(np.flatnonzero(graph.any(axis=1)))
+    for leader in np.argsort(-observations):
+        if leader in free:
+            taken = [i for i in free if i == leader or graph[leader, i] > 0]
+            expected[taken] = expected.max() + 1
+            free -= set(taken)
+    assert_array_equal(leader_clusters(graph, observations), expected)
+
+
+def test_leaders_without_observations():
+    """The vertex with most neighbours leads; of equal ones the first."""
+    star = np.zeros((6, 6))
+    star[4, [0, 1, 2]] = star[3, 5] = 1
+    assert_array_equal(leader_clusters(star + star.T), [0, 0, 0, 1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [
+        (np.ones((2, 3)), r"shape \(2, 3\); it must be square"),
+        ([[0, 1], [0, 0]], "not symmetric: row 0 and column 0"),
+        ([[0, 1.0], [0.5, 0]], "not symmetric"),
+        ([[0, -1], [-1, 0]], "row 0, column 1: -1"),
+        ([[0, 1, 0], [1, 0, np.nan], [0, np.nan, 0]], "row 1, column 2: nan"),
+        ([["a", "b"], ["c", "d"]], "not a table of numbers"),
+    ],
+)
+@pytest.mark.parametrize(
+    "function", [lambda g: normalised_cut(g, 2), lambda g: eigengap_k(g, [2]), leader_clusters]
+)
+def test_graphs_that_are_none_are_refused(function, graph, message):
+    """The message says what is wrong, and where."""
+    with pytest.raises(InvalidParameterError, match=message):
+        function(graph)
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.5, "2", None])
+def test_numbers_of_clusters(k):
+    """They are whole and at least 1."""
+    with pytest.raises(InvalidParameterError, match="number of clusters"):
+        normalised_cuts(np.ones((3, 3)), [2, k])
+    with pytest.raises(InvalidParameterError, match="number of clusters"):
+        eigengap_k(np.ones((3, 3)), [2, k])
+
+
+def test_other_settings_of_no_use():
+    """Candidates must be there, and observations be one finite number a vertex."""
+    with pytest.raises(InvalidParameterError, match="candidates is empty"):
+        eigengap_k(np.ones((3, 3)), [])
+    for observations in ([1, 2], [1, 2, np.nan]):
+        with pytest.raises(InvalidParameterError, match="3 finite numbers, one a vertex"):
+            leader_clusters(np.ones((3, 3)), observations)

@@ -1,0 +1,172 @@
+"""Segments in words: names, price levels, odd and doubtful members."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from coterie.ads.curves.landscapes import Evidence, evidence_of, own_curves, win_curves
+from coterie.ads.logs.simulate.simulated_traits import THEMES, theme_names
+from coterie.ads.segments.memberships import Memberships, hard_memberships
+from coterie.ads.segments.segment_profiles import (
+    describe_segments,
+    doubtful_members,
+    outlying_members,
+    segment_curves,
+)
+from markets import EASY, fitted, log_of, market
+
+
+def evidence_at(prices, n=400):
+    """Advertisers that win n auctions at one price each, and lose none."""
+    return evidence_of(
+        log_of(
+            advertiser=np.repeat(np.arange(len(prices)), n),
+            bid=100,
+            won=True,
+            price=np.repeat(prices, n),
+            edges=np.arange(10, 101, 10),
+        )
+    )
+
+
+def test_segments_are_named_by_their_words_and_price_levels():
+    """All words of a segment are of the theme that was planted in it."""
+    model, made = fitted(), market(EASY)
+    for s, profile in enumerate(model.segments_):
+        members = model.labels_ == s
+        theme = theme_names(3)[np.bincount(made.segments[members]).argmax()]
+        assert len(profile.words) == 3 and set(profile.words) <= set(THEMES[theme].split())
+        assert profile.name.endswith(f", {profile.price_level}")
+        assert profile.name.startswith(profile.words[0])
+        assert profile.size == members.sum()
+        assert profile.observations == pytest.approx(model.observations_[members].sum())
+    levels = [profile.price_level for profile in model.segments_]
+    assert sorted(levels) == ["high price", "low price", "medium price"]
+
+
+def test_price_levels_go_by_the_bid_that_wins_half():
+    """The first edge at which the segment's curve is at least a half."""
+    evidence = evidence_at([20, 60, 90])
+    memberships = hard_memberships(evidence, np.array([1, 0, 2]))
+    profiles = describe_segments(evidence, memberships, ["", "", ""])
+    curves = segment_curves(evidence, memberships)
+    for curve, profile in zip(curves[:-1], profiles, strict=True):
+        below = evidence.edges < profile.median_price
+        assert (curve[below] < 0.5).all() and (curve[~below] >= 0.5).all()
+    assert [profile.median_price for profile in profiles] == [60, 20, 90]
+    assert [profile.price_level for profile in profiles] == [
+        "medium price",
+        "low price",
+        "high price",
+    ]
+    assert profiles[0].name == "segment 1, medium price"
+    assert not any(profile.words for profile in profiles)
+
+
+@pytest.mark.parametrize(
+    ("prices", "levels"),
+    [
+        ([50], ["medium price"]),
+        ([90, 20], ["high price", "low price"]),
+        ([20, 30, 40, 60, 70, 90], ["low price"] * 2 + ["medium price"] * 2 + ["high price"] * 2),
+    ],
+)
+def test_price_levels_are_thirds_of_the_segments(prices, levels):
+    """One segment is in the middle, two are the low and the high one."""
+    evidence = evidence_at(prices)
+    memberships = hard_memberships(evidence, np.arange(len(prices)))
+    found = describe_segments(evidence, memberships, [""] * len(prices))
+    assert [profile.price_level for profile in found] == levels
+
+
+def test_names_are_unlike():
+    """Segments with the same words at the same price are numbered."""
+    evidence = evidence_at([50] * 6)
+    memberships = hard_memberships(evidence, np.arange(6))
+    found = describe_segments(evidence, memberships, ["shoes"] * 6)
+    assert len({profile.name for profile in found}) == 6
+
+
+def test_a_segment_that_never_wins_half_has_the_last_edge():
+    """And no segments have no profiles."""
+    evidence = evidence_of(log_of(bid=[5, 5], won=False, price=0, advertiser=[0, 1], edges=[5, 10]))
+    found = describe_segments(evidence, hard_memberships(evidence, np.array([0, 0])), ["", ""])
+    assert [profile.median_price for profile in found] == [10]
+    none = hard_memberships(evidence, np.array([-1, -1]))
+    assert describe_segments(evidence, none, ["shoes", "boots"]) == []
+    assert not len(outlying_members(evidence, none))
+
+
+def test_segment_curves_are_made_of_the_segments_rates():
+    """The last row is that of all advertisers."""
+    model = fitted()
+    evidence = model.evidence()
+    curves = segment_curves(evidence, model.memberships_)
+    assert curves.shape == (len(model.segments_) + 1, len(model.edges_))
+    np.testing.assert_allclose(curves[-1], own_curves(evidence.pooled)[0], atol=1e-12)
+    np.testing.assert_allclose(
+        curves, win_curves(model.rates_, np.ones_like(model.rates_), "hazard")
+    )
+
+
+def test_outliers_are_those_far_from_their_segment_beyond_chance():
+    """A well observed stranger, the farther the earlier; not one with a handful of auctions."""
+    prices = [50] * 30 + [70, 90, 90]
+    sizes = [400] * 30 + [300, 400, 3]
+    evidence = evidence_of(
+        log_of(
+            advertiser=np.repeat(np.arange(33), sizes),
+            bid=100,
+            won=True,
+            price=np.repeat(prices, sizes),
+            edges=np.arange(10, 101, 10),
+        )
+    )
+    memberships = hard_memberships(evidence, np.zeros(33, dtype=np.int64))
+    assert outlying_members(evidence, memberships).tolist() == [31, 30]
+    alike = evidence_at([50] * 5)
+    nobody = outlying_members(alike, hard_memberships(alike, np.zeros(5, dtype=np.int64)))
+    assert nobody.tolist() == []
+
+
+def test_what_chance_can_do_makes_no_outlier():
+    """Three in four of a dozen auctions at a price that half of all have, and of twelve hundred."""
+    sizes = np.array([400] * 10 + [12, 1200])
+    cheap = np.append(sizes[:10] // 2, sizes[10:] * 3 // 4)
+    price = np.concatenate([[20] * c + [80] * (n - c) for n, c in zip(sizes, cheap, strict=True)])
+    evidence = evidence_of(
+        log_of(
+            advertiser=np.repeat(np.arange(12), sizes),
+            bid=100,
+            won=True,
+            price=price,
+            edges=np.arange(10, 101, 10),
+        )
+    )
+    memberships = hard_memberships(evidence, np.zeros(12, dtype=np.int64), 400)
+    assert outlying_members(evidence, memberships).tolist() == [11]
+
+
+def test_doubtful_members_are_those_no_segment_has_a_claim_to():
+    """Below six tenths, the most doubtful first; who never bid is not counted."""
+    shares = np.array(
+        [[0.9, 0.1, 0.0], [0.5, 0.4, 0.1], [0.3, 0.3, 0.4], [0.61, 0.39, 0.0], [0.1, 0.1, 0.8]]
+    )
+    memberships = Memberships(shares, np.zeros((3, 2)), "hazard")
+    observations = np.array([5.0, 5.0, 5.0, 5.0, 0.0])
+    assert doubtful_members(memberships, observations).tolist() == [2, 1]
+
+
+def test_first_price_segments_are_described_too():
+    """From rates in place of hazards."""
+    rng = np.random.default_rng(0)
+    trials = np.full((4, 5), 50.0)
+    rate = np.array([[0.1, 0.2, 0.6, 0.8, 0.9], [0.6, 0.7, 0.8, 0.9, 1.0]])[[0, 0, 1, 1]]
+    successes = rng.binomial(50, rate).astype(float)
+    edges = np.arange(10, 51, 10)
+    evidence = Evidence("rate", "bid", edges, successes, trials, edges * 1.0, trials.sum(axis=1))
+    found = describe_segments(
+        evidence, hard_memberships(evidence, np.array([0, 0, 1, 1])), [""] * 4
+    )
+    assert [profile.median_price for profile in found] == [30, 10]

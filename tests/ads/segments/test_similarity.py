@@ -1,0 +1,284 @@
+"""Kolmogorov–Smirnov distances and graphs, against the textbook in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.spatial.distance import cdist
+from scipy.special import kolmogorov
+from scipy.stats import ks_2samp, kstwobign
+
+from coterie.ads.segments import similarity
+from coterie.ads.segments.similarity import (
+    kolmogorov_critical_value,
+    ks_distances,
+    ks_graph,
+    ks_graphs,
+)
+from coterie.errors import InvalidParameterError
+
+
+def some_curves(n, points, seed=0, laws=4):
+    """Empirical c.d.f.s of a few laws on one grid, and how many observations each rests on."""
+    rng = np.random.default_rng(seed)
+    observations = rng.integers(1, 400, n)
+    shares = rng.dirichlet(np.ones(points), laws)[rng.integers(0, laws, n)]
+    counts = rng.multinomial(observations, shares)
+    return np.cumsum(counts, axis=1) / observations[:, None], observations.astype(float)
+
+
+def textbook(curves, observations, alpha, max_observations=np.inf, tolerance=0.0):
+    """D_ij ≤ max(C √(1/m_i + 1/m_j), tolerance), in float64, without the diagonal."""
+    curves, m = np.asarray(curves), np.minimum(observations, max_observations)
+    D = cdist(curves, curves, "chebyshev")
+    spread = np.sqrt(1.0 / m[:, None] + 1.0 / m)
+    similar = np.maximum(kolmogorov_critical_value(alpha) * spread, tolerance) >= D
+    np.fill_diagonal(similar, False)
+    return similar
+
+
+@pytest.mark.parametrize(("alpha", "value"), [(0.10, 1.22385), (0.05, 1.35810), (0.01, 1.62762)])
+def test_critical_values(alpha, value):
+    """They are the quantiles of the Kolmogorov distribution."""
+    assert_allclose(kolmogorov_critical_value(alpha), value, atol=5e-6)
+    assert_allclose(kolmogorov_critical_value(alpha), kstwobign.isf(alpha), rtol=1e-12)
+
+
+@pytest.mark.parametrize("alpha", [0, 1, -0.1, 2, np.nan])
+def test_levels_lie_between_0_and_1(alpha):
+    """Any other level is refused."""
+    with pytest.raises(InvalidParameterError, match="alpha="):
+        kolmogorov_critical_value(alpha)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 63, 64, 65, 200])
+def test_distances_are_chebyshev_distances(n):
+    """They equal SciPy's to within 2⁻²⁴, symmetric, 0 on the diagonal, for any number of rows."""
+    curves, _ = some_curves(n, 17)
+    distances = ks_distances(curves)
+    assert distances.shape == (n, n)
+    assert distances.dtype == np.float32
+    assert_allclose(distances, cdist(curves, curves, "chebyshev"), rtol=0, atol=2**-24)
+    assert_array_equal(distances, distances.T)
+    assert not distances.diagonal().any()
+
+
+def test_distances_are_the_two_sample_statistics():
+    """For samples whose values are grid points, D is that of scipy.stats.ks_2samp."""
+    rng = np.random.default_rng(0)
+    samples = [rng.binomial(30, rng.uniform(0.3, 0.6), size) for size in (5, 40, 300, 1000)]
+    curves = [(sample[:, None] <= np.arange(31)).mean(axis=0) for sample in samples]
+    distances = ks_distances(curves)
+    for i, a in enumerate(samples):
+        for j, b in enumerate(samples):
+            expected = ks_2samp(a, b, method="asymp").statistic
+            assert_allclose(distances[i, j], expected, rtol=0, atol=2**-24)
+
+
+def test_distances_that_do_not_fit_are_refused(monkeypatch):
+    """The message says how much they need and what to use instead; nothing is allocated."""
+    monkeypatch.setattr(similarity, "available_memory", lambda: 1000)
+    with pytest.raises(InvalidParameterError, match=r"need .* free; ks_graph keeps"):
+        ks_distances(some_curves(50, 4)[0])
+
+
+@pytest.mark.parametrize("points", [1, 5, 32, 100])
+@pytest.mark.parametrize("n", [1, 64, 65, 700])
+def test_graph_is_the_textbook(n, points):
+    """Every decision is that of float64 arithmetic, across tiles and blocks of rows."""
+    curves, m = some_curves(n, points, seed=n + points)
+    assert_array_equal(ks_graph(curves, m, 0.05).toarray(), textbook(curves, m, 0.05))
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.integers(2, 12),
+    st.integers(1, 40),
+    st.integers(0, 10**6),
+    st.floats(0.001, 0.999),
+    st.sampled_from([np.inf, 1.0, 25.5]),
+    st.sampled_from([0.0, 0.05, 0.3, 1.0]),
+)
+def test_any_setting_is_the_textbook(n, points, seed, alpha, cap, tolerance):
+    """So it is for any level, cap of the observations and tolerance."""
+    curves, m = some_curves(n, points, seed)
+    graph = ks_graph(curves, m, alpha, max_observations=cap, tolerance=tolerance)
+    assert_array_equal(graph.toarray(), textbook(curves, m, alpha, cap, tolerance))
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 10**6), st.integers(1, 40))
+def test_rounding_flips_no_decision(seed, points):
+    """A gap equal to its threshold joins; a threshold one float64 lower does not."""
+    rng = np.random.default_rng(seed)
+    pair = np.sort(rng.random((2, points)), axis=1)
+    gap = np.abs(pair[0] - pair[1]).max()
+    m = [1e12, 1e12]
+    assert ks_graph(pair, m, tolerance=gap).nnz == 2
+    assert ks_graph(pair, m, tolerance=np.nextafter(gap, 0)).nnz == 0
+
+
+def test_several_levels_at_once():
+    """Levels in any order, also twice, give the graphs that each gives alone."""
+    curves, m = some_curves(150, 20)
+    levels = [0.05, 0.5, 0.01, 0.05]
+    graphs = ks_graphs(curves, m, levels)
+    for graph, alpha in zip(graphs, levels, strict=True):
+        assert_array_equal(graph.toarray(), textbook(curves, m, alpha))
+    assert ks_graphs(curves, m, []) == []
+
+
+def test_levels_fit_in_a_byte():
+    """As many as that are told apart; one more is refused."""
+    pair = np.array([[0.0, 1.0], [0.5, 1.0]])
+    levels = np.linspace(0.2, 0.9, 256)
+    joined = [graph.nnz > 0 for graph in ks_graphs(pair, [8, 8], levels[:255])]
+    assert joined == [textbook(pair, [8, 8], alpha).any() for alpha in levels[:255]]
+    with pytest.raises(InvalidParameterError, match="alphas has 256 levels"):
+        ks_graphs(pair, [8, 8], levels)
+
+
+def test_levels_are_nested():
+    """A higher level only takes edges away."""
+    curves, m = some_curves(150, 20)
+    loose, middle, strict = (g.toarray() for g in ks_graphs(curves, m, [0.01, 0.1, 0.5]))
+    assert (loose >= middle).all()
+    assert (middle >= strict).all()
+    assert loose.sum() > middle.sum() > strict.sum() > 0
+
+
+@pytest.mark.parametrize("weights", ["binary", "pvalue"])
+def test_graph_is_well_formed(weights, monkeypatch):
+    """It is symmetric, without loops, sorted and canonical, also where panels of rows meet."""
+    monkeypatch.setattr(similarity, "_PANEL", 7)
+    curves, m = some_curves(100, 12)
+    graph = ks_graph(curves, m, weights=weights)
+    assert graph.format == "csr"
+    assert graph.dtype == (bool if weights == "binary" else np.float32)
+    graph.check_format(full_check=True)
+    again = graph.copy()
+    again.has_canonical_format = False
+    again.sum_duplicates()
+    assert_array_equal(again.indices, graph.indices)
+    assert_array_equal(graph.toarray(), graph.toarray().T)
+    assert not graph.diagonal().any()
+
+
+def test_p_values():
+    """An edge holds the p-value of its pair under the capped observations; the edges stay."""
+    curves, m = some_curves(80, 12)
+    binary = ks_graph(curves, m, 0.05, max_observations=100)
+    weighted = ks_graph(curves, m, 0.05, max_observations=100, weights="pvalue")
+    assert_array_equal(weighted.toarray() > 0, binary.toarray())
+    i, j = weighted.nonzero()
+    m = np.minimum(m, 100)
+    gaps = np.abs(curves[i] - curves[j]).max(axis=1)
+    expected = kolmogorov(gaps * np.sqrt(m[i] * m[j] / (m[i] + m[j])))
+    assert_allclose(weighted.data, expected, rtol=1e-4)
+    assert weighted.data.min() >= np.float32(0.05)
+
+
+def test_edges_of_the_tolerance_weigh_alpha():
+    """Pairs that the test tells apart but the tolerance joins weigh as much as the weakest edge."""
+    curves = [[0.1, 1.0], [0.2, 1.0], [0.1, 1.0]]
+    graphs = ks_graphs(curves, [1e6] * 3, [0.05, 0.01], tolerance=0.15, weights="pvalue")
+    for graph, alpha in zip(graphs, [0.05, 0.01], strict=True):
+        assert_allclose(
+            graph.toarray(), [[0, alpha, 1], [alpha, 0, alpha], [1, alpha, 0]], rtol=1e-6
+        )
+
+
+def test_no_observations_no_neighbours():
+    """An advertiser without observations is joined to nobody, and its curve may be anything."""
+    curves, m = some_curves(40, 9)
+    curves[[3, 39]] = np.nan
+    m[[3, 39]] = 0
+    graph = ks_graph(curves, m).toarray()
+    known = np.setdiff1d(np.arange(40), [3, 39])
+    assert not graph[[3, 39]].any()
+    assert not graph[:, [3, 39]].any()
+    assert_array_equal(graph[np.ix_(known, known)], textbook(curves[known], m[known], 0.05))
+
+
+def test_nobody_known():
+    """Without any advertiser, or any observation, the graph is empty."""
+    assert ks_graph(np.empty((0, 3)), []).shape == (0, 0)
+    assert ks_graph(np.ones((4, 3)), np.zeros(4)).nnz == 0
+
+
+def test_the_number_of_threads_changes_nothing(monkeypatch):
+    """One thread and four give the same arrays."""
+    curves, m = some_curves(300, 12)
+    found = []
+    for threads in ("1", "4"):
+        monkeypatch.setenv("COTERIE_NUM_THREADS", threads)
+        found.append((ks_graph(curves, m, weights="pvalue"), ks_distances(curves)))
+    assert_array_equal(found[0][0].indices, found[1][0].indices)
+    assert_array_equal(found[0][0].data, found[1][0].data)
+    assert_array_equal(found[0][1], found[1][1])
+
+
+def test_values_off_by_rounding_are_taken():
+    """Sums that end a hair above 1, or fall by a hair, are c.d.f.s all the same."""
+    curves = [[0.5, 1 + 1e-12], [0.5, 0.5 - 1e-13], [-1e-12, 1.0]]
+    assert_allclose(ks_distances(curves)[0], [0, 0.5, 0.5], atol=2**-24)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ((2, 3, np.nan), r"row 2, column 3: nan after"),
+        ((2, 3, 0.0), r"row 2, column 3: 0 after 0\.\d+; a c\.d\.f\. has values"),
+        ((1, 0, -0.5), r"row 1, column 0: -0\.5; "),
+        ((1, 7, 1.5), r"row 1, column 7: 1\.5 after"),
+    ],
+)
+def test_curves_that_are_none_are_refused(change, message):
+    """A value that is missing, falls or leaves [0, 1] is named by its row in the whole table."""
+    curves = np.tile(np.linspace(0.2, 1, 8), (4, 1))
+    i, g, value = change
+    curves[i, g] = value
+    with pytest.raises(InvalidParameterError, match=message):
+        ks_distances(curves)
+    with pytest.raises(InvalidParameterError, match=message):
+        ks_graph(curves, [0, 5, 5, 5])
+
+
+@pytest.mark.parametrize("curves", [[0.5, 1.0], np.empty((3, 0)), [["a", "b"]], [[0.1], [0.1, 1]]])
+def test_tables_that_are_none_are_refused(curves):
+    """Curves must be a table of numbers with at least a column."""
+    with pytest.raises(InvalidParameterError, match="curves"):
+        ks_distances(curves)
+
+
+@pytest.mark.parametrize(
+    ("settings_", "message"),
+    [
+        ({"observations": [1, 2]}, r"curves has shape \(3, 4\) and observations \(2,\)"),
+        ({"observations": [[1], [2], [3]]}, r"observations has shape"),
+        ({"observations": [1, -2, 3]}, r"observations, row 1: -2"),
+        ({"observations": [1, 2, np.inf]}, r"observations, row 2: inf"),
+        ({"observations": ["a", "b", "c"]}, r"observations are not numbers"),
+        ({"alpha": 5}, "alpha=5"),
+        ({"tolerance": -1}, "tolerance=-1"),
+        ({"tolerance": np.nan}, "tolerance=nan"),
+        ({"max_observations": 0}, "max_observations=0"),
+        ({"weights": "cosine"}, "weights='cosine': it may be binary or pvalue"),
+    ],
+)
+def test_settings_of_no_use_are_refused(settings_, message):
+    """The message names the setting."""
+    settings_ = {"observations": [1, 2, 3], **settings_}
+    with pytest.raises(InvalidParameterError, match=message):
+        ks_graph(np.tile(np.linspace(0, 1, 4), (3, 1)), **settings_)
+
+
+def test_a_graph_that_does_not_fit_is_refused(monkeypatch):
+    """The search stops once more pairs are found than memory holds, and says what to change."""
+    curves, m = some_curves(400, 5)
+    monkeypatch.setattr(similarity, "available_memory", lambda: 10_000)
+    with pytest.raises(InvalidParameterError, match=r"more than [\d,]+ pairs .* raise alpha"):
+        ks_graph(curves, m)

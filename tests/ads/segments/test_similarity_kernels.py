@@ -1,0 +1,124 @@
+"""The compiled loops over pairs of curves, against numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_array_equal
+
+from coterie.ads.segments import similarity_kernels as kernels
+
+A, G = 90, 11
+CRITICALS = np.array([1.6, 1.2, 0.5])
+
+
+@pytest.fixture
+def curves():
+    """Random c.d.f.s."""
+    return np.sort(np.random.default_rng(0).random((A, G)), axis=1)
+
+
+@pytest.fixture
+def inverse():
+    """Reciprocals of numbers of observations."""
+    return 1.0 / np.random.default_rng(1).integers(1, 60, A)
+
+
+def levels_of(curves, inverse, tolerance):
+    """How many thresholds each pair above the diagonal does not exceed, (A, A)."""
+    gaps = np.abs(curves[:, None] - curves).max(axis=2)
+    spread = np.sqrt(inverse[:, None] + inverse)
+    thresholds = np.maximum(CRITICALS[:, None, None] * spread, tolerance)
+    return np.triu((gaps <= thresholds).sum(axis=0), k=1)
+
+
+def found_in(curves, inverse, tolerance, start, stop):
+    """Pairs in rows start..stop, by a sieve of three columns."""
+    coarse = np.rint(curves * kernels.STEPS).astype(np.int16)
+    sieve = np.ascontiguousarray(coarse[:, [0, 5, 10]].T)
+    return kernels.similar_pairs(curves, coarse, sieve, inverse, CRITICALS, tolerance, start, stop)
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.2])
+@pytest.mark.parametrize(("start", "stop"), [(0, A), (0, 0), (17, 40), (A - 1, A)])
+def test_similar_pairs(curves, inverse, tolerance, start, stop):
+    """The rows of a block give the columns to the right of the diagonal, and their levels."""
+    counts, columns, levels = found_in(curves, inverse, tolerance, start, stop)
+    expected = levels_of(curves, inverse, tolerance)[start:stop]
+    assert_array_equal(counts, (expected > 0).sum(axis=1))
+    rows, right = np.nonzero(expected)
+    assert_array_equal(columns, right)
+    assert_array_equal(levels, expected[rows, right])
+
+
+@pytest.mark.parametrize("n", [511, 512, 513, 1100])
+def test_similar_pairs_over_several_tiles(n):
+    """Columns are taken a tile at a time, and none is lost or taken twice where tiles meet."""
+    same = np.tile(np.linspace(0, 1, 3), (n, 1))
+    coarse = np.rint(same * kernels.STEPS).astype(np.int16)
+    sieve = np.ascontiguousarray(coarse.T)
+    counts, columns, _ = kernels.similar_pairs(
+        same, coarse, sieve, np.ones(n), CRITICALS, 0.0, 2, 5
+    )
+    assert_array_equal(counts, [n - 3, n - 4, n - 5])
+    assert_array_equal(columns, np.concatenate([np.arange(i, n) for i in (3, 4, 5)]))
+
+
+def test_pair_distances(curves, inverse):
+    """The distances of the pairs found are those of the curves in fine steps."""
+    fine = np.rint(curves * kernels.FINE).astype(np.int32)
+    counts, columns, _ = found_in(curves, inverse, 0.0, 20, 60)
+    rows = np.repeat(np.arange(20, 60), counts)
+    expected = np.abs(fine[rows] - fine[columns]).max(axis=1) / kernels.FINE
+    assert_array_equal(kernels.pair_distances(fine, 20, counts, columns), expected)
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+@pytest.mark.parametrize("panel", [1, 13, A])
+def test_both_halves(curves, inverse, level, panel):
+    """Counting and filling, a panel of rows at a time, gives U + Uᵀ of the entries of a level."""
+    counts, columns, levels = found_in(curves, inverse, 0.1, 0, A)
+    weights = np.arange(1.0, len(columns) + 1)
+    pointers = kernels.count_both(counts, columns, levels, level)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    neighbours, stored = np.empty(pointers[-1], np.int32), np.empty(pointers[-1])
+    for first in range(0, A, panel):
+        last = min(first + panel, A)
+        kernels.fill_both(
+            starts, columns, levels, weights, level, pointers, first, last, neighbours, stored
+        )
+    upper = sp.csr_array((weights * (levels >= level), columns, starts), shape=(A, A))
+    expected = (upper + upper.T).tocsr()
+    expected.eliminate_zeros()
+    expected.sort_indices()
+    assert_array_equal(pointers, expected.indptr)
+    assert_array_equal(neighbours, expected.indices)
+    assert_array_equal(stored, expected.data)
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, A), (30, 31), (64, A)])
+def test_fill_distances(curves, start, stop):
+    """Rows of a block are filled right of the diagonal, with their mirror images; no others."""
+    fine = np.rint(curves * kernels.FINE).astype(np.int32)
+    out = np.full((A, A), -1.0, np.float32)
+    kernels.fill_distances(fine, start, stop, out)
+    gaps = (np.abs(fine[:, None] - fine).max(axis=2) / kernels.FINE).astype(np.float32)
+    rows, columns = np.indices((A, A))
+    first = np.minimum(rows, columns)
+    filled = (rows != columns) & (first >= start) & (first < stop)
+    assert_array_equal(out, np.where(filled, gaps, -1.0))
+
+
+@pytest.mark.parametrize("value", [np.nan, -0.1, 1.1, np.inf, -np.inf])
+def test_first_fault(curves, value):
+    """The first value that is no c.d.f.'s is found by row and column."""
+    assert kernels.first_fault(curves) == (-1, -1)
+    curves[5, 3] = curves[7, 0] = value
+    assert kernels.first_fault(curves) == (5, 3)
+
+
+def test_a_slow_fall_is_a_fault():
+    """Steps down too small to matter one by one still may not add up."""
+    row = 0.5 - 0.9e-9 * np.arange(5)
+    assert kernels.first_fault(row[None]) == (0, 2)

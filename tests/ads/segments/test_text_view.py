@@ -1,0 +1,266 @@
+"""Texts as vectors, their clusters and their telling words."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from coterie import load_model, save_model
+from coterie.ads.segments.text_view import TextView, telling_words, text_clusters, unit_rows
+from coterie.errors import InvalidParameterError
+
+TRAVEL = ["beach hotel deals", "cheap flights and hotels", "island cruise", "hotel on the beach"]
+CARS = ["used cars", "car dealer", "electric car lease", "cars and engines"]
+TEXTS = [*TRAVEL, *CARS]
+
+
+def lengths(vectors):
+    """Euclidean lengths of rows."""
+    return np.linalg.norm(vectors, axis=1)
+
+
+def test_rows_are_unit_vectors():
+    """A text is a vector of length 1; one that is empty, or shares nothing, a row of zeros."""
+    view = TextView().fit(TEXTS)
+    vectors = view.transform(["beach", "", None, "!?", "zzz qqq", "CAR"])
+    assert_allclose(lengths(vectors), [1, 0, 0, 0, 0, 1], atol=1e-12)
+
+
+def test_products_are_cosines():
+    """With all components they are the cosines of the two TF-IDF halves, averaged."""
+    vectors = TextView(n_components=100).fit_transform(TEXTS)
+    settings_ = {"sublinear_tf": True, "token_pattern": r"\S+"}
+    words = TfidfVectorizer(ngram_range=(1, 2), **settings_).fit_transform(TEXTS)
+    characters = TfidfVectorizer(
+        analyzer="char_wb", ngram_range=(3, 5), sublinear_tf=True
+    ).fit_transform(TEXTS)
+    expected = (words @ words.T + characters @ characters.T).toarray() / 2
+    assert_allclose(vectors @ vectors.T, expected, atol=1e-9)
+
+
+def test_fitted_texts_and_new_ones_are_treated_alike():
+    """fit_transform is fit and transform, and a text's vector depends on no other new text."""
+    view = TextView(n_components=4)
+    vectors = view.fit_transform([*TEXTS, None])
+    assert_allclose(vectors, TextView(n_components=4).fit([*TEXTS, ""]).transform([*TEXTS, ""]))
+    assert_allclose(view.transform(TEXTS[3:4]), vectors[3:4], atol=1e-12)
+
+
+def test_made_ready_once_it_says_the_same_every_time():
+    """To the bit, of one text or of several, of none, and from several threads."""
+    view = TextView().fit(TEXTS)
+    ready = view.ready()
+    assert_array_equal(ready(TEXTS), view.transform(TEXTS))
+    with ThreadPoolExecutor(4) as pool:
+        apart = list(pool.map(lambda text: ready([text])[0], TEXTS))
+    assert_array_equal(apart, view.transform(TEXTS))
+    assert ready([]).shape == (0, len(view.components_))
+    with pytest.raises(NotFittedError):
+        TextView().ready()
+
+
+def test_spelling_does_not_separate():
+    """Case, accents as marks, wide letters, signs and spaces make no difference."""
+    view = TextView().fit(["café münchen nike", *TEXTS])
+    vectors = view.transform(["café münchen nike", "CAFE\u0301,  Mu\u0308nchen: ＮＩＫＥ™!"])
+    assert_allclose(vectors[0], vectors[1], atol=1e-12)
+
+
+@pytest.mark.parametrize("n_components", [1, 3, 50])
+def test_components_are_clipped(n_components):
+    """There are as many as asked for, or as the texts span."""
+    view = TextView(n_components).fit(TEXTS[:5])
+    assert view.transform(["car"]).shape == (1, min(n_components, 5))
+    assert_allclose(view.components_ @ view.components_.T, np.eye(len(view.components_)), atol=1e-9)
+
+
+def test_repeated_texts_span_less():
+    """Directions in which no text differs are no components."""
+    view = TextView().fit(["beach hotel"] * 5 + ["car dealer"] * 5)
+    assert len(view.components_) == 2
+    vectors = view.transform(["beach hotel", "car dealer"])
+    assert_allclose(vectors @ vectors.T, np.eye(2), atol=1e-9)
+
+
+@pytest.mark.parametrize("texts", [[], [""], [None, "  ", "?!"], ["word"], ["7"]])
+def test_next_to_no_texts(texts):
+    """Nothing, empty texts and a single text can be fitted; what is unknown is a zero row."""
+    view = TextView()
+    vectors = view.fit_transform(texts)
+    assert len(vectors) == len(texts)
+    assert_allclose(lengths(vectors), [float(text == "word") for text in texts])
+    assert not view.transform(["something else"]).any()
+    assert view.transform([]).shape == (0, vectors.shape[1])
+
+
+def test_most_frequent_terms_are_kept():
+    """max_terms limits words and runs of characters, each kind by itself."""
+    view = TextView(max_terms=5).fit([*TEXTS, "car", "car"])
+    assert len(view.words_) == len(view.characters_) == 5
+    assert "car" in view.words_
+    assert view.components_.shape[1] == 10
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.text(max_size=30), min_size=1, max_size=8))
+def test_any_text(texts):
+    """Whatever the characters, rows are finite and of length 1 or 0."""
+    vectors = TextView(n_components=3).fit(texts).transform([*texts, "<b>'; DROP TABLE\x00"])
+    assert np.isfinite(vectors).all()
+    assert set(np.round(lengths(vectors), 9)) <= {0.0, 1.0}
+
+
+def test_scikit_learn_conventions():
+    """The constructor stores, get_params and clone work, transform wants a fit before it."""
+    view = TextView(7, max_terms=11, random_state=3)
+    assert clone(view).get_params() == {"n_components": 7, "max_terms": 11, "random_state": 3}
+    with pytest.raises(NotFittedError):
+        view.transform(["a"])
+    assert view.fit(TEXTS) is view
+
+
+def test_model_files_hold_it(tmp_path):
+    """All it has learned is plain arrays: saved and loaded without pickle, it does the same."""
+    view = TextView(5).fit([*TEXTS, "🚗 旅行"])
+    save_model(view, tmp_path / "view.coterie")
+    loaded = load_model(tmp_path / "view.coterie")
+    texts = ["hotel car", "旅行", "🚗", ""]
+    assert_array_equal(loaded.transform(texts), view.transform(texts))
+
+
+@pytest.mark.parametrize(
+    ("settings_", "message"),
+    [
+        ({"n_components": 0}, "n_components: 0"),
+        ({"n_components": 2.5}, r"n_components: 2\.5"),
+        ({"max_terms": "many"}, "max_terms: 'many'"),
+    ],
+)
+def test_settings_of_no_use_are_refused(settings_, message):
+    """When it is fitted, by name."""
+    with pytest.raises(InvalidParameterError, match=message):
+        TextView(**settings_).fit(TEXTS)
+
+
+def test_texts_that_are_none_are_refused():
+    """One text instead of a list, and anything but text in the list, with its row."""
+    with pytest.raises(InvalidParameterError, match="a single text"):
+        TextView().fit("beach")
+    with pytest.raises(InvalidParameterError, match=r"row 1: 5 is a int, not a text"):
+        TextView().fit(["beach", 5])
+
+
+def test_unit_rows():
+    """Rows are scaled to length 1, however long; zeros stay; the input is left alone."""
+    embeddings = np.array([[3.0, 4.0], [0.0, 0.0], [1e300, 1e300], [0.6, -0.8]])
+    kept = embeddings.copy()
+    half = np.sqrt(0.5)
+    assert_allclose(unit_rows(embeddings, 4), [[0.6, 0.8], [0, 0], [half, half], [0.6, -0.8]])
+    assert_array_equal(embeddings, kept)
+    assert unit_rows(np.empty((0, 3))).shape == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("embeddings", "message"),
+    [
+        ([1.0, 2.0], r"shape \(2,\); they need 2 rows"),
+        ([[1.0, 2.0]], r"shape \(1, 2\); they need 2 rows, one an advertiser"),
+        (np.empty((2, 0)), r"shape \(2, 0\)"),
+        ([[1.0, 2.0], [np.inf, 0.0]], "row 1, column 0: inf"),
+        ([["a"], ["b"]], "not a table of numbers"),
+        ([[1.0], [1.0, 2.0]], "not a table of numbers"),
+    ],
+)
+def test_embeddings_that_are_none_are_refused(embeddings, message):
+    """The message says what is wrong, and where."""
+    with pytest.raises(InvalidParameterError, match=message):
+        unit_rows(embeddings, 2)
+
+
+def test_clusters_of_texts():
+    """Two subjects are two clusters; a column for each K; no text, no label."""
+    travel = ["beach hotel deals", "hotel on the beach", "beach hotel", "best beach hotel"]
+    cars = ["used car dealer", "car dealer", "car dealer lease", "best car dealer"]
+    vectors = TextView().fit_transform([*travel, "", *cars])
+    labels = text_clusters(vectors, [2, 1, 8, 99], random_state=0)
+    assert_array_equal(labels[4], -1)
+    assert_array_equal(labels[:, 0], [0, 0, 0, 0, -1, 1, 1, 1, 1])
+    assert_array_equal(labels[:, 1], [0, 0, 0, 0, -1, 0, 0, 0, 0])
+    for column in (2, 3):
+        assert_array_equal(labels[:, column], [0, 1, 2, 3, -1, 4, 5, 6, 7])
+
+
+def test_clusters_go_by_direction():
+    """Long vectors are clustered by their direction, as unit ones."""
+    rng = np.random.default_rng(0)
+    directions = np.repeat(np.eye(3), 20, axis=0) + 0.05 * rng.standard_normal((60, 3))
+    labels = text_clusters(directions * rng.uniform(0.01, 100, (60, 1)), [3], random_state=0)
+    assert_array_equal(labels[:, 0], np.repeat(np.arange(3), 20))
+
+
+def test_clusters_of_next_to_nothing():
+    """No rows, rows of zeros, and fewer distinct rows than clusters all have an answer."""
+    assert text_clusters(np.empty((0, 3)), [2]).shape == (0, 1)
+    assert_array_equal(text_clusters(np.zeros((2, 3)), [1, 2]), np.full((2, 2), -1))
+    same = text_clusters(np.ones((5, 2)), [3], random_state=0)
+    assert_array_equal(same[:, 0], 0)
+    with pytest.raises(InvalidParameterError, match="ks: 0"):
+        text_clusters(np.ones((5, 2)), [0])
+
+
+def test_telling_words():
+    """Subjects are told by their own words, not by words common to all, numbers or stop words."""
+    texts = [f"best {text} the 50" for text in TEXTS]
+    labels = [1] * 4 + [0] * 4
+    cars, travel = telling_words(texts, labels, n=2)
+    assert cars[0] in {"car", "cars"}
+    assert set(travel) == {"beach", "hotel"}
+
+
+def test_equally_telling_words_are_in_alphabetical_order():
+    """So are words of equal counts, whatever the order of the texts."""
+    texts = ["delta alpha", "charlie bravo", "echo zulu"]
+    expected = [["alpha", "bravo", "charlie", "delta"], ["echo", "zulu"]]
+    assert telling_words(texts, [0, 0, 1], n=4) == expected
+    assert telling_words(texts[::-1], [1, 0, 0], n=4) == expected
+
+
+def test_a_word_counts_once_a_text():
+    """One advertiser who repeats himself does not name the segment."""
+    texts = ["spam " * 50, "tyres", "tyres", "tyres", "milk"]
+    assert telling_words(texts, [0, 0, 0, 0, 1], n=1) == [["tyres"], ["milk"]]
+
+
+def test_any_script_and_emoji():
+    """Words of any script come out whole, and an emoji is a word, drawn plainly."""
+    texts = ["हिन्दी", "旅行", "путешествие", "🏖️", "👍🏽", "🇩🇪", "กรุงเทพ"]
+    told = telling_words(texts, range(7))
+    assert told == [["हिन्दी"], ["旅行"], ["путешествие"], ["🏖"], ["👍"], ["🇩🇪"], ["กรุงเทพ"]]
+
+
+def test_clusters_without_words():
+    """A label nobody has, texts without words, and no labels at all give no words."""
+    assert telling_words(["beach", "car", "hotel"], [0, 2, -1]) == [["beach"], [], ["car"]]
+    assert telling_words(["", None, "the"], [0, 1, 1]) == [[], []]
+    assert telling_words(["beach"], [-1]) == []
+    assert telling_words([], np.empty(0, dtype=int)) == []
+
+
+def test_a_cluster_alone_is_told_by_its_commonest_words():
+    """There is nothing to tell it from."""
+    assert telling_words(["car dealer", "car", "the car"], [0, 0, 0], n=1) == [["car"]]
+
+
+@pytest.mark.parametrize("labels", [[0], [0.5, 1.0], ["a", "b"]])
+def test_labels_that_are_none_are_refused(labels):
+    """Labels are whole numbers, one a text."""
+    with pytest.raises(InvalidParameterError, match="for 2 texts; they must be whole numbers"):
+        telling_words(["a", "b"], labels)

@@ -1,0 +1,133 @@
+"""Four looks at the same advertisers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from coterie.ads.curves.landscapes import evidence_of, share_of_cost, share_of_wins
+from coterie.ads.forecasts.evaluation import text_vectors
+from coterie.ads.segments.graph_clusters import leader_clusters, normalised_cut
+from coterie.ads.segments.similarity import ks_graph
+from coterie.ads.segments.text_view import text_clusters
+from coterie.ads.segments.views import VIEWS, look
+from coterie.inspection.scores import adjusted_rand_index
+from markets import EASY, log_of, market
+
+ALPHAS, KS = (0.01, 0.1), (3, 5)
+
+
+def looks(histograms, descriptions=None, days=None, **how):
+    """All views of a log."""
+    vectors = text_vectors(histograms, descriptions)
+    how = {"ks": KS, "alphas": ALPHAS, **how}
+    return look(histograms.dense(days), evidence_of(histograms, days), vectors, **how)
+
+
+@pytest.fixture(scope="module")
+def views():
+    """Of the training days of an easy market."""
+    made = market(EASY)
+    return looks(made.histograms, made.descriptions, [0, 1, 2])
+
+
+def test_every_view_has_its_partitions_and_their_settings(views):
+    """One column for each of its settings, labels from 0 to K − 1."""
+    assert tuple(views) == VIEWS
+    for name, view in views.items():
+        assert view.name == name
+        assert view.partitions.shape == (90, len(view.settings))
+        for settings, labels in zip(view.settings, view.partitions.T, strict=True):
+            assert labels.min() >= -1 and labels.max() < settings["k"]
+            np.testing.assert_array_equal(view.column(**settings), labels)
+    by_settings = {name: [tuple(s.values()) for s in view.settings] for name, view in views.items()}
+    by_test = [(alpha, k) for alpha in ALPHAS for k in KS]
+    assert by_settings["win"] == by_settings["cost"] == by_test
+    assert by_settings["text"] == [(k, start) for start in (0, 1) for k in KS]
+    assert by_settings["market"] == [(k, name) for name in ("text", "win", "cost") for k in KS]
+    with pytest.raises(KeyError, match="the view win has no partition with"):
+        views["win"].column(k=99)
+
+
+def test_views_are_silent_where_they_have_nothing_to_go_by(views):
+    """No text, no win, no bid."""
+    made = market(EASY)
+    counts = made.histograms.dense([0, 1, 2])
+    has_text = np.array([str(name) in made.descriptions for name in made.histograms.advertisers])
+    has_bid = counts.bids.sum(axis=1) > 0
+    assert not has_text.all() and not has_bid.all()
+    np.testing.assert_array_equal((views["text"].partitions >= 0).all(axis=1), has_text)
+    np.testing.assert_array_equal((views["market"].partitions >= 0).all(axis=1), has_bid)
+    unwon = counts.wins.sum(axis=1) == 0
+    for name in ("win", "cost"):
+        assert (views[name].partitions[unwon] == -1).all()
+
+
+def test_views_find_what_was_planted(views):
+    """Right texts and well observed markets: the text and the market view nearly agree with it."""
+    made = market(EASY)
+    for name, least in (("text", 0.8), ("market", 0.9)):
+        labels = views[name].column(k=3)
+        there = labels >= 0
+        assert adjusted_rand_index(labels[there], made.segments[there]) > least
+
+
+@pytest.mark.parametrize("over", ["wins", "bids"])
+def test_win_and_cost_views_are_cuts_of_the_graphs(over):
+    """Of the Kolmogorov–Smirnov graph at each level, whose pairs and leaders are told."""
+    made = market(EASY)
+    counts = made.histograms.dense()
+    wins = counts.wins.sum(axis=1)
+    found = looks(made.histograms, max_observations=500, wins_over=over, tolerance=0.02)
+    assert tuple(found) == ("win", "cost", "market")
+    curves = {"win": share_of_wins(counts, over), "cost": share_of_cost(counts)}
+    for name, curve in curves.items():
+        for alpha in ALPHAS:
+            graph = ks_graph(curve, wins, alpha, max_observations=500, tolerance=0.02)
+            assert found[name].edges[alpha] == graph.nnz // 2
+            assert found[name].leaders[alpha] == leader_clusters(graph, wins).max() + 1
+            cut = normalised_cut(graph, 3, random_state=0)
+            np.testing.assert_array_equal(found[name].column(alpha=alpha, k=3), cut)
+        assert found[name].edges[0.01] >= found[name].edges[0.1]
+
+
+def test_texts_are_clustered_once_for_each_level(views):
+    """So that each view has as many partitions, from starts of their own."""
+    made = market(EASY)
+    vectors = text_vectors(made.histograms, made.descriptions)
+    for start in (0, 1):
+        expected = text_clusters(vectors, KS, random_state=start)
+        for at, k in enumerate(KS):
+            np.testing.assert_array_equal(views["text"].column(k=k, start=start), expected[:, at])
+
+
+def test_the_same_seed_gives_the_same_views(views):
+    """To the last label."""
+    made = market(EASY)
+    again = looks(made.histograms, made.descriptions, [0, 1, 2])
+    for name, view in again.items():
+        np.testing.assert_array_equal(view.partitions, views[name].partitions)
+
+
+def test_views_the_data_do_not_allow_are_left_out():
+    """No text, fewer than two winners: no view at all; texts alone: two."""
+    log = log_of(bid=[5, 6, 7], won=[1, 0, 0], price=3, advertiser=[0, 1, 2], edges=[5, 10])
+    assert looks(log, ks=(2,)) == {}
+    texts = {"a000": "beach hotel", "a001": "car dealer"}
+    found = looks(log, texts, ks=(2,))
+    assert tuple(found) == ("text", "market")
+    assert found["text"].partitions.tolist() == [[0, 0], [1, 1], [-1, -1]]
+    empty = looks(log, dict.fromkeys(texts, "  "), ks=(2,))
+    assert empty == {}
+
+
+def test_views_in_which_nobody_is_alike_place_nobody():
+    """Two advertisers far apart: all labels −1, and no trouble."""
+    price = np.repeat([10, 90], 200)
+    log = log_of(
+        bid=price, won=True, price=price, advertiser=np.repeat([0, 1], 200), edges=[10, 50, 90]
+    )
+    found = looks(log, ks=(1,))
+    assert tuple(found) == ("win", "cost", "market")
+    assert all((view.partitions == -1).all() for view in found.values())
+    assert found["win"].edges == {0.01: 0, 0.1: 0}

@@ -1,0 +1,224 @@
+"""Answers are those of the Python interface, to the last bit."""
+
+from __future__ import annotations
+
+from datetime import date
+from functools import cache
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coterie.ads.protocol import Limits
+from coterie.ads.service.answering import answers
+from coterie.ads.service.answering.answers import (
+    answer_to_one,
+    answers_in_turns,
+    answers_to,
+    rows_of,
+)
+from coterie.ads.service.answering.questions import read_questions
+from coterie.ads.service.models.served_model import ServedModel
+from coterie.ads.service.problems import Problem
+from service_calls import served, service
+
+LIMITS = Limits()
+MODELS = ("small_model", "first_price_model", "minimum_model", "textless_model")
+
+bids = st.floats(0.01, 40) | st.sampled_from([1e-300, 1e9, 2, 1.294])
+words = st.sampled_from(["", " ", "passport tour", "claim quote insurance", "zzzz", "الفندق"])
+
+
+@cache
+def ids(name):
+    """The advertisers of a model."""
+    return served(name).model.advertisers_.tolist()
+
+
+@st.composite
+def questions(draw, name):
+    """Any kind of question, about somebody in the model or not."""
+    question = {}
+    if draw(st.booleans()):
+        question["advertiser"] = draw(st.sampled_from(ids(name)))
+        supply = draw(st.sampled_from(["", "supply", "day"]))
+    else:
+        question["advertiser"] = draw(st.sampled_from(["", "nobody", "O'Hara", 'a\n"b"']))
+        supply = "supply"
+        if draw(st.booleans()):
+            del question["advertiser"]
+            question["text"] = ""
+    if draw(st.booleans()):
+        question["text"] = draw(words)
+    if supply == "supply":
+        question["supply"] = draw(st.floats(0, 1e15) | st.sampled_from([0, 1, 10**15]))
+    elif supply == "day":
+        question["day"] = str(draw(st.dates(date(2026, 1, 1), date(2026, 12, 31))))
+    question["bid"] = draw(bids | st.lists(bids, min_size=1, max_size=5))
+    return question
+
+
+def as_forecasts(answer):
+    """What a client makes of an answer: forecasts as the Python interface gives them."""
+    shared = {name: answer[name] for name in ("advertiser", "segment", "curve", "supply")}
+    found = []
+    for forecast in answer["forecasts"]:
+        told = shared | forecast | {"why": answer["why"] + forecast.get("remark", "")}
+        told.pop("remark", None)
+        found.append({k: tuple(v) if isinstance(v, list) else v for k, v in told.items()})
+    return found
+
+
+def answered(model, read, limits=LIMITS, **how):
+    """The answers to questions, as a client parses them."""
+    written = answers_to(model, read, rows_of(model, read), limits, **how)
+    return orjson.loads(b"[" + written + b"]")
+
+
+def expected(model, question):
+    """The forecasts of the Python interface."""
+    asked = {name: value for name, value in question.items() if name not in {"advertiser", "bid"}}
+    found = model.forecast(question.get("advertiser"), question["bid"], **asked)
+    return [one.as_dict() for one in (found if isinstance(found, list) else [found])]
+
+
+@pytest.mark.parametrize("name", MODELS)
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_answers_are_forecasts(name, data):
+    """Every answer of a batch has the figures and the words of AdForecaster.forecast."""
+    model = served(name)
+    asked = data.draw(st.lists(questions(name), min_size=1, max_size=6))
+    read = read_questions(asked, Limits())
+    for question, answer in zip(asked, answered(model, read), strict=True):
+        assert as_forecasts(answer) == expected(model.model, question)
+        assert answer["known"] == (question.get("advertiser") in ids(name))
+
+
+@pytest.mark.parametrize("name", MODELS)
+@settings(deadline=None, max_examples=20)
+@given(st.data())
+def test_the_quick_way_is_the_same(name, data):
+    """One bid of a known advertiser gets the answer that it gets among others."""
+    model = served(name)
+    asked = {"advertiser": data.draw(st.sampled_from(ids(name))), "bid": data.draw(bids)}
+    [question] = read = read_questions(asked, Limits())
+    rows = rows_of(model, read)
+    quick = answer_to_one(model, question, rows[0])
+    assert quick == answers_to(model, read, rows, Limits())
+    assert as_forecasts(orjson.loads(quick)) == expected(model.model, asked)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.data())
+def test_the_json_has_every_bit(data):
+    """What a client parses equals what the Python interface gives."""
+    asked = data.draw(questions("small_model"))
+    reply = service().forecast(asked)
+    assert reply.status == 200
+    model = served().model
+    assert as_forecasts(reply.json) == expected(model, asked)
+    assert reply.json["model"] == {"version": "0123456789ab"}
+    assert reply.json["currency"] == model.currency_
+
+
+def test_a_remark_stands_with_the_bids_it_goes_for():
+    """Only bids above every bid in the log have one, and it is no more than what is added."""
+    highest = served().highest
+    asked = {"advertiser": ids("small_model")[3], "bid": [highest, highest * 2]}
+    low, high = service().forecast(asked).json["forecasts"]
+    assert "remark" not in low
+    currency = served().model.currency_
+    assert high["remark"] == (
+        f"; above every bid in the log ({highest:g} {currency}): the share won is taken as at that"
+    )
+
+
+@pytest.mark.parametrize("name", ["\U0010ffff" * 1024, '"' * 1024, "\x7f" * 1024])
+def test_no_answer_is_out_of_proportion(name):
+    """A long and odd id at as many bids as may be asked for is repeated for none of them."""
+    asked = {"advertiser": name, "bid": [1e9] * 10_000, "supply": 1e15}
+    reply = service().forecast(asked)
+    assert reply.status == 200 and len(reply.json["forecasts"]) == 10_000
+    plain = service().forecast({**asked, "advertiser": "a"})
+    assert len(reply.body) < len(plain.body) + 20 * 1024
+    assert len(plain.body) < 700 * 10_000
+
+
+def test_ids_that_are_long_are_cut_in_faults():
+    """What is wrong with the supply of somebody with a long id is said in a short sentence."""
+    asked = {"advertiser": "x" * 1024, "bid": 1}
+    [(_, what)] = service().forecast(asked).faults
+    assert len(what) < 250 and "x…' is not in the log" in what
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.lists(words, min_size=1, max_size=40), st.integers(1, 5), st.integers(1, 40))
+def test_texts_are_placed_together_as_alone(texts, together, characters):
+    """How many texts are placed at a time changes no bit of any answer."""
+    model = ServedModel(served().model, "0", "market.coterie")
+    asked = [{"text": f"{t} {i % 3}", "bid": 2, "supply": 9} for i, t in enumerate(texts)]
+    read = read_questions(asked, LIMITS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(answers, "_TEXTS_IN_A_TURN", together)
+        patch.setattr(answers, "_CHARS_IN_A_TURN", characters)
+        found = answered(model, read)
+    assert [as_forecasts(one) for one in found] == [expected(model.model, one) for one in asked]
+
+
+def test_many_strangers_share_the_place_of_their_text():
+    """Each text is placed once, whoever it is said to be of, and answers are as if asked alone."""
+    asked = [
+        {"advertiser": f"new-{i}", "text": "passport tour", "bid": 1 + i, "supply": 100 * i}
+        for i in range(20)
+    ]
+    together = service().forecast(asked).json["answers"]
+    alone = [service().forecast([one]).json["answers"][0] for one in asked]
+    assert together == alone
+    assert len({answer["advertiser"] for answer in together}) == 20
+
+
+def test_supply_that_is_neither_known_nor_given_is_a_fault():
+    """The fault names the question, and says what to give."""
+    good = {"advertiser": ids("small_model")[0], "bid": 1}
+    asked = [good, {"text": "tour", "bid": 1}, good, {"advertiser": "nobody", "bid": 1}]
+    faults = service().forecast(asked).faults
+    assert [at for at, _ in faults] == ["[1].supply", "[3].supply"]
+    assert "give supply" in faults[0][1]
+    assert service().forecast(asked[1]).faults[0][0] == "supply"
+
+
+def test_texts_are_bounded():
+    """More texts than can be placed in good time are refused before any is."""
+    most = Limits().texts
+    asked = [{"text": f"tour {i}", "bid": 1, "supply": 1} for i in range(most + 1)]
+    assert f"{most + 1} texts" in service().forecast(asked).faults[0][1]
+
+
+def test_characters_of_texts_are_bounded():
+    """Texts that are too long in all are refused before any is placed; known advertisers' not."""
+    limits = Limits(all_text_chars=100)
+    asked = [{"text": f"{i}" * 11, "bid": 1, "supply": 1} for i in range(10)]
+    with pytest.raises(Problem, match="110 characters in all, and may have 100"):
+        answered(served(), read_questions(asked, limits), limits)
+    assert len(answered(served(), read_questions(asked[:9], limits), limits)) == 9
+    known = [one | {"advertiser": ids("small_model")[0]} for one in asked]
+    assert len(answered(served(), read_questions(known, limits), limits)) == 10
+
+
+def test_texts_are_placed_by_turns():
+    """Between the turns nothing is given; the answers come with the last."""
+    model = ServedModel(served().model, "0", "market.coterie")
+    asked = [{"text": f"hotel {i}", "bid": 1, "supply": 1} for i in range(40)]
+    read = read_questions(asked, LIMITS)
+    *pauses, last = answers_in_turns(model, read, rows_of(model, read), LIMITS)
+    assert pauses == [b""] * 3
+    assert last == answers_to(model, read, rows_of(model, read), LIMITS)
+
+
+def test_faults_of_supply_are_a_problem():
+    """What cannot be answered is raised as a problem of status 422."""
+    read = read_questions({"advertiser": "nobody", "bid": 1}, Limits())
+    with pytest.raises(Problem, match="give supply"):
+        answered(served(), read, many=False)

@@ -1,0 +1,327 @@
+"""A model is refused unless everything that a forecast reads is sound."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+
+import numpy as np
+import orjson
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.cluster import KMeans
+
+from coterie.ads.protocol import Limits
+from coterie.ads.service.answering.answers import answers_to, rows_of
+from coterie.ads.service.answering.questions import read_questions
+from coterie.ads.service.models.model_checks import check_model
+from coterie.ads.service.models.served_model import ServedModel
+from coterie.errors import ModelFileError
+from fitted_models import first_price_model, minimum_model, small_model, textless_model
+
+FITTED = [
+    "advertisers_",
+    "agreement_",
+    "auction_",
+    "bid_",
+    "choice_",
+    "click_rate_",
+    "click_worth_",
+    "confidence_",
+    "conversion_rate_",
+    "conversion_worth_",
+    "cost_",
+    "currency_",
+    "days_",
+    "doubtful_",
+    "edges_",
+    "form_",
+    "labels_",
+    "observations_",
+    "outliers_",
+    "pays_",
+    "price_",
+    "rates_",
+    "rows_",
+    "segments_",
+    "shares_",
+    "successes_",
+    "supply_",
+    "text_view_",
+    "told_",
+    "vectors_",
+    "wins_",
+]
+PARTS = ("supply_", "choice_", "agreement_", "text_view_")
+
+
+def changed(name, value, model=None):
+    """The model with one attribute, or a part of one (``supply_.level``), changed."""
+    other = copy.copy(model or small_model())
+    whole, _, part = name.partition(".")
+    if part:
+        inner = copy.copy(getattr(other, whole))
+        object.__setattr__(inner, part, value)
+        value = inner
+    setattr(other, whole, value)
+    return other
+
+
+def with_value(array, place, value):
+    """A copy of an array with one value changed."""
+    other = array.copy()
+    other.flat[place] = value
+    return other
+
+
+@pytest.mark.parametrize("made", [small_model, first_price_model, minimum_model, textless_model])
+def test_fitted_models_are_sound(made):
+    """Whatever fit gives can be served."""
+    check_model(made())
+
+
+@pytest.mark.parametrize("other", [None, "market", {}, KMeans()])
+def test_other_models_do_not_forecast(other):
+    """Only a forecaster can be served; the message tells how to make one."""
+    with pytest.raises(ModelFileError, match=r"does not forecast; make a model with coterie ads"):
+        check_model(other)
+
+
+def test_the_list_of_attributes_is_complete():
+    """Every attribute that fit gives is known to these tests."""
+    assert sorted(name for name in vars(small_model()) if name.endswith("_")) == FITTED
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_every_attribute_is_needed(name):
+    """A model that lacks an attribute is refused, and the message names it."""
+    other = copy.copy(small_model())
+    delattr(other, name)
+    with pytest.raises(ModelFileError, match=f"not sound: it lacks {name}"):
+        check_model(other)
+
+
+def backwards(matrix):
+    """The same counts with the columns in another order."""
+    columns = matrix.indices[::-1].copy()
+    return sp.csr_array((matrix.data, columns, matrix.indptr), shape=matrix.shape)
+
+
+# attributes, what makes them wrong, and words of the message
+UNSOUND = [
+    ("advertisers_", lambda model: model.advertisers_[::-1], "in order"),
+    (
+        "advertisers_",
+        lambda model: np.append(model.advertisers_[:-1], model.advertisers_[-2]),
+        "each of them once",
+    ),
+    ("advertisers_", lambda model: model.advertisers_[:0], "at least one"),
+    ("advertisers_", lambda model: np.arange(len(model.advertisers_)), "texts"),
+    (
+        "advertisers_",
+        lambda model: np.append(model.advertisers_[:-1].astype(object), "\ud800"),
+        "UTF-8",
+    ),
+    ("edges_", lambda model: model.edges_[::-1], "increase"),
+    ("edges_", lambda model: model.edges_ - model.edges_[0], "above 0"),
+    ("edges_", lambda model: model.edges_.astype(float), "whole numbers"),
+    ("price_", lambda model: model.price_[1:], "price_ must be an array of"),
+    ("price_", lambda model: with_value(model.price_, 0, np.nan), "price_ must lie"),
+    ("days_", lambda model: model.days_[::-1], "in order"),
+    ("days_", lambda model: with_value(model.days_, 0, np.datetime64("NaT")), "dates"),
+    ("form_", lambda _: "cubic", "form_ must be one of"),
+    ("pays_", lambda _: None, "pays_ must be one of"),
+    ("auction_", lambda _: "third", "auction_"),
+    ("currency_", lambda _: 3, "currency_ must be text"),
+    ("shares_", lambda model: model.shares_ * 2, "between 0 and 1"),
+    ("shares_", lambda model: model.shares_ / 2, "sum to 1"),
+    ("shares_", lambda model: model.shares_[:, 1:], "shares_ must be an array of"),
+    ("rates_", lambda model: model.rates_ + 1, "rates_ must lie"),
+    ("labels_", lambda model: model.labels_ + 100, "labels_ must lie"),
+    ("labels_", lambda model: model.labels_ - 1, "labels_ must lie"),
+    ("confidence_", lambda model: with_value(model.confidence_, 0, np.inf), "confidence_"),
+    ("observations_", lambda model: -model.observations_, "observations_"),
+    ("outliers_", lambda _: np.array([10_000]), "outliers_"),
+    ("doubtful_", lambda _: np.array([[0]]), "doubtful_"),
+    ("segments_", lambda model: model.segments_[1:], "shares_"),
+    ("segments_", lambda model: [None] * len(model.segments_), "profiles"),
+    ("successes_", lambda model: model.successes_ * 1e6, "must not exceed told_"),
+    ("successes_", lambda model: -model.successes_, "counts of successes_"),
+    ("successes_", lambda model: model.successes_.toarray(), "CSR"),
+    ("successes_", lambda model: backwards(model.successes_), "columns in order"),
+    ("told_", lambda model: model.told_[1:], "told_ must be of"),
+    ("told_", lambda model: model.told_.astype(np.float32), "counts of told_"),
+    ("supply_.level", lambda model: model.supply_.level[1:], "levels of supply_"),
+    ("supply_.weekday", lambda model: model.supply_.weekday * np.nan, "weekdays of supply_"),
+    ("supply_.seen", lambda model: model.supply_.weekday, "yes or no"),
+    ("choice_.strength", lambda _: math.nan, "strength"),
+    ("choice_.noise", lambda _: math.inf, "noise"),
+    ("choice_.days", lambda _: -1, "days"),
+    ("agreement_.placed", lambda model: model.agreement_.placed + 99, "views place"),
+    ("agreement_.names", lambda _: "price", "names of the views"),
+    ("agreement_.dissenting", lambda _: "nobody", "dissenting"),
+    ("bid_", lambda model: model.bid_ * np.inf, "bid_"),
+    ("rows_", lambda _: math.nan, "rows_"),
+    ("click_rate_", lambda model: model.click_rate_ + 2, "click_rate_"),
+    ("click_rate_", lambda _: None, "go together"),
+    ("vectors_", lambda _: None, "needs vectors_"),
+    ("vectors_", lambda model: model.vectors_[:, 1:], "components_"),
+    ("vectors_", lambda model: model.vectors_ * 9, "vectors_ must lie"),
+    ("text_view_", lambda _: "words", "view of texts"),
+    ("text_view_.components_", lambda model: model.text_view_.components_ * np.nan, "text"),
+    ("text_view_.word_idf_", lambda model: model.text_view_.word_idf_[1:], "not sound"),
+]
+
+
+@pytest.mark.parametrize(("name", "wrong", "words"), UNSOUND)
+def test_unsound_attributes_are_refused(name, wrong, words):
+    """What is out of bounds, of another shape or of another kind is named."""
+    with pytest.raises(ModelFileError, match=words):
+        check_model(changed(name, wrong(small_model())))
+
+
+def test_rows_of_counts_must_follow_one_another():
+    """Row pointers that run backwards would be read beyond the counts."""
+    model = small_model()
+    matrix = model.told_.copy()
+    matrix.indptr[3] = matrix.indptr[-1] + 5
+    with pytest.raises(ModelFileError, match="follow one another"):
+        check_model(changed("told_", matrix))
+
+
+# values that a number in a model file may have
+odd_numbers = st.sampled_from(
+    [math.nan, math.inf, -math.inf, -1.0, -1e-9, 0.0, 1e-320, 0.5, 1.0, 2.0, 1e18, 1e300]
+)
+
+
+@st.composite
+def mutated(draw):
+    """A model with something changed in it, sound or not."""
+    model = small_model()
+    names = [*FITTED, *(f"{part}.{name}" for part in PARTS for name in _members(model, part))]
+    name = draw(st.sampled_from(names))
+    whole, _, part = name.partition(".")
+    value = getattr(model, whole) if not part else getattr(getattr(model, whole), part)
+    return changed(name, draw(_variants(value)))
+
+
+def _members(model, part):
+    value = getattr(model, part)
+    if dataclasses.is_dataclass(value):
+        return [field.name for field in dataclasses.fields(value)]
+    return list(vars(value))
+
+
+def _variants(value):
+    others = st.sampled_from([None, "", "x", 0, -1, 3.5, math.nan, [], {}, (), np.zeros(0)])
+    if isinstance(value, sp.csr_array):
+        parts = st.sampled_from([lambda a: a.T.tocsr(), lambda a: a[:-1], lambda a: a * 0])
+        data = odd_numbers.map(
+            lambda x: sp.csr_array((with_value(value.data, 7, x), value.indices, value.indptr))
+        )
+        return others | parts.map(lambda change: change(value)) | data
+    if not isinstance(value, np.ndarray) or not value.size:
+        return others | odd_numbers
+    shapes = st.sampled_from(
+        [lambda a: a[:-1], lambda a: a[::-1], lambda a: a.T, lambda a: a[None]]
+    )
+    return others | shapes.map(lambda change: change(value)) | _changed_values(value)
+
+
+def _changed_values(value):
+    places = st.integers(0, value.size - 1)
+    if value.dtype.kind == "f":
+        return st.tuples(places, odd_numbers).map(lambda change: with_value(value, *change))
+    if value.dtype.kind == "i":
+        numbers = st.sampled_from([-(2**62), -2, -1, 0, 1, 5, 10**6, 2**62])
+        return st.tuples(places, numbers).map(lambda change: with_value(value, *change))
+    if value.dtype.kind == "U":
+        texts = st.sampled_from(["", "\n", "<b>", "zzz"])
+        return st.tuples(places, texts).map(lambda change: with_value(value, *change))
+    return st.just(value)
+
+
+@given(mutated())
+@settings(deadline=None, max_examples=120)
+def test_hostile_models_are_refused_or_answer_in_numbers(model):
+    """Whatever a file holds, it is refused with words, or all that it answers is finite."""
+    try:
+        check_model(model)
+    except ModelFileError as error:
+        assert str(error)
+        return
+    served = ServedModel(model, "0", "market.coterie")
+    ids = model.advertisers_.tolist()
+    asked = [{"advertiser": name, "bid": [0.001, 2.0, 1e9]} for name in ids[::7]]
+    asked += [{"text": "passport tour", "bid": [0.001, 2.0, 1e9], "supply": 1e15}]
+    read = read_questions(asked, Limits())
+    written = answers_to(served, read, rows_of(served, read), Limits())
+    for answer in orjson.loads(b"[" + written + b"]"):
+        for forecast in answer["forecasts"]:
+            figures = [forecast[k] for k in ("win_rate", "cost", "impressions", "spend")]
+            figures += [*forecast["impressions_interval"], *forecast["spend_interval"]]
+            assert all(0 <= figure < math.inf for figure in figures), answer
+    # what is not a number would be written as null
+    for row in range(0, len(ids), 9):
+        _assert_finite(served.book.advertiser(row))
+    _assert_finite(served.book.summary())
+    _assert_finite(served.book.segments())
+
+
+def _assert_finite(value):
+    """No number in it is NaN or infinite, and it can be written."""
+    orjson.dumps(value)
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            _assert_finite(item)
+    elif isinstance(value, float):
+        assert math.isfinite(value)
+
+
+@pytest.mark.parametrize(
+    ("odd", "told"),
+    [("a\0b", "the character NUL"), ("a" * 1025, "at most 1,024 characters"), ("\ud800", "UTF-8")],
+)
+def test_ids_that_nobody_could_ask_for_are_refused(odd, told):
+    """Every advertiser of a served model can be named in a question."""
+    ids = np.array(sorted([odd, *small_model().advertisers_.tolist()[1:]]), dtype=object)
+    with pytest.raises(ModelFileError, match=told):
+        check_model(changed("advertisers_", ids))
+
+
+@pytest.mark.parametrize("strength", [10**400, 1e200, -1, math.nan, True, "3"])
+def test_absurd_strengths_are_refused(strength):
+    """The strength of pooling is a number that can be reckoned with."""
+    with pytest.raises(ModelFileError, match="the strength must be"):
+        check_model(changed("choice_.strength", strength))
+    for fine in (math.inf, 0, np.float64(3)):
+        check_model(changed("choice_.strength", fine))
+
+
+def test_the_currency_is_short():
+    """It stands in what is said of many bids."""
+    with pytest.raises(ModelFileError, match="currency_ must be of at most 64"):
+        check_model(changed("currency_", "x" * 65))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("size", np.int64(3)),
+        ("median_price", np.float64(3)),
+        ("observations", np.float32(3)),
+        ("name", np.str_("a")),
+        ("name", "a" * 1001),
+    ],
+)
+def test_numbers_of_numpy_in_profiles_are_refused(name, value):
+    """What is told of a segment can be written as JSON."""
+    profile = dataclasses.replace(small_model().segments_[0], **{name: value})
+    with pytest.raises(ModelFileError, match="of a segment must be"):
+        check_model(changed("segments_", [profile, *small_model().segments_[1:]]))

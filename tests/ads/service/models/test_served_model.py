@@ -1,0 +1,170 @@
+"""A served model answers at once, always the same, from any thread."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import gc
+import subprocess
+import sys
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date
+
+import numpy as np
+import orjson
+import pytest
+
+from coterie import save_model
+from coterie.ads.service.models.served_model import ServedModel, file_version, ready
+from coterie.errors import ModelFileError
+from fitted_models import small_model
+from service_calls import served
+
+
+def test_is_made_of_a_file(tmp_path):
+    """A model file becomes a model with its name, its version and the time in UTC."""
+    path = tmp_path / "market.coterie"
+    save_model(small_model(), path)
+    made = ready(path, file_version(path))
+    assert made.name == "market.coterie"
+    assert made.version == file_version(path)
+    assert made.loaded_at.utcoffset().total_seconds() == 0
+    assert made.advertisers == len(small_model().advertisers_)
+    found = made.tables.one(3, 2.5, 100.0)
+    assert found == small_model_figures(3)
+
+
+def small_model_figures(row):
+    """The figures of the model that was fitted, not loaded."""
+    return served().tables.one(row, 2.5, 100.0)
+
+
+def test_versions_tell_contents_apart(tmp_path):
+    """The same content has the same version wherever it lies; another has another."""
+    one, same, other = (tmp_path / name for name in ("a", "b", "c"))
+    one.write_bytes(b"model")
+    same.write_bytes(b"model")
+    other.write_bytes(b"Model")
+    assert file_version(one) == file_version(same) != file_version(other)
+
+
+def test_what_is_no_model_is_refused(tmp_path):
+    """A file of another kind is refused with the words of the loader."""
+    path = tmp_path / "market.coterie"
+    path.write_text("not a model")
+    with pytest.raises(ModelFileError, match="not a model file"):
+        ready(path, "0")
+
+
+def opened(made, *asked):
+    """How an answer begins, parsed; and the supply that goes with it."""
+    opening, supply = made.opening(*asked)
+    return orjson.loads(opening + b"}"), supply
+
+
+def test_openings_are_those_of_the_model():
+    """Name, segment, grounds and supply of an advertiser are those of the model, each time."""
+    made = served()
+    for row, name in enumerate(made.model.advertisers_.tolist()):
+        begun, supply = opened(made, row)
+        assert supply == begun["supply"] == made.tables.supply(row)
+        assert begun["advertiser"] == name
+        assert begun["segment"] == made.placer.segment(row)
+        assert begun["why"] == made.tables.why(row) + "; supply of an average day"
+        assert opened(made, row) == (begun, supply)
+        given, supply = opened(made, row, 12.5)
+        assert supply == 12.5
+        assert given == begun | {"supply": 12.5, "why": made.tables.why(row)}
+
+
+def test_days_have_the_supply_of_their_weekday():
+    """A day's supply is what the model expects, and the day is told."""
+    made = served()
+    for day in (date(2026, 3, 2), date(2026, 3, 8), date(1999, 12, 31)):
+        begun, supply = opened(made, 0, None, day)
+        assert supply == begun["supply"] == made.tables.supply(0, day)
+        assert str(day) in begun["why"]
+        assert begun["why"] == made.tables.why(0) + made.weekday(day).told
+
+
+def test_details_may_come_later():
+    """Whoever asks for details before they are made waits for them, and others do not."""
+    made = ServedModel(small_model(), "0", "market.coterie")
+    assert asyncio.run(made.with_details()) is made
+    assert made.book.advertiser(3) == served().book.advertiser(3)
+    assert made.found("a") == served().found("a")
+
+
+def test_a_model_that_was_replaced_is_freed(tmp_path):
+    """Nothing keeps a served model, nor its tables, once nobody holds it."""
+    path = tmp_path / "market.coterie"
+    save_model(small_model(), path)
+    made = ready(path, file_version(path))
+    made.opening(0)
+    kept = [weakref.ref(one) for one in (made, made.model, made.tables)]
+    del made
+    gc.collect()
+    assert [one() for one in kept] == [None, None, None]
+
+
+def test_loading_does_without_scikit_learn(tmp_path):
+    """A service starts without importing what only fitting needs."""
+    path = tmp_path / "market.coterie"
+    save_model(small_model(), path)
+    code = (
+        "import sys; from pathlib import Path;"
+        "from coterie.ads.service.models.served_model import ready;"
+        "served = ready(Path(sys.argv[1]), '0');"
+        "(place,) = served.placed(['passport tour']);"
+        "assert abs(place.shares.sum() - 1) < 1e-9;"
+        "assert 'sklearn' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True)
+
+
+def test_versions_of_model_files_are_their_checksums(tmp_path):
+    """Models that differ have versions that differ; damage is found where that is asked for."""
+    one, other = tmp_path / "one.coterie", tmp_path / "other.coterie"
+    save_model(small_model(), one)
+    changed = copy.copy(small_model())
+    changed.currency_ = "XTS"
+    save_model(changed, other)
+    assert file_version(one) == file_version(one, verified=True) != file_version(other)
+    content = bytearray(one.read_bytes())
+    content[len(content) // 2] ^= 1
+    one.write_bytes(content)
+    with pytest.raises(ModelFileError, match="damaged"):
+        file_version(one, verified=True)
+
+
+def test_places_are_kept_within_bounds():
+    """A text asked about again has the same place; so many texts are kept, and no more."""
+    made = ServedModel(small_model(), "0", "market.coterie")
+    [first] = made.placed(["tour 0"])
+    assert made.placed(["tour 0"])[0] is first
+    made.placed([f"tour {number}" for number in range(400)])
+    assert len(made._recent._places) == 256
+    [again] = made.placed(["tour 0"])
+    assert again is not first
+    np.testing.assert_array_equal(again.weights, first.weights)
+
+
+def test_threads_get_the_same_answers():
+    """Places and openings are right whoever asks at the same time."""
+    made = ServedModel(small_model(), "0", "market.coterie")
+    texts = [f"passport {i % 7}" for i in range(60)]
+    with ThreadPoolExecutor(4) as pool:
+        places = list(pool.map(lambda text: made.placed([text])[0], texts))
+        openings = list(pool.map(made.opening, [i % 5 for i in range(60)]))
+    for text, place in zip(texts, places, strict=True):
+        np.testing.assert_array_equal(place.shares, made.placer.placed(None, text).shares)
+    assert openings == [made.opening(i % 5) for i in range(60)]
+
+
+def test_a_name_that_no_encoder_takes_is_told_all_the_same(tmp_path):
+    """A file may be called anything; what is told of it can be written as JSON."""
+    path = tmp_path / "m\udcff\n.coterie"
+    save_model(small_model(), path)
+    made = ready(path, file_version(path))
+    assert orjson.loads(orjson.dumps(made.name)) == "m\\udcff\\n.coterie"

@@ -1,0 +1,47 @@
+"""Column names on the command line."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+import typer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coterie.command_line.terminal.options import ids_in, names_in
+
+NAMES = st.lists(
+    st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1), min_size=1, max_size=5
+)
+
+
+@settings(deadline=None, max_examples=50)
+@given(NAMES)
+def test_any_names_can_be_given(names):
+    """What a CSV writer makes of names is read as those names."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    assert names_in(line.getvalue()) == names
+
+
+def test_none_is_none():
+    """Without names all columns are meant."""
+    assert names_in(None) is None
+
+
+@pytest.mark.parametrize("text", ["", ",", "a,,b"])
+def test_a_missing_name_is_wrong_usage(text):
+    """An empty name is refused as wrong usage."""
+    with pytest.raises(typer.BadParameter, match="write them as a,b,c"):
+        names_in(text)
+
+
+def test_ids_are_given_one_by_one_or_together():
+    """Options and commas both tell several, in their order; an empty one is wrong usage."""
+    assert ids_in(["a", "b,c", '"d,e"']) == ["a", "b", "c", "d,e"]
+    assert ids_in(None) == ids_in([]) == []
+    with pytest.raises(typer.BadParameter, match="write them as a,b,c") as refused:
+        ids_in(["a", ""])
+    assert refused.value.param_hint == "'--id'"

@@ -1,0 +1,248 @@
+"""NMFConsensus and the steps of its factorisation."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+import coterie as ct
+from coterie.consensus.factors import nonnegative_factor as steps
+from coterie.consensus.factors.nonnegative_factor import NMFConsensus
+from coterie.errors import InvalidParameterError, TooManyPointsError
+from coterie.labels.tuples import as_label_tuples
+
+
+def random_labels(seed: int, missing: float = 0.0) -> np.ndarray:
+    """Thirty rows of four labels 0..2 at random, repeated rows among them."""
+    rng = np.random.default_rng(seed)
+    P = rng.integers(0, 3, (30, 4))[rng.integers(0, 30, 30)]
+    P[rng.random(P.shape) < missing] = -1
+    P[0] = 0
+    return P[(P >= 0).any(axis=1)]
+
+
+def textbook(M: np.ndarray, H: np.ndarray, sweeps: int) -> tuple[np.ndarray, np.ndarray]:
+    """The two updates as they are printed, over points, with D in both."""
+    D = np.diag(np.diag(H.T @ M @ H))
+    for _ in range(sweeps):
+        H = H * np.sqrt((M @ H @ D) / (H @ H.T @ M @ H @ D + 1e-12))
+        D = D * np.sqrt((H.T @ M @ H) / (H.T @ H @ D @ H.T @ H + 1e-12))
+    return H, D
+
+
+def coassociation_of_points(P: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """M over points, 0 for those that no partition with a weight labels."""
+    M = ct.coassociation(P, weights)
+    M[~((P >= 0) & (weights > 0)).any(axis=1)] = 0
+    return M
+
+
+@pytest.fixture(scope="module")
+def planted():
+    """Eight noisy partitions of 150 points, and the truth."""
+    return ct.planted_partitions([80, 40, 30], 8, 0, 0.2, random_state=0)
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=st.integers(0, 10_000), missing=st.sampled_from([0.0, 0.3]), sweeps=st.integers(1, 12))
+def test_updates_over_tuples_are_those_over_points(seed, missing, sweeps):
+    """Sweeps on the compressed, implicit matrix equal the printed ones on all points."""
+    P, rng = random_labels(seed, missing), np.random.default_rng(seed)
+    weights = rng.choice([0.0, 1.0, 2.5], 4)
+    weights[0] += 1
+    tuples = as_label_tuples(P)
+    start = 0.1 + rng.random((tuples.n_tuples, 3))
+    start /= np.linalg.norm(tuples.expand(start), axis=0)
+    root = np.sqrt(tuples.weights)[:, None]
+    product, norm = steps._coassociation_product(tuples, weights[tuples.partition_order])
+    found = steps.nonnegative_factor(product, norm, root * start, sweeps, 0.0)
+
+    M = coassociation_of_points(P, weights)
+    H, D = textbook(M, tuples.expand(start), sweeps)
+    assert tuples.expand(found.H / root) == pytest.approx(H, abs=1e-10)
+    assert found.d == pytest.approx(np.diag(D), abs=1e-8)
+    assert found.loss == pytest.approx(((M - H @ D @ H.T) ** 2).sum(), abs=1e-8)
+    assert found.loss == pytest.approx(steps.factor_loss(product, norm, found.H, found.d))
+    assert len(found.history) == sweeps and not found.converged
+
+
+def test_noise_free_partitions_are_factored_exactly():
+    """H becomes the normalised indicator, D the cluster sizes, and the loss vanishes."""
+    sizes = np.array([5, 15, 30])
+    tuples = as_label_tuples(np.repeat([[0, 2, 1], [1, 0, 0], [2, 1, 2]], sizes, axis=0))
+    product, norm = steps._coassociation_product(tuples, np.ones(3))
+    rng = np.random.RandomState(0)
+    starts = steps.factor_starts(tuples, np.ones(3), 3, "kmeans", 5, rng)
+    found = steps.best_factor(product, norm, starts, 2_000, 1e-12)
+    assert found.converged and found.loss < 1e-6 * norm
+    assert found.H.T @ found.H == pytest.approx(np.eye(3), abs=1e-4)
+    assert sorted(found.d) == pytest.approx(sizes, rel=1e-3)
+
+
+def test_one_column_is_the_leading_eigenvector(planted):
+    """With K = 1 the loss is what the largest eigenvalue leaves: ‖M‖² − λ²."""
+    M = ct.coassociation(planted[0])
+    est = NMFConsensus(1, tol=1e-12, random_state=0).fit(planted[0])
+    assert est.loss_ == pytest.approx((M**2).sum() - np.linalg.eigvalsh(M)[-1] ** 2)
+    assert est.n_clusters_ == 1
+
+
+@pytest.mark.parametrize("init", ["kmeans", "random"])
+def test_loss_falls_between_the_truth_and_the_eigenvalue_bound(planted, init):
+    """The end is no worse than the planted indicator, and no rank-K factor beats K eigenpairs."""
+    P, y = planted
+    M = ct.coassociation(P)
+    indicator = np.eye(3)[y] / np.sqrt(np.bincount(y))
+    of_truth = (M**2).sum() - (np.diag(indicator.T @ M @ indicator) ** 2).sum()
+    bound = (np.linalg.eigvalsh(M)[:-3] ** 2).sum()
+    est = NMFConsensus(3, init=init, random_state=0).fit(P)
+    assert bound <= est.loss_ <= of_truth
+    assert ct.clustering_accuracy(y, est.labels_) == 1
+    assert est.history_["loss"][-1] == est.loss_ < est.history_["loss"][0]
+    assert len(est.history_["loss"]) == est.n_iter_
+
+
+def test_best_of_several_starts_is_kept():
+    """best_factor returns the least loss that any of its starts leads to."""
+    tuples = as_label_tuples(random_labels(3))
+    product, norm = steps._coassociation_product(tuples, np.ones(4))
+    starts = steps.factor_starts(tuples, np.ones(4), 3, "random", 6, np.random.RandomState(0))
+    losses = [steps.nonnegative_factor(product, norm, H, 50, 0.0).loss for H in starts]
+    assert steps.best_factor(product, norm, starts, 50, 0.0).loss == min(losses) < max(losses)
+
+
+@pytest.mark.parametrize("init", ["kmeans", "random"])
+def test_starts_are_positive_of_unit_length_and_different(planted, init):
+    """Every start has positive entries and unit columns; equal ones are taken once."""
+    tuples = as_label_tuples(planted[0])
+    starts = steps.factor_starts(tuples, np.ones(8), 4, init, 7, np.random.RandomState(0))
+    assert 1 <= len(starts) <= 7 and len({H.tobytes() for H in starts}) == len(starts)
+    for H in starts:
+        assert H.min() > 0 and np.linalg.norm(H, axis=0) == pytest.approx(np.ones(4))
+
+
+def test_a_faded_row_joins_by_votes():
+    """A tuple whose row of H is all zero goes where most partitions put it."""
+    tuples = as_label_tuples([[0, 0, 0]] * 3 + [[1, 1, 1]] * 3 + [[0, 0, 2]])
+    single = int(tuples.inverse[-1])
+    H = np.zeros((3, 4))
+    H[tuples.inverse[0], 3] = H[tuples.inverse[3], 1] = 1.0
+    labels = steps.factor_labels(H, tuples, np.ones(3))
+    assert labels[single] == labels[tuples.inverse[0]] != labels[tuples.inverse[3]]
+    assert sorted(set(labels.tolist())) == [0, 1]
+
+
+def test_points_that_are_with_nobody_are_labelled():
+    """Many sweeps extinguish the rows of loners; they still get one of the K clusters."""
+    P = np.vstack([np.repeat([[0, 0], [1, 1]], 20, axis=0), [[2, 2], [3, 3]]])
+    tuples = as_label_tuples(P)
+    product, norm = steps._coassociation_product(tuples, np.ones(2))
+    (start,) = steps.factor_starts(tuples, np.ones(2), 2, "kmeans", 1, np.random.RandomState(0))
+    H = steps.nonnegative_factor(product, norm, start, 3_000, -1.0).H
+    assert (H.max(axis=1) == 0).sum() == 2
+    labels = tuples.expand(steps.factor_labels(H, tuples, np.ones(2)))
+    assert set(labels) == {0, 1} and len(set(labels[:20])) == len(set(labels[20:40])) == 1
+    assert NMFConsensus(2, random_state=0).fit(P).n_clusters_ == 2
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_compressed_equals_uncompressed(planted, missing):
+    """One tuple a point gives the same partition and loss as the distinct tuples do."""
+    P = np.where(np.random.default_rng(0).random(planted[0].shape) < missing, -1, planted[0])
+    tuples = as_label_tuples(P)
+    short, long = (NMFConsensus(3, random_state=0) for _ in range(2))
+    labels = tuples.expand(short._label_tuples(tuples).labels)
+    full = long._label_tuples(tuples.without_compression()).labels
+    assert ct.clustering_accuracy(labels, full) == 1
+    assert short.loss_ == pytest.approx(long.loss_, rel=1e-3)
+
+
+def test_weights_equal_copies(planted):
+    """A partition of weight 2 is the same as the partition twice."""
+    P, weights = planted[0], np.array([2.0, 1, 1, 3, 1, 1, 1, 1])
+    copies = np.repeat(P, weights.astype(int), axis=1)
+    weighted = NMFConsensus(3, partition_weights=weights, random_state=0).fit(P)
+    copied = NMFConsensus(3, random_state=0).fit(copies)
+    assert ct.clustering_accuracy(weighted.labels_, copied.labels_) == 1
+    assert weighted.loss_ == pytest.approx(copied.loss_, rel=1e-3)
+
+
+def test_order_and_names_change_nothing(planted):
+    """Points, partitions and names may come in any order."""
+    rng = np.random.default_rng(1)
+    points, partitions = rng.permutation(150), rng.permutation(8)
+    a = NMFConsensus(3, random_state=0).fit(planted[0])
+    b = NMFConsensus(3, random_state=0).fit((2 - planted[0])[points][:, partitions])
+    assert (b.labels_ == a.labels_[points]).all()
+    assert b.loss_ == pytest.approx(a.loss_)
+
+
+def test_fitted_points_are_predicted_as_fitted(planted):
+    """predict on the fitted rows returns the fitted labels, also from a clone."""
+    est = clone(NMFConsensus(3, random_state=0)).fit(planted[0])
+    assert (est.predict(planted[0]) == est.labels_).all()
+
+
+def test_points_without_a_voice_follow_the_other_partitions():
+    """Points that only a partition of weight 0 labels do not bend the clusters."""
+    P = np.array([[0, 0], [0, 0], [1, 1], [1, 1], [-1, 0], [-1, 1]])
+    est = NMFConsensus(2, partition_weights=[1, 0], random_state=0).fit(P)
+    assert est.labels_.tolist() in ([0, 0, 1, 1, 0, 1], [1, 1, 0, 0, 1, 0])
+
+
+def test_one_partition_and_all_tuples():
+    """V = 1 is that partition; K above the tuples warns and gives every tuple its own."""
+    P = np.array([[0, 0], [0, 1], [1, 1], [1, 1]])
+    assert NMFConsensus(2, random_state=0).fit(P[:, :1]).labels_.tolist() == [0, 0, 1, 1]
+    with pytest.warns(ConvergenceWarning, match="3 kinds"):
+        assert NMFConsensus(4, random_state=0).fit(P).n_clusters_ <= 3
+
+
+def test_stopping_short_is_said(planted):
+    """Too few sweeps give a warning that names the parameter to raise."""
+    with pytest.warns(ConvergenceWarning, match="max_iter=3 sweeps; raise max_iter"):
+        NMFConsensus(3, max_iter=3, random_state=0).fit(planted[0])
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [
+        ("init", "ones"),
+        ("init", None),
+        ("n_init", 0),
+        ("n_init", True),
+        ("max_iter", 2.5),
+        ("tol", -1.0),
+        ("tol", float("nan")),
+        ("tol", "small"),
+        ("max_tuples", 0),
+    ],
+)
+def test_bad_parameters_are_named(planted, parameter, value):
+    """The message names the parameter and its value."""
+    with pytest.raises(InvalidParameterError, match=f"{parameter}={value!r}"):
+        NMFConsensus(3).set_params(**{parameter: value}).fit(planted[0])
+
+
+def test_partitions_without_a_vote_tell_nothing_apart(planted):
+    """A partition of weight 0 is as good as left out, also where it splits points."""
+    P = planted[0]
+    split = np.column_stack([P, np.arange(150) % 7])
+    without = NMFConsensus(3, random_state=0).fit(P)
+    silent = NMFConsensus(3, partition_weights=[1] * 8 + [0], random_state=0).fit(split)
+    assert ct.clustering_accuracy(without.labels_, silent.labels_) == 1
+    assert silent.loss_ == pytest.approx(without.loss_, rel=1e-6)
+    unanimous = NMFConsensus(3, partition_weights=[0, 1], random_state=0)
+    assert unanimous.fit([[0, 0], [1, 0], [2, 0]]).n_clusters_ == 1
+
+
+def test_a_limit_holds_only_where_labels_are_missing(planted):
+    """max_tuples is about the dense matrix, which complete labels do not need."""
+    P = planted[0].copy()
+    est = NMFConsensus(3, max_tuples=5, random_state=0).fit(P)
+    assert est.n_tuples_ > 5
+    P[0, 0] = -1
+    with pytest.raises(TooManyPointsError, match=r"NMFConsensus with missing.*max_tuples=5"):
+        est.fit(P)

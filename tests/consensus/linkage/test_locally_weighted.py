@@ -1,0 +1,289 @@
+"""LocallyWeightedConsensus against loops over points and clusters."""
+
+from math import log2
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.sparse import csr_array
+from scipy.spatial.distance import squareform
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+import coterie as ct
+from coterie.consensus.linkage import locally_weighted
+from coterie.consensus.linkage.evidence_accumulation import EvidenceAccumulation
+from coterie.consensus.linkage.locally_weighted import LocallyWeightedConsensus
+from coterie.errors import CoterieError
+from coterie.labels.tuples import as_label_tuples
+from coterie.relaxation.transfer_cut import transfer_cut, transfer_embedding
+from label_matrices import label_matrices, weights_for
+
+STRATEGIES = ("linkage", "graph")
+
+
+def looped_weights(P, alpha, theta):
+    """exp(−h/θ) of every cluster of every partition, in the order of labels, point by point."""
+    found = []
+    for v in range(P.shape[1]):
+        of_partition = []
+        for label in np.unique(P[P[:, v] >= 0, v]):
+            members = P[P[:, v] == label]
+            entropy = total = 0.0
+            for w in range(P.shape[1]):
+                seen = members[members[:, w] >= 0, w]
+                shares = [np.mean(seen == other) for other in np.unique(seen)]
+                entropy -= alpha[w] * len(seen) * sum(p * log2(p) for p in shares)
+                total += alpha[w] * len(seen)
+            of_partition.append(np.exp(-entropy / total / theta))
+        found.append(np.array(of_partition))
+    return found
+
+
+def looped_similarity(P, alpha, weights):
+    """S (n, n) pair by pair, labels 0, 1, … in every partition."""
+    n, V = P.shape
+    S = np.zeros((n, n))
+    for i in range(n):
+        for j in range(n):
+            both = [v for v in range(V) if P[i, v] >= 0 and P[j, v] >= 0]
+            shared = sum(alpha[v] * weights[v][P[i, v]] for v in both if P[i, v] == P[j, v])
+            S[i, j] = shared / sum(alpha[v] for v in both) if both else 0.0
+    return S
+
+
+def without_gaps(P):
+    """The same partitions with labels 0..K_v − 1, −1 left."""
+    columns = [np.unique(np.append(column, -1), return_inverse=True)[1][:-1] - 1 for column in P.T]
+    return np.column_stack(columns)
+
+
+@pytest.fixture(scope="module")
+def ensemble():
+    """Ten noisy partitions of 70 points, and weights under which nothing ties."""
+    P, y = ct.planted_partitions([35, 20, 15], 10, 0, 0.15, random_state=0)
+    return P, y, np.random.default_rng(0).random(10) + 0.5
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data(), st.floats(0.1, 5))
+def test_cluster_weights_are_those_of_the_formula(data, theta):
+    """Entropies counted point by point, in the user's order of partitions and labels."""
+    P = data.draw(label_matrices())
+    alpha = data.draw(weights_for(P))
+    est = LocallyWeightedConsensus(1, theta=theta, partition_weights=alpha).fit(P)
+    expected = looped_weights(P, alpha, theta)
+    assert len(est.cluster_weights_) == P.shape[1]
+    for found, wanted in zip(est.cluster_weights_, expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-9)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_similarity_is_that_of_the_formula(data):
+    """S over tuples agrees with loops over points, holes and weights included."""
+    P = without_gaps(data.draw(label_matrices()))
+    alpha = data.draw(weights_for(P))
+    tuples = as_label_tuples(P)
+    own = alpha[tuples.partition_order]
+    omega = np.exp(-locally_weighted.cluster_uncertainty(tuples, own) / 0.4)
+    S = locally_weighted._locally_weighted_similarity(tuples, own, omega)
+    expected = looped_similarity(P, alpha, looped_weights(P, alpha, 0.4))
+    np.testing.assert_allclose(S[np.ix_(tuples.inverse, tuples.inverse)], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("K", [1, 2, 3, 4])
+def test_linkage_is_average_linkage_over_all_points(ensemble, K):
+    """LWEA is SciPy's tree of the dense 1 − S over points, cut where it parts no twins."""
+    P, _, alpha = ensemble
+    S = looped_similarity(P, alpha / alpha.sum(), looped_weights(P, alpha, 0.4))
+    D = 1 - S
+    np.fill_diagonal(D, 0)
+    full = fcluster(linkage(squareform(D, checks=False), "average"), K, "maxclust")
+    inverse = as_label_tuples(P).inverse
+    assert len(np.unique(np.column_stack([inverse, full]), axis=0)) == inverse.max() + 1
+    est = LocallyWeightedConsensus(K, partition_weights=alpha).fit(P)
+    assert ct.clustering_accuracy(full, est.labels_) == 1
+
+
+def test_graph_is_the_transfer_cut_over_all_points(ensemble):
+    """LWGP is the cut of the weighted one-hot labels of the points."""
+    P, _, alpha = ensemble
+    weights = looped_weights(P, alpha, 0.4)
+    columns = [
+        alpha[v] * w[label] * (P[:, v] == label)
+        for v, w in enumerate(weights)
+        for label in range(len(w))
+    ]
+    B = csr_array(np.column_stack(columns))
+    full = transfer_cut(B, np.ones(len(P)), 3, random_state=1)
+    est = LocallyWeightedConsensus(
+        3, strategy="graph", partition_weights=alpha, random_state=0
+    ).fit(P)
+    assert ct.clustering_accuracy(full, est.labels_) == 1
+
+
+def test_graph_links_are_exact_under_compression(ensemble):
+    """Tuples and points lie in the same directions."""
+    tuples = as_label_tuples(ensemble[0])
+    full = tuples.without_compression()
+    found = []
+    for each in (tuples, full):
+        h = locally_weighted.cluster_uncertainty(each, np.ones(10))
+        links = locally_weighted._weighted_indicator(each, np.ones(10), np.exp(-h / 0.4))
+        found.append(each.expand(transfer_embedding(links, each.weights, 3)))
+    np.testing.assert_allclose(found[0] @ found[0].T, found[1] @ found[1].T, atol=1e-8)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_compression_is_exact(ensemble, strategy):
+    """One tuple a point gives the same labels."""
+    P, _, alpha = ensemble
+    tuples = as_label_tuples(P)
+    est = LocallyWeightedConsensus(3, strategy=strategy, partition_weights=alpha, random_state=0)
+    compressed = tuples.expand(est._label_tuples(tuples).labels)
+    full = est._label_tuples(tuples.without_compression()).labels
+    assert ct.clustering_accuracy(full, compressed) == 1
+
+
+def test_large_theta_is_evidence_accumulation(ensemble):
+    """When uncertainty does not count, LWEA is EAC."""
+    P, _, alpha = ensemble
+    plain = EvidenceAccumulation(4, partition_weights=alpha).fit(P)
+    est = LocallyWeightedConsensus(4, theta=1e9, partition_weights=alpha).fit(P)
+    assert ct.clustering_accuracy(plain.labels_, est.labels_) == 1
+    np.testing.assert_allclose(np.concatenate(est.cluster_weights_), 1, atol=1e-8)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_theta_next_to_nothing_silences_no_point(ensemble, strategy):
+    """Weights that would vanish stay above zero: K clusters come out."""
+    est = LocallyWeightedConsensus(3, strategy=strategy, theta=1e-6, random_state=0)
+    est.fit(ensemble[0])
+    assert est.n_clusters_ == 3
+    assert np.concatenate(est.cluster_weights_).min() > 0
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_scattered_clusters_do_not_mislead(strategy):
+    """Partitions at random in one region are outvoted there by those that agree."""
+    rng = np.random.default_rng(4)
+    y = np.repeat([0, 1, 2], [40, 30, 20])
+    P = np.column_stack([y] * 9)
+    P[:, 5:] = np.where(y[:, None] == 2, 2, rng.integers(0, 2, (90, 4)))
+    est = LocallyWeightedConsensus(3, strategy=strategy, random_state=0).fit(P)
+    assert ct.clustering_accuracy(y, est.labels_) == 1
+    # the cluster that all nine know is certain, those that four scatter are not
+    assert est.cluster_weights_[0][2] == 1 > est.cluster_weights_[0][0]
+    assert est.cluster_weights_[0][0] > est.cluster_weights_[8][0]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_weights_equal_copies(ensemble, strategy):
+    """A partition of weight 2 is the same as the partition twice."""
+    P = ensemble[0]
+    copies = np.array([2, 1, 1, 3, 1, 1, 1, 1, 1, 2])
+    est = LocallyWeightedConsensus(3, strategy=strategy, random_state=0)
+    copied = clone(est).fit(np.repeat(P, copies, axis=1))
+    weighted = est.set_params(partition_weights=copies).fit(P)
+    assert ct.clustering_accuracy(weighted.labels_, copied.labels_) == 1
+    first = np.cumsum(copies) - copies
+    for v, own in enumerate(weighted.cluster_weights_):
+        np.testing.assert_allclose(own, copied.cluster_weights_[first[v]])
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_order_and_names_change_nothing(ensemble, strategy):
+    """Points, partitions and names may come in any order."""
+    P = ensemble[0]
+    rng = np.random.default_rng(1)
+    points, partitions = rng.permutation(70), rng.permutation(10)
+    a = LocallyWeightedConsensus(3, strategy=strategy, random_state=0).fit(P)
+    b = clone(a).fit((2 - P)[points][:, partitions])
+    assert (b.labels_ == a.labels_[points]).all()
+    np.testing.assert_allclose(b.cluster_weights_[0], a.cluster_weights_[partitions[0]][::-1])
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_missing_labels_and_prediction(ensemble, strategy):
+    """A tenth of missing labels costs little, and fitted rows are predicted as fitted."""
+    P, y, _ = ensemble
+    holes = np.where(np.random.default_rng(2).random(P.shape) < 0.1, -1, P)
+    est = LocallyWeightedConsensus(3, strategy=strategy, random_state=0).fit(holes)
+    assert ct.clustering_accuracy(y, est.labels_) > 0.9
+    assert (est.predict(holes) == est.labels_).all()
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_unheard_points_are_no_cluster(strategy):
+    """A point that only a partition of weight 0 labels takes none of the K clusters."""
+    P = np.array([[0, 0], [0, 0], [0, 0], [1, 1], [1, 1], [-1, 0], [-1, 2]])
+    est = LocallyWeightedConsensus(
+        2, strategy=strategy, partition_weights=[1, 0], random_state=0
+    ).fit(P)
+    assert est.labels_[:6].tolist() == [0, 0, 0, 1, 1, 0]
+    assert est.n_clusters_ == 2
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_partitions_without_weight_part_nobody(strategy):
+    """What a partition of weight 0 tells apart stays together; its clusters have weights."""
+    P = np.array([[0, 0], [0, 1], [0, 2], [1, 0], [1, 1]])
+    est = LocallyWeightedConsensus(
+        4, strategy=strategy, partition_weights=[1, 0], random_state=0
+    ).fit(P)
+    assert est.labels_.tolist() == [0, 0, 0, 1, 1]
+    np.testing.assert_allclose(est.cluster_weights_[0], 1)
+    np.testing.assert_allclose(est.cluster_weights_[1], np.exp([-2.5, -2.5, 0]))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_one_partition_is_its_own_consensus(strategy):
+    """V = 1: every cluster is certain; K = 1 is everything."""
+    y = np.repeat([0, 1, 2], [5, 3, 2])
+    est = LocallyWeightedConsensus(3, strategy=strategy, random_state=0).fit(y[:, None])
+    assert est.labels_.tolist() == y.tolist()
+    assert est.cluster_weights_[0].tolist() == [1, 1, 1]
+    assert clone(est).set_params(n_clusters=1).fit(y[:, None]).n_clusters_ == 1
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_more_clusters_than_tuples(strategy):
+    """As many clusters as kinds of points, with a warning."""
+    with pytest.warns(ConvergenceWarning, match="only 3 kinds"):
+        est = LocallyWeightedConsensus(4, strategy=strategy, random_state=0).fit(
+            [[0, 0], [0, 1], [1, 1], [1, 1]]
+        )
+    assert est.n_clusters_ == 3
+
+
+def test_only_linkage_minds_the_number_of_tuples(ensemble):
+    """``max_tuples`` does not bind the graph, which makes no matrix over tuples."""
+    P = ensemble[0]
+    with pytest.raises(CoterieError, match=r'strategy="linkage"\) grows .* max_tuples=5'):
+        LocallyWeightedConsensus(3, max_tuples=5).fit(P)
+    est = LocallyWeightedConsensus(3, strategy="graph", max_tuples=5, random_state=0).fit(P)
+    assert est.n_clusters_ == 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"strategy": "tree"}, "strategy='tree': it may be linkage or graph"),
+        ({"theta": 0}, "theta=0: give a finite number above 0"),
+        ({"theta": float("nan")}, "theta=nan"),
+        ({"theta": float("inf")}, "theta=inf"),
+        ({"theta": "0.4"}, "theta='0.4'"),
+        ({"theta": True}, "theta=True"),
+        ({"max_tuples": 1.5}, "max_tuples=1.5"),
+        ({"n_clusters": None}, "n_clusters=None"),
+        ({"partition_weights": [1, -1]}, r"partition_weights\[1\]"),
+    ],
+)
+def test_bad_settings_are_refused(settings, message):
+    """The message names the parameter and what it may be."""
+    with pytest.raises(ValueError, match=message) as caught:
+        LocallyWeightedConsensus(**{"n_clusters": 2, **settings}).fit([[0, 0], [0, 1], [1, 1]])
+    assert isinstance(caught.value, CoterieError)

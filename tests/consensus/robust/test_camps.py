@@ -1,0 +1,129 @@
+"""Who agrees with whom, and who decides."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from coterie import planted_partitions
+from coterie.consensus.robust.camps import chance_scores, find_camps, partition_agreement
+from coterie.counts.contingency import all_contingencies, pair_counts
+from coterie.labels.label_matrix import as_label_matrix
+from coterie.labels.tuples import as_label_tuples, compress_labels
+
+
+def counts_of(P):
+    """Pair counts of all pairs of partitions."""
+    tuples = as_label_tuples(P)
+    return pair_counts(all_contingencies(tuples), tuples.offsets)
+
+
+def test_agreement_is_the_adjusted_rand_index():
+    """The agreement of every pair equals scikit-learn's adjusted Rand index."""
+    P, _ = planted_partitions([40, 20, 10], 6, 2, 0.3, random_state=0)
+    agreement = partition_agreement(P).agreement
+    for v in range(6):
+        for w in range(6):
+            assert agreement[v, w] == pytest.approx(adjusted_rand_score(P[:, v], P[:, w]))
+
+
+def test_deviation_is_that_of_random_permutations():
+    """A score is the agreement over its standard deviation when labels are dealt at random."""
+    rng = np.random.default_rng(0)
+    P = np.column_stack([rng.integers(0, 3, 300), rng.integers(0, 8, 300)])
+    agreement, scores = chance_scores(counts_of(P))
+    dealt = [adjusted_rand_score(P[:, 0], rng.permutation(P[:, 1])) for _ in range(2000)]
+    assert agreement[0, 1] / scores[0, 1] == pytest.approx(np.std(dealt), rel=0.08)
+    assert np.mean(dealt) == pytest.approx(0, abs=3 * np.std(dealt) / np.sqrt(2000))
+
+
+@pytest.mark.parametrize("correlated", [True, False])
+def test_wrong_partitions_are_set_aside(correlated):
+    """Partitions that have nothing to do with the majority lose their vote, and no other does."""
+    for seed in range(10):
+        P, _ = planted_partitions(
+            [120, 60, 40], 10, 4, 0.2, correlated=correlated, random_state=seed
+        )
+        dissent = partition_agreement(P)
+        assert dissent.weights.tolist() == [1.0] * 6 + [0.0] * 4
+        assert not dissent.tied
+        assert dissent.groups[:6].tolist() == [0] * 6
+        # two independent ones may pass for a camp by luck, never for a large one
+        largest = np.bincount(dissent.groups[6:]).max()
+        assert largest == 4 if correlated else largest <= 2
+
+
+def test_weak_but_real_agreement_keeps_the_vote():
+    """A view that agrees weakly, far beyond chance, is no dissenter."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2, 3], 300)
+    coarse = [np.where(rng.random(1200) < 0.1, rng.integers(0, 2, 1200), y // 2) for _ in range(4)]
+    other = [np.where(rng.random(1200) < 0.6, rng.integers(0, 4, 1200), y) for _ in range(2)]
+    dissent = partition_agreement(np.column_stack(coarse + other))
+    assert dissent.weights.min() == 1
+    assert dissent.agreement[0, 5] < 0.25
+
+
+def test_equal_camps_all_keep_their_vote():
+    """When two camps are equally large neither is set aside, and the result says so."""
+    P, _ = planted_partitions([120, 80], 8, 4, 0.1, random_state=0)
+    dissent = partition_agreement(P)
+    assert dissent.tied and dissent.weights.tolist() == [1.0] * 8
+    assert sorted(np.bincount(dissent.groups)) == [4, 4]
+    assert "no rule can tell" in dissent.in_words()
+
+
+def test_constant_partitions_agree_with_nobody():
+    """A partition with one cluster tells nothing: it scores 0, even with its like."""
+    P, _ = planted_partitions([60, 40], 4, 0, 0.1, random_state=0)
+    P = np.column_stack([P, np.zeros((100, 5), dtype=int)])
+    dissent = partition_agreement(P)
+    assert dissent.weights.tolist() == [1.0] * 4 + [0.0] * 5
+    assert np.abs(dissent.scores[4:]).max() == 0
+
+
+def test_partitions_all_alike_agree():
+    """Copies of one partition are one camp, whatever their names."""
+    y = np.repeat([0, 1, 2], [10, 20, 30])
+    dissent = partition_agreement(np.column_stack([y, 2 - y, y + 7]))
+    assert dissent.groups.tolist() == [0, 0, 0]
+    assert "all 3 partitions agree" in dissent.in_words()
+
+
+def test_few_points_are_not_held_against_agreement():
+    """With twenty points an index above 0.2 is agreement, though chance alone varies much."""
+    y = np.repeat([0, 1], 10)
+    a, b = y.copy(), y.copy()
+    a[:3], b[-3:] = 1, 0
+    assert partition_agreement(np.column_stack([y, a, b])).weights.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_sample_of_many_points_gives_the_same_camps():
+    """A sample finds the camps that all points show."""
+    P, _ = planted_partitions([6000, 4000], 9, 4, 0.2, random_state=0)
+    sampled = partition_agreement(P, max_points=1000)
+    full = partition_agreement(P)
+    assert sampled.groups.tolist() == full.groups.tolist()
+    assert np.abs(sampled.agreement - full.agreement).max() < 0.15
+
+
+def test_single_partition_decides_alone():
+    """One partition is one camp."""
+    dissent = find_camps(counts_of([[0], [1], [1]]))
+    assert dissent.weights.tolist() == [1.0] and not dissent.tied
+
+
+def test_words_name_the_dissenters():
+    """The sentence names who decides and who dissents, by the names given."""
+    P, _ = planted_partitions([120, 60, 40], 5, 2, 0.1, random_state=0)
+    words = partition_agreement(P).in_words(["a", "b", "c", "dora", "egon"])
+    assert words.startswith("3 of 5 partitions decide; 2 dissent (dora, egon)")
+
+
+@pytest.mark.parametrize("copies", [1, 10**3, 10**6, 10**9])
+def test_camps_do_not_depend_on_how_many_points_there_are(copies):
+    """Many points of each kind give the camps that few give, also beyond what sums can resolve."""
+    P, _ = planted_partitions([60, 40], 7, 3, 0.2, random_state=0)
+    tuples = compress_labels(as_label_matrix(P), np.full(100, float(copies)))
+    counts = pair_counts(all_contingencies(tuples), tuples.offsets)
+    camps = find_camps(counts).reordered(np.argsort(tuples.partition_order))
+    assert camps.weights.tolist() == [1, 1, 1, 1, 0, 0, 0]

@@ -1,0 +1,65 @@
+"""Answers of different kinds, and which of them to believe."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+import coterie as ct
+from coterie.consensus.robust import candidates
+from coterie.consensus.robust.candidates import best_separated, linkage_answer, profile_answer
+from coterie.consensus.robust.votes import Votes
+from coterie.labels.tuples import as_label_tuples
+
+
+def votes_of(P):
+    """The votes of all partitions alike."""
+    return Votes.counted(as_label_tuples(P), None)
+
+
+@pytest.mark.parametrize(
+    ("answer", "method"),
+    [(linkage_answer, ct.EvidenceAccumulation(4)), (profile_answer, ct.KMeansConsensus(4))],
+)
+def test_answers_are_those_of_the_methods(answer, method):
+    """Linkage is EvidenceAccumulation's partition, profiles KMeansConsensus's."""
+    P, _ = ct.planted_partitions([60, 30, 20, 10], 9, 0, 0.3, random_state=0)
+    votes = votes_of(P)
+    found = votes.tuples.expand(answer(votes, 4, np.random.RandomState(0)))
+    if "random_state" in method.get_params():
+        method.set_params(random_state=0)
+    assert adjusted_rand_score(method.fit(P).labels_, found) == 1
+
+
+@pytest.mark.parametrize("answer", [linkage_answer, profile_answer])
+def test_a_sample_stands_for_all(answer, monkeypatch):
+    """Above the limit the answer is that of a sample, which the other tuples join by vote."""
+    monkeypatch.setattr(candidates, "_MOST_LINKED", 100)
+    monkeypatch.setattr(candidates, "_MOST_PROFILED", 100)
+    P, y = ct.planted_partitions([300, 200, 100], 12, 0, 0.3, random_state=1)
+    votes = votes_of(P)
+    assert votes.tuples.n_tuples > 100
+    found = votes.tuples.expand(answer(votes, 3, np.random.RandomState(0)))
+    assert ct.clustering_accuracy(y, found) > 0.97
+
+
+def test_the_best_separated_answer_wins():
+    """The planted clusters beat a cut along one partition's noise; of equals the first wins."""
+    P, y = ct.planted_partitions([200, 100], 8, 0, 0.4, random_state=0)
+    votes = votes_of(P)
+    truth = np.empty(votes.tuples.n_tuples, dtype=np.int64)
+    truth[votes.tuples.inverse] = y
+    large = truth == np.bincount(y).argmax()
+    cut = np.where(large & (votes.tuples.labels_of_partition(0) == 0), 2, truth)
+    name, separation = best_separated(votes, {"cut": cut, "truth": truth, "again": truth})
+    assert name == "truth"
+    assert separation["truth"] > separation["cut"]
+
+
+def test_missing_labels_and_silent_points():
+    """A point that no partition with a vote labels gets some cluster, and breaks nothing."""
+    P, _ = ct.planted_partitions([40, 20], 6, 0, 0.1, random_state=0)
+    P[np.random.default_rng(0).random(P.shape) < 0.4] = -1
+    P[(P < 0).all(axis=1), 0] = 0
+    est = ct.RobustConsensus(2, partition_weights=[0, 1, 1, 1, 1, 1], random_state=0).fit(P)
+    assert est.n_clusters_ == 2
+    assert est.selected_["method"] in {"relaxation", "least squares", "linkage", "profiles"}

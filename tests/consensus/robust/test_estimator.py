@@ -1,0 +1,363 @@
+"""RobustConsensus, the flagship."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+import coterie as ct
+from all_partitions import least_objective
+from coterie.consensus.robust import votes
+from coterie.errors import (
+    DissentWarning,
+    InvalidLabelsError,
+    InvalidParameterError,
+    MemoryFallbackWarning,
+)
+from coterie.relaxation import dispatch as placement
+
+
+@pytest.fixture(scope="module")
+def spoiled():
+    """Twenty partitions of 300 points; the last eight are wrong together."""
+    return ct.planted_partitions([200, 60, 40], 20, 8, 0.2, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def fitted(spoiled):
+    """The default settings on the spoiled votes."""
+    return ct.RobustConsensus(3, random_state=0).fit(spoiled[0])
+
+
+def test_forty_percent_of_wrong_votes_do_not_bend_it(spoiled, fitted):
+    """The planted partition is recovered, and the wrong partitions are named."""
+    assert ct.clustering_accuracy(spoiled[1], fitted.labels_) > 0.98
+    assert fitted.partition_weights_.tolist() == [1.0] * 12 + [0.0] * 8
+    assert fitted.partition_groups_.tolist() == [0] * 12 + [1] * 8
+    assert fitted.partition_agreement_[:12].min() > 0.5
+    assert fitted.partition_agreement_[12:].max() < 0.1
+
+
+def test_every_promised_attribute_is_there(spoiled, fitted):
+    """Attributes have their documented shapes and ranges."""
+    n, V = spoiled[0].shape
+    assert fitted.labels_.shape == fitted.confidence_.shape == (n,)
+    assert sorted(set(fitted.labels_)) == list(range(fitted.n_clusters_))
+    assert 0 <= fitted.confidence_.min() <= fitted.confidence_.max() <= 1
+    assert fitted.partition_agreement_.shape == fitted.partition_groups_.shape == (V,)
+    assert fitted.embedding_.shape == (n, 3)
+    assert fitted.n_tuples_ <= n and fitted.n_iter_ == len(fitted.history_["objective"])
+    assert 0 <= fitted.lower_bound_ <= fitted.objective_
+    assert fitted.gap_ == pytest.approx(1 - fitted.lower_bound_ / fitted.objective_)
+    assert fitted.threshold_ == 0.5
+    assert fitted.selected_["method"] in {"relaxation", "search"} and fitted.selected_["reason"]
+    assert fitted.n_features_in_ == V
+
+
+def test_clusters_are_numbered_by_falling_size(fitted):
+    """Cluster 0 is the largest."""
+    sizes = np.bincount(fitted.labels_)
+    assert sizes.tolist() == sorted(sizes, reverse=True)
+
+
+def test_objective_is_the_mean_mirkin_distance_of_the_believed(spoiled, fitted):
+    """objective_ is J with the weights that were used."""
+    expected = ct.mirkin_objective(spoiled[0], fitted.labels_, fitted.partition_weights_)
+    assert fitted.objective_ == pytest.approx(expected)
+
+
+def test_papers_method_uses_every_partition_and_no_search(spoiled):
+    """relaxation="admm", refine=False, partition_weights=None is the relaxation, rounded."""
+    est = ct.RobustConsensus(
+        3, relaxation="admm", refine=False, partition_weights=None, random_state=0, tol=5e-3
+    ).fit(spoiled[0])
+    assert est.partition_weights_.tolist() == [1.0] * 20
+    assert est.selected_["method"] == "relaxation"
+    assert est.n_iter_ > 1
+    gap = np.abs(ct.coassociation(spoiled[0]) - est.embedding_ @ est.embedding_.T).sum()
+    assert min(est.history_["objective"]) >= gap - 1e-6
+
+
+@pytest.mark.parametrize(
+    "settings_",
+    [
+        {},
+        {"refine": True},
+        {"refine": False},
+        {"relaxation": "l2"},
+        {"partition_weights": "learned"},
+    ],
+)
+def test_answer_does_not_depend_on_order_or_names(spoiled, settings_):
+    """Permuting points and partitions and renaming labels permutes the labels, and no more."""
+    rng = np.random.default_rng(0)
+    P = spoiled[0]
+    points, partitions = rng.permutation(len(P)), rng.permutation(P.shape[1])
+    names = [rng.permutation(3) * 11 + 5 for _ in range(P.shape[1])]
+    renamed = np.column_stack([names[v][P[:, v]] for v in range(P.shape[1])])
+    a = ct.RobustConsensus(3, random_state=0, **settings_).fit(P)
+    b = ct.RobustConsensus(3, random_state=0, **settings_).fit(renamed[points][:, partitions])
+    assert (b.labels_ == a.labels_[points]).all()
+    assert np.allclose(b.confidence_, a.confidence_[points])
+    assert np.allclose(b.partition_weights_, a.partition_weights_[partitions])
+    assert np.allclose(b.partition_agreement_, a.partition_agreement_[partitions])
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.booleans(), st.sampled_from([None, 2, 3]))
+@pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_any_labels_give_a_valid_partition(seed, missing, K):
+    """Whatever the labels: at most K clusters, numbered without gaps, bound below objective."""
+    rng = np.random.default_rng(seed)
+    n, V = rng.integers(3, 30), rng.integers(1, 7)
+    P = rng.integers(0, rng.integers(1, 5), (n, V))
+    if missing:
+        P[rng.random(P.shape) < 0.3] = -1
+        P[:, 0] = rng.integers(0, 3, n)
+        P = P[:, (P >= 0).any(axis=0)]
+    est = ct.RobustConsensus(K, random_state=0).fit(P)
+    assert sorted(set(est.labels_)) == list(range(est.n_clusters_))
+    assert K is None or est.n_clusters_ <= K
+    assert est.lower_bound_ <= est.objective_ + 1e-9
+    assert (est.predict(P) == est.labels_).all()
+    again = ct.RobustConsensus(K, random_state=0).fit(P)
+    assert (again.labels_ == est.labels_).all()
+
+
+def test_bound_lies_below_every_partition():
+    """The certificate's bound is no more than the least objective of all partitions."""
+    P = np.random.default_rng(0).integers(0, 3, (7, 6))
+    est = ct.RobustConsensus(3, partition_weights=None, random_state=0).fit(P)
+    assert est.lower_bound_ <= least_objective(P) + 1e-9
+
+
+def test_bound_from_distances_takes_over_when_tuples_are_many(spoiled, monkeypatch):
+    """Above the limit the bound comes from the partitions' distances: weaker, still a bound."""
+    exact = ct.RobustConsensus(3, random_state=0).fit(spoiled[0])
+    monkeypatch.setattr(votes, "_MOST_BOUNDED_PAIRWISE", 0)
+    linear = ct.RobustConsensus(3, random_state=0).fit(spoiled[0])
+    assert 0 < linear.lower_bound_ <= exact.lower_bound_ + 1e-9
+
+
+@pytest.mark.parametrize("K", [2, 3, 5])
+def test_unanimous_partitions_are_returned_exactly(K):
+    """When all partitions are one, that one is returned, with gap 0 and full confidence."""
+    y = np.random.default_rng(K).integers(0, K, 60)
+    est = ct.RobustConsensus(K, random_state=0).fit(np.column_stack([y, (y + 1) % K, 9 - y]))
+    assert ct.clustering_accuracy(y, est.labels_) == 1
+    assert est.objective_ == est.gap_ == 0
+    assert est.confidence_.min() == 1
+
+
+def test_free_k_finds_the_planted_number():
+    """With n_clusters unset the objective chooses the number of clusters."""
+    P, y = ct.planted_partitions([80, 50, 30, 20], 15, 4, 0.1, random_state=0)
+    est = ct.RobustConsensus(random_state=0).fit(P)
+    assert est.n_clusters_ == 4 and ct.clustering_accuracy(y, est.labels_) > 0.98
+
+
+def test_missing_labels_are_no_votes(spoiled):
+    """With a third of the labels missing the planted partition is still found."""
+    P, y = spoiled
+    holes = np.where(np.random.default_rng(0).random(P.shape) < 0.33, -1, P)
+    holes[:, 0] = np.where((holes < 0).all(axis=1), P[:, 0], holes[:, 0])
+    est = ct.RobustConsensus(3, random_state=0).fit(holes)
+    assert ct.clustering_accuracy(y, est.labels_) > 0.96
+    assert est.partition_weights_[12:].max() == 0
+
+
+def test_points_only_dissenters_label_still_get_a_cluster():
+    """A point that no believed partition labels follows the partitions that do."""
+    P, _ = ct.planted_partitions([60, 40], 6, 2, 0.05, random_state=0)
+    P[0, :4] = -1
+    est = ct.RobustConsensus(2, random_state=0).fit(P)
+    assert est.partition_weights_.tolist() == [1.0] * 4 + [0.0] * 2
+    assert est.labels_.min() == 0 and est.confidence_[0] == 0
+
+
+def test_partitions_of_different_points_are_no_dissenters():
+    """Partitions with no point in common are not taken to disagree: each labels its own points."""
+    halves = -np.ones((40, 5), dtype=int)
+    halves[:20, :3] = np.repeat([0, 1], 10)[:, None]
+    halves[20:, 3:] = np.repeat([0, 1], 10)[:, None]
+    est = ct.RobustConsensus(4, random_state=0).fit(halves)
+    assert est.partition_weights_.tolist() == [1.0] * 5
+    for start in (0, 20):
+        first, second = est.labels_[start : start + 10], est.labels_[start + 10 : start + 20]
+        assert len(set(first)) == len(set(second)) == 1 and first[0] != second[0]
+
+
+def test_rows_only_dissenters_label_are_predicted_by_them():
+    """A new row without a believed label follows the others, without confidence."""
+    P, _ = ct.planted_partitions([60, 40], 6, 2, 0.05, random_state=0)
+    est = ct.RobustConsensus(2, random_state=0).fit(P)
+    row = np.array([[-1, -1, -1, -1, P[0, 4], P[0, 5]]])
+    labels, confidence = est.predict(row, return_confidence=True)
+    assert labels[0] >= 0 and confidence[0] == 0
+
+
+def test_free_k_leaves_the_relaxation_out():
+    """With n_clusters unset the search answers alone, unless it is switched off."""
+    P, _ = ct.planted_partitions([60, 40], 6, 0, 0.1, random_state=0)
+    assert ct.RobustConsensus(random_state=0).fit(P).n_iter_ == 0
+    relaxed = ct.RobustConsensus(refine=False, random_state=0).fit(P)
+    assert relaxed.n_iter_ > 0 and relaxed.selected_["method"] == "relaxation"
+
+
+def test_weights_of_any_size_work():
+    """Weights count by their ratios, however large or small; negligible ones do not count."""
+    P, y = ct.planted_partitions([60, 40], 5, 1, 0.1, random_state=0)
+    P[:5, 0] = -1
+    for unit in (1e-300, 1.0, 1e300):
+        weights = np.array([1.0, 1, 1, 1, 0]) * unit
+        est = ct.RobustConsensus(2, partition_weights=weights, random_state=0).fit(P)
+        assert ct.clustering_accuracy(y, est.labels_) > 0.95
+    uneven = ct.RobustConsensus(2, partition_weights=[1, 1, 1, 1, 1e-300], random_state=0).fit(P)
+    assert uneven.partition_weights_[4] == 0
+
+
+def test_new_tuples_join_the_cluster_their_votes_point_to(spoiled, fitted):
+    """predict gives fitted tuples their label, and unanimous new rows the obvious one."""
+    P, _ = spoiled
+    assert (fitted.predict(P[::-1]) == fitted.labels_[::-1]).all()
+    for b in range(3):
+        members = P[fitted.labels_ == b]
+        typical = [np.bincount(members[:, v]).argmax() for v in range(20)]
+        label, confidence = fitted.predict([typical], return_confidence=True)
+        assert label[0] == b and confidence[0] > 0.3
+
+
+def test_prediction_does_not_depend_on_the_batch(spoiled, fitted):
+    """Rows get the same label and confidence alone and together."""
+    rows = np.random.default_rng(0).integers(0, 3, (20, 20))
+    labels, confidence = fitted.predict(rows, return_confidence=True)
+    alone = [fitted.predict(rows[i : i + 1], return_confidence=True) for i in range(20)]
+    assert labels.tolist() == [a[0][0] for a in alone]
+    assert np.allclose(confidence, [a[1][0] for a in alone])
+
+
+def test_rows_of_unseen_labels_get_no_label(fitted):
+    """A row whose labels were never seen gets −1 and no confidence."""
+    labels, confidence = fitted.predict(np.full((1, 20), 99), return_confidence=True)
+    assert labels.tolist() == [-1] and confidence.tolist() == [0.0]
+
+
+def test_equal_camps_are_told():
+    """Two camps of the same size give a warning and keep their votes."""
+    P, _ = ct.planted_partitions([120, 80], 8, 4, 0.1, random_state=0)
+    with pytest.warns(DissentWarning, match="no rule can tell"):
+        est = ct.RobustConsensus(2, random_state=0).fit(P)
+    assert est.partition_weights_.tolist() == [1.0] * 8
+
+
+def test_state_that_would_not_fit_is_replaced(spoiled, monkeypatch):
+    """Too little memory for the ADMM is said beforehand, and it is solved in parts."""
+    monkeypatch.setattr(placement, "available_memory", lambda: 1000)
+    with pytest.warns(MemoryFallbackWarning, match=r"would need .* in parts"):
+        est = ct.RobustConsensus(3, relaxation="admm", random_state=0).fit(spoiled[0])
+    assert est.relaxation_ == "parts"
+    assert ct.clustering_accuracy(spoiled[1], est.labels_) > 0.98
+
+
+def test_too_few_steps_are_told(spoiled):
+    """An ADMM stopped short gives scikit-learn's ConvergenceWarning if its answer is returned."""
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        ct.RobustConsensus(3, refine=False, max_iter=2, random_state=0).fit(spoiled[0])
+    ct.RobustConsensus(3, refine=True, max_iter=2, random_state=0).fit(spoiled[0])
+
+
+def test_scikit_learn_conventions(spoiled):
+    """clone, get_params, set_params, fit_predict and refusing to predict unfitted work."""
+    est = ct.RobustConsensus(3, refine=True, random_state=4)
+    copy = clone(est)
+    assert copy.get_params() == est.get_params()
+    assert (copy.fit_predict(spoiled[0]) == copy.labels_).all()
+    with pytest.raises(NotFittedError):
+        est.predict(spoiled[0])
+    assert est.set_params(n_clusters=2).fit(spoiled[0]).n_clusters_ <= 2
+
+
+@pytest.mark.parametrize(
+    ("settings_", "message"),
+    [
+        ({"n_clusters": 0}, "n_clusters=0"),
+        ({"n_clusters": 2.5}, "n_clusters=2.5"),
+        ({"n_clusters": 301}, "301 is more than the 300 points"),
+        ({"relaxation": "l3"}, "'divided' or 'l2'"),
+        ({"refine": "maybe"}, "'auto', True or False"),
+        ({"partition_weights": "best"}, "'agreement', 'learned'"),
+        ({"partition_weights": [1, 2]}, "20 partitions"),
+        ({"partition_weights": [-1.0] + [1.0] * 19}, r"partition_weights\[0\] is -1"),
+        ({"partition_weights": [0.0] * 20}, "all zero"),
+        ({"device": "abacus"}, "device='abacus'"),
+        ({"refine": 0}, "refine=0"),
+        ({"refine": np.array([1, 2])}, "'auto', True or False"),
+        ({"max_iter": 0}, "max_iter=0"),
+        ({"max_iter": "many"}, "max_iter='many'"),
+        ({"tol": float("nan")}, "tol=nan"),
+    ],
+)
+def test_bad_settings_are_refused_by_name(spoiled, settings_, message):
+    """A setting that cannot be used is named, with what it may be."""
+    with pytest.raises(InvalidParameterError, match=message):
+        ct.RobustConsensus(**settings_).fit(spoiled[0])
+
+
+def test_edge_sizes_work():
+    """One point, one partition, one cluster, constant partitions: each gives what it must."""
+    assert ct.RobustConsensus(1).fit([[3, 4]]).labels_.tolist() == [0]
+    one = ct.RobustConsensus(2, random_state=0).fit([[0], [0], [1], [1]])
+    assert one.labels_[0] == one.labels_[1] != one.labels_[2] == one.labels_[3]
+    assert ct.RobustConsensus(1).fit([[0, 1], [1, 0], [1, 1]]).labels_.tolist() == [0, 0, 0]
+    assert ct.RobustConsensus(random_state=0).fit(np.zeros((5, 3), int)).labels_.tolist() == [0] * 5
+
+
+def test_more_clusters_than_tuples_warns():
+    """K above the number of distinct tuples warns, as scikit-learn's k-means does, and caps."""
+    with pytest.warns(ConvergenceWarning, match="only 2 kinds of points"):
+        est = ct.RobustConsensus(4, random_state=0).fit([[0, 0], [0, 0], [1, 1], [1, 1]])
+    assert est.n_clusters_ == 2
+
+
+def test_more_clusters_than_the_believed_tell_apart():
+    """K above the tuples of the believed partitions gives as many clusters as they tell apart."""
+    y = np.repeat([0, 1], 50)
+    other = np.random.default_rng(0).integers(0, 5, 100)
+    est = ct.RobustConsensus(6, random_state=0).fit(np.column_stack([y, y, y, other]))
+    assert est.partition_weights_.tolist() == [1.0, 1.0, 1.0, 0.0]
+    assert est.n_clusters_ == 2 and ct.clustering_accuracy(y, est.labels_) == 1
+
+
+def test_frames_and_texts_are_welcome(spoiled):
+    """pandas and polars frames, texts and categories give the labels that integers give."""
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    P = spoiled[0]
+    expected = ct.RobustConsensus(3, random_state=0).fit(P).labels_
+    frame = pd.DataFrame({f"run {v}": [f"cluster {c}" for c in P[:, v]] for v in range(20)})
+    assert (ct.RobustConsensus(3, random_state=0).fit(frame).labels_ == expected).all()
+    assert (
+        ct.RobustConsensus(3, random_state=0).fit(pl.from_pandas(frame)).labels_ == expected
+    ).all()
+    categories = frame.astype("category")
+    est = ct.RobustConsensus(3, random_state=0).fit(categories)
+    assert (est.labels_ == expected).all() and (est.predict(frame) == expected).all()
+
+
+def test_bad_labels_are_refused_with_their_place():
+    """The message names row and partition."""
+    with pytest.raises(InvalidLabelsError, match="row 1, partition '0'"):
+        ct.RobustConsensus(2).fit([[0, 1], [1.5, 1]])
+
+
+def test_with_hardly_any_labels_the_search_is_heard():
+    """Where most labels are missing the search competes too, and finds what was planted."""
+    P, y = ct.planted_partitions([80, 50, 30], 40, 0, 0.1, random_state=0)
+    P[np.random.default_rng(0).random(P.shape) < 0.85] = -1
+    P[(P < 0).all(axis=1), 0] = 0
+    est = ct.RobustConsensus(3, random_state=0).fit(P)
+    assert est.selected_["method"] == "search"
+    assert "linkage" in est.selected_["reason"]
+    assert ct.clustering_accuracy(y, est.labels_) > 0.85

@@ -1,0 +1,160 @@
+"""KMeansConsensus."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+
+import coterie as ct
+from all_partitions import all_partitions
+from coterie.consensus.spectral import coassociation_profiles as profiles
+from coterie.consensus.spectral.coassociation_profiles import KMeansConsensus, profile_coordinates
+from coterie.errors import InvalidParameterError, TooManyPointsError
+from coterie.labels.tuples import as_label_tuples
+
+
+def random_labels(seed: int, n: int = 30, V: int = 4, missing: float = 0.0) -> np.ndarray:
+    """Labels 0..2 at random, repeated rows among them, no row or column wholly missing."""
+    rng = np.random.default_rng(seed)
+    P = rng.integers(0, 3, (n, V))[rng.integers(0, n, n)]
+    P[rng.random(P.shape) < missing] = -1
+    P[0] = 0
+    return P[(P >= 0).any(axis=1)]
+
+
+def sum_of_squares(rows: np.ndarray, labels: np.ndarray) -> float:
+    """Squared distances to the cluster means, straight from the definition."""
+    clusters = [rows[labels == k] for k in np.unique(labels)]
+    return float(sum(((own - own.mean(axis=0)) ** 2).sum() for own in clusters))
+
+
+@pytest.fixture(scope="module")
+def planted():
+    """Eight noisy partitions of 150 points, and the truth."""
+    return ct.planted_partitions([80, 40, 30], 8, 0, 0.2, random_state=0)
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=st.integers(0, 10_000), missing=st.sampled_from([0.0, 0.3]), dense=st.booleans())
+def test_coordinates_have_the_distances_of_the_rows(seed, missing, dense):
+    """Distances between tuples are those between their points' rows of the dense matrix."""
+    P = random_labels(seed, missing=missing)
+    weights = np.random.default_rng(seed).choice([0.0, 1.0, 2.5], 4)
+    weights[0] += 1
+    tuples = as_label_tuples(P)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(profiles, "_DENSE_UP_TO", 10_000 if dense else 0)
+        E = profile_coordinates(tuples, weights[tuples.partition_order])[tuples.inverse]
+    heard = ((P >= 0) & (weights > 0)).any(axis=1)
+    M = ct.coassociation(P, weights)[heard]
+    assert cdist(E[heard], E[heard], "sqeuclidean") == pytest.approx(
+        cdist(M, M, "sqeuclidean"), abs=1e-9
+    )
+    assert not E[~heard].any()
+
+
+def test_it_is_kmeans_on_the_rows_of_the_matrix(planted):
+    """Loss and labels equal those of scikit-learn's k-means on the dense rows."""
+    P, _ = planted
+    M = ct.coassociation(P)
+    est = KMeansConsensus(3, random_state=0).fit(P)
+    full = KMeans(3, n_init=20, random_state=0).fit(M)
+    assert est.loss_ == pytest.approx(sum_of_squares(M, est.labels_))
+    assert est.loss_ == pytest.approx(full.inertia_)
+    assert ct.clustering_accuracy(full.labels_, est.labels_) == 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_least_over_all_partitions_of_few_points(seed, missing):
+    """On eight points no partition into at most three clusters has a smaller loss."""
+    P = random_labels(seed, n=8, missing=missing)
+    M = ct.coassociation(P)
+    K = min(3, len(np.unique(P, axis=0)))
+    least = min(sum_of_squares(M, z) for z in all_partitions(len(P), K))
+    assert KMeansConsensus(K, random_state=0).fit(P).loss_ == pytest.approx(least, abs=1e-9)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_compressed_equals_uncompressed(planted, missing):
+    """One tuple a point gives the same partition and loss as the distinct tuples do."""
+    P = np.where(np.random.default_rng(0).random(planted[0].shape) < missing, -1, planted[0])
+    tuples = as_label_tuples(P)
+    short, long = (KMeansConsensus(3, random_state=0) for _ in range(2))
+    labels = tuples.expand(short._label_tuples(tuples).labels)
+    full = long._label_tuples(tuples.without_compression()).labels
+    assert ct.clustering_accuracy(labels, full) == 1
+    assert short.loss_ == pytest.approx(long.loss_)
+
+
+def test_weights_equal_copies(planted):
+    """A partition of weight 2 is the same as the partition twice."""
+    P, weights = planted[0], np.array([2.0, 1, 1, 3, 1, 1, 1, 1])
+    copies = np.repeat(P, weights.astype(int), axis=1)
+    weighted = KMeansConsensus(3, partition_weights=weights, random_state=0).fit(P)
+    copied = KMeansConsensus(3, random_state=0).fit(copies)
+    assert ct.clustering_accuracy(weighted.labels_, copied.labels_) == 1
+    assert weighted.loss_ == pytest.approx(copied.loss_)
+
+
+def test_order_and_names_change_nothing(planted):
+    """Points, partitions and names may come in any order."""
+    rng = np.random.default_rng(1)
+    points, partitions = rng.permutation(150), rng.permutation(8)
+    a = KMeansConsensus(3, random_state=0).fit(planted[0])
+    b = KMeansConsensus(3, random_state=0).fit((2 - planted[0])[points][:, partitions])
+    assert (b.labels_ == a.labels_[points]).all()
+    assert b.loss_ == pytest.approx(a.loss_)
+
+
+def test_fitted_points_are_predicted_as_fitted(planted):
+    """predict on the fitted rows returns the fitted labels, also from a clone."""
+    est = clone(KMeansConsensus(3, random_state=0)).fit(planted[0])
+    assert (est.predict(planted[0]) == est.labels_).all()
+
+
+def test_points_without_a_voice_follow_the_other_partitions():
+    """Points that only a partition of weight 0 labels bend neither loss nor clusters."""
+    P = np.array([[0, 0], [0, 0], [1, 1], [1, 1], [-1, 0], [-1, 1]])
+    est = KMeansConsensus(2, partition_weights=[1, 0], random_state=0).fit(P)
+    assert est.loss_ == pytest.approx(0, abs=1e-12)
+    assert est.labels_.tolist() in ([0, 0, 1, 1, 0, 1], [1, 1, 0, 0, 1, 0])
+
+
+def test_partitions_without_a_vote_tell_nothing_apart(planted):
+    """A partition of weight 0 is as good as left out, also where it splits points."""
+    P = planted[0]
+    split = np.column_stack([P, np.arange(150) % 7])
+    without = KMeansConsensus(3, random_state=0).fit(P)
+    silent = KMeansConsensus(3, partition_weights=[1] * 8 + [0], random_state=0).fit(split)
+    assert ct.clustering_accuracy(without.labels_, silent.labels_) == 1
+    assert silent.loss_ == pytest.approx(without.loss_, rel=1e-6)
+    unanimous = KMeansConsensus(3, partition_weights=[0, 1], random_state=0)
+    assert unanimous.fit([[0, 0], [1, 0], [2, 0]]).n_clusters_ == 1
+
+
+def test_a_limit_holds_only_where_labels_are_missing(planted):
+    """max_tuples is about the dense matrix, which complete labels do not need."""
+    P = planted[0].copy()
+    est = KMeansConsensus(3, max_tuples=5, random_state=0).fit(P)
+    assert est.n_tuples_ > 5
+    P[0, 0] = -1
+    with pytest.raises(TooManyPointsError, match=r"KMeansConsensus with missing.*max_tuples=5"):
+        est.fit(P)
+    with pytest.raises(InvalidParameterError, match="max_tuples=0"):
+        KMeansConsensus(3, max_tuples=0).fit(planted[0])
+
+
+def test_one_cluster_one_partition_and_all_tuples():
+    """K = 1 is one cluster; V = 1 is that partition; K above the tuples warns and gives them."""
+    P = np.array([[0, 0], [0, 1], [1, 1], [1, 1]])
+    one = KMeansConsensus(1, random_state=0).fit(P)
+    assert one.n_clusters_ == 1
+    assert one.loss_ == pytest.approx(sum_of_squares(ct.coassociation(P), np.zeros(4)))
+    assert KMeansConsensus(2, random_state=0).fit(P[:, :1]).labels_.tolist() == [0, 0, 1, 1]
+    with pytest.warns(ConvergenceWarning, match="3 kinds"):
+        assert KMeansConsensus(4, random_state=0).fit(P).n_clusters_ == 3

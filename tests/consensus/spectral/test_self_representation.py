@@ -1,0 +1,264 @@
+"""CorrelationConsensus and its steps."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import nnls
+from sklearn.datasets import make_blobs
+from sklearn.exceptions import ConvergenceWarning
+
+import coterie as ct
+from coterie.consensus.spectral import self_representation as module
+from coterie.consensus.spectral.self_representation import (
+    CorrelationConsensus,
+    code_affinity,
+    self_representation,
+)
+from coterie.errors import InvalidParameterError, TooManyPointsError
+from coterie.labels.tuples import as_label_tuples
+from coterie.relaxation.spectral_embedding import spectral_labels
+from label_matrices import label_matrices
+
+
+@pytest.fixture(scope="module")
+def labels():
+    """Ten noisy partitions of 60 points, and what they are of."""
+    return ct.planted_partitions([30, 20, 10], 10, 0, 0.2, random_state=0)
+
+
+def textbook_codes(views, lam1, lam2, n_rounds):
+    """Codes of single points in the columns of C, straight from the formulas; and the losses."""
+    X = [x.T / np.linalg.norm(x.T, axis=0) for x in views]
+    n = X[0].shape[1]
+    C, U, losses = [np.zeros((n, n)) for _ in X], np.zeros((n, n)), []
+    for _ in range(n_rounds):
+        for v, x in enumerate(X):
+            C[v] = fista(x, C[v], lam1 - lam2 * U)
+        total = np.mean(C, axis=0)
+        U = total / np.maximum(np.linalg.norm(total, axis=0), 1e-300)
+        fit = [0.5 * ((x - x @ c) ** 2).sum() + lam1 * c.sum() for x, c in zip(X, C, strict=True)]
+        losses.append(np.mean(fit) - lam2 * (total * U).sum())
+    return C, losses
+
+
+def fista(x, C, slope):
+    """Thirty steps for min ½‖x − xC‖² + Σ slope∘C over C ≥ 0 with an empty diagonal."""
+    step, y, t = 1 / np.linalg.norm(x, 2) ** 2, C, 1.0
+    for _ in range(30):
+        new = np.maximum(y - step * (x.T @ (x @ y - x) + slope), 0)
+        np.fill_diagonal(new, 0)
+        following = (1 + np.sqrt(1 + 4 * t * t)) / 2
+        y, C, t = new + (t - 1) / following * (new - C), new, following
+    return C
+
+
+def textbook_affinity(codes, threshold):
+    """Mean cosine between thresholded columns with their maximum on the diagonal."""
+    cosines = []
+    for C in codes:
+        kept = np.where(C >= threshold * C.max(axis=0), C, 0)
+        np.fill_diagonal(kept, C.max(axis=0))
+        kept /= np.linalg.norm(kept, axis=0)
+        cosines.append(kept.T @ kept)
+    return np.mean(cosines, axis=0)
+
+
+def test_tuples_with_multiplicities_equal_single_points():
+    """Codes, losses, affinity and labels are those of the textbook on all points."""
+    P, _ = ct.planted_partitions([25, 15, 10], 6, 0, 0.15, random_state=1)
+    tuples = as_label_tuples(P)
+    assert tuples.n_tuples < 50
+    views, weights = module._bundles(tuples, np.ones(6), np.ones(tuples.n_tuples, bool), 3)
+    found = self_representation(
+        views, tuples.weights, penalty=0.03, angle_penalty=0.02, view_weights=weights
+    )
+    codes, losses = textbook_codes([tuples.expand(X) for X in views], 0.03, 0.02, 3)
+    np.testing.assert_allclose(found.losses, losses, rtol=1e-9)
+    apart = tuples.inverse[:, None] != tuples.inverse
+    for ours, theirs in zip(found.codes, codes, strict=True):
+        expanded = ours[np.ix_(tuples.inverse, tuples.inverse)]
+        np.testing.assert_allclose(expanded[apart], theirs.T[apart], atol=1e-9)
+    affinity = code_affinity(found, tuples.weights, 0.05)
+    W = textbook_affinity(codes, 0.05)
+    np.testing.assert_allclose(
+        affinity[np.ix_(tuples.inverse, tuples.inverse)][apart], W[apart], atol=1e-8
+    )
+    of_tuple = tuples.inverse[:, None] == np.arange(tuples.n_tuples)
+    means = (of_tuple.T @ W @ of_tuple).diagonal() / tuples.weights**2
+    np.testing.assert_allclose(affinity.diagonal(), means, atol=1e-8)
+    ours = tuples.expand(spectral_labels(affinity, tuples.weights, 3, 0))
+    assert ct.clustering_accuracy(spectral_labels(W, np.ones(50), 3, 0), ours) == 1
+
+
+def test_whole_method_gives_the_same_partition_of_single_points(labels):
+    """Labels and loss on uncompressed tuples are those on compressed ones."""
+    tuples = as_label_tuples(labels[0])
+    one, many = CorrelationConsensus(3, random_state=0), CorrelationConsensus(3, random_state=0)
+    a = tuples.expand(one._label_tuples(tuples).labels)
+    b = many._label_tuples(tuples.without_compression()).labels
+    assert ct.clustering_accuracy(a, b) == 1
+    assert one.loss_ == pytest.approx(many.loss_, rel=1e-9)
+
+
+def test_many_steps_reach_the_nonnegative_lasso(monkeypatch):
+    """Without the angle each code is a nonnegative lasso, which NNLS solves too."""
+    monkeypatch.setattr(module, "_STEPS", 4000)
+    X = np.abs(np.random.default_rng(0).standard_normal((7, 4)))
+    found = self_representation([X], np.ones(7), penalty=0.1, angle_penalty=0.0, n_rounds=1)
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    total = 0.0
+    for a in range(7):
+        others = np.delete(unit, a, axis=0)
+        # ½‖x − Oᵀc‖² + λΣc = ½‖Lᵀc − L⁻¹(Ox − λ)‖² + const with LLᵀ = OOᵀ, made regular
+        L = np.linalg.cholesky(others @ others.T + 1e-9 * np.eye(6))
+        code = nnls(L.T, np.linalg.solve(L, others @ unit[a] - 0.1))[0]
+        total += 0.5 * ((unit[a] - code @ others) ** 2).sum() + 0.1 * code.sum()
+    assert found.losses[-1] == pytest.approx(total, rel=1e-5)
+
+
+@settings(deadline=None, max_examples=30)
+@given(label_matrices(), st.floats(0.01, 0.5), st.floats(0, 1), st.integers(1, 4))
+def test_loss_never_rises_and_affinities_are_cosines(P, penalty, share, n_bundles):
+    """Rounds lower the loss, bounded below by 0; affinities are symmetric and within [0, 1]."""
+    tuples = as_label_tuples(P)
+    everyone = np.ones(tuples.n_tuples, bool)
+    views, weights = module._bundles(tuples, np.ones(P.shape[1]), everyone, n_bundles)
+    found = self_representation(
+        views,
+        tuples.weights,
+        penalty=penalty,
+        angle_penalty=share * penalty,
+        view_weights=weights,
+        n_rounds=4,
+    )
+    assert (np.diff(found.losses) <= 1e-9 * P.shape[0]).all() and found.losses[-1] >= -1e-9
+    affinity = code_affinity(found, tuples.weights, 0.05)
+    np.testing.assert_allclose(affinity, affinity.T, atol=1e-12)
+    assert affinity.min() >= 0 and affinity.max() <= 1 + 1e-9
+
+
+def test_no_point_represents_itself(labels):
+    """A tuple of one point has no share in itself; one of several may use its twins."""
+    tuples = as_label_tuples(labels[0])
+    views, weights = module._bundles(tuples, np.ones(10), np.ones(tuples.n_tuples, bool), 2)
+    found = self_representation(views, tuples.weights, penalty=0.02, angle_penalty=0.02)
+    own = np.array([C.diagonal() for C in found.codes])
+    assert (own[:, tuples.weights == 1] == 0).all() and (own[:, tuples.weights > 1] > 0).any()
+    assert weights.tolist() == [5.0, 5.0]
+
+
+def test_view_that_lacks_a_thing_says_nothing_about_it():
+    """With a row of zeros in the second view, its affinities are those of the first alone."""
+    X, _ = make_blobs(20, centers=2, n_features=3, random_state=0)
+    gap = X.copy()
+    gap[4] = 0
+    settings_ = {"penalty": 0.1, "angle_penalty": 0.0}
+    both = code_affinity(self_representation([X, gap], np.ones(20), **settings_), np.ones(20), 0.0)
+    first = code_affinity(self_representation([X], np.ones(20), **settings_), np.ones(20), 0.0)
+    np.testing.assert_allclose(both[4], first[4])
+
+
+def test_views_of_features():
+    """Points along three directions in two views of features are told apart."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 15)
+    views = [np.eye(3)[y] + 0.1 * rng.standard_normal((45, 3)) for _ in range(2)]
+    found = self_representation(views, np.ones(45), penalty=0.02, angle_penalty=0.02)
+    affinity = code_affinity(found, np.ones(45), 0.05)
+    assert ct.clustering_accuracy(y, spectral_labels(affinity, np.ones(45), 3, 0)) == 1
+
+
+def test_bundles_take_neighbouring_partitions_with_a_vote(labels):
+    """Bundles are as even as can be, leave out weight 0 and scale a partition by its weight."""
+    tuples = as_label_tuples(labels[0])
+    weights = np.array([4.0, 1, 1, 0, 1, 1, 1, 1, 1, 1])
+    rows = np.ones(tuples.n_tuples, bool)
+    views, totals = module._bundles(tuples, weights, rows, 4)
+    assert totals.tolist() == [6.0, 2.0, 2.0, 2.0]
+    np.testing.assert_allclose((views[0] ** 2).sum(axis=1), 6.0)
+    assert len(module._bundles(tuples, weights, rows, 20)[0]) == 9
+
+
+def test_one_hot_rows_have_no_entry_for_a_missing_label():
+    """−1 is not a cluster, and columns of partitions are scaled."""
+    rows = module._one_hot(np.array([[0, 2], [1, -1], [-1, -1]]), np.array([1.0, 3.0]))
+    np.testing.assert_array_equal(rows, [[1, 0, 3], [0, 1, 0], [0, 0, 0]])
+
+
+def test_planted_clusters_are_found_and_reported(labels):
+    """The planted partition comes out, with the loss of every round."""
+    P, y = labels
+    est = CorrelationConsensus(3, n_rounds=4, random_state=0).fit(P)
+    assert ct.clustering_accuracy(y, est.labels_) == 1
+    assert est.history_["loss"][-1] == est.loss_ and len(est.history_["loss"]) == est.n_iter_ == 4
+
+
+def test_missing_labels_are_no_votes(labels):
+    """A tenth of missing labels leaves the clusters as they are."""
+    P, y = labels
+    holes = np.where(np.random.default_rng(2).random(P.shape) < 0.1, -1, P)
+    est = CorrelationConsensus(3, random_state=0).fit(holes)
+    assert ct.clustering_accuracy(y, est.labels_) > 0.95
+
+
+def test_point_that_only_a_partition_without_weight_labels(labels):
+    """It counts for nothing in the fit, and follows that partition afterwards."""
+    P = np.column_stack([labels[0], labels[1]])
+    P[7, :10] = -1
+    weights = np.r_[np.ones(10), 0.0]
+    rest = np.arange(60) != 7
+    est = CorrelationConsensus(3, partition_weights=weights, random_state=0).fit(P)
+    assert ct.clustering_accuracy(labels[1], est.labels_) == 1
+    without = CorrelationConsensus(3, n_bundles=1, random_state=0).fit(P[rest, :10])
+    within = est.set_params(n_bundles=1).fit(P)
+    assert within.loss_ == pytest.approx(without.loss_)
+
+
+def test_scale_of_the_weights_does_not_matter(labels):
+    """Weights three times as large give the same loss and labels."""
+    weights = np.arange(1.0, 11)
+    a, b = (
+        CorrelationConsensus(3, partition_weights=w, random_state=0).fit(labels[0])
+        for w in (weights, 3 * weights)
+    )
+    assert (a.labels_ == b.labels_).all() and a.loss_ == pytest.approx(b.loss_)
+
+
+def test_one_cluster_one_partition_and_a_cluster_for_each_tuple():
+    """K = 1, V = 1 and K = u are solved; K above u warns."""
+    P = np.repeat([0, 1, 2, 3], [4, 3, 2, 1])[:, None]
+    assert (CorrelationConsensus(1, random_state=0).fit(P).labels_ == 0).all()
+    assert CorrelationConsensus(3, random_state=0).fit(P).n_clusters_ == 3
+    assert (CorrelationConsensus(4, random_state=0).fit(P).labels_ == P[:, 0]).all()
+    with pytest.warns(ConvergenceWarning, match="4 kinds of points"):
+        assert (CorrelationConsensus(6, random_state=0).fit(P).labels_ == P[:, 0]).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("penalty", 0),
+        ("penalty", np.inf),
+        ("penalty", "small"),
+        ("angle_penalty", -0.01),
+        ("angle_penalty", 0.03),
+        ("angle_penalty", None),
+        ("n_bundles", 0),
+        ("n_bundles", True),
+        ("n_rounds", 2.5),
+        ("threshold", 1.0),
+        ("threshold", -0.1),
+        ("max_tuples", 0),
+    ],
+)
+def test_bad_parameters_are_named(labels, name, value):
+    """The message has the parameter and its value."""
+    with pytest.raises(InvalidParameterError, match=f"{name}={value!r}"):
+        CorrelationConsensus(3, **{name: value}).fit(labels[0])
+
+
+def test_too_many_tuples_are_refused(labels):
+    """The limit is named in the message."""
+    with pytest.raises(TooManyPointsError, match="max_tuples=5"):
+        CorrelationConsensus(3, max_tuples=5).fit(labels[0])

@@ -1,0 +1,106 @@
+"""The registry: every method has a name, a class that is public, and a docstring that is a page."""
+
+import re
+
+import pytest
+from sklearn.base import BaseEstimator
+
+import coterie
+from coterie.consensus import registry
+from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, MULTIVIEW_METHODS, Method
+from coterie.errors import InvalidParameterError
+from coterie.files.model_state import STORABLE_TYPES
+
+METHODS = {**CONSENSUS_METHODS, **MULTIVIEW_METHODS}
+
+
+@pytest.fixture(params=METHODS)
+def method(request):
+    """One entry."""
+    return METHODS[request.param]
+
+
+def test_keys_are_unique_and_fit_a_command_line():
+    """A key is lower-case letters, digits and hyphens, and names one method."""
+    assert len(METHODS) == len(registry._CONSENSUS) + len(registry._MULTIVIEW)
+    assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", key) for key in METHODS)
+    assert all(method.key == key for key, method in METHODS.items())
+    assert next(iter(CONSENSUS_METHODS)) == FLAGSHIP
+
+
+def test_titles_are_unique():
+    """No two methods share a title or a set of class and settings."""
+    assert len({method.title for method in METHODS.values()}) == len(METHODS)
+    variants = {(m.class_path, str(dict(m.settings))) for m in METHODS.values()}
+    assert len(variants) == len(METHODS)
+
+
+def test_texts_fit_their_places(method):
+    """A summary is one line without a full stop; the cost is a bound."""
+    assert method.summary == method.summary.strip() and not method.summary.endswith(".")
+    assert "\n" not in method.summary and len(method.summary) <= 90
+    assert method.cost.startswith("O(")
+
+
+def test_the_class_is_public(method):
+    """Every class is exported by the package, and is the one the entry names."""
+    assert method.class_name in coterie.__all__
+    assert getattr(coterie, method.class_name) is method.estimator_class()
+
+
+def test_the_class_can_be_kept(method):
+    """Every class is among those a model file may hold."""
+    assert method.class_name in STORABLE_TYPES
+
+
+@pytest.mark.parametrize("part", ["**Established.**", "**Limits.**", "**When to use.**"])
+def test_the_docstring_is_a_page(method, part):
+    """The notes of every class say where it comes from, where it ends, and when to use it."""
+    docstring = method.estimator_class().__doc__
+    notes = docstring.partition("Notes\n")[2]
+    assert part in notes
+    assert "Parameters\n" in docstring and "Examples\n" in docstring
+
+
+def test_an_estimator_is_made_by_name(method):
+    """make gives an unfitted estimator with K, the settings of the variant, and the seed."""
+    estimator = method.make(5, random_state=3)
+    assert isinstance(estimator, BaseEstimator) and not hasattr(estimator, "labels_")
+    settings = estimator.get_params()
+    assert settings["n_clusters"] == 5
+    assert settings.get("random_state", 3) == 3
+    assert {name: settings[name] for name in method.settings} == dict(method.settings)
+
+
+def test_settings_can_be_given_on_top():
+    """Settings of the call go before those of the variant."""
+    estimator = registry.consensus_method("rcc").make(3, max_iter=7, refine=True)
+    assert (estimator.max_iter, estimator.refine, estimator.relaxation) == (7, True, "admm")
+
+
+def test_makers_by_name():
+    """make_consensus and make_multiview are the entries' make."""
+    assert isinstance(registry.make_consensus("l2", 4, 1), coterie.L2Consensus)
+    assert isinstance(registry.make_multiview("rcc-views", 4, 1), coterie.MultiViewClusterer)
+
+
+@pytest.mark.parametrize("key", ["cpsa", "CSPA", 7, None, ""])
+def test_an_unknown_name_is_refused(key):
+    """The message lists the names there are, and the one that was meant if it is near."""
+    with pytest.raises(InvalidParameterError, match="is no consensus method") as refused:
+        registry.make_consensus(key, 3)
+    assert ", ".join(CONSENSUS_METHODS) in str(refused.value)
+    near = isinstance(key, str) and key.lower() in {"cpsa", "cspa"}
+    assert ("did you mean 'cspa'?" in str(refused.value)) == near
+
+
+def test_an_unknown_method_of_views_is_refused():
+    """Consensus functions and methods of several views are two lists."""
+    with pytest.raises(InvalidParameterError, match="'cspa' is no multi-view method"):
+        registry.make_multiview("cspa", 3)
+
+
+def test_missing_packages_are_those_that_cannot_be_found():
+    """What is installed is not missing; nothing is imported to find out."""
+    method = Method("x", "X", "a:b", "c", "ours", "O(1)", packages=("json", "no_such_package"))
+    assert method.missing_packages() == ["no_such_package"]

@@ -1,0 +1,359 @@
+"""A clustering seen through the partitions, against brute force and scikit-learn."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics import adjusted_rand_score, mutual_info_score
+
+from coterie.counts.cluster_tables import ClusterTables
+from coterie.counts.coassociation import coassociation
+from coterie.inspection.scores import mirkin_distance, mirkin_objective
+from coterie.labels.label_matrix import as_label_matrix
+from coterie.labels.tuples import as_label_tuples, compress_labels
+from label_matrices import label_matrices, pair_votes, weights_for
+
+properties = settings(deadline=None, max_examples=50)
+thresholds = st.floats(0.1, 0.9)
+
+
+@st.composite
+def clusterings(draw, missing=True):
+    """A label matrix, a clustering of its points that equal rows share, weights, the tables.
+
+    Weights and partitions are in the order of the tuples' columns.
+    """
+    P = draw(label_matrices(missing=missing))
+    tuples = as_label_tuples(P)
+    labels = draw(arrays(np.int64, tuples.n_tuples, elements=st.integers(0, 3)))
+    alpha = draw(weights_for(P))
+    return (
+        P[:, tuples.partition_order],
+        tuples.expand(labels),
+        alpha,
+        ClusterTables.of(tuples, labels, alpha),
+    )
+
+
+def same_cluster(labels):
+    """X, shape (n, n)."""
+    return labels[:, None] == labels[None, :]
+
+
+def brute_score(P, labels, alpha, threshold):
+    """Σ_{same cluster} Σ_v α_v ([together] − τ [both labelled]) / Σ α."""
+    together, both = pair_votes(P)
+    kept = (together - threshold * both) * same_cluster(labels)
+    return alpha @ kept.sum(axis=(1, 2)) / alpha.sum()
+
+
+@properties
+@given(clusterings())
+def test_tables_count_points(case):
+    """N[c, b] counts the points of base cluster c in cluster b; sizes and presence likewise."""
+    P, labels, _, tables = case
+    assert_array_equal(tables.size, np.bincount(labels))
+    assert tables.n_clusters == len(set(labels.tolist()))
+    assert tables.complete == (P >= 0).all()
+    for v, column in enumerate(P.T):
+        assert_array_equal(
+            tables.present[v], np.bincount(labels[column >= 0], minlength=len(tables.size))
+        )
+        block = tables.table[tables.offsets[v] : tables.offsets[v + 1]]
+        names = np.unique(column[column >= 0])
+        expected = [np.bincount(labels[column == c], minlength=len(tables.size)) for c in names]
+        assert sorted(block.tolist()) == sorted(np.array(expected, dtype=float).tolist())
+
+
+def test_points_in_no_cluster_are_not_counted():
+    """A tuple of label −1 is in no table; clusters may be empty when their number is given."""
+    tuples = as_label_tuples([[0, 0], [1, 1], [1, 1]])
+    labels = np.where(tuples.weights == 2, 0, -1)
+    tables = ClusterTables.of(tuples, labels, np.ones(2), n_clusters=3)
+    assert tables.size.tolist() == [2, 0, 0]
+    assert tables.table.shape == (4, 3)
+    assert tables.table.sum() == 4
+    assert tables.n_clusters == 1
+
+
+@properties
+@given(clusterings())
+def test_distances_and_objective(case):
+    """Distances are Mirkin's over the points a partition labels; J is their weighted mean."""
+    P, labels, alpha, tables = case
+    expected = [mirkin_distance(column[column >= 0], labels[column >= 0]) for column in P.T]
+    assert_array_equal(tables.distances(), expected)
+    assert_allclose(tables.objective(), mirkin_objective(P, labels, alpha), atol=1e-9)
+
+
+@properties
+@given(clusterings())
+def test_pairs_within(case):
+    """Ordered pairs, i = j among them, together by label and cluster, by label, by cluster."""
+    P, labels, _, tables = case
+    together, both = pair_votes(P)
+    X = same_cluster(labels)
+    expected = [pairs.sum(axis=(1, 2)) for pairs in (together & X, together, both & X)]
+    assert_array_equal(tables.pairs_within(), expected)
+
+
+@properties
+@given(clusterings(), thresholds)
+def test_score(case, threshold):
+    """What the search maximises is Σ (M_ij − τ) over the labelled pairs in one cluster."""
+    P, labels, alpha, tables = case
+    assert_allclose(tables.score(threshold), brute_score(P, labels, alpha, threshold), atol=1e-9)
+
+
+@properties
+@given(clusterings(missing=False))
+def test_score_and_objective_are_one_at_one_half(case):
+    """J(G) = Σ M − 2 score(1/2): lowering the one raises the other."""
+    P, _, alpha, tables = case
+    total = coassociation(P, alpha).sum()
+    assert_allclose(tables.objective(), total - 2 * tables.score(0.5), atol=1e-9)
+
+
+@properties
+@given(clusterings())
+def test_agreement_is_the_adjusted_rand_index(case):
+    """Each partition has scikit-learn's index with the clustering, over the points it labels."""
+    P, labels, _, tables = case
+    expected = [adjusted_rand_score(column[column >= 0], labels[column >= 0]) for column in P.T]
+    assert_allclose(tables.agreement(), expected, atol=1e-9)
+
+
+@properties
+@given(clusterings())
+def test_information_is_the_mutual_information(case):
+    """Each partition has scikit-learn's mutual information with the clustering, in nats."""
+    P, labels, _, tables = case
+    expected = [mutual_info_score(column[column >= 0], labels[column >= 0]) for column in P.T]
+    assert_allclose(tables.information(), expected, atol=1e-9)
+
+
+@properties
+@given(clusterings())
+def test_mean_agreement(case):
+    """Share of votes together among all votes on pairs i ≠ j inside, and between, clusters."""
+    P, labels, alpha, tables = case
+    together, both = (np.tensordot(alpha, x, axes=1) for x in pair_votes(P))
+    X = same_cluster(labels)
+    means = []
+    for pairs, otherwise in ((X & ~np.eye(len(P), dtype=bool), 1.0), (~X, 0.0)):
+        votes = both[pairs].sum()
+        means.append(together[pairs].sum() / votes if votes > 0 else otherwise)
+    assert_allclose(tables.mean_agreement(), means, atol=1e-9)
+
+
+@properties
+@given(clusterings(missing=False))
+def test_mean_agreement_without_gaps(case):
+    """Without missing labels these are the means of M itself."""
+    P, labels, alpha, tables = case
+    M, X = coassociation(P, alpha), same_cluster(labels)
+    inside, between = tables.mean_agreement()
+    own = X & ~np.eye(len(P), dtype=bool)
+    if own.any():
+        assert_allclose(inside, M[own].mean())
+    if not X.all():
+        assert_allclose(between, M[~X].mean(), atol=1e-12)
+
+
+@properties
+@given(clusterings(), thresholds)
+def test_merge_gains(case, threshold):
+    """Merging a and b raises the score, which counts ordered pairs, by twice the gain."""
+    P, labels, alpha, tables = case
+    gains = tables.merge_gains(threshold)
+    before = brute_score(P, labels, alpha, threshold)
+    assert (np.diag(gains) == -np.inf).all()
+    for a in range(len(gains)):
+        for b in range(a):
+            merged = brute_score(P, np.where(labels == a, b, labels), alpha, threshold)
+            assert_allclose(2 * gains[[a, b], [b, a]], merged - before, atol=1e-9)
+
+
+@properties
+@given(clusterings())
+def test_cluster_affinity(case):
+    """Votes together, and votes at all, over pairs of one point from each of two clusters."""
+    P, labels, alpha, tables = case
+    members = labels[:, None] == np.arange(len(tables.size))
+    for found, vote in zip(tables.cluster_affinity(), pair_votes(P), strict=True):
+        shares = np.tensordot(alpha / alpha.sum(), vote, axes=1)
+        assert_allclose(found, members.T @ shares @ members, atol=1e-9)
+
+
+def brute_gains(P, labels, alpha, threshold, rows, n_clusters):
+    """Gain of each cluster for each new row (n', K), and its mean share of votes there."""
+    gains, shares = np.zeros((2, len(rows), n_clusters))
+    for i, row in enumerate(rows):
+        both = (row >= 0) & (P >= 0)
+        together = both & (row == P)
+        for b in range(n_clusters):
+            same, seen = ((alpha * x[labels == b]).sum() for x in (together, both))
+            gains[i, b] = same - threshold * seen
+            shares[i, b] = same / seen if seen > 0 else 0.0
+    return gains, shares
+
+
+@st.composite
+def newcomers(draw):
+    """A clustering with its tables, and rows of labels to be assigned: (V,) each, −1 missing."""
+    P = draw(label_matrices())
+    matrix = as_label_matrix(P)
+    tuples = compress_labels(matrix)
+    labels = draw(arrays(np.int64, tuples.n_tuples, elements=st.integers(0, 3)))
+    alpha = draw(weights_for(P))
+    n_labels = matrix.n_labels
+    rows = draw(
+        st.lists(st.tuples(*(st.integers(-1, k - 1) for k in n_labels)), min_size=1, max_size=8)
+    )
+    codes = tuples.columns_of(np.array(rows, dtype=matrix.codes.dtype))
+    return tuples, labels, alpha, codes, ClusterTables.of(tuples, labels, alpha)
+
+
+@properties
+@given(newcomers(), thresholds)
+def test_rows_join_the_cluster_of_largest_gain(case, threshold):
+    """No cluster has a larger gain than the one assigned; a row without labels gets −1 and 0."""
+    tuples, labels, alpha, codes, tables = case
+    given_codes, expanded = tuples.expand(tuples.codes), tuples.expand(labels)
+    gains, shares = brute_gains(given_codes, expanded, alpha, threshold, codes, len(tables.size))
+    found, confidence = tables.assign(codes, threshold)
+    blank = (codes < 0).all(axis=1)
+    assert_array_equal(found == -1, blank)
+    assert_array_equal(confidence[blank], 0.0)
+    assert ((confidence >= 0) & (confidence <= 1)).all()
+    for i in np.flatnonzero(~blank):
+        assert gains[i, found[i]] >= gains[i].max() - 1e-9
+        others = np.delete(shares[i], found[i]).max(initial=0.0)
+        assert_allclose(confidence[i], max(shares[i, found[i]] - others, 0.0), atol=1e-9)
+
+
+@properties
+@given(newcomers(), thresholds, st.data())
+def test_given_labels_are_kept(case, threshold, data):
+    """Where a label is given, the confidence alone is computed, for that label."""
+    tuples, labels, alpha, codes, tables = case
+    K = len(tables.size)
+    fixed = data.draw(arrays(np.int64, len(codes), elements=st.integers(-1, K - 1)))
+    found, confidence = tables.assign(codes, threshold, fixed)
+    free, _ = tables.assign(codes, threshold)
+    assert_array_equal(found, np.where(fixed >= 0, fixed, free))
+    given_codes, expanded = tuples.expand(tuples.codes), tuples.expand(labels)
+    _, shares = brute_gains(given_codes, expanded, alpha, threshold, codes, K)
+    for i in np.flatnonzero((codes >= 0).any(axis=1)):
+        others = np.delete(shares[i], found[i]).max(initial=0.0)
+        assert_allclose(confidence[i], max(shares[i, found[i]] - others, 0.0), atol=1e-9)
+    assert (confidence[(codes < 0).all(axis=1)] == 0).all()
+
+
+@properties
+@given(newcomers(), thresholds)
+def test_assignment_does_not_depend_on_the_batch(case, threshold):
+    """A row gets the same label and confidence, bit for bit, alone and among others."""
+    *_, codes, tables = case
+    labels, confidence = tables.assign(codes, threshold)
+    for i in range(len(codes)):
+        label_alone, confidence_alone = tables.assign(codes[i : i + 1], threshold)
+        assert label_alone[0] == labels[i]
+        assert confidence_alone[0] == confidence[i]
+
+
+@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.6])
+def test_a_tie_does_not_depend_on_the_batch(threshold):
+    """Where clusters tie but for rounding, a gap in another row does not decide between them."""
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        tuples = as_label_tuples(rng.integers(0, 2, (12, 3)))
+        labels = rng.integers(0, 3, tuples.n_tuples)
+        tables = ClusterTables.of(tuples, labels, rng.choice([0.1, 0.2, 0.3, 0.7], 3))
+        alone, _ = tables.assign(tuples.codes, threshold)
+        gap = np.full_like(tuples.codes[:1], -1)
+        beside_a_gap, _ = tables.assign(np.vstack([tuples.codes, gap]), threshold)
+        assert_array_equal(beside_a_gap, [*alone, -1])
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_assignment_on_any_number_of_threads(threads, monkeypatch):
+    """Blocks of rows, one a thread, cover every row."""
+    monkeypatch.setenv("COTERIE_NUM_THREADS", threads)
+    P = np.random.default_rng(0).integers(0, 3, (500, 4))
+    tuples = as_label_tuples(P)
+    labels = np.arange(tuples.n_tuples) % 3
+    tables = ClusterTables.of(tuples, labels, np.ones(4))
+    codes = tuples.expand(tuples.codes)
+    found, confidence = tables.assign(codes, 0.5)
+    gains, _ = brute_gains(codes, tuples.expand(labels), np.ones(4), 0.5, codes[:50], 3)
+    assert_array_equal(gains[np.arange(50), found[:50]], gains.max(axis=1))
+    assert len(found) == len(confidence) == 500
+    assert found.min() >= 0
+
+
+def test_no_rows_are_assigned():
+    """An empty batch has an empty answer."""
+    tuples = as_label_tuples([[0], [1]])
+    tables = ClusterTables.of(tuples, np.array([0, 1]), np.ones(1))
+    labels, confidence = tables.assign(np.empty((0, 1), dtype=np.int16), 0.5)
+    assert labels.shape == confidence.shape == (0,)
+
+
+@properties
+@given(clusterings())
+def test_silhouettes_are_those_of_the_votes(case):
+    """(b − a) / max(a, b) with distances 1 − share of votes, the point itself left out."""
+    P, labels, alpha, tables = case
+    tuples = as_label_tuples(P)
+    together, both = (np.tensordot(alpha, x, axes=1) for x in pair_votes(P))
+    others = ~np.eye(len(P), dtype=bool)
+    expected = []
+    for i, own in enumerate(labels):
+        shares = {}
+        for b in set(labels.tolist()):
+            members = (labels == b) & others[i]
+            if both[i, members].sum() > 0:
+                shares[b] = together[i, members].sum() / both[i, members].sum()
+        near = 1 - max((share for b, share in shares.items() if b != own), default=0.0)
+        inside = 1 - shares.get(own, 1.0 - near)
+        expected.append((near - inside) / max(near, inside) if max(near, inside) > 0 else 0.0)
+    of_tuples = np.empty(tuples.n_tuples, dtype=np.int64)
+    of_tuples[tuples.inverse] = labels
+    found = replace(tables, alpha=alpha).silhouettes(_in_column_order(P), of_tuples)
+    assert_allclose(tuples.expand(found), expected, atol=1e-9)
+
+
+def _in_column_order(P):
+    """Tuples of P, whose columns are in the order of the tuples' already."""
+    tuples = as_label_tuples(P)
+    assert_array_equal(tuples.partition_order, np.arange(P.shape[1]))
+    return tuples
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_tables_are_counted_in_blocks(gaps, monkeypatch):
+    """Many blocks of rows give the tables of one; how many threads count them changes nothing."""
+    rng = np.random.default_rng(0)
+    P = rng.integers(0, 5, (4_000, 6))
+    if gaps:
+        P[rng.random(P.shape) < 0.1] = -1
+        P[:, 0] = rng.integers(0, 5, 4_000)
+    matrix = as_label_matrix(P)
+    for weights in (None, rng.uniform(0.1, 2.0, len(P))):
+        tuples = compress_labels(matrix, weights)
+        labels = rng.integers(-1, 2, tuples.n_tuples)
+        whole = ClusterTables.of(tuples, labels, np.ones(6))
+        found = []
+        for threads in ("1", "3"):
+            with monkeypatch.context() as patch:
+                patch.setenv("COTERIE_NUM_THREADS", threads)
+                patch.setattr("coterie.counts.cluster_tables._ROWS_AT_ONCE", 10)
+                found.append(ClusterTables.of(tuples, labels, np.ones(6)))
+        for name in ("table", "present", "size"):
+            assert_array_equal(getattr(found[0], name), getattr(found[1], name))
+            assert_allclose(getattr(found[0], name), getattr(whole, name), rtol=1e-12)

@@ -1,0 +1,182 @@
+"""The co-association matrix, its weights, and the bound read off it."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from coterie.counts import coassociation as coassociation_matrix
+from coterie.counts.coassociation import (
+    check_partition_weights,
+    coassociation,
+    coassociation_bytes,
+    pairwise_lower_bound,
+    tuple_coassociation,
+)
+from coterie.errors import InvalidParameterError
+from coterie.labels.tuples import as_label_tuples
+from label_matrices import label_matrices, least_objective, pair_votes, weights_for
+
+properties = settings(deadline=None, max_examples=50)
+
+
+def brute_force(P, weights):
+    """M by the formula, over all pairs of points."""
+    same, both = (np.tensordot(weights, x, axes=1) for x in pair_votes(P))
+    M = np.divide(same, both, out=np.zeros_like(same), where=both > 0)
+    np.fill_diagonal(M, 1.0)
+    return M
+
+
+@properties
+@given(P=label_matrices())
+def test_equal_weights(P):
+    """M_ij is the share of the partitions that label both i and j and put them together."""
+    assert_allclose(coassociation(P), brute_force(P, np.ones(P.shape[1])), atol=1e-12)
+
+
+@properties
+@given(P=label_matrices(), data=st.data())
+def test_given_weights(P, data):
+    """Each weight counts for the partition it was given for; some weights may be zero."""
+    weights = data.draw(weights_for(P))
+    weights[data.draw(st.integers(0, P.shape[1] - 1))] *= data.draw(st.sampled_from([0, 1]))
+    if weights.any():
+        assert_allclose(coassociation(P, weights), brute_force(P, weights), atol=1e-12)
+
+
+def test_points_alike_but_for_partitions_that_do_not_count():
+    """Points that no counting partition labels are not together, though their rows are equal."""
+    P = [[0, -1], [0, -1], [1, 1]]
+    assert_array_equal(coassociation(P, [0, 1]), np.eye(3))
+
+
+@pytest.mark.parametrize("n_partitions", [1, 3, 49, 255, 256])
+def test_unanimous_votes_are_exactly_one(n_partitions):
+    """V votes of V make 1, not nearly 1, so that 1 − M is a distance with zeros on the diagonal."""
+    rng = np.random.default_rng(0)
+    P = rng.integers(0, 2, (6, n_partitions))[[0, 1, 2, 3, 4, 5, 5]]
+    M = coassociation(P)
+    assert_array_equal(np.diag(M), 1.0)
+    assert M[5, 6] == 1.0
+    assert_array_equal(M, M.T)
+    assert_allclose(M, brute_force(P, np.ones(n_partitions)), rtol=1e-15)
+
+
+@properties
+@given(P=label_matrices(missing=False), weight=st.floats(0.1, 10))
+def test_counts_where_counts_say_it_all(P, weight):
+    """Equal weights and no gaps: whole numbers in the smallest type, and their scale."""
+    tuples = as_label_tuples(P)
+    M = tuple_coassociation(tuples, np.full(P.shape[1], weight))
+    assert M.values.dtype == np.uint8
+    assert M.n_tuples == tuples.n_tuples
+    assert M.scale == 1 / P.shape[1]
+    assert M.weights is tuples.weights
+    assert_allclose(tuples.expand(tuples.expand(M.dense()).T), coassociation(P))
+
+
+@pytest.mark.parametrize(("n_partitions", "dtype"), [(255, "u1"), (256, "u2"), (70_000, "u4")])
+def test_counts_do_not_overflow(n_partitions, dtype):
+    """However many partitions there are, their votes can be counted."""
+    P = np.zeros((2, n_partitions), dtype=np.int8)
+    P[1, 0] = 1
+    M = tuple_coassociation(as_label_tuples(P), np.ones(n_partitions))
+    assert M.values.dtype == dtype
+    assert M.values.tolist() == [[n_partitions, n_partitions - 1], [n_partitions - 1, n_partitions]]
+
+
+@pytest.mark.parametrize("n_clusters", [256, 257])
+def test_many_clusters_are_told_apart(n_clusters):
+    """Codes of a partition are narrowed to a byte where that holds them, and else not."""
+    column = np.arange(n_clusters)
+    P = np.column_stack([column, column // 2])
+    assert_array_equal(coassociation(P), brute_force(P, np.ones(2)))
+
+
+@pytest.mark.parametrize(("most", "dtype"), [(0, np.float32), (4000, np.float64)])
+def test_many_tuples_take_half_the_bytes(most, dtype, monkeypatch):
+    """Floats are in single precision above the switch, and M is the same to its rounding."""
+    monkeypatch.setattr(coassociation_matrix, "_SINGLE_PRECISION_ABOVE", most)
+    P = np.random.default_rng(0).integers(-1, 5, (50, 6))
+    tuples = as_label_tuples(P)
+    M = tuple_coassociation(tuples, np.ones(6))
+    assert M.values.dtype == dtype
+    assert M.dense().dtype == np.float64
+    assert M.values.nbytes == coassociation_bytes(tuples.n_tuples, counted=False)
+    assert_allclose(coassociation(P), brute_force(P, np.ones(6)), atol=4 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("threads", ["1", "2", "5"])
+@pytest.mark.parametrize("missing", [0, 1])
+def test_any_number_of_threads(threads, missing, monkeypatch):
+    """Matrix and bound do not depend on how the rows are dealt to threads."""
+    monkeypatch.setenv("COTERIE_NUM_THREADS", threads)
+    P = np.random.default_rng(0).integers(-missing, 5, (400, 6))
+    P[:, 0] = np.abs(P[:, 0])
+    M = brute_force(P, np.ones(6))
+    assert_allclose(coassociation(P), M, atol=1e-12)
+    together, both = (x.mean(axis=0) for x in pair_votes(P))
+    bound = np.minimum(together, both - together).sum()
+    assert_allclose(pairwise_lower_bound(as_label_tuples(P), np.ones(6)), bound)
+
+
+@properties
+@given(P=label_matrices(missing=False), data=st.data())
+def test_the_bound_is_read_off_the_matrix(P, data):
+    """Without gaps the bound is Σ_ij min(M_ij, 1 − M_ij), for equal weights and for others."""
+    tuples = as_label_tuples(P)
+    for weights in (np.full(P.shape[1], 0.3), data.draw(weights_for(P))):
+        M = coassociation(P, weights)
+        bound = pairwise_lower_bound(tuples, weights[tuples.partition_order])
+        assert_allclose(bound, np.minimum(M, 1 - M).sum(), atol=1e-9)
+
+
+@properties
+@given(P=label_matrices(max_points=7, max_partitions=4), data=st.data())
+def test_the_bound_is_below_every_partition(P, data):
+    """No partition of the points has a smaller objective, whatever the weights and the gaps."""
+    tuples = as_label_tuples(P)
+    for weights in (np.ones(P.shape[1]), data.draw(weights_for(P))):
+        bound = pairwise_lower_bound(tuples, weights[tuples.partition_order])
+        assert 0 <= bound <= least_objective(P, weights) * (1 + 1e-12) + 1e-12
+
+
+@properties
+@given(P=label_matrices())
+def test_one_partition_alone_is_its_own_median(P):
+    """A partition with all the weight leaves nothing to disagree about."""
+    tuples = as_label_tuples(P)
+    alone = np.zeros(P.shape[1])
+    alone[0] = 2.0
+    assert pairwise_lower_bound(tuples, alone[tuples.partition_order]) == 0.0
+
+
+def test_weights_are_checked_and_kept():
+    """Weights are V floats; without any, ones."""
+    assert_array_equal(check_partition_weights(None, 3), np.ones(3))
+    given_weights = check_partition_weights([0, 2, 1], 3)
+    assert_array_equal(given_weights, [0.0, 2.0, 1.0])
+    assert given_weights.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (["a", "b"], "partition_weights=.*one number a partition"),
+        (object(), "one number a partition"),
+        ([[1], [1, 2]], "one number a partition"),
+        ([1, 1, 1], r"shape \(3,\).*each of the 2"),
+        (1.0, r"shape \(\).*each of the 2"),
+        ([[1, 1]], r"shape \(1, 2\)"),
+        ([1, -1], r"partition_weights\[1\] is -1.0"),
+        ([np.nan, 1], r"partition_weights\[0\] is nan"),
+        ([1, np.inf], r"partition_weights\[1\] is inf"),
+        ([0, 0], "all zero"),
+    ],
+)
+def test_bad_weights_are_refused(weights, message):
+    """Weights that are no V numbers, negative, not finite or all zero are refused by name."""
+    with pytest.raises(InvalidParameterError, match=message):
+        coassociation([[0, 0], [1, 1]], weights)

@@ -1,0 +1,115 @@
+"""The compiled loops over tuples, against numpy."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from coterie.counts import coassociation_kernels as kernels
+
+U, V, K = 37, 5, 4
+BLOCKS = [(0, U), (0, 0), (5, 20), (36, U)]
+
+
+@pytest.fixture(params=[0, 1], ids=["complete", "gaps"])
+def codes(request):
+    """Codes (u, V) of V partitions into K clusters, with or without missing labels."""
+    rng = np.random.default_rng(request.param)
+    labels = rng.integers(-request.param, K, (U, V))
+    return np.where(labels < 0, -1, labels + K * np.arange(V)).astype(np.int16)
+
+
+@pytest.fixture
+def turned(codes):
+    """The same, (V, u)."""
+    return np.ascontiguousarray(codes.T)
+
+
+@pytest.fixture
+def weights():
+    """Multiplicities of the tuples."""
+    return np.random.default_rng(2).integers(1, 9, U).astype(np.float64)
+
+
+@pytest.fixture
+def alpha():
+    """Weights of the partitions."""
+    return np.random.default_rng(3).random(V)
+
+
+def votes(codes):
+    """Together and both labelled, (V, u, u)."""
+    columns = codes.T
+    both = (columns[:, :, None] >= 0) & (columns[:, None, :] >= 0)
+    return both & (columns[:, :, None] == columns[:, None, :]), both
+
+
+@pytest.mark.parametrize(("start", "stop"), BLOCKS)
+def test_add_contingencies(codes, weights, start, stop):
+    """Zᵀ diag(w) Z of the rows of a block is added to the upper triangle of what is there."""
+    Z = (codes[start:stop, :, None] == np.arange(V * K)).sum(axis=1)
+    out = np.ones((V * K, V * K))
+    kernels.add_contingencies(codes, weights, start, stop, out)
+    expected = 1 + np.triu(Z.T @ (weights[start:stop, None] * Z))
+    assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("n", [2047, 2048, 2049, 5000])
+def test_add_contingencies_over_several_tiles(n):
+    """Rows are taken a tile at a time, and none is lost where tiles meet."""
+    rng = np.random.default_rng(n)
+    codes = rng.integers(0, 3, (n, 2), dtype=np.int32) + np.array([0, 3], dtype=np.int32)
+    weights = rng.integers(1, 5, n).astype(np.float64)
+    out = np.zeros((6, 6))
+    kernels.add_contingencies(codes, weights, 0, n, out)
+    Z = (codes[:, :, None] == np.arange(6)).sum(axis=1)
+    assert_array_equal(out, np.triu(Z.T @ (weights[:, None] * Z)))
+
+
+@pytest.mark.parametrize(("start", "stop"), BLOCKS)
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_count_rows(codes, turned, dtype, start, stop):
+    """The rows of a block hold #{v : same label}; other rows are left alone."""
+    out = np.full((U, U), 99, dtype=dtype)
+    kernels.count_rows(turned, start, stop, out)
+    expected = np.full((U, U), 99)
+    expected[start:stop] = votes(codes)[0].sum(axis=0)[start:stop]
+    assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize(("start", "stop"), BLOCKS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_share_rows(codes, turned, alpha, dtype, start, stop):
+    """The rows of a block hold the weight of votes together over that of votes, or zero."""
+    codes[3], turned[:, 3] = -1, -1
+    out = np.full((U, U), 99, dtype=dtype)
+    kernels.share_rows(turned, alpha, start, stop, np.empty(U), np.empty(U), out)
+    same, both = (np.tensordot(alpha, vote, axes=1) for vote in votes(codes))
+    expected = np.divide(same, both, out=np.zeros_like(same), where=both > 0)
+    assert_allclose(out[start:stop], expected[start:stop], rtol=10 * np.finfo(dtype).eps)
+    assert (np.delete(out, np.s_[start:stop], axis=0) == 99).all()
+
+
+@pytest.mark.parametrize(("start", "stop"), BLOCKS)
+def test_bound_rows(codes, turned, alpha, weights, start, stop):
+    """Σ w_a w_b min(share together, share apart) over the rows of a block and all columns."""
+    same, both = (np.tensordot(alpha, vote, axes=1) for vote in votes(codes))
+    expected = weights[start:stop] @ np.minimum(same, both - same)[start:stop] @ weights
+    total = kernels.bound_rows(turned, alpha, weights, start, stop, np.empty(U), np.empty(U))
+    assert_allclose(total, expected)
+
+
+@pytest.mark.parametrize(("start", "stop"), BLOCKS)
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_bound_count_rows(weights, dtype, start, stop):
+    """The bound by whole counts is V times the one with equal weights."""
+    codes = np.random.default_rng(0).integers(0, K, (U, V), dtype=np.int16)
+    turned = np.ascontiguousarray(codes.T)
+    total = kernels.bound_count_rows(turned, weights, start, stop, np.empty(U, dtype=dtype))
+    same = votes(codes)[0].sum(axis=0)
+    assert total == weights[start:stop] @ np.minimum(same, V - same)[start:stop] @ weights
+    assert_allclose(
+        total / V,
+        kernels.bound_rows(
+            turned, np.full(V, 1 / V), weights, start, stop, np.empty(U), np.empty(U)
+        ),
+    )

@@ -1,0 +1,145 @@
+"""Contingency tables of all pairs of partitions, pair counts and the bound they give."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics.cluster import pair_confusion_matrix
+
+from coterie.counts.coassociation import pairwise_lower_bound
+from coterie.counts.contingency import agreement_lower_bound, all_contingencies, pair_counts
+from coterie.inspection.scores import mirkin_distance, mirkin_objective
+from coterie.labels.tuples import as_label_tuples
+from label_matrices import label_matrices, least_objective, weights_for
+
+properties = settings(deadline=None, max_examples=50)
+few_points = label_matrices(max_points=7, max_partitions=4)
+
+
+def indicator(tuples):
+    """Z, shape (u, m)."""
+    return (tuples.codes[:, :, None] == np.arange(tuples.n_columns)).sum(axis=1)
+
+
+def counts_of(tuples):
+    """Pair counts of all pairs of partitions."""
+    return pair_counts(all_contingencies(tuples), tuples.offsets)
+
+
+@properties
+@given(P=label_matrices(), data=st.data())
+def test_contingencies_are_the_product_of_indicators(P, data):
+    """C = Zᵀ diag(w) Z, for the multiplicities and for any other weights of the tuples."""
+    tuples = as_label_tuples(P)
+    Z = indicator(tuples)
+    assert_array_equal(all_contingencies(tuples), Z.T @ (tuples.weights[:, None] * Z))
+    w = data.draw(st.lists(st.floats(0, 9), min_size=tuples.n_tuples, max_size=tuples.n_tuples))
+    assert_allclose(all_contingencies(tuples, np.array(w)), Z.T @ (np.array(w)[:, None] * Z))
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_contingencies_on_any_number_of_threads(threads, monkeypatch):
+    """Blocks of tuples, one a thread, add up to the same tables."""
+    monkeypatch.setenv("COTERIE_NUM_THREADS", threads)
+    P = np.random.default_rng(0).integers(-1, 40, (70_000, 4))
+    P[:, 0] = np.abs(P[:, 0])
+    tuples = as_label_tuples(P).without_compression()
+    C = all_contingencies(tuples)
+    for v in range(4):
+        for w in range(4):
+            both = (P[:, v] >= 0) & (P[:, w] >= 0)
+            expected = np.zeros((40, 40))
+            np.add.at(expected, (P[both, v], P[both, w]), 1)
+            rows, columns = (_columns_of(tuples, x) for x in (v, w))
+            assert_array_equal(C[np.ix_(rows, columns)], expected)
+
+
+def _columns_of(tuples, v):
+    """Indicator columns of the user's partition v, label by label; each has 40 labels here."""
+    return tuples.recode[40 * v : 40 * (v + 1)]
+
+
+@properties
+@given(P=label_matrices())
+def test_pair_counts_are_those_of_scikit_learn(P):
+    """Every pair of partitions has the pair confusion matrix of the points that both label."""
+    tuples = as_label_tuples(P)
+    counts = counts_of(tuples)
+    for v, a in enumerate(P.T[tuples.partition_order]):
+        for w, b in enumerate(P.T[tuples.partition_order]):
+            both = (a >= 0) & (b >= 0)
+            assert counts.n_points[v, w] == both.sum()
+            if both.any():
+                (_, apart_in_v), (apart_in_w, together) = pair_confusion_matrix(a[both], b[both])
+                assert counts.together[v, w] == together
+                assert counts.in_row[v, w] == together + apart_in_w
+                assert counts.in_column[v, w] == together + apart_in_v
+                assert counts.mirkin[v, w] == mirkin_distance(a[both], b[both])
+
+
+@properties
+@given(P=label_matrices())
+def test_pair_counts_of_points_no_two_label(P):
+    """Two partitions without a common point have no pairs to count."""
+    n, V = P.shape
+    apart = np.full((2 * n, 2 * V), -1)
+    apart[:n, :V], apart[n:, V:] = P, P
+    tuples = as_label_tuples(apart)
+    counts = counts_of(tuples)
+    ours = tuples.partition_order < V
+    for values in (counts.n_points, counts.together, counts.in_row, counts.row_cubes):
+        assert not values[np.ix_(ours, ~ours)].any()
+
+
+@properties
+@given(P=label_matrices())
+def test_cubes_are_the_moments_of_chance(P):
+    """Σ_c n_c (n_c − 1)² over the clusters of the one partition, among points both label."""
+    tuples = as_label_tuples(P)
+    counts = counts_of(tuples)
+    for v, a in enumerate(P.T[tuples.partition_order]):
+        for w, b in enumerate(P.T[tuples.partition_order]):
+            sizes = np.bincount(a[(a >= 0) & (b >= 0)])
+            expected = (sizes * (sizes - 1.0) ** 2).sum()
+            assert counts.row_cubes[v, w] == counts.column_cubes[w, v] == expected
+
+
+@properties
+@given(P=few_points, data=st.data())
+def test_the_bound_is_below_every_partition(P, data):
+    """No partition of the points has a smaller objective, whatever the weights and the gaps."""
+    weights = data.draw(weights_for(P))
+    tuples = as_label_tuples(P)
+    bound = agreement_lower_bound(counts_of(tuples), weights[tuples.partition_order])
+    assert 0 <= bound <= least_objective(P, weights) * (1 + 1e-12) + 1e-12
+
+
+@properties
+@given(P=label_matrices(missing=False))
+def test_the_pairwise_bound_is_the_sharper_one(P):
+    """With equal weights and no gaps k(V − k)/(V − 1) ≤ min(k, V − k) for each pair of points."""
+    tuples = as_label_tuples(P)
+    alpha = np.ones(P.shape[1])
+    coarse = agreement_lower_bound(counts_of(tuples), alpha)
+    assert coarse <= pairwise_lower_bound(tuples, alpha) + 1e-9
+
+
+@properties
+@given(P=label_matrices(missing=False))
+def test_the_bound_is_reached_by_two_partitions(P):
+    """Of two equally weighted partitions each is a median, and the bound says so."""
+    Q = P[:, [0, -1]]
+    bound = agreement_lower_bound(counts_of(as_label_tuples(Q)), np.ones(2))
+    assert_allclose(bound, [mirkin_objective(Q, Q[:, v]) for v in range(2)], atol=1e-9)
+
+
+def test_partitions_without_weight_do_not_bound():
+    """A partition of weight 0 is as good as absent; one partition alone bounds nothing."""
+    P = np.array([[0, 0, 0], [0, 1, 1], [1, 1, 0], [1, 0, 2]])
+    whole, part = as_label_tuples(P), as_label_tuples(P[:, 1:])
+    weights = np.array([0.0, 1.0, 3.0])
+    assert agreement_lower_bound(
+        counts_of(whole), weights[whole.partition_order]
+    ) == agreement_lower_bound(counts_of(part), weights[1:][part.partition_order])
+    assert agreement_lower_bound(counts_of(whole), np.array([0.0, 1.0, 0.0])) == 0.0

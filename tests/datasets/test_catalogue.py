@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import hashlib
+import re
+from importlib import resources
+
+import pytest
+
+from coterie.datasets.catalogue import DATASETS
+from coterie.datasets.readers import READERS
+
+ALL = list(DATASETS.values())
+
+
+@pytest.mark.parametrize("info", ALL, ids=lambda info: info.name)
+def test_entries_are_complete(info):
+    """Every dataset says what it is, on what terms, how to get it, and how to read it."""
+    assert DATASETS[info.name] is info
+    assert info.source
+    assert info.licence
+    assert info.how_to_get
+    assert all(edition.format in READERS for edition in info.editions)
+    for file in (file for edition in info.editions for file in edition.files):
+        assert file.sha256 is None or re.fullmatch("[0-9a-f]{64}", file.sha256)
+        assert file.url is None or file.url.startswith("https://")
+        assert file.url is None or file.url.endswith(f"/{file.name}")
+
+
+@pytest.mark.parametrize("info", [i for i in ALL if i.bundled], ids=lambda info: info.name)
+def test_bundled_files_are_the_ones_described(info):
+    """The files in the package have the checksums of the registry, and a licence beside them."""
+    folder = resources.files("coterie.datasets") / "data"
+    (file,) = info.editions[0].files
+    content = (folder / file.name).read_bytes()
+    assert hashlib.sha256(content).hexdigest() == file.sha256
+    assert f"`{file.name}`" in (folder / "README.md").read_text(encoding="utf-8")
+
+
+def test_smaller_caltech_is_a_part_of_the_larger():
+    """The seven classes have the sizes they have among the twenty."""
+    seven, twenty = DATASETS["caltech101_7"], DATASETS["caltech101_20"]
+    assert seven.class_sizes.items() <= twenty.class_sizes.items()
+    assert seven.view_sizes == twenty.view_sizes

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import hashlib
+import io
+from email.message import Message
+from http.client import IncompleteRead
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+
+import pytest
+
+from coterie.datasets import dataset_files
+from coterie.datasets.dataset_files import DataFile, Edition, cache_folder, data_folders, obtain
+from coterie.errors import DatasetUnavailableError, OutputError
+
+CONTENT = b"the right bytes"
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+URL = "https://example.org/toy.bin"
+TOY = [
+    Edition("prepared", (DataFile("toy.npz", SHA256),)),
+    Edition("upstream", (DataFile("toy.bin", SHA256, URL),)),
+]
+PARTS = [Edition("parts", tuple(DataFile(p, url=f"https://example.org/{p}") for p in "ab"))]
+
+
+class FakeResponse(io.BytesIO):
+    """What urlopen gives: bytes to read, headers beside them."""
+
+    def __init__(self, content: bytes, announced: int | None = None) -> None:
+        super().__init__(content)
+        self.headers = {} if announced is None else {"Content-Length": str(announced)}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """An empty cache, no folder of the user's, and no network."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.delenv("COTERIE_DATA", raising=False)
+    serve(monkeypatch, URLError("no network"))
+    return tmp_path / "xdg" / "coterie"
+
+
+def serve(monkeypatch, answers, asked=None):
+    """Let addresses answer, all alike or each its own way, with bytes, a response or an error."""
+
+    def urlopen(url, timeout):
+        assert timeout > 0
+        if asked is not None:
+            asked.append(url)
+        answer = answers[url] if isinstance(answers, dict) else answers
+        if isinstance(answer, Exception):
+            raise answer
+        return answer if isinstance(answer, FakeResponse) else FakeResponse(answer, len(answer))
+
+    monkeypatch.setattr(dataset_files, "urlopen", urlopen)
+
+
+def put(folder: Path, name: str, content: bytes = CONTENT) -> Path:
+    """Write a file of the dataset into a folder of datasets."""
+    (folder / "toy").mkdir(parents=True, exist_ok=True)
+    (folder / "toy" / name).write_bytes(content)
+    return folder
+
+
+def read(format_, paths):
+    """A reader that gives what it was given."""
+    return format_, [path.read_bytes() for path in paths]
+
+
+def refuse(format_, paths):
+    """A reader that finds the contents wrong."""
+    raise ValueError("three rows are missing")
+
+
+def test_cache_folder_follows_the_standard(monkeypatch, tmp_path):
+    """XDG_CACHE_HOME decides; where it is unset or not absolute, ~/.cache does."""
+    assert cache_folder() == tmp_path / "xdg" / "coterie"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for value in ("", "relative/folder"):
+        monkeypatch.setenv("XDG_CACHE_HOME", value)
+        assert cache_folder() == tmp_path / ".cache" / "coterie"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_folder() == tmp_path / ".cache" / "coterie"
+
+
+def test_users_folder_comes_before_the_cache(monkeypatch, tmp_path, cache):
+    """What COTERIE_DATA names is searched first, then the cache."""
+    put(cache, "toy.npz")
+    assert obtain("toy", TOY, read, "") == ("prepared", [CONTENT])
+    monkeypatch.setenv("COTERIE_DATA", str(put(tmp_path / "mine", "toy.bin")))
+    assert data_folders() == [tmp_path / "mine", cache]
+    assert obtain("toy", TOY, read, "") == ("upstream", [CONTENT])
+
+
+def test_cache_is_searched_where_the_users_folder_lacks_the_set(monkeypatch, tmp_path, cache):
+    """A folder of the user's without this dataset does not hide the cache."""
+    (tmp_path / "mine").mkdir()
+    monkeypatch.setenv("COTERIE_DATA", str(tmp_path / "mine"))
+    put(cache, "toy.bin")
+    assert obtain("toy", TOY, read, "") == ("upstream", [CONTENT])
+
+
+def test_better_edition_is_preferred(cache):
+    """Of two editions in one folder the first one listed is read."""
+    put(put(cache, "toy.npz"), "toy.bin")
+    assert obtain("toy", TOY, read, "")[0] == "prepared"
+
+
+def test_edition_must_be_complete(cache, monkeypatch):
+    """A set of which a file is missing counts as not found."""
+    put(cache, "a")
+    asked: list[str] = []
+    serve(monkeypatch, CONTENT, asked)
+    assert obtain("toy", PARTS, read, "") == ("parts", [CONTENT, CONTENT])
+    assert asked == ["https://example.org/a", "https://example.org/b"]
+
+
+def test_wrong_folder_is_refused(monkeypatch, tmp_path):
+    """COTERIE_DATA that names nothing is an error, not a silent download."""
+    monkeypatch.setenv("COTERIE_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(DatasetUnavailableError, match=r"COTERIE_DATA names .*nowhere.*correct it"):
+        obtain("toy", TOY, read, "")
+
+
+def test_damaged_file_is_refused(cache):
+    """A file that is not the one it is called is named with both checksums."""
+    put(cache, "toy.npz", b"other bytes")
+    with pytest.raises(DatasetUnavailableError, match=f"toy.npz is damaged .* not {SHA256}"):
+        obtain("toy", TOY, read, "")
+
+
+def test_unreadable_contents_are_refused(cache):
+    """A file that does not hold the dataset is named, with the reason and the remedy."""
+    put(cache, "toy.bin")
+    with pytest.raises(DatasetUnavailableError, match=r"toy.bin .*three rows are .*remove it"):
+        obtain("toy", TOY, refuse, "")
+
+
+def test_download_is_kept_and_used_again(monkeypatch, cache):
+    """A download lands in the cache, whole and alone, and is not fetched twice."""
+    asked: list[str] = []
+    serve(monkeypatch, CONTENT, asked)
+    assert obtain("toy", TOY, read, "") == ("upstream", [CONTENT])
+    assert [path.name for path in (cache / "toy").iterdir()] == ["toy.bin"]
+    assert obtain("toy", TOY, read, "") == ("upstream", [CONTENT])
+    assert asked == [URL]
+
+
+def test_download_without_announced_length(monkeypatch):
+    """A server need not say how long its answer is."""
+    serve(monkeypatch, FakeResponse(CONTENT))
+    assert obtain("toy", TOY, read, "") == ("upstream", [CONTENT])
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (URLError("no route"), "could not be fetched .*no route"),
+        (TimeoutError("timed out"), "could not be fetched .*timed out"),
+        (HTTPError(URL, 404, "Not Found", Message(), None), "could not be fetched .*404"),
+        (IncompleteRead(b"the", 12), "could not be fetched .*IncompleteRead"),
+        (FakeResponse(b"the right", 15), "cut short: 9 of 15 bytes"),
+        (b"<html>moved</html>", f"has changed: its SHA-256 is .* not {SHA256}"),
+    ],
+)
+def test_failed_download_leaves_nothing_and_says_what_to_do(monkeypatch, cache, answer, message):
+    """No network, a bad answer, a short one, another file: nothing is kept, three ways named."""
+    serve(monkeypatch, answer)
+    with pytest.raises(DatasetUnavailableError, match=message) as caught:
+        obtain("toy", TOY, read, "ask the author")
+    assert not cache.exists()
+    ways = str(caught.value).splitlines()[1:]
+    assert [way[:2] for way in ways] == ["1.", "2.", "3."]
+    assert URL in ways[0]
+    assert "ask the author" in ways[1]
+    assert str(cache) in ways[1]
+    assert "COTERIE_DATA to a folder that has toy/toy.npz or toy/toy.bin" in ways[2]
+
+
+def test_download_that_cannot_be_read_is_not_kept(monkeypatch, cache):
+    """What came whole but is not the dataset does not enter the cache."""
+    serve(monkeypatch, CONTENT)
+    with pytest.raises(DatasetUnavailableError, match=f"came from {URL} .*three rows are missing"):
+        obtain("toy", TOY, refuse, "")
+    assert not cache.exists()
+
+
+def test_half_a_download_is_not_kept(monkeypatch, cache):
+    """If the second of two files does not come, neither stays."""
+    answers = {"https://example.org/a": CONTENT, "https://example.org/b": URLError("gone")}
+    serve(monkeypatch, answers)
+    with pytest.raises(DatasetUnavailableError, match="/b could not be fetched"):
+        obtain("toy", PARTS, read, "")
+    assert not cache.exists()
+
+
+def test_set_without_address_says_where_to_put_it():
+    """Where nothing can be downloaded, the two places for a copy are named."""
+    with pytest.raises(DatasetUnavailableError, match="cannot be downloaded") as caught:
+        obtain("toy", TOY[:1], read, "ask the author")
+    assert len(str(caught.value).splitlines()) == 3
+
+
+def test_unusable_cache_is_reported(monkeypatch, tmp_path):
+    """A cache that cannot be made is an output error that names the setting."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    serve(monkeypatch, CONTENT)
+    with pytest.raises(OutputError, match="XDG_CACHE_HOME"):
+        obtain("toy", TOY, read, "")

@@ -1,0 +1,112 @@
+"""Files of labels: which rows and columns an engine finds in them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from coterie.engines.connections import LocalTables, connect, fetch
+from coterie.engines.label_tables import consensus_table
+from coterie.engines.label_tables.label_sources import open_source
+from coterie.errors import TableError
+
+
+def rows_of(*paths) -> list[dict]:
+    """What DuckDB reads from files, all of it text, in the order of the ids."""
+    with LocalTables(connect(threads=1)) as local:
+        found = open_source([str(path) for path in paths], local)
+        return fetch(found.table).sort_by("id").to_pylist()
+
+
+def text(path, content: str):
+    """A file with a content."""
+    path.write_text(content)
+    return path
+
+
+def test_a_hash_begins_no_comment(tmp_path):
+    """Rows whose id begins with one are rows, in the consensus too."""
+    path = text(tmp_path / "a.csv", "id,p,q\n" + "#1,a,x\n2,a,x\n#3,b,y\n4,b,y\n" * 25)
+    assert len(rows_of(path)) == 100
+    found = consensus_table(path, n_clusters=2, ids="id")
+    assert (found.n_rows, found.sizes.tolist()) == (100, [50, 50])
+
+
+def test_names_that_are_patterns_name_one_file(tmp_path):
+    """Whatever divides its fields."""
+    path = text(tmp_path / "a[1].csv", "id;p\n1;a\n2;b\n")
+    text(tmp_path / "a1.csv", "id;p\n9;z\n")
+    assert rows_of(path) == [{"id": "1", "p": "a"}, {"id": "2", "p": "b"}]
+
+
+@pytest.mark.parametrize("names", ["p,p", "p,P"])
+def test_names_that_engines_cannot_tell_apart_are_refused(names, tmp_path):
+    """With the file."""
+    path = text(tmp_path / "a.csv", f"id,{names}\n1,2,3\n")
+    with pytest.raises(TableError, match=r"a\.csv: the header names 'p', '[pP]'"):
+        rows_of(path)
+
+
+def test_the_header_is_the_first_line_and_no_other(tmp_path):
+    """A title above it does not go unnoticed."""
+    path = text(tmp_path / "a.csv", "My labels\nid,p\n1,2\n3,4\n")
+    with pytest.raises(TableError, match="Expected Number of Columns: 1 Found: 2"):
+        consensus_table(path, n_clusters=1)
+
+
+def test_a_column_without_a_name_gets_one(tmp_path):
+    """As an index that was written has none; words of SQL are names."""
+    path = text(tmp_path / "a.csv", ",id,select,a b\n0,1,2,3\n")
+    assert rows_of(path) == [{"column0": "0", "id": "1", "select": "2", "a b": "3"}]
+
+
+def test_columns_of_several_files_are_matched_by_name(tmp_path):
+    """In whatever order and however divided; one that has others is refused."""
+    one = text(tmp_path / "a.csv", "id,p,q\n1,a,x\n")
+    two = text(tmp_path / "b.csv", "q;p;id\ny;b;2\n")
+    expected = [{"id": "1", "p": "a", "q": "x"}, {"id": "2", "p": "b", "q": "y"}]
+    assert rows_of(one, two) == expected
+    three = text(tmp_path / "c.tsv", "id\tp\n3\tc\n")
+    with pytest.raises(TableError, match=r"c\.tsv: .* differs from .*a\.csv: it lacks q"):
+        rows_of(one, two, three)
+    with pytest.raises(TableError, match="name files of one place"):
+        rows_of(one, "s3://bucket/b.csv")
+
+
+def test_no_view_stays_in_a_connection_that_is_there(tmp_path):
+    """Neither of text nor of Parquet."""
+    connection = connect(threads=1)
+    path = text(tmp_path / "a.csv", "id,p\n1,a\n2,b\n")
+    out = tmp_path / "o.parquet"
+    consensus_table(path, n_clusters=2, ids="id", engine=connection, out=out)
+    consensus_table(out, ["label"], n_clusters=2, ids="id", engine=connection)
+    asked = "SELECT count(*) FROM duckdb_views() WHERE NOT internal"
+    assert connection.con.sql(asked).fetchall() == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ({"id": [2.5], "p": [0]}, "column 'id' is double, and int64 in"),
+        ({"id": [2], "p": [0.4]}, "column 'p' is double, and int64 in"),
+        ({"id": [2], "p": ["01"]}, "column 'p' is string, and int64 in"),
+        ({"id": [2], "p": [True]}, "column 'p' is bool, and int64 in"),
+        ({"id": [2], "p": [0], "q": [1]}, "it has q"),
+        ({"id": [2]}, "it lacks p"),
+    ],
+)
+def test_parquet_files_of_one_table_are_alike(tmp_path, second, message):
+    """What an engine would cast to the first file's type, drop or fill up, is refused instead."""
+    pq.write_table(pa.table({"id": [1], "p": [0]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table(second), tmp_path / "b.parquet")
+    with pytest.raises(TableError, match=rf"b\.parquet: .*{message}"):
+        consensus_table(tmp_path, ids="id", n_clusters=1)
+
+
+def test_a_glob_leaves_out_what_a_folder_does(tmp_path):
+    """Files whose names begin with a dot or an underscore are no part of a table."""
+    for name in ("a", "_b", ".c"):
+        pq.write_table(pa.table({"id": [1], "p": [0]}), tmp_path / f"{name}.parquet")
+    found = consensus_table(f"{tmp_path}/*.parquet", ids="id", n_clusters=1)
+    assert found.n_rows == 1

@@ -1,0 +1,143 @@
+"""Label tables on Spark: a real cluster on this machine gives what DuckDB and memory give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from coterie import RobustConsensus, planted_partitions
+from coterie.engines.connections import LocalTables
+from coterie.engines.label_tables import consensus_table, streamed_rows
+from coterie.engines.label_tables.label_profile import profile_labels
+from coterie.engines.label_tables.packed_keys import lay_out
+from coterie.errors import InvalidLabelsError, OutputError, TableError
+from spark_cluster import connected_cluster
+
+pytestmark = [
+    # PySpark leaves sockets to the collector
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    pytest.mark.xdist_group("spark"),
+]
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory):
+    """A connection to a cluster; one for all tests, as it takes long to start."""
+    with connected_cluster(tmp_path_factory.mktemp("spark")) as connection:
+        yield connection
+
+
+@pytest.fixture
+def table(tmp_path) -> pa.Table:
+    """Integers, texts, floats and labels far apart, all with gaps; in two files of a folder."""
+    rng = np.random.default_rng(0)
+    P, _ = planted_partitions([300, 200, 100], 8, 2, 0.15, random_state=0)
+    P = np.where(rng.random(P.shape) < 0.1, -1, P)
+    P[(P < 0).all(axis=1), 0] = 0
+    columns: dict = {"id": np.arange(600)} | {f"p{v}": P[:, v] for v in range(8)}
+    columns["p1"] = ["" if x < 0 else f"it's {x}" for x in P[:, 1]]
+    columns["p3"] = np.where(P[:, 3] < 0, np.nan, P[:, 3]).astype(np.float32)
+    columns["p4"] = np.where(P[:, 4] < 0, -1, P[:, 4].astype(np.int64) * 10**15)
+    table = pa.table(columns)
+    (tmp_path / "in").mkdir()
+    pq.write_table(table[:250], tmp_path / "in" / "a.parquet")
+    pq.write_table(table[250:], tmp_path / "in" / "b [1].parquet")
+    return table
+
+
+def test_the_tuples_path_equals_duckdb_and_memory(spark, table, tmp_path):
+    """Labels of every row, written as a folder that appears whole."""
+    how = {"n_clusters": 3, "ids": "id"}
+    there = consensus_table(tmp_path / "in", engine=spark, out=tmp_path / "spark", **how)
+    here = consensus_table(tmp_path / "in", out=tmp_path / "duckdb.parquet", **how)
+    expected = RobustConsensus(3, random_state=0).fit(table.drop_columns("id"))
+    for found in (there, here):
+        rows = pq.read_table(found.out).sort_by("id")
+        assert rows["label"].to_pylist() == expected.labels_.tolist()
+        np.testing.assert_allclose(rows["confidence"].to_numpy(), expected.confidence_)
+        assert (found.path, found.n_tuples) == ("tuples", expected.n_tuples_)
+    assert there.engine == "pyspark" and there.bytes_written > 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["duckdb.parquet", "in", "spark"]
+
+
+def test_the_streamed_path_equals_duckdb(spark, table, tmp_path):
+    """The same sample by the same hash, the same sweeps, the same labels."""
+    how = {"n_clusters": 3, "ids": "id", "max_tuples": 40, "sample_size": 100}
+    there = consensus_table(tmp_path / "in", engine=spark, out=tmp_path / "spark", **how)
+    here = consensus_table(tmp_path / "in", out=tmp_path / "duckdb", **how)
+    assert there.path == here.path == "streamed"
+    assert there.n_fitted == here.n_fitted and there.sweeps == here.sweeps
+    rows = [pq.read_table(found.out).sort_by("id") for found in (there, here)]
+    assert rows[0].to_pydict() == rows[1].to_pydict()
+
+
+def test_faults_are_told_and_nothing_is_written(spark, table, tmp_path):
+    """A bad label, and a file where the folder would be."""
+    bad = tmp_path / "bad.parquet"
+    pq.write_table(pa.table({"id": [0, 1], "p": [0.5, 1.0]}), bad)
+    with pytest.raises(InvalidLabelsError, match=r"'p' has .*labels .* such as 0\.5"):
+        consensus_table(bad, n_clusters=1, ids="id", engine=spark, out=tmp_path / "out")
+    with pytest.raises(OutputError, match="Spark writes folders"):
+        consensus_table(tmp_path / "in", n_clusters=3, engine=spark, out=bad)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_view_of_the_session_is_a_table(spark, table):
+    """By its name; labels in a CSV's manner where asked for."""
+    rows = [(i, "1" if i < 6 else "2", "NA" if i == 3 else "x" if i < 6 else "y") for i in range(9)]
+    spark._session.createDataFrame(rows, "id long, a string, b string").createTempView("votes")
+    found = consensus_table("votes", n_clusters=2, ids="id", engine=spark, parse_text=True)
+    assert (found.n_tuples, found.sizes.tolist()) == (3, [6, 3])
+    assert found.source == "table votes"
+
+
+def test_columns_of_several_files_are_matched_by_name(spark, tmp_path):
+    """Of text in whatever order; of Parquet that lacks one, a refusal, on a remote disk too."""
+    (tmp_path / "a.csv").write_text("id,p,q\n#1,a,x\n2,b,y\n")
+    (tmp_path / "b [1].csv").write_text("q;p;id\nx;a;3\ny;b;4\n")
+    files = [tmp_path / "a.csv", tmp_path / "b [1].csv"]
+    found = consensus_table(files, n_clusters=2, ids="id", engine=spark)
+    assert (found.n_tuples, found.sizes.tolist()) == (2, [2, 2])
+    pq.write_table(pa.table({"p": [0, 1], "q": [0, 1]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"p": [0, 1]}), tmp_path / "b [1].parquet")
+    folder = tmp_path / "both"
+    folder.mkdir()
+    for name in ("a.parquet", "b [1].parquet"):
+        (tmp_path / name).rename(folder / name)
+    for source in (folder, folder.as_uri()):
+        with pytest.raises(TableError, match=r"b \[1\]\.parquet: .* differ .*: it lacks q"):
+            consensus_table(source, n_clusters=2, engine=spark)
+
+
+def test_a_damaged_row_is_told_by_its_file(spark, tmp_path):
+    """Not by the call that met it."""
+    (tmp_path / "a.csv").write_text("id,p,q\n1,a,x\n2,a\n")
+    with pytest.raises(TableError, match=r"a\.csv.*Malformed CSV record$"):
+        consensus_table(tmp_path / "a.csv", n_clusters=1, ids="id", engine=spark)
+
+
+def test_no_view_stays_in_the_session(spark, table, tmp_path):
+    """Whichever way was taken."""
+    for how in ({}, {"max_tuples": 40, "sample_size": 100}):
+        consensus_table(tmp_path / "in", n_clusters=3, ids="id", engine=spark, **how)
+    names = [view.name for view in spark._session.catalog.listTables()]
+    assert not [name for name in names if name.startswith("coterie")]
+
+
+def test_rows_of_one_tuple_come_in_portions(spark, tmp_path, monkeypatch):
+    """By their ids: no batch is much larger than asked for, and each row is in one."""
+    rows = pa.table({"id": range(4000), "p": [7] * 4000})
+    with LocalTables(spark) as local:
+        there = local.add(rows)
+        layout = lay_out(profile_labels(there, ["p"], "rows"), there)
+        monkeypatch.setattr(streamed_rows, "_MOST_ROWS", 1000)
+        monkeypatch.setattr(streamed_rows, "_FEWEST_ROWS", 1)
+        packed = layout.packed(there, ["id"], local.add)
+        with streamed_rows.StreamedRows(packed, layout, 4000).kept() as streamed:
+            batches = list(streamed.batches(["id"]))
+        assert sorted(i for batch in batches for i in batch["id"].to_pylist()) == list(range(4000))
+        assert len(batches) == 4 and max(batch.num_rows for batch in batches) < 1200
+        with pytest.raises(TableError, match="had 4,001 rows"):
+            list(streamed_rows.StreamedRows(packed, layout, 4001).batches())

@@ -1,0 +1,476 @@
+"""Ensembles of base partitions: strategies, seeds, parallel runs, new rows, refusals."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import threading
+import time
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from joblib._parallel_backends import ThreadingBackend
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.cluster import DBSCAN, AgglomerativeClustering, KMeans, MiniBatchKMeans
+from sklearn.datasets import load_iris, make_blobs
+from sklearn.metrics import adjusted_rand_score
+from threadpoolctl import threadpool_info
+
+from coterie.ensembles.making import (
+    STRATEGIES,
+    CentroidMember,
+    EstimatorMember,
+    fit_ensemble,
+    make_partitions,
+)
+from coterie.errors import InvalidParameterError, LabelWarning
+
+IRIS = load_iris().data
+SPARSE = sp.random(80, 12, density=0.3, random_state=0, format="csr")
+
+
+def assert_consecutive(P: np.ndarray) -> None:
+    """Every column's labels are 0, 1, …, with no number unused."""
+    for column in P.T:
+        present = np.unique(column[column >= 0])
+        np.testing.assert_array_equal(present, np.arange(len(present)))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("X", [IRIS, IRIS.astype(np.float32), SPARSE, sp.csr_array(SPARSE)])
+def test_every_strategy_gives_a_label_matrix(strategy, X):
+    """Labels are n × V int32 and consecutive; predict gives them back wherever there is one."""
+    ensemble = fit_ensemble(X, 3, 7, strategy=strategy, random_state=0)
+    P = ensemble.labels
+    assert P.shape == (X.shape[0], 7)
+    assert P.dtype == np.int32
+    assert_consecutive(P)
+    predicted = ensemble.predict(X)
+    assert predicted.dtype == np.int32
+    assert np.all(predicted >= 0)
+    np.testing.assert_array_equal(predicted[P >= 0], P[P >= 0])
+    assert np.all(P >= 0) == (strategy != "subsample")
+
+
+def test_make_partitions_gives_the_labels_of_the_ensemble():
+    """The two forms take the same parameters and agree."""
+    assert (
+        inspect.signature(make_partitions).parameters == inspect.signature(fit_ensemble).parameters
+    )
+    settings_ = {"strategy": STRATEGIES, "subsample": 0.6, "subspace": 0.3, "random_state": 4}
+    np.testing.assert_array_equal(
+        make_partitions(IRIS, [2, 3], 10, **settings_),
+        fit_ensemble(IRIS, [2, 3], 10, **settings_).labels,
+    )
+
+
+def test_kmeans_runs_differ_by_their_start():
+    """Random starts give several distinct partitions, each of exactly K clusters."""
+    X, _ = make_blobs(300, 2, centers=8, random_state=0)
+    P = make_partitions(X, 8, 20, random_state=0)
+    assert np.all(P.max(axis=0) == 7)
+    assert min(adjusted_rand_score(P[:, 0], column) for column in P.T) < 0.999
+
+
+@pytest.mark.parametrize(("n", "k", "most"), [(150, 3, 12), (150, 20, 20), (2600, 2, 50)])
+def test_diverse_draws_k_between_its_bounds(n, k, most):
+    """K_v covers {K, …, max(K, min(⌊√n⌋, 50))} and nothing else."""
+    X = np.random.default_rng(0).normal(size=(n, 1))
+    sizes = make_partitions(X, k, 60, strategy="diverse", random_state=0).max(axis=0) + 1
+    assert sizes.min() >= k
+    assert sizes.max() <= most
+    assert len(set(sizes)) >= min(most - k + 1, 10)
+
+
+def test_n_clusters_may_be_drawn_from_a_sequence():
+    """Each run takes one of the numbers given, and all get used."""
+    P = make_partitions(IRIS, [2, 5], 20, random_state=0)
+    assert set(P.max(axis=0) + 1) == {2, 5}
+    assert set(make_partitions(IRIS, range(2, 4), 20, random_state=0).max(axis=0) + 1) == {2, 3}
+
+
+@pytest.mark.parametrize(
+    ("share", "p", "seen"), [(0.5, 4, 2), (0.5, 1, 1), (0.01, 4, 1), (1, 4, 4)]
+)
+def test_subspaces_see_a_share_of_the_columns(share, p, seen):
+    """Each run sees that many distinct columns, ascending, and runs see different ones."""
+    ensemble = fit_ensemble(
+        IRIS[:, :p], 3, 20, strategy="subspaces", subspace=share, random_state=0
+    )
+    subsets = {tuple(member.features) for member in ensemble.members}
+    for subset in subsets:
+        assert list(subset) == sorted(set(subset))
+        assert len(subset) == seen
+        assert set(subset) <= set(range(p))
+    assert len(subsets) > 1 or seen in (p, 1)
+
+
+def test_subspace_runs_ignore_the_other_columns():
+    """What a run does not see does not change its prediction."""
+    ensemble = fit_ensemble(IRIS, 3, 5, strategy="subspaces", random_state=0)
+    for column, member in enumerate(ensemble.members):
+        changed = IRIS + 100.0
+        changed[:, member.features] = IRIS[:, member.features]
+        np.testing.assert_array_equal(member.predict(changed), ensemble.labels[:, column])
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    n=st.integers(1, 40),
+    n_partitions=st.integers(2, 8),
+    share=st.sampled_from([0.5, 0.8, 0.9, 1.0]),
+    seed=st.integers(0, 99),
+)
+def test_subsample_draws_are_balanced(n, n_partitions, share, seed):
+    """Runs draw equally many rows; rows are drawn equally often, give or take one, and all are."""
+    X = np.arange(n, dtype=float)[:, None]
+    count = max(round(share * n), 1)
+    if n_partitions * count < n:  # an odd n at one half, rounded down
+        return
+    drawn = (
+        make_partitions(
+            X, 1, n_partitions, strategy="subsample", subsample=share, random_state=seed
+        )
+        >= 0
+    )
+    assert np.all(drawn.sum(axis=0) == count)
+    times = drawn.sum(axis=1)
+    assert times.min() >= 1
+    assert times.max() - times.min() <= 1
+
+
+def test_subsample_draws_at_least_k_rows():
+    """A share too small for K clusters is raised to K rows."""
+    P = make_partitions(IRIS[:10], 6, 4, strategy="subsample", subsample=0.3, random_state=0)
+    assert np.all((P >= 0).sum(axis=0) == 6)
+
+
+def test_subsample_that_cannot_reach_every_row_is_refused():
+    """Two runs of a third of the rows leave rows in no partition; beside other runs they may."""
+    with pytest.raises(InvalidParameterError, match=r"2 runs of subsample=0\.3 draw 90 of the 150"):
+        make_partitions(IRIS, 3, 2, strategy="subsample", subsample=0.3)
+    mixed = make_partitions(IRIS, 3, 2, strategy=["kmeans", "subsample"], subsample=0.3)
+    assert np.all((mixed >= 0).any(axis=1))
+    assert (make_partitions(IRIS, 3, 1, strategy="subsample") >= 0).sum() == 120
+
+
+def test_scalings_take_turns():
+    """Runs are raw, standardised, min–max, in that order, round and round."""
+    members = fit_ensemble(IRIS, 3, 7, strategy="scalings", random_state=0).members
+    assert [member.scale is None for member in members] == [True, False, False] * 2 + [True]
+    for member in members[1::3]:
+        np.testing.assert_allclose(member.see(IRIS).std(axis=0), 1)
+    for member in members[2::3]:
+        np.testing.assert_allclose(np.ptp(member.see(IRIS), axis=0), 1)
+
+
+def test_scaled_runs_do_not_depend_on_units():
+    """Other units for the columns leave the standardised and min–max partitions as they are."""
+    units = np.array([1.0, 1000.0, 0.01, 8.0])
+    P = make_partitions(IRIS, 3, 9, strategy="scalings", random_state=0)
+    Q = make_partitions(IRIS * units, 3, 9, strategy="scalings", random_state=0)
+    for column in (1, 2, 4, 5, 7, 8):
+        assert adjusted_rand_score(P[:, column], Q[:, column]) == pytest.approx(1)
+
+
+def test_strategies_mix_round_robin():
+    """A sequence of strategies is followed in its order; scalings still take their own turns."""
+    order = ["subsample", "scalings", "subspaces"]
+    ensemble = fit_ensemble(IRIS, 3, 9, strategy=order, random_state=0)
+    left_out = (ensemble.labels < 0).any(axis=0)
+    np.testing.assert_array_equal(left_out, [True, False, False] * 3)
+    assert [member.features is not None for member in ensemble.members] == [False, False, True] * 3
+    assert [member.scale is None for member in ensemble.members[1::3]] == [True, False, False]
+
+
+@pytest.mark.parametrize("clusterer", [None, MiniBatchKMeans(n_init=1)])
+def test_one_seed_whatever_the_number_of_jobs(clusterer):
+    """One job, two jobs, and a backend chosen by the user agree to the last bit."""
+    # Enough rows for several threads to share them, were a run allowed several.
+    X, _ = make_blobs(2000, 3, centers=5, cluster_std=3, random_state=0)
+    settings_ = {"strategy": STRATEGIES, "clusterer": clusterer, "random_state": 3}
+
+    def fitted(n_jobs: int | None = None) -> tuple[np.ndarray, list[np.ndarray]]:
+        ensemble = fit_ensemble(X, 5, 10, n_jobs=n_jobs, **settings_)
+        if clusterer is None:
+            return ensemble.labels, [member.centres for member in ensemble.members]
+        return ensemble.labels, [member.estimator.cluster_centers_ for member in ensemble.members]
+
+    labels, centres = fitted(n_jobs=1)
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        in_threads = fitted()
+    for other_labels, other_centres in (in_threads, fitted(n_jobs=2)):
+        np.testing.assert_array_equal(other_labels, labels)
+        for mine, other in zip(centres, other_centres, strict=True):
+            np.testing.assert_array_equal(other, mine)
+
+
+def test_backends_that_cannot_stream_still_work():
+    """A joblib backend without generators gives the same labels."""
+
+    class Whole(ThreadingBackend):
+        supports_return_generator = False
+
+    joblib.register_parallel_backend("whole", Whole)
+    try:
+        with joblib.parallel_config(backend="whole", n_jobs=2):
+            P = make_partitions(IRIS, 3, 4, random_state=0)
+    finally:
+        del joblib.parallel.BACKENDS["whole"]
+    np.testing.assert_array_equal(P, make_partitions(IRIS, 3, 4, random_state=0))
+
+
+@pytest.mark.parametrize("strategy", [*STRATEGIES, STRATEGIES])
+def test_a_longer_ensemble_begins_like_a_shorter_one(strategy):
+    """The first runs do not depend on how many follow."""
+    P = make_partitions(IRIS, 3, 9, strategy=strategy, random_state=0)
+    Q = make_partitions(IRIS, 3, 4, strategy=strategy, random_state=0)
+    np.testing.assert_array_equal(P[:, :4], Q)
+
+
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState, int, np.int64])
+def test_every_kind_of_seed(make):
+    """Generators, RandomStates and integers are seeds; equal ones give equal partitions."""
+    P = make_partitions(IRIS, 8, 5, random_state=make(7))
+    np.testing.assert_array_equal(make_partitions(IRIS, 8, 5, random_state=make(7)), P)
+    assert not np.array_equal(make_partitions(IRIS, 8, 5, random_state=make(8)), P)
+
+
+def test_a_generator_moves_on():
+    """Two ensembles drawn from one generator differ."""
+    generator = np.random.default_rng(0)
+    first, second = (make_partitions(IRIS, 8, 5, random_state=generator) for _ in range(2))
+    assert not np.array_equal(first, second)
+
+
+def test_duplicate_points_give_fewer_clusters_and_no_warning():
+    """K above the number of distinct points: the distinct points are the clusters."""
+    X = np.repeat([[0.0], [1.0]], 10, axis=0)
+    P = make_partitions(X, 5, 6, random_state=0)
+    assert np.all(P.max(axis=0) == 1)
+    assert all(adjusted_rand_score(X[:, 0], column) == 1 for column in P.T)
+
+
+def test_threads_leave_warnings_and_pools_as_they_were():
+    """After runs in threads the warning filters and the thread pools are what they were."""
+    X = np.repeat([[0.0], [1.0]], 10, axis=0)
+    filters, pools = list(warnings.filters), threadpool_info()
+    with joblib.parallel_config(backend="threading", n_jobs=4):
+        make_partitions(X, 5, 40, random_state=0)
+    assert warnings.filters == filters
+    assert threadpool_info() == pools
+
+
+def test_x_is_not_changed():
+    """Neither dense nor sparse input is touched, nor must it be writable or C-ordered."""
+    X = np.asfortranarray(IRIS)
+    X.flags.writeable = False
+    P = make_partitions(X, 3, 10, strategy=STRATEGIES, random_state=0)
+    np.testing.assert_array_equal(
+        P, make_partitions(IRIS, 3, 10, strategy=STRATEGIES, random_state=0)
+    )
+    before = SPARSE.copy()
+    make_partitions(SPARSE, 3, 10, strategy=STRATEGIES, random_state=0)
+    assert (before != SPARSE).nnz == 0
+
+
+def test_duplicate_sparse_entries_are_summed():
+    """A CSR matrix that stores a cell in two parts is the matrix of their sum, and stays as is."""
+    split = sp.csr_matrix(([1.0, 2.0, 3.0], [0, 0, 1], [0, 2, 3, 3]), shape=(3, 2))
+    whole = sp.csr_matrix(np.array([[3.0, 0.0], [0.0, 3.0], [0.0, 0.0]]))
+    of_split, of_whole = (
+        fit_ensemble(X, 2, 6, strategy="scalings", random_state=0) for X in (split, whole)
+    )
+    for a, b in zip(of_split.members[1:3], of_whole.members[1:3], strict=True):
+        np.testing.assert_array_equal(a.scale, b.scale)
+    np.testing.assert_array_equal(of_split.labels, of_whole.labels)
+    assert split.nnz == 3
+
+
+def test_sparse_and_dense_rows_are_predicted_alike():
+    """An ensemble fitted on either kind labels the other kind the same."""
+    for fitted in (SPARSE, SPARSE.toarray()):
+        ensemble = fit_ensemble(fitted, 3, 10, strategy=STRATEGIES, random_state=0)
+        np.testing.assert_array_equal(ensemble.predict(SPARSE), ensemble.predict(SPARSE.toarray()))
+
+
+def test_kmeans_members_are_plain_data():
+    """Arrays only, so that they can be stored without pickle."""
+    for member in fit_ensemble(IRIS, 3, 10, strategy=STRATEGIES, random_state=0).members:
+        assert type(member) is CentroidMember
+        assert all(value is None or type(value) is np.ndarray for value in vars(member).values())
+
+
+def test_a_clusterer_takes_part_in_every_strategy():
+    """A clusterer of the user's sees the rows, columns and scalings a strategy gives it."""
+    clusterer = KMeans(8, init="random", n_init=1)
+    ensemble = fit_ensemble(IRIS, 3, 15, strategy=STRATEGIES, clusterer=clusterer, random_state=0)
+    assert all(type(member) is EstimatorMember for member in ensemble.members)
+    assert_consecutive(ensemble.labels)
+    present = ensemble.labels >= 0
+    np.testing.assert_array_equal(ensemble.predict(IRIS)[present], ensemble.labels[present])
+    seeds = {member.estimator.get_params()["random_state"] for member in ensemble.members}
+    assert len(seeds) == 15
+    assert [member.estimator.n_features_in_ for member in ensemble.members[:5]] == [4, 4, 2, 4, 4]
+
+
+def test_a_clusterer_without_predict_cannot_label_new_rows():
+    """The labels are there; predict says which clusterer cannot, and what to do."""
+    ensemble = fit_ensemble(IRIS, 3, 2, clusterer=AgglomerativeClustering(), random_state=0)
+    np.testing.assert_array_equal(
+        ensemble.labels[:, 0], AgglomerativeClustering(3).fit_predict(IRIS)
+    )
+    assert not ensemble.can_predict
+    with pytest.raises(InvalidParameterError, match="AgglomerativeClustering has no predict"):
+        ensemble.predict(IRIS)
+
+
+def test_partitions_of_noise_only_are_warned_of():
+    """A clusterer that calls every row noise is reported with the partitions concerned."""
+    with pytest.warns(LabelWarning, match="partitions 0, 1 label no row"):
+        P = make_partitions(IRIS, 3, 2, clusterer=DBSCAN(eps=1e-9, min_samples=9))
+    assert np.all(P == -1)
+
+
+def test_progress_is_shown_on_stderr_alone(capsys):
+    """The bar says what it counts, and standard output stays clean."""
+    make_partitions(IRIS, 3, 4, progress=True, random_state=0)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "partitions" in err
+    assert "100%" in err
+    make_partitions(IRIS, 3, 4, random_state=0)
+    assert capsys.readouterr().err == ""
+
+
+class Interrupted(ClusterMixin, BaseEstimator):
+    """Stands for a user who presses Ctrl-C during a run."""
+
+    def fit(self, X, y=None):  # noqa: ARG002, D102  scikit-learn's signature and meaning
+        raise KeyboardInterrupt
+
+
+class FirstFails(ClusterMixin, BaseEstimator):
+    """Of two runs at a time, the first fails as soon as the second, which is slow, has begun."""
+
+    turns = itertools.count()
+    begun, ended = threading.Event(), threading.Event()
+
+    def fit(self, X, y=None):  # noqa: ARG002, D102  scikit-learn's signature and meaning
+        if next(self.turns) == 0:
+            self.begun.wait(10)
+            raise ValueError("the first run fails")
+        self.begun.set()
+        time.sleep(0.3)
+        self.labels_ = np.zeros(len(X), dtype=int)
+        self.ended.set()
+        return self
+
+
+def test_a_failure_waits_for_the_threads_under_way():
+    """When one of two threads fails, the other is done before the error and all is restored."""
+    filters, pools = list(warnings.filters), threadpool_info()
+    with (
+        joblib.parallel_config(backend="threading", n_jobs=2),
+        pytest.raises(InvalidParameterError, match="the first run fails"),
+    ):
+        make_partitions(IRIS, 3, 2, clusterer=FirstFails())
+    assert FirstFails.ended.is_set()
+    assert warnings.filters == filters
+    assert threadpool_info() == pools
+
+
+@pytest.mark.parametrize("progress", [False, True])
+def test_interrupts_get_through(progress):
+    """Ctrl-C ends the ensemble and leaves pools and filters as they were."""
+    filters, pools = list(warnings.filters), threadpool_info()
+    with pytest.raises(KeyboardInterrupt):
+        make_partitions(IRIS, 3, 4, clusterer=Interrupted(), progress=progress)
+    assert warnings.filters == filters
+    assert threadpool_info() == pools
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"n_clusters": 151}, "n_clusters=151 is more than the 150 rows"),
+        ({"n_clusters": [2, 151]}, "n_clusters=151 is more than the 150 rows"),
+        ({"n_clusters": 0}, "n_clusters=0"),
+        ({"n_clusters": 2.5}, "n_clusters=2.5"),
+        ({"n_clusters": True}, "n_clusters=True"),
+        ({"n_clusters": None}, "n_clusters=None"),
+        ({"n_clusters": []}, "n_clusters is empty"),
+        ({"n_partitions": 0}, "n_partitions=0"),
+        ({"n_partitions": "40"}, "n_partitions='40'"),
+        ({"strategy": "kmean"}, "strategy='kmean' is not known.*kmeans, diverse"),
+        ({"strategy": ["kmeans", "x"]}, "is not known"),
+        ({"strategy": []}, r"strategy=\[\]"),
+        ({"strategy": None}, "strategy=None"),
+        ({"subsample": 0}, "subsample=0"),
+        ({"subsample": 1.1}, r"subsample=1\.1"),
+        ({"subspace": float("nan")}, "subspace=nan"),
+        ({"subspace": "half"}, "subspace='half'"),
+        ({"n_jobs": 0}, "n_jobs=0"),
+        ({"random_state": "seed"}, "random_state='seed'"),
+        ({"random_state": -1}, "random_state=-1"),
+        ({"clusterer": KMeans}, "give an instance"),
+        ({"clusterer": "kmeans"}, "clusterer='kmeans'"),
+        ({"clusterer": DBSCAN(eps=-1)}, "clusterer=DBSCAN"),
+    ],
+)
+def test_bad_settings_are_refused(changed, message):
+    """Each message names the parameter and its value."""
+    with pytest.raises(InvalidParameterError, match=message):
+        fit_ensemble(**({"X": IRIS, "n_clusters": 3, "n_partitions": 2} | changed))
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ([1.0, 2.0], "1D array"),
+        (np.empty((0, 2)), "0 sample"),
+        (np.empty((2, 0)), "0 feature"),
+        ([["a"], ["b"]], "could not convert"),
+        ({"a": 1}, "X is not a table of numbers"),
+        ([[1.0, 2.0], [3.0, np.nan], [np.nan, 4.0]], r"NaN at row 1, column 1 \(2 such cells"),
+        ([[1.0, 2.0], [np.inf, 3.0]], "inf.*row 1, column 0"),
+        (sp.csr_array([[0.0, 0.0, 1.0], [0.0, np.nan, 0.0]]), "NaN at row 1, column 1"),
+        ([[1e200], [0.0]], "overflow"),
+    ],
+)
+def test_bad_features_are_refused(X, message):
+    """Each message says what is wrong, and where if it is one cell."""
+    with pytest.raises(InvalidParameterError, match=message):
+        make_partitions(X, 1, 2)
+
+
+def test_new_rows_are_checked():
+    """New rows with other columns, or missing values, are refused under their own name."""
+    ensemble = fit_ensemble(IRIS, 3, 2, random_state=0)
+    with pytest.raises(InvalidParameterError, match=r"X_new has 3 columns.*fitted on 4"):
+        ensemble.predict(IRIS[:, :3])
+    with pytest.raises(InvalidParameterError, match="X_new has NaN at row 0, column 2"):
+        ensemble.predict([[1.0, 1.0, np.nan, 1.0]])
+
+
+def test_data_frames_are_features():
+    """Frames of pandas and polars are taken as their numbers."""
+    import pandas as pd
+    import polars as pl
+
+    P = make_partitions(IRIS, 3, 3, random_state=0)
+    names = list("abcd")
+    for frame in (pd.DataFrame(IRIS, columns=names), pl.DataFrame(IRIS, schema=names)):
+        np.testing.assert_array_equal(make_partitions(frame, 3, 3, random_state=0), P)
+
+
+def test_smallest_inputs():
+    """One row, one column, one cluster, one run."""
+    ensemble = fit_ensemble([[5.0]], 1, 1, strategy=STRATEGIES, random_state=0)
+    np.testing.assert_array_equal(ensemble.labels, [[0]])
+    assert np.all(make_partitions(np.zeros((4, 2)), 4, 5, strategy=STRATEGIES) <= 0)

@@ -1,0 +1,197 @@
+"""Delimited text: what was written is what is read, and what is wrong is found by line."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from coterie.errors import TableError
+from coterie.files.delimited_text import line_of_row, read_text, write_text
+
+FEW = settings(
+    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+ANY_TEXT = st.text(
+    st.one_of(st.sampled_from(",;\t|\"\r\n '."), st.characters(exclude_categories=["Cs"])),
+    max_size=8,
+)
+WORDS = st.text(st.characters(categories=["L"]), min_size=1, max_size=6)
+
+
+@st.composite
+def tables(draw, names=ANY_TEXT, min_columns=1):
+    """Rows of text, the header first."""
+    width = draw(st.integers(min_columns, 4))
+    header = draw(st.lists(names, min_size=width, max_size=width, unique=True))
+    rows = draw(st.lists(st.lists(ANY_TEXT, min_size=width, max_size=width), max_size=6))
+    return [header, *rows]
+
+
+def saved(path: Path, content: str | bytes) -> Path:
+    """The path, with the content in it."""
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def rows_of(path: Path) -> list[list[str]]:
+    """The table as csv would have it: blank for missing, the header first."""
+    names, columns = read_text(path)
+    rows = zip(*(column.to_pylist() for column in columns), strict=True)
+    return [names, *([cell or "" for cell in row] for row in rows)]
+
+
+@FEW
+@given(
+    table=tables(names=WORDS, min_columns=2),
+    delimiter=st.sampled_from(",;\t|"),
+    mark=st.sampled_from(["", "\ufeff"]),
+)
+def test_minimally_quoted_text_reads_back(table, delimiter, mark, tmp_path):
+    """CRLF text with any cells is read as csv wrote it, under each delimiter, BOM or not."""
+    text = io.StringIO()
+    csv.writer(text, delimiter=delimiter).writerows(table)
+    assert rows_of(saved(tmp_path / "t.csv", mark + text.getvalue())) == table
+
+
+@FEW
+@given(
+    table=tables(),
+    delimiter=st.sampled_from(",;\t|"),
+    mark=st.sampled_from(["", "\ufeff"]),
+    end=st.sampled_from(["\n", "\r\n", "\r"]),
+)
+def test_fully_quoted_text_reads_back(table, delimiter, mark, end, tmp_path):
+    """Quoted text with any names, lone columns included, is read as csv wrote it."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL)
+    writer.writerows(table)
+    assert rows_of(saved(tmp_path / "t.csv", mark + text.getvalue())) == table
+
+
+@FEW
+@given(table=tables(), suffix=st.sampled_from([".csv", ".tsv", ".csv.gz", ".tsv.gz"]))
+def test_written_text_reads_back(table, suffix, tmp_path):
+    """Whatever write_text writes, read_text reads, and so does the csv module."""
+    header, *rows = table
+    path = tmp_path / f"t{suffix}"
+    columns = {
+        name: pa.chunked_array([[row[index] or None for row in rows]], pa.string())
+        for index, name in enumerate(header)
+    }
+    write_text(path, columns, path)
+    assert rows_of(path) == table
+    raw = gzip.decompress(path.read_bytes()) if suffix.endswith(".gz") else path.read_bytes()
+    delimiter = "\t" if "tsv" in suffix else ","
+    assert list(csv.reader(io.StringIO(raw.decode(), newline=""), delimiter=delimiter)) == table
+
+
+def test_only_what_must_be_quoted_is(tmp_path):
+    """Plain values are written bare, missing ones blank, numbers in full precision."""
+    path = tmp_path / "t.csv"
+    columns = {
+        "id": pa.chunked_array([["007", 'say "hi"', None, ""]]),
+        "share": pa.chunked_array([[0.1, 1 / 3, float("nan"), None]]),
+    }
+    write_text(path, columns, path)
+    written = path.read_text().splitlines()
+    assert written[:2] == ["id,share", "007,0.1"]
+    assert written[2] == f'"say ""hi""",{1 / 3!r}'
+    assert written[3:] == [",nan", '"",']
+
+
+def test_gzip_is_reproducible(tmp_path):
+    """The same table gives the same compressed bytes, whatever the file's name."""
+    column = {"a": pa.chunked_array([["1", "2"]])}
+    for name in ("x.csv.gz", "y.csv.gz"):
+        write_text(tmp_path / name, column, tmp_path / name)
+    assert (tmp_path / "x.csv.gz").read_bytes() == (tmp_path / "y.csv.gz").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("x;y\n1,5;2,5\n", ["x", "y"]),
+        ("id,x;y|z;w\n1,2\n3,4\n", ["id", "x;y|z;w"]),
+        ('"a","b;c;d"\n"1","x;y;z"\n', ["a", "b;c;d"]),
+        ("a|b|c\n1|2|3\n", ["a", "b", "c"]),
+        ("lone\n1\n2\n", ["lone"]),
+        ('a,b\n"x"y,1\n', ["a", "b"]),
+        ("\n\na,b\n1,2\n", ["a", "b"]),
+        ("a,b", ["a", "b"]),
+    ],
+)
+def test_delimiter_is_told(text, names, tmp_path):
+    """Decimal commas, delimiters in names or quotes, and loose quotes do not mislead."""
+    assert read_text(saved(tmp_path / "t.csv", text))[0] == names
+
+
+def test_delimiter_is_told_from_a_long_file(tmp_path):
+    """A sample that ends within a quoted field, or a character, is as good as any."""
+    row = '1,"' + "é;" * 500 + '"\n'
+    path = saved(tmp_path / "t.csv", "a,b\n" + row * 200)
+    assert read_text(path)[0] == ["a", "b"]
+    assert len(read_text(path)[1][1]) == 200
+
+
+def test_wide_header(tmp_path):
+    """A header longer than the sample is read whole."""
+    names = [f"feature_{index:05}" for index in range(9000)]
+    path = saved(tmp_path / "t.csv", ",".join(names) + "\n" + ",".join("1" * 9000) + "\n")
+    assert read_text(path)[0] == names
+
+
+def test_blank_lines(tmp_path):
+    """A blank line is nothing between rows, but a missing value in a lone column."""
+    assert rows_of(saved(tmp_path / "t.csv", "a,b\n\n1,2\n\n")) == [["a", "b"], ["1", "2"]]
+    assert rows_of(saved(tmp_path / "u.csv", "a\n\n1\n")) == [["a"], [""], ["1"]]
+
+
+def test_line_of_row(tmp_path):
+    """A row's line counts the lines within quotes and the blank ones before it."""
+    path = saved(tmp_path / "t.csv", 'a,"b\nc"\r\n\r\n1,"x\ny"\r\n2,z\r\n')
+    assert [line_of_row(path, row) for row in (0, 1)] == [4, 6]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty"),
+        (b"\xef\xbb\xbf\n\r\n", "is empty"),
+        (b"a,b\n1,2\n3\n4,5\n", r"t\.csv, line 3: 1 fields where the header has 2"),
+        (b'a,b\n"x\ny",2\n3,4,5\n', r"t\.csv, line 4: 3 fields where the header has 2"),
+        (b"a,b\r1,2\r3\r", r"t\.csv, line 3: 1 fields"),
+        (b'a,b\n1,2\n3,"4\n5,6\n', "row that begins on line 3, and never closed"),
+        (b'a,b\n1,2\n"3,4\n5,6\n', "row that begins on line 3, and never closed"),
+        (b'a\n1\n"2', "row that begins on line 3, and never closed"),
+        (b'"a,b\n1,2\n', "row that begins on line 1, and never closed"),
+        (b"a,b\n1,2\ncaf\xe9,4\n", r"t\.csv, line 3: byte 0xe9 is not UTF-8.*iconv"),
+        (b"\xff\xfea\x00,\x00b\x00", r"line 1: byte 0xff is not UTF-8"),
+        (b'a,b\n1,"' + b"x\n" * 70_000, r"t\.csv, line 2: field larger.*quote left open"),
+    ],
+)
+def test_damaged_text_is_refused_by_line(content, message, tmp_path):
+    """Ragged rows, open quotes, foreign bytes and empty files are named with their line."""
+    with pytest.raises(TableError, match=message):
+        read_text(saved(tmp_path / "t.csv", content))
+
+
+def test_row_larger_than_a_block_is_refused(tmp_path, monkeypatch):
+    """What the parser alone refuses is passed on in one sentence with the file's name."""
+    monkeypatch.setattr("coterie.files.delimited_text._BLOCK_BYTES", 64)
+    path = saved(tmp_path / "t.csv", "a,b\n" + "x" * 500 + ",1\n")
+    with pytest.raises(TableError, match=r"t\.csv cannot be read: [^\n]+$"):
+        read_text(path)
+
+
+@pytest.mark.parametrize("content", [gzip.compress(b"a,b\n1,2\n")[:-9], b"a,b\n1,2\n"])
+def test_damaged_gzip_is_refused(content, tmp_path):
+    """A gzip file that is cut short, or is none, is named."""
+    with pytest.raises(TableError, match=r"t\.csv\.gz is not a whole gzip file"):
+        read_text(saved(tmp_path / "t.csv.gz", content))

@@ -1,0 +1,367 @@
+"""Model files: what is saved is loaded, and nothing else is."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sklearn
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator
+from sklearn.cluster import DBSCAN, KMeans
+
+from coterie import RobustConsensus, load_model, planted_partitions, save_model
+from coterie.errors import CoterieWarning, ModelFileError, OutputError
+from coterie.files import model_files, model_state
+
+FEW = settings(
+    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+X = np.random.default_rng(0).random((20, 3))
+
+
+class Holder(BaseEstimator):
+    """A stand-in for a coterie estimator, with scikit-learn's inside."""
+
+    def __init__(self, seed=0):
+        self.seed = seed
+
+    def fit(self, X):
+        """Learn something of every kind."""
+        self.kmeans_ = KMeans(2, n_init=1, random_state=self.seed).fit(X)
+        self.history_ = {"objective": [3.5, float("nan")], "shape": X.shape}
+        self.names_ = np.array(["a", "é"], dtype=object)
+        return self
+
+
+@pytest.fixture(autouse=True)
+def storable_stand_in(monkeypatch):
+    """Let the stand-in of this file be stored."""
+    monkeypatch.setitem(model_state.STORABLE_TYPES, "Holder", f"{__name__}:Holder")
+
+
+@pytest.fixture
+def saved(tmp_path) -> Path:
+    """A file with a fitted Holder in it."""
+    save_model(Holder().fit(X), tmp_path / "m.coterie")
+    return tmp_path / "m.coterie"
+
+
+def members_of(path: Path) -> dict[str, bytes]:
+    """The members of an archive, the manifest last."""
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def repack(path: Path, members: dict[str, bytes], *, sign: bool = True, **manifest) -> None:
+    """Write an archive whose checksums fit, as a forger or a newer version would."""
+    content = json.loads(members.pop("manifest.json")) | manifest
+    if sign:
+        content["sha256"] = {n: hashlib.sha256(m).hexdigest() for n, m in members.items()}
+    raw = json.dumps(content).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, member in [*members.items(), ("manifest.json", raw)]:
+            archive.writestr(name, member)
+        archive.comment = b"coterie-model sha256 " + hashlib.sha256(raw).hexdigest().encode()
+
+
+def test_a_model_does_what_it_did(saved):
+    """Attributes, types and predictions come back."""
+    holder, other = Holder().fit(X), load_model(saved)
+    assert type(other) is Holder
+    assert vars(other).keys() == vars(holder).keys()
+    np.testing.assert_array_equal(other.kmeans_.predict(X), holder.kmeans_.predict(X))
+    assert other.history_["shape"] == (20, 3)
+    assert np.isnan(other.history_["objective"][1])
+    assert other.names_.tolist() == ["a", "é"]
+
+
+def test_a_consensus_does_what_it_did(tmp_path):
+    """A fitted RobustConsensus labels new points as before, with every attribute at hand."""
+    P, _ = planted_partitions([30, 20, 10], n_partitions=8, n_bad=2, noise=0.1, random_state=0)
+    estimator = RobustConsensus(n_clusters=3, random_state=0).fit(P)
+    save_model(estimator, tmp_path / "m.coterie")
+    other = load_model(tmp_path / "m.coterie")
+    assert vars(other).keys() == vars(estimator).keys()
+    np.testing.assert_array_equal(other.labels_, estimator.labels_)
+    np.testing.assert_array_equal(other.embedding_, estimator.embedding_)
+    np.testing.assert_array_equal(other.predict(P), estimator.predict(P))
+    assert other.dissent_.in_words() == estimator.dissent_.in_words()
+
+
+def test_the_same_model_is_the_same_bytes(saved, tmp_path):
+    """Saving again, or saving what was loaded, changes no byte."""
+    save_model(Holder().fit(X), tmp_path / "again")
+    save_model(load_model(saved), tmp_path / "loaded")
+    assert (tmp_path / "again").read_bytes() == saved.read_bytes()
+    assert (tmp_path / "loaded").read_bytes() == saved.read_bytes()
+
+
+def test_the_file_is_what_is_documented(saved):
+    """Plain members: a manifest with versions and checksums, a tree, arrays NumPy can read."""
+    members = members_of(saved)
+    manifest = json.loads(members["manifest.json"])
+    assert manifest["format"] == "coterie-model"
+    assert manifest["format_version"] == 2
+    assert manifest["sklearn"] == sklearn.__version__
+    assert manifest["type"] == "Holder"
+    assert manifest["sha256"].keys() == members.keys() - {"manifest.json"}
+    np.load(io.BytesIO(members["arrays/0.npy"]), allow_pickle=False)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (KMeans(), "this KMeans is not fitted; fit it first"),
+        (KMeans, "only a fitted estimator can be saved, not a"),
+        ({"a": 1}, "only a fitted estimator can be saved, not a dict"),
+        (DBSCAN().fit([[0.0]]), "estimator holds a DBSCAN; only"),
+        (
+            KMeans(2, n_init=1, random_state=np.random.RandomState(0)).fit([[0.0], [1.0]]),
+            r"estimator\.random_state holds a RandomState.*int as the seed",
+        ),
+    ],
+)
+def test_what_cannot_be_saved_is_refused(estimator, message, tmp_path):
+    """The message says why, and no file appears."""
+    with pytest.raises(ModelFileError, match=message):
+        save_model(estimator, tmp_path / "m.coterie")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_endless_and_huge_states_are_refused(tmp_path, monkeypatch):
+    """A state that holds itself, or more text than can be read back, is not written."""
+    holder = Holder().fit(X)
+    holder.history_["self"] = [holder]
+    with pytest.raises(ModelFileError, match="this Holder holds itself"):
+        save_model(holder, tmp_path / "m.coterie")
+    monkeypatch.setattr(model_files, "_MOST_JSON_BYTES", 100)
+    with pytest.raises(ModelFileError, match="bytes of lists and texts"):
+        save_model(Holder().fit(X), tmp_path / "m.coterie")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_place_to_write(tmp_path):
+    """A folder that is not there is an OutputError."""
+    with pytest.raises(OutputError, match="does not exist"):
+        save_model(Holder().fit(X), tmp_path / "nowhere" / "m.coterie")
+
+
+@FEW
+@given(data=st.data())
+def test_a_flipped_byte_never_goes_unnoticed(data, saved):
+    """After any change to one byte the file is refused, or holds what it held."""
+    good = saved.read_bytes()
+    raw = bytearray(good)
+    raw[data.draw(st.integers(0, len(raw) - 1))] ^= data.draw(st.integers(1, 255))
+    saved.with_name("flipped").write_bytes(raw)
+    try:
+        other = load_model(saved.with_name("flipped"))
+    except ModelFileError as error:
+        assert "flipped" in str(error)
+    else:
+        save_model(other, saved.with_name("again"))
+        assert saved.with_name("again").read_bytes() == good
+
+
+@FEW
+@given(data=st.data())
+def test_a_cut_file_is_refused(data, saved):
+    """Wherever a file ends too early, it is no model."""
+    raw = saved.read_bytes()
+    cut = saved.with_name("cut")
+    cut.write_bytes(raw[: data.draw(st.integers(0, len(raw) - 1))])
+    with pytest.raises(ModelFileError, match=r"cannot load .*cut"):
+        load_model(cut)
+
+
+def test_other_files_are_refused(saved, tmp_path):
+    """No file, a folder, a text, and a zip of something else are told apart."""
+    with pytest.raises(ModelFileError, match=r"cannot read .*nothing: No such file"):
+        load_model(tmp_path / "nothing")
+    with pytest.raises(ModelFileError, match=r"cannot read .*directory"):
+        load_model(tmp_path)
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(ModelFileError, match=r"cannot load .*text: it is not a model file"):
+        load_model(tmp_path / "text")
+    with zipfile.ZipFile(tmp_path / "zip", "w") as archive:
+        archive.writestr("hello", "world")
+    with pytest.raises(ModelFileError, match="is a zip archive, but not a model file"):
+        load_model(tmp_path / "zip")
+
+
+def test_newer_and_other_formats_are_refused(saved):
+    """A newer format says to update; another is not ours."""
+    repack(saved, members_of(saved), format_version=3, coterie="9.9")
+    with pytest.raises(ModelFileError, match=r"version 3, written by coterie 9\.9.*update coterie"):
+        load_model(saved)
+    repack(saved, members_of(saved), format="other")
+    with pytest.raises(ModelFileError, match="of the format 'other'"):
+        load_model(saved)
+
+
+def test_missing_extra_and_repeated_members_are_refused(saved):
+    """The members are those of the manifest, no more and no fewer."""
+    members = members_of(saved)
+    without = {name: member for name, member in members.items() if name != "arrays/0.npy"}
+    repack(saved, without, sign=False)
+    with pytest.raises(ModelFileError, match=r"the member arrays/0\.npy is missing"):
+        load_model(saved)
+    repack(saved, {"extra.py": b"", **members}, sign=False)
+    with pytest.raises(ModelFileError, match=r"the member extra\.py does not belong to it"):
+        load_model(saved)
+    repack(saved, dict(members))
+    with zipfile.ZipFile(saved, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("arrays/0.npy", members["arrays/0.npy"])
+    with pytest.raises(ModelFileError, match=r"more than one member arrays/0\.npy"):
+        load_model(saved)
+
+
+def test_changed_members_are_refused(saved):
+    """A member, or a manifest, that does not fit its checksum is named."""
+    members = members_of(saved)
+    repack(saved, members | {"state.json": b"{}"}, sign=False)
+    with pytest.raises(ModelFileError, match=r"the checksum of state\.json does not match"):
+        load_model(saved)
+    repack(saved, dict(members))
+    with zipfile.ZipFile(saved, "a") as archive:
+        archive.comment = b"coterie-model sha256 " + b"0" * 64
+    with pytest.raises(ModelFileError, match=r"the checksum of manifest\.json does not match"):
+        load_model(saved)
+
+
+def test_files_of_the_first_release_are_refused(saved):
+    """Format 1 named classes by module paths that no longer exist; the message says what to do."""
+    repack(saved, members_of(saved), format_version=1, coterie="0.1.0")
+    with pytest.raises(ModelFileError, match=r"version 1, .*coterie 0\.1\.0.*fit the model again"):
+        load_model(saved)
+
+
+def test_forged_classes_are_refused(saved):
+    """Checksums that fit do not make a class storable."""
+    members = members_of(saved)
+    state = members["state.json"].replace(b'"Holder"', b'"subprocess.Popen"')
+    repack(saved, members | {"state.json": state}, type="subprocess.Popen")
+    with pytest.raises(ModelFileError, match=r"subprocess\.Popen, which .* does not know"):
+        load_model(saved)
+
+
+@pytest.mark.parametrize("state", [b"{", b'{"$what": 1}', b'{"$array": 99}', b"[" * 100_000])
+def test_forged_trees_are_refused(state, saved):
+    """A tree that no writer makes is damage, however it fails."""
+    repack(saved, members_of(saved) | {"state.json": state})
+    with pytest.raises(ModelFileError, match="it is damaged, cut short or was changed"):
+        load_model(saved)
+
+
+def test_forged_manifests_are_refused(saved):
+    """The type in the manifest is the type in the file."""
+    repack(saved, members_of(saved), type="sklearn.KMeans")
+    with pytest.raises(ModelFileError, match=r"its state is that of another type"):
+        load_model(saved)
+
+
+def test_pickles_in_arrays_are_refused(saved):
+    """An array of objects is never unpickled."""
+    pickled = io.BytesIO()
+    np.save(pickled, np.array([print], dtype=object), allow_pickle=True)
+    repack(saved, members_of(saved) | {"arrays/0.npy": pickled.getvalue()})
+    with pytest.raises(ModelFileError, match=r"damaged.*an array of object"):
+        load_model(saved)
+
+
+def array_member(header: str, content: bytes, version: bytes = b"\1\0") -> bytes:
+    """An array as numpy stores it, with a header of one's own choosing."""
+    padded = header.ljust(117) + "\n"
+    return b"\x93NUMPY" + version + len(padded).to_bytes(2, "little") + padded.encode() + content
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "content", "told"),
+    [
+        ("<U0", "(200000000,)", b"", "an array of <U0"),
+        ("|S0", "(3,)", b"", r"an array of \|S0"),
+        ("<f8", "(200000000,)", b"", "not as large as it claims"),
+        ("<f8", "(2,)", bytes(24), "not as large as it claims"),
+        ("<f8", "(0,)", bytes(8), "not as large as it claims"),
+        ("<f8", "(-2, -1)", bytes(16), "an array of"),
+    ],
+)
+def test_arrays_are_as_large_as_their_members(kind, shape, content, told, saved):
+    """An array that claims to be of another size than its bytes is refused before it is made."""
+    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}"
+    repack(saved, members_of(saved) | {"arrays/0.npy": array_member(header, content)})
+    with pytest.raises(ModelFileError, match=rf"damaged.*{told}"):
+        load_model(saved)
+
+
+def test_arrays_of_other_forms_are_refused(saved):
+    """Only what save_model writes is read."""
+    header = "{'descr': '<f8', 'fortran_order': False, 'shape': (0,), }"
+    forged = array_member(header, b"", version=b"\2\0")
+    repack(saved, members_of(saved) | {"arrays/0.npy": forged})
+    with pytest.raises(ModelFileError, match="of a form that save_model does not write"):
+        load_model(saved)
+
+
+@pytest.mark.parametrize("use", [load_model, model_files.content_checksum])
+def test_pipes_are_not_waited_for(use, tmp_path):
+    """A pipe, which nobody may ever write to, is refused at once."""
+    pipe = tmp_path / "m.coterie"
+    os.mkfifo(pipe)
+    with pytest.raises(ModelFileError, match=r"m\.coterie: it is not a file but a pipe"):
+        use(pipe)
+
+
+def test_devices_are_refused():
+    """A device, which never ends, is no model file."""
+    with pytest.raises(ModelFileError, match="it is not a file but a pipe, a device"):
+        load_model("/dev/zero")
+
+
+def test_files_larger_than_any_model_are_refused(saved, monkeypatch):
+    """The size is looked at before anything is read."""
+    monkeypatch.setattr(model_files, "_MOST_BYTES", saved.stat().st_size - 1)
+    with pytest.raises(ModelFileError, match=r"it has [0-9,]+ bytes, and a model file at most"):
+        load_model(saved)
+
+
+def test_bombs_are_refused(saved, monkeypatch):
+    """Compressed, overlapping and huge members are refused before they are read."""
+    members = members_of(saved)
+    with zipfile.ZipFile(saved, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("state.json", b" " * 10_000_000)
+    with pytest.raises(ModelFileError, match="compressed members"):
+        load_model(saved)
+    repack(saved, dict(members))
+    raw = saved.read_bytes()
+    entry = raw.index(b"PK\x01\x02")  # the first entry of the directory
+    forged = raw[: entry + 20] + b"\xff\xff\xff\x7f" * 2 + raw[entry + 28 :]
+    saved.write_bytes(forged)
+    with pytest.raises(ModelFileError, match="claim to be larger than the file"):
+        load_model(saved)
+    saved.write_bytes(raw)
+    monkeypatch.setattr(model_files, "_MOST_JSON_BYTES", 100)
+    with pytest.raises(ModelFileError, match=r"json has [0-9,]+ bytes"):
+        load_model(saved)
+
+
+def test_another_sklearn_is_reported(saved, tmp_path):
+    """A model with scikit-learn's estimators in it warns of another version; others do not."""
+    repack(saved, members_of(saved), sklearn="0.1")
+    with pytest.warns(CoterieWarning, match=r"of scikit-learn 0\.1, and this is"):
+        load_model(saved)
+    plain = Holder().fit(X)
+    del plain.kmeans_
+    save_model(plain, tmp_path / "plain")
+    repack(tmp_path / "plain", members_of(tmp_path / "plain"), sklearn="0.1")
+    assert load_model(tmp_path / "plain").names_.tolist() == ["a", "é"]

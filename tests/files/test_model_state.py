@@ -1,0 +1,275 @@
+"""State as a tree and arrays: all that may be stored comes back, all else is named."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as stn
+from sklearn.base import BaseEstimator
+from sklearn.cluster import KMeans
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+from coterie.ads.forecasts.choice import Choice
+from coterie.ads.segments.text_vectors import TextVectors
+from coterie.errors import ModelFileError
+from coterie.files import model_state
+from coterie.files.model_state import StateReader, StateWriter
+
+FEW = settings(deadline=None, max_examples=50)
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=5),
+    st.sampled_from(["i1", "u8", "f2", "f4", "f8", "?"]).map(np.dtype).flatmap(stn.from_dtype),
+    st.text(max_size=5).map(np.str_),
+)
+ARRAYS = st.one_of(
+    stn.arrays(
+        st.one_of(
+            stn.integer_dtypes(endianness="?"),
+            stn.floating_dtypes(endianness="?", sizes=(16, 32, 64)),
+            stn.unicode_string_dtypes(endianness="=", max_len=4),
+            stn.boolean_dtypes(),
+        ),
+        stn.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3),
+    ),
+    st.lists(st.text(max_size=3), max_size=4).map(lambda texts: np.array(texts, dtype=object)),
+)
+MATRICES = st.builds(
+    lambda kind, dense: kind(dense),
+    st.sampled_from([sp.csr_array, sp.csr_matrix]),
+    stn.arrays(np.float64, (2, 3), elements=st.sampled_from([0.0, 1.0, -2.5])),
+)
+KEYS = st.one_of(st.text(max_size=3), st.sampled_from(["$array", "$"]), st.integers(), st.none())
+VALUES = st.recursive(
+    st.one_of(SCALARS, ARRAYS, MATRICES),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.lists(inner, max_size=4).map(tuple),
+        st.dictionaries(KEYS, inner, max_size=4),
+        st.dictionaries(st.tuples(st.text(max_size=2), st.integers()), inner, max_size=2),
+    ),
+    max_leaves=12,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Frozen:
+    """A stand-in for the dataclasses an estimator holds."""
+
+    counts: np.ndarray
+    names: tuple[str, ...]
+
+
+class Holder(BaseEstimator):
+    """A stand-in for an estimator."""
+
+    def __init__(self, value=None):
+        self.value = value
+
+
+@pytest.fixture(autouse=True, scope="module")
+def storable_stand_ins():
+    """Let the stand-ins of this file be stored."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("Frozen", "Holder"):
+            patch.setitem(model_state.STORABLE_TYPES, name, f"{__name__}:{name}")
+        yield
+
+
+def there_and_back(value):
+    """The value after a trip through JSON text and the list of arrays."""
+    writer = StateWriter()
+    text = json.dumps(writer.encode(value, "value"), allow_nan=False)
+    return StateReader(writer.arrays).decode(json.loads(text))
+
+
+def assert_same(value, other):
+    """Equal, and of the same types all the way down."""
+    assert type(value) is type(other)
+    if isinstance(value, np.ndarray):
+        assert value.dtype == other.dtype
+        np.testing.assert_array_equal(value, other)
+    elif sp.issparse(value):
+        assert value.shape == other.shape
+        assert_same(value.toarray(), other.toarray())
+    elif isinstance(value, list | tuple):
+        assert len(value) == len(other)
+        for item, other_item in zip(value, other, strict=True):
+            assert_same(item, other_item)
+    elif isinstance(value, dict):
+        assert_same(list(value.keys()), list(other.keys()))
+        assert_same(list(value.values()), list(other.values()))
+    elif isinstance(value, float | np.floating) and math.isnan(value):
+        assert math.isnan(other)
+    elif isinstance(value, BaseEstimator):
+        assert_same(vars(value), vars(other))
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            assert_same(getattr(value, field.name), getattr(other, field.name))
+    else:
+        assert value == other
+        assert repr(value) == repr(other)  # the sign of zero
+
+
+@FEW
+@given(VALUES)
+def test_values_come_back(value):
+    """Any nesting of what may be stored comes back equal and of the same types."""
+    assert_same(value, there_and_back(value))
+
+
+@pytest.mark.parametrize("kind", [KMeans, StandardScaler, MinMaxScaler])
+def test_sklearn_estimators_come_back(kind):
+    """A fitted estimator of scikit-learn keeps every attribute and does what it did."""
+    X = np.random.default_rng(0).random((20, 3))
+    estimator = kind(**({"n_clusters": 3, "random_state": 0} if kind is KMeans else {})).fit(X)
+    other = there_and_back(estimator)
+    assert_same(vars(estimator), vars(other))
+    np.testing.assert_array_equal(estimator.transform(X), other.transform(X))
+
+
+def test_objects_within_objects_come_back():
+    """Estimators in estimators, and frozen dataclasses with slots, are made anew."""
+    frozen = Frozen(np.arange(3), ("a", "b"))
+    inner = Holder({"members": [frozen, KMeans()]})
+    other = there_and_back(Holder(inner))
+    assert_same(inner, other.value)
+    assert other.value.value["members"][0] is not frozen
+
+
+def test_an_array_held_twice_is_stored_once():
+    """Sharing survives: one array before, one array after."""
+    array = np.arange(3)
+    writer = StateWriter()
+    tree = writer.encode([array, array], "value")
+    assert len(writer.arrays) == 1
+    first, second = StateReader(writer.arrays).decode(tree)
+    assert first is second
+
+
+def test_memory_order_is_no_matter():
+    """Strided views and Fortran order are stored by their values."""
+    array = np.arange(12).reshape(3, 4)
+    assert_same([array[:, ::2], array.T], there_and_back([array[:, ::2], array.T]))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (len, r"estimator\.value holds a builtin_function_or_method; only None, numbers"),
+        (lambda: 0, r"estimator\.value holds a function; only"),
+        ([0, {"a": (1, {2})}], r"estimator\.value\[1\]\['a'\]\[1\] holds a set"),
+        ({print: 1}, r"a key of estimator\.value holds a builtin"),
+        (np.array([1, "a"], dtype=object), r"holds a ndarray of object values"),
+        (np.zeros(2, dtype=[("a", "i4")]), r"holds a ndarray of \[\('a', '<i4'\)\] values"),
+        (np.ma.array([1]), "holds a MaskedArray"),
+        (np.datetime64("2020-01-01"), "holds a datetime64"),
+        (np.longdouble(1), "holds a longdouble"),
+        (sp.csc_array(np.eye(2)), "holds a csc_array"),
+        (1 << 5000, r"estimator\.value is an integer too large"),
+        (np.random.RandomState(0), r"estimator\.value holds a RandomState.*int as the seed"),
+        (np.random.default_rng(0), r"estimator\.value holds a Generator.*int as the seed"),
+        (b"bytes", "holds a bytes"),
+    ],
+)
+def test_what_cannot_be_stored_is_named_by_its_path(value, message):
+    """The message says where the value was found, what it is, and what is possible."""
+    with pytest.raises(ModelFileError, match=message):
+        StateWriter().encode(Holder(value), "estimator")
+
+
+def test_only_listed_classes_are_stored():
+    """A subclass or a namesake of a storable class is another class."""
+
+    class KMeans(Holder):
+        pass
+
+    with pytest.raises(ModelFileError, match="value holds a KMeans"):
+        StateWriter().encode(KMeans(), "value")
+
+
+def test_only_listed_types_are_created():
+    """A name that is not listed is refused, and nothing is imported for it."""
+    for name in (
+        "subprocess.Popen",
+        "sklearn.SVC",
+        "coterie.ads.forecasts.forecaster.AdForecaster",
+    ):
+        tree = {"$object": {"type": name, "state": {}}}
+        with pytest.raises(ModelFileError, match=f"{name}, which this version .* does not know"):
+            StateReader([]).decode(tree)
+
+
+def test_types_with_other_fields_are_refused():
+    """A dataclass that has other fields now is named."""
+    tree = {"$object": {"type": "Frozen", "state": {"counts": 1}}}
+    with pytest.raises(ModelFileError, match="Frozen of another version"):
+        StateReader([]).decode(tree)
+
+
+def test_sparse_matrices_are_checked():
+    """Indices that point outside of a matrix never become one."""
+    parts = [np.ones(1), np.array([9], np.int32), np.array([0, 1], np.int32)]
+    tree = {"$csr": ["csr_array", [1, 2], [{"$array": index} for index in range(3)]]}
+    with pytest.raises(ValueError, match="indices"):
+        StateReader(parts).decode(tree)
+
+
+def test_every_listed_type_can_be_imported():
+    """Each stable name leads to a class; no name is a path that would break when code moves."""
+    for name, home in model_state.STORABLE_TYPES.items():
+        assert isinstance(model_state._class_of(name), type), name
+        assert name.removeprefix("sklearn.").isidentifier()
+        assert home.count(":") == 1
+
+
+def test_files_name_types_and_not_modules():
+    """The tree of an object holds its stable name, wherever its class is defined."""
+    choice = Choice("robust", (("k", 8),), 1.0, 0.1, 0.0, 2)
+    tree = StateWriter().encode(choice, "choice")
+    assert tree["$object"]["type"] == "Choice"
+    assert StateReader([]).decode(tree) == choice
+
+
+def test_other_classes_can_be_created_for_a_listed_name():
+    """A caller may give its own class for a listed name, and for no other name."""
+    tree = {"$object": {"type": "TextView", "state": {"words_": [1]}}}
+    created = StateReader([], {"TextView": TextVectors}).decode(tree)
+    assert type(created) is TextVectors
+    assert created.words_ == [1]
+    other = {"$object": {"type": "os.environ", "state": {}}}
+    with pytest.raises(ModelFileError, match="does not know"):
+        StateReader([], {"os.environ": dict}).decode(other)
+
+
+@pytest.mark.parametrize("attribute", ["transform", "ready", "__class__", "get_params"])
+def test_no_attribute_stands_before_a_method(attribute):
+    """What a class does is not for its files to say."""
+    tree = {"$object": {"type": "TextView", "state": {attribute: 1}}}
+    with pytest.raises(ModelFileError, match=f"a value for its method {attribute}"):
+        StateReader([]).decode(tree)
+
+
+def test_no_attribute_stands_before_a_property():
+    """Nor before what a class works out of other attributes."""
+    tree = {"$object": {"type": "AdForecaster", "state": {"memberships_": 1}}}
+    with pytest.raises(ModelFileError, match="memberships_"):
+        StateReader([]).decode(tree)
+
+
+def test_absurd_numbers_are_refused():
+    """A whole number that no float holds would fail somewhere deep inside."""
+    with pytest.raises(ModelFileError, match=r"a whole number of 1,329 bits"):
+        StateReader([]).decode({"strength": [10**400]})
+    assert StateReader([]).decode([10**300, -3]) == [10**300, -3]

@@ -1,0 +1,360 @@
+"""Tables by suffix, the labels and features in them, and every refusal by name and place."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from coterie.errors import InvalidParameterError, LabelWarning, OutputError, TableError
+from coterie.files.tables import (
+    Table,
+    check_table_output,
+    feature_matrix,
+    label_columns,
+    read_table,
+    write_table,
+)
+
+FEW = settings(
+    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=6)
+
+
+def table_of(**columns) -> Table:
+    """A table that came from no file."""
+    return Table(
+        Path("t.parquet"),
+        {name: pa.chunked_array([pa.array(values)]) for name, values in columns.items()},
+    )
+
+
+def csv_of(folder: Path, text: str) -> Table:
+    """The table in a CSV of this text."""
+    (folder / "t.csv").write_text(text)
+    return read_table(folder / "t.csv")
+
+
+@FEW
+@given(data=st.data(), suffix=st.sampled_from([".csv", ".TSV", ".csv.gz", ".parquet", ".npy"]))
+def test_what_is_written_is_read(data, suffix, tmp_path):
+    """Names, order and values survive each format; text formats give them as text."""
+    names = data.draw(st.lists(TEXT.filter(bool), min_size=2, max_size=4, unique=True))
+    n = data.draw(st.integers(1, 5))
+    columns = {
+        name: data.draw(st.lists(st.one_of(st.none(), TEXT.filter(bool)), min_size=n, max_size=n))
+        for name in names[1:]
+    }
+    columns = {
+        names[0]: np.array(data.draw(st.lists(st.integers(-9, 9), min_size=n, max_size=n)))
+    } | {name: pa.array(values, pa.string()) for name, values in columns.items()}
+    path = tmp_path / f"t{suffix}"
+    write_table(path, columns)
+    read = read_table(path)
+    assert list(read.columns) == names
+    assert read.n_rows == n
+    assert [int(value) for value in read.columns[names[0]].to_pylist()] == list(columns[names[0]])
+    for name in names[1:]:
+        assert read.columns[name].to_pylist() == columns[name].to_pylist()
+
+
+def test_ids_are_carried_through_as_they_were(tmp_path):
+    """An id of digits keeps its zeros; typed ids keep their type in Parquet."""
+    table = csv_of(tmp_path, "id,run\n007,1\n7,2\n")
+    ids, _, _ = label_columns(table, ids=["id"])
+    write_table(tmp_path / "out.csv", ids | {"cluster": np.array([0, 1])})
+    assert (tmp_path / "out.csv").read_text() == "id,cluster\n007,0\n7,1\n"
+    typed = pa.chunked_array([pa.array(["a", "b"]).dictionary_encode()])
+    write_table(tmp_path / "out.parquet", {"id": typed})
+    assert read_table(tmp_path / "out.parquet").columns["id"].type == typed.type
+
+
+def test_nothing_is_left_of_a_failed_write(tmp_path):
+    """An earlier file stays as it was, and no temporary one remains."""
+    path = tmp_path / "t.npy"
+    write_table(path, {"x": [1]})
+    before = path.read_bytes()
+    with pytest.raises(OutputError, match="cannot hold"):
+        write_table(path, {"x": [1, None]})
+    with pytest.raises(OutputError, match=r"cannot write .*t\.csv"):
+        write_table(tmp_path / "t.csv", {"x": [[1, 2]]})
+    with pytest.raises(OutputError, match="surrogates"):
+        write_table(tmp_path / "t.csv", {"x": ["\ud800"]})
+    with pytest.raises(InvalidParameterError, match="of one length; got 'x': 1, 'y': 2"):
+        write_table(tmp_path / "t.csv", {"x": [1], "y": [1, 2]})
+    with pytest.raises(InvalidParameterError, match="got none"):
+        write_table(tmp_path / "t.csv", {})
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_unknown_suffix_is_refused_with_those_known(tmp_path):
+    """Reading, writing and checking a path say which names are possible."""
+    path = tmp_path / "t.xlsx"
+    with pytest.raises(OutputError, match=r"t\.xlsx.*\.csv, \.csv\.gz, .*\.parquet, \.npy"):
+        write_table(path, {"x": [1]})
+    with pytest.raises(OutputError, match=r"must end in one of"):
+        check_table_output(path)
+    path.touch()
+    with pytest.raises(TableError, match=r"must end in one of"):
+        read_table(path)
+
+
+def test_output_is_checked_before_the_work(tmp_path):
+    """A folder that is not there, and a folder in place of a file, are refused early."""
+    check_table_output(tmp_path / "t.csv")
+    with pytest.raises(OutputError, match="does not exist"):
+        check_table_output(tmp_path / "nowhere" / "t.csv")
+    with pytest.raises(OutputError, match="it is a folder"):
+        check_table_output(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.csv", b"", r"t\.csv is empty"),
+        ("t.csv", b"a,b\n", r"t\.csv has no rows"),
+        ("t.csv", b"a,b,a\n1,2,3\n", r"t\.csv has more than one column named 'a'"),
+        ("t.csv", b"a,b\n1\n", r"t\.csv, line 2: 1 fields"),
+        ("t.csv.gz", gzip.compress(b"a\n"), r"t\.csv\.gz has no rows"),
+        ("t.parquet", b"not Parquet", r"t\.parquet is not a Parquet file"),
+        ("t.npy", b"not NumPy", r"t\.npy is not a \.npy file"),
+    ],
+)
+def test_unusable_files_are_refused(name, content, message, tmp_path):
+    """Each is one sentence with the file's name."""
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(TableError, match=message):
+        read_table(tmp_path / name)
+
+
+def test_missing_files_and_folders_are_refused(tmp_path):
+    """A file that is not there, and a folder without tables, are named."""
+    with pytest.raises(TableError, match=r"there is no file .*nothing\.csv"):
+        read_table(tmp_path / "nothing.csv")
+    with pytest.raises(TableError, match="is a folder without Parquet files"):
+        read_table(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.npy"])
+def test_unreadable_files_are_refused(name, tmp_path):
+    """What the system refuses to read is named with its reason."""
+    path = tmp_path / name
+    write_table(path, {"a": [1]})
+    path.chmod(0)
+    if os.access(path, os.R_OK):
+        path.unlink()
+        path.symlink_to(name)  # a superuser may read anything, but no circle
+    with pytest.raises(TableError, match=name):
+        read_table(path)
+
+
+def test_empty_parquet_is_refused(tmp_path):
+    """No rows, or no columns, is no table."""
+    pq.write_table(pa.table({"x": pa.array([], pa.int64())}), tmp_path / "t.parquet")
+    with pytest.raises(TableError, match="has no rows"):
+        read_table(tmp_path / "t.parquet")
+    pq.write_table(pa.table({}), tmp_path / "t.parquet")
+    with pytest.raises(TableError, match="has no rows"):
+        read_table(tmp_path / "t.parquet")
+
+
+def test_integers_are_told_from_text(tmp_path):
+    """Plain integers become int64 (blanks around them aside); 01 is text, and not 1."""
+    table = csv_of(tmp_path, "a,b,c,d,e\n1,01,x,2.0, 3\n-1,1,1,2,NA\n0,1,2,3,-1\n")
+    ids, names, labels = label_columns(table)
+    assert ids == {}
+    assert names == ["a", "b", "c", "d", "e"]
+    assert [str(column.type) for column in labels] == ["int64", *["string"] * 3, "int64"]
+    assert labels[0].to_pylist() == [1, -1, 0]
+    assert labels[1].to_pylist() == ["01", "1", "1"]
+    assert labels[4].to_pylist() == [3, None, -1]
+
+
+@FEW
+@given(
+    st.lists(st.one_of(st.none(), st.integers(-(2**64), 2**64)), min_size=1, max_size=10).filter(
+        lambda values: -1 not in values
+    )
+)
+def test_integer_labels_keep_their_values(values):
+    """Text becomes int64 if all of it fits; otherwise each label stays as it was."""
+    (labels,) = label_columns(table_of(a=[None if v is None else str(v) for v in values]))[2]
+    fits = all(v is None or -(2**63) <= v < 2**63 for v in values)
+    expected = values if fits else [None if v is None else str(v) for v in values]
+    assert labels.to_pylist() == expected
+
+
+@pytest.mark.parametrize("word", ["", "  ", "NA", "NaN", "nan", "null", " NA"])
+def test_words_for_missing(word):
+    """They are missing among integers, among text, and alone."""
+    assert label_columns(table_of(a=["1", word]))[2][0].to_pylist() == [1, None]
+    assert label_columns(table_of(a=["x", word]))[2][0].to_pylist() == ["x", None]
+    assert label_columns(table_of(a=[word, None]))[2][0].to_pylist() == [None, None]
+
+
+def test_typed_columns_pass_as_they_are():
+    """Numbers keep their type; dictionaries and string views are read as their values."""
+    table = table_of(
+        small=pa.array([1, None], pa.int8()),
+        real=[1.5, float("nan")],
+        truth=[True, False],
+        coded=pa.array(["2", "3"]).dictionary_encode(),
+        view=pa.array(["x", "NA"], pa.string_view()),
+        nothing=pa.nulls(2),
+    )
+    labels = dict(zip(*label_columns(table)[1:], strict=True))
+    for name in ("small", "real", "truth"):
+        assert labels[name] is table.columns[name]
+    assert labels["coded"].to_pylist() == [2, 3]
+    assert labels["view"].to_pylist() == ["x", None]
+    assert labels["nothing"].to_pylist() == [None, None]
+
+
+def test_columns_are_chosen_by_name():
+    """The order asked for is the order given; ids are left out, and carried as they are."""
+    table = table_of(a=[1, 2], id=["x", "y"], b=[3, 4], day=["m", "t"])
+    ids, names, labels = label_columns(table, ids=["id"], columns=["b", "a"])
+    assert ids == {"id": table.columns["id"]}
+    assert (names, labels[0].to_pylist()) == (["b", "a"], [3, 4])
+    ids, names, _ = label_columns(table, ids=["day", "id"])
+    assert (list(ids), names) == (["day", "id"], ["a", "b"])
+    assert feature_matrix(table, columns=["b"])[1] == ["b"]
+
+
+@pytest.mark.parametrize("choose", [label_columns, feature_matrix])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"columns": ["z"]}, "t.parquet has no column 'z'; it has 'a', 'b'"),
+        ({"ids": ["z"]}, "has no column 'z'; it has 'a', 'b'"),
+        ({"columns": ["a", "a"]}, "'a' of t.parquet is asked for twice"),
+        ({"ids": ["a", "a"]}, "'a' of t.parquet is asked for twice"),
+        ({"ids": ["a"], "columns": ["a"]}, "'a' of t.parquet is asked for twice"),
+        ({"columns": []}, "has no column to use"),
+    ],
+)
+def test_impossible_choices_are_refused(choose, arguments, message):
+    """Unknown, repeated and no columns are named, with those there are."""
+    with pytest.raises(TableError, match=message):
+        choose(table_of(a=[1], b=[2]), **arguments)
+
+
+def test_column_that_looks_like_an_id_is_reported():
+    """A different value in each of 20 rows is warned about; in 19, or with a gap, it is not."""
+    rows = [str(number) for number in range(20)]
+    with pytest.warns(LabelWarning, match="'user id' of .* in each of its 20 rows.*--id 'user id'"):
+        label_columns(table_of(**{"user id": rows}))
+    with pytest.warns(LabelWarning, match="""--id '"a,b"'"""):
+        label_columns(table_of(**{"a,b": rows}))
+    with pytest.warns(LabelWarning, match="--id x"):
+        label_columns(table_of(x=np.arange(20) / 7))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        label_columns(table_of(x=rows[:19]))
+        label_columns(table_of(x=[*rows[:19], None]))
+        label_columns(table_of(x=rows, y=["1"] * 20), ids=["x"])
+
+
+@pytest.mark.parametrize("value", ["-1", "-1.0"])
+def test_minus_one_among_text_is_reported(value):
+    """In a column of text it does not mean missing, which is said."""
+    with pytest.warns(LabelWarning, match="'a' of t.parquet is text, in which -1 is a label"):
+        (labels,) = label_columns(table_of(a=["x", value]))[2]
+    assert labels.to_pylist() == ["x", value]
+
+
+def test_values_that_are_no_labels_are_refused():
+    """Lists, times and bytes are named by column and type."""
+    for values in (pa.array([[1]]), pa.array([0], pa.timestamp("s")), pa.array([b"x"])):
+        found = re.escape(f"'a' of t.parquet holds {values.type} values")
+        with pytest.raises(TableError, match=found):
+            label_columns(table_of(a=values))
+        with pytest.raises(TableError, match="features are numbers"):
+            feature_matrix(table_of(a=values))
+
+
+@FEW
+@given(
+    st.lists(
+        st.one_of(
+            st.floats(allow_nan=False, allow_infinity=False).map(repr),
+            st.integers(-(10**20), 10**20).map(str),
+            st.sampled_from(["+1", ".5", "5.", " 7 ", "1E3", "-0"]),
+        ),
+        min_size=1,
+    )
+)
+def test_text_is_read_as_the_numbers_python_reads(cells):
+    """Numbers written as text are the floats Python makes of them."""
+    np.testing.assert_array_equal(
+        feature_matrix(table_of(a=cells))[2][:, 0], [float(cell) for cell in cells]
+    )
+
+
+def test_features_of_any_number_type():
+    """Integers, truth values, decimals and half floats are columns of one float64 matrix."""
+    _, names, X = feature_matrix(
+        table_of(
+            a=pa.array([1, 2], pa.int8()),
+            b=[True, False],
+            c=pa.array([1, 2]).cast(pa.decimal128(22, 2)),
+            d=pa.array(np.array([0.5, 1.5], np.float16)),
+        )
+    )
+    assert names == ["a", "b", "c", "d"]
+    assert X.dtype == np.float64
+    assert X.tolist() == [[1, 1, 1, 0.5], [2, 0, 2, 1.5]]
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ("abc", "line 4, column 'b': 'abc' is not a finite number"),
+        ("1,5", "line 4, column 'b': '1,5' is not a finite number"),
+        ("1_000", "'1_000' is not a finite number"),
+        ("0x10", "'0x10' is not a finite number"),
+        ("inf", "'inf' is not a finite number"),
+        ("1e999", "'1e999' is not a finite number"),
+        ("x" * 99, "'x{59}… is not a finite number"),
+        ("", "line 4, column 'b': the value is missing"),
+        ("NA", "line 4, column 'b': the value is missing"),
+    ],
+)
+def test_cells_that_are_no_numbers_are_refused_by_line(cell, message, tmp_path):
+    """The line counts those within quotes; the column and the value are named."""
+    table = csv_of(tmp_path, f'a;b;note\n1;2;"x\ny"\n3;"{cell}";z\n')
+    with pytest.raises(TableError, match=message):
+        feature_matrix(table, columns=["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([1.0, float("inf")], "t.parquet, row 2, column 'a': inf is not a finite number"),
+        ([1.0, float("nan")], "t.parquet, row 2, column 'a': the value is missing"),
+        ([1, None], "t.parquet, row 2, column 'a': the value is missing"),
+    ],
+)
+def test_numbers_that_are_not_finite_are_refused_by_row(values, message):
+    """Rows of files without lines are counted from 1."""
+    with pytest.raises(TableError, match=message):
+        feature_matrix(table_of(a=values))
+
+
+def test_measurements_are_no_labels(tmp_path):
+    """A column of numbers that are not whole is refused, with its line and what to do."""
+    path = tmp_path / "features.csv"
+    path.write_text("id,size\na,1.0\nb,2.5\nc,9.0\n")
+    with pytest.raises(TableError, match=r"column 'size' .* holds 2\.5 \(line 3\).*measurements"):
+        label_columns(read_table(path), ids=["id"])

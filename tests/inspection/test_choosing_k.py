@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import make_blobs
+
+from coterie import RobustConsensus, coassociation, make_partitions, planted_partitions
+from coterie.errors import DissentWarning, InvalidLabelsError, InvalidParameterError
+from coterie.inspection.choosing_k import KChoice, choose_k
+from coterie.inspection.resampling import (
+    consensus_cdf,
+    proportion_of_ambiguous_pairs,
+    resampled_ensembles,
+)
+from coterie.labels.tuples import as_label_tuples
+from coterie.relaxation.least_squares import least_squares_spectrum
+
+BY_RESAMPLES = ("pac", "cdf_area", "delta_area")
+
+
+@pytest.fixture(scope="module")
+def spoilt() -> np.ndarray:
+    """Eight noisy copies of a partition in four, five of a wrong one."""
+    return planted_partitions([50, 40, 30, 20], 13, n_bad=5, noise=0.15, random_state=0)[0]
+
+
+@pytest.fixture(scope="module")
+def choice(spoilt: np.ndarray) -> KChoice:
+    """What speaks for each K there."""
+    return choose_k(spoilt, range(2, 9), random_state=0)
+
+
+@pytest.fixture(scope="module")
+def resampled() -> dict[int, np.ndarray]:
+    """Resampled clusterings of three groups of points."""
+    X, _ = make_blobs([30, 30, 20], centers=[[0, 0], [9, 0], [40, 9]], random_state=0)
+    return resampled_ensembles(X, (2, 3, 4, 5), 12, random_state=0)
+
+
+def _assert_same(a: KChoice, b: KChoice) -> None:
+    for name, value in vars(a).items():
+        if isinstance(value, np.ndarray):
+            np.testing.assert_allclose(getattr(b, name), value, rtol=1e-9, atol=1e-9, err_msg=name)
+    assert (a.best_k, a.by_criterion) == (b.best_k, b.by_criterion)
+    assert b.lower_bound == pytest.approx(a.lower_bound)
+
+
+@pytest.mark.parametrize("sizes", [[60, 60], [80, 40, 20], [30] * 5, [80, 40, 30, 20, 15, 15]])
+@pytest.mark.parametrize("n_bad", [0, 6])
+def test_planted_clusters_are_counted(sizes: list[int], n_bad: int) -> None:
+    """The planted number is recommended, with and without a camp of wrong partitions."""
+    P, _ = planted_partitions(sizes, 15, n_bad, noise=0.1, bad_clusters=4, random_state=0)
+    assert choose_k(P, range(2, 9), random_state=0).best_k == len(sizes)
+
+
+def test_partitions_of_any_fineness_are_read() -> None:
+    """k-means runs with 2 to 9 clusters each still tell how many groups there are."""
+    X, _ = make_blobs([40] * 4, 5, random_state=1)
+    P = make_partitions(X, range(2, 10), 30, random_state=0)
+    assert choose_k(P, range(2, 9), random_state=0).best_k == 4
+
+
+def test_objective_falls_and_respects_the_bound(choice: KChoice) -> None:
+    """More clusters allowed never cost, and nothing beats the bound."""
+    assert np.all(np.diff(choice.objective) <= 1e-9)
+    assert np.all(choice.objective >= choice.lower_bound)
+    assert np.all(choice.n_clusters <= choice.ks)
+    assert np.all(np.diff(choice.information) >= -1e-9)
+
+
+def test_objective_is_no_worse_than_the_estimators(spoilt: np.ndarray, choice: KChoice) -> None:
+    """One pass over all K finds what a fit for each K finds."""
+    for k, objective in zip(choice.ks[:4], choice.objective, strict=False):
+        est = RobustConsensus(int(k), refine=True, random_state=0).fit(spoilt)
+        assert objective <= est.objective_ * (1 + 1e-9)
+        assert choice.lower_bound == pytest.approx(est.lower_bound_)
+
+
+def test_the_free_search_is_the_estimators(spoilt: np.ndarray, choice: KChoice) -> None:
+    """K by the free search is what the estimator returns when n_clusters is not given."""
+    est = RobustConsensus(None, relaxation="l2", random_state=0).fit(spoilt)
+    assert choice.by_criterion["free_search"] == est.n_clusters_
+
+
+def test_eigenvalues_are_those_of_the_believed_coassociation(
+    spoilt: np.ndarray, choice: KChoice
+) -> None:
+    """They equal a dense eigendecomposition, and the spectrum from contingency tables."""
+    believed = spoilt[:, :8]
+    dense = np.linalg.eigvalsh(coassociation(believed))[::-1][:9]
+    np.testing.assert_allclose(choice.eigenvalues, dense, rtol=1e-8)
+    _, values = least_squares_spectrum(as_label_tuples(believed), np.ones(8), 9)
+    np.testing.assert_allclose(choice.eigenvalues, values, rtol=1e-8)
+    np.testing.assert_allclose(choice.eigengap, dense[1:8] - dense[2:9], rtol=1e-6)
+    relative = choice.eigengap / (dense[1:8] + max(140 / 500, 1))
+    np.testing.assert_allclose(choice.relative_eigengap, relative, rtol=1e-6)
+
+
+def test_confidence_and_information_are_those_of_a_fit() -> None:
+    """For clear partitions both equal what the estimator of that K has."""
+    P, y = planted_partitions([40, 30, 20], 9, 0, 0.1, random_state=0)
+    est = RobustConsensus(3, refine=True, random_state=0).fit(P)
+    found = choose_k(P, [3], random_state=0)
+    assert found.confidence[0] == pytest.approx(est.confidence_.mean())
+    perfect = choose_k(np.column_stack([y, y, y]), [3], random_state=0)
+    shares = np.array([40, 30, 20]) / 90
+    assert perfect.information[0] == pytest.approx(-(shares * np.log(shares)).sum())
+    assert perfect.confidence[0] == pytest.approx(1.0)
+    assert perfect.objective[0] == 0.0
+
+
+@given(seed=st.integers(0, 2**31))
+@settings(deadline=None, max_examples=6)
+def test_order_and_names_change_nothing(seed: int) -> None:
+    """Permuting points or partitions, or renaming labels, gives the same choice."""
+    rng = np.random.default_rng(seed)
+    P, _ = planted_partitions([25, 15, 10], 7, 2, 0.2, random_state=seed)
+    P[rng.random(P.shape) < 0.05] = -1
+    P[(P < 0).all(axis=1), 0] = 0
+    other = P[rng.permutation(50)][:, rng.permutation(7)]
+    other = np.where(other >= 0, 10 - other, -1)
+    _assert_same(*(choose_k(p, range(2, 5), random_state=0) for p in (P, other)))
+
+
+def test_weights_can_be_given_learned_or_equal(spoilt: np.ndarray, choice: KChoice) -> None:
+    """The rule's own weights, given as an array, change nothing; other ways differ."""
+    given_weights = choose_k(
+        spoilt, range(2, 9), partition_weights=[1] * 8 + [0] * 5, random_state=0
+    )
+    _assert_same(choice, given_weights)
+    for way in (None, "learned"):
+        different = choose_k(spoilt, range(2, 9), partition_weights=way, random_state=0)
+        assert different.lower_bound > choice.lower_bound
+    with pytest.raises(InvalidParameterError, match="partition_weights='mean'"):
+        choose_k(spoilt, partition_weights="mean")
+
+
+def test_equal_camps_are_warned_of() -> None:
+    """Two camps of the same size both vote, and the caller is told."""
+    P, _ = planted_partitions([40, 30], 6, 3, 0.0, random_state=0)
+    with pytest.warns(DissentWarning, match="2 camps of 3"):
+        choose_k(P, [2, 3], random_state=0)
+
+
+def test_nothing_resampled_no_pac(choice: KChoice) -> None:
+    """Complete partitions vary by their start alone: PAC and c.d.f. cannot be had."""
+    for name in BY_RESAMPLES:
+        assert np.isnan(getattr(choice, name)).all()
+    assert choice.by_criterion["pac"] is choice.by_criterion["delta_area"] is None
+
+
+def test_complete_ensembles_in_a_mapping_give_no_pac_either() -> None:
+    """A mapping of runs in which no point was left out is not resampled."""
+    X, _ = make_blobs([30, 30, 20], 4, random_state=3)
+    P = {k: make_partitions(X, k, 12, random_state=0) for k in (2, 3, 4)}
+    assert np.isnan(choose_k(P, random_state=0).pac).all()
+
+
+def test_a_mapping_gives_pac_of_each_and_the_rest_of_all(
+    resampled: dict[int, np.ndarray],
+) -> None:
+    """PAC and c.d.f. are those of each ensemble; J and eigenvalues those of all side by side."""
+    found = choose_k(resampled, random_state=0)
+    assert found.ks.tolist() == [2, 3, 4, 5]
+    assert found.pac.tolist() == [proportion_of_ambiguous_pairs(P) for P in resampled.values()]
+    areas = [consensus_cdf(P)[1][1:].mean() for P in resampled.values()]
+    assert found.cdf_area.tolist() == areas
+    largest = np.maximum.accumulate(areas)
+    growth = [areas[0], *((a - b) / b for a, b in zip(areas[1:], largest[:-1], strict=True))]
+    np.testing.assert_allclose(found.delta_area, growth)
+    pooled = choose_k(np.hstack(list(resampled.values())), (2, 3, 4, 5), random_state=0)
+    np.testing.assert_allclose(found.objective, pooled.objective)
+    np.testing.assert_allclose(found.eigenvalues, pooled.eigenvalues)
+
+
+def test_the_largest_stable_k_is_recommended(resampled: dict[int, np.ndarray]) -> None:
+    """Three groups, two of them near each other, are stable as two and as three."""
+    found = choose_k(resampled, random_state=0)
+    assert found.pac[:2].tolist() == [0.0, 0.0]
+    assert found.best_k == found.by_criterion["pac"] == 3
+    assert "PAC" in found.reason
+
+
+def test_unstable_everywhere_falls_back_on_the_partitions() -> None:
+    """Where no K is stable PAC decides nothing."""
+    X = np.random.default_rng(0).uniform(size=(60, 8))
+    found = choose_k(resampled_ensembles(X, (3, 4, 5), 12, random_state=0), random_state=0)
+    assert np.all(found.pac > 0.25 * (1 - found.cdf_area))
+    assert found.by_criterion["pac"] is None
+    assert "PAC" not in found.reason
+    assert found.best_k == found.ks[np.argmax(found.relative_eigengap * found.confidence)]
+
+
+def test_one_table_gives_pac_where_it_holds_enough_resamples() -> None:
+    """Ten incomplete partitions with exactly k clusters are enough, nine are not."""
+    X, _ = make_blobs([30, 30, 20], 4, random_state=3)
+    samples = resampled_ensembles(X, (2, 3, 4), 10, random_state=0)
+    P = np.column_stack([samples[2], samples[3], samples[4][:, :9]])
+    found = choose_k(P, (2, 3, 4), random_state=0)
+    expected = [proportion_of_ambiguous_pairs(samples[k]) for k in (2, 3)]
+    np.testing.assert_allclose(found.pac[:2], expected)
+    assert np.isnan(found.pac[2])
+
+
+def test_k_without_an_ensemble_have_no_pac(resampled: dict[int, np.ndarray]) -> None:
+    """Only K of the mapping have PAC, and without all of them it does not decide."""
+    found = choose_k(resampled, range(2, 8), random_state=0)
+    assert np.isfinite(found.pac).tolist() == [True] * 4 + [False] * 2
+    assert "PAC" not in found.reason
+
+
+def test_frames_and_few_points_are_fine() -> None:
+    """Tables of text, and fewer kinds of points than K, go through."""
+    P = pd.DataFrame({"a": list("xxxyy"), "b": list("uuuvv"), "c": list("uuuvv")})
+    found = choose_k(P, random_state=0)
+    assert found.ks.tolist() == [2, 3, 4, 5]
+    assert found.n_clusters.tolist() == [2, 2, 2, 2]
+    assert found.best_k == 2
+
+
+def test_ks_are_taken_in_any_order_once(spoilt: np.ndarray, choice: KChoice) -> None:
+    """Order and repetition of ks do not matter, nor what other K are compared."""
+    found = choose_k(spoilt, [4, 2, 3, 4], random_state=0)
+    assert found.ks.tolist() == [2, 3, 4]
+    np.testing.assert_allclose(found.objective, choice.objective[:3])
+
+
+@pytest.mark.parametrize(("ks", "words"), [([1, 2], "has 1"), ([], "empty"), ([200], "200, more")])
+def test_impossible_ks_are_refused(spoilt: np.ndarray, ks: list[int], words: str) -> None:
+    """Each K is at least 2 and at most the number of points."""
+    with pytest.raises(InvalidParameterError, match=words):
+        choose_k(spoilt, ks)
+
+
+def test_ensembles_of_different_points_are_refused() -> None:
+    """All ensembles of a mapping must label the same points; its keys must be K."""
+    with pytest.raises(InvalidLabelsError, match="k=3 has 3 points, that of k=2 has 2"):
+        choose_k({2: [[0, 0], [1, 1]], 3: [[0, 0], [1, 1], [2, 2]]})
+    with pytest.raises(InvalidParameterError, match="'a'"):
+        choose_k({"a": [[0, 0], [1, 1]]})
+    with pytest.raises(InvalidParameterError, match="empty"):
+        choose_k({})

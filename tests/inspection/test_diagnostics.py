@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import adjusted_rand_score
+
+from coterie import ConsensusClusterer, L2Consensus, RobustConsensus, planted_partitions
+from coterie.errors import InvalidParameterError
+from coterie.inspection.diagnostics import partition_report, point_report, summary
+from coterie.inspection.scores import mirkin_distance
+
+
+@pytest.fixture(scope="module")
+def spoilt() -> np.ndarray:
+    """Six noisy copies of one partition, four of a wrong one."""
+    return planted_partitions([60, 30, 10], 10, n_bad=4, noise=0.1, random_state=0)[0]
+
+
+@pytest.fixture(scope="module")
+def fitted(spoilt: np.ndarray) -> RobustConsensus:
+    """Their consensus."""
+    return RobustConsensus(3, random_state=0).fit(spoilt)
+
+
+def test_rows_hold_what_pairwise_scores_say(spoilt: np.ndarray, fitted: RobustConsensus) -> None:
+    """Agreement, distance and cluster counts equal those of each column scored on its own."""
+    n = len(spoilt)
+    rows = partition_report(fitted)
+    assert sorted(row.name for row in rows) == sorted(map(str, range(10)))
+    for row in rows:
+        column = spoilt[:, int(row.name)]
+        assert row.n_clusters == len(np.unique(column))
+        assert row.agreement == pytest.approx(adjusted_rand_score(column, fitted.labels_))
+        distance = mirkin_distance(column, fitted.labels_)
+        assert row.mirkin_share == pytest.approx(distance / (n * (n - 1)))
+        assert row.weight == fitted.partition_weights_[int(row.name)]
+        assert row.camp == fitted.partition_groups_[int(row.name)]
+
+
+def test_rows_come_by_falling_agreement(fitted: RobustConsensus) -> None:
+    """The partition that agrees most comes first, the odd ones out last."""
+    rows = partition_report(fitted)
+    assert [r.agreement for r in rows] == sorted((r.agreement for r in rows), reverse=True)
+    assert [r.odd_one_out for r in rows] == [False] * 6 + [True] * 4
+
+
+def test_odd_ones_out_are_named_even_when_they_vote(spoilt: np.ndarray) -> None:
+    """With equal weights the dissenters count, and are still marked."""
+    rows = partition_report(RobustConsensus(3, partition_weights=None, random_state=0).fit(spoilt))
+    assert {row.name for row in rows if row.odd_one_out} == {"6", "7", "8", "9"}
+    assert {row.weight for row in rows} == {1.0}
+
+
+def test_missing_labels_are_left_out_of_both_scores(spoilt: np.ndarray) -> None:
+    """A partition is compared with the consensus over the points it labels."""
+    P = spoilt.copy()
+    P[:40, 2] = -1
+    est = RobustConsensus(3, random_state=0).fit(P)
+    row = next(row for row in partition_report(est) if row.name == "2")
+    seen, labels = P[40:, 2], est.labels_[40:]
+    assert row.agreement == pytest.approx(adjusted_rand_score(seen, labels))
+    assert row.mirkin_share == pytest.approx(mirkin_distance(seen, labels) / (60 * 59))
+
+
+def test_methods_without_camps_get_them_found(spoilt: np.ndarray, fitted: RobustConsensus) -> None:
+    """The camps do not depend on the consensus function they are reported for."""
+    camps = {
+        row.name: row.camp for row in partition_report(L2Consensus(3, random_state=0).fit(spoilt))
+    }
+    assert camps == {row.name: row.camp for row in partition_report(fitted)}
+
+
+def test_names_come_from_the_caller_or_the_table(spoilt: np.ndarray) -> None:
+    """Given names win over column names; a wrong number of them is refused."""
+    est = RobustConsensus(3, random_state=0).fit(pd.DataFrame(spoilt).add_prefix("view"))
+    assert {row.name for row in partition_report(est)} == {f"view{v}" for v in range(10)}
+    assert {row.name for row in partition_report(est, names="abcdefghij")} == set("abcdefghij")
+    with pytest.raises(InvalidParameterError, match="2 entries for 10 partitions"):
+        partition_report(est, names=["a", "b"])
+
+
+def test_points_come_by_rising_confidence(fitted: RobustConsensus) -> None:
+    """The n least sure points, with their own cluster and confidence."""
+    rows = point_report(fitted, n=7)
+    assert [r.confidence for r in rows] == np.sort(fitted.confidence_)[:7].tolist()
+    assert [r.cluster for r in rows] == fitted.labels_[[r.point for r in rows]].tolist()
+    assert len(point_report(fitted, n=1000)) == 100
+
+
+@pytest.mark.parametrize("n", [0, -1, 2.5, True])
+def test_a_number_of_points_that_is_none_is_refused(fitted: RobustConsensus, n: object) -> None:
+    """Only whole numbers from 1 up are a number of points."""
+    with pytest.raises(InvalidParameterError, match="n="):
+        point_report(fitted, n=n)  # type: ignore[arg-type]
+
+
+def test_summary_tells_sizes_objective_bound_and_dissent(fitted: RobustConsensus) -> None:
+    """Every figure a person asks for first is in the text."""
+    text = summary(fitted, names=[f"view{v}" for v in range(10)])
+    sizes = np.bincount(fitted.labels_)
+    for part in (
+        f"100 points in 10 partitions, {fitted.n_tuples_} distinct",
+        f"3, of {sizes[0]}, {sizes[1]} and {sizes[2]} points",
+        f"J = {fitted.objective_:,.1f}",
+        f"{fitted.lower_bound_:,.1f}",
+        f"{fitted.gap_:.1%}",
+        f"{fitted.confidence_.mean():.2f}",
+        "4 dissent (view6, view7, view8, view9)",
+        fitted.selected_["reason"],
+    ):
+        assert part in text
+
+
+def test_summary_of_a_method_without_bound_leaves_it_out(spoilt: np.ndarray) -> None:
+    """What a method does not compute is not told."""
+    text = summary(L2Consensus(3, random_state=0).fit(spoilt))
+    assert "bound" not in text
+    assert "6 of 10 partitions decide" in text
+
+
+def test_many_clusters_are_cut_short() -> None:
+    """Sizes of more than a dozen clusters end in an ellipsis."""
+    P = np.repeat(np.arange(20), 3)[:, None] * np.ones((1, 3), dtype=int)
+    assert "3, 3, … points" in summary(RobustConsensus(20, random_state=0).fit(P))
+
+
+def test_a_clusterer_is_read_through_its_consensus() -> None:
+    """A clusterer that starts from features reports on the partitions it made."""
+    X = np.random.default_rng(0).normal(size=(40, 2)) + np.repeat([[0, 0], [9, 9]], 20, axis=0)
+    est = ConsensusClusterer(2, n_partitions=5, random_state=0).fit(X)
+    assert partition_report(est) == partition_report(est.consensus_)
+    assert summary(est) == summary(est.consensus_)
+
+
+def test_what_is_no_fitted_consensus_is_refused() -> None:
+    """Unfitted estimators and other clusterers get a clear refusal."""
+    with pytest.raises(NotFittedError):
+        partition_report(RobustConsensus(2))
+    with pytest.raises(InvalidParameterError, match="KMeans is no consensus"):
+        summary(KMeans(2, n_init=1).fit([[0.0], [1.0]]))

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.cluster import AgglomerativeClustering
+from sklearn.metrics import pairwise_distances
+
+from coterie import planted_partitions
+from coterie.errors import InvalidParameterError
+from coterie.inspection import resampling
+from coterie.inspection.resampling import (
+    check_ks,
+    consensus_cdf,
+    proportion_of_ambiguous_pairs,
+    resampled_ensembles,
+)
+
+# rows that have a label somewhere, columns too: the first row and column are never missing
+labels_with_gaps = st.tuples(st.integers(2, 9), st.integers(1, 6)).flatmap(
+    lambda shape: arrays(np.int64, shape, elements=st.integers(-1, 2)).map(_anchored)
+)
+
+
+def _anchored(P: np.ndarray) -> np.ndarray:
+    P[0] = np.maximum(P[0], 0)
+    P[:, 0] = np.maximum(P[:, 0], 0)
+    return P
+
+
+def _shares(P: np.ndarray) -> np.ndarray:
+    """M of every pair i < j that was drawn together, by definition."""
+    shares = []
+    for i, j in combinations(range(len(P)), 2):
+        both = (P[i] >= 0) & (P[j] >= 0)
+        if both.any():
+            shares.append((P[i] == P[j])[both].sum() / both.sum())
+    return np.array(shares)
+
+
+@given(P=labels_with_gaps, n_bins=st.sampled_from([1, 4, 10, 100]))
+@settings(deadline=None, max_examples=50)
+def test_cdf_and_pac_equal_their_definitions(P: np.ndarray, n_bins: int) -> None:
+    """Both equal a loop over all pairs of points, ends of bins and limits included."""
+    shares = _shares(P)
+    x, cdf = consensus_cdf(P, n_bins)
+    np.testing.assert_allclose(cdf, [(shares <= edge).mean() for edge in x])
+    expected = ((shares > 0.1) & (shares < 0.9)).mean()
+    assert proportion_of_ambiguous_pairs(P) == pytest.approx(expected)
+    third = ((shares > 1 / 3) & (shares < 2 / 3)).mean()
+    assert proportion_of_ambiguous_pairs(P, 1 / 3, 2 / 3) == pytest.approx(third)
+
+
+def test_blocks_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row by row, or all rows at once: the same pairs are counted."""
+    P, _ = planted_partitions([30, 20], 12, 0, 0.3, random_state=0)
+    P[np.random.default_rng(0).random(P.shape) < 0.2] = -1
+    whole = consensus_cdf(P)[1], proportion_of_ambiguous_pairs(P)
+    monkeypatch.setattr(resampling, "_CELLS_A_BLOCK", 120)
+    np.testing.assert_allclose(consensus_cdf(P)[1], whole[0], rtol=1e-12)
+    assert proportion_of_ambiguous_pairs(P) == pytest.approx(whole[1], rel=1e-12)
+
+
+def test_area_is_near_one_minus_the_mean_share() -> None:
+    """∫ CDF = 1 − mean of M, up to the width of a bin."""
+    P, _ = planted_partitions([30, 20, 10], 20, 0, 0.3, random_state=1)
+    _, cdf = consensus_cdf(P, 1000)
+    assert cdf[1:].mean() == pytest.approx(1 - _shares(P).mean(), abs=1e-3)
+
+
+def test_repeated_points_count_as_many() -> None:
+    """Points with equal labels are pairs too, of share one."""
+    P = np.array([[0, 0], [0, 0], [0, 0], [1, 1]])
+    _, cdf = consensus_cdf(P, 10)
+    # three of six pairs are together, three apart
+    np.testing.assert_allclose(cdf, [0.5] * 10 + [1.0])
+    assert proportion_of_ambiguous_pairs(P) == 0.0
+
+
+def test_large_inputs_are_sampled_whatever_their_order() -> None:
+    """A sample is near the whole, and does not depend on order or names."""
+    P, _ = planted_partitions([500, 400, 300], 15, 0, 0.4, random_state=0)
+    whole = proportion_of_ambiguous_pairs(P)
+    sample = proportion_of_ambiguous_pairs(P, max_points=300)
+    assert sample == pytest.approx(whole, abs=0.05)
+    assert sample != whole
+    shuffled = 2 - P[np.random.default_rng(0).permutation(len(P))][:, ::-1]
+    assert proportion_of_ambiguous_pairs(shuffled, max_points=300) == pytest.approx(sample)
+
+
+def test_no_pair_no_answer() -> None:
+    """Where no two points were drawn together there is nothing to count."""
+    P = np.array([[0, -1], [-1, 0]])
+    assert np.isnan(proportion_of_ambiguous_pairs(P))
+    assert np.isnan(consensus_cdf(P)[1]).all()
+
+
+def test_resamples_leave_out_their_share() -> None:
+    """Each sample holds 80% of the rows, in k clusters; the samples are those of any k."""
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    ensembles = resampled_ensembles(X, [2, 4], n_resamples=6, random_state=0)
+    assert list(ensembles) == [2, 4]
+    for k, P in ensembles.items():
+        assert P.shape == (50, 6)
+        assert ((P >= 0).sum(axis=0) == 40).all()
+        assert (P.max(axis=0) == k - 1).all()
+    np.testing.assert_array_equal(ensembles[2] < 0, ensembles[4] < 0)
+    alone = resampled_ensembles(X, [4], n_resamples=6, random_state=0)
+    np.testing.assert_array_equal(alone[4], ensembles[4])
+
+
+def test_any_clusterer_can_be_resampled() -> None:
+    """A clusterer that is given does the clustering."""
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    single = AgglomerativeClustering(linkage="single")
+    P = resampled_ensembles(X, [3], 4, clusterer=single, random_state=0)[3]
+    drawn = P[:, 0] >= 0
+    # single linkage never cuts a pair that is closer than the closest pair of two clusters
+    distances, labels = pairwise_distances(X[drawn]), P[drawn, 0]
+    between = distances[labels[:, None] != labels].min()
+    nearest = np.sort(distances[distances > 0])[0]
+    assert len(set(labels)) == 3
+    assert nearest <= between
+
+
+def test_too_few_clusters_of_well_separated_points_are_stable_and_too_many_are_not() -> None:
+    """PAC is 0 up to the true K and rises beyond."""
+    centres = np.repeat([[0.0, 0.0], [9.0, 0.0], [40.0, 9.0]], 15, axis=0)
+    X = centres + np.random.default_rng(0).normal(size=centres.shape)
+    pac = [
+        proportion_of_ambiguous_pairs(P)
+        for P in resampled_ensembles(X, (2, 3, 4, 5), 20, random_state=0).values()
+    ]
+    assert pac[:2] == [0.0, 0.0]
+    assert min(pac[2:]) > 0
+
+
+@pytest.mark.parametrize(
+    ("ks", "words"),
+    [([], "empty"), ([2, 1], "has 1"), (2.5, "has 2.5"), ([True], "True"), ([7], "7, more than")],
+)
+def test_what_is_no_number_of_clusters_is_refused(ks: object, words: str) -> None:
+    """Ks are whole numbers from 2 up to the number of points, one at least."""
+    with pytest.raises(InvalidParameterError, match=words):
+        check_ks(ks, 6)
+
+
+def test_settings_that_make_no_sense_are_refused() -> None:
+    """Bins, limits and sample sizes are checked before anything is counted."""
+    P = [[0, 0], [0, 1]]
+    with pytest.raises(InvalidParameterError, match="n_bins"):
+        consensus_cdf(P, 0)
+    with pytest.raises(InvalidParameterError, match=r"low=0\.9, high=0\.1"):
+        proportion_of_ambiguous_pairs(P, 0.9, 0.1)
+    with pytest.raises(InvalidParameterError, match="max_points"):
+        proportion_of_ambiguous_pairs(P, max_points=1)

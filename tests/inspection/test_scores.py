@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import linear_sum_assignment
+from sklearn import metrics
+
+from coterie.errors import InvalidLabelsError, InvalidParameterError
+from coterie.inspection.scores import (
+    PairRates,
+    adjusted_rand_index,
+    clustering_accuracy,
+    contingency,
+    mirkin_distance,
+    mirkin_objective,
+    normalized_mutual_information,
+    pair_rates,
+)
+
+PAIRWISE = [
+    contingency,
+    clustering_accuracy,
+    normalized_mutual_information,
+    adjusted_rand_index,
+    mirkin_distance,
+    pair_rates,
+]
+SCORES = PAIRWISE[1:]
+
+properties = settings(deadline=None, max_examples=50)
+
+
+@st.composite
+def two_partitions(draw, max_points=30, max_clusters=6):
+    """Two label vectors of one length, few or many clusters."""
+    n = draw(st.integers(1, max_points))
+    return tuple(
+        draw(arrays(np.int64, n, elements=st.integers(0, draw(st.integers(0, max_clusters - 1)))))
+        for _ in range(2)
+    )
+
+
+@st.composite
+def label_matrices(draw):
+    """A label matrix with missing labels, a partition and weights; no empty row or column."""
+    n, V = draw(st.integers(1, 12)), draw(st.integers(1, 5))
+    P = draw(arrays(np.int64, (n, V), elements=st.integers(-1, 3)))
+    labels = draw(arrays(np.int64, n, elements=st.integers(0, 3)))
+    # the first column and the first row are complete, so nothing is unlabelled altogether
+    P[:, 0] = np.maximum(P[:, 0], 0)
+    P[0] = np.maximum(P[0], 0)
+    weights = draw(arrays(np.float64, V, elements=st.floats(0.125, 8)))
+    return P, labels, weights
+
+
+def same(labels):
+    """The (n, n) matrix of "in the same cluster"."""
+    return np.equal.outer(labels, labels)
+
+
+@properties
+@given(two_partitions())
+def test_contingency_equals_sklearn(pair):
+    """The table is scikit-learn's, as a sparse table of whole numbers."""
+    table = contingency(*pair)
+    assert table.dtype == np.int64
+    assert table.format == "csr"
+    assert_array_equal(table.toarray(), metrics.cluster.contingency_matrix(*pair))
+
+
+def test_contingency_takes_any_names():
+    """Texts, negative numbers and whole floats are names like any other."""
+    table = contingency(np.array(["b", "a", "b"], dtype=object), [-1.0, 7.0, -1.0])
+    assert_array_equal(table.toarray(), [[0, 1], [2, 0]])
+
+
+@properties
+@given(two_partitions(max_points=10, max_clusters=4))
+def test_accuracy_equals_brute_force(pair):
+    """No one-to-one naming of the clusters is better, whichever side has more of them."""
+    table = contingency(*pair).toarray()
+    if table.shape[0] > table.shape[1]:
+        table = table.T
+    rows = np.arange(table.shape[0])
+    best = max(table[rows, list(p)].sum() for p in permutations(range(table.shape[1]), len(rows)))
+    assert clustering_accuracy(*pair) == best / len(pair[0])
+
+
+@pytest.mark.parametrize("shape", [(40, 40), (60, 7), (7, 60), (1, 30)])
+def test_accuracy_equals_dense_assignment(shape):
+    """The sparse matching finds as much as the dense one on tables of some size."""
+    rng = np.random.default_rng(0)
+    pair = [rng.integers(k, size=500) for k in shape]
+    table = contingency(*pair).toarray()
+    best = table[linear_sum_assignment(table, maximize=True)].sum()
+    assert clustering_accuracy(*pair) == best / 500
+
+
+def test_accuracy_counts_unmatched_clusters_as_errors():
+    """A class split in two, or two merged, costs the smaller part."""
+    assert clustering_accuracy([0, 0, 0, 0], [0, 0, 0, 1]) == 0.75
+    assert clustering_accuracy([0, 0, 0, 1], [0, 0, 0, 0]) == 0.75
+
+
+def test_accuracy_needs_no_table_of_all_pairs_of_clusters():
+    """Thousands of clusters on either side are matched without a dense table."""
+    labels = np.arange(3_000)
+    assert clustering_accuracy(labels, labels[::-1]) == 1.0
+
+
+@properties
+@given(two_partitions(), st.sampled_from(["arithmetic", "geometric", "max", "min"]))
+def test_nmi_equals_sklearn(pair, average):
+    """Every average agrees with scikit-learn, single clusters included."""
+    expected = metrics.normalized_mutual_info_score(*pair, average_method=average)
+    assert_allclose(normalized_mutual_information(*pair, average=average), expected, atol=1e-10)
+
+
+@properties
+@given(two_partitions())
+def test_ari_equals_sklearn(pair):
+    """The adjusted Rand index is scikit-learn's."""
+    assert_allclose(adjusted_rand_index(*pair), metrics.adjusted_rand_score(*pair), atol=1e-12)
+
+
+def test_ari_is_exact_where_products_of_pairs_overflow():
+    """With 200,000 points the products of pair counts exceed 64 bits; the index does not care."""
+    y = np.repeat([0, 1], 100_000)
+    assert adjusted_rand_index(y, y) == 1.0
+    assert_allclose(adjusted_rand_index(y, np.tile([0, 1], 100_000)), 0, atol=1e-4)
+
+
+@properties
+@given(two_partitions())
+def test_mirkin_distance_counts_differing_pairs(pair):
+    """The distance is the number of ordered pairs on which the two differ."""
+    assert mirkin_distance(*pair) == (same(pair[0]) != same(pair[1])).sum()
+
+
+@properties
+@given(two_partitions())
+def test_pair_rates_equal_pair_confusion(pair):
+    """The rates are read off scikit-learn's pair confusion matrix, rows the reference."""
+    (tn, fp), (fn, tp) = metrics.cluster.pair_confusion_matrix(*pair)
+    rates = pair_rates(*pair)
+    assert rates.tpn == (tp / (tp + fn) if tp + fn else 1.0)
+    assert rates.fpn == (fp / (fp + tn) if fp + tn else 0.0)
+
+
+def test_pair_rates_without_pairs():
+    """No pair to find: all were found; no pair to keep apart: none was joined."""
+    assert pair_rates([0, 1, 2], [0, 0, 0]) == PairRates(tpn=1.0, fpn=1.0)
+    assert pair_rates([0, 0, 0], [0, 1, 2]) == PairRates(tpn=0.0, fpn=0.0)
+    assert pair_rates([0], [0]) == PairRates(tpn=1.0, fpn=0.0)
+
+
+@properties
+@given(two_partitions(), st.randoms(use_true_random=False), st.sampled_from(SCORES))
+def test_scores_ignore_names_and_order(pair, random, score):
+    """Renaming the clusters and shuffling the points changes no score."""
+    order = list(range(len(pair[0])))
+    random.shuffle(order)
+    names = [f"cluster {k}" for k in range(6)]
+    random.shuffle(names)
+    renamed = [names[k] for k in pair[1][order]]
+    assert_allclose(score(pair[0][order], renamed), score(*pair), atol=1e-12)
+
+
+@properties
+@given(two_partitions(), st.sampled_from([s for s in SCORES if s is not pair_rates]))
+def test_symmetric_scores(pair, score):
+    """All but the pair rates are symmetric."""
+    assert_allclose(score(*pair), score(*pair[::-1]), atol=1e-12)
+
+
+@properties
+@given(label_matrices())
+def test_objective_equals_brute_force(example):
+    """J equals the sum over all ordered pairs and partitions written out."""
+    P, labels, weights = example
+    X = same(labels)
+    total = 0.0
+    for v, w in enumerate(weights):
+        present = P[:, v] >= 0
+        differ = same(P[:, v]) != X
+        total += w * (differ & np.logical_and.outer(present, present)).sum()
+    assert_allclose(mirkin_objective(P, labels, weights), total / weights.sum())
+
+
+@properties
+@given(label_matrices())
+def test_objective_is_distance_to_the_coassociation_matrix(example):
+    """Without missing labels, mean Mirkin distance and ‖M − X‖₁ are one: J2 = J3."""
+    P, labels, _ = example
+    P = np.maximum(P, 0)
+    M = np.mean([same(column) for column in P.T], axis=0)
+    J2 = np.mean([mirkin_distance(column, labels) for column in P.T])
+    J3 = np.abs(M - same(labels)).sum()
+    assert_allclose(mirkin_objective(P, labels), J2)
+    assert_allclose(J2, J3)
+
+
+@properties
+@given(label_matrices())
+def test_objective_weight_is_a_number_of_copies(example):
+    """Weight 2 and two copies of a partition are the same; scaling all weights is nothing."""
+    P, labels, weights = example
+    twice = weights.copy()
+    twice[0] *= 2
+    copied = mirkin_objective(np.column_stack([P[:, 0], P]), labels, np.append(weights[0], weights))
+    assert_allclose(mirkin_objective(P, labels, twice), copied)
+    assert_allclose(mirkin_objective(P, labels, 3 * weights), mirkin_objective(P, labels, weights))
+
+
+def test_objective_is_zero_for_the_common_partition():
+    """Partitions that agree, whatever their names, are fitted without cost."""
+    y = np.array([0, 0, 1, 2])
+    assert mirkin_objective(np.column_stack([y, 5 - y, y + 3]), ["a", "a", "b", "c"]) == 0.0
+
+
+def test_objective_ignores_partitions_of_weight_zero():
+    """A partition set aside does not matter."""
+    assert mirkin_objective([[0, 0], [0, 1]], [4, 4], partition_weights=[1, 0]) == 0.0
+
+
+@pytest.mark.parametrize("score", PAIRWISE)
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ([0, 1, 2], [0, 1], "3 labels and .* has 2"),
+        ([], [], "is empty"),
+        ([[0, 1]], [0, 1], r"shape \(1, 2\)"),
+        (0, [0], r"shape \(\)"),
+        ([0.0, np.nan], [0, 1], "no label at row 1"),
+        ([0, 1], [np.nan, 1.0], "no label at row 0"),
+        ([0, 1], np.array([1.0, np.nan], dtype=object), "no label at row 1"),
+        (["a", None], [0, 1], "mixes kinds"),
+        (["a", np.nan], [0, 1], "mixes kinds"),
+        ([0, "a"], [0, 1], "mixes kinds"),
+        ([[0], [1, 2]], [0, 1], "ragged"),
+    ],
+)
+def test_unusable_labels_are_refused(score, first, second, message):
+    """Every score refuses, with the place, what is not one label a point."""
+    with pytest.raises(InvalidLabelsError, match=message):
+        score(first, second)
+
+
+def test_unknown_average_is_refused():
+    """The message names the averages there are."""
+    with pytest.raises(InvalidParameterError, match="arithmetic, geometric, max, min"):
+        normalized_mutual_information([0], [0], average="harmonic")
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0], r"shape \(1,\); P has 2 partitions"),
+        ([1.0, -1.0], r"partition_weights\[1\] is -1"),
+        ([np.nan, 1.0], r"partition_weights\[0\] is nan"),
+        ([0.0, 0.0], "all zero"),
+        (["a", "b"], "must be numbers"),
+    ],
+)
+def test_unusable_weights_are_refused(weights, message):
+    """The message names the weight that cannot be used."""
+    with pytest.raises(InvalidParameterError, match=message):
+        mirkin_objective([[0, 0], [1, 1]], [0, 1], weights)
+
+
+def test_objective_refuses_points_without_a_cluster():
+    """A consensus gives every point a cluster: −1 is not one."""
+    with pytest.raises(InvalidLabelsError, match="labels has no label at row 1"):
+        mirkin_objective([[0], [1]], [0, -1])
+
+
+def test_objective_refuses_other_points():
+    """Labels of another number of points are refused with both numbers."""
+    with pytest.raises(InvalidLabelsError, match="3 points and P has 2 rows"):
+        mirkin_objective([[0], [1]], [0, 1, 1])

@@ -1,0 +1,452 @@
+"""Reading label matrices of every kind, and refusing what is none."""
+
+import datetime
+import decimal
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from scipy import sparse
+
+from coterie.errors import InvalidLabelsError
+from coterie.labels.label_matrix import MISSING, as_label_matrix, encode_like
+from label_matrices import label_matrices
+
+properties = settings(deadline=None, max_examples=50)
+
+NUMBERS = [[3, 0], [7, 2], [3, None], [None, 2]]
+TEXTS = [["ü", "b"], ["a", None], ["ü", "b"], [None, "longer"]]
+BOTH = [["x", 5], ["y", None], [None, 5], ["x", 0]]
+
+
+def filled(rows, missing):
+    """The rows with something else in place of None."""
+    return [[missing if cell is None else cell for cell in row] for row in rows]
+
+
+def column(rows, v):
+    """Column v of a list of rows."""
+    return [row[v] for row in rows]
+
+
+def assert_reads(P, rows):
+    """Codes name the given labels, distinct codes distinct labels, and no code goes unused."""
+    matrix = as_label_matrix(P)
+    assert (matrix.n_points, matrix.n_partitions) == (len(rows), len(rows[0]))
+    assert_array_equal(matrix.n_labels, [len(categories) for categories in matrix.categories])
+    for v, categories in enumerate(matrix.categories):
+        codes = matrix.codes[:, v]
+        read = [None if code == MISSING else categories[code] for code in codes]
+        assert read == column(rows, v)
+        assert len(set(categories.tolist())) == len(categories)
+        assert set(codes[codes != MISSING].tolist()) == set(range(len(categories)))
+    assert matrix.has_missing == any(None in row for row in rows)
+    return matrix
+
+
+ARRAYS = {
+    **{kind: (np.array(filled(NUMBERS, -1), dtype=kind), NUMBERS) for kind in ("i1", "i2", "i4")},
+    **{kind: (np.array(filled(NUMBERS, np.nan), dtype=kind), NUMBERS) for kind in ("f2", "f4")},
+    **{kind: (np.array([[3, 0], [7, 0]], kind), [[3, 0], [7, 0]]) for kind in ("u1", "u2", "u4")},
+    "minus one in floats": (np.array(filled(NUMBERS, -1.0)), NUMBERS),
+    "nan in floats": (np.array(filled(NUMBERS, np.nan)), NUMBERS),
+    "long floats": (np.array(filled(NUMBERS, np.nan), dtype=np.longdouble), NUMBERS),
+    "largest int64": (
+        np.array([[2**63 - 1, -1], [2**63 - 2, 0]]),
+        [[2**63 - 1, None], [2**63 - 2, 0]],
+    ),
+    "largest uint64": (
+        np.array([[2**64 - 1, 2**63], [2**64 - 2, 0]], dtype=np.uint64),
+        [[2**64 - 1, 2**63], [2**64 - 2, 0]],
+    ),
+    "largest exact float": (np.array([[2.0**53 - 1, 0.0]]), [[2**53 - 1, 0]]),
+    "negative zero": (np.array([[-0.0], [0.0]]), [[0], [0]]),
+    "other byte order": (np.array([[2**40, 1], [7, 1]], dtype=">i8"), [[2**40, 1], [7, 1]]),
+    "column by column": (np.asfortranarray(filled(NUMBERS, -1)), NUMBERS),
+    "strided": (np.arange(20).reshape(4, 5)[::2, ::2], [[0, 2, 4], [10, 12, 14]]),
+    "truth values": (np.array([[True, False], [False, False]]), [[True, False], [False, False]]),
+    "objects": (np.array(BOTH, dtype=object), BOTH),
+    "objects with nan": (np.array(filled(BOTH, np.nan), dtype=object), BOTH),
+    "objects with NA": (np.array(filled(BOTH, pd.NA), dtype=object), BOTH),
+    "whole floats among objects": (np.array([[1.0, 2], [2, 2.0]], dtype=object), [[1, 2], [2, 2]]),
+    "texts": (np.array(filled(TEXTS, "")), TEXTS),
+    "numpy's new texts": (np.array(filled(TEXTS, ""), dtype=np.dtypes.StringDType()), TEXTS),
+    "bytes": (np.array([[b"a", b""], [b"b", b"c"]]), [["a", None], ["b", "c"]]),
+    "texts with null characters": (
+        np.array([["a\0b"], ["a\0c"], ["a"]]),
+        [["a\0b"], ["a\0c"], ["a"]],
+    ),
+    "masked": (np.ma.masked_equal(filled(NUMBERS, 9), 9), NUMBERS),
+}
+LISTS = {
+    "numbers": (filled(NUMBERS, -1), NUMBERS),
+    "numbers and None": (NUMBERS, NUMBERS),
+    "numbers and nan": (filled(NUMBERS, float("nan")), NUMBERS),
+    "texts and None": (TEXTS, TEXTS),
+    "texts and nan": (filled(TEXTS, float("nan")), TEXTS),
+    "texts and blanks": (filled(TEXTS, ""), TEXTS),
+    "each column its kind": (BOTH, BOTH),
+    "rows are arrays": ([np.array([3, 0]), np.array([7, 0])], [[3, 0], [7, 0]]),
+    "rows are tuples": (((3, 0), (7, 0)), [[3, 0], [7, 0]]),
+}
+MIXED_ROWS = [["x", 5, 7, True], [None, 6, 7, None], ["y", None, None, False]]
+MIXED = [column(MIXED_ROWS, v) for v in range(4)]
+FRAMES = {
+    "pandas": (pd.DataFrame({str(v): MIXED[v] for v in range(4)}), MIXED_ROWS),
+    "pandas nullable": (
+        pd.DataFrame(
+            {
+                "a": pd.array(MIXED[0], dtype="string"),
+                "b": pd.array(MIXED[1], dtype="Int64"),
+                "c": pd.array(MIXED[2], dtype="Float64"),
+                "d": pd.array(MIXED[3], dtype="boolean"),
+            }
+        ),
+        MIXED_ROWS,
+    ),
+    "pandas categories": (
+        pd.DataFrame({v: pd.Categorical(MIXED[v]) for v in range(4)}),
+        MIXED_ROWS,
+    ),
+    "pandas objects": (pd.DataFrame(MIXED_ROWS, dtype=object), MIXED_ROWS),
+    "pandas on arrow": (
+        pd.DataFrame(
+            {
+                "a": pd.array(MIXED[0], dtype=pd.ArrowDtype(pa.string())),
+                "b": pd.array(MIXED[1], dtype=pd.ArrowDtype(pa.int16())),
+            }
+        ),
+        [row[:2] for row in MIXED_ROWS],
+    ),
+    "pandas, unused categories": (
+        pd.DataFrame({"a": pd.Categorical([1, 2], categories=[-5, 2, 9, 1])}),
+        [[1], [2]],
+    ),
+    "pandas, repeated index": (pd.DataFrame({"a": [3, 7, 3]}, index=[1, 1, 0]), [[3], [7], [3]]),
+    "polars": (pl.DataFrame({str(v): MIXED[v] for v in range(4)}), MIXED_ROWS),
+    "polars categories": (
+        pl.DataFrame(
+            {
+                "a": pl.Series(MIXED[0], dtype=pl.Categorical),
+                "b": pl.Series(["u", "v", "u"], dtype=pl.Enum(["v", "u", "w"])),
+            }
+        ),
+        [["x", "u"], [None, "v"], ["y", "u"]],
+    ),
+    "arrow": (pa.table({str(v): MIXED[v] for v in range(4)}), MIXED_ROWS),
+    "arrow batch": (pa.record_batch({str(v): MIXED[v] for v in range(4)}), MIXED_ROWS),
+    "arrow in chunks": (
+        pa.table({"a": pa.chunked_array([["x"], ["y", None]]), "b": pa.chunked_array([[1, 1, 1]])}),
+        [["x", 1], ["y", 1], [None, 1]],
+    ),
+    "arrow dictionaries": (
+        pa.table(
+            {
+                "a": pa.chunked_array(
+                    [pa.array(part).dictionary_encode() for part in (["x"], ["y", "x"])]
+                )
+            }
+        ),
+        [["x"], ["y"], ["x"]],
+    ),
+    "arrow half floats": (pa.table({"a": pa.array(np.array([1, 2], "f2"))}), [[1], [2]]),
+}
+
+
+@pytest.mark.parametrize("kind", ARRAYS)
+def test_arrays_are_read(kind):
+    """An array of any type of labels becomes codes that name the same labels."""
+    assert_reads(*ARRAYS[kind])
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_lists_are_read(kind):
+    """A list of rows is read column by column, each with its own kind of label."""
+    assert_reads(*LISTS[kind])
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_frames_are_read(kind):
+    """Frames of pandas, polars and arrow become codes that name the same labels."""
+    assert_reads(*FRAMES[kind])
+
+
+def test_streams_of_columns_are_read():
+    """So does whatever else hands out arrow columns, a query's result for one."""
+    rows = [[1, "a"], [2, None], [1, "b"]]
+    labels = pa.table({"x": column(rows, 0), "y": column(rows, 1)})
+    assert_reads(labels.to_reader(), rows)
+    with duckdb.connect() as connection:
+        assert_reads(connection.sql("SELECT * FROM labels"), rows)
+
+
+@properties
+@given(P=label_matrices())
+def test_integers_round_trip(P):
+    """Codes of a random integer matrix reproduce its partitions, −1 staying −1."""
+    rows = [[None if cell == -1 else cell for cell in row] for row in P.tolist()]
+    assert_reads(P, rows)
+    sparse_names = np.where(P < 0, -1, P * 10**12 + 7)
+    assert_array_equal(as_label_matrix(sparse_names).codes >= 0, P >= 0)
+    assert_reads(sparse_names, [[c if c is None else c * 10**12 + 7 for c in row] for row in rows])
+
+
+@properties
+@given(
+    st.lists(
+        st.tuples(
+            st.one_of(
+                st.none(), st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1)
+            ),
+            st.integers(0, 2**63 - 1),
+        ).map(list),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_texts_and_numbers_round_trip(rows):
+    """Any texts beside any integers are read as they are."""
+    rows = [["anchor", 0], *rows]
+    assert_reads(rows, rows)
+    assert_reads(pl.DataFrame(rows, orient="row", schema={"a": pl.String, "b": pl.Int64}), rows)
+
+
+def test_lookup_and_hashing_agree():
+    """Small integers are coded by a table, large ones by hashing: the same partition either way."""
+    P = np.random.default_rng(0).integers(-1, 50, (500, 4))
+    small, large = as_label_matrix(P), as_label_matrix(np.where(P < 0, -1, P + 2**40))
+    for v in range(4):
+        names = np.append(small.categories[v], -1)[small.codes[:, v]]
+        others = np.append(large.categories[v] - 2**40, -1)[large.codes[:, v]]
+        assert_array_equal(names, others)
+
+
+def test_many_labels_take_wider_codes():
+    """Codes have two bytes while they fit, four when a partition has more clusters than that."""
+    n = np.iinfo(np.int16).max
+    assert as_label_matrix(np.arange(n)[:, None]).codes.dtype == np.int16
+    wide = as_label_matrix(np.arange(n + 1)[:, None])
+    assert wide.codes.dtype == np.int32
+    assert_array_equal(wide.categories[0][wide.codes[:, 0]], np.arange(n + 1))
+
+
+def test_a_label_matrix_is_itself():
+    """What has been read is not read again."""
+    matrix = as_label_matrix([[0], [1]])
+    assert as_label_matrix(matrix) is matrix
+
+
+def test_without_rows_keeps_the_vocabulary():
+    """A matrix without its rows still knows partitions, labels and their names."""
+    matrix = as_label_matrix(pd.DataFrame({"a": ["x", "y"], "b": [1, 1]}))
+    bare = matrix.without_rows()
+    assert (bare.n_points, bare.n_partitions, bare.names) == (0, 2, ("a", "b"))
+    assert bare.categories is matrix.categories
+    assert not bare.has_missing
+
+
+@pytest.mark.parametrize(
+    ("frame", "names"),
+    [
+        (pd.DataFrame([[1, 2], [3, 4]], columns=[10, 20.5]), ("10.0", "20.5")),
+        (pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), ("a", "a")),
+        (pd.DataFrame([[1, 2], [3, 4]], columns=pd.MultiIndex.from_product([["a"], [1, 2]])), None),
+        (pa.Table.from_arrays([pa.array([1, 3]), pa.array([2, 4])], names=["a", "a"]), ("a", "a")),
+        (np.array([[1, 2], [3, 4]]), ("0", "1")),
+    ],
+)
+def test_names_of_columns(frame, names):
+    """Columns may have any names, repeated ones too; arrays number them."""
+    matrix = assert_reads(frame, [[1, 2], [3, 4]])
+    assert matrix.names == (names or ("('a', 1)", "('a', 2)"))
+
+
+def objects(*rows):
+    """An object array that keeps lists as cells."""
+    array = np.empty((len(rows), len(rows[0])), dtype=object)
+    for i, row in enumerate(rows):
+        for v, cell in enumerate(row):
+            array[i, v] = cell
+    return array
+
+
+REFUSED = {
+    "no rows": (np.empty((0, 3)), "empty.*\\(0, 3\\)"),
+    "no columns": (np.empty((3, 0)), "empty.*\\(3, 0\\)"),
+    "empty list": ([], "empty"),
+    "list of empty rows": ([[], []], "empty"),
+    "empty pandas": (pd.DataFrame({"a": []}), "empty"),
+    "pandas without columns": (pd.DataFrame(index=[0, 1]), "empty"),
+    "empty polars": (pl.DataFrame({"a": []}), "empty"),
+    "empty arrow": (pa.table({}), "empty"),
+    "one dimension": ([0, 1, 1], "two dimensions.*got 1.*reshape"),
+    "pandas series": (pd.Series([0, 1]), "two dimensions.*got 1"),
+    "polars series": (pl.Series([0, 1]), "two dimensions.*got 1"),
+    "arrow column": (pa.chunked_array([[0, 1]]), "two dimensions.*got 1"),
+    "three dimensions": (np.zeros((2, 2, 2), int), "two dimensions.*got 3"),
+    "nothing": (None, "two dimensions.*got 0"),
+    "a dict": ({"a": [1]}, "two dimensions.*got 0"),
+    "ragged": ([[0, 1], [2, 3], [4]], "row 2 has 1 labels where row 0 has 2"),
+    "ragged texts": ([["a", "b"], ["c", "d", "e"]], "row 1 has 3 labels"),
+    "a row that is none": ([[0, 1], 5], "row 1 has 1 labels"),
+    "a list in a cell": ([[0, [1]], [2, 3]], "one label a cell"),
+    "sparse matrix": (sparse.csr_array(np.eye(2)), "not a sparse matrix"),
+    "fraction": (np.array([[0, 1], [2, 1.5]]), "label 1.5 at row 1, partition '1' is not a whole"),
+    "infinity": (
+        np.array([[0, 1], [-np.inf, 1]]),
+        "label -inf at row 1, partition '0' is not a whole",
+    ),
+    "infinite half float": (np.array([[np.inf]], "f2"), "label inf at row 0, partition '0'"),
+    "huge float": (np.array([[0, 1e300]]), "row 0, partition '1' is too large for a float"),
+    "inexact float": (np.array([[0], [2.0**53]]), "row 1, partition '0' is too large for a float"),
+    "inexact float32": (
+        np.array([[0], [2**24]], "f4"),
+        "row 1, partition '0' is too large for a float",
+    ),
+    "integers numpy makes floats of": ([[2**63, -1]], "row 0, partition '0' is too large"),
+    "integer beyond 64 bits": ([[1, 2**70]], "partition '1' .* cannot be read .* 64 bits"),
+    "negative": (np.array([[0, 1], [3, -2]]), "label -2 at row 1, partition '1' is negative"),
+    "negative float": (
+        np.array([[0.0, 1.0], [-7.0, 1.0]]),
+        "label -7 at row 1, partition '0' is neg",
+    ),
+    "negative object": (objects([0], [0], [-3]), "label -3 at row 2, partition '0' is negative"),
+    "negative beside large": (np.array([[2**40], [-2]]), "label -2 at row 1, partition '0' is neg"),
+    "row without label": (
+        np.array([[0, 1], [-1, -1], [-1, -1]]),
+        "row 1 has no label.*2 such rows",
+    ),
+    "column without label": (
+        np.array([[0, -1], [2, -1]]),
+        "partition '1' \\(column 1\\) has no label",
+    ),
+    "None alone": ([[1, None], [2, None]], "partition '1' \\(column 1\\) has no label"),
+    "mixed column": ([["a", 1], ["b", 2], [3, 3]], "partition '0' mixes.*'a' at row 0, 3 at row 2"),
+    "mixed after a blank": (
+        objects([None], [True], [2]),
+        "partition '0' mixes.*True at row 1, 2 at row 2",
+    ),
+    "complex": (np.array([[1j]]), "partition '0' .* cannot be read"),
+    "dates": (np.array([["2020-01-01"]], "M8[D]"), "partition '0' has labels of type date32"),
+    "date objects": (
+        objects([1, datetime.date(2020, 1, 1)]),
+        "partition '1' has labels of type date",
+    ),
+    "decimals": (objects([decimal.Decimal(-1)]), "partition '0' has labels of type decimal"),
+    "lists as cells": (objects([[1]], [[2]]), "partition '0' has labels of type list"),
+    "unknown objects": (objects([object()]), "partition '0' .* cannot be read"),
+    "not UTF-8": (np.array([[b"\xff"]]), "partition '0' has bytes .* not UTF-8"),
+    "half a character": ([["\ud800"]], "partition '0' .* cannot be read"),
+    "pandas fraction": (
+        pd.DataFrame({"a": [1, 2], "b": [1, 0.5]}),
+        "label 0.5 at row 1, partition 'b'",
+    ),
+    "pandas negative": (pd.DataFrame({"a": [1, -2]}), "label -2 at row 1, partition 'a'"),
+    "pandas fraction in categories": (
+        pd.DataFrame({"a": pd.Categorical([1.0, 2.5])}),
+        "label 2.5 at row 1, partition 'a'",
+    ),
+    "pandas mixed": (
+        pd.DataFrame({"a": [1, "x"]}),
+        "partition 'a' mixes.*1 at row 0, 'x' at row 1",
+    ),
+    "pandas intervals": (
+        pd.DataFrame({"a": pd.cut([1, 2], 2)}),
+        "partition 'a' has labels of type",
+    ),
+    "pandas sparse": (
+        pd.DataFrame({"a": pd.arrays.SparseArray([0, 1])}),
+        "partition 'a' .* cannot be read",
+    ),
+    "pandas blank column": (
+        pd.DataFrame({"a": [1], "b": [None]}),
+        "partition 'b' \\(column 1\\) has no",
+    ),
+    "polars negative": (pl.DataFrame({"a": [1, None, -4]}), "label -4 at row 2, partition 'a'"),
+    "polars lists": (pl.DataFrame({"a": [[1], [2]]}), "partition 'a' has labels of type"),
+    "polars objects": (
+        pl.DataFrame({"a": pl.Series([object()], dtype=pl.Object)}),
+        "partition 'a' has labels of type",
+    ),
+    "arrow row without label": (pa.table({"a": [1, None], "b": ["", ""]}), "partition 'b'"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_bad_labels_are_refused(kind):
+    """What is no label matrix is refused with the place and the reason."""
+    P, message = REFUSED[kind]
+    with pytest.raises(InvalidLabelsError, match=message):
+        as_label_matrix(P)
+
+
+@properties
+@given(P=label_matrices())
+def test_encode_like_repeats_the_codes(P):
+    """Rows of the fitted matrix get the codes they had, in whatever order and type they come."""
+    matrix = as_label_matrix(P)
+    assert_array_equal(encode_like(P, matrix), matrix.codes)
+    assert_array_equal(encode_like(P[::-1].astype(np.float64), matrix), matrix.codes[::-1])
+    assert encode_like(P[:1], matrix.without_rows()).tolist() == matrix.codes[:1].tolist()
+
+
+def test_unseen_labels_are_missing():
+    """A label the fit did not see, or a blank, has code −1; rows of nothing else are allowed."""
+    fitted = as_label_matrix([["x", 5], ["y", 6]])
+    new = [["y", 5], ["z", 6], [None, 7], ["", None]]
+    assert encode_like(new, fitted).tolist() == [[1, 0], [-1, 1], [-1, -1], [-1, -1]]
+
+
+def test_unseen_rows_may_lack_a_whole_column():
+    """A column without any label fits one of texts as well as one of numbers."""
+    fitted = as_label_matrix([["x", 5], ["y", 6]])
+    assert encode_like([[None, None]], fitted).tolist() == [[-1, -1]]
+
+
+@pytest.mark.parametrize("new", [[[0]], [[0, 1, 2]]])
+def test_encode_like_refuses_another_number_of_columns(new):
+    """New rows have as many partitions as the fitted ones."""
+    with pytest.raises(InvalidLabelsError, match=f"{len(new[0])} partitions.*fitted on 2"):
+        encode_like(new, as_label_matrix([[0, 0], [1, 1]]))
+
+
+@pytest.mark.parametrize(
+    ("fitted", "new", "message"),
+    [
+        ([["x", 0]], [[1, 0]], "partition '0' has numbers for labels, it had texts"),
+        ([["x", 0]], [["x", "y"]], "partition '1' has texts for labels, it had numbers"),
+    ],
+)
+def test_encode_like_refuses_another_kind_of_label(fitted, new, message):
+    """Numbers do not stand for texts, nor texts for numbers."""
+    with pytest.raises(InvalidLabelsError, match=message):
+        encode_like(new, as_label_matrix(fitted))
+
+
+def test_encode_like_refuses_other_columns():
+    """A frame with columns other than the fitted, or in another order, is refused by name."""
+    frame = pd.DataFrame({"a": [0, 1], "b": [1, 0]})
+    fitted = as_label_matrix(frame)
+    with pytest.raises(InvalidLabelsError, match=r"not those of the fit: b, a instead of a, b"):
+        encode_like(frame[["b", "a"]], fitted)
+    with pytest.raises(InvalidLabelsError, match="same in the same order"):
+        encode_like(pl.DataFrame({"b": [0], "a": [1]}), fitted)
+    assert encode_like(frame.to_numpy(), fitted).tolist() == fitted.codes.tolist()
+    renamed = frame.set_axis(["c", "d"], axis=1)
+    with pytest.raises(InvalidLabelsError, match="c, d instead of a, b"):
+        encode_like(renamed, fitted)
+    unnamed = as_label_matrix(frame.to_numpy())
+    assert encode_like(renamed, unnamed).tolist() == unnamed.codes.tolist()
+
+
+@pytest.mark.parametrize("P", [[[0], [-2]], [[0.5], [1]], [0, 1]])
+def test_encode_like_refuses_what_is_no_label_matrix(P):
+    """New rows are read with the same care as the fitted ones."""
+    with pytest.raises(InvalidLabelsError):
+        encode_like(P, as_label_matrix([[0], [1]]))

@@ -1,0 +1,154 @@
+"""The compiled loops of compression, against numpy."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+from numpy.testing import assert_array_equal
+
+from coterie.labels.tuple_kernels import group_equal_rows, recoded_rows, refine_colours
+from coterie.labels.tuples import as_label_tuples
+from label_matrices import label_matrices
+
+properties = settings(deadline=None, max_examples=50)
+
+
+def assert_groups(codes):
+    """Groups are numpy's unique rows, numbered as they appear."""
+    first, inverse, counts = group_equal_rows(codes)
+    _, np_first, np_inverse, np_counts = np.unique(
+        codes, axis=0, return_index=True, return_inverse=True, return_counts=True
+    )
+    order = np.argsort(np_first)
+    assert_array_equal(first, np_first[order])
+    assert_array_equal(counts, np_counts[order])
+    assert_array_equal(inverse, np.argsort(order)[np_inverse.ravel()])
+
+
+@properties
+@given(
+    st.sampled_from([np.int16, np.int32]).flatmap(
+        lambda dtype: arrays(
+            dtype,
+            array_shapes(min_dims=2, max_dims=2, max_side=30),
+            elements=st.integers(-1, 2),
+        )
+    )
+)
+def test_groups_are_the_unique_rows(codes):
+    """Equal rows share a group, unequal ones do not, and groups are numbered as they appear."""
+    assert_groups(codes)
+
+
+@pytest.mark.parametrize("n_distinct", [1, 50, 4000])
+def test_groups_of_many_rows(n_distinct):
+    """Thousands of groups in one table, whose places collide, are kept apart."""
+    rng = np.random.default_rng(0)
+    rows = rng.integers(-1, 30_000, (n_distinct, 6), dtype=np.int16)
+    assert_groups(rows[rng.integers(0, n_distinct, 5000)])
+
+
+def test_groups_of_rows_scattered_in_memory():
+    """Turned and strided codes are grouped as their copies are."""
+    codes = np.random.default_rng(0).integers(0, 2, (8, 60), dtype=np.int16).T[::2, ::2]
+    assert_groups(codes)
+
+
+def test_rows_without_cells_are_equal():
+    """Rows of no partition at all are all the same."""
+    first, inverse, counts = group_equal_rows(np.empty((4, 0), dtype=np.int16))
+    assert (first.tolist(), inverse.tolist(), counts.tolist()) == ([0], [0, 0, 0, 0], [4])
+
+
+def colours_of(codes, offsets, weights, most_rounds=30):
+    """Colours of tuples, clusters and partitions."""
+    return refine_colours(codes, offsets, weights.astype(np.uint64), most_rounds)
+
+
+@properties
+@given(P=label_matrices(max_points=20), seed=st.integers(0, 2**32 - 1))
+def test_colours_follow_a_reordering(P, seed):
+    """Tuples, partitions and clusters take their colours with them wherever they are moved."""
+    rng = np.random.default_rng(seed)
+    tuples = as_label_tuples(P)
+    rows, columns = rng.permutation(tuples.n_tuples), rng.permutation(tuples.n_partitions)
+    offsets = np.concatenate([[0], np.cumsum(tuples.n_labels[columns])])
+    # cluster c of the old columns becomes cluster moved[c] of the new ones
+    moved = np.empty(tuples.n_columns + 1, dtype=np.int64)
+    moved[-1] = -1
+    for place, v in enumerate(columns):
+        own = np.arange(tuples.offsets[v], tuples.offsets[v + 1])
+        moved[own] = offsets[place] + rng.permutation(len(own))
+    before = colours_of(tuples.codes, tuples.offsets, tuples.weights)
+    after = colours_of(moved[tuples.codes[np.ix_(rows, columns)]], offsets, tuples.weights[rows])
+    assert_array_equal(after[0], before[0][rows])
+    assert_array_equal(after[1][moved[:-1]], before[1])
+    assert_array_equal(after[2], before[2][columns])
+
+
+@properties
+@given(P=label_matrices(max_points=20))
+def test_clusters_differ_where_tuples_do(P):
+    """When all tuples have colours of their own, so have the clusters of each partition."""
+    tuples = as_label_tuples(P)
+    colours, clusters, _ = colours_of(tuples.codes, tuples.offsets, tuples.weights)
+    if len(np.unique(colours)) == tuples.n_tuples:
+        for start, stop in zip(tuples.offsets[:-1], tuples.offsets[1:], strict=True):
+            assert len(np.unique(clusters[start:stop])) == stop - start
+
+
+def path(n):
+    """Tuples in a row, neighbours sharing a cluster in the one or the other partition."""
+    return np.column_stack([np.arange(n) // 2, (np.arange(n) + 1) // 2])
+
+
+@pytest.mark.parametrize("n", [6, 21, 40])
+def test_colours_are_refined_to_the_end(n):
+    """On a path of tuples the ends tell, however far away: only mirror images share a colour."""
+    tuples = as_label_tuples(path(n))
+    colours, _, _ = colours_of(tuples.codes, tuples.offsets, tuples.weights)
+    at_point = tuples.expand(colours)
+    # where n is odd, the mirror swaps the two partitions, which nothing else tells apart
+    assert_array_equal(at_point, at_point[::-1])
+    assert len(np.unique(at_point)) == (n + 1) // 2
+
+
+def test_weights_colour():
+    """Clusters alike but for the weights of their tuples have different colours."""
+    codes = np.array([[0], [1], [2]])
+    colours, clusters, _ = colours_of(codes, np.array([0, 3]), np.array([2, 3, 2]))
+    assert colours[0] == colours[2] != colours[1]
+    assert clusters[0] == clusters[2] != clusters[1]
+
+
+def test_missing_labels_colour():
+    """A missing label is not the same as any cluster."""
+    codes = np.array([[0, 2], [1, -1]])
+    colours, clusters, _ = colours_of(codes, np.array([0, 2, 3]), np.array([1, 1]))
+    assert colours[0] != colours[1]
+    assert clusters[0] != clusters[1]
+
+
+def test_rounds_are_limited():
+    """No more rounds than asked for are made; few rounds tell fewer tuples apart."""
+    tuples = as_label_tuples(path(40))
+    few, _, _ = colours_of(tuples.codes, tuples.offsets, tuples.weights, most_rounds=2)
+    assert len(np.unique(few)) < 20
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.int32])
+def test_recoded_rows_are_numpys(dtype, monkeypatch):
+    """Rows and columns are taken, codes looked up, gaps kept; on many threads as on one."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(-1, 4, (500, 6)).astype(dtype)
+    rows, columns = rng.permutation(500)[:300], rng.permutation(6)[:4]
+    starts, lookup = np.arange(4) * 4, rng.permutation(16).astype(np.int32)
+    taken = codes[rows[:, None], columns]
+    expected = np.where(taken < 0, -1, lookup[taken + starts])
+    monkeypatch.setattr("coterie.labels.tuple_kernels._ROWS_OF_A_THREAD", 10)
+    for threads in ("1", "4"):
+        monkeypatch.setenv("COTERIE_NUM_THREADS", threads)
+        found = recoded_rows(codes, rows, columns, starts, lookup)
+        assert found.dtype == lookup.dtype
+        assert_array_equal(found, expected)

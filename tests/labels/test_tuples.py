@@ -1,0 +1,245 @@
+"""Exact compression: distinct tuples, their weights, the way back, and an order of their own."""
+
+import warnings
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
+
+from coterie.consensus.registry import make_consensus
+from coterie.labels.label_matrix import LabelMatrix, as_label_matrix
+from coterie.labels.tuple_kernels import refine_colours
+from coterie.labels.tuples import as_label_tuples, compress_labels
+from label_matrices import label_matrices
+
+properties = settings(deadline=None, max_examples=50)
+
+
+def in_users_codes(tuples):
+    """The (u, V) codes of the tuples as the user's matrix has them."""
+    starts = np.concatenate([[0], np.cumsum(tuples.in_given_order(tuples.n_labels))])
+    user_cluster = np.argsort(tuples.recode)
+    codes = np.full(tuples.codes.shape, -1)
+    for column, v in enumerate(tuples.partition_order):
+        present = tuples.codes[:, column] >= 0
+        codes[present, v] = user_cluster[tuples.codes[present, column]] - starts[v]
+    return codes
+
+
+def same_partition(a, b):
+    """Whether two label vectors are one partition under different names."""
+    return (
+        len(set(zip(a.tolist(), b.tolist(), strict=True)))
+        == len(set(a.tolist()))
+        == len(set(b.tolist()))
+    )
+
+
+@st.composite
+def shuffled(draw):
+    """A random label matrix, and it with points and partitions permuted and labels renamed."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, V, K = draw(st.integers(1, 40)), draw(st.integers(1, 5)), draw(st.integers(1, 6))
+    P = rng.integers(-draw(st.integers(0, 1)), K, (n, V))
+    P[:, 0], P[0] = np.abs(P[:, 0]), np.abs(P[0])
+    points, partitions = rng.permutation(n), rng.permutation(V)
+    names = np.array([np.append(rng.permutation(K + 3), -1) for _ in range(V)])
+    Q = np.take_along_axis(names.T, P, axis=0)[np.ix_(points, partitions)]
+    return P, Q, points, partitions
+
+
+@properties
+@given(P=label_matrices())
+def test_tuples_are_the_distinct_rows(P):
+    """The tuples with their weights are numpy's unique rows with their counts."""
+    matrix = as_label_matrix(P)
+    tuples = compress_labels(matrix)
+    rows, counts = np.unique(matrix.codes, axis=0, return_counts=True)
+    found = zip(map(tuple, in_users_codes(tuples).tolist()), tuples.weights.tolist(), strict=True)
+    expected = zip(map(tuple, rows.tolist()), counts.tolist(), strict=True)
+    assert Counter(dict(found)) == Counter(dict(expected))
+    assert tuples.n_tuples == len(rows)
+    assert tuples.has_missing == matrix.has_missing
+
+
+@properties
+@given(P=label_matrices())
+def test_the_inverse_leads_back(P):
+    """Expanding the tuples' own codes gives every point its row."""
+    matrix = as_label_matrix(P)
+    tuples = compress_labels(matrix)
+    assert tuples.n_points == len(P)
+    assert_array_equal(tuples.expand(in_users_codes(tuples)), matrix.codes)
+    assert_array_equal(np.bincount(tuples.inverse, minlength=tuples.n_tuples), tuples.weights)
+
+
+@properties
+@given(P=label_matrices())
+def test_codes_are_indicator_columns(P):
+    """Partition v has the columns offsets[v] to offsets[v + 1], each of them used."""
+    tuples = as_label_tuples(P)
+    assert tuples.offsets[0] == 0
+    assert_array_equal(tuples.in_given_order(tuples.n_labels), as_label_matrix(P).n_labels)
+    assert sorted(tuples.recode.tolist()) == list(range(tuples.n_columns))
+    for column, v in enumerate(tuples.partition_order):
+        own = tuples.codes[:, column]
+        first, end = tuples.offsets[column : column + 2]
+        assert set(own[own >= 0].tolist()) == set(range(first, end))
+        labels = tuples.expand(tuples.labels_of_partition(column))
+        assert same_partition(labels, P[:, v])
+        assert_array_equal(labels == -1, P[:, v] == -1)
+
+
+@properties
+@given(P=label_matrices())
+def test_columns_of_the_users_rows(P):
+    """Rows coded as the user's matrix get the columns their tuples have."""
+    matrix = as_label_matrix(P)
+    tuples = compress_labels(matrix)
+    assert_array_equal(tuples.columns_of(matrix.codes), tuples.expand(tuples.codes))
+    assert_array_equal(
+        tuples.without_points().columns_of(matrix.codes[::-1]), tuples.expand(tuples.codes)[::-1]
+    )
+
+
+@properties
+@given(shuffled())
+def test_the_order_is_the_tuples_own(case):
+    """Permuting points or partitions or renaming labels leaves codes and weights bit for bit.
+
+    So it is wherever all tuples differ in colour; those that do not are interchangeable.
+    """
+    P, Q, points, partitions = case
+    one, other = as_label_tuples(P), as_label_tuples(Q)
+    assert_array_equal(one.offsets, other.offsets)
+    assert sorted(one.weights) == sorted(other.weights)
+    colours, _, _ = refine_colours(one.codes, one.offsets, one.weights.astype(np.uint64), 30)
+    assume(len(np.unique(colours)) == one.n_tuples)
+    assert_array_equal(one.codes, other.codes)
+    assert_array_equal(one.weights, other.weights)
+    assert_array_equal(one.inverse[points], other.inverse)
+    for column in range(one.n_partitions):
+        place = partitions[other.partition_order[column]]
+        assert same_partition(P[:, one.partition_order[column]], P[:, place])
+
+
+@properties
+@given(shuffled(), st.randoms(use_true_random=False))
+def test_restriction_is_compression_of_fewer_columns(case, random):
+    """Restricted tuples are those of the matrix without the other columns, on every point."""
+    P, *_ = case
+    matrix = as_label_matrix(P)
+    tuples = compress_labels(matrix)
+    kept = np.array([random.random() < 0.6 for _ in range(tuples.n_partitions)])
+    restricted, group = tuples.restricted_to(kept)
+    chosen = np.sort(tuples.partition_order[kept])
+    expected = compress_labels(
+        LabelMatrix(
+            matrix.codes[:, chosen],
+            tuple(matrix.categories[v] for v in chosen),
+            tuple(matrix.names[v] for v in chosen),
+        )
+    )
+    assert same_partition(restricted.inverse, expected.inverse)
+    assert_array_equal(restricted.expand(restricted.weights), expected.expand(expected.weights))
+    assert_array_equal(group[tuples.inverse], restricted.inverse)
+    assert_array_equal(restricted.partition_order, tuples.partition_order[kept])
+    assert_array_equal(restricted.n_labels, tuples.n_labels[kept])
+    for column, before in enumerate(np.flatnonzero(kept)):
+        assert_array_equal(
+            restricted.expand(restricted.labels_of_partition(column)),
+            tuples.expand(tuples.labels_of_partition(before)),
+        )
+
+
+def test_restriction_to_all_partitions_is_the_whole():
+    """Nothing left out, nothing changed."""
+    tuples = as_label_tuples([[0, 1], [1, 1], [0, 1]])
+    restricted, group = tuples.restricted_to(np.ones(2, dtype=bool))
+    assert restricted is tuples
+    assert_array_equal(group, np.arange(tuples.n_tuples))
+
+
+@properties
+@given(P=label_matrices())
+def test_restriction_knows_the_users_clusters(P):
+    """The restricted recode names the clusters of the partitions that are left, in given order."""
+    tuples = as_label_tuples(P)
+    kept = tuples.partition_order != 0
+    restricted, _ = tuples.restricted_to(kept)
+    first = tuples.in_given_order(tuples.n_labels)[0]
+    was = np.flatnonzero(np.repeat(kept, tuples.n_labels))
+    assert_array_equal(was[restricted.recode], tuples.recode[first:])
+
+
+@properties
+@given(P=label_matrices())
+def test_without_compression_every_point_is_a_tuple(P):
+    """One tuple a point, of weight one, with the codes of its tuple."""
+    tuples = as_label_tuples(P)
+    full = tuples.without_compression()
+    assert full.n_tuples == full.n_points == len(P)
+    assert_array_equal(full.codes, tuples.expand(tuples.codes))
+    assert_array_equal(full.weights, np.ones(len(P)))
+    assert_array_equal(full.inverse, np.arange(len(P)))
+
+
+def test_without_points_keeps_the_tuples():
+    """The way back to the points is all that goes."""
+    tuples = as_label_tuples([[0, 1], [1, 1], [0, 1]])
+    bare = tuples.without_points()
+    assert len(bare.inverse) == 0
+    assert bare.codes is tuples.codes
+    assert bare.weights is tuples.weights
+
+
+def test_values_of_partitions_in_given_order():
+    """Values of the columns return to the places of the user's partitions, whole rows too."""
+    P = np.array([[0, 0, 0], [0, 1, 1], [0, 1, 2], [0, 1, 3]])
+    tuples = as_label_tuples(P)
+    assert tuples.in_given_order(tuples.n_labels).tolist() == [1, 2, 4]
+    rows = np.column_stack([tuples.n_labels, tuples.partition_order])
+    assert tuples.in_given_order(rows).tolist() == [[1, 0], [2, 1], [4, 2]]
+
+
+def test_tuples_are_not_compressed_again():
+    """What is compressed already is taken as it is; anything else is read first."""
+    tuples = as_label_tuples([["a", "x"], ["b", "x"]])
+    assert as_label_tuples(tuples) is tuples
+    assert tuples.n_tuples == 2
+
+
+@pytest.mark.parametrize("n_labels", [100, 40_000])
+def test_rows_lie_together_in_memory(n_labels):
+    """Codes are row by row in memory whatever made them, as wide as the columns ask for."""
+    P = np.column_stack([np.arange(n_labels), np.arange(n_labels) % 7, np.arange(n_labels) % 3])
+    tuples = as_label_tuples(np.asfortranarray(P))
+    restricted, _ = tuples.restricted_to(tuples.partition_order > 0)
+    for one in (tuples, restricted, tuples.without_compression()):
+        assert one.codes.flags.c_contiguous
+    assert tuples.columns_of(as_label_matrix(P).codes).flags.c_contiguous
+    assert tuples.codes.dtype == (np.int16 if n_labels == 100 else np.int32)
+    assert tuples.codes.max() == tuples.n_columns - 1 == n_labels + 9
+    assert restricted.n_tuples == 21
+
+
+@pytest.mark.parametrize("method", ["one-hot", "nmf", "kl", "l2"])
+def test_symmetric_tables_have_one_order_too(method):
+    """Where tuples are interchangeable, rows in any order still give an answer of the same J."""
+    tables = [
+        np.repeat(np.arange(5), [12, 10, 5, 4, 4])[:, None] * np.ones((1, 5), dtype=int),
+        np.array([[4, 1, 4], [4, 2, 3], [0, 4, 4], [1, 4, 4], [1, 1, 4], [2, 3, 4], [0, 0, 0]]),
+    ]
+    rng = np.random.default_rng(0)
+    for P, K in zip(tables, (4, 2), strict=True):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = {
+                round(make_consensus(method, K, 0).fit(P[rng.permutation(len(P))]).objective_, 6)
+                for _ in range(6)
+            }
+        assert len(found) == 1

@@ -1,0 +1,81 @@
+"""From factors to labels."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from coterie.relaxation import rounding
+from coterie.relaxation.rounding import round_by_kmeans, round_by_pivoted_qr
+
+
+@pytest.fixture(params=[300, 25_000])
+def factor(request):
+    """An orthonormal indicator of three clusters, rotated and jittered; few rows and many."""
+    rng = np.random.default_rng(0)
+    y = rng.choice(3, request.param, p=[0.6, 0.3, 0.1])
+    H = np.eye(3)[y] / np.sqrt(np.bincount(y))[None]
+    rotation = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    return (H + rng.normal(0, 0.05 * H.max(), H.shape) * H.max(axis=1, keepdims=True)) @ rotation, y
+
+
+def test_both_find_the_clusters(factor):
+    """Pivoted QR and k-means recover a rotated, jittered indicator, above the sample size too."""
+    F, y = factor
+    weights = np.ones(len(F))
+    assert adjusted_rand_score(y, round_by_pivoted_qr(F, weights)) > 0.98
+    assert adjusted_rand_score(y, round_by_kmeans(F * 100, weights, 3, 0)) > 0.9
+
+
+def test_weights_equal_repetition():
+    """A row of weight 3 counts as three rows: k-means ends at the same centres."""
+    rng = np.random.default_rng(1)
+    F, weights = rng.normal(size=(60, 2)), rng.integers(1, 4, 60)
+    repeated = np.repeat(F, weights, axis=0)
+    inertia = []
+    for rows, w, z in (
+        (repeated, np.ones(len(repeated)), round_by_kmeans(repeated, np.ones(len(repeated)), 3, 0)),
+        (F, weights, round_by_kmeans(F, weights.astype(float), 3, 0)),
+    ):
+        centres = [np.average(rows[z == k], axis=0, weights=w[z == k]) for k in range(3)]
+        inertia.append((w * ((rows - np.array(centres)[z]) ** 2).sum(axis=1)).sum())
+    assert inertia[0] == pytest.approx(inertia[1], rel=1e-6)
+
+
+def test_many_rows_join_the_nearest_centre():
+    """Above the sample size no row is nearer to the centre of another cluster than to its own."""
+    rng = np.random.default_rng(2)
+    F = np.eye(3)[rng.integers(0, 3, 30_000)] + rng.normal(0, 0.1, (30_000, 3))
+    z = round_by_kmeans(F, np.ones(len(F)), 3, 0)
+    centres = np.array([F[z == k].mean(axis=0) for k in range(3)])
+    distances = ((F[:, None] - centres) ** 2).sum(axis=2)
+    assert (distances.argmin(axis=1) == z).mean() > 0.999
+
+
+def test_fewer_distinct_rows_than_clusters_give_fewer_labels():
+    """Two kinds of rows make two clusters, without a warning."""
+    F = np.repeat([[1.0, 0.0], [0.0, 1.0]], 5, axis=0)
+    assert set(round_by_kmeans(F, np.ones(10), 4, 0)) == {0, 1}
+
+
+def test_labels_are_numbered_in_order_of_appearance():
+    """The first row is in cluster 0, the first row of another cluster in 1, and so on."""
+    F = np.array([[0.0, 5.0], [5.0, 0.0], [0.0, 5.1]])
+    assert round_by_pivoted_qr(F).tolist() == [0, 1, 0]
+
+
+def test_heavy_rows_count_in_a_sample_as_much_as_they_weigh(monkeypatch):
+    """With weights far from equal, k-means on a sample comes close to k-means on all rows."""
+    rng = np.random.default_rng(0)
+    rows, weights = rng.normal(size=(4000, 3)), rng.pareto(0.8, 4000) + 1e-3
+
+    def inertia(labels):
+        total = 0.0
+        for cluster in range(labels.max() + 1):
+            own = labels == cluster
+            centre = np.average(rows[own], axis=0, weights=weights[own])
+            total += weights[own] @ ((rows[own] - centre) ** 2).sum(axis=1)
+        return total
+
+    whole = inertia(round_by_kmeans(rows, weights, 5, 0))
+    monkeypatch.setattr(rounding, "_SAMPLE", 1000)
+    assert inertia(round_by_kmeans(rows, weights, 5, 0)) < 1.1 * whole

@@ -1,0 +1,138 @@
+"""Spectral clustering with multiplicities."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.sparse.linalg import ArpackNoConvergence
+from sklearn.cluster import SpectralClustering
+from sklearn.datasets import make_blobs
+from sklearn.metrics.pairwise import rbf_kernel
+
+import coterie as ct
+from coterie.relaxation import spectral_embedding
+from coterie.relaxation.spectral_embedding import normalized_cut_rows, spectral_labels
+
+
+def blobs(n=90, seed=0):
+    """A Gaussian affinity of three blobs, how many points each row stands for, and the blobs."""
+    X, y = make_blobs(n, centers=[[0, 0], [6, 0], [0, 6]], random_state=seed)
+    weights = np.random.default_rng(seed).integers(1, 5, n)
+    return rbf_kernel(X, gamma=0.2), weights, y
+
+
+def full_graph(A, weights):
+    """The affinity of all points, a row each."""
+    thing = np.repeat(np.arange(len(A)), weights)
+    return A[np.ix_(thing, thing)], thing
+
+
+def test_labels_are_those_of_scikit_learn_on_the_full_graph():
+    """Three blobs with multiplicities: the partition of SpectralClustering on all points."""
+    A, weights, y = blobs()
+    W, thing = full_graph(A, weights)
+    theirs = SpectralClustering(3, affinity="precomputed", random_state=0).fit_predict(W)
+    ours = spectral_labels(A, weights, 3, random_state=0)
+    assert ct.clustering_accuracy(theirs, ours[thing]) == 1
+    assert ct.clustering_accuracy(y, ours) == 1
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10_000), st.integers(4, 12), st.integers(1, 4))
+def test_compression_is_exact(seed, u, k):
+    """Rows have the same inner products as those of the textbook formula on the full graph."""
+    rng = np.random.default_rng(seed)
+    factor = rng.random((u, u + 2))
+    A, weights = factor @ factor.T, rng.integers(1, 4, u)
+    W, thing = full_graph(A, weights)
+    degree = W.sum(axis=1)
+    values, vectors = np.linalg.eigh(W / np.sqrt(np.outer(degree, degree)))
+    assume(values[-k] - values[-k - 1] > 1e-4)  # else the leading eigenvectors are not defined
+    vectors = vectors[:, -k:]
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    rows = normalized_cut_rows(A, weights, k)[thing]
+    np.testing.assert_allclose(rows @ rows.T, vectors @ vectors.T, atol=1e-4)
+
+
+def test_lanczos_finds_what_lapack_finds(monkeypatch):
+    """Above the dense limit the rows span the same space, whatever the seed."""
+    A, weights, _ = blobs()
+    dense = normalized_cut_rows(A, weights, 3)
+    monkeypatch.setattr(spectral_embedding, "_DENSE_UP_TO", 10)
+    for seed in range(3):
+        rows = normalized_cut_rows(A, weights, 3, seed)
+        np.testing.assert_allclose(rows @ rows.T, dense @ dense.T, atol=1e-6)
+
+
+def test_dense_solver_steps_in_when_lanczos_fails(monkeypatch):
+    """No convergence of ARPACK is no failure of the method."""
+
+    def fail(*args):
+        raise ArpackNoConvergence("no convergence", np.empty(0), np.empty((0, 0)))
+
+    A, weights, y = blobs()
+    monkeypatch.setattr(spectral_embedding, "_DENSE_UP_TO", 10)
+    monkeypatch.setattr(spectral_embedding, "lanczos_eigenpairs", fail)
+    assert ct.clustering_accuracy(y, spectral_labels(A, weights, 3, 0)) == 1
+
+
+def test_regular_graph_does_not_stall_lanczos(monkeypatch):
+    """Two cliques of equal size, where the constant vector is an eigenvector, come apart."""
+    monkeypatch.setattr(spectral_embedding, "_DENSE_UP_TO", 10)
+    A = np.kron(np.eye(2), np.ones((20, 20)))
+    labels = spectral_labels(A, np.ones(40), 2, random_state=0)
+    assert (labels == np.repeat([0, 1], 20)).all()
+
+
+def test_graph_in_more_parts_than_clusters():
+    """No part of a graph without edges between its parts is torn."""
+    part = np.repeat(np.arange(5), [2, 4, 6, 8, 10])
+    A = (part[:, None] == part).astype(float)
+    labels = spectral_labels(A, np.ones(len(part)), 3, random_state=0)
+    assert len(np.unique(labels)) == 3
+    assert all(len(np.unique(labels[part == p])) == 1 for p in range(5))
+
+
+def test_thing_without_any_affinity_is_labelled():
+    """A row of zeros neither divides by zero nor breaks the clusters of the others."""
+    A = np.zeros((7, 7))
+    A[:3, :3] = A[3:6, 3:6] = 1
+    labels = spectral_labels(A, np.ones(7), 2, random_state=0)
+    assert (labels[:6] == [0, 0, 0, 1, 1, 1]).all() and labels[6] in (0, 1)
+
+
+def test_nothing_is_similar_to_anything():
+    """An affinity of zeros gives some partition, with finite rows."""
+    assert np.isfinite(normalized_cut_rows(np.zeros((6, 6)), np.ones(6), 2)).all()
+    assert set(spectral_labels(np.zeros((6, 6)), np.ones(6), 2, 0)) <= {0, 1}
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1e6])
+def test_scale_of_the_affinity_does_not_matter(factor):
+    """Affinities in other units give the same labels."""
+    A, weights, _ = blobs()
+    a = spectral_labels(A, weights, 4, random_state=0)
+    assert (spectral_labels(A * factor, weights, 4, random_state=0) == a).all()
+
+
+def test_asymmetric_affinity_is_symmetrised():
+    """A and (A + Aᵀ) / 2 have the same rows."""
+    A = np.random.default_rng(0).random((8, 8))
+    a, b = (normalized_cut_rows(X, np.ones(8), 2) for X in (A, (A + A.T) / 2))
+    np.testing.assert_allclose(a @ a.T, b @ b.T, atol=1e-10)
+
+
+def test_one_cluster_and_as_many_clusters_as_things():
+    """K = 1 is one cluster, K ≥ u is a cluster each."""
+    A, weights, _ = blobs(9)
+    assert (spectral_labels(A, weights, 1) == 0).all()
+    assert (spectral_labels(A, weights, 9) == np.arange(9)).all()
+    assert (spectral_labels(A, weights, 20) == np.arange(9)).all()
+
+
+def test_affinity_is_left_as_it_was():
+    """The caller's matrix is not written to."""
+    A, weights, _ = blobs()
+    before = A.copy()
+    spectral_labels(A, weights, 3, 0)
+    assert (A == before).all()

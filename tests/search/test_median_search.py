@@ -1,0 +1,174 @@
+"""The discrete search on the true objective."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from all_partitions import all_single_moves, dense_objectives, least_objective
+from coterie import clustering_accuracy, planted_partitions
+from coterie.counts.cluster_tables import ClusterTables
+from coterie.counts.contingency import all_contingencies
+from coterie.labels.tuples import as_label_tuples
+from coterie.search import median_search as median_search_module
+from coterie.search.median_search import (
+    Start,
+    learn_partition_weights,
+    median_search,
+    n_starts_worth_it,
+    partition_starts,
+)
+
+
+def search(P, K, weights=None, **options):
+    """Labels of the points and the result, from the partitions as starts."""
+    tuples = as_label_tuples(P)
+    alpha = np.ones(tuples.n_partitions) if weights is None else weights[tuples.partition_order]
+    starts = partition_starts(tuples, all_contingencies(tuples), alpha, K)
+    result = median_search(tuples, alpha, K, starts, **options)
+    return tuples.expand(result.labels), result
+
+
+def test_small_cases_reach_the_optimum():
+    """Over random ensembles of eight points the best of all partitions is nearly always found."""
+    rng = np.random.default_rng(0)
+    found = 0
+    for _ in range(30):
+        P = rng.integers(0, 3, (8, 5))
+        best, J = least_objective(P, 3), search(P, 3, threshold=0.5)[1].tables.objective()
+        assert J >= best - 1e-9
+        found += best + 1e-9 >= J
+    assert found >= 27
+
+
+def test_free_number_of_clusters_reaches_the_optimum():
+    """With K free the search finds the best of all partitions of eight points nearly always."""
+    rng = np.random.default_rng(1)
+    found = 0
+    for _ in range(15):
+        P = rng.integers(0, 4, (8, 5))
+        found += least_objective(P) + 1e-9 >= search(P, None, threshold=0.5)[1].tables.objective()
+    assert found >= 13
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    arrays(np.int64, st.tuples(st.integers(2, 25), st.integers(1, 5)), elements=st.integers(0, 3))
+)
+def test_no_single_move_or_merge_improves_the_result(P):
+    """The end is a local optimum of J: moving one point, or merging two clusters, never helps."""
+    labels, result = search(P, 3, threshold=0.5)
+    J = dense_objectives(P, labels[None])[0]
+    assert result.tables.objective() == pytest.approx(J)
+    assert dense_objectives(P, all_single_moves(labels, 3)).min() >= J - 1e-6
+    merged = np.array([np.where(labels == a, b, labels) for a in range(3) for b in range(3)])
+    assert dense_objectives(P, merged).min() >= J - 1e-6
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6))
+def test_missing_labels_are_left_out_of_the_objective(seed):
+    """With missing labels the result is a local optimum of the objective over labelled pairs."""
+    rng = np.random.default_rng(seed)
+    P = rng.integers(0, 3, (15, 4))
+    P[rng.random(P.shape) < 0.3] = -1
+    P[:, 0] = rng.integers(0, 3, 15)
+    labels, result = search(P, 3, threshold=0.5)
+    J = dense_objectives(P, labels[None])[0]
+    assert result.tables.objective() == pytest.approx(J)
+    assert dense_objectives(P, all_single_moves(labels, 3)).min() >= J - 1e-6
+
+
+def test_weights_equal_copies():
+    """A partition of weight 3 counts as three copies of it."""
+    P, _ = planted_partitions([30, 20, 10], 4, 1, 0.4, random_state=0)
+    copies = np.column_stack([P, P[:, 1], P[:, 1], P[:, 2]])
+    weighted, a = search(P, 3, np.array([1.0, 3.0, 2.0, 1.0]), threshold=0.5)
+    copied, b = search(copies, 3, threshold=0.5)
+    assert a.tables.objective() == pytest.approx(b.tables.objective())
+    assert clustering_accuracy(weighted, copied) == 1
+
+
+def test_majority_is_calibrated_under_heavy_noise():
+    """Where most votes are noise the threshold falls below one half and the partition is found."""
+    P, y = planted_partitions([100, 50, 50, 30, 20], 40, 20, 0.4, correlated=False, random_state=0)
+    labels, result = search(P, 5)
+    assert result.threshold < 0.4
+    assert clustering_accuracy(y, labels) > 0.98
+    assert search(P, 5, threshold=0.5)[1].threshold == 0.5
+
+
+def test_agreement_leaves_the_threshold_at_one_half():
+    """Where partitions agree inside the clusters nothing is calibrated."""
+    P, y = planted_partitions([60, 40], 9, 0, 0.1, random_state=0)
+    labels, result = search(P, 2)
+    assert result.threshold == 0.5 and clustering_accuracy(y, labels) > 0.98
+
+
+def test_finer_partitions_are_merged_down_to_k():
+    """A partition that splits every cluster in two starts the search as K clusters."""
+    y = np.repeat([0, 1, 2], 20)
+    fine = y * 2 + np.tile([0, 1], 30)
+    tuples = as_label_tuples(np.column_stack([fine, y, y]))
+    starts = partition_starts(tuples, all_contingencies(tuples), np.ones(3), 3)
+    assert len(starts) == 3
+    for start in starts:
+        assert clustering_accuracy(y, tuples.expand(start.labels)) == 1
+
+
+def test_starts_come_with_the_lowest_objective_first():
+    """Starts are ordered by their objective, computed without visiting the points."""
+    P, _ = planted_partitions([60, 40], 6, 2, 0.2, random_state=3)
+    tuples = as_label_tuples(P)
+    starts = partition_starts(tuples, all_contingencies(tuples), np.ones(6), 2)
+    values = [ClusterTables.of(tuples, s.labels, np.ones(6)).objective() for s in starts]
+    assert values == sorted(values)
+    kept = partition_starts(tuples, all_contingencies(tuples), np.ones(6), 2, at_most=2)
+    assert [s.name for s in kept] == [s.name for s in starts[:2]]
+
+
+def test_learned_weights_fall_with_distance():
+    """Partitions far from the consensus get small weights, in order of their distance."""
+    P, _ = planted_partitions([120, 60], 7, 2, 0.1, random_state=0)
+    tuples = as_label_tuples(P)
+    starts = partition_starts(tuples, all_contingencies(tuples), np.ones(7), 2)
+    weights, result = learn_partition_weights(tuples, 2, starts)
+    given = tuples.in_given_order(weights)
+    assert given[:5].min() > 1.5 * given[5:].max()
+    assert np.argsort(weights).tolist() == np.argsort(-result.tables.distances()).tolist()
+
+
+def test_unlabelled_start_is_filled():
+    """A start that leaves tuples without a cluster ends with every tuple in one."""
+    tuples = as_label_tuples([[0, 0], [0, 1], [1, 1], [1, 0]])
+    result = median_search(tuples, np.ones(2), 2, [Start("half", np.array([0, -1, -1, 1]))])
+    assert result.labels.min() == 0
+
+
+def test_without_a_start_the_search_begins_from_nothing():
+    """Partitions too fine to start from (and no other answer) still end in a clustering."""
+    rng = np.random.default_rng(0)
+    fine = np.column_stack([rng.permutation(np.arange(620) // 2) for _ in range(3)])
+    labels, result = search(fine, 3)
+    assert result.start == "nothing" and set(labels) <= {0, 1, 2}
+
+
+def test_many_tuples_are_searched_from_few_starts():
+    """All partitions start a search while tuples are few, four when they are many."""
+    few = as_label_tuples(np.random.default_rng(0).integers(0, 2, (50, 10)))
+    many = as_label_tuples(np.random.default_rng(0).integers(0, 9, (200_000, 10)))
+    assert n_starts_worth_it(few) > 10
+    assert n_starts_worth_it(many) == 4
+
+
+def test_starts_compete_on_a_sample_when_tuples_are_many(monkeypatch):
+    """Above the limit the winner on a sample is improved over all tuples, to as good an end."""
+    P, y = planted_partitions([900, 600, 500], 9, 3, 0.3, random_state=0)
+    full = search(P, 3)[1]
+    monkeypatch.setattr(median_search_module, "_SAMPLE_ABOVE", 500)
+    monkeypatch.setattr(median_search_module, "_SAMPLE_POINTS", 300)
+    labels, sampled = search(P, 3)
+    assert sampled.n_starts == 1
+    assert sampled.tables.objective() == pytest.approx(full.tables.objective(), rel=0.01)
+    assert clustering_accuracy(y, labels) > 0.9

@@ -1,0 +1,339 @@
+"""Payloads of reports that look like real ones, and what the page should answer for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+
+from coterie.ads.logs.simulate.simulated_traits import THEMES
+
+HOSTILE_IDS = (
+    "<script>document.title='owned'</script>",
+    '"><img src=x onerror="document.title=\'owned\'">',
+    "'; DROP TABLE bids; --",
+    "\u202eكاتب إعلانات\u202c",
+    "🛒 shop 👩\u200d👩\u200d👧",
+    "</script><!--<script>",
+    "{{ 7 * 7 }} {% raw %} ${1+1} \\u003cb\\u003e",
+    "line\u2028break\u2029and\x00nul\x1b[31m",
+    "lone \ud800 half",
+    "a" * 400,
+    "&lt;b&gt;&amp;",
+    "__proto__",
+)
+
+
+def make_payload(
+    n_advertisers: int = 40,
+    n_segments: int = 5,
+    *,
+    seed: int = 0,
+    n_bids: int = 64,
+    hostile: bool = False,
+) -> dict[str, Any]:
+    """A week of second-price auctions, as a report is given it."""
+    rng = np.random.default_rng(seed)
+    grid = np.geomspace(0.15, 24.0, n_bids)
+    markets = _markets(n_segments, rng)
+    ids = [f"{rng.choice(list(THEMES))}-{i:04d}" for i in range(n_advertisers)]
+    if hostile:
+        ids[: len(HOSTILE_IDS)] = HOSTILE_IDS
+    segment = rng.permutation(np.arange(n_advertisers) % n_segments)
+    volume = np.clip(30 * np.exp(1.6 * rng.standard_normal(n_advertisers)), 5, 50_000)
+    advertisers = [
+        _advertiser(ids[i], int(segment[i]), markets[segment[i]], 6 * volume[i], grid, rng)
+        for i in range(n_advertisers)
+    ]
+    wins = sum(
+        6 * one["supply"] * float(np.interp(one["bid"], grid, one["win"])) for one in advertisers
+    )
+    return {
+        "title": "Bids and markets, week 10" if not hostile else '<b>Bids</b> & "markets"',
+        "made": "2026-03-09T08:30:00+00:00",
+        "version": "0.1.0",
+        "source": "logs/bids/*.parquet",
+        "engine": "duckdb",
+        "auction": "second",
+        "currency": "USD",
+        "interval": 0.9,
+        "first_day": "2026-03-02",
+        "last_day": "2026-03-08",
+        "n_days": 7,
+        "rows": int(7 * volume.sum()),
+        "wins": int(wins),
+        "spend": wins * 1.9 / 1000,
+        "grid": grid.tolist(),
+        "segments": [
+            _segment(place, markets[place], segment, advertisers, grid, hostile)
+            for place in range(n_segments)
+        ],
+        "advertisers": advertisers,
+        "views": _views(),
+        "outliers": [i for i, one in enumerate(advertisers) if one["outlier"]],
+        "low_confidence": [i for i, one in enumerate(advertisers) if one["confidence"] < 0.45],
+        "evaluation": _evaluation(rng),
+        "tables": _tables(),
+        "quality": _quality(hostile),
+        "how": [
+            {
+                "step": "Read the logs",
+                "detail": "One pass of DuckDB: bids by advertiser, day and 256 bins of the bid.",
+            },
+            {
+                "step": "Segments",
+                "detail": "18 partitions from three views, one robust consensus of them.",
+            },
+            {
+                "step": "Again",
+                "detail": "coterie ads report logs/ --holdout-days 1 --output report.html",
+            },
+        ],
+    }
+
+
+def twin_forecast(
+    payload: dict[str, Any], index: int, bid: float, supply: float | None = None
+) -> dict[str, float]:
+    """What the page should answer: supply × win(bid), and that × cost(bid) / 1000, a day.
+
+    Curves are taken as the page holds them, with four significant digits.
+    """
+    one, grid = payload["advertisers"][index], payload["grid"]
+    auctions = one["supply"] if supply is None else supply
+
+    def at(name: str) -> float:
+        return float(np.interp(bid, grid, [float(f"{value:.4g}") for value in one[name]]))
+
+    impressions = float(f"{auctions:.4g}") * at("win")
+    return {
+        "win": at("win"),
+        "cost": at("cost"),
+        "impressions": impressions,
+        "spend": impressions * at("cost") / 1000,
+    }
+
+
+def _markets(n: int, rng: np.random.Generator) -> list[dict[str, float]]:
+    levels = rng.permutation(np.linspace(-0.7, 1.6, n))
+    return [
+        {
+            "level": float(level),
+            "spread": float(rng.uniform(0.35, 0.8)),
+            "share": float(rng.uniform(0.55, 1)),
+        }
+        for level in levels
+    ]
+
+
+def _win(grid: np.ndarray, market: dict[str, float]) -> np.ndarray:
+    low = norm.cdf((np.log(grid) - market["level"]) / market["spread"])
+    high = norm.cdf((np.log(grid) - market["level"] - 1.1) / 0.4)
+    return market["share"] * low + (1 - market["share"]) * high
+
+
+def _cost(grid: np.ndarray, win: np.ndarray) -> np.ndarray:
+    """E[price | price ≤ b] by the trapezoidal rule."""
+    middle = np.concatenate([[grid[0] / 2], (grid[1:] + grid[:-1]) / 2])
+    paid = np.cumsum(middle * np.diff(win, prepend=0))
+    return paid / np.maximum(win, 1e-12)
+
+
+def _band(win: np.ndarray, n: float) -> tuple[np.ndarray, np.ndarray]:
+    half = 1.645 * np.sqrt((win * (1 - win) + 1 / n) / n)
+    return np.clip(win - half, 0, 1), np.clip(win + half, 0, 1)
+
+
+def _advertiser(
+    name: str,
+    segment: int,
+    market: dict[str, float],
+    seen: float,
+    grid: np.ndarray,
+    rng: np.random.Generator,
+) -> dict[str, Any]:
+    outlier = bool(rng.random() < 0.06)
+    moved = market | {"level": market["level"] + rng.normal(0, 0.9 if outlier else 0.05)}
+    truth = _win(grid, moved)
+    low, high = _band(truth, seen + 150)
+    own = np.sort(np.clip(truth + rng.normal(0, 0.5 / np.sqrt(seen), len(grid)).cumsum() / 3, 0, 1))
+    source = rng.choice(["pooled", "segment", "global"], p=[0.9, 0.07, 0.03])
+    by_weekday = seen / 6 * np.array([1.02, 1.05, 1.06, 1.04, 0.98, 0.86, 0.9])
+    return {
+        "id": name,
+        "segment": segment,
+        "confidence": float(rng.uniform(0.2, 0.6) if outlier else rng.beta(9, 2)),
+        "observations": float(round(seen)),
+        "win": truth.tolist(),
+        "win_low": low.tolist(),
+        "win_high": high.tolist(),
+        "cost": _cost(grid, truth).tolist(),
+        "own": own.tolist() if source == "pooled" else None,
+        "bid": float(np.exp(market["level"] + rng.normal(0.2, 0.3))),
+        "supply": float(by_weekday.mean()),
+        "supply_by_weekday": by_weekday.tolist(),
+        "click_rate": float(rng.beta(2, 600)) if rng.random() < 0.9 else None,
+        "outlier": outlier,
+        "dissent": [
+            str(view)
+            for view in ("text", "win", "cost")
+            if rng.random() < (0.5 if outlier else 0.1)
+        ],
+        "source": str(source),
+    }
+
+
+def _segment(
+    place: int,
+    market: dict[str, float],
+    segment: np.ndarray,
+    advertisers: list[dict[str, Any]],
+    grid: np.ndarray,
+    hostile: bool,
+) -> dict[str, Any]:
+    theme = list(THEMES)[place % len(THEMES)]
+    win = _win(grid, market)
+    members = np.flatnonzero(segment == place)
+    observations = sum(advertisers[i]["observations"] for i in members)
+    low, high = _band(win, observations / 4)
+    level = "low" if market["level"] < 0.2 else "medium" if market["level"] < 1 else "high"
+    name = f"{theme}, {level} price"
+    return {
+        "name": f"<i>{name}</i> 🧪" if hostile and place == 0 else name,
+        "words": THEMES[theme].split()[:5],
+        "price_level": f"{level} price",
+        "size": len(members),
+        "observations": observations,
+        "median_price": float(np.interp(0.5, win, grid)),
+        "win": win.tolist(),
+        "win_low": low.tolist(),
+        "win_high": high.tolist(),
+        "cost": _cost(grid, win).tolist(),
+        "members": sorted(map(int, members), key=lambda i: -advertisers[i]["confidence"])[:12],
+    }
+
+
+def _views() -> dict[str, Any]:
+    return {
+        "names": ["text", "win", "cost"],
+        "ari": [[1.0, 0.21, 0.19], [0.21, 1.0, 0.74], [0.19, 0.74, 1.0]],
+        "weights": [0.18, 0.42, 0.4],
+        "tpn_fpn": [
+            {"a": "win", "b": "text", "tpn": 0.31, "fpn": 0.08, "rand": 0.86, "ari": 0.21},
+            {"a": "win", "b": "cost", "tpn": 0.77, "fpn": 0.03, "rand": 0.95, "ari": 0.74},
+            {"a": "cost", "b": "text", "tpn": 0.29, "fpn": 0.08, "rand": 0.85, "ari": 0.19},
+        ],
+        "dissenting": "text",
+        "sentence": "Win rate and cost place most advertisers alike; text dissents.",
+    }
+
+
+ALONE = {
+    "own": (0.105, 0.139),
+    "global": (0.363, 0.236),
+    "text": (0.237, 0.200),
+    "win": (0.144, 0.147),
+    "cost": (0.133, 0.142),
+    "l2": (0.144, 0.150),
+    "robust": (0.124, 0.136),
+}
+POOLED = {
+    "global": (0.121, 0.141), "text": (0.115, 0.136), "win": (0.106, 0.128), "cost": (0.104, 0.127),
+    "l2": (0.105, 0.129), "robust": (0.094, 0.119),
+}  # fmt: skip
+
+
+def _evaluation(rng: np.random.Generator) -> dict[str, Any]:
+    wape = ALONE | {f"{name}+pooled": both for name, both in POOLED.items()}
+
+    def errors(one: float) -> dict[str, float]:
+        return {
+            "mape": 1.2 * one,
+            "wape": one,
+            "smape": 0.9 * one,
+            "bias": float(rng.normal(0, 0.02)),
+            "coverage": float(rng.uniform(0.8, 0.95)),
+        }
+
+    strata = [
+        {
+            "name": name,
+            "advertisers": n,
+            "sources": {
+                source: {"impressions": factor * both[0], "spend": factor * both[1]}
+                for source, both in wape.items()
+            },
+        }
+        for name, n, factor in (
+            ("10–199 bids", 412, 1.6),
+            ("200–1,999 bids", 598, 0.9),
+            ("2,000 or more", 258, 0.6),
+        )
+    ]
+    return {
+        "holdout": ["2026-03-08"],
+        "sources": {
+            source: {"impressions": errors(both[0]), "spend": errors(both[1])}
+            for source, both in wape.items()
+        },
+        "strata": strata,
+        "differences": [
+            {"a": "robust+pooled", "b": b, "target": target, "difference": d, "standard_error": se}
+            for b, target, d, se in (
+                ("own", "impressions", -0.011, 0.003), ("own", "spend", -0.02, 0.006),
+                ("l2+pooled", "impressions", -0.011, 0.007), ("l2+pooled", "spend", -0.01, 0.006),
+                ("global", "impressions", -0.269, 0.021), ("global", "spend", -0.117, 0.017),
+            )
+        ],
+        "chosen": {"consensus": "robust", "n_segments": 10, "reason": "lowest WAPE in backtests"},
+    }  # fmt: skip
+
+
+def _tables() -> list[dict[str, Any]]:
+    return [
+        {
+            "title": "Number of clusters at three levels of the KS test",
+            "columns": ["feature", "p = .01", "p = .05", "p = .1", "published, p = .05"],
+            "rows": [
+                ["win rate", 10, 12, 13, 21],
+                ["cost", 9, 11, 12, 24],
+                ["text", None, 10, None, "25"],
+            ],
+            "note": "Our logs are simulated: the numbers of clusters are not meant to be equal.",
+        },
+        {
+            "title": "Forecast error by feature",
+            "columns": [
+                "feature",
+                "impressions, MAPE",
+                "spend, MAPE",
+                "published impressions",
+                "published spend",
+            ],
+            "rows": [["text", 0.237, 0.2, 0.31, 0.44], ["consensus", 0.094, 0.119, 0.19, 0.28]],
+            "note": "",
+        },
+    ]
+
+
+def _quality(hostile: bool) -> list[dict[str, Any]]:
+    return [
+        {
+            "severity": "warning",
+            "what": "rows are copies of another row"
+            if not hostile
+            else "<script>alert(1)</script>",
+            "count": 1204,
+            "examples": [
+                "travel-0012 2026-03-04 bid 1.20 won",
+                "finance-0044 2026-03-04 bid 3.55 lost",
+            ],
+        },
+        {
+            "severity": "note",
+            "what": "advertisers have no text",
+            "count": 2,
+            "examples": ["games-0007"],
+        },
+    ]
