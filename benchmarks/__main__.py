@@ -1,5 +1,75 @@
-"""Run a benchmark: ``python -m benchmarks NAME``."""
+"""Run benchmarks: ``python -m benchmarks NAME [--quick] [--json] [-o FOLDER]``."""
 
-from benchmarks.program import app
+from __future__ import annotations
 
-app(prog_name="python -m benchmarks")
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.harness import BENCHMARKS, Context, run_benchmark
+from benchmarks.results import check_folder
+from coterie.errors import CoterieError
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmarks named on the command line; return the exit code."""
+    given = _parser().parse_args(arguments)
+    names = list(BENCHMARKS) if given.names == ["all"] else given.names
+    if given.json and len(names) > 1:
+        _parser().error("--json takes one benchmark")
+    context = Context(given.quick, given.data, given.keep)
+    try:
+        for name in names:
+            if given.output is not None:
+                check_folder(given.output, name)
+            result = run_benchmark(name, context, given.set)
+            if given.json:
+                sys.stdout.write(result.json_text())
+            else:
+                result.show()
+            if given.output is not None:
+                written = ", ".join(map(str, result.write(given.output)))
+                sys.stderr.write(f"Written: {written}\n")
+    except CoterieError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted; finished trials are kept where --keep was given\n")
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    listed = "\n".join(f"  {name:11} {question}" for name, (_, question) in BENCHMARKS.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description=f"Run benchmarks. Names ('all' runs every one):\n{listed}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="+", metavar="NAME", choices=[*BENCHMARKS, "all"])
+    parser.add_argument("--quick", action="store_true", help="run a small version")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write result files")
+    data = os.environ.get("COTERIE_DATA")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=None if data is None else Path(data),
+        metavar="FOLDER",
+        help="folder of the datasets (default: COTERIE_DATA)",
+    )
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="keep finished trials and continue from them"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="change a setting"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

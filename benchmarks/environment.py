@@ -1,4 +1,4 @@
-"""Which machine and which versions a result comes from, and what it is computed under."""
+"""Which machine and versions a result comes from."""
 
 from __future__ import annotations
 
@@ -13,15 +13,24 @@ from typing import Any
 
 from coterie.runtime.devices import n_threads, on_one_thread
 
-__all__ = ["computing_alone", "environment", "in_words", "variables_set"]
+__all__ = [
+    "computing_alone",
+    "describe_environment",
+    "environment",
+    "environment_line",
+    "in_words",
+    "one_thread_each",
+    "set_variables",
+    "variables_set",
+]
 
 _PACKAGES = ("coterie", "numpy", "scipy", "scikit-learn", "numba")
 
 
-def environment() -> dict[str, Any]:
-    """Versions, processor, cores and date (UTC), ready for JSON.
+def describe_environment() -> dict[str, Any]:
+    """Return versions, processor, cores and date (UTC), ready for JSON.
 
-    >>> sorted(environment())
+    >>> sorted(describe_environment())
     ['cpu', 'cpu_count', 'date', 'platform', 'threads', 'versions']
     """
     versions = {"python": platform.python_version()}
@@ -36,8 +45,8 @@ def environment() -> dict[str, Any]:
     }
 
 
-def in_words(described: dict[str, Any]) -> str:
-    """One line for a person, of what :func:`environment` gives."""
+def environment_line(described: dict[str, Any]) -> str:
+    """Return a described environment as one line of text."""
     versions = ", ".join(f"{name} {number}" for name, number in described["versions"].items())
     return (
         f"{described['date']}; {described['cpu']}, {described['threads']} threads, "
@@ -46,15 +55,15 @@ def in_words(described: dict[str, Any]) -> str:
 
 
 @contextlib.contextmanager
-def computing_alone(data: Path | None) -> Iterator[None]:
-    """One thread for everything, as there is a process for each core; data from this folder."""
-    with variables_set(COTERIE_DATA=data, COTERIE_NUM_THREADS=1), on_one_thread():
+def one_thread_each(data: Path | None) -> Iterator[None]:
+    """Compute on one thread: there is a process for each core. Read datasets from ``data``."""
+    with set_variables(COTERIE_DATA=data, COTERIE_NUM_THREADS=1), on_one_thread():
         yield
 
 
 @contextlib.contextmanager
-def variables_set(**variables: object) -> Iterator[None]:
-    """Set these environment variables for a while; None leaves one as it is."""
+def set_variables(**variables: object) -> Iterator[None]:
+    """Set environment variables for the duration of a block; None leaves one unchanged."""
     given = {name: str(value) for name, value in variables.items() if value is not None}
     before = {name: os.environ.get(name) for name in given}
     os.environ.update(given)
@@ -75,3 +84,8 @@ def _cpu_name() -> str:
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     return platform.processor() or platform.machine()
+
+
+# names of older modules, until these are rewritten
+environment, in_words = describe_environment, environment_line
+computing_alone, variables_set = one_thread_each, set_variables

@@ -1,5 +1,4 @@
-"""How far other packages come on growing label matrices, as ``python -m benchmarks peers``
-measured it."""
+"""How far other packages come on growing label matrices, by ``peers``."""
 
 from __future__ import annotations
 

@@ -1,0 +1,188 @@
+"""What every benchmark is built on: its declaration, its run, and trials that survive interrupts.
+
+A benchmark is one module of this folder with a function ``run(context, **settings) -> Result`` and
+a line in :data:`BENCHMARKS`. Settings are keyword arguments with defaults; the program sets them
+by ``--set name=value``.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+
+from benchmarks.results import Result
+from coterie.errors import InvalidParameterError, TableError
+from coterie.runtime.atomic_files import whole_file
+
+__all__ = ["BENCHMARKS", "Context", "KeptTrials", "run_benchmark", "settings_of"]
+
+Item = TypeVar("Item")
+
+#: Every benchmark: its module, and the question it answers.
+BENCHMARKS = {
+    "noise": ("noise", "How much of a planted partition is recovered from noisy and wrong votes?"),
+    "regret": ("regret", "How far is each consensus function behind the best one?"),
+    "table2": ("paper_table2", "The paper's table 2: consensus functions on eight sets."),
+    "table3": ("paper_table3", "The paper's table 3: images described by several views."),
+    "peers": ("peers", "Accuracy, time, memory and largest n beside other packages."),
+    "speed": ("speed", "Time and memory beside other ways to the same answer."),
+    "relaxation": ("relaxation", "Time of one ADMM step beside its unavoidable work."),
+    "gpu": ("gpu", "Time of one ADMM step on a GPU beside plain tensor code and the CPU."),
+    "divided": ("divided", "What the relaxation loses when it is solved in parts."),
+    "growing": ("growing", "partial_fit of further partitions beside a fit on all of them."),
+    "scale": ("scale", "Time and memory of the program from ten thousand to ten million rows."),
+    "tables": ("tables", "Label tables that stay in DuckDB or Spark, and runs that are killed."),
+    "ads": ("ads", "Forecast error of every source of curves on simulated markets."),
+    "ads-speed": ("ads_speed", "Time of histograms and similarities beside plain code."),
+    "ads-real": ("ads_real", "Segments and forecasts on real advertising data."),
+    "serve": ("serve", "Throughput and latency of the forecast service, also during reloads."),
+}
+
+
+@dataclass(frozen=True)
+class Context:
+    """How a benchmark is run.
+
+    Attributes
+    ----------
+    quick : bool
+        A small version that takes about a minute.
+    data : Path or None
+        Folder of the datasets; None means the environment variable ``COTERIE_DATA``.
+    keep : Path or None
+        Folder where finished trials are kept; a later run continues from them.
+    """
+
+    quick: bool = False
+    data: Path | None = None
+    keep: Path | None = None
+    _shows_progress: bool = field(default=True, repr=False)
+
+    def track(self, items: Iterable[Item], title: str, total: int | None = None) -> Iterator[Item]:
+        """Yield the items while a progress bar is shown on standard error, if it is a terminal."""
+        from rich.console import Console
+        from rich.progress import track
+
+        console = Console(stderr=True)
+        silent = not (self._shows_progress and console.is_terminal)
+        return iter(
+            track(items, title, total=total, console=console, transient=True, disable=silent)
+        )
+
+    def trials(self, name: str) -> KeptTrials:
+        """Return the kept trials of a benchmark; without a folder they are in memory only."""
+        return KeptTrials(None if self.keep is None else self.keep / f"{name}.jsonl")
+
+
+class KeptTrials:
+    """Outcomes of finished trials, in a file of JSON lines.
+
+    A line is ``{"trial": …, "found": …}``. Every addition replaces the file as a whole, so that
+    an interrupt leaves no partial line.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "trials.jsonl"
+    >>> KeptTrials(path).add({"n": 100, "method": "l2"}, {"seconds": 0.5})
+    {'seconds': 0.5}
+    >>> KeptTrials(path).find({"method": "l2", "n": 100})
+    {'seconds': 0.5}
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._found = {} if path is None or not path.exists() else _read_trials(path)
+
+    def find(self, trial: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the outcome of a trial, or None if it has not been run."""
+        return self._found.get(_key(trial))
+
+    def add(self, trial: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+        """Keep the outcome of a trial, replacing an earlier one; return it."""
+        self._found[_key(trial)] = dict(found)
+        if self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            lines = (
+                f'{{"trial": {key}, "found": {json.dumps(value, ensure_ascii=False)}}}\n'
+                for key, value in self._found.items()
+            )
+            with whole_file(self._path) as unfinished:
+                unfinished.write_text("".join(lines), encoding="utf-8")
+        return dict(found)
+
+    def find_or_run(
+        self, trial: Mapping[str, Any], run: Callable[[], Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """Return the kept outcome of a trial, or run it and keep the outcome."""
+        found = self.find(trial)
+        return self.add(trial, run()) if found is None else found
+
+
+def run_benchmark(name: str, context: Context, settings: Sequence[str] = ()) -> Result:
+    """Run a benchmark by name.
+
+    Parameters
+    ----------
+    name : str
+        A key of :data:`BENCHMARKS`.
+    context : Context
+    settings : sequence of str
+        ``name=value`` each, the value as a Python literal.
+    """
+    run = _function(name)
+    known = settings_of(name)
+    given = {}
+    for setting in settings:
+        key, _, text = setting.partition("=")
+        if key not in known:
+            listed = ", ".join(f"{k}={v!r}" for k, v in known.items()) or "none"
+            raise InvalidParameterError(
+                f"{name} has no setting {key!r}; its settings and defaults: {listed}"
+            )
+        given[key] = _literal(text)
+    result: Result = run(context, **given)
+    return result
+
+
+def settings_of(name: str) -> dict[str, Any]:
+    """Return the settings of a benchmark with their defaults."""
+    parameters = list(inspect.signature(_function(name)).parameters.values())[1:]
+    return {parameter.name: parameter.default for parameter in parameters}
+
+
+def _function(name: str) -> Callable[..., Result]:
+    if name not in BENCHMARKS:
+        raise InvalidParameterError(f"no benchmark {name!r}; there are {', '.join(BENCHMARKS)}")
+    function: Callable[..., Result] = import_module(f"benchmarks.{BENCHMARKS[name][0]}").run
+    return function
+
+
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _read_trials(path: Path) -> dict[str, dict[str, Any]]:
+    found = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            kept = json.loads(line)
+            found[_key(kept["trial"])] = dict(kept["found"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise TableError(
+                f"{path}, line {number} is not a kept trial ({error!r}); remove the file"
+            ) from error
+    return found
+
+
+def _key(trial: Mapping[str, Any]) -> str:
+    return json.dumps(trial, sort_keys=True, ensure_ascii=False)

@@ -1,0 +1,166 @@
+"""The result of a benchmark: tables, figures and notes, written as JSON, Markdown and pictures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.environment import describe_environment, environment_line
+from coterie.errors import OutputError
+from coterie.runtime.atomic_files import check_writable, whole_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.table import Table as TerminalTable
+
+__all__ = ["Result", "Table", "check_folder"]
+
+
+@dataclass(frozen=True)
+class Table:
+    r"""A table of texts.
+
+    Attributes
+    ----------
+    title : str
+    headings : sequence of str
+    rows : sequence of sequences of str
+        One text per heading.
+    n_named : int
+        How many columns on the left say what a row is; the others hold figures.
+    bold : set of (row, column)
+
+    Examples
+    --------
+    >>> table = Table("Times", ("cell", "s"), [("a|b", "1.0")], bold={(0, 1)})
+    >>> print(table.markdown())
+    | cell | s |
+    |:---|---:|
+    | a\|b | **1.0** |
+    """
+
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    n_named: int = 1
+    bold: frozenset[tuple[int, int]] | set[tuple[int, int]] = frozenset()
+
+    def markdown(self) -> str:
+        """Return the table, without its title, in Markdown."""
+        rule = [":---" if c < self.n_named else "---:" for c in range(len(self.headings))]
+        lines = [_line(self.headings), "|" + "|".join(rule) + "|"]
+        for r, row in enumerate(self.rows):
+            lines.append(
+                _line([f"**{t}**" if (r, c) in self.bold else t for c, t in enumerate(row)])
+            )
+        return "\n".join(lines)
+
+    def for_terminal(self) -> TerminalTable:
+        """Return the table as Rich prints it."""
+        from rich import box
+        from rich.table import Table as TerminalTable
+        from rich.text import Text
+
+        table = TerminalTable(
+            title=self.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+        )
+        for c, heading in enumerate(self.headings):
+            named = c < self.n_named
+            table.add_column(Text(heading), justify="left" if named else "right", no_wrap=not named)
+        for r, row in enumerate(self.rows):
+            table.add_row(
+                *(Text(t, "bold" if (r, c) in self.bold else "") for c, t in enumerate(row))
+            )
+        return table
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a benchmark found.
+
+    Attributes
+    ----------
+    name : str
+        The benchmark; its files are ``NAME.json``, ``NAME.md`` and ``NAME.png``.
+    tables : sequence of Table
+    data : dict
+        Everything that was measured, ready for JSON.
+    notes : sequence of str
+        Facts in a sentence each: warnings counted, what was left out and why.
+    plots : mapping of str to function
+        For each picture the end of its file name and what draws it: ``""`` gives ``NAME.png``,
+        ``"snap"`` gives ``NAME_snap.png``.
+    environment : dict
+        Machine, versions and date.
+    """
+
+    name: str
+    tables: Sequence[Table]
+    data: dict[str, Any]
+    notes: Sequence[str] = ()
+    plots: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
+    environment: dict[str, Any] = field(default_factory=describe_environment)
+
+    def json_text(self) -> str:
+        """Return the measured data and the environment as one JSON object."""
+        everything = {**self.data, "notes": list(self.notes), "environment": self.environment}
+        return json.dumps(everything, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def markdown(self) -> str:
+        """Return tables, pictures and notes; a page of the documentation includes them."""
+        parts = []
+        for table in self.tables:
+            parts += [f"**{table.title}**", table.markdown()]
+        parts += [f"![{self.name}]({self._picture(end)})" for end in self.plots]
+        if self.notes:
+            parts.append("\n".join(f"- {note}" for note in self.notes))
+        parts.append(f"Measured {environment_line(self.environment)}.")
+        return "\n\n".join(parts) + "\n"
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write JSON, Markdown and pictures; each file is complete or absent."""
+        written = []
+        for end, draw in self.plots.items():
+            path = folder / self._picture(end)
+            with whole_file(path) as unfinished:
+                draw().savefig(unfinished, dpi=120, format="png")
+            written.append(path)
+        for path, text in (
+            (folder / f"{self.name}.json", self.json_text()),
+            (folder / f"{self.name}.md", self.markdown()),
+        ):
+            with whole_file(path) as unfinished:
+                unfinished.write_text(text, encoding="utf-8")
+            written.append(path)
+        return written
+
+    def show(self) -> None:
+        """Print tables and notes."""
+        from rich.console import Console
+
+        console = Console(highlight=False, markup=False)
+        if not console.is_terminal:
+            console.width = 200
+        for table in self.tables:
+            console.print(table.for_terminal())
+        for note in self.notes:
+            console.print(f"Note: {note}")
+
+    def _picture(self, end: str) -> str:
+        return f"{self.name}_{end}.png" if end else f"{self.name}.png"
+
+
+def check_folder(folder: Path, name: str) -> None:
+    """Create the folder of a result; fail before the run if it cannot be written later."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder {folder}: {error.strerror}") from error
+    check_writable(folder / f"{name}.json")
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(text.replace("|", "\\|") for text in cells) + " |"
