@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from benchmarks.measuring import Measurement, Work, measure_side_by_side
 from coterie.ads.histograms.bid_histograms import BidHistograms, bin_of
 from coterie.ads.logs.amount_codes import MOST_MICROS, amounts_of, codes_of
-from coterie.ads.logs.simulate.simulated_logs import simulate_logs
-from coterie.ads.logs.simulate.simulated_traits import MarketSettings
+from coterie.ads.logs.simulation.simulated_logs import simulate_logs
+from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 
 __all__ = ["TARGET_BYTES", "TARGET_RATIO", "compare_engine", "count_by_sql", "market_of"]
 

@@ -115,8 +115,8 @@ def run_draw(cell: GridCell, draw: int, advertisers: int) -> dict[str, Any]:
     from coterie.ads.forecasts.evaluation import evaluate
     from coterie.ads.histograms.counting import read_histograms
     from coterie.ads.logs.bid_logs import open_logs, read_descriptions
-    from coterie.ads.logs.simulate.simulated_logs import simulate_logs
-    from coterie.ads.logs.simulate.simulated_traits import MarketSettings
+    from coterie.ads.logs.simulation.simulated_logs import simulate_logs
+    from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 
     settings = MarketSettings(advertisers=advertisers, seed=draw, **asdict(cell))
     with tempfile.TemporaryDirectory() as folder:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.stats import norm
 
-from coterie.ads.logs.simulate.simulated_traits import MarketSettings, Traits, draw_traits
+from coterie.ads.logs.simulation.simulated_traits import MarketSettings, Traits, draw_traits
 from coterie.ads.segments.similarity import kolmogorov_critical_value, ks_distances, ks_graph
 
 __all__ = ["TARGET", "compare_similarity", "market_curves"]

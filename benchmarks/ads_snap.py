@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coterie.ads.histograms.public_data import read_columns
-from coterie.ads.segments.text_view import TextView, telling_words, text_clusters
+from coterie.ads.segments.text_view import TextView, characteristic_words, text_clusters
 from coterie.errors import InvalidParameterError, TableError
 
 __all__ = [
@@ -330,7 +330,7 @@ def _errors(told: Floats, reference: Floats, y: Floats) -> dict[str, Any]:
 
 def _segments_told(data: SnapAdvertisers, labels: Labels) -> list[dict[str, Any]]:
     """Words, sizes and prices of the segments, the dearest first."""
-    words = telling_words(data.texts, labels, n=5)
+    words = characteristic_words(data.texts, labels, n=5)
     ecpm = np.exp(data.log_ecpm)
     found = [
         {

@@ -174,9 +174,9 @@ def _market(seed: int) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
     from coterie.ads.forecasts.evaluation import text_vectors
     from coterie.ads.histograms.counting import read_histograms
     from coterie.ads.logs.bid_logs import open_logs, read_descriptions
-    from coterie.ads.logs.simulate.simulated_logs import simulate_logs
-    from coterie.ads.logs.simulate.simulated_traits import MarketSettings
-    from coterie.ads.segments.views import look
+    from coterie.ads.logs.simulation.simulated_logs import simulate_logs
+    from coterie.ads.logs.simulation.simulated_traits import MarketSettings
+    from coterie.ads.segments.views import make_views
 
     settings = MarketSettings(outliers=0.0, newcomers=0.0, seed=seed)
     with tempfile.TemporaryDirectory() as folder:
@@ -187,7 +187,9 @@ def _market(seed: int) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
     days = range(len(histograms.days))
     K = settings.segments
     vectors = text_vectors(histograms, texts)
-    views = look(histograms.dense(days), evidence_of(histograms, days), vectors, ks=(K, K + 5))
+    views = make_views(
+        histograms.dense(days), evidence_of(histograms, days), vectors, ks=(K, K + 5)
+    )
     return [_k_first(views[name], K) for name in ("text", "win", "cost")], segments
 
 

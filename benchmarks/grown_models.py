@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from coterie.ads.forecasts.forecaster import AdForecaster
-from coterie.ads.logs.simulate.simulated_traits import MarketSettings
+from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 from coterie.ads.segments.memberships import Memberships
 from coterie.ads.segments.segment_profiles import doubtful_members
 from coterie.errors import InvalidParameterError
@@ -42,7 +42,7 @@ def fitted_market(settings: MarketSettings = MARKET) -> AdForecaster:
     """Simulate a market and fit a forecaster to it, with one set of settings to choose from."""
     from coterie.ads.histograms.counting import read_histograms
     from coterie.ads.logs.bid_logs import open_logs, read_descriptions
-    from coterie.ads.logs.simulate.simulated_logs import simulate_logs
+    from coterie.ads.logs.simulation.simulated_logs import simulate_logs
 
     with tempfile.TemporaryDirectory(prefix="coterie-market-") as folder:
         logs = open_logs(simulate_logs(settings, Path(folder) / "market").folder)
@@ -115,11 +115,13 @@ def _grow_evidence(
 ) -> None:
     """Poisson counts around those of the originals, times a volume of each advertiser's own."""
     volume = np.exp(rng.normal(0.0, _VOLUME, len(source)))
-    other = sp.csr_array(model.told_ - model.successes_)
+    other = sp.csr_array(model.trials_by_bin_ - model.successes_)
     other.data = np.maximum(other.data, 0.0)  # rounding may leave less than nothing
     result.successes_ = _drawn_anew(model.successes_, source, volume, rng)
-    result.told_ = sp.csr_array(result.successes_ + _drawn_anew(other, source, volume, rng))
-    told_before, told = model.told_.sum(axis=1), result.told_.sum(axis=1)
+    result.trials_by_bin_ = sp.csr_array(
+        result.successes_ + _drawn_anew(other, source, volume, rng)
+    )
+    told_before, told = model.trials_by_bin_.sum(axis=1), result.trials_by_bin_.sum(axis=1)
     result.observations_ = told * _ratio(model.observations_, told_before)[source]
 
 

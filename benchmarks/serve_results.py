@@ -9,7 +9,7 @@ from benchmarks.grown_models import MARKET
 from benchmarks.serve_answers import CheckedAnswers
 from benchmarks.serve_load import LoadRun
 from benchmarks.serve_processes import Memory
-from coterie.ads.logs.simulate.simulated_traits import MarketSettings
+from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 
 __all__ = [
     "BATCH",

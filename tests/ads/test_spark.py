@@ -16,8 +16,8 @@ from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.histograms.counting import bid_grid, read_histograms
 from coterie.ads.logs.bid_logs import open_logs, read_descriptions
 from coterie.ads.logs.checks.log_checks import check_logs
-from coterie.ads.logs.simulate.simulated_logs import simulate_logs
-from coterie.ads.logs.simulate.simulated_traits import MarketSettings
+from coterie.ads.logs.simulation.simulated_logs import simulate_logs
+from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 from coterie.engines.connections import connect, fetch
 from coterie.errors import InvalidParameterError, TableError
 from coterie.labels.tuples import as_label_tuples

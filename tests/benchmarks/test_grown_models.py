@@ -64,12 +64,12 @@ def test_a_grown_model_is_consistent(extra, seed):
 def test_evidence_is_counts_that_could_be(seed):
     """Counts are whole, no advertiser wins more than it was told of, nor than it bid."""
     model = grown(small_market(), 120, seed)
-    for counts in (model.successes_, model.told_):
+    for counts in (model.successes_, model.trials_by_bin_):
         counts.check_format(full_check=True)
         assert counts.has_canonical_format
         assert (counts.data > 0).all() and (counts.data == counts.data.round()).all()
-    assert ((model.told_ - model.successes_).toarray() >= 0).all()
-    np.testing.assert_allclose(model.observations_, model.told_.sum(axis=1))
+    assert ((model.trials_by_bin_ - model.successes_).toarray() >= 0).all()
+    np.testing.assert_allclose(model.observations_, model.trials_by_bin_.sum(axis=1))
     assert (model.wins_ <= model.observations_ + 1e-9).all()
     for rate in (model.click_rate_, model.conversion_rate_):
         assert ((rate >= 0) & (rate <= 1)).all()
@@ -112,10 +112,10 @@ def test_the_original_is_left_alone():
     """Growing changes nothing of the model it starts from."""
     small = small_market()
     before = {name: id(value) for name, value in vars(small).items()}
-    counts = small.told_.sum()
+    counts = small.trials_by_bin_.sum()
     grown(small, 200)
     assert before == {name: id(value) for name, value in vars(small).items()}
-    assert small.told_.sum() == counts
+    assert small.trials_by_bin_.sum() == counts
 
 
 def test_a_model_does_not_shrink():

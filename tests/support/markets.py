@@ -12,8 +12,8 @@ from coterie.ads.forecasts.evaluation import Evaluation, evaluate
 from coterie.ads.forecasts.forecast_figures import Forecast
 from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.histograms.bid_histograms import BidCells, BidHistograms, PriceCells
-from coterie.ads.logs.simulate.simulated_logs import auction_batches
-from coterie.ads.logs.simulate.simulated_traits import MarketSettings, draw_traits
+from coterie.ads.logs.simulation.simulated_logs import auction_batches
+from coterie.ads.logs.simulation.simulated_traits import MarketSettings, draw_traits
 from coterie.ads.segments.settings import SegmentSettings
 
 MICROS = 1_000_000

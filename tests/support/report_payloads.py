@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
-from coterie.ads.logs.simulate.simulated_traits import THEMES
+from coterie.ads.logs.simulation.simulated_traits import THEMES
 
 HOSTILE_IDS = (
     "<script>document.title='owned'</script>",

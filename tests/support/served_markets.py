@@ -6,7 +6,7 @@ from functools import cache
 
 from benchmarks.grown_models import fitted_market
 from coterie.ads.forecasts.forecaster import AdForecaster
-from coterie.ads.logs.simulate.simulated_traits import MarketSettings
+from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 
 SMALL = MarketSettings(advertisers=50, segments=3, days=4, bids_per_day=20.0, seed=3)
 

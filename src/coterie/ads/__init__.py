@@ -31,8 +31,8 @@ _HOME = {
     "open_logs": "logs.bid_logs",
     "read_descriptions": "logs.bid_logs",
     "check_logs": "logs.checks.log_checks",
-    "MarketSettings": "logs.simulate.simulated_traits",
-    "simulate_logs": "logs.simulate.simulated_logs",
+    "MarketSettings": "logs.simulation.simulated_traits",
+    "simulate_logs": "logs.simulation.simulated_logs",
     "BidHistograms": "histograms.bid_histograms",
     "bid_grid": "histograms.counting",
     "read_histograms": "histograms.counting",
@@ -88,8 +88,8 @@ if TYPE_CHECKING:
     from coterie.ads.histograms.ipinyou import load_ipinyou_histograms
     from coterie.ads.logs.bid_logs import BidLogs, open_logs, read_descriptions
     from coterie.ads.logs.checks.log_checks import check_logs
-    from coterie.ads.logs.simulate.simulated_logs import simulate_logs
-    from coterie.ads.logs.simulate.simulated_traits import MarketSettings
+    from coterie.ads.logs.simulation.simulated_logs import simulate_logs
+    from coterie.ads.logs.simulation.simulated_traits import MarketSettings
     from coterie.ads.report.contents import report_payload
     from coterie.ads.report.rendering import write_report
     from coterie.ads.segments.settings import SegmentSettings

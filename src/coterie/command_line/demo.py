@@ -62,7 +62,7 @@ def demo(
 
     Example: coterie demo --output demo-output
     """
-    from coterie.ads.logs.simulate.simulated_traits import MarketSettings
+    from coterie.ads.logs.simulation.simulated_traits import MarketSettings
     from coterie.ads.segments.settings import SegmentSettings
     from coterie.files.tables import write_table
 

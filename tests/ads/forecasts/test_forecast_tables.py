@@ -222,7 +222,7 @@ def test_evidence_in_any_order_is_read_aright():
     """Columns of a sparse matrix may come in any order, and its arrays may be read-only."""
     model = copy(small_model())
     expected = tables_of(model).one(3, 2.0, 100.0)
-    for name in ("successes_", "told_"):
+    for name in ("successes_", "trials_by_bin_"):
         turned = getattr(model, name).copy()
         for row in range(turned.shape[0]):
             part = slice(turned.indptr[row], turned.indptr[row + 1])

@@ -63,7 +63,7 @@ def test_a_twin_is_the_nearest():
     model = copy(small_model())
     rows = np.arange(60)
     rows[41] = 5
-    for name in ("shares_", "successes_", "told_", "observations_", "vectors_"):
+    for name in ("shares_", "successes_", "trials_by_bin_", "observations_", "vectors_"):
         setattr(model, name, getattr(model, name)[rows])
     nearest, likeness = neighbours_of(model).of(5)[0]
     has_text = model.vectors_[5].any()
@@ -74,7 +74,7 @@ def test_of_equals_the_first_are_found():
     """Where everyone is alike, in the order of rows."""
     model = copy(textless_model())
     same = np.full(60, 3)
-    for name in ("shares_", "successes_", "told_", "observations_"):
+    for name in ("shares_", "successes_", "trials_by_bin_", "observations_"):
         setattr(model, name, getattr(model, name)[same])
     assert [row for row, _ in neighbours_of(model).of(2)] == [0, 1, 3, 4, 5, 6, 7, 8]
     assert [row for row, _ in neighbours_of(model).of(30, n=3)] == [0, 1, 2]

@@ -13,7 +13,7 @@ from bid_tables import cells_of
 from coterie.ads.histograms.bid_histograms import bin_of
 from coterie.ads.histograms.counting import read_histograms
 from coterie.ads.logs.bid_logs import open_logs
-from coterie.ads.logs.simulate.simulated_logs import simulate_logs
+from coterie.ads.logs.simulation.simulated_logs import simulate_logs
 from coterie.errors import InvalidParameterError
 from markets import EASY, log_of, market
 

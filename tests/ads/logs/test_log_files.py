@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from coterie.ads.logs.log_files import find_files, is_database, look_into, read_files
+from coterie.ads.logs.log_files import find_files, inspect_files, is_database, read_files
 from coterie.engines.connections import fetch
 from coterie.errors import TableError
 
@@ -36,7 +36,7 @@ def text(path: Path, content: str | bytes) -> str:
 
 def rows(paths: list[str], connection) -> list[dict]:
     """What the engine reads from the files, in any order."""
-    found = fetch(read_files(look_into(paths), connection)).to_pylist()
+    found = fetch(read_files(inspect_files(paths), connection)).to_pylist()
     return sorted(found, key=lambda row: str(sorted(row.items(), key=str)))
 
 
@@ -108,23 +108,23 @@ def test_a_parquet_file_cut_in_half_is_named(tmp_path):
     whole = parquet(tmp_path / "a.parquet", x=list(range(1000)))
     half = text(tmp_path / "b.parquet", Path(whole).read_bytes()[: Path(whole).stat().st_size // 2])
     with pytest.raises(TableError, match=r"b\.parquet: not a whole Parquet file"):
-        look_into([whole, half])
+        inspect_files([whole, half])
     with pytest.raises(TableError, match=r"c\.parquet: not a whole Parquet file"):
-        look_into([text(tmp_path / "c.parquet", "")])
+        inspect_files([text(tmp_path / "c.parquet", "")])
 
 
 def test_parquet_columns_are_those_of_all_files(tmp_path, duckdb_connection):
     """What a file lacks is null there, and told."""
     a = parquet(tmp_path / "a.parquet", x=[1])
     b = parquet(tmp_path / "b.parquet", y=[5], x=[2])
-    assert look_into([a, b]).lacking == {"y": a}
+    assert inspect_files([a, b]).lacking == {"y": a}
     assert rows([a, b], duckdb_connection) == [{"x": 1, "y": None}, {"x": 2, "y": 5}]
 
 
 def test_folders_that_name_a_column_give_it(tmp_path, duckdb_connection):
     """As Spark writes partitioned tables."""
     paths = [parquet(tmp_path / f"day=2026-03-0{d}" / "p.parquet", x=[d]) for d in (1, 2)]
-    files = look_into(paths)
+    files = inspect_files(paths)
     assert files.columns == ("x", "day")
     assert files.base == str(tmp_path)
     found = fetch(read_files(files, duckdb_connection).order_by("x")).to_pydict()
@@ -173,7 +173,7 @@ def test_gzipped_text_is_text(tmp_path, duckdb_connection):
 def test_text_without_a_usable_header_is_refused(tmp_path, content, message):
     """With the name of the file."""
     with pytest.raises(TableError, match=rf"a\.csv: .*{message}"):
-        look_into([text(tmp_path / "a.csv", content)])
+        inspect_files([text(tmp_path / "a.csv", content)])
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_text_files_must_have_one_header(tmp_path, other, message):
     """The message says how they differ."""
     paths = [text(tmp_path / "a.csv", "a,b\n"), text(tmp_path / "b.csv", other)]
     with pytest.raises(TableError, match=rf"b\.csv: its header differs .*{message}"):
-        look_into(paths)
+        inspect_files(paths)
 
 
 @pytest.mark.parametrize("row", ["1,2,3\n", "1\n", "1,\xff\n".encode("latin-1")])
@@ -200,7 +200,7 @@ def test_text_and_parquet_together_are_refused(tmp_path):
     """One kind at a time."""
     paths = [parquet(tmp_path / "a.parquet", x=[1]), text(tmp_path / "b.csv", "x\n1\n")]
     with pytest.raises(TableError, match=r"b\.csv is text and .*a\.parquet is Parquet"):
-        look_into(paths)
+        inspect_files(paths)
 
 
 def test_an_engine_that_reads_no_files_is_told(tmp_path):
@@ -209,7 +209,7 @@ def test_an_engine_that_reads_no_files_is_told(tmp_path):
     class Other:
         name = "postgres"
 
-    files = look_into([parquet(tmp_path / "a.parquet", x=[1])])
+    files = inspect_files([parquet(tmp_path / "a.parquet", x=[1])])
     with pytest.raises(TableError, match="not by postgres"):
         read_files(files, Other())
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from coterie.ads.curves.landscapes import Evidence, evidence_of, own_curves, win_curves
-from coterie.ads.logs.simulate.simulated_traits import THEMES, theme_names
+from coterie.ads.logs.simulation.simulated_traits import THEMES, theme_names
 from coterie.ads.segments.memberships import Memberships, hard_memberships
 from coterie.ads.segments.segment_profiles import (
     describe_segments,

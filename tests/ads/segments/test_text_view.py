@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from coterie import load_model, save_model
-from coterie.ads.segments.text_view import TextView, telling_words, text_clusters, unit_rows
+from coterie.ads.segments.text_view import TextView, characteristic_words, text_clusters, unit_rows
 from coterie.errors import InvalidParameterError
 
 TRAVEL = ["beach hotel deals", "cheap flights and hotels", "island cruise", "hotel on the beach"]
@@ -216,51 +216,51 @@ def test_clusters_of_next_to_nothing():
         text_clusters(np.ones((5, 2)), [0])
 
 
-def test_telling_words():
+def test_characteristic_words():
     """Subjects are told by their own words, not by words common to all, numbers or stop words."""
     texts = [f"best {text} the 50" for text in TEXTS]
     labels = [1] * 4 + [0] * 4
-    cars, travel = telling_words(texts, labels, n=2)
+    cars, travel = characteristic_words(texts, labels, n=2)
     assert cars[0] in {"car", "cars"}
     assert set(travel) == {"beach", "hotel"}
 
 
-def test_equally_telling_words_are_in_alphabetical_order():
+def test_equally_characteristic_words_are_in_alphabetical_order():
     """So are words of equal counts, whatever the order of the texts."""
     texts = ["delta alpha", "charlie bravo", "echo zulu"]
     expected = [["alpha", "bravo", "charlie", "delta"], ["echo", "zulu"]]
-    assert telling_words(texts, [0, 0, 1], n=4) == expected
-    assert telling_words(texts[::-1], [1, 0, 0], n=4) == expected
+    assert characteristic_words(texts, [0, 0, 1], n=4) == expected
+    assert characteristic_words(texts[::-1], [1, 0, 0], n=4) == expected
 
 
 def test_a_word_counts_once_a_text():
     """One advertiser who repeats himself does not name the segment."""
     texts = ["spam " * 50, "tyres", "tyres", "tyres", "milk"]
-    assert telling_words(texts, [0, 0, 0, 0, 1], n=1) == [["tyres"], ["milk"]]
+    assert characteristic_words(texts, [0, 0, 0, 0, 1], n=1) == [["tyres"], ["milk"]]
 
 
 def test_any_script_and_emoji():
     """Words of any script come out whole, and an emoji is a word, drawn plainly."""
     texts = ["हिन्दी", "旅行", "путешествие", "🏖️", "👍🏽", "🇩🇪", "กรุงเทพ"]
-    told = telling_words(texts, range(7))
+    told = characteristic_words(texts, range(7))
     assert told == [["हिन्दी"], ["旅行"], ["путешествие"], ["🏖"], ["👍"], ["🇩🇪"], ["กรุงเทพ"]]
 
 
 def test_clusters_without_words():
     """A label nobody has, texts without words, and no labels at all give no words."""
-    assert telling_words(["beach", "car", "hotel"], [0, 2, -1]) == [["beach"], [], ["car"]]
-    assert telling_words(["", None, "the"], [0, 1, 1]) == [[], []]
-    assert telling_words(["beach"], [-1]) == []
-    assert telling_words([], np.empty(0, dtype=int)) == []
+    assert characteristic_words(["beach", "car", "hotel"], [0, 2, -1]) == [["beach"], [], ["car"]]
+    assert characteristic_words(["", None, "the"], [0, 1, 1]) == [[], []]
+    assert characteristic_words(["beach"], [-1]) == []
+    assert characteristic_words([], np.empty(0, dtype=int)) == []
 
 
 def test_a_cluster_alone_is_told_by_its_commonest_words():
     """There is nothing to tell it from."""
-    assert telling_words(["car dealer", "car", "the car"], [0, 0, 0], n=1) == [["car"]]
+    assert characteristic_words(["car dealer", "car", "the car"], [0, 0, 0], n=1) == [["car"]]
 
 
 @pytest.mark.parametrize("labels", [[0], [0.5, 1.0], ["a", "b"]])
 def test_labels_that_are_none_are_refused(labels):
     """Labels are whole numbers, one a text."""
     with pytest.raises(InvalidParameterError, match="for 2 texts; they must be whole numbers"):
-        telling_words(["a", "b"], labels)
+        characteristic_words(["a", "b"], labels)

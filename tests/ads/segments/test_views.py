@@ -10,7 +10,7 @@ from coterie.ads.forecasts.evaluation import text_vectors
 from coterie.ads.segments.graph_clusters import leader_clusters, normalised_cut
 from coterie.ads.segments.similarity import ks_graph
 from coterie.ads.segments.text_view import text_clusters
-from coterie.ads.segments.views import VIEWS, look
+from coterie.ads.segments.views import VIEWS, make_views
 from coterie.inspection.scores import adjusted_rand_index
 from markets import EASY, log_of, market
 
@@ -21,7 +21,7 @@ def looks(histograms, descriptions=None, days=None, **how):
     """All views of a log."""
     vectors = text_vectors(histograms, descriptions)
     how = {"ks": KS, "alphas": ALPHAS, **how}
-    return look(histograms.dense(days), evidence_of(histograms, days), vectors, **how)
+    return make_views(histograms.dense(days), evidence_of(histograms, days), vectors, **how)
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from coterie.ads.logs.simulate.simulated_logs import simulate_logs
-from coterie.ads.logs.simulate.simulated_traits import MarketSettings
+from coterie.ads.logs.simulation.simulated_logs import simulate_logs
+from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 from coterie.command_line.program import app
 
 MICROS = 1_000_000

@@ -10,7 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from coterie.ads.histograms.bid_histograms import BidHistograms
 
-__all__ = ["Supply", "expected_supply", "shrunk_shares", "supply_of", "told_supply", "weekday_of"]
+__all__ = [
+    "Supply",
+    "describe_supply",
+    "expected_supply",
+    "shrunk_shares",
+    "supply_of",
+    "weekday_of",
+]
 
 Floats = NDArray[np.float64]
 _SURE = 1e6
@@ -77,10 +84,10 @@ def expected_supply(supply: Supply, advertiser: int, day: str | None = None) -> 
     return float(supply.level[advertiser]) * factor
 
 
-def told_supply(supply: Supply, day: date | None) -> str:
+def describe_supply(supply: Supply, day: date | None) -> str:
     """Where an expected supply comes from, in words that end a sentence on a forecast.
 
-    >>> told_supply(Supply(np.ones(1), np.ones(7), np.ones(7, dtype=bool)), date(2026, 3, 9))
+    >>> describe_supply(Supply(np.ones(1), np.ones(7), np.ones(7, dtype=bool)), date(2026, 3, 9))
     '; supply of 2026-03-09'
     """
     if day is None:

@@ -25,7 +25,7 @@ from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.segments.memberships import Memberships
 from coterie.ads.segments.settings import SegmentSettings
 from coterie.ads.segments.sources import SOURCES, Candidate, candidates
-from coterie.ads.segments.views import View, look
+from coterie.ads.segments.views import View, make_views
 
 __all__ = [
     "NINE_IN_TEN",
@@ -51,7 +51,7 @@ class Training:
     views: dict[str, View]
 
     @property
-    def telling_views(self) -> dict[str, View]:
+    def informative_views(self) -> dict[str, View]:
         """The views that place at least one advertiser."""
         return {name: view for name, view in self.views.items() if np.any(view.partitions >= 0)}
 
@@ -79,7 +79,7 @@ def training_on(
     """Collect the evidence of some days and take every look at it."""
     evidence = evidence_of(histograms, days)
     numbers = settings.possible_numbers(int((evidence.observations > 0).sum()))
-    views = look(
+    views = make_views(
         histograms.dense(days),
         evidence,
         vectors,

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from coterie.ads.curves.landscapes import Evidence
 from coterie.ads.curves.pooling import mixed_rates
-from coterie.ads.curves.supply import Supply, told_supply
+from coterie.ads.curves.supply import Supply, describe_supply
 from coterie.ads.forecasts.choice import Choice
 from coterie.ads.forecasts.forecast_figures import (
     SUPPLY_OR_DAY,
@@ -58,7 +58,7 @@ class FittedMarket:
     price_: Floats
     observations_: Floats
     successes_: sp.csr_array
-    told_: sp.csr_array
+    trials_by_bin_: sp.csr_array
     shares_: Floats
     rates_: Floats
     labels_: Indices
@@ -88,7 +88,7 @@ class FittedMarket:
     def evidence(self, rows: ArrayLike | None = None) -> Evidence:
         """The evidence of some advertisers, by index; by default of all."""
         index = np.arange(len(self.advertisers_)) if rows is None else np.atleast_1d(rows)
-        told = self.told_[index].toarray()
+        told = self.trials_by_bin_[index].toarray()
         hazard = self.form_ == "hazard"
         return Evidence(
             self.form_,
@@ -181,7 +181,7 @@ class FittedMarket:
             raise InvalidParameterError(
                 f"day={day!r}: it must be a date as in 2026-03-09"
             ) from error
-        return tables_of(self).supply(placement.row, on), told_supply(self.supply_, on)
+        return tables_of(self).supply(placement.row, on), describe_supply(self.supply_, on)
 
     def _refuse_unfitted(self) -> None:
         if not hasattr(self, "shares_"):

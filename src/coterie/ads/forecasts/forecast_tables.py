@@ -59,7 +59,7 @@ class ForecastTables:
         self.row_of = dict(zip(names, range(len(names)), strict=True))
         self.placer = Placer(model)
         self._market = _market_of(model)
-        self._counts = (*_sparse_parts(model.successes_), *_sparse_parts(model.told_))
+        self._counts = (*_sparse_parts(model.successes_), *_sparse_parts(model.trials_by_bin_))
         self._shares = _plain(model.shares_)
         self._click = model.click_rate_, model.click_worth_
         self._conversion = model.conversion_rate_, model.conversion_worth_

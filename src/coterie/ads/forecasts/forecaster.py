@@ -124,7 +124,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
         settings = settled(histograms, days, settings)
         self.choice_ = choice or _chosen(histograms, days, vectors, settings)
         training = training_on(histograms, days, vectors, settings)
-        evidence, views = training.evidence, training.telling_views
+        evidence, views = training.evidence, training.informative_views
         labels, weights = np.full(len(texts), -1, dtype=np.int64), None
         if views:
             _LOG.info("Finding the segments the views agree on")
@@ -165,7 +165,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
         told = evidence.trials
         if evidence.form == "hazard":
             told = -np.diff(evidence.trials, axis=1, append=0.0)
-        self.successes_, self.told_ = sp.csr_array(evidence.successes), sp.csr_array(told)
+        self.successes_, self.trials_by_bin_ = sp.csr_array(evidence.successes), sp.csr_array(told)
 
     def _keep_rates(self, histograms: BidHistograms) -> None:
         counts = histograms.dense()

@@ -293,7 +293,7 @@ def dissenting_views(model: FittedMarket, row: int) -> list[str]:
 def _segment_evidence(model: FittedMarket) -> Evidence:
     """The evidence of the members of each segment together, from its sparse parts."""
     successes, told = (
-        np.asarray((part.T @ model.shares_).T) for part in (model.successes_, model.told_)
+        np.asarray((part.T @ model.shares_).T) for part in (model.successes_, model.trials_by_bin_)
     )
     trials = np.cumsum(told[:, ::-1], axis=1)[:, ::-1] if model.form_ == "hazard" else told
     observations = model.shares_.T @ model.observations_

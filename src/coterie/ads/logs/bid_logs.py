@@ -197,7 +197,7 @@ def _find(source: Any, connection: Any, table: str | None) -> _Found:
         return _in_database(paths[0], connection, table)
     if table is not None:
         raise InvalidParameterError(f"table={table!r}: {paths[0]} is no database with tables")
-    files = log_files.look_into(paths)
+    files = log_files.inspect_files(paths)
     raw = log_files.read_files(files, connection)
     is_one = isinstance(source, str | os.PathLike)
     name = os.fspath(source) if is_one else paths[0]

@@ -43,10 +43,10 @@ __all__ = [
     "LogFiles",
     "delimiter_of",
     "find_files",
+    "inspect_files",
     "is_database",
     "is_parquet",
     "is_remote",
-    "look_into",
     "open_text",
     "read_files",
 ]
@@ -114,7 +114,7 @@ def find_files(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     return [str(match) for match in found]
 
 
-def look_into(paths: Sequence[str]) -> LogFiles:
+def inspect_files(paths: Sequence[str]) -> LogFiles:
     """The layout and the columns of files, read from their first line or their footer.
 
     Raises
@@ -130,7 +130,7 @@ def look_into(paths: Sequence[str]) -> LogFiles:
         )
     if is_remote(paths[0]):
         return LogFiles(tuple(paths), is_text=bool(text), delimiter=_delimiter_of_name(paths[0]))
-    return _look_into_text(paths) if text else _look_into_parquet(paths)
+    return _inspect_text(paths) if text else _inspect_parquet(paths)
 
 
 def read_files(files: LogFiles, connection: BaseBackend) -> ir.Table:
@@ -178,7 +178,7 @@ def _is_aside(path: Path, folder: Path) -> bool:
     return hidden or path.suffix in _UNFINISHED or path.name.partition(".")[0] in BESIDE
 
 
-def _look_into_parquet(paths: Sequence[str]) -> LogFiles:
+def _inspect_parquet(paths: Sequence[str]) -> LogFiles:
     of_each = {path: frozenset(_parquet_columns(path)) for path in paths}
     columns = dict.fromkeys(name for path in paths for name in sorted(of_each[path]))
     lacking = {
@@ -214,7 +214,7 @@ def _partition_base(path: str) -> Path:
     return next(parent for parent in reversed(parents) if "=" in parent.name).parent
 
 
-def _look_into_text(paths: Sequence[str]) -> LogFiles:
+def _inspect_text(paths: Sequence[str]) -> LogFiles:
     first = header_line(paths[0])
     delimiter = delimiter_of(first)
     fields = _stripped_fields(first, delimiter)

@@ -69,10 +69,10 @@ def describe_segments(
     prices = np.array([_price_of_half(curve, evidence.edges) for curve in curves])
     levels = _price_levels(prices)
     from coterie.ads.segments.text_view import (
-        telling_words,  # which needs scikit-learn, as profiles do not
+        characteristic_words,  # which needs scikit-learn, as profiles do not
     )
 
-    words = telling_words(list(texts), labels, n=3) if any(texts) else [[]] * n_segments
+    words = characteristic_words(list(texts), labels, n=3) if any(texts) else [[]] * n_segments
     words = [*words, *[[]] * (n_segments - len(words))]
     profiles, taken = [], set[str]()
     for s in range(n_segments):

@@ -31,7 +31,7 @@ from coterie.errors import InvalidParameterError
 from coterie.labels.numbering import in_order_of_appearance
 from coterie.runtime.devices import on_one_thread
 
-__all__ = ["TextView", "telling_words", "text_clusters", "unit_rows"]
+__all__ = ["TextView", "characteristic_words", "text_clusters", "unit_rows"]
 
 Floats = NDArray[np.float64]
 
@@ -204,7 +204,9 @@ def text_clusters(
     return labels
 
 
-def telling_words(texts: Iterable[str | None], labels: ArrayLike, n: int = 3) -> list[list[str]]:
+def characteristic_words(
+    texts: Iterable[str | None], labels: ArrayLike, n: int = 3
+) -> list[list[str]]:
     """The words that tell each cluster from the rest.
 
     A word is scored by the logarithm of its share of the words in the texts of a cluster over its
@@ -229,7 +231,7 @@ def telling_words(texts: Iterable[str | None], labels: ArrayLike, n: int = 3) ->
 
     Examples
     --------
-    >>> telling_words(["Beach hotel", "the best beach", "best cars", "cars"], [0, 0, 1, 1], n=1)
+    >>> characteristic_words(["Beach hotel", "the best beach", "best cars", "cars"], [0, 0, 1, 1], n=1)
     [['beach'], ['cars']]
     """
     cleaned = cleaned_texts(texts)

@@ -28,7 +28,7 @@ from coterie.ads.segments.memberships import learn_memberships
 from coterie.ads.segments.similarity import ks_graphs
 from coterie.ads.segments.text_view import text_clusters
 
-__all__ = ["VIEWS", "View", "look"]
+__all__ = ["VIEWS", "View", "make_views"]
 
 Labels = NDArray[np.int64]
 
@@ -65,7 +65,7 @@ class View:
         raise KeyError(f"the view {self.name} has no partition with {wanted}")
 
 
-def look(
+def make_views(
     counts: DenseCounts,
     evidence: Evidence,
     vectors: NDArray[np.float64] | None,

@@ -18,8 +18,8 @@ from coterie.command_line.terminal.progress import is_watched
 from coterie.command_line.terminal.summary import print_json
 
 if TYPE_CHECKING:
-    from coterie.ads.logs.simulate.simulated_logs import SimulatedLogs
-    from coterie.ads.logs.simulate.simulated_traits import MarketSettings
+    from coterie.ads.logs.simulation.simulated_logs import SimulatedLogs
+    from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 
 __all__ = ["market_facts", "simulate", "simulated_market"]
 
@@ -58,7 +58,7 @@ def simulate(
 
     Example: coterie ads simulate market --bids-per-day 100
     """
-    from coterie.ads.logs.simulate.simulated_traits import MarketSettings
+    from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 
     settings = MarketSettings(
         advertisers=advertisers,
@@ -87,7 +87,7 @@ def simulated_market(settings: MarketSettings, folder: Path, quiet: bool) -> Sim
     from rich.console import Console
     from rich.progress import Progress
 
-    from coterie.ads.logs.simulate.simulated_logs import simulate_logs
+    from coterie.ads.logs.simulation.simulated_logs import simulate_logs
 
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not is_watched(quiet)) as bar:

@@ -51,7 +51,7 @@ FITTED = [
     "successes_",
     "supply_",
     "text_view_",
-    "told_",
+    "trials_by_bin_",
     "vectors_",
     "wins_",
 ]
@@ -148,12 +148,16 @@ UNSOUND = [
     ("doubtful_", lambda _: np.array([[0]]), "doubtful_"),
     ("segments_", lambda model: model.segments_[1:], "shares_"),
     ("segments_", lambda model: [None] * len(model.segments_), "profiles"),
-    ("successes_", lambda model: model.successes_ * 1e6, "must not exceed told_"),
+    ("successes_", lambda model: model.successes_ * 1e6, "must not exceed trials_by_bin_"),
     ("successes_", lambda model: -model.successes_, "counts of successes_"),
     ("successes_", lambda model: model.successes_.toarray(), "CSR"),
     ("successes_", lambda model: backwards(model.successes_), "columns in order"),
-    ("told_", lambda model: model.told_[1:], "told_ must be of"),
-    ("told_", lambda model: model.told_.astype(np.float32), "counts of told_"),
+    ("trials_by_bin_", lambda model: model.trials_by_bin_[1:], "trials_by_bin_ must be of"),
+    (
+        "trials_by_bin_",
+        lambda model: model.trials_by_bin_.astype(np.float32),
+        "counts of trials_by_bin_",
+    ),
     ("supply_.level", lambda model: model.supply_.level[1:], "levels of supply_"),
     ("supply_.weekday", lambda model: model.supply_.weekday * np.nan, "weekdays of supply_"),
     ("supply_.seen", lambda model: model.supply_.weekday, "yes or no"),
@@ -186,10 +190,10 @@ def test_unsound_attributes_are_refused(name, wrong, words):
 def test_rows_of_counts_must_follow_one_another():
     """Row pointers that run backwards would be read beyond the counts."""
     model = small_model()
-    matrix = model.told_.copy()
+    matrix = model.trials_by_bin_.copy()
     matrix.indptr[3] = matrix.indptr[-1] + 5
     with pytest.raises(ModelFileError, match="follow one another"):
-        check_model(changed("told_", matrix))
+        check_model(changed("trials_by_bin_", matrix))
 
 
 # values that a number in a model file may have

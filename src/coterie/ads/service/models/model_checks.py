@@ -134,18 +134,18 @@ def _check_grid(model: FittedMarket) -> None:
 def _check_evidence(model: FittedMarket) -> None:
     shape = (len(model.advertisers_), len(model.edges_))
     _counts("successes_", model.successes_, shape)
-    _counts("told_", model.told_, shape)
+    _counts("trials_by_bin_", model.trials_by_bin_, shape)
     _numbers("observations_", model.observations_, shape[:1])
     parts = [
         part.astype(kind, copy=False)
-        for matrix in (model.successes_, model.told_)
+        for matrix in (model.successes_, model.trials_by_bin_)
         for part, kind in (
             (matrix.indptr, np.int64),
             (matrix.indices, np.int32),
             (matrix.data, np.float64),
         )
     ]
-    _require(_most_excess(*parts) <= _ROUNDING, "successes_ must not exceed told_")
+    _require(_most_excess(*parts) <= _ROUNDING, "successes_ must not exceed trials_by_bin_")
 
 
 @nb.njit(cache=True, nogil=True)

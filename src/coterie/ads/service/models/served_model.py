@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from coterie.ads.curves.supply import told_supply
+from coterie.ads.curves.supply import describe_supply
 from coterie.ads.forecasts.fitted_market import FittedMarket, load_market
 from coterie.ads.forecasts.forecast_tables import tables_of
 from coterie.ads.forecasts.placement import Placement, Placer
@@ -205,7 +205,7 @@ class ServedModel:
     def _weekday(self, day: date | None) -> Weekday:
         supply = self.model.supply_
         factor = 1.0 if day is None else float(supply.weekday[day.weekday()])
-        told = told_supply(supply, day)
+        told = describe_supply(supply, day)
         return Weekday(factor, told, self._tail(told))
 
     def _tail(self, told: str) -> bytes:

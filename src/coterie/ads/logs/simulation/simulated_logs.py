@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from coterie.ads.logs.simulate.simulated_traits import (
+from coterie.ads.logs.simulation.simulated_traits import (
     PRICE_DRIFT,
     MarketSettings,
     Traits,

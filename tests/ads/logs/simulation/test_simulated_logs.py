@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.ads.logs.simulate import simulated_logs, simulated_traits
-from coterie.ads.logs.simulate.simulated_logs import auction_batches, draw_day, simulate_logs
-from coterie.ads.logs.simulate.simulated_traits import (
+from coterie.ads.logs.simulation import simulated_logs, simulated_traits
+from coterie.ads.logs.simulation.simulated_logs import auction_batches, draw_day, simulate_logs
+from coterie.ads.logs.simulation.simulated_traits import (
     MarketSettings,
     draw_traits,
     in_micros,

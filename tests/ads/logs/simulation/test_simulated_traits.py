@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from coterie.ads.logs.simulate import simulated_traits
-from coterie.ads.logs.simulate.simulated_traits import (
+from coterie.ads.logs.simulation import simulated_traits
+from coterie.ads.logs.simulation.simulated_traits import (
     COMMON_WORDS,
     THEMES,
     MarketSettings,
