@@ -231,7 +231,8 @@ def characteristic_words(
 
     Examples
     --------
-    >>> characteristic_words(["Beach hotel", "the best beach", "best cars", "cars"], [0, 0, 1, 1], n=1)
+    >>> texts = ["Beach hotel", "the best beach", "best cars", "cars"]
+    >>> characteristic_words(texts, [0, 0, 1, 1], n=1)
     [['beach'], ['cars']]
     """
     cleaned = cleaned_texts(texts)
