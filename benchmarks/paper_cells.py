@@ -39,7 +39,7 @@ from coterie.consensus.registry import (
 )
 from coterie.datasets.loading import dataset_info, load_dataset, load_views
 from coterie.ensembles.making import make_partitions
-from coterie.ensembles.scalings import scaled_views
+from coterie.ensembles.scalings import standard_and_min_max
 from coterie.inspection.scores import clustering_accuracy
 
 __all__ = [
@@ -243,7 +243,7 @@ def looks_of(X: Any, recipe: str) -> list[Any]:
     if sp.issparse(X):
         rows = _tfidf_rows(X)
         return [rows] if recipe == "standardised" else [rows, _reduced(rows)]
-    standardised, ranged = (view.see(X) for view in scaled_views(X))
+    standardised, ranged = (view.transform(X) for view in standard_and_min_max(X))
     return [standardised] if recipe == "standardised" else [X, standardised, ranged]
 
 

@@ -26,7 +26,7 @@ from coterie.ensembles.base_clusterers import (
     allowing_duplicate_points,
     fit_run,
 )
-from coterie.ensembles.scalings import View, centred_view, scaled_views
+from coterie.ensembles.scalings import Scaling, centring, standard_and_min_max
 from coterie.errors import InvalidParameterError
 from coterie.runtime.devices import on_one_thread
 
@@ -40,24 +40,24 @@ LATTICE = hnp.arrays(
 )
 
 
-def a_run(n_clusters: int, view: View | None = None, drawn=None, seed: int = 0) -> Run:
+def a_run(n_clusters: int, scaling: Scaling | None = None, drawn=None, seed: int = 0) -> Run:
     """Orders for a run, all rows and columns as they are unless said otherwise."""
-    return Run(n_clusters=n_clusters, view=view or View(), drawn=drawn, seed=seed)
+    return Run(n_clusters=n_clusters, scaling=scaling or Scaling(), drawn=drawn, seed=seed)
 
 
 def test_centroid_run_is_scikit_learns_kmeans():
-    """A run without a clusterer gives KMeans' labels for the same seed, on the same view."""
+    """A run without a clusterer gives KMeans' labels for the same seed, on the same scaling."""
     for seed in range(5):
-        _, labels = fit_run(IRIS, a_run(3, centred_view(IRIS), seed=seed))
+        _, labels = fit_run(IRIS, a_run(3, centring(IRIS), seed=seed))
         oracle = KMeans(3, init="random", n_init=1, random_state=seed).fit(IRIS)
         np.testing.assert_array_equal(labels, oracle.labels_)
 
 
 def test_centroid_run_leaves_its_input_alone():
-    """Fitting changes no bit of X, which runs share, whatever the view."""
+    """Fitting changes no bit of X, which runs share, whatever the scaling."""
     X = IRIS.copy()
-    for view in (View(), centred_view(X), *scaled_views(X)):
-        fit_run(X, a_run(3, view))
+    for scaling in (Scaling(), centring(X), *standard_and_min_max(X)):
+        fit_run(X, a_run(3, scaling))
     np.testing.assert_array_equal(X, IRIS)
 
 
@@ -67,7 +67,7 @@ def test_centroid_labels_are_consecutive_and_predicted(X, data):
     """With duplicates and ties: labels from 0, none unused, and equal to predict where drawn."""
     drawn = data.draw(hnp.arrays(np.bool_, len(X)).filter(np.any))
     n_clusters = data.draw(st.integers(1, int(drawn.sum())))
-    member, labels = fit_run(X, a_run(n_clusters, centred_view(X), drawn))
+    member, labels = fit_run(X, a_run(n_clusters, centring(X), drawn))
     assert labels.dtype == np.int32
     assert set(labels[~drawn]) <= {-1}
     assert set(labels[drawn]) == set(range(len(member.centres)))
@@ -80,7 +80,7 @@ def test_centroid_labels_are_consecutive_and_predicted(X, data):
 def test_centroid_predict_does_not_depend_on_the_batch(X, data):
     """A row gets the same label alone, among others, and in another order."""
     n_clusters = data.draw(st.integers(1, len(X)))
-    member, labels = fit_run(X, a_run(n_clusters, centred_view(X)))
+    member, labels = fit_run(X, a_run(n_clusters, centring(X)))
     order = np.array(data.draw(st.permutations(range(len(X)))))
     np.testing.assert_array_equal(member.predict(X[order]), labels[order])
     row = order[:1]
@@ -88,10 +88,10 @@ def test_centroid_predict_does_not_depend_on_the_batch(X, data):
 
 
 def test_centroid_labels_are_nearest_centres():
-    """Labels are the brute-force nearest centre, in the coordinates of the view."""
-    view = scaled_views(IRIS)[1].only(np.array([0, 2]))
-    member, labels = fit_run(IRIS, a_run(4, view))
-    Z = view.see(IRIS)
+    """Labels are the brute-force nearest centre, in the coordinates of the scaling."""
+    scaling = standard_and_min_max(IRIS)[1].restricted_to(np.array([0, 2]))
+    member, labels = fit_run(IRIS, a_run(4, scaling))
+    Z = scaling.transform(IRIS)
     distances = ((Z[:, None, :] - member.centres[None]) ** 2).sum(axis=2)
     np.testing.assert_array_equal(labels, distances.argmin(axis=1))
 
@@ -99,15 +99,15 @@ def test_centroid_labels_are_nearest_centres():
 def test_large_offsets_keep_their_digits():
     """A column far from 0, like a time stamp, is told apart as well as one around 0."""
     X = np.repeat([[0.0], [1.0], [2.0]], 20, axis=0)
-    member, labels = fit_run(X + 1.7e9, a_run(3, centred_view(X + 1.7e9), seed=3))
+    member, labels = fit_run(X + 1.7e9, a_run(3, centring(X + 1.7e9), seed=3))
     assert len(member.centres) == 3
-    np.testing.assert_array_equal(labels, fit_run(X, a_run(3, centred_view(X), seed=3))[1])
+    np.testing.assert_array_equal(labels, fit_run(X, a_run(3, centring(X), seed=3))[1])
 
 
 def test_single_precision_is_kept():
     """float32 data is clustered as float32, and predicted alike from float64 copies."""
     X = IRIS.astype(np.float32)
-    member, labels = fit_run(X, a_run(3, centred_view(X)))
+    member, labels = fit_run(X, a_run(3, centring(X)))
     assert member.centres.dtype == np.float32
     np.testing.assert_array_equal(member.predict(X.astype(np.float64)), labels)
 

@@ -164,9 +164,9 @@ def test_scalings_take_turns():
     members = fit_ensemble(IRIS, 3, 7, strategy="scalings", random_state=0).members
     assert [member.scale is None for member in members] == [True, False, False] * 2 + [True]
     for member in members[1::3]:
-        np.testing.assert_allclose(member.see(IRIS).std(axis=0), 1)
+        np.testing.assert_allclose(member.transform(IRIS).std(axis=0), 1)
     for member in members[2::3]:
-        np.testing.assert_allclose(np.ptp(member.see(IRIS), axis=0), 1)
+        np.testing.assert_allclose(np.ptp(member.transform(IRIS), axis=0), 1)
 
 
 def test_scaled_runs_do_not_depend_on_units():

@@ -7,7 +7,7 @@ from sklearn.datasets import make_circles
 
 import coterie as ct
 from coterie.errors import InvalidParameterError
-from coterie.multiview.spectral_looks import spectral_look
+from coterie.multiview.spectral_views import spectral_features
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def rings():
 def test_the_embedding_separates_what_hangs_together(rings):
     """Points of one ring are seen on one side, those of the other across."""
     X, y = rings
-    seen = spectral_look(X, 2, random_state=0).embedding
+    seen = spectral_features(X, 2, random_state=0).embedding
     cosine = seen @ seen.T
     assert cosine[y[:, None] == y].min() > cosine[y[:, None] != y].max()
 
@@ -27,16 +27,16 @@ def test_the_embedding_separates_what_hangs_together(rings):
 def test_rows_are_seen_where_they_were_embedded(rings):
     """Fitted rows keep their place, equal rows share one, new rows stand where the nearest is."""
     X = np.vstack([rings[0], rings[0][:5]])
-    look = spectral_look(X, 2, random_state=0)
-    assert (look.see(X) == look.embedding).all()
+    look = spectral_features(X, 2, random_state=0)
+    assert (look.transform(X) == look.embedding).all()
     assert (look.embedding[-5:] == look.embedding[:5]).all()
-    assert (look.see(X[:3] + 1e-6) == look.embedding[:3]).all()
+    assert (look.transform(X[:3] + 1e-6) == look.embedding[:3]).all()
 
 
 def test_sparse_rows_and_few_rows():
     """A sparse view is embedded as the dense one; more dimensions than rows are not asked for."""
     X = np.random.default_rng(0).random((12, 3))
-    dense, sparse = (spectral_look(V, 20, random_state=0).embedding for V in (X, csr_array(X)))
+    dense, sparse = (spectral_features(V, 20, random_state=0).embedding for V in (X, csr_array(X)))
     assert dense.shape == (12, 12)
     np.testing.assert_allclose(abs(dense @ dense.T), abs(sparse @ sparse.T), atol=1e-6)
 

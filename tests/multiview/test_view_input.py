@@ -11,11 +11,11 @@ from scipy.sparse import csr_array, csr_matrix
 
 from coterie.errors import InvalidParameterError
 from coterie.multiview.view_input import (
-    balancing_view,
     check_number,
     check_same_views,
     check_whole,
     named_views,
+    view_scaling,
 )
 
 
@@ -55,8 +55,8 @@ def test_a_standardised_view_has_total_variance_one(seed, n, p, sparse):
     rng = np.random.default_rng(seed)
     X = rng.normal(3.0, 10.0 ** rng.integers(-3, 4, p), (n, p))
     X = np.hstack([X, np.full((n, 2), 5.0)])
-    view = balancing_view(csr_array(X) if sparse else X, True)
-    seen = view.see(csr_array(X) if sparse else X)
+    view = view_scaling(csr_array(X) if sparse else X, True)
+    seen = view.transform(csr_array(X) if sparse else X)
     seen = seen.toarray() if sparse else seen
     np.testing.assert_allclose(seen.var(axis=0).sum(), 1.0)
     np.testing.assert_allclose(seen.var(axis=0)[:p], 1.0 / p)
@@ -65,17 +65,17 @@ def test_a_standardised_view_has_total_variance_one(seed, n, p, sparse):
 def test_without_standardising_no_distance_changes():
     """Only the mean is taken away, and that of dense views alone."""
     X = np.array([[1e9, 1.0], [1e9 + 2, 4.0], [1e9, 5.0]])
-    seen = balancing_view(X, False).see(X)
+    seen = view_scaling(X, False).transform(X)
     np.testing.assert_allclose(np.ptp(seen, axis=0), np.ptp(X, axis=0))
     np.testing.assert_allclose(seen.mean(axis=0), 0.0, atol=1e-7)
     sparse = csr_matrix(X)
-    assert balancing_view(sparse, False).see(sparse) is sparse
+    assert view_scaling(sparse, False).transform(sparse) is sparse
 
 
 def test_overflowing_columns_are_refused_by_the_name_of_the_view():
     """A column whose squares overflow is named together with its view."""
     with pytest.raises(InvalidParameterError, match=r"colour cannot be used: X spreads.*column 1"):
-        balancing_view(np.array([[0.0, 1e200], [1.0, -1e200]]), True, "colour")
+        view_scaling(np.array([[0.0, 1e200], [1.0, -1e200]]), True, "colour")
 
 
 def test_views_at_prediction_must_be_the_fitted_ones():

@@ -21,7 +21,7 @@ def gpu(monkeypatch):
 
     def on_the_cpu(codes, alpha, weights, start, **steps):
         calls.append(len(codes))
-        return placement.not_relaxed(start)
+        return placement.least_squares_result(start)
 
     monkeypatch.setattr(placement, "gpu_obstacle", lambda: "")
     monkeypatch.setattr(placement, "gpu_memory", lambda: 1 << 40)

@@ -21,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.pipeline import Pipeline
 
-from coterie.ensembles.scalings import Floats, View, refuse_far_rows
+from coterie.ensembles.scalings import Floats, Scaling, refuse_far_rows
 from coterie.errors import InvalidParameterError
 from coterie.runtime.devices import on_one_thread
 
@@ -40,7 +40,7 @@ Labels = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CentroidMember(View):
+class CentroidMember(Scaling):
     """A fitted k-means run: the label of x is the nearest row of ``centres``.
 
     Parameters
@@ -48,7 +48,7 @@ class CentroidMember(View):
     centres : (K_v, q) float array
         Centres in the view's coordinates; every one is nearest to some row it was fitted on.
     features, shift, scale
-        The :class:`View`.
+        The :class:`Scaling`.
 
     Examples
     --------
@@ -65,13 +65,13 @@ class CentroidMember(View):
     def predict(self, X: Any) -> Labels:
         """Labels of the rows of ``X``, from 0 to K_v − 1."""
         with np.errstate(over="ignore"):  # what overflows is refused just below, by its place
-            Z = self.see(X.astype(self.centres.dtype, copy=False))
+            Z = self.transform(X.astype(self.centres.dtype, copy=False))
         refuse_far_rows(Z)
         return pairwise_distances_argmin(Z, self.centres).astype(np.int32)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class EstimatorMember(View):
+class EstimatorMember(Scaling):
     """A fitted scikit-learn clusterer, its clusters renumbered from 0.
 
     Parameters
@@ -80,7 +80,7 @@ class EstimatorMember(View):
     clusters : (K_v,) int array
         The estimator's own label of cluster 0, 1, …, ascending.
     features, shift, scale
-        The :class:`View`.
+        The :class:`Scaling`.
 
     Examples
     --------
@@ -102,7 +102,7 @@ class EstimatorMember(View):
 
     def predict(self, X: Any) -> Labels:
         """Labels of the rows of ``X``; −1 where the estimator names a cluster it had not found."""
-        return _renumber(np.asarray(self.estimator.predict(self.see(X))), self.clusters)
+        return _renumber(np.asarray(self.estimator.predict(self.transform(X))), self.clusters)
 
 
 Member = CentroidMember | EstimatorMember
@@ -116,14 +116,14 @@ class Run:
     ----------
     n_clusters : int
         K_v, the number of clusters asked for.
-    view : View
+    scaling : Scaling
     drawn : (n,) bool array or None
         The rows it is fitted on; None is all of them.
     seed : int
     """
 
     n_clusters: int
-    view: View
+    scaling: Scaling
     drawn: npt.NDArray[np.bool_] | None
     seed: int
 
@@ -148,7 +148,7 @@ def fit_run(X: Any, run: Run, clusterer: Any = None) -> tuple[Member, Labels]:
     --------
     >>> import numpy as np
     >>> X = np.array([[0.0], [1.0], [9.0]])
-    >>> member, labels = fit_run(X, Run(n_clusters=2, view=View(), drawn=None, seed=0))
+    >>> member, labels = fit_run(X, Run(n_clusters=2, scaling=Scaling(), drawn=None, seed=0))
     >>> member.centres.shape, bool(labels[0] == labels[1] != labels[2])
     ((2, 1), True)
     """
@@ -221,7 +221,7 @@ class RunsUnderway:
 
 
 def _fit_centroids(X: Any, run: Run) -> tuple[CentroidMember, Labels]:
-    Z = run.view.see(_rows(X, run.drawn))
+    Z = run.scaling.transform(_rows(X, run.drawn))
     model = KMeans(
         n_clusters=run.n_clusters,
         init="random",
@@ -231,7 +231,7 @@ def _fit_centroids(X: Any, run: Run) -> tuple[CentroidMember, Labels]:
         random_state=run.seed,
     ).fit(Z)
     del Z
-    member = CentroidMember(centres=model.cluster_centers_, **vars(run.view))
+    member = CentroidMember(centres=model.cluster_centers_, **vars(run.scaling))
     # Labels come from the member itself, so that fit and predict cannot disagree on a tie.
     labels = member.predict(X)
     used = np.unique(_rows(labels, run.drawn))
@@ -245,7 +245,7 @@ def _fit_centroids(X: Any, run: Run) -> tuple[CentroidMember, Labels]:
 
 def _fit_estimator(X: Any, run: Run, clusterer: Any) -> tuple[EstimatorMember, Labels]:
     estimator = clone(clusterer).set_params(**_settings(clusterer, run))
-    Z = run.view.see(_rows(X, run.drawn))
+    Z = run.scaling.transform(_rows(X, run.drawn))
     whole = hasattr(estimator, "fit_predict")
     found = np.asarray(estimator.fit_predict(Z) if whole else estimator.fit(Z).labels_)
     if found.shape != (Z.shape[0],) or not np.issubdtype(found.dtype, np.integer):
@@ -256,9 +256,9 @@ def _fit_estimator(X: Any, run: Run, clusterer: Any) -> tuple[EstimatorMember, L
     own = np.full(X.shape[0], -1)
     own[slice(None) if run.drawn is None else run.drawn] = found
     if hasattr(estimator, "predict"):
-        own = np.where(own < 0, -1, np.asarray(estimator.predict(run.view.see(X))))
+        own = np.where(own < 0, -1, np.asarray(estimator.predict(run.scaling.transform(X))))
     clusters = np.unique(own[own >= 0])
-    member = EstimatorMember(estimator=estimator, clusters=clusters, **vars(run.view))
+    member = EstimatorMember(estimator=estimator, clusters=clusters, **vars(run.scaling))
     return member, _renumber(own, clusters)
 
 

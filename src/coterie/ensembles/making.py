@@ -26,7 +26,7 @@ from coterie.ensembles.base_clusterers import (
     allowing_duplicate_points,
     allowing_early_ends,
 )
-from coterie.ensembles.scalings import View, centred_view, scaled_views
+from coterie.ensembles.scalings import Scaling, centring, standard_and_min_max
 from coterie.errors import CoterieError, InvalidParameterError, LabelWarning
 from coterie.runtime.devices import on_one_thread
 
@@ -235,12 +235,12 @@ def fit_ensemble(
         subspace=_share("subspace", subspace),
     )
     recipe.check_every_row_is_drawn(n_partitions)
-    views = [View() if clusterer is not None else centred_view(X)]
+    scalings = [Scaling() if clusterer is not None else centring(X)]
     if "scalings" in recipe.strategies:
-        views += scaled_views(X)
+        scalings += standard_and_min_max(X)
     seeds = _spawn(random_state, n_partitions)
     underway = RunsUnderway()
-    tasks = (joblib.delayed(underway)(X, run, clusterer) for run in recipe.runs(views, seeds))
+    tasks = (joblib.delayed(underway)(X, run, clusterer) for run in recipe.runs(scalings, seeds))
     labels = np.empty((X.shape[0], n_partitions), dtype=np.int32)
     members: list[Member] = []
     with (
@@ -268,7 +268,9 @@ class _Recipe:
     subsample: float
     subspace: float
 
-    def runs(self, views: list[View], seeds: Iterable[np.random.SeedSequence]) -> Iterator[Run]:
+    def runs(
+        self, scalings: list[Scaling], seeds: Iterable[np.random.SeedSequence]
+    ) -> Iterator[Run]:
         """The orders, one at a time: a million rows' draws are never all in memory."""
         times_drawn = np.zeros(self.n_rows, dtype=np.int32)
         for turn, seed in enumerate(seeds):
@@ -279,14 +281,16 @@ class _Recipe:
             if strategy == "diverse":
                 most = max(size, min(math.isqrt(self.n_rows), 50))
                 size = int(random.integers(size, most, endpoint=True))
-            view = views[lap % len(views) if strategy == "scalings" else 0]
+            scaling = scalings[lap % len(scalings) if strategy == "scalings" else 0]
             if strategy == "subspaces":
-                view = view.only(self._random_columns(random))
+                scaling = scaling.restricted_to(self._random_columns(random))
             drawn = None
             if strategy == "subsample":
                 drawn = self._least_drawn_rows(times_drawn, size, random)
                 times_drawn += drawn
-            yield Run(n_clusters=size, view=view, drawn=drawn, seed=int(random.integers(2**31 - 1)))
+            yield Run(
+                n_clusters=size, scaling=scaling, drawn=drawn, seed=int(random.integers(2**31 - 1))
+            )
 
     def check_every_row_is_drawn(self, n_partitions: int) -> None:
         """Refuse an ensemble of several runs, all of them of too few rows to reach every row."""

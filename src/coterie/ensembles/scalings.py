@@ -12,13 +12,13 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from coterie.errors import InvalidParameterError
 
-__all__ = ["View", "centred_view", "refuse_far_rows", "scaled_views"]
+__all__ = ["Scaling", "centring", "refuse_far_rows", "standard_and_min_max"]
 
 Floats = npt.NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class View:
+class Scaling:
     """What a run sees: ``Z = (X[:, features] - shift) / scale``.
 
     Parameters
@@ -31,7 +31,7 @@ class View:
     Examples
     --------
     >>> import numpy as np
-    >>> View(features=np.array([1]), shift=np.array([2.0])).see(np.array([[0.0, 5.0]]))
+    >>> Scaling(features=np.array([1]), shift=np.array([2.0])).transform(np.array([[0.0, 5.0]]))
     array([[3.]])
     """
 
@@ -39,7 +39,7 @@ class View:
     shift: Floats | None = None
     scale: Floats | None = None
 
-    def see(self, X: Any) -> Any:
+    def transform(self, X: Any) -> Any:
         """The rows of ``X`` as this run sees them; sparse stays sparse where nothing is shifted."""
         Z = X
         if self.features is not None:
@@ -55,23 +55,23 @@ class View:
             Z = Z - self.shift
         return Z if self.scale is None else Z / self.scale
 
-    def only(self, features: npt.NDArray[np.intp]) -> View:
+    def restricted_to(self, features: npt.NDArray[np.intp]) -> Scaling:
         """The view narrowed to some columns."""
-        return View(
+        return Scaling(
             features=features,
             shift=None if self.shift is None else self.shift[features],
             scale=None if self.scale is None else self.scale[features],
         )
 
 
-def centred_view(X: Any) -> View:
+def centring(X: Any) -> Scaling:
     """All columns of ``X``, around their means where that keeps zeros zero (dense ``X`` only).
 
     Squared distances are computed as |z|² − 2 z·c + |c|²; without the shift a column such as a
     time stamp, large and nearly constant, would lose all its digits in the subtraction.
 
     >>> import numpy as np
-    >>> centred_view(np.array([[1.0, 7.0], [3.0, 7.0]])).shift
+    >>> centring(np.array([[1.0, 7.0], [3.0, 7.0]])).shift
     array([2., 7.])
     """
     with np.errstate(over="ignore", invalid="ignore"):
@@ -83,21 +83,21 @@ def centred_view(X: Any) -> View:
             shift = np.clip(X.mean(axis=0, dtype=np.float64), lowest, highest).astype(X.dtype)
             reach = np.maximum(highest - shift, shift - lowest)
     _refuse_unsquarable(X, reach)
-    return View(shift=shift)
+    return Scaling(shift=shift)
 
 
-def scaled_views(X: Any) -> list[View]:
+def standard_and_min_max(X: Any) -> list[Scaling]:
     """Standardised and min–max views of ``X``; constant columns become 0 in both.
 
     Sparse ``X`` is not shifted, so that it stays sparse: columns are divided by their standard
     deviation, and by their largest absolute value.
 
     >>> import numpy as np
-    >>> standardised, ranged = scaled_views(np.array([[1.0, 7.0], [3.0, 7.0]]))
-    >>> ranged.see(np.array([[3.0, 7.0]]))
+    >>> standardised, ranged = standard_and_min_max(np.array([[1.0, 7.0], [3.0, 7.0]]))
+    >>> ranged.transform(np.array([[3.0, 7.0]]))
     array([[1., 0.]])
     """
-    centre = centred_view(X)
+    centre = centring(X)
     lowest, highest = _column_range(X)
     largest = np.maximum(abs(lowest), abs(highest))
     if sp.issparse(X):
@@ -107,7 +107,7 @@ def scaled_views(X: Any) -> list[View]:
     # A column that differs by rounding alone is constant; the squares of a minute one vanish.
     constant = (highest - lowest <= 4 * np.finfo(X.dtype).eps * largest) | (deviation == 0)
     return [
-        View(shift=shift, scale=np.where(constant, np.inf, scale).astype(X.dtype))
+        Scaling(shift=shift, scale=np.where(constant, np.inf, scale).astype(X.dtype))
         for shift, scale in (
             (centre.shift, deviation),
             (None if sp.issparse(X) else lowest, spread),

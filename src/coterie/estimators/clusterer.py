@@ -17,9 +17,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from coterie.consensus.registry import make_consensus
 from coterie.consensus.robust.estimator import RobustConsensus
 from coterie.ensembles.making import Ensemble, fit_ensemble
-from coterie.ensembles.scalings import View, scaled_views
+from coterie.ensembles.scalings import Scaling, standard_and_min_max
 from coterie.errors import InvalidParameterError
-from coterie.multiview.spectral_looks import SpectralLook, spectral_look
+from coterie.multiview.spectral_views import SpectralFeatures, spectral_features
 from coterie.multiview.view_input import named_views
 
 __all__ = ["MAJORITY_OF_VIEWS", "ConsensusClusterer", "MultiViewClusterer"]
@@ -234,7 +234,7 @@ default="diverse"
         named = named_views(views)
         rng = check_random_state(self.random_state)
         self.view_names_ = list(named)
-        self._looks: dict[str, tuple[str, View, SpectralLook | None]] = {}
+        self._looks: dict[str, tuple[str, Scaling, SpectralFeatures | None]] = {}
         self.ensembles_: dict[str, Ensemble] = {}
         for name, X in named.items():
             self._look_at(name, X, rng)
@@ -265,18 +265,18 @@ default="diverse"
                 )
         labels = []
         for key, (name, scaling, look) in self._looks.items():
-            Z = scaling.see(named[name])
-            labels.append(self.ensembles_[key].predict(Z if look is None else look.see(Z)))
+            Z = scaling.transform(named[name])
+            labels.append(self.ensembles_[key].predict(Z if look is None else look.transform(Z)))
         return self.consensus_.predict(np.hstack(labels))
 
     def _look_at(self, name: str, X: Any, rng: np.random.RandomState) -> None:
         """Cluster one view in every look at it."""
-        scaling = scaled_views(X)[0] if self.standardize else View()
-        Z = scaling.see(X)
+        scaling = standard_and_min_max(X)[0] if self.standardize else Scaling()
+        Z = scaling.transform(X)
         self._looks[name] = (name, scaling, None)
         self.ensembles_[name] = self._fit_view(name, Z, rng)
         if _wants_spectral(self.spectral, X.shape[0]):
-            look = spectral_look(Z, self.n_clusters, rng)
+            look = spectral_features(Z, self.n_clusters, rng)
             key = f"{name} (spectral)"
             self._looks[key] = (name, scaling, look)
             self.ensembles_[key] = self._fit_view(name, look.embedding, rng)

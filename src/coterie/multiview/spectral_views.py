@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import euclidean_distances
+from sklearn.metrics import euclidean_distances, pairwise_distances_argmin
 from sklearn.utils.extmath import row_norms
 
 from coterie.consensus.base import check_size
 from coterie.errors import InvalidParameterError
 from coterie.multiview.view_input import MultiViewMethod, check_whole
-from coterie.relaxation.spectral_embedding import spectral_labels
+from coterie.relaxation.spectral_embedding import normalized_cut_rows, spectral_labels
 
-__all__ = ["ConcatenatedSpectral", "SpectralView", "self_tuning_affinity", "squared_distances"]
+__all__ = [
+    "ConcatenatedSpectral",
+    "SpectralFeatures",
+    "SpectralView",
+    "self_tuning_affinity",
+    "spectral_features",
+    "squared_distances",
+]
 
 Array = NDArray[np.float64]
 
@@ -176,6 +184,51 @@ class SpectralView(ConcatenatedSpectral):
             f"view={wanted!r}: give a name ({', '.join(views)}) or a place "
             f"from 0 to {len(views) - 1}"
         )
+
+
+@dataclass(frozen=True, eq=False)
+class SpectralFeatures:
+    """Spectral embedding of the rows of a view; a new row gets that of the nearest fitted row.
+
+    Attributes
+    ----------
+    rows : (n, p) array or CSR matrix
+        The fitted rows.
+    embedding : (n, k) array
+        Their embedding: rows of length one, equal for equal rows of the view.
+    """
+
+    rows: Any
+    embedding: Array
+
+    def transform(self, X: Any) -> Array:
+        """Return the embedding of the rows of ``X``, shape (m, k)."""
+        return self.embedding[pairwise_distances_argmin(X, self.rows)]
+
+
+def spectral_features(X: Any, n_components: int, random_state: Any = None) -> SpectralFeatures:
+    """Embed the rows of a view by the leading eigenvectors of its normalised affinity.
+
+    The affinity is :func:`self_tuning_affinity`, with its default number of neighbours.
+
+    Parameters
+    ----------
+    X : (n, p) array or CSR matrix
+    n_components : int
+        Number of eigenvectors; n if n is smaller.
+    random_state : int, RandomState or None
+        Seed of the eigensolver's starting vector.
+
+    Examples
+    --------
+    >>> features = spectral_features(np.array([[0.0], [0.1], [9.0], [9.1]]), 2, random_state=0)
+    >>> bool(features.transform(np.array([[0.05]]))[0] @ features.embedding[3] < 0.1)
+    True
+    """
+    n = X.shape[0]
+    affinity = self_tuning_affinity(squared_distances([X]))
+    embedding = normalized_cut_rows(affinity, np.ones(n), min(n_components, n), random_state)
+    return SpectralFeatures(X, embedding[pairwise_distances_argmin(X, X)])
 
 
 def self_tuning_affinity(D2: Array, n_neighbors: int = 7) -> Array:

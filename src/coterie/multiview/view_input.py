@@ -18,17 +18,17 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_array, check_random_state
 
-from coterie.ensembles.scalings import View, centred_view, scaled_views
+from coterie.ensembles.scalings import Scaling, centring, standard_and_min_max
 from coterie.errors import InvalidParameterError
 from coterie.labels.numbering import by_falling_size
 
 __all__ = [
     "MultiViewMethod",
-    "balancing_view",
     "check_number",
     "check_same_views",
     "check_whole",
     "named_views",
+    "view_scaling",
 ]
 
 
@@ -54,7 +54,7 @@ class MultiViewMethod(ClusterMixin, BaseEstimator):
         rng = check_random_state(self.random_state)
         self.view_names_ = list(named)
         self._scalings = {
-            name: balancing_view(X, bool(self.standardize), name) for name, X in named.items()
+            name: view_scaling(X, bool(self.standardize), name) for name, X in named.items()
         }
         labels = self._label_points(self._seen(named), K, rng)
         self.labels_ = by_falling_size(labels).astype(np.int32)
@@ -64,7 +64,7 @@ class MultiViewMethod(ClusterMixin, BaseEstimator):
     def _seen(self, named: Mapping[str, Any]) -> dict[str, Any]:
         """The views in double precision, shifted and scaled as in ``fit``."""
         return {
-            name: self._scalings[name].see(X.astype(np.float64, copy=False))
+            name: self._scalings[name].transform(X.astype(np.float64, copy=False))
             for name, X in named.items()
         }
 
@@ -115,7 +115,7 @@ def named_views(views: Any) -> dict[str, Any]:
     return checked
 
 
-def balancing_view(X: Any, standardize: bool, name: str = "X") -> View:
+def view_scaling(X: Any, standardize: bool, name: str = "X") -> Scaling:
     """The shift and scale that give a view total variance one, however many columns it has.
 
     Standardised, a column has mean 0 and variance 1/p, p the number of columns that vary; constant
@@ -132,12 +132,12 @@ def balancing_view(X: Any, standardize: bool, name: str = "X") -> View:
     Examples
     --------
     >>> X = np.array([[1.0, 7.0, 0.0], [3.0, 7.0, 4.0]])
-    >>> float(balancing_view(X, True).see(X).var(axis=0).sum().round(12))
+    >>> float(view_scaling(X, True).transform(X).var(axis=0).sum().round(12))
     1.0
     """
     X = X.astype(np.float64, copy=False)
     try:
-        view = scaled_views(X)[0] if standardize else centred_view(X)
+        view = standard_and_min_max(X)[0] if standardize else centring(X)
     except InvalidParameterError as error:
         raise InvalidParameterError(f"{name} cannot be used: {error}") from error
     if view.scale is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,12 @@ from coterie.counts.coassociation import tuple_coassociation
 from coterie.errors import DeviceFallbackWarning, MemoryFallbackWarning
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.admm import required_bytes, robust_factor
+from coterie.relaxation.divided_admm import divided_factor
 from coterie.relaxation.gpu_admm import gpu_robust_factor, required_gpu_bytes
 from coterie.relaxation.iteration import RobustRelaxation
-from coterie.relaxation.parts import divided_factor
 from coterie.runtime.devices import available_memory, gpu_memory, gpu_obstacle, readable_bytes
 
-__all__ = ["Placed", "not_relaxed", "place_and_relax"]
+__all__ = ["dispatch_relaxation", "least_squares_result"]
 
 Array = NDArray[np.float64]
 
@@ -38,15 +37,7 @@ _FEWEST_ON_GPU = 400
 _FEWEST_TO_LOOK_FOR_GPU = 2_000
 
 
-@dataclass(frozen=True)
-class Placed:
-    """A relaxation and where it was computed: "cpu", "cuda", "parts", or "l2" (none was)."""
-
-    found: RobustRelaxation
-    where: str
-
-
-def place_and_relax(
+def dispatch_relaxation(
     tuples: LabelTuples,
     partition_weights: Array,
     start: Array,
@@ -56,7 +47,7 @@ def place_and_relax(
     max_iter: int,
     tol: float,
     random_state: Any,
-) -> Placed:
+) -> tuple[RobustRelaxation, str]:
     """Relax on the device asked for, or where it fits.
 
     Parameters
@@ -75,12 +66,12 @@ def place_and_relax(
     >>> from coterie.labels.tuples import as_label_tuples
     >>> tuples = as_label_tuples([[0, 0], [0, 0], [1, 1], [1, 0]])
     >>> settings = dict(device="cpu", max_iter=50, tol=1e-3, random_state=0)
-    >>> place_and_relax(tuples, np.ones(2), np.eye(3)[:, :2], relaxation="admm", **settings).where
+    >>> dispatch_relaxation(tuples, np.ones(2), np.eye(3)[:, :2], relaxation="admm", **settings)[1]
     'cpu'
     """
     where = _place(tuples, partition_weights, start.shape[1], relaxation, device)
     if where == "l2":
-        return Placed(not_relaxed(start), where)
+        return least_squares_result(start), where
     if where != "cpu":  # which tells more of itself
         _log.info("robust relaxation of %d tuples (%s)", tuples.n_tuples, where)
     steps: dict[str, Any] = {"max_iter": max_iter, "tol": tol}
@@ -94,10 +85,10 @@ def place_and_relax(
         )
     else:
         found = robust_factor(tuple_coassociation(tuples, partition_weights), start, **steps)
-    return Placed(found, where)
+    return found, where
 
 
-def not_relaxed(factor: Array) -> RobustRelaxation:
+def least_squares_result(factor: Array) -> RobustRelaxation:
     """The ℓ2 factor in place of the robust one: no steps, no history."""
     history: dict[str, list[float]] = {
         name: [] for name in ("objective", "primal_residual", "dual_residual", "mu")

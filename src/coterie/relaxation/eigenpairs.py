@@ -12,10 +12,10 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 __all__ = [
     "dense_eigenpairs",
+    "eigsh_rng_option",
     "krylov_eigenpairs",
     "lanczos_eigenpairs",
     "refined_eigenpairs",
-    "repeatable_restarts",
     "symmetric_part",
 ]
 
@@ -51,13 +51,13 @@ def lanczos_eigenpairs(
     rng = np.random.default_rng(0)
     v0 = start + rng.standard_normal(n) * np.linalg.norm(start) / n
     values, vectors = eigsh(
-        operator, k=k, which="LA", v0=v0, tol=tolerance, **repeatable_restarts(rng)
+        operator, k=k, which="LA", v0=v0, tol=tolerance, **eigsh_rng_option(rng)
     )
     order = np.argsort(-values)
     return vectors[:, order], values[order]
 
 
-def repeatable_restarts(rng: np.random.Generator) -> dict[str, np.random.Generator]:
+def eigsh_rng_option(rng: np.random.Generator) -> dict[str, np.random.Generator]:
     """What makes ``eigsh`` give the same answer each time: since 1.17 SciPy draws restarts."""
     return {"rng": rng} if "rng" in inspect.signature(eigsh).parameters else {}
 

@@ -21,8 +21,8 @@ from coterie.errors import InvalidParameterError
 from coterie.labels.numbering import in_order_of_appearance
 from coterie.relaxation.eigenpairs import (
     dense_eigenpairs,
+    eigsh_rng_option,
     refined_eigenpairs,
-    repeatable_restarts,
 )
 from coterie.runtime.devices import on_one_thread
 
@@ -227,7 +227,7 @@ def _sparse_eigenpairs(N: _Normalised, k: int) -> tuple[Floats, Floats]:
     operator = LinearOperator((n, n), matvec=lambda x: (N @ x.reshape(n, 1)).ravel(), dtype=float)
     rng = np.random.default_rng(0)
     settings: dict[str, Any] = {"v0": rng.standard_normal(n), "tol": _TOLERANCE, "maxiter": _STEPS}
-    settings |= repeatable_restarts(rng)
+    settings |= eigsh_rng_option(rng)
     try:
         values, vectors = eigsh(operator, k=k, which="LA", **settings)
     except ArpackNoConvergence:

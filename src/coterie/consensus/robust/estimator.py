@@ -24,7 +24,7 @@ from coterie.counts.contingency import all_contingencies
 from coterie.counts.growth import Growth, tables_worth_keeping
 from coterie.errors import DissentWarning, InvalidParameterError
 from coterie.labels.tuples import LabelTuples
-from coterie.relaxation.dispatch import not_relaxed, place_and_relax
+from coterie.relaxation.dispatch import dispatch_relaxation, least_squares_result
 from coterie.relaxation.iteration import RobustRelaxation
 from coterie.relaxation.least_squares import least_squares_factor
 from coterie.relaxation.rounding import round_by_kmeans, round_by_pivoted_qr
@@ -227,7 +227,7 @@ class RobustConsensus(ConsensusFunction):
         start = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
         rng = check_random_state(self.random_state)
         if found is not None and self.refine:
-            relaxed, answers = not_relaxed(start), {"search": found.labels}
+            relaxed, answers = least_squares_result(start), {"search": found.labels}
         else:
             relaxed = self._relax(votes, start, rng)
             answers = {"relaxation": self._round(votes, relaxed.factor, K, rng)}
@@ -249,7 +249,7 @@ class RobustConsensus(ConsensusFunction):
         found = None if K else votes.search(None, {"before": before}, from_partitions=False)
         K = found.tables.n_clusters if found is not None else min(K, votes.tuples.n_tuples)
         factor = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
-        relaxed = not_relaxed(factor)
+        relaxed = least_squares_result(factor)
         if found is not None:
             return {"search": found.labels}, relaxed, found
         answers = {"before": before}
@@ -306,7 +306,7 @@ class RobustConsensus(ConsensusFunction):
 
     def _relax(self, votes: Votes, factor: Array, rng: np.random.RandomState) -> RobustRelaxation:
         """The relaxation asked for, from the ℓ2 one, where it can be computed."""
-        placed = place_and_relax(
+        relaxed, self.relaxation_ = dispatch_relaxation(
             votes.tuples,
             votes.weights,
             factor,
@@ -316,8 +316,7 @@ class RobustConsensus(ConsensusFunction):
             tol=self.tol,
             random_state=rng,
         )
-        self.relaxation_ = placed.where
-        return placed.found
+        return relaxed
 
     def _round(self, votes: Votes, factor: Array, K: int, rng: np.random.RandomState) -> Labels:
         """Labels of the factor's rows, by pivoted QR or k-means: the one with the lower J."""

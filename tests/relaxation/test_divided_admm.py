@@ -17,10 +17,10 @@ from coterie.inspection.scores import adjusted_rand_index, clustering_accuracy
 from coterie.labels.label_matrix import as_label_matrix
 from coterie.labels.tuples import LabelTuples, as_label_tuples, compress_labels
 from coterie.relaxation import RobustRelaxation
-from coterie.relaxation import parts as divided
+from coterie.relaxation import divided_admm as divided
 from coterie.relaxation.admm import robust_factor
+from coterie.relaxation.divided_admm import DividedRelaxation, divided_factor
 from coterie.relaxation.least_squares import least_squares_factor
-from coterie.relaxation.parts import DividedRelaxation, divided_factor
 from coterie.relaxation.rounding import round_by_kmeans
 
 
