@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.runtime.atomic_files import whole_file
+from coterie.runtime.atomic_files import atomic_file
 
 __all__ = ["FULL_GRID", "QUICK_GRID", "CellSummary", "GridCell", "run_grid", "summarise_cell"]
 
@@ -102,7 +102,7 @@ def run_grid(
                 found = run_draw(cell, draw, advertisers)
                 if kept is not None:
                     kept.parent.mkdir(parents=True, exist_ok=True)
-                    with whole_file(kept) as unfinished:
+                    with atomic_file(kept) as unfinished:
                         unfinished.write_text(json.dumps(found), encoding="utf-8")
             results[cell.name].append(found)
             if after_draw is not None:

@@ -25,7 +25,7 @@ from benchmarks.environment import environment
 from coterie.ads.histograms.ipinyou import load_ipinyou_histograms
 from coterie.ads.histograms.public_data import IPINYOU, PUBLISHER, SNAP, files_of, refuse_missing
 from coterie.errors import MissingExtraError, OutputError
-from coterie.runtime.atomic_files import check_writable, whole_file
+from coterie.runtime.atomic_files import atomic_file, check_writable
 
 __all__ = ["FILES", "run_real"]
 
@@ -146,7 +146,7 @@ def _write(
     for name, picture in as_pictures(results).items():
         steps[name] = partial(picture.savefig, format="png", dpi=150)
     for name, write in steps.items():
-        with whole_file(output / name) as unfinished:
+        with atomic_file(output / name) as unfinished:
             write(unfinished)
 
 

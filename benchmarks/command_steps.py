@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coterie.errors import MissingExtraError, OutputError
-from coterie.runtime.atomic_files import check_writable, whole_file
+from coterie.runtime.atomic_files import atomic_file, check_writable
 
 if TYPE_CHECKING:
     from benchmarks.result_tables import ResultTable
@@ -128,7 +128,7 @@ def write_files(steps: Mapping[Path, Callable[[Path], object]]) -> None:
     written: list[Path] = []
     try:
         for path, write in steps.items():
-            with whole_file(path) as unfinished:
+            with atomic_file(path) as unfinished:
                 write(unfinished)
             written.append(path)
     except KeyboardInterrupt:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.errors import TableError
-from coterie.runtime.atomic_files import whole_file
+from coterie.runtime.atomic_files import atomic_file
 
 __all__ = ["KeptTrials"]
 
@@ -48,7 +48,7 @@ class KeptTrials:
             f'{{"trial": {key}, "found": {json.dumps(value, ensure_ascii=False)}}}\n'
             for key, value in self._found.items()
         )
-        with whole_file(self.path) as unfinished:
+        with atomic_file(self.path) as unfinished:
             unfinished.write_text("".join(lines), encoding="utf-8")
 
 

@@ -28,7 +28,7 @@ from benchmarks.paper_cells import Cell, Score, table2_cells, table3_cells
 from benchmarks.paper_figures import TABLE2, TABLE3, PaperTable
 from coterie.datasets.loading import dataset_info, load_views
 from coterie.errors import DatasetUnavailableError, TableError, TooManyPointsError
-from coterie.runtime.atomic_files import whole_file
+from coterie.runtime.atomic_files import atomic_file
 from coterie.runtime.devices import n_threads
 
 __all__ = [
@@ -304,7 +304,7 @@ def _read_kept(path: Path | None) -> dict[str, Outcome]:
 def _write_kept(path: Path | None, outcomes: Mapping[str, Outcome]) -> None:
     if path is None:
         return
-    with whole_file(path) as unfinished:
+    with atomic_file(path) as unfinished:
         found = {method: asdict(outcome) for method, outcome in outcomes.items()}
         unfinished.write_text(json.dumps(found), encoding="utf-8")
 

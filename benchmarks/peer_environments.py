@@ -19,7 +19,7 @@ from typing import Any
 
 from coterie.datasets.dataset_files import cache_folder
 from coterie.errors import OutputError
-from coterie.runtime.atomic_files import whole_file
+from coterie.runtime.atomic_files import atomic_file
 
 __all__ = [
     "ENVIRONMENTS",
@@ -187,7 +187,7 @@ def make_environment(
         except subprocess.CalledProcessError as error:
             said = error_line(error.stdout or "") or f"pip ended with status {error.returncode}"
             return MadeEnvironment(wanted.package, "", why=wanted.why, error=said)
-        with whole_file(home / _STAMP) as unfinished:
+        with atomic_file(home / _STAMP) as unfinished:
             stamp = {"made_for": made_for, "installed": kept}
             unfinished.write_text(json.dumps(stamp, indent=1), encoding="utf-8")
     return MadeEnvironment(wanted.package, str(_python(home)), kept, wanted.why)

@@ -34,7 +34,7 @@ from benchmarks.peer_tasks import (
 )
 from benchmarks.peer_trials import Limits, Trial, run_trial
 from coterie.errors import DatasetUnavailableError
-from coterie.runtime.atomic_files import whole_file
+from coterie.runtime.atomic_files import atomic_file
 
 __all__ = [
     "FULL",
@@ -303,7 +303,7 @@ class _Bench:
         # a crash costs little to repeat, and may be mended by then
         if kept is not None and found.status != "crash":
             kept.parent.mkdir(parents=True, exist_ok=True)
-            with whole_file(kept) as unfinished:
+            with atomic_file(kept) as unfinished:
                 unfinished.write_text(json.dumps(asdict(found)), encoding="utf-8")
         return found
 

@@ -28,7 +28,7 @@ from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, consensus_me
 from coterie.datasets.loading import load_views
 from coterie.errors import CoterieError, DatasetUnavailableError, TableError
 from coterie.inspection.scores import clustering_accuracy
-from coterie.runtime.atomic_files import whole_file
+from coterie.runtime.atomic_files import atomic_file
 from coterie.runtime.devices import on_one_thread
 
 __all__ = [
@@ -359,7 +359,7 @@ def _write_kept(path: Path | None, result: DrawResult) -> None:
     if path is None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as unfinished:
+    with atomic_file(path) as unfinished:
         unfinished.write_text(json.dumps(result), encoding="utf-8")
 
 

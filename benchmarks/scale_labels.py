@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from coterie.runtime.atomic_files import whole_file
+from coterie.runtime.atomic_files import atomic_file
 
 __all__ = ["CHUNK_ROWS", "Chunk", "Family", "LabelFiles", "Recipe", "label_chunks", "write_labels"]
 
@@ -116,14 +116,14 @@ def write_labels(recipe: Recipe, folder: Path) -> LabelFiles:
     fields = [("id", pa.int64()), *((name, pa.int8()) for name in names)]
     metadata = {_METADATA: json.dumps(asdict(recipe)).encode()}
     truth = []
-    with whole_file(files.table) as unfinished:
+    with atomic_file(files.table) as unfinished:
         with pq.ParquetWriter(unfinished, pa.schema(fields, metadata)) as writer:
             for chunk in label_chunks(recipe):
                 ids = np.arange(chunk.first, chunk.first + len(chunk.y))
                 writer.write_table(pa.table([ids, *chunk.columns], schema=writer.schema))
                 truth.append(chunk.y)
         # a table that is there has its truth beside it, so the truth comes first
-        with whole_file(files.truth) as array:
+        with atomic_file(files.truth) as array:
             np.save(array, np.concatenate(truth))
     return files
 

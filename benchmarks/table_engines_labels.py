@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 
 from coterie.engines.connections import connect, engine_errors
 from coterie.errors import OutputError, TableError
-from coterie.runtime.atomic_files import whole_file
+from coterie.runtime.atomic_files import atomic_file
 
 __all__ = [
     "MEMORY_LIMIT",
@@ -91,7 +91,10 @@ class PlantedTables:
         path = self.folder / f"labels-{n_rows}-{digest}.parquet"
         if not path.exists():
             started = time.perf_counter()
-            with whole_file(path) as unfinished, engine_errors(f"cannot write {path}", OutputError):
+            with (
+                atomic_file(path) as unfinished,
+                engine_errors(f"cannot write {path}", OutputError),
+            ):
                 self._duckdb.execute(
                     f"COPY ({_rows_sql(n_rows)}) TO {_quoted(unfinished)} "
                     f"(FORMAT parquet, ROW_GROUP_SIZE {_ROW_GROUP})"

@@ -164,7 +164,7 @@ def test_a_full_disk_is_told_once(tmp_path, monkeypatch):
     def full(_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(demo_folder, "whole_file", full)
+    monkeypatch.setattr(demo_folder, "atomic_file", full)
     with pytest.raises(OutputError, match="the work"), fresh_folder(tmp_path / "demo"):
         write_demo(tmp_path / "demo")
         raise OutputError("the work has no room")

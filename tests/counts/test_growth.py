@@ -16,7 +16,7 @@ from coterie.consensus.robust import estimator as robust_consensus
 from coterie.consensus.robust.candidates import moved_answer
 from coterie.consensus.robust.votes import Votes
 from coterie.counts.contingency import all_contingencies
-from coterie.counts.growth import append_partitions, tables_worth_keeping
+from coterie.counts.growth import append_partitions, contingencies_to_keep
 from coterie.errors import (
     DissentWarning,
     InvalidLabelsError,
@@ -32,7 +32,7 @@ TUPLE_FIELDS = ("codes", "offsets", "weights", "inverse", "partition_order", "re
 
 def grown(P, n_before, row_weights=None):
     """The first partitions compressed, the others appended."""
-    fitted = as_label_matrix(P[:, :n_before], bare_rows=True)
+    fitted = as_label_matrix(P[:, :n_before], allow_unlabelled_rows=True)
     before = compress_labels(fitted, row_weights)
     return append_partitions(before, fitted.without_rows(), P[:, n_before:], row_weights)
 
@@ -103,9 +103,9 @@ def test_tables_are_kept_where_they_are_small(spoiled):
     """Tables as large as the tuples are not kept: to count those again costs little."""
     tuples = compress_labels(as_label_matrix(spoiled[0][:, :20]))
     C = all_contingencies(tuples)
-    assert tables_worth_keeping(tuples, C) is C
+    assert contingencies_to_keep(tuples, C) is C
     few = compress_labels(as_label_matrix(spoiled[0][:20]))
-    assert tables_worth_keeping(few, all_contingencies(few)) is None
+    assert contingencies_to_keep(few, all_contingencies(few)) is None
 
 
 @pytest.mark.parametrize("key", CONSENSUS_METHODS)

@@ -9,7 +9,11 @@ from all_partitions import all_partitions, all_single_moves
 from coterie import coassociation
 from coterie.consensus.robust.camps import chance_scores, partition_agreement
 from coterie.counts.cluster_tables import ClusterTables
-from coterie.counts.coassociation import own_shares, pairwise_lower_bound, tuple_coassociation
+from coterie.counts.coassociation import (
+    pairwise_lower_bound,
+    self_coassociation,
+    tuple_coassociation,
+)
 from coterie.counts.contingency import agreement_lower_bound, all_contingencies, count_pairs
 from coterie.labels.tuples import as_label_tuples
 from coterie.relaxation.least_squares import least_squares_factor
@@ -156,7 +160,7 @@ def test_coassociation_is_as_defined(P, seed):
     assert M == pytest.approx(expected, abs=1e-12) and (M == M.T).all()
     ordered = alpha[tuples.partition_order]
     dense = tuple_coassociation(tuples, ordered).dense()
-    assert dense.diagonal() == pytest.approx(own_shares(tuples, ordered))
+    assert dense.diagonal() == pytest.approx(self_coassociation(tuples, ordered))
 
 
 @given(P=soft_partitions())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -13,7 +11,6 @@ from hypothesis.extra import numpy as hnp
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import DBSCAN, FeatureAgglomeration, KMeans, MeanShift
 from sklearn.datasets import load_iris
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -23,7 +20,6 @@ from coterie.ensembles.base_clusterers import (
     CentroidMember,
     EstimatorMember,
     Run,
-    allowing_duplicate_points,
     fit_run,
 )
 from coterie.ensembles.scalings import Scaling, centring, standard_and_min_max
@@ -217,11 +213,3 @@ def test_one_thread_and_back():
     with on_one_thread():
         assert set(pools()) == {1}
     assert pools() == before
-
-
-def test_only_the_warning_about_duplicates_is_silenced():
-    """Other convergence warnings pass."""
-    with allowing_duplicate_points():
-        warnings.warn("Number of distinct clusters (1) found", ConvergenceWarning, stacklevel=1)
-        with pytest.warns(ConvergenceWarning, match="did not converge"):
-            warnings.warn("did not converge", ConvergenceWarning, stacklevel=1)

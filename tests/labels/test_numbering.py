@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from coterie.labels.numbering import by_falling_size, in_order_of_appearance
+from coterie.labels.numbering import renumber_by_appearance, renumber_by_size
 
 LABELS = arrays(np.int64, st.integers(1, 30), elements=st.integers(-5, 5))
 
@@ -14,7 +14,7 @@ LABELS = arrays(np.int64, st.integers(1, 30), elements=st.integers(-5, 5))
 @given(LABELS)
 def test_clusters_stay_and_names_have_no_gaps(labels):
     """Renumbering keeps who is with whom, and uses 0 to K − 1."""
-    for renamed in (in_order_of_appearance(labels), by_falling_size(labels)):
+    for renamed in (renumber_by_appearance(labels), renumber_by_size(labels)):
         assert ((renamed[:, None] == renamed) == (labels[:, None] == labels)).all()
         assert sorted(set(renamed)) == list(range(len(set(labels.tolist()))))
 
@@ -23,18 +23,18 @@ def test_clusters_stay_and_names_have_no_gaps(labels):
 @given(LABELS)
 def test_order_is_that_of_appearance_or_size(labels):
     """First appearances rise with the number; sizes fall, equal ones by first appearance."""
-    renamed = in_order_of_appearance(labels)
+    renamed = renumber_by_appearance(labels)
     assert (np.diff(np.unique(renamed, return_index=True)[1]) > 0).all()
-    _, first, size = np.unique(by_falling_size(labels), return_index=True, return_counts=True)
+    _, first, size = np.unique(renumber_by_size(labels), return_index=True, return_counts=True)
     keys = list(zip((-size).tolist(), first.tolist(), strict=True))
     assert keys == sorted(keys)
 
 
 def test_weights_count_as_size():
     """A single heavy member makes the largest cluster."""
-    assert by_falling_size(np.array([0, 0, 1]), np.array([1.0, 1.0, 5.0])).tolist() == [1, 1, 0]
+    assert renumber_by_size(np.array([0, 0, 1]), np.array([1.0, 1.0, 5.0])).tolist() == [1, 1, 0]
 
 
 def test_names_follow_first_appearance():
     """The first is 0, the next new one 1, and so on."""
-    assert in_order_of_appearance(np.array([7, 2, 7, 0])).tolist() == [0, 1, 0, 2]
+    assert renumber_by_appearance(np.array([7, 2, 7, 0])).tolist() == [0, 1, 0, 2]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coterie.errors import OutputError
-from coterie.runtime.atomic_files import check_writable, whole_file
+from coterie.runtime.atomic_files import atomic_file, check_writable
 
 as_a_user = pytest.mark.skipif(
     sys.platform == "win32" or os.geteuid() == 0,
@@ -41,7 +41,7 @@ def target(tmp_path):
 def test_the_file_appears_whole(tmp_path, kind):
     """Nothing is at the path while the file is written; all of it is once it is done."""
     path = tmp_path / "answer.csv"
-    with whole_file(kind(path)) as unfinished:
+    with atomic_file(kind(path)) as unfinished:
         unfinished.write_text("4")
         assert not path.exists()
         assert unfinished.parent == tmp_path
@@ -52,14 +52,14 @@ def test_the_file_appears_whole(tmp_path, kind):
 
 def test_the_suffix_is_kept(tmp_path):
     """Writers that go by the suffix, or add one, find what they want."""
-    with whole_file(tmp_path / "labels.npy") as unfinished:
+    with atomic_file(tmp_path / "labels.npy") as unfinished:
         np.save(unfinished, np.arange(3))
     assert np.load(tmp_path / "labels.npy").tolist() == [0, 1, 2]
 
 
 def test_an_old_file_is_replaced(target):
     """A reader sees the old file up to the end, then the new one."""
-    with whole_file(target) as unfinished:
+    with atomic_file(target) as unfinished:
         unfinished.write_text("new")
         assert target.read_text() == "old"
     assert target.read_text() == "new"
@@ -68,7 +68,7 @@ def test_an_old_file_is_replaced(target):
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, MemoryError])
 def test_on_failure_nothing_changes(target, error):
     """An error or an interrupt leaves the old file, removes the new one, and is passed on."""
-    with pytest.raises(error), whole_file(target) as unfinished:
+    with pytest.raises(error), atomic_file(target) as unfinished:
         unfinished.write_text("half")
         raise error
     assert target.read_text() == "old"
@@ -77,7 +77,7 @@ def test_on_failure_nothing_changes(target, error):
 
 def test_on_failure_nothing_appears(tmp_path):
     """Where there was no file there is none afterwards."""
-    with pytest.raises(ZeroDivisionError), whole_file(tmp_path / "answer.csv") as unfinished:
+    with pytest.raises(ZeroDivisionError), atomic_file(tmp_path / "answer.csv") as unfinished:
         unfinished.write_text("half")
         raise ZeroDivisionError
     assert not list(tmp_path.iterdir())
@@ -87,7 +87,7 @@ def test_failures_of_the_system_are_told_as_such(target):
     """A full disk becomes an OutputError with the path and the system's reason."""
     with (
         pytest.raises(OutputError, match=r"cannot write .*answer\.csv: No space left"),
-        whole_file(target),
+        atomic_file(target),
     ):
         raise OSError(28, "No space left on device")
     assert target.read_text() == "old"
@@ -96,7 +96,7 @@ def test_failures_of_the_system_are_told_as_such(target):
 
 def test_errors_that_say_it_all_are_passed_on(target):
     """An OutputError from within is not wrapped in another."""
-    with pytest.raises(OutputError, match=r"^the picture cannot be drawn$"), whole_file(target):
+    with pytest.raises(OutputError, match=r"^the picture cannot be drawn$"), atomic_file(target):
         raise OutputError("the picture cannot be drawn")
 
 
@@ -104,7 +104,7 @@ def test_a_lost_file_is_an_error(target):
     """If the unfinished file is gone at the end, the old one stays and it is said."""
     with (
         pytest.raises(OutputError, match=r"cannot write .*answer\.csv"),
-        whole_file(target) as unfinished,
+        atomic_file(target) as unfinished,
     ):
         unfinished.unlink()
     assert target.read_text() == "old"
@@ -112,7 +112,7 @@ def test_a_lost_file_is_an_error(target):
 
 def test_a_new_file_has_the_usual_permissions(tmp_path, umask):
     """Like any file of this user: 0666 less the umask."""
-    with whole_file(tmp_path / "new") as unfinished:
+    with atomic_file(tmp_path / "new") as unfinished:
         unfinished.write_text("x")
     assert mode_of(tmp_path / "new") == 0o660
 
@@ -120,14 +120,14 @@ def test_a_new_file_has_the_usual_permissions(tmp_path, umask):
 def test_a_replaced_file_keeps_its_permissions(target, umask):
     """The old file's permissions are the new one's, whatever the umask is."""
     target.chmod(0o640)
-    with whole_file(target) as unfinished:
+    with atomic_file(target) as unfinished:
         unfinished.write_text("new")
     assert mode_of(target) == 0o640
 
 
 def test_the_umask_is_left_as_it_was(tmp_path, umask):
     """Asking for the umask does not change it."""
-    with whole_file(tmp_path / "new") as unfinished:
+    with atomic_file(tmp_path / "new") as unfinished:
         unfinished.write_text("x")
     assert os.umask(0o007) == 0o007
 
@@ -138,7 +138,7 @@ def test_links_are_followed(tmp_path, target):
     elsewhere.mkdir()
     link = elsewhere / "latest.csv"
     link.symlink_to(target)
-    with whole_file(link) as unfinished:
+    with atomic_file(link) as unfinished:
         unfinished.write_text("new")
         assert unfinished.parent == target.parent
     assert link.is_symlink()
@@ -149,7 +149,7 @@ def test_a_link_to_nothing_makes_the_file(tmp_path):
     """A link may lead to a file yet to be written, but not to a folder that is not there."""
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "new")
-    with whole_file(link) as unfinished:
+    with atomic_file(link) as unfinished:
         unfinished.write_text("x")
     assert (tmp_path / "new").read_text() == "x"
     astray = tmp_path / "astray"
@@ -162,7 +162,7 @@ def test_a_link_to_nothing_makes_the_file(tmp_path):
 def test_long_names(tmp_path, length):
     """A name as long as the system allows can be written, though more is added on the way."""
     path = tmp_path / ("a" * length + ".csv")
-    with whole_file(path) as unfinished:
+    with atomic_file(path) as unfinished:
         unfinished.write_text("x")
     assert path.read_text() == "x"
 
@@ -212,7 +212,7 @@ def test_paths_that_cannot_be_written_are_refused(tmp_path, make, message):
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(OutputError, match=f"cannot write .*{message}"):
         check_writable(path)
-    with pytest.raises(OutputError, match=message), whole_file(path):
+    with pytest.raises(OutputError, match=message), atomic_file(path):
         raise AssertionError("the body must not run")
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -237,7 +237,7 @@ def test_a_folder_that_fills_up_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("coterie.runtime.atomic_files.tempfile.mkstemp", full)
     with (
         pytest.raises(OutputError, match=r"cannot write .*answer\.csv: No space left"),
-        whole_file(tmp_path / "answer.csv"),
+        atomic_file(tmp_path / "answer.csv"),
     ):
         raise AssertionError("the body must not run")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coterie.runtime.lazy_names import imported_name
+from coterie.runtime.lazy_names import import_name
 
 
 def test_a_public_name_is_kept():
@@ -10,7 +10,7 @@ def test_a_public_name_is_kept():
     from coterie.runtime.devices import readable_bytes
 
     names = {}
-    assert imported_name("readable_bytes", "coterie", {"readable_bytes": "devices"}, names) is (
+    assert import_name("readable_bytes", "coterie", {"readable_bytes": "devices"}, names) is (
         readable_bytes
     )
     assert names == {"readable_bytes": readable_bytes}
@@ -18,6 +18,6 @@ def test_a_public_name_is_kept():
 
 def test_a_module_is_given_and_anything_else_is_an_attribute_error():
     """As in any package."""
-    assert imported_name("devices", "coterie", {}, {}).__name__ == "coterie.runtime.devices"
+    assert import_name("devices", "coterie", {}, {}).__name__ == "coterie.runtime.devices"
     with pytest.raises(AttributeError, match="module 'coterie' has no attribute 'nothing'"):
-        imported_name("nothing", "coterie", {}, {})
+        import_name("nothing", "coterie", {}, {})

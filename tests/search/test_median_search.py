@@ -15,8 +15,8 @@ from coterie.search import median_search as median_search_module
 from coterie.search.median_search import (
     Start,
     learn_partition_weights,
+    max_partition_starts,
     median_search,
-    n_starts_worth_it,
     partition_starts,
 )
 
@@ -158,8 +158,8 @@ def test_many_tuples_are_searched_from_few_starts():
     """All partitions start a search while tuples are few, four when they are many."""
     few = as_label_tuples(np.random.default_rng(0).integers(0, 2, (50, 10)))
     many = as_label_tuples(np.random.default_rng(0).integers(0, 9, (200_000, 10)))
-    assert n_starts_worth_it(few) > 10
-    assert n_starts_worth_it(many) == 4
+    assert max_partition_starts(few) > 10
+    assert max_partition_starts(many) == 4
 
 
 def test_starts_compete_on_a_sample_when_tuples_are_many(monkeypatch):

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coterie.errors import OutputError
-from coterie.runtime.atomic_files import whole_file
+from coterie.runtime.atomic_files import atomic_file
 
 __all__ = ["MARKET", "MODEL", "REPORT", "SEGMENTS", "fresh_folder"]
 
@@ -134,7 +134,7 @@ def _keep_record(folder: Path) -> None:
             folder.rmdir()
         return
     files = {path.relative_to(folder).as_posix(): _digest(path) for path in written}
-    with whole_file(folder / _RECORD) as unfinished:
+    with atomic_file(folder / _RECORD) as unfinished:
         record = {"made_by": _MADE_BY, "files": files}
         unfinished.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 

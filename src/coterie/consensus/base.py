@@ -38,7 +38,7 @@ from coterie.labels.label_matrix import (
     as_label_matrix,
     encode_like,
 )
-from coterie.labels.numbering import by_falling_size
+from coterie.labels.numbering import renumber_by_size
 from coterie.labels.soft_memberships import Memberships, as_memberships, memberships_like
 from coterie.labels.tuples import LabelTuples, compress_labels, compress_memberships
 
@@ -220,7 +220,7 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
     def _finish(self, tuples: LabelTuples, found: Labelling) -> None:
         """Number the clusters by falling size and set the attributes all methods share."""
         labels = _settle_voiceless(tuples, found)
-        labels = by_falling_size(labels, tuples.weights)
+        labels = renumber_by_size(labels, tuples.weights)
         tables = ClusterTables.of(tuples, labels, found.partition_weights)
         _, confidence = tables.assign(tuples.codes, found.threshold, labels, tuples.memberships)
         self.labels_ = tuples.expand(labels).astype(np.int32)
@@ -349,7 +349,7 @@ def _settle_voiceless(tuples: LabelTuples, found: Labelling) -> NDArray[np.int64
     """Labels in which points that no believed partition labels follow the other partitions."""
     if not tuples.has_missing:
         return found.labels
-    heard = tuples.heard(found.partition_weights)
+    heard = tuples.has_weighted_label(found.partition_weights)
     if heard.all():
         return found.labels
     labels = np.where(heard, found.labels, -1)

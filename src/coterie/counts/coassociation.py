@@ -31,8 +31,8 @@ __all__ = [
     "check_partition_weights",
     "coassociation",
     "coassociation_bytes",
-    "own_shares",
     "pairwise_lower_bound",
+    "self_coassociation",
     "tuple_coassociation",
 ]
 
@@ -90,7 +90,7 @@ def coassociation(P: Any, partition_weights: Any = None) -> NDArray[np.float64]:
     alpha = alpha[tuples.partition_order]
     M = tuple_coassociation(tuples, alpha).dense()
     # points that share a tuple without a vote in it are two points that no partition labels
-    voiceless = ~tuples.heard(alpha)
+    voiceless = ~tuples.has_weighted_label(alpha)
     itself = M.diagonal().copy()
     M[voiceless, voiceless] = 0.0
     M = M[np.ix_(tuples.inverse, tuples.inverse)]
@@ -127,10 +127,12 @@ def tuple_coassociation(
     return TupleCoassociation(shares, 1.0, tuples.weights)
 
 
-def own_shares(tuples: LabelTuples, partition_weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def self_coassociation(
+    tuples: LabelTuples, partition_weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """The diagonal of M over tuples, (u,): 1 of labels, and where no partition labels a tuple.
 
-    >>> own_shares(as_label_tuples([np.array([[0.5, 0.5], [1.0, 0.0]])]), np.ones(1)).min()
+    >>> self_coassociation(as_label_tuples([np.array([[0.5, 0.5], [1.0, 0.0]])]), np.ones(1)).min()
     np.float64(0.5)
     """
     if tuples.memberships is None:
@@ -220,7 +222,7 @@ def _soft_coassociation(
         soft_kernels.share_rows(turned, mass, start, stop, same, both, shares)
 
     for_row_blocks(divide, u)
-    silent = ~tuples.heard(partition_weights)
+    silent = ~tuples.has_weighted_label(partition_weights)
     shares[silent, silent] = 1.0
     return TupleCoassociation(shares, 1.0, tuples.weights)
 

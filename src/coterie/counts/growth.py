@@ -29,7 +29,7 @@ from coterie.labels.soft_memberships import Memberships, as_memberships
 from coterie.labels.tuples import LabelTuples, compress_memberships, tuples_of_groups
 from coterie.runtime.devices import for_row_blocks, n_threads
 
-__all__ = ["Growth", "append_partitions", "tables_worth_keeping"]
+__all__ = ["Growth", "append_partitions", "contingencies_to_keep"]
 
 Array = NDArray[np.float64]
 
@@ -106,7 +106,7 @@ def append_partitions(
             "the partitions before are labels, and these are membership matrices; fit again, on "
             "membership matrices of all partitions"
         )
-    new = as_label_matrix(P, bare_rows=True)
+    new = as_label_matrix(P, allow_unlabelled_rows=True)
     _refuse_other_points(new.n_points, len(before.inverse))
     keys = np.column_stack([before.inverse, new.codes])
     first, inverse, counts = label_tuple_kernels.group_equal_rows(keys)
@@ -124,12 +124,12 @@ def append_partitions(
     return Growth(before, tuples, by_tuple, both)
 
 
-def tables_worth_keeping(tuples: LabelTuples, contingencies: Array) -> Array | None:
+def contingencies_to_keep(tuples: LabelTuples, contingencies: Array) -> Array | None:
     """The tables if they are no larger than the tuples; if they are, to count anew is cheap.
 
     >>> from coterie.labels.tuples import as_label_tuples
     >>> few = as_label_tuples([[0, 0], [0, 1]])
-    >>> tables_worth_keeping(few, all_contingencies(few)) is None
+    >>> contingencies_to_keep(few, all_contingencies(few)) is None
     True
     """
     return contingencies if contingencies.nbytes <= tuples.codes.nbytes else None
@@ -144,7 +144,7 @@ def _append_memberships(
             "the partitions before are membership matrices, and these are labels; give a list of "
             "matrices with one column a label"
         )
-    new = as_memberships(P, bare_rows=True)
+    new = as_memberships(P, allow_unlabelled_rows=True)
     _refuse_other_points(new.n_points, len(before.inverse))
     shares = before.indicator(np.ones(before.n_partitions))[:, before.recode][before.inverse]
     both = replace(vocabulary, shares=shares).joined(new)

@@ -20,7 +20,7 @@ from typing import TypeVar
 from urllib.request import urlopen
 
 from coterie.errors import DatasetUnavailableError, OutputError
-from coterie.runtime.atomic_files import whole_file
+from coterie.runtime.atomic_files import atomic_file
 
 __all__ = ["DataFile", "Edition", "cache_folder", "data_folders", "obtain"]
 
@@ -196,7 +196,7 @@ def _keep(paths: Sequence[Path], home: Path) -> None:
             "folder that can be written"
         ) from error
     for path in paths:
-        with whole_file(home / path.name) as unfinished:
+        with atomic_file(home / path.name) as unfinished:
             shutil.copyfile(path, unfinished)
 
 

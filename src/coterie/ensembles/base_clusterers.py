@@ -6,10 +6,7 @@ was learned in it, and labels new rows: arrays only, but for a scikit-learn clus
 
 from __future__ import annotations
 
-import contextlib
 import threading
-import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.pipeline import Pipeline
 
 from coterie.ensembles.scalings import Floats, Scaling, refuse_far_rows
 from coterie.errors import InvalidParameterError
 from coterie.runtime.devices import on_one_thread
+from coterie.runtime.ignored_warnings import ignore_duplicate_points_warning
 
 __all__ = [
     "CentroidMember",
@@ -31,8 +28,6 @@ __all__ = [
     "Member",
     "Run",
     "RunsUnderway",
-    "allowing_duplicate_points",
-    "allowing_early_ends",
     "fit_run",
 ]
 
@@ -152,7 +147,7 @@ def fit_run(X: Any, run: Run, clusterer: Any = None) -> tuple[Member, Labels]:
     >>> member.centres.shape, bool(labels[0] == labels[1] != labels[2])
     ((2, 1), True)
     """
-    with on_one_thread(), allowing_duplicate_points():
+    with on_one_thread(), ignore_duplicate_points_warning():
         if clusterer is None:
             return _fit_centroids(X, run)
         try:
@@ -161,27 +156,6 @@ def fit_run(X: Any, run: Run, clusterer: Any = None) -> tuple[Member, Labels]:
             raise InvalidParameterError(
                 f"clusterer={clusterer!r} failed with n_clusters={run.n_clusters}: {error}"
             ) from error
-
-
-@contextlib.contextmanager
-def allowing_duplicate_points() -> Iterator[None]:
-    """Silence k-means' warning that it found fewer distinct points than clusters, and no other.
-
-    That is harmless wherever the clusters that come out empty are simply dropped.
-    """
-    with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", message="Number of distinct clusters", category=ConvergenceWarning
-        )
-        yield
-
-
-@contextlib.contextmanager
-def allowing_early_ends() -> Iterator[None]:
-    """Silence joblib's advice on runs nobody waits for: whoever interrupts means to waste them."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r"\d+ tasks (have been|which were)")
-        yield
 
 
 class RunsUnderway:

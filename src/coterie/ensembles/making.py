@@ -23,12 +23,14 @@ from coterie.ensembles.base_clusterers import (
     Member,
     Run,
     RunsUnderway,
-    allowing_duplicate_points,
-    allowing_early_ends,
 )
 from coterie.ensembles.scalings import Scaling, centring, standard_and_min_max
 from coterie.errors import CoterieError, InvalidParameterError, LabelWarning
 from coterie.runtime.devices import on_one_thread
+from coterie.runtime.ignored_warnings import (
+    ignore_duplicate_points_warning,
+    ignore_unfinished_tasks_warning,
+)
 
 __all__ = [
     "STRATEGIES",
@@ -245,8 +247,8 @@ def fit_ensemble(
     members: list[Member] = []
     with (
         on_one_thread(),
-        allowing_duplicate_points(),
-        allowing_early_ends(),
+        ignore_duplicate_points_warning(),
+        ignore_unfinished_tasks_warning(),
         contextlib.closing(underway),
         contextlib.closing(_carry_out(tasks, n_jobs, n_partitions if progress else 0)) as results,
     ):

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 import coterie
 from coterie.errors import CoterieWarning, ModelFileError
 from coterie.files.model_state import StateReader, StateWriter
-from coterie.runtime.atomic_files import whole_file
+from coterie.runtime.atomic_files import atomic_file
 
 __all__ = ["content_checksum", "load_model", "opened_model", "save_model"]
 
@@ -88,7 +88,7 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
             f"this {name} has {len(state):,} bytes of lists and texts, and a model file holds at "
             f"most {_MOST_JSON_BYTES:,}; keep them in arrays"
         )
-    with whole_file(path) as unfinished:
+    with atomic_file(path) as unfinished:
         _write_archive(unfinished, tree["$object"]["type"], state, writer.arrays)
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from coterie.errors import InvalidParameterError, LabelWarning, OutputError, TableError
 from coterie.files.binary_tables import read_npy, read_parquet, write_npy, write_parquet
 from coterie.files.delimited_text import line_of_row, read_text, write_text
-from coterie.runtime.atomic_files import check_writable, whole_file
+from coterie.runtime.atomic_files import atomic_file, check_writable
 
 __all__ = [
     "Table",
@@ -237,7 +237,7 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> Non
     path = Path(path)
     write = {"text": write_text, "parquet": write_parquet, "npy": write_npy}
     write_to = write[_kind(path, OutputError)]
-    with whole_file(path) as unfinished:
+    with atomic_file(path) as unfinished:
         try:
             write_to(unfinished, _as_columns(columns), path)
         except (pa.ArrowException, UnicodeEncodeError) as error:

@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 from coterie.ensembles.making import make_partitions
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples, as_label_tuples
-from coterie.runtime.sampling import sampled_multiplicities
+from coterie.runtime.sampling import sample_multiplicities
 
 __all__ = ["check_ks", "consensus_cdf", "proportion_of_ambiguous_pairs", "resampled_ensembles"]
 
@@ -168,8 +168,8 @@ def _pair_blocks(tuples: LabelTuples, max_points: int) -> Iterator[tuple[Array, 
     take their place in double precision.
     """
     _check_count("max_points", max_points, 2)
-    times = sampled_multiplicities(tuples.weights, max_points, random_state=0)
-    kept, times = tuples.some(times > 0), times[times > 0]
+    times = sample_multiplicities(tuples.weights, max_points, random_state=0)
+    kept, times = tuples.subset(times > 0), times[times > 0]
     Z = kept.indicator(np.ones(kept.n_partitions, dtype=np.float32)).toarray()
     drawn = kept.mass.astype(Z.dtype)
     rows = max(1, _CELLS_A_BLOCK // len(Z))

@@ -91,7 +91,7 @@ def are_memberships(P: Any) -> bool:
     )
 
 
-def as_label_matrix(P: Any, *, bare_rows: bool = False) -> LabelMatrix:
+def as_label_matrix(P: Any, *, allow_unlabelled_rows: bool = False) -> LabelMatrix:
     """Read a label matrix: any names of labels, −1 or a blank where there is none.
 
     Parameters
@@ -100,7 +100,7 @@ def as_label_matrix(P: Any, *, bare_rows: bool = False) -> LabelMatrix:
         Column v is a partition of the n points. Labels are integers ≥ 0, texts, booleans or
         categories, of one kind in a column; −1, NaN, None, masked cells and empty text are
         missing. Whole numbers stored as floats are welcome.
-    bare_rows : bool
+    allow_unlabelled_rows : bool
         Accept rows without any label: of points that other partitions label.
 
     Raises
@@ -122,7 +122,7 @@ def as_label_matrix(P: Any, *, bare_rows: bool = False) -> LabelMatrix:
         return P
     matrix, _ = _read(P)
     _refuse_unlabelled_columns(matrix)
-    if not bare_rows:
+    if not allow_unlabelled_rows:
         _refuse_unlabelled_rows(matrix)
     return matrix
 

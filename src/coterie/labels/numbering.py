@@ -7,25 +7,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["by_falling_size", "in_order_of_appearance"]
+__all__ = ["renumber_by_appearance", "renumber_by_size"]
 
 
-def in_order_of_appearance(labels: NDArray[Any]) -> NDArray[np.int64]:
+def renumber_by_appearance(labels: NDArray[Any]) -> NDArray[np.int64]:
     """The same clusters, the first to appear called 0, the next 1 and so on.
 
-    >>> in_order_of_appearance(np.array([7, 2, 7, 0]))
+    >>> renumber_by_appearance(np.array([7, 2, 7, 0]))
     array([0, 1, 0, 2])
     """
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     return _ranks(np.argsort(first))[inverse]
 
 
-def by_falling_size(
+def renumber_by_size(
     labels: NDArray[Any], weights: NDArray[np.float64] | None = None
 ) -> NDArray[np.int64]:
     """The same clusters, the largest called 0; equal ones in order of appearance.
 
-    >>> by_falling_size(np.array([5, 3, 3, 9]))
+    >>> renumber_by_size(np.array([5, 3, 3, 9]))
     array([1, 0, 0, 2])
     """
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)

@@ -70,7 +70,7 @@ class Memberships:
 
     def labels(self) -> LabelMatrix:
         """The label matrix that memberships are which are hard; labels are numbers of columns."""
-        return as_label_matrix(_most_likely(self), bare_rows=True)
+        return as_label_matrix(_most_likely(self), allow_unlabelled_rows=True)
 
     def codes(self) -> NDArray[np.int64]:
         """Labels 0..K_v − 1 among the columns there are, −1 missing, (n, V), of hard rows."""
@@ -105,7 +105,7 @@ class Memberships:
         return np.repeat(np.arange(self.n_partitions), self.widths)[self.columns]
 
 
-def as_memberships(P: Any, *, bare_rows: bool = False) -> Memberships:
+def as_memberships(P: Any, *, allow_unlabelled_rows: bool = False) -> Memberships:
     """Read soft partitions: a list of matrices, one row a point, one column a cluster.
 
     Parameters
@@ -113,7 +113,7 @@ def as_memberships(P: Any, *, bare_rows: bool = False) -> Memberships:
     P : list or tuple of V matrices, the v-th of shape (n, K_v)
         Arrays, pandas, polars or arrow tables, or scipy's sparse matrices. Entries ≥ 0, rows that
         sum to at most one. A sum within 1e-6 of one is taken to be one, and the row scaled.
-    bare_rows : bool
+    allow_unlabelled_rows : bool
         Accept points without any membership: other partitions have them.
 
     Raises
@@ -142,7 +142,7 @@ def as_memberships(P: Any, *, bare_rows: bool = False) -> Memberships:
     _refuse_unequal_lengths(parts)
     rows = sp.hstack(parts, format="csr")
     widths = np.array([part.shape[1] for part in parts], dtype=np.int64)
-    if not bare_rows:
+    if not allow_unlabelled_rows:
         _refuse_bare_rows(rows)
     whole = Memberships(
         rows,
@@ -166,7 +166,7 @@ def memberships_like(P: Any, fitted: Memberships) -> Memberships:
             f"the consensus was fitted on {fitted.n_partitions} membership matrices, and these "
             "are none; give a list of matrices with the same columns"
         )
-    new = as_memberships(P, bare_rows=True)
+    new = as_memberships(P, allow_unlabelled_rows=True)
     if not np.array_equal(new.widths, fitted.widths):
         raise InvalidLabelsError(
             f"the membership matrices have {_listed(new.widths)} columns, those of the fit had "
@@ -210,7 +210,7 @@ def hard_labels(P: Any) -> NDArray[np.int64]:
            [ 0,  1],
            [-1,  2]])
     """
-    return _most_likely(as_memberships(P, bare_rows=True))
+    return _most_likely(as_memberships(P, allow_unlabelled_rows=True))
 
 
 def slots_of(rows: sp.csr_array) -> tuple[NDArray[Any], NDArray[np.float64]]:

@@ -127,7 +127,7 @@ class LabelTuples:
             return bool(self.codes.min(initial=0) < 0)
         return bool(self.mass.min(initial=1.0) < _WHOLE)
 
-    def heard(self, partition_weights: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def has_weighted_label(self, partition_weights: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which tuples a partition of positive weight labels, (u,)."""
         if self.memberships is None:
             return np.any((self.codes >= 0) & (partition_weights > 0), axis=1)
@@ -203,7 +203,9 @@ class LabelTuples:
         """Indicator columns and memberships, both (n', S), of rows of the fitted columns."""
         return slots_of(soft.shares[:, np.argsort(self.recode)])
 
-    def some(self, chosen: NDArray[Any], weights: NDArray[np.float64] | None = None) -> LabelTuples:
+    def subset(
+        self, chosen: NDArray[Any], weights: NDArray[np.float64] | None = None
+    ) -> LabelTuples:
         """Some of the tuples (a mask or indices), without the way back to the points.
 
         They may be given other weights.
@@ -255,7 +257,7 @@ class LabelTuples:
     def without_compression(self) -> LabelTuples:
         """The same points, one tuple each: what the compressed answer must agree with."""
         n = len(self.inverse)
-        return replace(self.some(self.inverse, np.ones(n)), inverse=np.arange(n))
+        return replace(self.subset(self.inverse, np.ones(n)), inverse=np.arange(n))
 
 
 def compress_labels(

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from coterie.consensus.base import check_size
 from coterie.errors import InvalidParameterError
-from coterie.labels.numbering import by_falling_size
+from coterie.labels.numbering import renumber_by_size
 from coterie.multiview.spectral_views import squared_distances
 from coterie.multiview.view_input import MultiViewMethod, check_whole
 
@@ -293,7 +293,7 @@ def _polished(
 def _by_cluster_size(exemplars: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.int64]:
     """Exemplars in the order in which the clusters are numbered."""
     ordered = np.empty_like(exemplars)
-    ordered[by_falling_size(labels)[exemplars]] = exemplars
+    ordered[renumber_by_size(labels)[exemplars]] = exemplars
     return ordered
 
 

@@ -17,9 +17,8 @@ from sklearn.utils.extmath import row_norms
 from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted
 
-from coterie.ensembles.base_clusterers import allowing_duplicate_points
 from coterie.errors import InvalidParameterError
-from coterie.labels.numbering import by_falling_size
+from coterie.labels.numbering import renumber_by_size
 from coterie.multiview.view_input import (
     MultiViewMethod,
     check_number,
@@ -28,6 +27,7 @@ from coterie.multiview.view_input import (
     named_views,
 )
 from coterie.runtime.devices import on_one_thread
+from coterie.runtime.ignored_warnings import ignore_duplicate_points_warning
 
 __all__ = ["MultiViewKMeans"]
 
@@ -169,7 +169,7 @@ class MultiViewKMeans(MultiViewMethod):
         joined = sp.hstack(X, format="csr") if any(map(sp.issparse, X)) else np.hstack(X)
         # a few thousand rows are sooner done than handed to other threads
         threads = on_one_thread() if joined.shape[0] <= _FEW else contextlib.nullcontext()
-        with threads, allowing_duplicate_points():
+        with threads, ignore_duplicate_points_warning():
             starts = [
                 KMeans(n_clusters, n_init=1, random_state=rng).fit(joined).labels_
                 for _ in range(n_init)
@@ -383,7 +383,7 @@ def _settled(
     ordered = list(centres)
     for _ in range(len(ordered[0]) + 1):
         labels = _nearest(tables, ordered, factors)
-        ranks, first = np.unique(by_falling_size(labels), return_index=True)
+        ranks, first = np.unique(renumber_by_size(labels), return_index=True)
         wanted = labels[first]
         if len(ranks) == len(ordered[0]) and (wanted == ranks).all():
             break

@@ -20,7 +20,7 @@ from sklearn.utils import check_array, check_random_state
 
 from coterie.ensembles.scalings import Scaling, centring, standard_and_min_max
 from coterie.errors import InvalidParameterError
-from coterie.labels.numbering import by_falling_size
+from coterie.labels.numbering import renumber_by_size
 
 __all__ = [
     "MultiViewMethod",
@@ -57,7 +57,7 @@ class MultiViewMethod(ClusterMixin, BaseEstimator):
             name: view_scaling(X, bool(self.standardize), name) for name, X in named.items()
         }
         labels = self._label_points(self._seen(named), K, rng)
-        self.labels_ = by_falling_size(labels).astype(np.int32)
+        self.labels_ = renumber_by_size(labels).astype(np.int32)
         self.n_clusters_ = int(self.labels_.max()) + 1
         return self
 

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 from sklearn.utils import check_random_state
 
-from coterie.counts.coassociation import TupleCoassociation, own_shares, tuple_coassociation
+from coterie.counts.coassociation import TupleCoassociation, self_coassociation, tuple_coassociation
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.admm import robust_factor
@@ -121,7 +121,7 @@ def divided_factor(
     solved = []
     for p, (part, weights) in enumerate(zip(parts, part_weights, strict=True)):
         _log.info("robust relaxation of part %d of %d: %d tuples", p + 1, len(parts), len(part))
-        M = tuple_coassociation(tuples.some(part, weights), partition_weights)
+        M = tuple_coassociation(tuples.subset(part, weights), partition_weights)
         found = robust_factor(M, start[part], max_iter=max_iter, tol=tol)
         solved.append(replace(found, factor=_turned(found.factor, start[part], weights)))
     rows = _stacked(parts, [found.factor for found in solved], len(start))
@@ -216,11 +216,11 @@ def _sampled_objectives(
     counted.
     """
     chosen, counts = evenly_spaced_points(tuples.weights, n_sampled)
-    M = tuple_coassociation(tuples.some(chosen, counts), partition_weights)
+    M = tuple_coassociation(tuples.subset(chosen, counts), partition_weights)
     sampled = _pairs_of_different_tuples(counts)
     # where one tuple has nearly all points, no pair of different ones may be in the sample
     scale = _pairs_of_different_tuples(tuples.weights) / sampled if sampled else 0.0
-    itself = own_shares(tuples, partition_weights)
+    itself = self_coassociation(tuples, partition_weights)
     estimates = []
     for theta in _STEPS:
         factor = _between(start, rows, theta)

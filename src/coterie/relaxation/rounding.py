@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 from sklearn.cluster import KMeans
 
-from coterie.ensembles.base_clusterers import allowing_duplicate_points
-from coterie.labels.numbering import in_order_of_appearance
+from coterie.labels.numbering import renumber_by_appearance
 from coterie.runtime.devices import for_row_blocks, on_one_thread
-from coterie.runtime.sampling import drawn_by_weight
+from coterie.runtime.ignored_warnings import ignore_duplicate_points_warning
+from coterie.runtime.sampling import draw_weighted_subsample
 
 __all__ = ["round_by_kmeans", "round_by_pivoted_qr"]
 
@@ -43,7 +43,7 @@ def round_by_pivoted_qr(
     _, pivots = qr(rows.T, mode="r", pivoting=True)
     left, _, right = np.linalg.svd(rows[pivots[: factor.shape[1]]])
     rotated = factor @ (left[:, : factor.shape[1]] @ right).T
-    return in_order_of_appearance(np.abs(rotated, out=rotated).argmax(axis=1))
+    return renumber_by_appearance(np.abs(rotated, out=rotated).argmax(axis=1))
 
 
 def round_by_kmeans(
@@ -63,15 +63,17 @@ def round_by_kmeans(
     rng = np.random.RandomState(random_state) if isinstance(random_state, int) else random_state
     rows, sample_weight = factor, weights
     if len(factor) > _SAMPLE:
-        chosen, sample_weight = drawn_by_weight(weights, _SAMPLE, rng or np.random.RandomState())
+        chosen, sample_weight = draw_weighted_subsample(
+            weights, _SAMPLE, rng or np.random.RandomState()
+        )
         rows = factor[chosen]
     model = KMeans(n_clusters, n_init=_STARTS, random_state=rng)
     # a few thousand rows are sooner done than handed to other threads
     threads = on_one_thread() if len(rows) <= _FEW else contextlib.nullcontext()
-    with allowing_duplicate_points(), threads:
+    with ignore_duplicate_points_warning(), threads:
         model.fit(rows, sample_weight=sample_weight)
     labels = model.labels_ if rows is factor else _nearest(factor, model.cluster_centers_)
-    return in_order_of_appearance(labels)
+    return renumber_by_appearance(labels)
 
 
 def _nearest(rows: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from coterie.errors import OutputError
 
-__all__ = ["check_writable", "whole_file"]
+__all__ = ["atomic_file", "check_writable"]
 
 
 @contextlib.contextmanager
-def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary path to write to; rename it to ``path`` when all went well.
 
     The temporary file lies in the same folder, so the rename is atomic: a reader sees
@@ -23,7 +23,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     >>> import tempfile, pathlib
     >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> with whole_file(folder / "answer.txt") as unfinished:
+    >>> with atomic_file(folder / "answer.txt") as unfinished:
     ...     _ = unfinished.write_text("42")
     >>> (folder / "answer.txt").read_text()
     '42'

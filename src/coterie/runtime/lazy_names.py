@@ -6,12 +6,10 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["imported_name"]
+__all__ = ["import_name"]
 
 
-def imported_name(
-    name: str, package: str, home: Mapping[str, str], names: dict[str, Any]
-) -> object:
+def import_name(name: str, package: str, home: Mapping[str, str], names: dict[str, Any]) -> object:
     """What a package's ``__getattr__`` gives: a public name, or a module of the package.
 
     Parameters
@@ -25,7 +23,7 @@ def imported_name(
 
     Examples
     --------
-    >>> imported_name("readable_bytes", "coterie", {"readable_bytes": "devices"}, {})(2e6)
+    >>> import_name("readable_bytes", "coterie", {"readable_bytes": "devices"}, {})(2e6)
     '2.0 MB'
     """
     if name in home:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["drawn_by_weight", "evenly_spaced_points", "sampled_multiplicities"]
+__all__ = ["draw_weighted_subsample", "evenly_spaced_points", "sample_multiplicities"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -16,7 +16,7 @@ Indices = NDArray[np.intp]
 _MOST_WITHOUT_REPLACEMENT = 10**9
 
 
-def drawn_by_weight(weights: Array, n: int, rng: Any) -> tuple[Indices, Array]:
+def draw_weighted_subsample(weights: Array, n: int, rng: Any) -> tuple[Indices, Array]:
     """n different indices drawn by weight, and the weights with which they stand for all.
 
     One of weight w is drawn with a chance of about min(1, n w / W), W the sum of all weights. So
@@ -35,7 +35,7 @@ def drawn_by_weight(weights: Array, n: int, rng: Any) -> tuple[Indices, Array]:
     Examples
     --------
     >>> weights = np.array([1.0, 97.0, 1.0, 1.0])
-    >>> chosen, counts = drawn_by_weight(weights, 2, np.random.RandomState(0))
+    >>> chosen, counts = draw_weighted_subsample(weights, 2, np.random.RandomState(0))
     >>> 1 in chosen, sorted(counts.tolist())
     (True, [50.0, 97.0])
     """
@@ -55,12 +55,12 @@ def evenly_spaced_points(weights: Array, n: int) -> tuple[Indices, Array]:
     return chosen, counts.astype(np.float64)
 
 
-def sampled_multiplicities(weights: Array, most: int, random_state: Any) -> Array:
+def sample_multiplicities(weights: Array, most: int, random_state: Any) -> Array:
     """Weights (u,) of a sample of at most so many points: all of them if they are not more.
 
     Without replacement where the weights are counts of fewer than 10⁹ points.
 
-    >>> int(sampled_multiplicities(np.array([5.0, 3.0]), 4, 0).sum())
+    >>> int(sample_multiplicities(np.array([5.0, 3.0]), 4, 0).sum())
     4
     """
     if weights.sum() <= most:

@@ -180,7 +180,7 @@ def partition_starts(
     ]
 
 
-def n_starts_worth_it(tuples: LabelTuples) -> int:
+def max_partition_starts(tuples: LabelTuples) -> int:
     """How many partitions to start from: all while tuples are few, the best four when many."""
     cells = tuples.codes.size
     return max(_FEWEST_STARTS, _CELLS_OF_ALL_STARTS // cells)
@@ -235,7 +235,7 @@ def _best_on_a_sample(
 ) -> Start:
     """The best clustering of evenly spaced points, every tuple then joining its best cluster."""
     chosen, counts = evenly_spaced_points(tuples.weights, _SAMPLE_POINTS)
-    sample = tuples.some(chosen, counts)
+    sample = tuples.subset(chosen, counts)
     there = [Start(start.name, start.labels[chosen]) for start in starts]
     found = median_search(sample, alpha, n_clusters, there, threshold)
     labels, _ = found.tables.assign(tuples.codes, found.threshold, memberships=tuples.memberships)

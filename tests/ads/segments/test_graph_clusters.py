@@ -19,7 +19,7 @@ from coterie.ads.segments.graph_clusters import (
     normalised_cuts,
 )
 from coterie.errors import InvalidParameterError
-from coterie.labels.numbering import in_order_of_appearance
+from coterie.labels.numbering import renumber_by_appearance
 
 
 def blocks(*sizes):
@@ -51,7 +51,7 @@ def test_planted_groups_are_found(sizes):
     graph, y = planted(sizes, 0.5, 0.05)
     labels = normalised_cut(graph, len(sizes), random_state=0)
     assert adjusted_rand_score(y, labels) > 0.98
-    assert_array_equal(labels, in_order_of_appearance(labels))
+    assert_array_equal(labels, renumber_by_appearance(labels))
 
 
 @pytest.mark.parametrize("sizes", [(3, 3), (50, 5, 20), (400, 2, 30, 100)])

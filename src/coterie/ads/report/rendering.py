@@ -22,7 +22,7 @@ from coterie.ads.page.parts import (
 )
 from coterie.ads.report.contract import check_payload
 from coterie.runtime import wording as words
-from coterie.runtime.atomic_files import whole_file
+from coterie.runtime.atomic_files import atomic_file
 
 if TYPE_CHECKING:
     import jinja2
@@ -78,7 +78,7 @@ def write_report(payload: Mapping[str, Any], path: str | PathLike[str]) -> None:
         If the file cannot be written.
     """
     page = render_report(payload)
-    with whole_file(path) as unfinished:
+    with atomic_file(path) as unfinished:
         unfinished.write_text(page, encoding="utf-8", newline="\n")
 
 

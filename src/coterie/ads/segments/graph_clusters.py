@@ -16,15 +16,15 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
-from coterie.ensembles.base_clusterers import allowing_duplicate_points
 from coterie.errors import InvalidParameterError
-from coterie.labels.numbering import in_order_of_appearance
+from coterie.labels.numbering import renumber_by_appearance
 from coterie.relaxation.eigenpairs import (
     dense_eigenpairs,
     eigsh_rng_option,
     refined_eigenpairs,
 )
 from coterie.runtime.devices import on_one_thread
+from coterie.runtime.ignored_warnings import ignore_duplicate_points_warning
 
 __all__ = ["eigengap_k", "leader_clusters", "normalised_cut", "normalised_cuts"]
 
@@ -247,9 +247,9 @@ def _rows_clustered(vectors: Floats, k: int, seed: int) -> NDArray[np.int64]:
         return np.arange(n)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     rows = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
-    with on_one_thread(), allowing_duplicate_points():
+    with on_one_thread(), ignore_duplicate_points_warning():
         labels = KMeans(k, n_init=_STARTS, random_state=seed).fit(rows).labels_
-    return in_order_of_appearance(labels)
+    return renumber_by_appearance(labels)
 
 
 def _checked_graph(graph: Any) -> sp.csr_array:

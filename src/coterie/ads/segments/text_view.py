@@ -26,10 +26,10 @@ from coterie.ads.segments.text_vectors import (
     of_length_one,
     side_by_side,
 )
-from coterie.ensembles.base_clusterers import allowing_duplicate_points
 from coterie.errors import InvalidParameterError
-from coterie.labels.numbering import in_order_of_appearance
+from coterie.labels.numbering import renumber_by_appearance
 from coterie.runtime.devices import on_one_thread
+from coterie.runtime.ignored_warnings import ignore_duplicate_points_warning
 
 __all__ = ["TextView", "characteristic_words", "text_clusters", "unit_rows"]
 
@@ -198,9 +198,9 @@ def text_clusters(
         if len(there) <= k:
             labels[there, column] = np.arange(len(there))
             continue
-        with on_one_thread(), allowing_duplicate_points():
+        with on_one_thread(), ignore_duplicate_points_warning():
             found = KMeans(k, n_init=_STARTS, random_state=seed).fit(rows[there]).labels_
-        labels[there, column] = in_order_of_appearance(found)
+        labels[there, column] = renumber_by_appearance(found)
     return labels
 
 

@@ -19,7 +19,7 @@ from coterie.command_line.ads.layout import (
 from coterie.command_line.terminal import options
 from coterie.command_line.terminal.progress import shown_notes, shown_stages
 from coterie.command_line.terminal.summary import print_json
-from coterie.runtime.atomic_files import whole_file
+from coterie.runtime.atomic_files import atomic_file
 from coterie.runtime.wording import cell
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def evaluate(
             "notes": notes,
         }
         if output is not None:
-            with whole_file(output) as unfinished:
+            with atomic_file(output) as unfinished:
                 unfinished.write_text(json.dumps(facts, indent=2, allow_nan=False) + "\n")
     if as_json:
         print_json(facts)

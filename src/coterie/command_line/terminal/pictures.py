@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coterie.errors import MissingExtraError
-from coterie.runtime.atomic_files import whole_file
+from coterie.runtime.atomic_files import atomic_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,6 +55,6 @@ def write_picture(figure: Figure, path: Path) -> None:
     """Write the figure to a file in the format of its suffix; it is closed then."""
     import matplotlib.pyplot as plt
 
-    with whole_file(path) as unfinished:
+    with atomic_file(path) as unfinished:
         figure.savefig(unfinished, format=path.suffix[1:], dpi=_DOTS_PER_INCH)
     plt.close(figure)

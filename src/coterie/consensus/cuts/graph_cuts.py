@@ -53,8 +53,8 @@ class BalancedCut(ConsensusFunction):
         self._check_size(tuples)
         alpha = weights[weights > 0]
         believed, group = tuples.restricted_to(weights > 0)
-        among = believed.heard(alpha)
-        heard = believed.some(among)
+        among = believed.has_weighted_label(alpha)
+        heard = believed.subset(among)
         found = self._cut(heard, alpha, min(K, heard.n_tuples))
         self.loss_ = self._loss(heard, alpha, found)
         labels = np.full(believed.n_tuples, -1, dtype=np.int64)

@@ -26,10 +26,10 @@ from sklearn.utils import check_random_state
 
 from coterie.consensus.base import ConsensusFunction, Labelling, check_size
 from coterie.counts.coassociation import tuple_coassociation
-from coterie.ensembles.base_clusterers import allowing_duplicate_points
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples
 from coterie.runtime.devices import for_row_blocks, on_one_thread
+from coterie.runtime.ignored_warnings import ignore_duplicate_points_warning
 
 __all__ = ["KLConsensus"]
 
@@ -142,7 +142,7 @@ class KLConsensus(ConsensusFunction):
         self._check_parameters()
         check_size(tuples.n_tuples, self.max_tuples, "max_tuples", "KLConsensus")
         # what no partition speaks of says nothing about the others, and follows them later
-        heard = tuples.heard(weights)
+        heard = tuples.has_weighted_label(weights)
         M = tuple_coassociation(tuples, weights).dense()[np.ix_(heard, heard)]
         best = self._best_fit(M, tuples.weights[heard], min(K, len(M)))
         if not best.converged:
@@ -287,7 +287,7 @@ def _visit_rows(
 def _start(M: Array, points: Array, K: int, rng: np.random.RandomState) -> tuple[Array, Array]:
     """W and d from one k-means run on the rows of M, softened so that nothing starts at zero."""
     model = KMeans(K, n_init=1, random_state=rng)
-    with allowing_duplicate_points(), on_one_thread():
+    with ignore_duplicate_points_warning(), on_one_thread():
         labels = model.fit_predict(M * np.sqrt(points), sample_weight=points)
     profile = np.full((len(M), K), _SOFTENING)
     profile[np.arange(len(M)), labels] += 1.0

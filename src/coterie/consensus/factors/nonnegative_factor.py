@@ -27,12 +27,12 @@ from coterie.consensus.base import ConsensusFunction, Labelling, check_size
 from coterie.consensus.spectral.coassociation_profiles import heard_coassociation
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.contingency import all_contingencies
-from coterie.ensembles.base_clusterers import allowing_duplicate_points
 from coterie.errors import InvalidParameterError
-from coterie.labels.numbering import in_order_of_appearance
+from coterie.labels.numbering import renumber_by_appearance
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.least_squares import least_squares_factor
 from coterie.runtime.devices import on_one_thread
+from coterie.runtime.ignored_warnings import ignore_duplicate_points_warning
 
 __all__ = [
     "NMFConsensus",
@@ -296,11 +296,11 @@ def factor_labels(H: Array, tuples: LabelTuples, partition_weights: Array) -> ND
     labels = H.argmax(axis=1)
     kept: NDArray[np.bool_] = np.any(H > 0, axis=1)
     # without gaps: an empty cluster would look better than a full one to a point that fits none
-    labels[kept] = in_order_of_appearance(labels[kept])
+    labels[kept] = renumber_by_appearance(labels[kept])
     if not kept.all():
         labels[~kept] = -1
         tables = ClusterTables.of(tuples, labels, partition_weights)
-        lost = tuples.some(~kept)
+        lost = tuples.subset(~kept)
         labels[~kept] = tables.assign(lost.codes, 0.5, memberships=lost.memberships)[0]
     return labels
 
@@ -352,8 +352,8 @@ def _one_kmeans(
     rows: Array, weights: Array, n_clusters: int, rng: np.random.RandomState
 ) -> NDArray[np.int64]:
     model = KMeans(n_clusters, n_init=1, random_state=rng)
-    with allowing_duplicate_points():
-        return in_order_of_appearance(model.fit(rows, sample_weight=weights).labels_)
+    with ignore_duplicate_points_warning():
+        return renumber_by_appearance(model.fit(rows, sample_weight=weights).labels_)
 
 
 def _diagonal(H: Array, MH: Array) -> Array:

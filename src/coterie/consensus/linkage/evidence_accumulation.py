@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from coterie.consensus.base import ConsensusFunction, Labelling, check_n_clusters, check_size
 from coterie.counts.coassociation import check_partition_weights, tuple_coassociation
 from coterie.errors import InvalidParameterError
-from coterie.labels.numbering import in_order_of_appearance
+from coterie.labels.numbering import renumber_by_appearance
 from coterie.labels.tuples import LabelTuples
 
 __all__ = [
@@ -162,11 +162,11 @@ def believed_tuples(tuples: LabelTuples, weights: Array) -> tuple[LabelTuples, N
     for every tuple given, which of those it becomes; −1 where it is in none.
     """
     believed, group = tuples.restricted_to(weights > 0)
-    labelled = believed.heard(weights[weights > 0])
+    labelled = believed.has_weighted_label(weights[weights > 0])
     if np.all(labelled):
         return believed, group
     place = np.where(labelled, np.cumsum(labelled) - 1, -1)
-    return believed.some(labelled), place[group]
+    return believed.subset(labelled), place[group]
 
 
 def weighted_linkage(distances: Array, weights: Array, linkage: str = "average") -> Array:
@@ -219,7 +219,7 @@ def cut_into(tree: Array, n_clusters: int) -> NDArray[np.int64]:
     nodes = 2 * u - 1
     ends = (pairs.ravel(), np.repeat(done + u, 2))
     links = coo_array((np.ones(pairs.size), ends), shape=(nodes, nodes))
-    return in_order_of_appearance(connected_components(links, directed=False)[1][:u])
+    return renumber_by_appearance(connected_components(links, directed=False)[1][:u])
 
 
 def lifetimes(tree: Array, largest: float = 1.0) -> Array:

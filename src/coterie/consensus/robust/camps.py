@@ -21,9 +21,9 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
 from coterie.counts.contingency import PairCounts, all_contingencies, count_pairs
-from coterie.labels.numbering import by_falling_size
+from coterie.labels.numbering import renumber_by_size
 from coterie.labels.tuples import as_label_tuples
-from coterie.runtime.sampling import sampled_multiplicities
+from coterie.runtime.sampling import sample_multiplicities
 
 __all__ = ["Dissent", "chance_scores", "find_camps", "partition_agreement"]
 
@@ -116,7 +116,7 @@ def partition_agreement(P: Any, max_points: int = 100_000, random_state: Any = 0
     [0, 0, 0, 1, 1]
     """
     tuples = as_label_tuples(P)
-    weights = sampled_multiplicities(tuples.weights, max_points, random_state)
+    weights = sample_multiplicities(tuples.weights, max_points, random_state)
     counts = count_pairs(tuples, all_contingencies(tuples, weights), weights)
     return find_camps(counts).reordered(np.argsort(tuples.partition_order))
 
@@ -131,7 +131,7 @@ def find_camps(counts: PairCounts, cut: float = CUT) -> Dissent:
         distance = top - scores
         np.fill_diagonal(distance, 0.0)
         tree = linkage(squareform(distance, checks=False), method="average")
-        groups = by_falling_size(fcluster(tree, top - cut, criterion="distance"))
+        groups = renumber_by_size(fcluster(tree, top - cut, criterion="distance"))
     sizes = np.bincount(groups)
     largest = sizes == sizes[0]
     return Dissent(

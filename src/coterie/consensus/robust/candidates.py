@@ -18,7 +18,7 @@ from coterie.consensus.robust.votes import Votes
 from coterie.consensus.spectral.coassociation_profiles import profile_labels
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.labels.tuples import LabelTuples
-from coterie.runtime.sampling import drawn_by_weight
+from coterie.runtime.sampling import draw_weighted_subsample
 
 __all__ = ["best_separated", "linkage_answer", "moved_answer", "profile_answer"]
 
@@ -79,9 +79,9 @@ def _answer_of_a_sample(
     tuples = votes.tuples
     if tuples.n_tuples <= most:
         return solve(tuples)
-    chosen, weights = drawn_by_weight(tuples.weights, most, rng)
+    chosen, weights = draw_weighted_subsample(tuples.weights, most, rng)
     labels = np.full(tuples.n_tuples, -1, dtype=np.int64)
-    labels[chosen] = solve(tuples.some(chosen, weights))
+    labels[chosen] = solve(tuples.subset(chosen, weights))
     return _by_votes(votes, labels, labels)
 
 

@@ -21,7 +21,7 @@ from coterie.consensus.robust.candidates import (
 )
 from coterie.consensus.robust.votes import Votes, check_weighing
 from coterie.counts.contingency import all_contingencies
-from coterie.counts.growth import Growth, tables_worth_keeping
+from coterie.counts.growth import Growth, contingencies_to_keep
 from coterie.errors import DissentWarning, InvalidParameterError
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.dispatch import dispatch_relaxation, least_squares_result
@@ -212,7 +212,7 @@ class RobustConsensus(ConsensusFunction):
 
         self.selected_ = {"method": method, "reason": reason}
         self.lower_bound_ = votes.lower_bound()
-        self._contingencies = tables_worth_keeping(tuples, contingencies)
+        self._contingencies = contingencies_to_keep(tuples, contingencies)
         self._report(tuples, votes, relaxed)
         labels = answers[method]
         threshold = found.threshold if found and method == "search" else votes.majority(labels)

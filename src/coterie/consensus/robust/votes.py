@@ -22,8 +22,8 @@ from coterie.search.median_search import (
     Start,
     calibrated_majority,
     learn_partition_weights,
+    max_partition_starts,
     median_search,
-    n_starts_worth_it,
     partition_starts,
 )
 
@@ -121,7 +121,7 @@ class Votes:
         starts = [Start(name, labels) for name, labels in (answers or {}).items()]
         if from_partitions:
             starts += partition_starts(
-                self.tuples, self.contingencies, self.weights, K, n_starts_worth_it(self.tuples)
+                self.tuples, self.contingencies, self.weights, K, max_partition_starts(self.tuples)
             )
         _log.info("searching from %d starts", len(starts))
         return median_search(self.tuples, self.weights, K, starts)
@@ -162,7 +162,7 @@ def _weigh(
         given = check_partition_weights(partition_weights, tuples.n_partitions)
         return given[tuples.partition_order]
     if partition_weights == "learned":
-        equal, at_most = np.ones(tuples.n_partitions), n_starts_worth_it(tuples)
+        equal, at_most = np.ones(tuples.n_partitions), max_partition_starts(tuples)
         starts = partition_starts(tuples, contingencies, equal, n_clusters, at_most)
         return learn_partition_weights(tuples, n_clusters, starts)[0]
     if dissent.tied and np.bincount(dissent.groups)[0] > 1:

@@ -177,7 +177,7 @@ def heard_coassociation(tuples: LabelTuples, partition_weights: Array) -> Array:
     that stands for the pairs within a tuple would be wrong.
     """
     M = tuple_coassociation(tuples, partition_weights).dense()
-    silent = ~tuples.heard(partition_weights)
+    silent = ~tuples.has_weighted_label(partition_weights)
     M[silent, silent] = 0.0
     return M
 

@@ -10,8 +10,8 @@ from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
 from coterie.consensus.base import ConsensusFunction, Labelling
-from coterie.ensembles.base_clusterers import allowing_duplicate_points
 from coterie.labels.tuples import LabelTuples
+from coterie.runtime.ignored_warnings import ignore_duplicate_points_warning
 
 __all__ = ["OneHotKMeans"]
 
@@ -77,7 +77,7 @@ class OneHotKMeans(ConsensusFunction):
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         K, weights = self._checked_settings(tuples)
         model = KMeans(K, n_init=self.n_init, random_state=check_random_state(self.random_state))
-        with allowing_duplicate_points():
+        with ignore_duplicate_points_warning():
             model.fit(_indicator(tuples, weights), sample_weight=tuples.weights)
         self.inertia_ = float(model.inertia_)
         return Labelling(model.labels_.astype(np.int64), weights)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.runtime.lazy_names import imported_name
+from coterie.runtime.lazy_names import import_name
 
 _HOME = {"consensus_table": "table_consensus", "TableConsensus": "table_result"}
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
-    return imported_name(name, __name__, _HOME, globals())
+    return import_name(name, __name__, _HOME, globals())
 
 
 def __dir__() -> list[str]:
