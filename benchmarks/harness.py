@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from benchmarks.results import Result
 from coterie.errors import InvalidParameterError, TableError
-from coterie.runtime.atomic_files import whole_file
+from coterie.runtime.atomic_files import atomic_file
 
 __all__ = ["BENCHMARKS", "Context", "KeptTrials", "run_benchmark", "settings_of"]
 
@@ -113,7 +113,7 @@ class KeptTrials:
                 f'{{"trial": {key}, "found": {json.dumps(value, ensure_ascii=False)}}}\n'
                 for key, value in self._found.items()
             )
-            with whole_file(self._path) as unfinished:
+            with atomic_file(self._path) as unfinished:
                 unfinished.write_text("".join(lines), encoding="utf-8")
         return dict(found)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.environment import describe_environment, environment_line
 from coterie.errors import OutputError
-from coterie.runtime.atomic_files import check_writable, whole_file
+from coterie.runtime.atomic_files import atomic_file, check_writable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -125,14 +125,14 @@ class Result:
         written = []
         for end, draw in self.plots.items():
             path = folder / self._picture(end)
-            with whole_file(path) as unfinished:
+            with atomic_file(path) as unfinished:
                 draw().savefig(unfinished, dpi=120, format="png")
             written.append(path)
         for path, text in (
             (folder / f"{self.name}.json", self.json_text()),
             (folder / f"{self.name}.md", self.markdown()),
         ):
-            with whole_file(path) as unfinished:
+            with atomic_file(path) as unfinished:
                 unfinished.write_text(text, encoding="utf-8")
             written.append(path)
         return written
