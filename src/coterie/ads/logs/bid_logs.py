@@ -51,6 +51,8 @@ class BidLogs:
         What the user said of the auctions.
     texts : str, ibis table or None
         Where the descriptions of the advertisers are.
+    files : tuple of str
+        The files of the log; empty for a table of the engine.
     """
 
     table: ir.Table
@@ -59,6 +61,7 @@ class BidLogs:
     weighted: bool = False
     given_auction: str | None = None
     texts: Any = None
+    files: tuple[str, ...] = ()
 
     @property
     def engine(self) -> str:
@@ -100,6 +103,11 @@ class BidLogs:
         known = (table.min_to_win_micros >= 0).fill_null(False)
         without = (~known).sum(where=table.bid_micros > 0).fill_null(0)
         return fetch(table.aggregate(without=without))["without"][0].as_py() == 0
+
+    @cached_property
+    def _descriptions(self) -> dict[str, str]:
+        """The descriptions, read when first used and only once: checks and models need them."""
+        return {} if self.texts is None else read_texts(self.texts)
 
     def _distinct(self, name: str) -> list[Any]:
         """The distinct values of a column, sorted, as far as they tell that a log is mixed."""
@@ -159,6 +167,7 @@ def open_logs(
         weighted=found_kind == "bids" and "weight" in found.raw.columns,
         given_auction=auction,
         texts=found.texts if advertisers is None else _checked_texts(advertisers),
+        files=tuple(found.files),
     )
 
 
@@ -172,16 +181,17 @@ def read_descriptions(logs: BidLogs) -> dict[str, str]:
     dict of str to str
         Empty where there is no text table; an empty text where there is no description.
     """
-    return {} if logs.texts is None else read_texts(logs.texts)
+    return dict(logs._descriptions)
 
 
 class _Found(NamedTuple):
-    """A table as it is, what to call it, where its texts are, and which files lack a column."""
+    """A raw table, its name, its text table, the first file without each column, its files."""
 
     raw: ir.Table
     name: str
     texts: Any = None
     lacking: Mapping[str, str] = {}
+    files: Sequence[str] = ()
 
 
 def _find(source: Any, connection: Any, table: str | None) -> _Found:
@@ -203,7 +213,7 @@ def _find(source: Any, connection: Any, table: str | None) -> _Found:
     name = os.fspath(source) if is_one else paths[0]
     folder = Path(name).expanduser() if is_one else Path()
     beside = texts_beside(folder if is_one and folder.is_dir() else Path(paths[0]).parent)
-    return _Found(raw, name, beside, files.lacking)
+    return _Found(raw, name, beside, files.lacking, paths)
 
 
 def _is_table(source: Any) -> bool:
@@ -257,7 +267,8 @@ def _in_database(path: str, connection: Any, table: str | None) -> _Found:
         name: connection.table(name, database=(catalog, "main"))
         for name in {chosen, "advertisers"} & set(names)
     }
-    return _Found(opened[chosen], f"{path}, table {chosen}", opened.get("advertisers"))
+    name = f"{path}, table {chosen}"
+    return _Found(opened[chosen], name, opened.get("advertisers"), files=[path])
 
 
 def _checked_texts(advertisers: Any) -> Any:
