@@ -20,7 +20,7 @@ from benchmarks.results import Result
 from coterie.errors import InvalidParameterError, TableError
 from coterie.runtime.atomic_files import atomic_file
 
-__all__ = ["BENCHMARKS", "Context", "KeptTrials", "run_benchmark", "settings_of"]
+__all__ = ["BENCHMARKS", "Context", "KeptTrials", "error_line", "run_benchmark", "settings_of"]
 
 Item = TypeVar("Item")
 
@@ -155,6 +155,17 @@ def settings_of(name: str) -> dict[str, Any]:
     """Return the settings of a benchmark with their defaults."""
     parameters = list(inspect.signature(_function(name)).parameters.values())[1:]
     return {parameter.name: parameter.default for parameter in parameters}
+
+
+def error_line(text: str) -> str:
+    r"""Return the last line of a program's output that names an error, or else its last line.
+
+    >>> error_line("Traceback ...\nERROR: no wheel for x\nhint: see above\n")
+    'ERROR: no wheel for x'
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR:") or "Error: " in line]
+    return (errors or lines or [""])[-1]
 
 
 def _function(name: str) -> Callable[..., Result]:

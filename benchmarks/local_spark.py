@@ -16,7 +16,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.peer_environments import error_line
+from benchmarks.harness import error_line
 from coterie.errors import CoterieError, InvalidParameterError, MissingExtraError
 
 __all__ = ["LocalSpark", "check_spark"]

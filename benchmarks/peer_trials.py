@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.peer_environments import error_line
+from benchmarks.harness import error_line
 from benchmarks.peer_tasks import Material
 from coterie.inspection.scores import clustering_accuracy, mirkin_objective
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import stdev
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.environment import describe_environment, environment_line
@@ -16,7 +18,26 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table as TerminalTable
 
-__all__ = ["Result", "Table", "check_folder"]
+__all__ = [
+    "OKABE_ITO",
+    "Result",
+    "Table",
+    "best_places",
+    "check_folder",
+    "seconds_text",
+    "standard_error",
+]
+
+#: Okabe and Ito's colours, distinguishable for colour-blind readers; use one marker each as well.
+OKABE_ITO = {
+    "blue": "#0072B2",
+    "vermilion": "#D55E00",
+    "green": "#009E73",
+    "orange": "#E69F00",
+    "sky": "#56B4E9",
+    "purple": "#CC79A7",
+    "grey": "#777777",
+}
 
 
 @dataclass(frozen=True)
@@ -160,6 +181,35 @@ def check_folder(folder: Path, name: str) -> None:
     except OSError as error:
         raise OutputError(f"cannot make the folder {folder}: {error.strerror}") from error
     check_writable(folder / f"{name}.json")
+
+
+def seconds_text(seconds: float) -> str:
+    """Return seconds with three significant digits, and at most milliseconds.
+
+    >>> seconds_text(0.01234), seconds_text(3.456), seconds_text(123.4)
+    ('0.012', '3.46', '123')
+    """
+    decimals = 3 if seconds < 1 else 2 if seconds < 10 else 1 if seconds < 100 else 0
+    return f"{seconds:.{decimals}f}"
+
+
+def standard_error(values: Sequence[float]) -> float | None:
+    """Return s/√r, where s² is the unbiased variance of r values; None for a single value.
+
+    >>> round(standard_error([0.8, 1.0]), 9), standard_error([0.8])
+    (0.1, None)
+    """
+    return stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
+
+
+def best_places(values: Sequence[float | None], digits: int = 3) -> list[int]:
+    """Return the places of the largest value; values that are equal as printed are ties.
+
+    >>> best_places([0.9, None, 0.90004])
+    [0, 2]
+    """
+    rounded = {place: round(v, digits) for place, v in enumerate(values) if v is not None}
+    return [place for place, value in rounded.items() if value == max(rounded.values())]
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from benchmarks.environment import environment
+from benchmarks.harness import error_line
 from benchmarks.kept_trials import KeptTrials
-from benchmarks.peer_environments import error_line
 from benchmarks.peer_trials import Status
 from benchmarks.program_runs import ProgramRun, run_program
 from benchmarks.scale_labels import Family, LabelFiles, Recipe, write_labels

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import serve_sockets
-from benchmarks.peer_environments import error_line
+from benchmarks.harness import error_line
 from coterie.errors import CoterieError
 
 __all__ = ["LoadRun", "generator_in_words", "run_load"]

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from benchmarks.peer_environments import error_line
+from benchmarks.harness import error_line
 from coterie.errors import CoterieError
 
 __all__ = ["BARE", "Memory", "RunningService", "running_service", "serve_command"]

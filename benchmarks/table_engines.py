@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from benchmarks.harness import error_line
 from benchmarks.local_spark import LocalSpark
-from benchmarks.peer_environments import error_line
 from benchmarks.program_runs import run_program
 from benchmarks.table_engines_labels import (
     MEMORY_LIMIT,

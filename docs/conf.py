@@ -25,7 +25,8 @@ extensions = [
     "native_mathml",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "_templates"]
+# generated tables are included by the pages of the benchmarks
+exclude_patterns = ["_build", "_templates", "benchmarks/generated"]
 
 # Markdown ------------------------------------------------------------------------------------
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
