@@ -34,140 +34,50 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.runtime.lazy_names import import_name
+from coterie.runtime.lazy_names import lazy_names
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "load_dataset": "datasets.loading",
-    "load_views": "datasets.loading",
-    "planted_partitions": "ensembles.planted",
-    "make_partitions": "ensembles.making",
-    "hard_labels": "labels.soft_memberships",
-    "RobustConsensus": "consensus.robust.estimator",
-    "L2Consensus": "consensus",
-    "OneHotKMeans": "consensus",
-    "KMeansConsensus": "consensus",
-    "CSPA": "consensus",
-    "HGPA": "consensus",
-    "MCLA": "consensus",
-    "HBGF": "consensus",
-    "NMFConsensus": "consensus",
-    "WeightedConsensus": "consensus",
-    "KLConsensus": "consensus",
-    "CorrelationConsensus": "consensus",
-    "EvidenceAccumulation": "consensus",
-    "LocallyWeightedConsensus": "consensus",
-    "RobustSpectral": "estimators.robust_spectral",
-    "ConsensusClusterer": "estimators.clusterer",
-    "MultiViewClusterer": "estimators.clusterer",
-    "SpectralView": "multiview",
-    "ConcatenatedSpectral": "multiview",
-    "MultiViewKMeans": "multiview",
-    "MultiViewAffinityPropagation": "multiview",
-    "LowRankConsensus": "multiview",
-    "consensus_table": "engines.label_tables",
-    "TableConsensus": "engines.label_tables",
-    "choose_k": "inspection.choosing_k",
-    "coassociation": "counts.coassociation",
-    "mirkin_objective": "inspection.scores",
-    "clustering_accuracy": "inspection.scores",
-    "CoassociationDisplay": "inspection.displays",
-    "PartitionAgreementDisplay": "inspection.displays",
-    "ConvergenceDisplay": "inspection.displays",
-    "ChooseKDisplay": "inspection.displays",
-    "save_model": "files.model_files",
-    "load_model": "files.model_files",
-}
-
-__all__ = [  # noqa: RUF022 (in the order in which data flows)
-    "load_dataset",
-    "load_views",
-    "planted_partitions",
-    "make_partitions",
-    "hard_labels",
-    "RobustConsensus",
-    "L2Consensus",
-    "OneHotKMeans",
-    "KMeansConsensus",
-    "CSPA",
-    "HGPA",
-    "MCLA",
-    "HBGF",
-    "NMFConsensus",
-    "WeightedConsensus",
-    "KLConsensus",
-    "CorrelationConsensus",
-    "EvidenceAccumulation",
-    "LocallyWeightedConsensus",
-    "RobustSpectral",
-    "ConsensusClusterer",
-    "MultiViewClusterer",
-    "SpectralView",
-    "ConcatenatedSpectral",
-    "MultiViewKMeans",
-    "MultiViewAffinityPropagation",
-    "LowRankConsensus",
-    "consensus_table",
-    "TableConsensus",
-    "choose_k",
-    "coassociation",
-    "mirkin_objective",
-    "clustering_accuracy",
-    "CoassociationDisplay",
-    "PartitionAgreementDisplay",
-    "ConvergenceDisplay",
-    "ChooseKDisplay",
-    "save_model",
-    "load_model",
-]
-
+# Each public name is listed once, here; lazy_names reads the list.
 if TYPE_CHECKING:
-    from coterie.consensus import (
-        CSPA,
-        HBGF,
-        HGPA,
-        MCLA,
-        CorrelationConsensus,
-        EvidenceAccumulation,
-        KLConsensus,
-        KMeansConsensus,
-        L2Consensus,
-        LocallyWeightedConsensus,
-        NMFConsensus,
-        OneHotKMeans,
-        WeightedConsensus,
-    )
-    from coterie.consensus.robust.estimator import RobustConsensus
-    from coterie.counts.coassociation import coassociation
-    from coterie.datasets.loading import load_dataset, load_views
-    from coterie.engines.label_tables import TableConsensus, consensus_table
-    from coterie.ensembles.making import make_partitions
-    from coterie.ensembles.planted import planted_partitions
-    from coterie.estimators.clusterer import ConsensusClusterer, MultiViewClusterer
-    from coterie.estimators.robust_spectral import RobustSpectral
-    from coterie.files.model_files import load_model, save_model
-    from coterie.inspection.choosing_k import choose_k
-    from coterie.inspection.displays import (
-        ChooseKDisplay,
-        CoassociationDisplay,
-        ConvergenceDisplay,
-        PartitionAgreementDisplay,
-    )
-    from coterie.inspection.scores import clustering_accuracy, mirkin_objective
-    from coterie.labels.soft_memberships import hard_labels
-    from coterie.multiview import (
-        ConcatenatedSpectral,
-        LowRankConsensus,
-        MultiViewAffinityPropagation,
-        MultiViewKMeans,
-        SpectralView,
-    )
-
-
-def __getattr__(name: str) -> object:
-    return import_name(name, __name__, _HOME, globals())
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    from coterie.consensus import CSPA as CSPA
+    from coterie.consensus import HBGF as HBGF
+    from coterie.consensus import HGPA as HGPA
+    from coterie.consensus import MCLA as MCLA
+    from coterie.consensus import CorrelationConsensus as CorrelationConsensus
+    from coterie.consensus import EvidenceAccumulation as EvidenceAccumulation
+    from coterie.consensus import KLConsensus as KLConsensus
+    from coterie.consensus import KMeansConsensus as KMeansConsensus
+    from coterie.consensus import L2Consensus as L2Consensus
+    from coterie.consensus import LocallyWeightedConsensus as LocallyWeightedConsensus
+    from coterie.consensus import NMFConsensus as NMFConsensus
+    from coterie.consensus import OneHotKMeans as OneHotKMeans
+    from coterie.consensus import WeightedConsensus as WeightedConsensus
+    from coterie.consensus.robust.estimator import RobustConsensus as RobustConsensus
+    from coterie.counts.coassociation import coassociation as coassociation
+    from coterie.datasets.loading import load_dataset as load_dataset
+    from coterie.datasets.loading import load_views as load_views
+    from coterie.engines.label_tables import TableConsensus as TableConsensus
+    from coterie.engines.label_tables import consensus_table as consensus_table
+    from coterie.ensembles.making import make_partitions as make_partitions
+    from coterie.ensembles.planted import planted_partitions as planted_partitions
+    from coterie.estimators.clusterer import ConsensusClusterer as ConsensusClusterer
+    from coterie.estimators.clusterer import MultiViewClusterer as MultiViewClusterer
+    from coterie.estimators.robust_spectral import RobustSpectral as RobustSpectral
+    from coterie.files.model_files import load_model as load_model
+    from coterie.files.model_files import save_model as save_model
+    from coterie.inspection.choosing_k import choose_k as choose_k
+    from coterie.inspection.displays import ChooseKDisplay as ChooseKDisplay
+    from coterie.inspection.displays import CoassociationDisplay as CoassociationDisplay
+    from coterie.inspection.displays import ConvergenceDisplay as ConvergenceDisplay
+    from coterie.inspection.displays import PartitionAgreementDisplay as PartitionAgreementDisplay
+    from coterie.inspection.scores import clustering_accuracy as clustering_accuracy
+    from coterie.inspection.scores import mirkin_objective as mirkin_objective
+    from coterie.labels.soft_memberships import hard_labels as hard_labels
+    from coterie.multiview import ConcatenatedSpectral as ConcatenatedSpectral
+    from coterie.multiview import LowRankConsensus as LowRankConsensus
+    from coterie.multiview import MultiViewAffinityPropagation as MultiViewAffinityPropagation
+    from coterie.multiview import MultiViewKMeans as MultiViewKMeans
+    from coterie.multiview import SpectralView as SpectralView
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -22,85 +22,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.runtime.lazy_names import import_name
+from coterie.runtime.lazy_names import lazy_names
 
-_HOME = {
-    # from coterie.engines.connections, which label tables use too
-    "connect": "logs.bid_logs",
-    "BidLogs": "logs.bid_logs",
-    "open_logs": "logs.bid_logs",
-    "read_descriptions": "logs.bid_logs",
-    "check_logs": "logs.checks.log_checks",
-    "MarketSettings": "logs.simulation.simulated_traits",
-    "simulate_logs": "logs.simulation.simulated_logs",
-    "BidHistograms": "histograms.bid_histograms",
-    "bid_grid": "histograms.counting",
-    "read_histograms": "histograms.counting",
-    "load_ipinyou_histograms": "histograms.ipinyou",
-    "evidence_of": "curves.landscapes",
-    "own_curves": "curves.landscapes",
-    "ks_distances": "segments.similarity",
-    "ks_graph": "segments.similarity",
-    "TextView": "segments.text_view",
-    "SegmentSettings": "segments.settings",
-    "AdForecaster": "forecasts.forecaster",
-    "Forecast": "forecasts.forecast_figures",
-    "evaluate": "forecasts.evaluation",
-    "report_payload": "report.contents",
-    "write_report": "report.rendering",
-    "Client": "client.client",
-}
-
-__all__ = [  # noqa: RUF022 (in the order in which data flows)
-    "connect",
-    "BidLogs",
-    "open_logs",
-    "read_descriptions",
-    "check_logs",
-    "MarketSettings",
-    "simulate_logs",
-    "BidHistograms",
-    "bid_grid",
-    "read_histograms",
-    "load_ipinyou_histograms",
-    "evidence_of",
-    "own_curves",
-    "ks_distances",
-    "ks_graph",
-    "TextView",
-    "SegmentSettings",
-    "AdForecaster",
-    "Forecast",
-    "evaluate",
-    "report_payload",
-    "write_report",
-    "Client",
-]
-
+# Each public name is listed once, here; lazy_names reads the list.
 if TYPE_CHECKING:
-    from coterie.ads.client.client import Client
-    from coterie.ads.curves.landscapes import evidence_of, own_curves
-    from coterie.ads.forecasts.evaluation import evaluate
-    from coterie.ads.forecasts.forecast_figures import Forecast
-    from coterie.ads.forecasts.forecaster import AdForecaster
-    from coterie.ads.histograms.bid_histograms import BidHistograms
-    from coterie.ads.histograms.counting import bid_grid, read_histograms
-    from coterie.ads.histograms.ipinyou import load_ipinyou_histograms
-    from coterie.ads.logs.bid_logs import BidLogs, open_logs, read_descriptions
-    from coterie.ads.logs.checks.log_checks import check_logs
-    from coterie.ads.logs.simulation.simulated_logs import simulate_logs
-    from coterie.ads.logs.simulation.simulated_traits import MarketSettings
-    from coterie.ads.report.contents import report_payload
-    from coterie.ads.report.rendering import write_report
-    from coterie.ads.segments.settings import SegmentSettings
-    from coterie.ads.segments.similarity import ks_distances, ks_graph
-    from coterie.ads.segments.text_view import TextView
-    from coterie.engines.connections import connect
-
-
-def __getattr__(name: str) -> object:
-    return import_name(name, __name__, _HOME, globals())
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    from coterie.ads.client.client import Client as Client
+    from coterie.ads.curves.landscapes import evidence_of as evidence_of
+    from coterie.ads.curves.landscapes import own_curves as own_curves
+    from coterie.ads.forecasts.evaluation import evaluate as evaluate
+    from coterie.ads.forecasts.forecast_figures import Forecast as Forecast
+    from coterie.ads.forecasts.forecaster import AdForecaster as AdForecaster
+    from coterie.ads.histograms.bid_histograms import BidHistograms as BidHistograms
+    from coterie.ads.histograms.counting import bid_grid as bid_grid
+    from coterie.ads.histograms.counting import read_histograms as read_histograms
+    from coterie.ads.histograms.ipinyou import load_ipinyou_histograms as load_ipinyou_histograms
+    from coterie.ads.logs.bid_logs import BidLogs as BidLogs
+    from coterie.ads.logs.bid_logs import open_logs as open_logs
+    from coterie.ads.logs.bid_logs import read_descriptions as read_descriptions
+    from coterie.ads.logs.checks.log_checks import check_logs as check_logs
+    from coterie.ads.logs.simulation.simulated_logs import simulate_logs as simulate_logs
+    from coterie.ads.logs.simulation.simulated_traits import MarketSettings as MarketSettings
+    from coterie.ads.report.contents import report_payload as report_payload
+    from coterie.ads.report.rendering import write_report as write_report
+    from coterie.ads.segments.settings import SegmentSettings as SegmentSettings
+    from coterie.ads.segments.similarity import ks_distances as ks_distances
+    from coterie.ads.segments.similarity import ks_graph as ks_graph
+    from coterie.ads.segments.text_view import TextView as TextView
+    from coterie.engines.connections import connect as connect
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

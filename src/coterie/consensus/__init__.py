@@ -7,58 +7,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.runtime.lazy_names import import_name
+from coterie.runtime.lazy_names import lazy_names
 
-_HOME = {
-    "L2Consensus": "spectral.l2",
-    "OneHotKMeans": "spectral.one_hot",
-    "KMeansConsensus": "spectral.coassociation_profiles",
-    "CSPA": "cuts.graph_cuts",
-    "HGPA": "cuts.hypergraph_cut",
-    "MCLA": "cuts.meta_clusters",
-    "HBGF": "cuts.graph_cuts",
-    "NMFConsensus": "factors.nonnegative_factor",
-    "WeightedConsensus": "factors.weighted_factor",
-    "KLConsensus": "factors.divergence_fit",
-    "CorrelationConsensus": "spectral.self_representation",
-    "EvidenceAccumulation": "linkage.evidence_accumulation",
-    "LocallyWeightedConsensus": "linkage.locally_weighted",
-}
-
-__all__ = [  # noqa: RUF022 (in the order of the registry of methods)
-    "L2Consensus",
-    "OneHotKMeans",
-    "KMeansConsensus",
-    "CSPA",
-    "HGPA",
-    "MCLA",
-    "HBGF",
-    "NMFConsensus",
-    "WeightedConsensus",
-    "KLConsensus",
-    "CorrelationConsensus",
-    "EvidenceAccumulation",
-    "LocallyWeightedConsensus",
-]
-
+# Each public name is listed once, here; lazy_names reads the list.
 if TYPE_CHECKING:
-    from coterie.consensus.cuts.graph_cuts import CSPA, HBGF
-    from coterie.consensus.cuts.hypergraph_cut import HGPA
-    from coterie.consensus.cuts.meta_clusters import MCLA
-    from coterie.consensus.factors.divergence_fit import KLConsensus
-    from coterie.consensus.factors.nonnegative_factor import NMFConsensus
-    from coterie.consensus.factors.weighted_factor import WeightedConsensus
-    from coterie.consensus.linkage.evidence_accumulation import EvidenceAccumulation
-    from coterie.consensus.linkage.locally_weighted import LocallyWeightedConsensus
-    from coterie.consensus.spectral.coassociation_profiles import KMeansConsensus
-    from coterie.consensus.spectral.l2 import L2Consensus
-    from coterie.consensus.spectral.one_hot import OneHotKMeans
-    from coterie.consensus.spectral.self_representation import CorrelationConsensus
-
-
-def __getattr__(name: str) -> object:
-    return import_name(name, __name__, _HOME, globals())
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    from coterie.consensus.cuts.graph_cuts import CSPA as CSPA
+    from coterie.consensus.cuts.graph_cuts import HBGF as HBGF
+    from coterie.consensus.cuts.hypergraph_cut import HGPA as HGPA
+    from coterie.consensus.cuts.meta_clusters import MCLA as MCLA
+    from coterie.consensus.factors.divergence_fit import KLConsensus as KLConsensus
+    from coterie.consensus.factors.nonnegative_factor import NMFConsensus as NMFConsensus
+    from coterie.consensus.factors.weighted_factor import WeightedConsensus as WeightedConsensus
+    from coterie.consensus.linkage.evidence_accumulation import (
+        EvidenceAccumulation as EvidenceAccumulation,
+    )
+    from coterie.consensus.linkage.locally_weighted import (
+        LocallyWeightedConsensus as LocallyWeightedConsensus,
+    )
+    from coterie.consensus.spectral.coassociation_profiles import KMeansConsensus as KMeansConsensus
+    from coterie.consensus.spectral.l2 import L2Consensus as L2Consensus
+    from coterie.consensus.spectral.one_hot import OneHotKMeans as OneHotKMeans
+    from coterie.consensus.spectral.self_representation import (
+        CorrelationConsensus as CorrelationConsensus,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

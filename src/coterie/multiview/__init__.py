@@ -14,36 +14,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.runtime.lazy_names import import_name
+from coterie.runtime.lazy_names import lazy_names
 
-_HOME = {
-    "SpectralView": "spectral_views",
-    "ConcatenatedSpectral": "spectral_views",
-    "MultiViewKMeans": "kmeans_views",
-    "MultiViewAffinityPropagation": "affinity_propagation",
-    "LowRankConsensus": "low_rank",
-    "low_rank_consensus": "low_rank",
-}
-
-__all__ = [  # noqa: RUF022 (in the order of the table)
-    "SpectralView",
-    "ConcatenatedSpectral",
-    "MultiViewKMeans",
-    "MultiViewAffinityPropagation",
-    "LowRankConsensus",
-    "low_rank_consensus",
-]
-
+# Each public name is listed once, here; lazy_names reads the list.
 if TYPE_CHECKING:
-    from coterie.multiview.affinity_propagation import MultiViewAffinityPropagation
-    from coterie.multiview.kmeans_views import MultiViewKMeans
-    from coterie.multiview.low_rank import LowRankConsensus, low_rank_consensus
-    from coterie.multiview.spectral_views import ConcatenatedSpectral, SpectralView
-
-
-def __getattr__(name: str) -> object:
-    return import_name(name, __name__, _HOME, globals())
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    from coterie.multiview.affinity_propagation import (
+        MultiViewAffinityPropagation as MultiViewAffinityPropagation,
+    )
+    from coterie.multiview.kmeans_views import MultiViewKMeans as MultiViewKMeans
+    from coterie.multiview.low_rank import LowRankConsensus as LowRankConsensus
+    from coterie.multiview.low_rank import low_rank_consensus as low_rank_consensus
+    from coterie.multiview.spectral_views import ConcatenatedSpectral as ConcatenatedSpectral
+    from coterie.multiview.spectral_views import SpectralView as SpectralView
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

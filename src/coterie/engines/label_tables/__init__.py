@@ -10,20 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.runtime.lazy_names import import_name
+from coterie.runtime.lazy_names import lazy_names
 
-_HOME = {"consensus_table": "table_consensus", "TableConsensus": "table_result"}
-
-__all__ = ["TableConsensus", "consensus_table"]
-
+# Each public name is listed once, here; lazy_names reads the list.
 if TYPE_CHECKING:
-    from coterie.engines.label_tables.table_consensus import consensus_table
-    from coterie.engines.label_tables.table_result import TableConsensus
-
-
-def __getattr__(name: str) -> object:
-    return import_name(name, __name__, _HOME, globals())
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    from coterie.engines.label_tables.table_consensus import consensus_table as consensus_table
+    from coterie.engines.label_tables.table_result import TableConsensus as TableConsensus
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__)
