@@ -24,7 +24,7 @@ from coterie.ensembles.planted import planted_partitions
 from coterie.labels.tuples import as_label_tuples
 from coterie.relaxation.admm import required_bytes, robust_factor
 from coterie.relaxation.least_squares import least_squares_factor
-from coterie.runtime.devices import for_row_blocks, on_one_thread
+from coterie.runtime.devices import map_row_blocks, on_one_thread
 
 __all__ = ["SIZES", "StepTimes", "run_relaxation_speed"]
 
@@ -192,16 +192,16 @@ def yardstick(n: int) -> tuple[float, float]:
     A = np.ones((n_rows, n), dtype=np.float32)
     X, Y = np.ones((n, _COLUMNS), dtype=np.float32), np.empty((n_rows, _COLUMNS), np.float32)
 
-    def negate(_: int, start: int, stop: int) -> None:
+    def negate(start: int, stop: int) -> None:
         np.negative(A[start:stop], out=A[start:stop])
 
-    def multiply(_: int, start: int, stop: int) -> None:
+    def multiply(start: int, stop: int) -> None:
         np.matmul(A[start:stop], X, out=Y[start:stop])
 
-    read_write = _least_seconds(lambda: for_row_blocks(negate, n_rows))
+    read_write = _least_seconds(lambda: map_row_blocks(negate, n_rows))
     product = _least_seconds(lambda: np.matmul(A, X, out=Y))
     with on_one_thread():
-        product = min(product, _least_seconds(lambda: for_row_blocks(multiply, n_rows)))
+        product = min(product, _least_seconds(lambda: map_row_blocks(multiply, n_rows)))
     return n / n_rows * read_write, n / n_rows * product
 
 

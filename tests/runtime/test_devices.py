@@ -65,24 +65,19 @@ def test_a_wrong_number_of_threads_is_refused(wanted):
 @given(n_rows=st.integers(0, 500), n=st.integers(1, 9), at_least=st.integers(1, 100))
 def test_row_blocks_cover_each_row_once(n_rows, n, at_least):
     """Blocks meet without overlap, no more than threads, none smaller than worth it."""
-    blocks = {}
     with threads(n):
-        devices.for_row_blocks(
-            lambda block, start, stop: blocks.update({block: (start, stop)}), n_rows, at_least
-        )
-    assert sorted(blocks) == list(range(len(blocks)))
-    rows = [row for block in sorted(blocks) for row in range(*blocks[block])]
-    assert rows == list(range(n_rows))
+        blocks = devices.map_row_blocks(lambda *block: block, n_rows, at_least)
+    assert [row for block in blocks for row in range(*block)] == list(range(n_rows))
     assert 1 <= len(blocks) <= n
     if len(blocks) > 1:
-        assert min(stop - start for start, stop in blocks.values()) >= at_least
+        assert min(stop - start for start, stop in blocks) >= at_least
 
 
 def test_row_blocks_run_side_by_side():
     """As many blocks as threads run at once: they can wait for one another."""
     everybody = threading.Barrier(3, timeout=30)
     with threads(3):
-        devices.for_row_blocks(lambda *_: everybody.wait() and None, 300)
+        devices.map_row_blocks(lambda *_: everybody.wait(), 300)
     assert not everybody.broken
 
 
@@ -90,12 +85,12 @@ def test_row_blocks_run_side_by_side():
 def test_errors_in_row_blocks_come_out(n):
     """What goes wrong in a block goes wrong for the caller."""
 
-    def fail_at_the_end(_block, _start, stop):
+    def fail_at_the_end(_start, stop):
         if stop == 400:
             raise ZeroDivisionError("row 399")
 
     with threads(n), pytest.raises(ZeroDivisionError, match="row 399"):
-        devices.for_row_blocks(fail_at_the_end, 400)
+        devices.map_row_blocks(fail_at_the_end, 400)
 
 
 @properties

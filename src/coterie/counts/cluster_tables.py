@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from coterie.counts import cluster_kernels as kernels
 from coterie.counts import soft_kernels
 from coterie.labels.tuples import LabelTuples
-from coterie.runtime.devices import for_row_blocks, map_in_threads
+from coterie.runtime.devices import map_in_threads, map_row_blocks
 
 __all__ = ["ClusterTables"]
 
@@ -149,14 +149,14 @@ class ClusterTables:
         if tuples.memberships is not None:
             soft = (tuples.codes, tuples.memberships, tuples.partition_of)
             counts = (self.alpha, self.table, self.present, labels)
-            for_row_blocks(
-                lambda _, a, b: soft_kernels.silhouette_rows(*soft, *counts, a, b, silhouettes),
+            map_row_blocks(
+                lambda a, b: soft_kernels.silhouette_rows(*soft, *counts, a, b, silhouettes),
                 tuples.n_tuples,
             )
             return silhouettes
         tables = (self.alpha, self.complete, self.table, self.present, self.size, labels)
-        for_row_blocks(
-            lambda _, a, b: kernels.silhouette_rows(tuples.codes, *tables, a, b, silhouettes),
+        map_row_blocks(
+            lambda a, b: kernels.silhouette_rows(tuples.codes, *tables, a, b, silhouettes),
             tuples.n_tuples,
         )
         return silhouettes
@@ -197,16 +197,16 @@ class ClusterTables:
         if memberships is not None:
             partition_of = np.repeat(np.arange(len(self.alpha)), np.diff(self.offsets))
             soft = (codes, memberships, partition_of, self.alpha, threshold)
-            for_row_blocks(
-                lambda _, a, b: soft_kernels.assign_rows(
+            map_row_blocks(
+                lambda a, b: soft_kernels.assign_rows(
                     *soft, self.table, self.present, a, b, fixed, labels, confidence
                 ),
                 n,
             )
             return labels, confidence
         tables = (self.alpha, threshold, self.complete, self.table, self.present, self.size)
-        for_row_blocks(
-            lambda _, a, b: kernels.assign_rows(codes, *tables, a, b, fixed, labels, confidence), n
+        map_row_blocks(
+            lambda a, b: kernels.assign_rows(codes, *tables, a, b, fixed, labels, confidence), n
         )
         return labels, confidence
 

@@ -24,7 +24,7 @@ from coterie.counts import coassociation_kernels as kernels
 from coterie.counts import soft_kernels
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples, as_label_tuples
-from coterie.runtime.devices import for_row_blocks, n_threads
+from coterie.runtime.devices import map_row_blocks
 
 __all__ = [
     "TupleCoassociation",
@@ -114,15 +114,15 @@ def tuple_coassociation(
     if _is_counted(turned, alpha):
         counts = np.empty((u, u), dtype=_count_dtype(len(used)))
         narrow = _narrowed(turned)
-        for_row_blocks(lambda _, a, b: kernels.count_rows(narrow, a, b, counts), u)
+        map_row_blocks(lambda a, b: kernels.count_rows(narrow, a, b, counts), u)
         return TupleCoassociation(counts, 1.0 / len(used), tuples.weights)
     shares = np.empty((u, u), dtype=_share_dtype(u))
 
-    def divide(_: int, start: int, stop: int) -> None:
+    def divide(start: int, stop: int) -> None:
         same, both = np.empty((2, u))
         kernels.share_rows(turned, alpha, start, stop, same, both, shares)
 
-    for_row_blocks(divide, u)
+    map_row_blocks(divide, u)
     np.fill_diagonal(shares, 1.0)
     return TupleCoassociation(shares, 1.0, tuples.weights)
 
@@ -165,23 +165,19 @@ def pairwise_lower_bound(tuples: LabelTuples, partition_weights: NDArray[np.floa
     used = np.flatnonzero(partition_weights > 0)
     alpha = partition_weights[used] / partition_weights[used].sum()
     turned = np.ascontiguousarray(tuples.codes[:, used].T)
-    parts = np.zeros(n_threads())
-
     u = tuples.n_tuples
     counted = _is_counted(turned, alpha)
     narrow = _narrowed(turned) if counted else turned
 
-    def add(block: int, start: int, stop: int) -> None:
+    def add(start: int, stop: int) -> float:
         if counted:
             same = np.empty(u, dtype=_count_dtype(len(used)))
             total = kernels.bound_count_rows(narrow, tuples.weights, start, stop, same)
-            parts[block] = total / len(used)
-        else:
-            work = np.empty((2, u))
-            parts[block] = kernels.bound_rows(turned, alpha, tuples.weights, start, stop, *work)
+            return float(total / len(used))
+        work = np.empty((2, u))
+        return float(kernels.bound_rows(turned, alpha, tuples.weights, start, stop, *work))
 
-    for_row_blocks(add, u)
-    return float(parts.sum())
+    return sum(map_row_blocks(add, u))
 
 
 def check_partition_weights(weights: Any, n_partitions: int) -> NDArray[np.float64]:
@@ -217,11 +213,11 @@ def _soft_coassociation(
     turned, mass = _turned_roots(tuples, partition_weights)
     shares = np.empty((u, u), dtype=_share_dtype(u))
 
-    def divide(_: int, start: int, stop: int) -> None:
+    def divide(start: int, stop: int) -> None:
         same, both = np.empty((2, u))
         soft_kernels.share_rows(turned, mass, start, stop, same, both, shares)
 
-    for_row_blocks(divide, u)
+    map_row_blocks(divide, u)
     silent = ~tuples.has_weighted_label(partition_weights)
     shares[silent, silent] = 1.0
     return TupleCoassociation(shares, 1.0, tuples.weights)
@@ -230,14 +226,12 @@ def _soft_coassociation(
 def _soft_lower_bound(tuples: LabelTuples, partition_weights: NDArray[np.float64]) -> float:
     u = tuples.n_tuples
     turned, mass = _turned_roots(tuples, partition_weights / partition_weights.sum())
-    parts = np.zeros(n_threads())
 
-    def add(block: int, start: int, stop: int) -> None:
+    def add(start: int, stop: int) -> float:
         work = np.empty((2, u))
-        parts[block] = soft_kernels.bound_rows(turned, mass, tuples.weights, start, stop, *work)
+        return float(soft_kernels.bound_rows(turned, mass, tuples.weights, start, stop, *work))
 
-    for_row_blocks(add, u)
-    return float(parts.sum())
+    return sum(map_row_blocks(add, u))
 
 
 def _turned_roots(

@@ -13,6 +13,7 @@ partitions are soft, Z holds memberships: C is the same product, in fractions of
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from coterie.counts import coassociation_kernels as kernels
 from coterie.counts import soft_kernels
 from coterie.labels.tuples import LabelTuples
-from coterie.runtime.devices import for_row_blocks, n_threads
+from coterie.runtime.devices import map_row_blocks
 
 __all__ = [
     "PairCounts",
@@ -31,6 +32,8 @@ __all__ = [
     "pair_counts",
     "soft_pair_counts",
 ]
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -48,30 +51,28 @@ class PairCounts:
     (with labels that is ``in_row``), and ``n_pairs`` the mass of all pairs.
     """
 
-    together: NDArray[np.float64]
-    in_row: NDArray[np.float64]
-    in_column: NDArray[np.float64]
-    n_points: NDArray[np.float64]
-    row_cubes: NDArray[np.float64]
-    column_cubes: NDArray[np.float64]
-    row_squares: NDArray[np.float64] | None = None
-    column_squares: NDArray[np.float64] | None = None
-    soft_pairs: NDArray[np.float64] | None = None
+    together: Array
+    in_row: Array
+    in_column: Array
+    n_points: Array
+    row_cubes: Array
+    column_cubes: Array
+    row_squares: Array | None = None
+    column_squares: Array | None = None
+    soft_pairs: Array | None = None
 
     @property
-    def n_pairs(self) -> NDArray[np.float64]:
+    def n_pairs(self) -> Array:
         """Pairs of points, i ≠ j, that both partitions label."""
         return self.n_points * (self.n_points - 1) if self.soft_pairs is None else self.soft_pairs
 
     @property
-    def mirkin(self) -> NDArray[np.float64]:
+    def mirkin(self) -> Array:
         """Mirkin distance: ordered pairs together in one of the two and apart in the other."""
         return self.in_row + self.in_column - 2 * self.together
 
 
-def all_contingencies(
-    tuples: LabelTuples, row_weights: NDArray[np.float64] | None = None
-) -> NDArray[np.float64]:
+def all_contingencies(tuples: LabelTuples, row_weights: Array | None = None) -> Array:
     """C = Zᵀ diag(row_weights) Z, shape (m, m); the weights are the multiplicities if not given.
 
     >>> from coterie.labels.tuples import as_label_tuples
@@ -81,30 +82,26 @@ def all_contingencies(
     """
     weights = tuples.weights if row_weights is None else row_weights
     m = tuples.n_columns
-    parts: list[Any] = [None] * n_threads()
 
-    def count(block: int, start: int, stop: int) -> None:
-        parts[block] = np.zeros((m, m))
+    def count(start: int, stop: int) -> Array:
+        C = np.zeros((m, m))
         if tuples.memberships is None:
-            kernels.add_contingencies(tuples.codes, weights, start, stop, parts[block])
+            kernels.add_contingencies(tuples.codes, weights, start, stop, C)
         else:
             soft_kernels.add_contingencies(
-                tuples.codes, tuples.memberships, weights, start, stop, parts[block]
+                tuples.codes, tuples.memberships, weights, start, stop, C
             )
+        return C
 
-    for_row_blocks(count, tuples.n_tuples, at_least=max(20_000, m))
-    total: NDArray[np.float64] = parts[0]
-    for part in parts[1:]:
-        if part is not None:
-            total += part
+    total: Array = reduce(np.add, map_row_blocks(count, tuples.n_tuples, max(20_000, m)))
     return total + np.triu(total, 1).T
 
 
-def pair_counts(contingencies: NDArray[np.float64], offsets: NDArray[np.int64]) -> PairCounts:
+def pair_counts(contingencies: Array, offsets: NDArray[np.int64]) -> PairCounts:
     """Count pairs of points from the contingency tables of all pairs of partitions."""
     starts = offsets[:-1]
 
-    def block_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def block_sums(values: Array) -> Array:
         return np.add.reduceat(np.add.reduceat(values, starts, axis=0), starts, axis=1)
 
     # cluster sizes among the points that the other partition labels too: (m, V) and its mirror
@@ -123,8 +120,8 @@ def pair_counts(contingencies: NDArray[np.float64], offsets: NDArray[np.int64]) 
 
 def count_pairs(
     tuples: LabelTuples,
-    contingencies: NDArray[np.float64],
-    row_weights: NDArray[np.float64] | None = None,
+    contingencies: Array,
+    row_weights: Array | None = None,
 ) -> PairCounts:
     """Count pairs of points of labels or of soft partitions.
 
@@ -142,9 +139,7 @@ def count_pairs(
     return soft_pair_counts(tuples, contingencies, weights)
 
 
-def soft_pair_counts(
-    tuples: LabelTuples, contingencies: NDArray[np.float64], weights: NDArray[np.float64]
-) -> PairCounts:
+def soft_pair_counts(tuples: LabelTuples, contingencies: Array, weights: Array) -> PairCounts:
     """Count pairs of soft partitions: sums over all pairs, less what the pairs i = j have in them.
 
     >>> from coterie.labels.tuples import as_label_tuples
@@ -184,10 +179,10 @@ def soft_pair_counts(
 
 def _squared_togetherness(
     rows: Any,
-    squares: NDArray[np.float64],
-    mass: NDArray[np.float64],
-    weights: NDArray[np.float64],
-) -> NDArray[np.float64]:
+    squares: Array,
+    mass: Array,
+    weights: Array,
+) -> Array:
     """Σ_{i≠j} (⟨π_i, π_j⟩ m_iw m_jw)² for every w, (V,); rows (u, K_v) are the π of one partition.
 
     Over all pairs it is the squared norm of Σ_i m_iw² π_i π_iᵀ, a matrix over clusters.
@@ -204,7 +199,7 @@ def _squared_togetherness(
     return sums
 
 
-def agreement_lower_bound(counts: PairCounts, partition_weights: NDArray[np.float64]) -> float:
+def agreement_lower_bound(counts: PairCounts, partition_weights: Array) -> float:
     """A bound below J(G) for every partition G, from the distances between the partitions.
 
     Mirkin's distance d obeys the triangle inequality, d(v, G) + d(w, G) ≥ d(v, w). Summed with

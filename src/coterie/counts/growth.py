@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numba as nb
@@ -27,7 +28,7 @@ from coterie.labels import tuple_kernels as label_tuple_kernels
 from coterie.labels.label_matrix import MISSING, LabelMatrix, are_memberships, as_label_matrix
 from coterie.labels.soft_memberships import Memberships, as_memberships
 from coterie.labels.tuples import LabelTuples, compress_memberships, tuples_of_groups
-from coterie.runtime.devices import for_row_blocks, n_threads
+from coterie.runtime.devices import map_row_blocks
 
 __all__ = ["Growth", "append_partitions", "contingencies_to_keep"]
 
@@ -197,14 +198,14 @@ def _codes_as_given(tuples: LabelTuples) -> NDArray[Any]:
 def _contingencies_of(tuples: LabelTuples, partitions: NDArray[np.int64]) -> Array:
     """Rows of C, shape (m, m), of the clusters of some partitions; zero in the others."""
     m = tuples.n_columns
-    parts: list[Any] = [None] * n_threads()
 
-    def count(block: int, start: int, stop: int) -> None:
-        parts[block] = np.zeros((m, m))
-        _add_rows(tuples.codes, tuples.weights, partitions, start, stop, parts[block])
+    def count(start: int, stop: int) -> Array:
+        C = np.zeros((m, m))
+        _add_rows(tuples.codes, tuples.weights, partitions, start, stop, C)
+        return C
 
-    for_row_blocks(count, tuples.n_tuples, at_least=max(20_000, m))
-    return np.sum([part for part in parts if part is not None], axis=0)
+    C: Array = reduce(np.add, map_row_blocks(count, tuples.n_tuples, max(20_000, m)))
+    return C
 
 
 @nb.njit(cache=True, nogil=True)

@@ -10,7 +10,7 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.runtime.devices import for_row_blocks
+from coterie.runtime.devices import map_row_blocks
 
 __all__ = ["group_equal_rows", "recoded_rows", "refine_colours", "slot_keys"]
 
@@ -52,8 +52,8 @@ def recoded_rows(
     """
     rows, columns, starts = (np.asarray(x, dtype=np.int64) for x in (rows, columns, starts))
     recoded = np.empty((len(rows), len(columns)), dtype=lookup.dtype)
-    for_row_blocks(
-        lambda _, a, b: _recode_rows(codes, rows, columns, starts, lookup, a, b, recoded),
+    map_row_blocks(
+        lambda a, b: _recode_rows(codes, rows, columns, starts, lookup, a, b, recoded),
         len(rows),
         at_least=_ROWS_OF_A_THREAD,
     )

@@ -26,7 +26,7 @@ from coterie.counts.contingency import all_contingencies
 from coterie.counts.soft_kernels import sum_over_clusters
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.eigenpairs import dense_eigenpairs, lanczos_eigenpairs
-from coterie.runtime.devices import for_row_blocks
+from coterie.runtime.devices import map_row_blocks
 
 __all__ = ["least_squares_factor", "least_squares_spectrum"]
 
@@ -117,13 +117,13 @@ def _sums_over_clusters(tuples: LabelTuples, values: NDArray[np.float64]) -> NDA
     """Z·values, (u, k), on all cores: values (m, k) of the clusters summed for every tuple."""
     sums = np.empty((tuples.n_tuples, values.shape[1]))
 
-    def add(_: int, start: int, stop: int) -> None:
+    def add(start: int, stop: int) -> None:
         if tuples.memberships is None:
             _sum_over_clusters(tuples.codes, values, start, stop, sums)
         else:
             sum_over_clusters(tuples.codes, tuples.memberships, values, start, stop, sums)
 
-    for_row_blocks(add, tuples.n_tuples, at_least=_ROWS_OF_A_THREAD)
+    map_row_blocks(add, tuples.n_tuples, at_least=_ROWS_OF_A_THREAD)
     return sums
 
 

@@ -11,7 +11,7 @@ from scipy.linalg import qr
 from sklearn.cluster import KMeans
 
 from coterie.labels.numbering import renumber_by_appearance
-from coterie.runtime.devices import for_row_blocks, on_one_thread
+from coterie.runtime.devices import map_row_blocks, on_one_thread
 from coterie.runtime.ignored_warnings import ignore_duplicate_points_warning
 from coterie.runtime.sampling import draw_weighted_subsample
 
@@ -81,12 +81,12 @@ def _nearest(rows: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArray
     labels = np.empty(len(rows), dtype=np.int64)
     half_squares = (centres**2).sum(axis=1) / 2
 
-    def join(_: int, start: int, stop: int) -> None:
+    def join(start: int, stop: int) -> None:
         for a in range(start, stop, _ROWS_AT_ONCE):
             block = slice(a, min(a + _ROWS_AT_ONCE, stop))
             # |x − c|² = |x|² − 2 (x·c − |c|²/2)
             labels[block] = (rows[block] @ centres.T - half_squares).argmax(axis=1)
 
     with on_one_thread():
-        for_row_blocks(join, len(rows), at_least=_ROWS_AT_ONCE)
+        map_row_blocks(join, len(rows), at_least=_ROWS_AT_ONCE)
     return labels

@@ -1,4 +1,4 @@
-"""What the machine has (cores, free memory, a GPU), and running row blocks on all cores."""
+"""Cores, free memory and GPU of this machine, and functions that run work on all cores."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import functools
 import itertools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,10 +19,10 @@ from coterie.errors import InvalidParameterError
 __all__ = [
     "available_memory",
     "check_device",
-    "for_row_blocks",
     "gpu_memory",
     "gpu_obstacle",
     "map_in_threads",
+    "map_row_blocks",
     "n_threads",
     "on_one_thread",
     "readable_bytes",
@@ -31,26 +31,24 @@ __all__ = [
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_DEVICES = ("auto", "cpu", "cuda")
-
 
 def check_device(device: str) -> None:
-    """Refuse a device of another name than "auto", "cpu" or "cuda".
+    """Raise an error unless the device is "auto", "cpu" or "cuda".
 
     >>> check_device("tpu")
     Traceback (most recent call last):
     ...
-    coterie.errors.InvalidParameterError: device='tpu': it may be 'auto', 'cpu' or 'cuda'
+    coterie.errors.InvalidParameterError: device='tpu' is unknown; use 'auto', 'cpu' or 'cuda'
     """
-    if device not in _DEVICES:
-        raise InvalidParameterError(f"device={device!r}: it may be 'auto', 'cpu' or 'cuda'")
+    if device not in ("auto", "cpu", "cuda"):
+        raise InvalidParameterError(f"device={device!r} is unknown; use 'auto', 'cpu' or 'cuda'")
 
 
 @functools.cache
 def gpu_obstacle() -> str:
-    """Why no GPU can be used, in a sentence; empty if one can.
+    """Return the reason why no GPU can be used, or an empty text if one can.
 
-    Looking takes the seconds that importing PyTorch takes, once.
+    The first call imports PyTorch, which takes seconds.
     """
     missing = [name for name in ("torch", "triton") if find_spec(name) is None]
     if missing:
@@ -63,7 +61,7 @@ def gpu_obstacle() -> str:
 
 
 def gpu_memory() -> int:
-    """Bytes that are free on the GPU, what PyTorch holds without using it among them."""
+    """Return the free bytes of the GPU, including memory that PyTorch reserves but does not use."""
     import torch
 
     free, _ = torch.cuda.mem_get_info()
@@ -71,12 +69,12 @@ def gpu_memory() -> int:
 
 
 def n_threads() -> int:
-    """Threads for the compiled kernels: ``COTERIE_NUM_THREADS``, else the cores we may use."""
+    """Return ``COTERIE_NUM_THREADS`` if it is set, else the number of cores of this process."""
     wanted = os.environ.get("COTERIE_NUM_THREADS", "")
     if wanted:
         if not wanted.isdecimal() or int(wanted) < 1:
             raise InvalidParameterError(
-                f"COTERIE_NUM_THREADS is {wanted!r}; it must be a number from 1 up, or unset"
+                f"COTERIE_NUM_THREADS is {wanted!r}; set it to a whole number ≥ 1, or unset it"
             )
         return int(wanted)
     if hasattr(os, "sched_getaffinity"):
@@ -84,25 +82,25 @@ def n_threads() -> int:
     return os.cpu_count() or 1
 
 
-def for_row_blocks(work: Callable[[int, int, int], None], n_rows: int, at_least: int = 64) -> None:
-    """Call ``work(block, start, stop)`` over all rows, one block a thread.
+def map_row_blocks(
+    work: Callable[[int, int], Result], n_rows: int, at_least: int = 64
+) -> list[Result]:
+    """Return ``work(start, stop)`` of consecutive row blocks, one block per thread, in order.
 
-    The kernels release the interpreter's lock, so plain threads use all cores, in any
-    process a user may run them in. Which rows form a block depends on ``n_rows`` and the
-    number of threads alone, so a result does not vary from run to run.
+    The compiled kernels release Python's global lock, so plain threads use all cores. The blocks
+    depend only on ``n_rows`` and the number of threads, so results do not vary between runs.
+
+    >>> sum(map_row_blocks(lambda start, stop: stop - start, 1000))
+    1000
     """
-    blocks = list(_row_blocks(n_rows, min(n_threads(), max(1, n_rows // at_least))))
-    if len(blocks) == 1:
-        work(0, 0, n_rows)
-        return
-    with ThreadPoolExecutor(len(blocks)) as pool:
-        running = [pool.submit(work, b, start, stop) for b, (start, stop) in enumerate(blocks)]
-        for block in running:
-            block.result()
+    n_blocks = min(n_threads(), max(1, n_rows // at_least))
+    edges = [n_rows * b // n_blocks for b in range(n_blocks + 1)]
+    return map_in_threads(lambda block: work(*block), list(itertools.pairwise(edges)))
 
 
-def map_in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """``[function(item) for item in items]`` on all cores, in order."""
+def map_in_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """Return ``[function(item) for item in items]``, computed on all cores."""
+    items = list(items)
     if len(items) <= 1 or n_threads() == 1:
         return [function(item) for item in items]
     with ThreadPoolExecutor(min(n_threads(), len(items))) as pool:
@@ -111,16 +109,16 @@ def map_in_threads(function: Callable[[Item], Result], items: Sequence[Item]) ->
 
 @contextlib.contextmanager
 def on_one_thread() -> Iterator[None]:
-    """Keep BLAS and OpenMP to one thread: small products lose more to hand-overs than they gain.
+    """Limit BLAS and OpenMP to one thread inside the ``with`` block.
 
-    It also makes sums independent of how many cores there are.
+    Small products run faster that way, and sums do not depend on the number of cores.
     """
     with _thread_pools().limit(limits=1):
         yield
 
 
 def available_memory() -> int:
-    """Bytes that can be allocated now: free memory, or what the container still allows."""
+    """Return the bytes that can be allocated now, within the limit of the container if any."""
     limits = [_free_memory()]
     allowed, used = (
         _number_in(Path("/sys/fs/cgroup") / name) for name in ("memory.max", "memory.current")
@@ -131,7 +129,7 @@ def available_memory() -> int:
 
 
 def readable_bytes(n: float) -> str:
-    """A size a person can read.
+    """Return a number of bytes as text with a decimal unit.
 
     >>> readable_bytes(3.2e9)
     '3.2 GB'
@@ -145,13 +143,8 @@ def readable_bytes(n: float) -> str:
 
 @functools.cache
 def _thread_pools() -> ThreadpoolController:
-    """The process's thread pools; looking for them takes milliseconds, so it is done once."""
+    """Return the thread pools of the process; finding them takes milliseconds."""
     return ThreadpoolController()
-
-
-def _row_blocks(n_rows: int, n_blocks: int) -> Iterator[tuple[int, int]]:
-    edges = [n_rows * b // n_blocks for b in range(n_blocks + 1)]
-    yield from itertools.pairwise(edges)
 
 
 def _free_memory() -> int:
@@ -160,7 +153,7 @@ def _free_memory() -> int:
         for line in meminfo.read_text().splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
-    # other systems do not tell what is free: half of what there is, to be careful
+    # other systems report only the total; half of it is a cautious guess
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 

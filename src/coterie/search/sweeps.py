@@ -17,7 +17,7 @@ from coterie.counts import cluster_kernels as kernels
 from coterie.counts import soft_kernels
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.labels.tuples import LabelTuples
-from coterie.runtime.devices import for_row_blocks
+from coterie.runtime.devices import map_row_blocks
 
 __all__ = ["sweep"]
 
@@ -99,13 +99,13 @@ def _mark_restless(
     doubt = np.float32(roundings * np.finfo(np.float32).eps * tables.size.max())
     own_part = np.float32(1.0 - threshold)
 
-    def mark(_: int, a: int, b: int) -> None:
+    def mark(a: int, b: int) -> None:
         kernels.find_restless(
             tuples.codes, tuples.weights, labels, scores, own_part, doubt, start + a, start + b,
             restless,
         )  # fmt: skip
 
-    for_row_blocks(mark, stop - start, at_least=_LEAST_OF_A_THREAD)
+    map_row_blocks(mark, stop - start, at_least=_LEAST_OF_A_THREAD)
 
 
 def _scores(tables: ClusterTables, threshold: float) -> NDArray[np.float32]:

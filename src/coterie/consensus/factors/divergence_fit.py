@@ -28,7 +28,7 @@ from coterie.consensus.base import ConsensusFunction, Labelling, check_size
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples
-from coterie.runtime.devices import for_row_blocks, on_one_thread
+from coterie.runtime.devices import map_row_blocks, on_one_thread
 from coterie.runtime.ignored_warnings import ignore_duplicate_points_warning
 
 __all__ = ["KLConsensus"]
@@ -234,8 +234,8 @@ def _pull_and_loss(
     """
     kept = float(np.exp(-penalty))
     pull, gains = np.empty_like(profile), np.empty(len(M))
-    for_row_blocks(
-        lambda _, a, b: _visit_rows(M, points, profile, mass, penalty, a, b, pull, gains),
+    map_row_blocks(
+        lambda a, b: _visit_rows(M, points, profile, mass, penalty, a, b, pull, gains),
         len(M),
         at_least=_ROWS_WORTH_A_THREAD,
     )

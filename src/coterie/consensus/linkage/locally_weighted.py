@@ -22,7 +22,7 @@ from coterie.counts.contingency import all_contingencies
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.transfer_cut import transfer_cut
-from coterie.runtime.devices import for_row_blocks
+from coterie.runtime.devices import map_row_blocks
 
 __all__ = ["LocallyWeightedConsensus", "cluster_uncertainty"]
 
@@ -218,7 +218,7 @@ def _locally_weighted_similarity(tuples: LabelTuples, weights: Array, omega: Arr
     if tuples.memberships is None:
         turned, u = np.ascontiguousarray(tuples.codes.T), tuples.n_tuples
         similarity = np.empty((u, u))
-        for_row_blocks(lambda _, a, b: _add_shared(turned, strength, a, b, similarity), u)
+        map_row_blocks(lambda a, b: _add_shared(turned, strength, a, b, similarity), u)
     else:
         rows = tuples.indicator(np.ones(len(weights))).toarray() * np.sqrt(strength)
         similarity = rows @ rows.T

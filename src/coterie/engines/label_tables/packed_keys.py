@@ -25,7 +25,7 @@ from coterie.engines.connections import fetch
 from coterie.engines.label_tables.label_profile import LabelColumn, Profile
 from coterie.errors import InvalidLabelsError
 from coterie.labels.label_matrix import MISSING, LabelMatrix
-from coterie.runtime.devices import for_row_blocks
+from coterie.runtime.devices import map_row_blocks
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -146,7 +146,7 @@ class KeyLayout:
                 lookup,
                 codes,
             )
-            for_row_blocks(partial(_unpack_block, arrays), n)
+            map_row_blocks(partial(_unpack, *arrays), n)
         return codes
 
     def as_label_matrix(self, keys: Keys) -> LabelMatrix:
@@ -240,11 +240,6 @@ def _labels_of(column: LabelColumn, table: ir.Table) -> NDArray[Any]:
             "that end in the character NUL; remove it from them"
         )
     return np.sort(labels.astype(str))
-
-
-def _unpack_block(arrays: tuple[Any, ...], _block: int, first: int, last: int) -> None:
-    unpack: Any = _unpack
-    unpack(*arrays, first, last)
 
 
 @nb.njit(cache=True, nogil=True)
