@@ -171,11 +171,11 @@ def _some_rows(n: int, seed: int) -> NDArray[np.intp]:
 def _market(seed: int) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
     """Partitions of every view, those into K first, and the planted segments."""
     from coterie.ads.curves.landscapes import evidence_of
-    from coterie.ads.forecasts.evaluation import text_vectors
     from coterie.ads.histograms.counting import read_histograms
     from coterie.ads.logs.bid_logs import open_logs, read_descriptions
     from coterie.ads.logs.simulation.simulated_logs import simulate_logs
     from coterie.ads.logs.simulation.simulated_traits import MarketSettings
+    from coterie.ads.segments.text_view import description_vectors
     from coterie.ads.segments.views import make_views
 
     settings = MarketSettings(outliers=0.0, newcomers=0.0, seed=seed)
@@ -186,7 +186,7 @@ def _market(seed: int) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
         segments = _planted_segments(simulated.truth, histograms.advertisers)
     days = range(len(histograms.days))
     K = settings.segments
-    vectors = text_vectors(histograms, texts)
+    vectors = description_vectors(histograms, texts)
     views = make_views(
         histograms.dense(days), evidence_of(histograms, days), vectors, ks=(K, K + 5)
     )

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from coterie.ads.forecasts.choice import Choice
+from coterie.ads.forecasts.pooled_curves import Choice
 from coterie.ads.segments.text_vectors import TextVectors
 from coterie.errors import ModelFileError
 from coterie.files import model_state

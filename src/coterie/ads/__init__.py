@@ -26,7 +26,7 @@ from coterie.runtime.lazy_names import lazy_names
 
 # Each public name is listed once, here; lazy_names reads the list.
 if TYPE_CHECKING:
-    from coterie.ads.client.client import Client as Client
+    from coterie.ads.client.sync_client import Client as Client
     from coterie.ads.curves.landscapes import evidence_of as evidence_of
     from coterie.ads.curves.landscapes import own_curves as own_curves
     from coterie.ads.forecasts.evaluation import evaluate as evaluate

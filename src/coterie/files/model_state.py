@@ -53,7 +53,7 @@ STORABLE_TYPES = {
     "ClusterTables": "coterie.counts.cluster_tables:ClusterTables",
     "Dissent": "coterie.consensus.robust.camps:Dissent",
     "AdForecaster": "coterie.ads.forecasts.forecaster:AdForecaster",
-    "Choice": "coterie.ads.forecasts.choice:Choice",
+    "Choice": "coterie.ads.forecasts.pooled_curves:Choice",
     "SegmentProfile": "coterie.ads.segments.segment_profiles:SegmentProfile",
     "Supply": "coterie.ads.curves.supply:Supply",
     "TextView": "coterie.ads.segments.text_view:TextView",

@@ -18,9 +18,9 @@ from coterie.ads.forecasts.backtest import (
     settled,
     training_on,
 )
-from coterie.ads.forecasts.evaluation import text_vectors
 from coterie.ads.segments.memberships import hard_memberships
 from coterie.ads.segments.sources import SOURCES
+from coterie.ads.segments.text_view import description_vectors
 from coterie.consensus import L2Consensus
 from markets import EASY, QUICK, log_of, market, some_of
 
@@ -48,7 +48,7 @@ def altered(histograms, days, seed):
 
 def vectors_of(made):
     """Of the texts."""
-    return text_vectors(made.histograms, made.descriptions)
+    return description_vectors(made.histograms, made.descriptions)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import pytest
 
 from coterie.ads.curves.pooling import overall_rate
 from coterie.ads.forecasts.backtest import training_on
-from coterie.ads.forecasts.evaluation import text_vectors
 from coterie.ads.segments.memberships import hard_memberships, learn_memberships
 from coterie.ads.segments.sources import (
     SOURCES,
@@ -16,6 +15,7 @@ from coterie.ads.segments.sources import (
     consensus_labels,
     robust_memberships,
 )
+from coterie.ads.segments.text_view import description_vectors
 from coterie.ads.segments.views import View
 from coterie.consensus import L2Consensus
 from coterie.consensus.robust.estimator import RobustConsensus
@@ -28,7 +28,7 @@ from markets import EASY, QUICK, market
 def training():
     """Evidence and views of the training days of an easy market."""
     made = market(EASY)
-    vectors = text_vectors(made.histograms, made.descriptions)
+    vectors = description_vectors(made.histograms, made.descriptions)
     return training_on(made.histograms, [0, 1, 2], vectors, QUICK)
 
 

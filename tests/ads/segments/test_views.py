@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from coterie.ads.curves.landscapes import evidence_of, share_of_cost, share_of_wins
-from coterie.ads.forecasts.evaluation import text_vectors
 from coterie.ads.segments.graph_clusters import leader_clusters, normalised_cut
 from coterie.ads.segments.similarity import ks_graph
-from coterie.ads.segments.text_view import text_clusters
+from coterie.ads.segments.text_view import description_vectors, text_clusters
 from coterie.ads.segments.views import VIEWS, make_views
 from coterie.inspection.scores import adjusted_rand_index
 from markets import EASY, log_of, market
@@ -19,7 +18,7 @@ ALPHAS, KS = (0.01, 0.1), (3, 5)
 
 def looks(histograms, descriptions=None, days=None, **how):
     """All views of a log."""
-    vectors = text_vectors(histograms, descriptions)
+    vectors = description_vectors(histograms, descriptions)
     how = {"ks": KS, "alphas": ALPHAS, **how}
     return make_views(histograms.dense(days), evidence_of(histograms, days), vectors, **how)
 
@@ -94,7 +93,7 @@ def test_win_and_cost_views_are_cuts_of_the_graphs(over):
 def test_texts_are_clustered_once_for_each_level(views):
     """So that each view has as many partitions, from starts of their own."""
     made = market(EASY)
-    vectors = text_vectors(made.histograms, made.descriptions)
+    vectors = description_vectors(made.histograms, made.descriptions)
     for start in (0, 1):
         expected = text_clusters(vectors, KS, random_state=start)
         for at, k in enumerate(KS):

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 
 from coterie.ads.protocol import Limits
 from coterie.ads.service import api_document as document
-from coterie.ads.service.answering.question_faults import faults_in
+from coterie.ads.service.answering.questions import faults_in
 from service_calls import advertiser_path, served, service
 
 MODELS = ("small_model", "first_price_model", "textless_model")

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from coterie.ads.curves.demand import Demand, Outcome, demand_of, expected_outcome, outcome_of
 from coterie.ads.curves.landscapes import Evidence, evidence_of
 from coterie.ads.curves.pooling import pooled_curves, win_variance
-from coterie.ads.forecasts.choice import NINE_IN_TEN, Choice
+from coterie.ads.forecasts.pooled_curves import NINE_IN_TEN, Choice
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.segments.memberships import Memberships
 from coterie.ads.segments.settings import SegmentSettings

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,6 @@ from numpy.typing import NDArray
 
 from coterie.ads.curves.demand import Outcome, demand_of, outcome_of
 from coterie.ads.curves.landscapes import PER_UNIT
-from coterie.ads.forecasts.accuracy import (
-    Difference,
-    Measures,
-    measure,
-    paired_difference,
-    strata_of,
-)
 from coterie.ads.forecasts.backtest import (
     NINE_IN_TEN,
     Choice,
@@ -39,16 +32,32 @@ from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.segments.memberships import hard_memberships
 from coterie.ads.segments.settings import SegmentSettings
 from coterie.ads.segments.sources import SOURCES, Candidate
-from coterie.ads.segments.text_view import TextView
+from coterie.ads.segments.text_view import description_vectors
 from coterie.errors import InvalidParameterError
 from coterie.runtime.devices import on_one_thread
 
-__all__ = ["Evaluation", "evaluate", "text_vectors"]
+__all__ = [
+    "STRATA",
+    "Difference",
+    "Evaluation",
+    "Measures",
+    "evaluate",
+    "measure",
+    "paired_difference",
+    "strata_of",
+]
 
 Floats = NDArray[np.float64]
-
 _LOG = logging.getLogger("coterie")
 _TARGETS = ("impressions", "spend")
+#: Bids in the training days: name, from, to (exclusive).
+STRATA: tuple[tuple[str, float, float], ...] = (
+    ("new", 0, 1),
+    ("1–9 bids", 1, 10),
+    ("10–199 bids", 10, 200),
+    ("200–1,999 bids", 200, 2000),
+    ("2,000 bids and more", 2000, np.inf),
+)
 
 
 @dataclass(frozen=True)
@@ -174,7 +183,7 @@ def evaluate(
     """
     train, held = split_days(histograms, holdout_days)
     settings = settled(histograms, train, settings or SegmentSettings())
-    vectors = text_vectors(histograms, descriptions, settings.random_state)
+    vectors = description_vectors(histograms, descriptions, settings.random_state)
     choices = choose(histograms, train, vectors, settings, sources)
     _LOG.info("Fitting every source on the %d training days", len(train))
     training = training_on(histograms, train, vectors, settings)
@@ -216,21 +225,6 @@ def split_days(histograms: BidHistograms, holdout_days: int) -> tuple[list[int],
     return list(range(n_days - holdout_days)), list(range(n_days - holdout_days, n_days))
 
 
-def text_vectors(
-    histograms: BidHistograms, descriptions: Mapping[str, str] | None, random_state: int = 0
-) -> Floats | None:
-    """The vectors of the advertisers' texts, (A, d), or None where there is not one text."""
-    texts = texts_of(histograms.advertisers, descriptions)
-    if not any(texts):
-        return None
-    return np.asarray(TextView(random_state=random_state).fit(texts).transform(texts))
-
-
-def texts_of(advertisers: NDArray[np.str_], descriptions: Mapping[str, str] | None) -> list[str]:
-    """The text of each advertiser, empty where there is none."""
-    return [((descriptions or {}).get(str(name)) or "").strip() for name in advertisers]
-
-
 def interval(found: Outcome, target: str) -> tuple[Floats, Floats]:
     """The interval that is to hold nine in ten.
 
@@ -246,6 +240,109 @@ def interval(found: Outcome, target: str) -> tuple[Floats, Floats]:
         found.spend, found.impressions, out=np.zeros_like(low), where=found.impressions > 0
     )
     return low * price, high * price
+
+
+@dataclass(frozen=True)
+class Measures:
+    """Errors of one forecast over some advertisers; a measure that cannot be told is None.
+
+    Attributes
+    ----------
+    wape : float or None
+        Σ|f − y| / Σ y, the headline: every impression counts alike.
+    wape_standard_error : float or None
+        Of the WAPE, over advertisers: that of a ratio of two sums.
+    mape : float or None
+        Mean of |f − y| / y over the advertisers with y > 0, the paper's.
+    mape_advertisers : int
+        How many those are.
+    smape : float or None
+        Mean of 2|f − y| / (f + y) over those where either is above 0.
+    bias : float or None
+        Σ(f − y) / Σ y.
+    coverage : float or None
+        Share of advertisers whose y lies in the interval that is to hold nine in ten.
+    advertisers : int
+    """
+
+    wape: float | None
+    wape_standard_error: float | None
+    mape: float | None
+    mape_advertisers: int
+    smape: float | None
+    bias: float | None
+    coverage: float | None
+    advertisers: int
+
+    def as_dict(self) -> dict[str, float | int | None]:
+        """For JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """WAPE of one source less that of another, on the same advertisers."""
+
+    difference: float
+    standard_error: float
+
+
+def measure(
+    forecast: Floats, truth: Floats, low: Floats | None = None, high: Floats | None = None
+) -> Measures:
+    """Compare a forecast with what happened, advertiser by advertiser.
+
+    Parameters
+    ----------
+    forecast, truth : (A,) arrays
+    low, high : (A,) arrays, optional
+        The interval.
+
+    Examples
+    --------
+    >>> found = measure(np.array([8.0, 5.0]), np.array([10.0, 0.0]))
+    >>> found.wape, found.mape, found.mape_advertisers, round(found.smape, 3), found.bias
+    (0.7, 0.2, 1, 1.111, 0.3)
+    """
+    error, total = np.abs(forecast - truth), float(truth.sum())
+    positive, either = truth > 0, (truth + forecast) > 0
+    inside = None
+    if low is not None and high is not None and len(truth):
+        inside = float(((truth >= low) & (truth <= high)).mean())
+    return Measures(
+        wape=float(error.sum()) / total if total > 0 else None,
+        wape_standard_error=_ratio_error(error, truth),
+        mape=_mean(error[positive] / truth[positive]),
+        mape_advertisers=int(positive.sum()),
+        smape=_mean(2 * error[either] / (forecast + truth)[either]),
+        bias=float((forecast - truth).sum()) / total if total > 0 else None,
+        coverage=inside,
+        advertisers=len(truth),
+    )
+
+
+def paired_difference(first: Floats, second: Floats, truth: Floats) -> Difference:
+    """WAPE of ``first`` less that of ``second``, with its standard error over advertisers.
+
+    With δ = |f₁ − y| − |f₂ − y| for each of the A advertisers the difference is Σδ / Σy and its
+    standard error √(A · var δ) / Σy.
+
+    Examples
+    --------
+    >>> paired_difference(np.array([9.0, 4.0]), np.array([8.0, 4.0]), np.array([10.0, 4.0]))
+    Difference(difference=-0.0714..., standard_error=0.0714...)
+    """
+    delta = np.abs(first - truth) - np.abs(second - truth)
+    total = float(truth.sum())
+    if total <= 0 or len(delta) < 2:
+        return Difference(float("nan"), float("nan"))
+    error = float(np.sqrt(len(delta) * delta.var(ddof=1))) / total
+    return Difference(float(delta.sum()) / total, error)
+
+
+def strata_of(observations: Floats) -> Mapping[str, NDArray[np.bool_]]:
+    """Which advertisers are in which stratum of :data:`STRATA`, by bids in the training days."""
+    return {name: (observations >= low) & (observations < high) for name, low, high in STRATA}
 
 
 def _flagship(names: Iterable[str]) -> str:
@@ -285,3 +382,16 @@ def _chosen(choice: Choice) -> dict[str, Any]:
 
 def _number(value: float) -> float | None:
     return None if np.isnan(value) else value
+
+
+def _ratio_error(error: Floats, truth: Floats) -> float | None:
+    """√(A · var(|f − y| − WAPE · y)) / Σ y, the standard error of Σ|f − y| / Σ y."""
+    total = float(truth.sum())
+    if total <= 0 or len(truth) < 2:
+        return None
+    left = error - truth * (error.sum() / total)
+    return float(np.sqrt(len(left) * left.var(ddof=1))) / total
+
+
+def _mean(values: Floats) -> float | None:
+    return float(values.mean()) if len(values) else None

@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from coterie.ads.curves.landscapes import Evidence
 from coterie.ads.curves.pooling import mixed_rates
 from coterie.ads.curves.supply import Supply, describe_supply
-from coterie.ads.forecasts.choice import Choice
 from coterie.ads.forecasts.forecast_figures import (
     SUPPLY_OR_DAY,
     checked_bids,
@@ -26,7 +25,7 @@ from coterie.ads.forecasts.forecast_figures import (
 )
 from coterie.ads.forecasts.forecast_tables import tables_of
 from coterie.ads.forecasts.placement import Placement, quoted
-from coterie.ads.forecasts.pooled_curves import PooledCurve, pool
+from coterie.ads.forecasts.pooled_curves import Choice, PooledCurve, pool
 from coterie.ads.segments.memberships import Memberships
 from coterie.errors import InvalidParameterError, ModelFileError
 from coterie.files.model_files import load_model

@@ -15,7 +15,6 @@ from sklearn.base import BaseEstimator
 from coterie.ads.curves.landscapes import Evidence
 from coterie.ads.curves.supply import shrunk_shares, supply_of
 from coterie.ads.forecasts.backtest import Choice, choose, settled, training_on
-from coterie.ads.forecasts.evaluation import texts_of
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.segments.memberships import Memberships
@@ -26,7 +25,7 @@ from coterie.ads.segments.segment_profiles import (
 )
 from coterie.ads.segments.settings import SegmentSettings
 from coterie.ads.segments.sources import consensus_function, consensus_labels, robust_memberships
-from coterie.ads.segments.text_view import TextView, unit_rows
+from coterie.ads.segments.text_view import TextView, texts_of, unit_rows
 from coterie.ads.segments.view_agreement import compare_views
 from coterie.errors import ModelFileError
 from coterie.files.model_files import load_model

@@ -21,14 +21,14 @@ from coterie.ads.curves.landscapes import (
     win_curves,
 )
 from coterie.ads.curves.pooling import pooled_rates, win_variance
-from coterie.ads.forecasts.choice import NINE_IN_TEN
 
-__all__ = ["PooledCurve", "Rates", "forecast_at", "pool"]
+__all__ = ["NINE_IN_TEN", "Choice", "PooledCurve", "Rates", "forecast_at", "pool"]
 
 Floats = NDArray[np.float64]
-
 _MICROS = 1_000_000
 _AS_GOOD_AS_INFINITE = 1e6
+#: Half the width, in standard deviations, of the intervals that are to hold nine in ten.
+NINE_IN_TEN = 1.6448536269514722
 
 
 @dataclass(frozen=True)
@@ -153,6 +153,34 @@ def forecast_at(
         "clicks_interval": clicks_interval,
         "conversions": _rare(rates.conversion, rates.conversion_doubt, mean, doubt)[0],
     }
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How one source is used, and how well it did on the days it was chosen by.
+
+    Attributes
+    ----------
+    source : str
+        One of :data:`~coterie.ads.segments.sources.SOURCES`.
+    settings : tuple of (str, value) pairs
+        The candidate's.
+    strength : float
+        The pooling strength: infinity is the segment's curve alone, 0 the advertiser's.
+    error : float
+        In the backtest; NaN where there was nothing to choose by.
+    noise : float
+        What varies from day to day beyond chance, as a share of the forecast.
+    days : int
+        How many days were forecast to choose.
+    """
+
+    source: str
+    settings: tuple[tuple[str, Any], ...]
+    strength: float
+    error: float
+    noise: float
+    days: int
 
 
 def _rare(

@@ -16,10 +16,10 @@ from coterie.ads.curves.landscapes import (
     win_curves,
 )
 from coterie.ads.curves.pooling import mixed_rates, pooled_curves, win_variance
-from coterie.ads.forecasts.choice import NINE_IN_TEN
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_tables import tables_of
 from coterie.ads.forecasts.neighbours import Neighbours
+from coterie.ads.forecasts.pooled_curves import NINE_IN_TEN
 from coterie.runtime.wording import currency_symbol
 
 __all__ = [

@@ -5,7 +5,7 @@ Texts may be in any script. Words are runs of letters, marks and digits; an emoj
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import randomized_svd
 
+from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.segments.text_vectors import (
     CHARACTERS_TOGETHER,
     WORDS_TOGETHER,
@@ -31,7 +32,14 @@ from coterie.labels.numbering import renumber_by_appearance
 from coterie.runtime.devices import on_one_thread
 from coterie.runtime.ignored_warnings import ignore_duplicate_points_warning
 
-__all__ = ["TextView", "characteristic_words", "text_clusters", "unit_rows"]
+__all__ = [
+    "TextView",
+    "characteristic_words",
+    "description_vectors",
+    "text_clusters",
+    "texts_of",
+    "unit_rows",
+]
 
 Floats = NDArray[np.float64]
 
@@ -128,6 +136,21 @@ class TextView(TextVectors, TransformerMixin, BaseEstimator):
         X = side_by_side(words, characters)
         self.components_ = _leading_directions(X, self.n_components, self.random_state)
         return X
+
+
+def description_vectors(
+    histograms: BidHistograms, descriptions: Mapping[str, str] | None, random_state: int = 0
+) -> Floats | None:
+    """Return the vectors of the advertisers' texts, (A, d), or None if there is no text."""
+    texts = texts_of(histograms.advertisers, descriptions)
+    if not any(texts):
+        return None
+    return np.asarray(TextView(random_state=random_state).fit(texts).transform(texts))
+
+
+def texts_of(advertisers: NDArray[np.str_], descriptions: Mapping[str, str] | None) -> list[str]:
+    """Return the text of each advertiser, empty if it has none."""
+    return [((descriptions or {}).get(str(name)) or "").strip() for name in advertisers]
 
 
 def unit_rows(embeddings: ArrayLike, n_rows: int | None = None) -> Floats:

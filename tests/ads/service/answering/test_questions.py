@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from coterie.ads.forecasts.forecast_figures import bids_between
 from coterie.ads.protocol import Limits
 from coterie.ads.service.answering import questions
-from coterie.ads.service.answering.question_faults import faults_in
 from coterie.ads.service.answering.questions import (
     MOST_BID,
     MOST_FAULTS,
     MOST_SUPPLY,
+    faults_in,
     read_questions,
 )
 from coterie.ads.service.problems import Problem

@@ -14,9 +14,11 @@ from datetime import date
 import numpy as np
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coterie import save_model
-from coterie.ads.service.models.served_model import ServedModel, file_version, ready
+from coterie.ads.service.models.served_model import ServedModel, file_version, printable, ready
 from coterie.errors import ModelFileError
 from fitted_models import small_model
 from service_calls import served
@@ -168,3 +170,17 @@ def test_a_name_that_no_encoder_takes_is_told_all_the_same(tmp_path):
     save_model(small_model(), path)
     made = ready(path, file_version(path))
     assert orjson.loads(orjson.dumps(made.name)) == "m\\udcff\\n.coterie"
+
+
+@given(st.text(st.characters(exclude_categories=()), max_size=400), st.integers(1, 350))
+def test_any_text_is_a_short_line(text, most):
+    """It has no more characters than asked for, all can be printed, and JSON can hold them."""
+    told = printable(text, most)
+    assert len(told) <= most and told.isprintable()
+    assert orjson.loads(orjson.dumps(told)) == told
+
+
+@given(st.text(max_size=300).filter(str.isprintable))
+def test_what_can_be_printed_stays(text):
+    """A short text without anything odd is itself."""
+    assert printable(text) == text

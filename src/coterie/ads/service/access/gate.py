@@ -21,23 +21,43 @@ from coterie.ads.service.access.deadlines import Deadline, Deadlines
 from coterie.ads.service.access.listening import Door
 from coterie.ads.service.access.request_bodies import BodyReader, ClientGoneError, drained, replayed
 from coterie.ads.service.access.request_logs import RequestLog
-from coterie.ads.service.access.routes import BODY_ROUTE, OPEN_ROUTES, UNQUEUED_ROUTES, route_of
 from coterie.ads.service.metrics import Metrics
 from coterie.ads.service.problems import Problem, problem_body
 
-__all__ = ["Gate"]
+__all__ = ["BODY_ROUTE", "OPEN_ROUTES", "UNKNOWN", "UNQUEUED_ROUTES", "Gate", "route_of"]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
-
 #: The status in logs and metrics of a request whose client did not wait for an answer.
 _GONE = 499
 #: Methods as logs and metrics name them; any other is one kind.
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 #: Seconds in which a client may finish sending a body that nobody will read.
 _DRAIN_SECONDS = 5.0
+#: What a path that is none of ours is called, whatever it holds.
+UNKNOWN = "(unknown)"
+#: Routes that need no token where others do: the page, which asks for it, and a sign of life.
+OPEN_ROUTES = frozenset({"/", "/assets/{name}", "/health"})
+#: Routes that are answered also when all places are taken.
+UNQUEUED_ROUTES = frozenset({"/health", "/metrics"})
+#: The one route whose requests have a body that is read, and their method.
+BODY_ROUTE = ("POST", "/v1/forecast")
+_EXACT = {
+    path: path
+    for path in (
+        "/",
+        "/health",
+        "/metrics",
+        "/openapi.json",
+        "/v1/model",
+        "/v1/segments",
+        "/v1/advertisers",
+        "/v1/forecast",
+    )
+}
+_BELOW = {"/v1/advertisers/": "/v1/advertisers/{id}", "/assets/": "/assets/{name}"}
 
 
 class Gate:
@@ -210,6 +230,21 @@ class Gate:
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
+
+
+def route_of(path: str) -> str:
+    """The template of a path; it holds nothing of what a client wrote.
+
+    >>> route_of("/v1/advertisers/adv-00042"), route_of("/v1/model"), route_of("/etc/passwd")
+    ('/v1/advertisers/{id}', '/v1/model', '(unknown)')
+    """
+    found = _EXACT.get(path)
+    if found is not None:
+        return found
+    for prefix, template in _BELOW.items():
+        if path.startswith(prefix):
+            return template
+    return UNKNOWN
 
 
 class _Visit:

@@ -14,8 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from coterie.ads.curves.supply import Supply
-from coterie.ads.forecasts.choice import Choice
 from coterie.ads.forecasts.fitted_market import FittedMarket
+from coterie.ads.forecasts.pooled_curves import Choice
 from coterie.ads.protocol import Limits
 from coterie.ads.segments.segment_profiles import SegmentProfile
 from coterie.ads.segments.text_vectors import TextVectors

@@ -19,8 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coterie.ads.service.models.printable_texts import printable
-from coterie.ads.service.models.served_model import ServedModel, file_version, ready
+from coterie.ads.service.models.served_model import ServedModel, file_version, printable, ready
 from coterie.errors import CoterieError, ModelFileError
 
 if TYPE_CHECKING:

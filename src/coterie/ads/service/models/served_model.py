@@ -22,12 +22,11 @@ from coterie.ads.forecasts.placement import Placement, Placer
 from coterie.ads.forecasts.profiles import ProfileBook
 from coterie.ads.service.models.advertiser_search import AdvertiserSearch
 from coterie.ads.service.models.model_checks import check_model
-from coterie.ads.service.models.printable_texts import printable
 from coterie.ads.service.models.written_figures import AnswerWriter, inside_text
 from coterie.errors import ModelFileError
 from coterie.files.model_files import content_checksum, opened_model
 
-__all__ = ["ServedModel", "Weekday", "begun", "file_version", "ready"]
+__all__ = ["ServedModel", "Weekday", "begun", "file_version", "printable", "ready"]
 
 _VERSION_DIGITS = 12
 _MICROS = 1_000_000
@@ -35,6 +34,7 @@ _MOST_DAYS = 1_000
 # a place holds a weight for every advertiser
 _BYTES_OF_RECENT_PLACES = 1 << 25
 _MOST_RECENT_PLACES = 256
+_MOST = 300
 
 
 class Weekday(NamedTuple):
@@ -259,17 +259,6 @@ def begun(path: Path, version: str) -> ServedModel:
     return served
 
 
-@contextmanager
-def _rehearsal() -> Iterator[None]:
-    """Refuse a model that cannot give its first answers, whatever the reason is."""
-    try:
-        yield
-    except Exception as error:
-        raise ModelFileError(
-            f"its model cannot answer ({type(error).__name__}); make it again"
-        ) from error
-
-
 def file_version(path: Path, *, verified: bool = False) -> str:
     """The version of a model file: by its content alone, as its own checksum tells it.
 
@@ -307,6 +296,35 @@ def file_version(path: Path, *, verified: bool = False) -> str:
         if verified:
             content_checksum(path, verified=True)
     return checksum[:_VERSION_DIGITS]
+
+
+def printable(text: str, most: int = _MOST) -> str:
+    r"""A text in one line that any encoder takes, cut to a length.
+
+    What cannot be printed is written as Python writes it: a control character, a half of a
+    character that a name of a file may hold.
+
+    Examples
+    --------
+    >>> print(printable("a\nb\udcff"), printable("abcdef", 4))
+    a\nb\udcff abc…
+    """
+    shown = "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode()
+        for one in text[: most + 1]
+    )
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+@contextmanager
+def _rehearsal() -> Iterator[None]:
+    """Refuse a model that cannot give its first answers, whatever the reason is."""
+    try:
+        yield
+    except Exception as error:
+        raise ModelFileError(
+            f"its model cannot answer ({type(error).__name__}); make it again"
+        ) from error
 
 
 class _RecentPlaces:
