@@ -1,9 +1,8 @@
 """What is asked for: JSON that was parsed, read strictly into questions.
 
 A question has one way to be right and many to be wrong. The right way is read in one pass, with a
-few comparisons a question; at the first doubt :mod:`coterie.ads.service.answering.questions`
-reads
-everything again, slowly, and tells all that is wrong and where. Nothing is guessed: a number in
+few comparisons a question; at the first doubt :func:`faults_in` reads everything
+again, slowly, and tells all that is wrong and where. Nothing is guessed: a number in
 quotes, a null, a member of another name are faults.
 """
 
