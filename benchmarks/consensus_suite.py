@@ -24,8 +24,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.noise import CORE_CELLS, MORE_CELLS, NoiseCell
-from benchmarks.noise_report import sizes_in_short
+from benchmarks.noise import CORE_CELLS, MORE_CELLS, NoiseCell, sizes_text
 from coterie.datasets.loading import load_dataset, load_views
 from coterie.ensembles.making import make_partitions
 
@@ -102,7 +101,7 @@ def quick_cells(cells: Sequence[SuiteCell] | None = None) -> list[SuiteCell]:
 
 def _draw_planted(cell: NoiseCell, seed: int) -> Drawn:
     P, y = cell.draw(seed)
-    return Drawn(P, y, cell.n_clusters)
+    return Drawn(P, y, len(cell.sizes))
 
 
 def _draw_real(name: str, strategy: str, seed: int) -> Drawn:
@@ -212,7 +211,7 @@ def _planted_cell(cell: NoiseCell, half: Half) -> SuiteCell:
         f"{','.join(map(str, cell.sizes))}; {spoiled}",
         half,
         partial(_draw_planted, cell),
-        short_name=f"{sizes_in_short(cell.sizes)}; {spoiled}",
+        short_name=f"{sizes_text(cell.sizes)}; {spoiled}",
         quick=sum(cell.sizes) <= _QUICK_PLANTED,
     )
 

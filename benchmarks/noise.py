@@ -1,7 +1,8 @@
-"""Accuracy on planted partitions of which some votes are noisy and some are plain wrong.
+"""Accuracy on planted partitions where some votes are noisy and some are wrong.
 
-A cell is one way to plant and to spoil (:func:`coterie.planted_partitions`). Each draw of a cell
-gives every method the same label matrix; the planted partition is used for the score alone.
+A cell says how a partition is planted and spoiled (:func:`coterie.planted_partitions`). Each draw
+of a cell gives every method the same label matrix. The planted partition is used only for the
+score.
 """
 
 from __future__ import annotations
@@ -9,14 +10,17 @@ from __future__ import annotations
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.harness import Context
+from benchmarks.results import OKABE_ITO, Result, Table, best_places, standard_error
 from coterie.consensus import OneHotKMeans
 from coterie.consensus.robust.estimator import RobustConsensus
 from coterie.counts.contingency import all_contingencies, pair_counts
@@ -24,33 +28,19 @@ from coterie.ensembles.planted import planted_partitions
 from coterie.inspection.scores import clustering_accuracy
 from coterie.labels.tuples import as_label_tuples
 
-__all__ = [
-    "CORE_CELLS",
-    "FLAGSHIP",
-    "METHODS",
-    "MORE_CELLS",
-    "CellResult",
-    "MethodScores",
-    "NoiseCell",
-    "NoiseSummary",
-    "most_central_partition",
-    "run_cell",
-    "run_noise",
-    "summarise",
-]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-Labels = NDArray[Any]
-#: Labels of the points from the label matrix, the number of clusters and a seed.
-Method = Callable[[NDArray[np.int32], int, int], Labels]
+__all__ = ["CORE_CELLS", "METHODS", "MORE_CELLS", "NoiseCell", "most_central_partition", "run"]
 
 
 @dataclass(frozen=True)
 class NoiseCell:
-    """One way to plant a partition and to spoil the votes for it.
+    """A planted partition and how its votes are spoiled.
 
-    ``n_bad`` of the ``n_partitions`` have nothing to do with the planted one; they are wrong
-    together (``correlated``) or each for itself. In all partitions a label is redrawn with
-    probability ``noise``.
+    ``n_bad`` of the ``n_partitions`` are unrelated to the planted one. They share one wrong
+    partition (``correlated``) or are wrong independently. In every partition a label is redrawn
+    with probability ``noise``.
     """
 
     sizes: tuple[int, ...]
@@ -59,24 +49,13 @@ class NoiseCell:
     noise: float
     correlated: bool = True
 
-    @property
-    def n_clusters(self) -> int:
-        """Number of planted clusters K."""
-        return len(self.sizes)
-
     def draw(self, seed: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Label matrix (n, V) and planted partition (n,)."""
-        return planted_partitions(
-            self.sizes,
-            self.n_partitions,
-            self.n_bad,
-            self.noise,
-            correlated=self.correlated,
-            random_state=seed,
-        )
+        """Return a label matrix (n, V) and the planted partition (n,)."""
+        settings = asdict(self)
+        return planted_partitions(settings.pop("sizes"), **settings, random_state=seed)
 
 
-#: The cells that tell methods apart most clearly …
+#: The cells in which methods differ most …
 CORE_CELLS = (
     NoiseCell((100, 100, 100), 3, 1, 0.1),
     NoiseCell((200, 60, 40), 3, 1, 0.1),
@@ -119,10 +98,33 @@ MORE_CELLS = (
 )
 
 
-def most_central_partition(P: NDArray[Any]) -> Labels:
-    """The given partition with the lowest J: the least mean Mirkin distance to all of them.
+def run(context: Context, *, draws: int | None = None) -> Result:
+    """Measure the accuracy of six methods in every cell.
 
-    The best single partition one can pick without knowing the answer; the first of equals.
+    Parameters
+    ----------
+    context : Context
+        Quick: the core cells only.
+    draws : int, optional
+        Draws of each cell: 5, or 2 in a quick run. Draw d is seeded with d.
+    """
+    cells = CORE_CELLS if context.quick else CORE_CELLS + MORE_CELLS
+    n_draws = draws or (2 if context.quick else 5)
+    run_draw(NoiseCell((12, 6), 4, 1, 0.2), 0)  # compiles the kernels before anything is timed
+    kept = context.trials("noise")
+    found: dict[NoiseCell, list[dict[str, Any]]] = {cell: [] for cell in cells}
+    tasks = [(cell, draw) for cell in cells for draw in range(n_draws)]
+    for cell, draw in context.track(tasks, "clustering"):
+        trial = {**asdict(cell), "draw": draw}
+        found[cell].append(kept.find_or_run(trial, partial(run_draw, cell, draw)))
+    return _result({"cells": [_cell_data(cell, found[cell]) for cell in cells]})
+
+
+def most_central_partition(P: NDArray[Any]) -> NDArray[Any]:
+    """Return the given partition with the lowest objective J, the first one in a tie.
+
+    It is the best single partition that can be chosen without knowing the answer: its mean Mirkin
+    distance to all partitions is the least.
 
     Examples
     --------
@@ -134,143 +136,182 @@ def most_central_partition(P: NDArray[Any]) -> Labels:
     return np.asarray(P)[:, int(np.argmin(tuples.in_given_order(distances.sum(axis=1))))]
 
 
-def _robust(P: NDArray[np.int32], n_clusters: int, seed: int, **settings: Any) -> Labels:
+def _robust(P: NDArray[Any], n_clusters: int, seed: int, **settings: Any) -> NDArray[Any]:
     return RobustConsensus(n_clusters, random_state=seed, **settings).fit(P).labels_
 
 
-def _one_hot_kmeans(P: NDArray[np.int32], n_clusters: int, seed: int) -> Labels:
-    return OneHotKMeans(n_clusters, random_state=seed).fit(P).labels_
-
-
-def _best_single(P: NDArray[np.int32], n_clusters: int, seed: int) -> Labels:  # noqa: ARG001 (a Method)
-    return most_central_partition(P)
-
-
+#: Labels of the points from the label matrix, the number of clusters and a seed.
+Method = Callable[[NDArray[Any], int, int], NDArray[Any]]
 FLAGSHIP = "robust_consensus"
-
-#: What is compared. ``robust_consensus`` is :class:`~coterie.RobustConsensus` as it comes; ``admm``
-#: is the method of the paper; ``search`` hears all partitions alike.
+#: ``robust_consensus`` is :class:`~coterie.RobustConsensus` with default settings, ``admm`` is the
+#: method of the paper, ``search`` is the discrete search with equal weights.
 METHODS: Mapping[str, Method] = {
-    "best_single": _best_single,
-    "one_hot_kmeans": _one_hot_kmeans,
+    "best_single": lambda P, *_: most_central_partition(P),
+    "one_hot_kmeans": lambda P, K, seed: OneHotKMeans(K, random_state=seed).fit(P).labels_,
     "l2": partial(_robust, relaxation="l2", refine=False, partition_weights=None),
     "admm": partial(_robust, relaxation="admm", refine=False, partition_weights=None),
     "search": partial(_robust, refine=True, partition_weights=None),
     FLAGSHIP: _robust,
 }
+#: Title, colour and marker.
+_STYLES = {
+    "best_single": ("best single", "grey", "x"),
+    "one_hot_kmeans": ("one-hot k-means", "purple", "v"),
+    "l2": ("ℓ2", "orange", "s"),
+    "admm": ("ADMM (paper)", "vermilion", "D"),
+    "search": ("search", "sky", "^"),
+    FLAGSHIP: ("RobustConsensus", "blue", "o"),
+}
 
 
-@dataclass(frozen=True)
-class MethodScores:
-    """Accuracy and seconds of one method in each draw of a cell."""
-
-    accuracies: tuple[float, ...]
-    seconds: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        """Mean accuracy."""
-        return float(np.mean(self.accuracies))
-
-    @property
-    def standard_error(self) -> float | None:
-        """s/√r with s² the unbiased variance over r draws; None for a single draw.
-
-        >>> round(MethodScores((0.8, 1.0), (0.1, 0.1)).standard_error, 9)
-        0.1
-        """
-        if len(self.accuracies) < 2:
-            return None
-        return float(np.std(self.accuracies, ddof=1) / np.sqrt(len(self.accuracies)))
-
-    @property
-    def mean_seconds(self) -> float:
-        """Mean wall time of a draw."""
-        return float(np.mean(self.seconds))
+def run_draw(
+    cell: NoiseCell, draw: int, methods: Mapping[str, Method] = METHODS
+) -> dict[str, dict[str, Any]]:
+    """Return accuracy, seconds and counted warnings of every method on one draw."""
+    P, y = cell.draw(draw)
+    found = {}
+    for name, method in methods.items():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            start = time.perf_counter()
+            labels = method(P, len(cell.sizes), draw)
+            seconds = time.perf_counter() - start
+        found[name] = {
+            "accuracy": clustering_accuracy(y, labels),
+            "seconds": seconds,
+            "warnings": dict(Counter(warning.category.__name__ for warning in caught)),
+        }
+    return found
 
 
-@dataclass(frozen=True)
-class CellResult:
-    """What the methods did in a cell.
+def sizes_text(sizes: Sequence[int]) -> str:
+    """Return cluster sizes with equal neighbours counted.
 
-    ``warnings`` counts the library's warnings: ``{(method, kind): times}``.
+    >>> sizes_text((200, 60, 40)), sizes_text((80, 20, 20, 20))
+    ('200, 60, 40', '80, 3×20')
     """
-
-    cell: NoiseCell
-    methods: Mapping[str, MethodScores]
-    warnings: Mapping[tuple[str, str], int]
+    runs = [(size, len(list(same))) for size, same in groupby(sizes)]
+    return ", ".join(str(size) if count == 1 else f"{count}×{size}" for size, count in runs)
 
 
-@dataclass(frozen=True)
-class NoiseSummary:
-    """Several cells in a few figures.
+def _cell_data(cell: NoiseCell, draws: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    methods = {}
+    for name in draws[0]:
+        accuracies = [draw[name]["accuracy"] for draw in draws]
+        counted = sum((Counter(draw[name]["warnings"]) for draw in draws), Counter[str]())
+        methods[name] = {
+            "mean": float(np.mean(accuracies)),
+            "se": standard_error(accuracies),
+            "seconds": float(np.mean([draw[name]["seconds"] for draw in draws])),
+            "accuracies": accuracies,
+            "warnings": dict(counted),
+        }
+    described = {**asdict(cell), "sizes": list(cell.sizes), "core": cell in CORE_CELLS}
+    return {**described, "methods": methods}
 
-    Attributes
-    ----------
-    n_cells : int
-    mean, lowest : dict
-        Of each method, the mean over the cells of its mean accuracy, and the lowest of these.
-    shortfall : float
-        The most by which the flagship lies below the better of ``l2`` and ``admm`` in a cell;
-        negative where it is above both in every cell.
-    shortfall_cell : NoiseCell
-        Where that is.
+
+def _result(data: dict[str, Any], **environment: Any) -> Result:
+    cells = data["cells"]
+    core = [cell for cell in cells if cell["core"]]
+    groups = {"core": core, "all": cells} if len(core) < len(cells) else {"core": core}
+    data["summary"] = {name: _summary(some) for name, some in groups.items()}
+    tables = [_summary_table(data["summary"]), _accuracy_table(cells)]
+    counted: Counter[tuple[str, str]] = Counter()
+    for cell in cells:
+        for name, found in cell["methods"].items():
+            counted.update({(name, kind): n for kind, n in found["warnings"].items()})
+    notes = [
+        f"{_STYLES[name][0]}: {kind}, {times} times" for (name, kind), times in counted.items()
+    ]
+    return Result("noise", tables, data, notes, {"": partial(_plot, cells)}, **environment)
+
+
+def _summary(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return mean and lowest accuracy by method, and where the flagship falls short the most.
+
+    The shortfall is the better of ``l2`` and ``admm`` less the flagship, in one cell.
     """
-
-    n_cells: int
-    mean: Mapping[str, float]
-    lowest: Mapping[str, float]
-    shortfall: float
-    shortfall_cell: NoiseCell
-
-
-def run_noise(
-    cells: Iterable[NoiseCell],
-    n_draws: int,
-    after_draw: Callable[[], None] | None = None,
-) -> list[CellResult]:
-    """Run all methods on ``n_draws`` draws of every cell; kernels are compiled before."""
-    run_cell(NoiseCell((12, 6), 4, 1, 0.2), 1)
-    return [run_cell(cell, n_draws, after_draw=after_draw) for cell in cells]
-
-
-def run_cell(
-    cell: NoiseCell,
-    n_draws: int,
-    methods: Mapping[str, Method] = METHODS,
-    after_draw: Callable[[], None] | None = None,
-) -> CellResult:
-    """Run the methods on draws 0, 1, …; the number of a draw seeds it and the methods."""
-    accuracies: dict[str, list[float]] = {name: [] for name in methods}
-    seconds: dict[str, list[float]] = {name: [] for name in methods}
-    counts: Counter[tuple[str, str]] = Counter()
-    for draw in range(n_draws):
-        P, y = cell.draw(draw)
-        for name, method in methods.items():
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                start = time.perf_counter()
-                labels = method(P, cell.n_clusters, draw)
-                seconds[name].append(time.perf_counter() - start)
-            counts.update((name, warning.category.__name__) for warning in caught)
-            accuracies[name].append(clustering_accuracy(y, labels))
-        if after_draw is not None:
-            after_draw()
-    scores = {name: MethodScores(tuple(accuracies[name]), tuple(seconds[name])) for name in methods}
-    return CellResult(cell, scores, dict(counts))
-
-
-def summarise(results: Sequence[CellResult]) -> NoiseSummary:
-    """The figures of :class:`NoiseSummary` over the cells given."""
-    names = results[0].methods
-    means = {name: [result.methods[name].mean for result in results] for name in names}
-    better = np.maximum(means["l2"], means["admm"])
-    shortfalls = better - np.asarray(means[FLAGSHIP])
+    names = list(cells[0]["methods"])
+    means = np.array([[cell["methods"][name]["mean"] for name in names] for cell in cells])
+    column = {name: means[:, c] for c, name in enumerate(names)}
+    shortfalls = np.maximum(column["l2"], column["admm"]) - column[FLAGSHIP]
     worst = int(np.argmax(shortfalls))
-    return NoiseSummary(
-        len(results),
-        {name: float(np.mean(values)) for name, values in means.items()},
-        {name: min(values) for name, values in means.items()},
-        float(shortfalls[worst]),
-        results[worst].cell,
+    return {
+        "n_cells": len(cells),
+        "mean": dict(zip(names, means.mean(axis=0).tolist(), strict=True)),
+        "lowest": dict(zip(names, means.min(axis=0).tolist(), strict=True)),
+        "shortfall": float(shortfalls[worst]),
+        "shortfall_cell": _cell_text(cells[worst]),
+    }
+
+
+def _summary_table(summary: Mapping[str, Any]) -> Table:
+    counts = ", ".join(f"{name} {some['n_cells']}" for name, some in summary.items())
+    parts = [(name, part) for name in summary for part in ("mean", "lowest")]
+    rows = [
+        (_STYLES[method][0], *(f"{summary[name][part][method]:.3f}" for name, part in parts))
+        for method in summary["core"]["mean"]
+    ]
+    headings = ("method", *(f"{name} cells, {part}" for name, part in parts))
+    return Table(f"Mean and lowest accuracy over the cells ({counts})", headings, rows)
+
+
+def _accuracy_table(cells: Sequence[Mapping[str, Any]]) -> Table:
+    names = list(cells[0]["methods"])
+    rows, bold = [], set()
+    for r, cell in enumerate(cells):
+        kind = "" if cell["n_bad"] == 0 else "c" if cell["correlated"] else "r"
+        described = (cell["n_partitions"], f"{cell['n_bad']}{kind}", f"{cell['noise']:g}")
+        figures = [
+            f"{found['mean']:.3f}" + ("" if found["se"] is None else f" ± {found['se']:.3f}")
+            for found in cell["methods"].values()
+        ]
+        rows.append((sizes_text(cell["sizes"]), *map(str, described), *figures))
+        means = [found["mean"] for found in cell["methods"].values()]
+        bold |= {(r, c + 4) for c in best_places(means)}
+    n_draws = len(cells[0]["methods"][names[0]]["accuracies"])
+    headings = ("cluster sizes", "V", "bad", "noise", *(_STYLES[name][0] for name in names))
+    title = f"Accuracy on planted partitions, mean ± standard error of {n_draws} draws"
+    return Table(title, headings, rows, n_named=4, bold=bold)
+
+
+def _cell_text(cell: Mapping[str, Any]) -> str:
+    kind = "" if cell["n_bad"] == 0 else " together" if cell["correlated"] else " apart"
+    return (
+        f"{sizes_text(cell['sizes'])};  {cell['n_partitions']} votes, {cell['n_bad']} bad{kind}, "
+        f"noise {cell['noise']:g}"
     )
+
+
+def _plot(cells: Sequence[Mapping[str, Any]]) -> Figure:
+    """Draw a row for each cell and a dot for each method."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.5, 1.4 + 0.36 * len(cells)), layout="constrained")
+    axes = figure.subplots()
+    places = np.arange(len(cells))
+    for place in places[::2]:
+        axes.axhspan(place - 0.5, place + 0.5, color="#f4f4f4", zorder=0)
+    for lane, name in enumerate(METHODS):
+        # one height for each method: equal accuracies must not hide each other
+        height = 0.74 * ((lane + 0.5) / len(METHODS) - 0.5)
+        scores = [cell["methods"][name] for cell in cells]
+        title, colour, marker = _STYLES[name]
+        axes.errorbar(
+            [score["mean"] for score in scores],
+            places + height,
+            xerr=[score["se"] or 0.0 for score in scores],
+            fmt=marker,
+            color=OKABE_ITO[colour],
+            markersize=5,
+            elinewidth=1,
+            label=title,
+        )
+    axes.set_yticks(places, [_cell_text(cell) for cell in cells], fontsize=8)
+    axes.set_ylim(len(cells) - 0.5, -0.5)
+    axes.set_xlabel("accuracy (mean of the draws, bars ± one standard error)")
+    axes.grid(axis="x", color="#dddddd", linewidth=0.6)
+    axes.tick_params(length=0)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    figure.legend(loc="outside upper center", ncols=6, frameon=False, fontsize=8.5)
+    return figure

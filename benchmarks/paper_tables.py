@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import joblib
+import numpy as np
 
 from benchmarks.environment import computing_alone, variables_set
-from benchmarks.noise import MethodScores
 from benchmarks.paper_cells import Cell, Score, table2_cells, table3_cells
 from benchmarks.paper_figures import TABLE2, TABLE3, PaperTable
 from coterie.datasets.loading import dataset_info, load_views
@@ -46,6 +46,35 @@ __all__ = [
 PATIENCE = 60.0
 _QUICK_CONDITIONS = (("mixed", "fixed"), ("mixed", "diverse"))
 _LARGE = ("reuters", "caltech101_7", "caltech101_20")
+
+
+@dataclass(frozen=True)
+class MethodScores:
+    """Accuracy and seconds of one method in each draw of a cell."""
+
+    accuracies: tuple[float, ...]
+    seconds: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Mean accuracy."""
+        return float(np.mean(self.accuracies))
+
+    @property
+    def standard_error(self) -> float | None:
+        """s/√r with s² the unbiased variance over r draws; None for a single draw.
+
+        >>> round(MethodScores((0.8, 1.0), (0.1, 0.1)).standard_error, 9)
+        0.1
+        """
+        if len(self.accuracies) < 2:
+            return None
+        return float(np.std(self.accuracies, ddof=1) / np.sqrt(len(self.accuracies)))
+
+    @property
+    def mean_seconds(self) -> float:
+        """Mean wall time of a draw."""
+        return float(np.mean(self.seconds))
 
 
 @dataclass(frozen=True)

@@ -39,45 +39,6 @@ app = typer.Typer(
 
 
 @app.command()
-def noise(
-    as_json: Json = False,
-    draws: Annotated[
-        int | None, typer.Option(min=1, help="Draws of each cell: 5, with --quick 2.")
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="The 11 core cells only.")] = False,
-    output: Output = None,
-) -> None:
-    """Accuracy on planted partitions with noisy and wrong votes.
-
-    Example: python -m benchmarks noise --quick -o noise-report
-    """
-    prepare_folder(output, ("noise.json", "noise.md", "noise.png"))
-    if output is not None:
-        require_matplotlib()
-    from benchmarks import noise_report as report
-    from benchmarks.environment import environment
-    from benchmarks.noise import CORE_CELLS, MORE_CELLS, run_noise
-
-    cells = CORE_CELLS if quick else CORE_CELLS + MORE_CELLS
-    n_draws = draws or (2 if quick else 5)
-    with progress("planting, spoiling, recovering", len(cells) * n_draws) as advance:
-        results = run_noise(cells, n_draws, after_draw=lambda: advance(None))
-    described = environment()
-    everything = report.as_json(results, described)
-    if output is not None:
-        picture, page = report.as_picture(results), report.as_page(results, described)
-        write_files(
-            {
-                output / "noise.json": text_file(as_json_text(everything)),
-                output / "noise.md": text_file(page),
-                output / "noise.png": partial(picture.savefig, format="png", dpi=150),
-            }
-        )
-    lines = [*report.summary_lines(results), *as_notes(report.notes(results))]
-    show(as_json, everything, [report.as_table(results)], lines, output)
-
-
-@app.command()
 def speed(
     as_json: Json = False,
     quick: Annotated[
