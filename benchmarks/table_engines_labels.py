@@ -11,7 +11,8 @@ from typing import Any, Self
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from coterie.engines.connections import connect, engine_errors
+from coterie.engines.backends import connect
+from coterie.engines.queries import engine_errors
 from coterie.errors import OutputError, TableError
 from coterie.runtime.atomic_files import atomic_file
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.engines.connections import connect
+from coterie.engines.backends import connect
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ from coterie.ads.logs.bid_logs import open_logs, read_descriptions
 from coterie.ads.logs.checks.log_checks import check_logs
 from coterie.ads.logs.simulation.simulated_logs import simulate_logs
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings
-from coterie.engines.connections import connect, fetch
+from coterie.engines.backends import connect
+from coterie.engines.queries import fetch
 from coterie.errors import InvalidParameterError, TableError
 from coterie.labels.tuples import as_label_tuples
 from spark_cluster import WORKERS, connected_cluster

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.engines.connections import connect, fetch
+from coterie.engines.backends import connect
 from coterie.engines.engine_files import (
     TextLayout,
     delimiter_of,
@@ -17,6 +17,7 @@ from coterie.engines.engine_files import (
     path_for_spark,
     text_in_duckdb,
 )
+from coterie.engines.queries import fetch
 from coterie.errors import TableError
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from coterie.engines.connections import connect
+from coterie.engines.backends import connect
 
 HOST = "127.0.0.1"
 WORKERS = 2

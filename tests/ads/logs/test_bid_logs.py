@@ -13,7 +13,8 @@ import pytest
 
 from bid_tables import HOSTILE, as_arrow, bid_frame, write_csv
 from coterie.ads.logs.bid_logs import open_logs, read_descriptions
-from coterie.engines.connections import connect, fetch
+from coterie.engines.backends import connect
+from coterie.engines.queries import fetch
 from coterie.errors import InvalidParameterError, TableError
 
 DAY = datetime.date(2026, 3, 2)

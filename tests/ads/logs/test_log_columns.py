@@ -12,7 +12,7 @@ import pytest
 
 from coterie.ads.logs.bid_logs import open_logs
 from coterie.ads.logs.log_columns import canonical_table, kind_of
-from coterie.engines.connections import fetch
+from coterie.engines.queries import fetch
 from coterie.errors import InvalidParameterError, TableError
 
 DAY = datetime.date(2026, 3, 2)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from coterie.ads.logs.log_files import find_files, inspect_files, is_database, read_files
-from coterie.engines.connections import fetch
+from coterie.engines.queries import fetch
 from coterie.errors import TableError
 
 

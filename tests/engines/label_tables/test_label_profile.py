@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from coterie.engines.connections import connect, fetch
+from coterie.engines.backends import connect
 from coterie.engines.label_tables.label_profile import profile_labels, read_text_as_in_csv
+from coterie.engines.queries import fetch
 from coterie.errors import InvalidLabelsError, TableError
 from coterie.labels.label_matrix import as_label_matrix
 

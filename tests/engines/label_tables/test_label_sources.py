@@ -6,9 +6,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from coterie.engines.connections import LocalTables, connect, fetch
+from coterie.engines.backends import connect
 from coterie.engines.label_tables import consensus_table
 from coterie.engines.label_tables.label_sources import open_source
+from coterie.engines.queries import LocalTables, fetch
 from coterie.errors import TableError
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.engines.connections import fetch
 from coterie.engines.label_tables import packed_keys
 from coterie.engines.label_tables.label_profile import profile_labels
 from coterie.engines.label_tables.packed_keys import HASH_RANGE, KeyLayout, lay_out
+from coterie.engines.queries import fetch
 from coterie.errors import InvalidLabelsError
 from coterie.labels.label_matrix import as_label_matrix
 

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from coterie import RobustConsensus, planted_partitions
-from coterie.engines.connections import LocalTables
 from coterie.engines.label_tables import consensus_table, streamed_rows
 from coterie.engines.label_tables.label_profile import profile_labels
 from coterie.engines.label_tables.packed_keys import lay_out
+from coterie.engines.queries import LocalTables
 from coterie.errors import InvalidLabelsError, OutputError, TableError
 from spark_cluster import connected_cluster
 

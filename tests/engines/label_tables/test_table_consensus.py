@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from coterie import L2Consensus, RobustConsensus, load_model, planted_partitions, save_model
-from coterie.engines.connections import connect
+from coterie.engines.backends import connect
 from coterie.engines.label_tables import TableConsensus, consensus_table
 from coterie.errors import InvalidLabelsError, InvalidParameterError, OutputError, TableError
 from coterie.inspection.scores import mirkin_objective

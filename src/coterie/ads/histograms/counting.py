@@ -24,7 +24,7 @@ from coterie.ads.logs.amount_codes import (
     codes_of,
 )
 from coterie.ads.logs.bid_logs import BidLogs
-from coterie.engines.connections import fetch
+from coterie.engines.queries import fetch
 from coterie.errors import InvalidParameterError, TableError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from coterie.ads.logs.log_files import delimiter_of, is_parquet, is_remote, open_text
-from coterie.engines.connections import engine_message, fetch
+from coterie.engines.queries import engine_message, fetch
 from coterie.errors import TableError
 
 if TYPE_CHECKING:

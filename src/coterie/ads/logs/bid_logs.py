@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from coterie.ads.logs import log_files
 from coterie.ads.logs.advertiser_texts import read_texts, texts_beside
 from coterie.ads.logs.log_columns import canonical_table, kind_of
-from coterie.engines.connections import connect, engine_message, fetch, is_engine_error
+from coterie.engines.backends import connect
+from coterie.engines.queries import engine_message, fetch, is_engine_error
 from coterie.errors import InvalidParameterError, TableError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from coterie.ads.logs.amount_codes import MOST_MICROS
-from coterie.engines.connections import is_written_as
+from coterie.engines.queries import is_written_as
 from coterie.errors import InvalidParameterError, TableError
 
 if TYPE_CHECKING:

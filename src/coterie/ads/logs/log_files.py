@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from coterie.engines.connections import engine_message, is_engine_error
 from coterie.engines.engine_files import (
     TextLayout,
     delimiter_of,
@@ -33,6 +32,7 @@ from coterie.engines.engine_files import (
     text_in_duckdb,
     text_in_spark,
 )
+from coterie.engines.queries import engine_message, is_engine_error
 from coterie.errors import TableError
 
 if TYPE_CHECKING:

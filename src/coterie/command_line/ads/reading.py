@@ -151,7 +151,7 @@ def checked_logs(
     """Connect to the engine, open a log there, and check it."""
     from coterie.ads.logs.bid_logs import open_logs
     from coterie.ads.logs.checks.log_checks import check_logs
-    from coterie.engines.connections import connect
+    from coterie.engines.backends import connect
 
     with _interruptible():
         _LOG.info("Opening %s", logs)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from coterie.engines.connections import fetch, is_written_as
+from coterie.engines.queries import fetch, is_written_as
 from coterie.errors import InvalidLabelsError, TableError
 
 if TYPE_CHECKING:

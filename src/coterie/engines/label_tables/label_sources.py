@@ -14,7 +14,6 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from coterie.engines.connections import LocalTables, engine_message, is_engine_error
 from coterie.engines.engine_files import (
     TEXT_ENDINGS,
     TextLayout,
@@ -30,6 +29,7 @@ from coterie.engines.engine_files import (
     text_in_duckdb,
     text_in_spark,
 )
+from coterie.engines.queries import LocalTables, engine_message, is_engine_error
 from coterie.errors import TableError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def open_source(source: Any, local: LocalTables) -> LabelSource:
     ----------
     source : path, sequence of paths, str or ibis table
         A Parquet or CSV file, a folder or a glob of them, or the name of a table.
-    local : :class:`~coterie.engines.connections.LocalTables`
+    local : :class:`~coterie.engines.queries.LocalTables`
         Of the engine, which an Ibis table has of its own; the views of files lie in it.
     """
     connection = local.connection

@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from coterie.engines.connections import fetch
 from coterie.engines.label_tables.label_profile import LabelColumn, Profile
+from coterie.engines.queries import fetch
 from coterie.errors import InvalidLabelsError
 from coterie.labels.label_matrix import MISSING, LabelMatrix
 from coterie.runtime.devices import map_row_blocks

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from coterie.engines.connections import engine_errors, fetch, stream
 from coterie.engines.label_tables.packed_keys import HASH_RANGE, KeyLayout
 from coterie.engines.label_tables.tuple_groups import check_all_there
+from coterie.engines.queries import engine_errors, fetch, stream
 from coterie.labels.label_matrix import MISSING, LabelMatrix
 from coterie.labels.tuples import LabelTuples
 

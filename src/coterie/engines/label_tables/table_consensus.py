@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coterie.consensus.registry import FLAGSHIP, consensus_method
-from coterie.engines.connections import LocalTables, connect
+from coterie.engines.backends import connect
 from coterie.engines.label_tables.label_profile import profile_labels, read_text_as_in_csv
 from coterie.engines.label_tables.label_sources import (
     LabelSource,
@@ -25,6 +25,7 @@ from coterie.engines.label_tables.packed_keys import lay_out
 from coterie.engines.label_tables.table_outputs import check_carried, plan_output
 from coterie.engines.label_tables.table_result import TableConsensus, peak_memory
 from coterie.engines.label_tables.table_run import PackedTable, TableRun
+from coterie.engines.queries import LocalTables
 from coterie.errors import InvalidLabelsError, InvalidParameterError, OutputError, TableError
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def consensus_table(
     n_clusters : int, optional
         K; by default the method finds it, where it can.
     engine : str or ibis backend
-        A URL as :func:`coterie.engines.connections.connect` takes it; an Ibis table has its own.
+        A URL as :func:`coterie.engines.backends.connect` takes it; an Ibis table has its own.
     ids : str or sequence of str, optional
         Columns carried through to the output, in which rows are in no particular order; by
         default the label columns are.

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from coterie.engines.connections import engine_errors
+from coterie.engines.queries import engine_errors
 from coterie.errors import InvalidParameterError, OutputError
 from coterie.runtime.atomic_files import check_writable
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.engines.connections import fetch
 from coterie.engines.label_tables.packed_keys import HASH_RANGE, KeyLayout
+from coterie.engines.queries import fetch
 from coterie.errors import TableError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.ads.logs.amount_codes import MOST_MICROS
 from coterie.ads.logs.bid_logs import AUCTIONS, BidLogs
-from coterie.engines.connections import is_written_as
+from coterie.engines.queries import is_written_as
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

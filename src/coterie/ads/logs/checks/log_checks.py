@@ -85,7 +85,7 @@ from coterie.ads.logs.checks.check_queries import (
 from coterie.ads.logs.checks.check_rules import WRITTEN, RowRule, row_rules
 from coterie.ads.logs.checks.faults import FAULT_CODES, Fault, fault_of
 from coterie.ads.logs.checks.log_findings import LogSums, log_findings, text_findings
-from coterie.engines.connections import fetch
+from coterie.engines.queries import fetch
 from coterie.errors import TableError
 
 if TYPE_CHECKING:
