@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 from sklearn.datasets import make_blobs
 
 from coterie import ChooseKDisplay, RobustConsensus, choose_k, make_partitions
-from coterie.inspection.choosing_k import consensus_cdf, resampled_ensembles
+from coterie.inspection.stability import consensus_cdf, resampled_ensembles
 
 centres = [[0, 0], [6, 0], [0, 6], [7, 7], [13, 3]]
 X, y = make_blobs([60, 50, 40, 30, 20], centers=centres, cluster_std=1.0, random_state=0)

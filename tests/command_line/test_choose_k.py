@@ -11,7 +11,7 @@ from coterie import choose_k
 from coterie.command_line.choose_k import choice_facts
 from coterie.command_line.cluster import read_features
 from coterie.command_line.consensus import read_labels
-from coterie.inspection.choosing_k import resampled_ensembles
+from coterie.inspection.stability import resampled_ensembles
 
 
 def test_the_choice_is_the_librarys(run, labels_csv):

@@ -29,7 +29,7 @@ from coterie.inspection.displays import (
     ConvergenceDisplay,
     PartitionAgreementDisplay,
 )
-from coterie.inspection.resampling import resampled_ensembles
+from coterie.inspection.stability import resampled_ensembles
 
 BLUE, VERMILION = "#0072b2", "#d55e00"
 

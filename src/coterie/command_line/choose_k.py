@@ -144,7 +144,7 @@ def _chosen(
 
 def _samples(X: Any, ks: range, seed: int) -> dict[int, Any]:
     """Partitions of samples of the rows, the same samples for each K."""
-    from coterie.inspection.choosing_k import resampled_ensembles
+    from coterie.inspection.stability import resampled_ensembles
 
     ensembles: dict[int, Any] = {}
     for k in ks:

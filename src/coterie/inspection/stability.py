@@ -1,8 +1,8 @@
-"""How a clustering varies with the sample: resampled ensembles, their c.d.f., ambiguous pairs."""
+"""Stability: how much a clustering changes when the points are resampled (Monti et al. 2003)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from numbers import Integral
 from typing import Any
 
@@ -15,12 +15,23 @@ from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples, as_label_tuples
 from coterie.runtime.sampling import sample_multiplicities
 
-__all__ = ["check_ks", "consensus_cdf", "proportion_of_ambiguous_pairs", "resampled_ensembles"]
+__all__ = [
+    "check_ks",
+    "consensus_cdf",
+    "proportion_of_ambiguous_pairs",
+    "resampled_ensembles",
+    "stability_measures",
+    "stable_ks",
+]
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 _CELLS_A_BLOCK = 1 << 20
+#: K is stable if its ratio of ambiguous pairs exceeds the smallest ratio by at most this …
+_STABLE_WITHIN = 0.1
+#: … and the smallest ratio is at most this.
+_UNSTABLE_ABOVE = 0.25
 
 
 def resampled_ensembles(
@@ -33,27 +44,28 @@ def resampled_ensembles(
     n_jobs: int | None = None,
     random_state: Any = None,
 ) -> dict[int, NDArray[np.int32]]:
-    """Cluster samples of the rows of X into k clusters, many times for each k.
+    """Cluster random samples of the rows of X into k clusters, many times for each k.
 
     Parameters
     ----------
     X : (n, p) array or sparse matrix
-    ks : iterable of int, from 2 up
+    ks : iterable of int
+        Numbers of clusters, each at least 2.
     n_resamples : int
-        Samples for each k.
+        Number of samples for each k.
     subsample : float in (0, 1]
-        The share of the rows in a sample; the others get −1.
+        Share of the rows in a sample; the other rows get the label −1.
     clusterer : scikit-learn clusterer, optional
-        By default k-means, the best of five starts: what varies should be the sample, not
-        the luck of the start.
+        By default k-means with the best of five starts, so that the labels vary with the sample
+        rather than with the start.
     n_jobs : int, optional
     random_state : int, RandomState, Generator or None
-        With the same seed the samples are the same for every k.
+        With a fixed seed every k gets the same samples.
 
     Returns
     -------
     dict of k to (n, n_resamples) int32 array
-        What :func:`choose_k` takes.
+        Input for :func:`~coterie.choose_k`.
 
     Examples
     --------
@@ -78,27 +90,27 @@ def resampled_ensembles(
 
 
 def consensus_cdf(P: Any, n_bins: int = 100, *, max_points: int = 5_000) -> tuple[Array, Array]:
-    """How the co-association of pairs of points is distributed.
+    """Compute the cumulative distribution of the co-association of pairs of points.
 
     With M_ij = times i and j were together / times both were drawn,
 
         CDF(x) = #{i < j : M_ij ≤ x} / #{i < j},
 
-    over the pairs that were drawn together at all. A clustering that does not vary with the
-    sample has a step at 0 and one at 1, and is flat between.
+    over the pairs that were drawn together at least once. The CDF of a clustering that does not
+    change with the sample has steps at 0 and 1 only.
 
     Parameters
     ----------
     P : (n, V) labels, −1 where a point was not drawn
     n_bins : int
-        The c.d.f. is given at x = 0, 1/n_bins, …, 1.
+        The CDF is evaluated at x = 0, 1/n_bins, …, 1.
     max_points : int
-        Of more points, a random sample of this size is looked at.
+        With more points a random sample of this size is used.
 
     Returns
     -------
     x, cdf : (n_bins + 1,) arrays
-        The c.d.f. is nan where no two points were ever drawn together.
+        ``cdf`` is nan if no two points were drawn together.
 
     Examples
     --------
@@ -107,7 +119,7 @@ def consensus_cdf(P: Any, n_bins: int = 100, *, max_points: int = 5_000) -> tupl
     [0.67, 1.0, 1.0]
     """
     _check_count("n_bins", n_bins, 1)
-    # quotients of whole numbers, like M: equal ones are equal to the last bit
+    # bin edges are quotients of integers, like M, so that equal values compare as equal
     x = np.arange(n_bins + 1) / n_bins
     counts = np.zeros(n_bins + 1)
     for shares, weights in _pair_blocks(as_label_tuples(P), max_points):
@@ -118,10 +130,10 @@ def consensus_cdf(P: Any, n_bins: int = 100, *, max_points: int = 5_000) -> tupl
 def proportion_of_ambiguous_pairs(
     P: Any, low: float = 0.1, high: float = 0.9, *, max_points: int = 5_000
 ) -> float:
-    """PAC: the share of pairs of points with low < M_ij < high, M as in :func:`consensus_cdf`.
+    """Compute PAC: the share of pairs with low < M_ij < high, M as in :func:`consensus_cdf`.
 
-    Only meaningful where P holds partitions of samples of the points, all with the same
-    number of clusters: see :func:`choose_k`.
+    PAC is meaningful only if P holds partitions of samples of the points, all with the same
+    number of clusters: see :func:`~coterie.choose_k`.
 
     Examples
     --------
@@ -137,8 +149,30 @@ def proportion_of_ambiguous_pairs(
     return ambiguous / (total or np.nan)
 
 
+def stability_measures(ensembles: Mapping[int, LabelTuples], ks: Counts) -> dict[str, Array]:
+    """Compute PAC, the area under the CDF and its growth for each K; nan without an ensemble."""
+    pac, area, growth = np.full((3, len(ks)), np.nan)
+    largest = 0.0
+    for i, k in enumerate(ks.tolist()):
+        if k in ensembles:
+            pac[i] = proportion_of_ambiguous_pairs(ensembles[k])
+            area[i] = consensus_cdf(ensembles[k])[1][1:].mean()
+            growth[i] = (area[i] - largest) / largest if largest > 0 else area[i]
+            largest = max(largest, area[i])
+    return {"pac": pac, "cdf_area": area, "delta_area": growth}
+
+
+def stable_ks(ks: Counts, pac: Array, cdf_area: Array) -> Counts:
+    """Return the K whose clusters are the same in nearly every sample."""
+    # the area above the CDF is the mean of M: the share of pairs that are together
+    together = np.where(cdf_area < 1, 1 - cdf_area, np.nan)
+    ratio = pac / together
+    least = np.nanmin(ratio, initial=np.inf)
+    return ks[(ratio <= least + _STABLE_WITHIN) & (least <= _UNSTABLE_ABOVE)]
+
+
 def check_ks(ks: Any, n_points: int | None = None) -> Counts:
-    """The K to compare, each once, rising; whole numbers from 2 up to the number of points.
+    """Return the distinct K in rising order; refuse K below 2 or above the number of points.
 
     >>> check_ks([3, 2, 3])
     array([2, 3])
@@ -150,22 +184,22 @@ def check_ks(ks: Any, n_points: int | None = None) -> Counts:
         _check_count("ks", k, 2)
         if n_points is not None and k > n_points:
             raise InvalidParameterError(
-                f"ks has {k}, more than the {n_points} points there are; ask for fewer clusters"
+                f"ks has {k}, more than the number of points ({n_points}); give smaller numbers"
             )
     return np.unique(np.array(given, dtype=np.int64))
 
 
 def _check_count(name: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise InvalidParameterError(f"{name} has {value!r}: give whole numbers from {least} up")
+        raise InvalidParameterError(f"{name} has {value!r}: give integers, at least {least}")
 
 
 def _pair_blocks(tuples: LabelTuples, max_points: int) -> Iterator[tuple[Array, Array]]:
-    """M of the pairs of distinct points, in blocks, and how many pairs have the same tuples.
+    """Yield M of blocks of pairs of tuples, and the number of pairs of points that have it.
 
-    Counts of labels are products of the 0/1 matrices Z (u, m) of clusters and B (u, V) of
-    drawings; small whole numbers, so single precision is exact. Memberships of soft partitions
-    take their place in double precision.
+    The counts are products of the indicator matrices Z (u, m) of clusters and B (u, V) of
+    drawn points. They are small integers, so single precision is exact. Soft partitions use
+    memberships in double precision instead.
     """
     _check_count("max_points", max_points, 2)
     times = sample_multiplicities(tuples.weights, max_points, random_state=0)
@@ -174,13 +208,13 @@ def _pair_blocks(tuples: LabelTuples, max_points: int) -> Iterator[tuple[Array, 
     drawn = kept.mass.astype(Z.dtype)
     rows = max(1, _CELLS_A_BLOCK // len(Z))
     for start in range(0, len(Z), rows):
-        block, here = slice(start, start + rows), slice(start, None)
-        both = drawn[block] @ drawn[here].T
-        pairs = np.outer(times[block], times[here])
-        # each pair once: inside the block both (a, b) and (b, a) are met
+        block, rest = slice(start, start + rows), slice(start, None)
+        both = drawn[block] @ drawn[rest].T
+        pairs = np.outer(times[block], times[rest])
+        # inside the block every pair appears twice, as (a, b) and (b, a)
         pairs[:, : len(both)] /= 2
-        own = np.arange(len(both))
-        pairs[own, own] = times[block] * (times[block] - 1) / 2
+        diagonal = np.arange(len(both))
+        pairs[diagonal, diagonal] = times[block] * (times[block] - 1) / 2
         known = (both > 0) & (pairs > 0)
-        same = (Z[block] @ Z[here].T)[known].astype(np.float64)
+        same = (Z[block] @ Z[rest].T)[known].astype(np.float64)
         yield np.minimum(same / both[known], 1.0), pairs[known]

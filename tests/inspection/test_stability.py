@@ -12,8 +12,8 @@ from sklearn.metrics import pairwise_distances
 
 from coterie import planted_partitions
 from coterie.errors import InvalidParameterError
-from coterie.inspection import resampling
-from coterie.inspection.resampling import (
+from coterie.inspection import stability
+from coterie.inspection.stability import (
     check_ks,
     consensus_cdf,
     proportion_of_ambiguous_pairs,
@@ -60,7 +60,7 @@ def test_blocks_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> Non
     P, _ = planted_partitions([30, 20], 12, 0, 0.3, random_state=0)
     P[np.random.default_rng(0).random(P.shape) < 0.2] = -1
     whole = consensus_cdf(P)[1], proportion_of_ambiguous_pairs(P)
-    monkeypatch.setattr(resampling, "_CELLS_A_BLOCK", 120)
+    monkeypatch.setattr(stability, "_CELLS_A_BLOCK", 120)
     np.testing.assert_allclose(consensus_cdf(P)[1], whole[0], rtol=1e-12)
     assert proportion_of_ambiguous_pairs(P) == pytest.approx(whole[1], rel=1e-12)
 
