@@ -1,23 +1,23 @@
-"""What can go wrong, on one screen.
+"""Exceptions and warnings of coterie.
 
 ::
 
     CoterieError
-    ├── InvalidLabelsError     a label matrix cannot be used        (also a ValueError)
-    ├── InvalidParameterError  a setting cannot be used             (also a ValueError)
-    ├── TooManyPointsError     a method's memory or time would run away (also a ValueError)
-    ├── TableError             a table on disk cannot be read       (also a ValueError)
-    ├── OutputError            a result cannot be written           (also an OSError)
-    ├── DatasetUnavailableError  a dataset is nowhere to be had     (also a LookupError)
-    ├── ModelFileError         a model file is not ours or damaged  (also a ValueError)
-    ├── MissingExtraError      an optional package is not installed (also an ImportError)
-    └── ServiceError           a service cannot start or did not answer (also a RuntimeError)
+    ├── InvalidLabelsError       a label matrix cannot be used            (also a ValueError)
+    ├── InvalidParameterError    a parameter value cannot be used         (also a ValueError)
+    ├── TooManyPointsError       a method needs too much memory or time   (also a ValueError)
+    ├── TableError               a table on disk cannot be read           (also a ValueError)
+    ├── OutputError              a result cannot be written               (also an OSError)
+    ├── DatasetUnavailableError  a dataset cannot be loaded               (also a LookupError)
+    ├── ModelFileError           a model file is foreign or damaged       (also a ValueError)
+    ├── MissingExtraError        an optional package is not installed     (also an ImportError)
+    └── ServiceError             a service cannot start or did not answer (also a RuntimeError)
 
     CoterieWarning (a UserWarning)
-    ├── LabelWarning           the labels are usable but look odd
-    ├── DissentWarning         no camp of partitions has a majority
-    ├── MemoryFallbackWarning  a method was replaced because it would not fit in memory
-    └── DeviceFallbackWarning  a GPU was asked for and cannot be used
+    ├── LabelWarning             the labels can be used but look wrong
+    ├── DissentWarning           no group of partitions has a majority
+    ├── MemoryFallbackWarning    a method that needs less memory was used
+    └── DeviceFallbackWarning    the CPU was used instead of the GPU
 
 Every message says what is wrong, where, and what to do. Failure to converge is
 scikit-learn's :class:`~sklearn.exceptions.ConvergenceWarning`.
@@ -43,7 +43,7 @@ __all__ = [
 
 
 class CoterieError(Exception):
-    """Root of every error raised on purpose."""
+    """Base class of all errors of coterie."""
 
 
 class InvalidLabelsError(CoterieError, ValueError):
@@ -51,38 +51,38 @@ class InvalidLabelsError(CoterieError, ValueError):
 
 
 class InvalidParameterError(CoterieError, ValueError):
-    """A setting cannot be used; the message names it and what it may be."""
+    """A parameter value cannot be used; the message lists the valid ones."""
 
 
 class TooManyPointsError(CoterieError, ValueError):
-    """A method would need memory or time far beyond reason; the message names its limit."""
+    """A method would need too much memory or time; the message names its limit."""
 
 
 class TableError(CoterieError, ValueError):
-    """A table on disk cannot be read; the message names the file and the place in it."""
+    """A table on disk cannot be read; the message names the file and the place in the file."""
 
 
 class OutputError(CoterieError, OSError):
-    """A result cannot be written; nothing was left behind."""
+    """A result cannot be written; no partial file is left."""
 
 
 class DatasetUnavailableError(CoterieError, LookupError):
-    """A dataset is neither bundled, nor cached, nor to be downloaded."""
+    """A dataset is not bundled, not cached and cannot be downloaded."""
 
 
 class ModelFileError(CoterieError, ValueError):
-    """A model file was not written by coterie, is of another version, or is damaged."""
+    """A model file was not written by this version of coterie, or is damaged."""
 
 
 class MissingExtraError(CoterieError, ImportError):
-    """An optional package is not installed; the message names the extra that brings it."""
+    """An optional package is not installed; the message names the extra that installs it."""
 
 
 class ServiceError(CoterieError, RuntimeError):
-    """A service cannot start, did not answer, or refused; the message says which and why.
+    """A service cannot start, did not answer, or refused the request.
 
-    ``status`` is that of its answer, ``request_id`` what its log calls the request; both are None
-    where there was no answer.
+    ``status`` is the HTTP status of the answer and ``request_id`` the identifier of the request in
+    the log of the service. Both are None if there was no answer.
     """
 
     def __init__(
@@ -94,20 +94,20 @@ class ServiceError(CoterieError, RuntimeError):
 
 
 class CoterieWarning(UserWarning):
-    """Root of every warning."""
+    """Base class of all warnings of coterie."""
 
 
 class LabelWarning(CoterieWarning):
-    """The labels are usable but look odd."""
+    """The labels can be used but look wrong."""
 
 
 class DissentWarning(CoterieWarning):
-    """No camp of partitions has a majority, so none was set aside."""
+    """No group of partitions has a majority, so all partitions are used."""
 
 
 class MemoryFallbackWarning(CoterieWarning):
-    """A method was replaced by a lighter one because it would not fit in memory."""
+    """A method was replaced by one that needs less memory."""
 
 
 class DeviceFallbackWarning(CoterieWarning):
-    """A GPU was asked for and cannot be used: what the CPU would do takes its place."""
+    """A GPU was requested but cannot be used; the CPU was used instead."""

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that are written completely or not at all."""
 
 import os
 import stat
@@ -10,11 +10,6 @@ import pytest
 from coterie.errors import OutputError
 from coterie.runtime.atomic_files import atomic_file, check_writable
 
-as_a_user = pytest.mark.skipif(
-    sys.platform == "win32" or os.geteuid() == 0,
-    reason="the superuser may write anywhere, so no permission can be missing",
-)
-
 
 def mode_of(path):
     """Permission bits of a file."""
@@ -23,7 +18,7 @@ def mode_of(path):
 
 @pytest.fixture
 def umask():
-    """A umask that leaves the group its rights, for the time of a test."""
+    """Set a umask that leaves the group its rights."""
     old = os.umask(0o007)
     yield
     os.umask(old)
@@ -31,15 +26,15 @@ def umask():
 
 @pytest.fixture
 def target(tmp_path):
-    """A file that is already there."""
+    """A file that exists already."""
     path = tmp_path / "answer.csv"
     path.write_text("old")
     return path
 
 
 @pytest.mark.parametrize("kind", [str, lambda path: path])
-def test_the_file_appears_whole(tmp_path, kind):
-    """Nothing is at the path while the file is written; all of it is once it is done."""
+def test_the_file_appears_complete(tmp_path, kind):
+    """The path does not exist while the file is written."""
     path = tmp_path / "answer.csv"
     with atomic_file(kind(path)) as unfinished:
         unfinished.write_text("4")
@@ -51,14 +46,14 @@ def test_the_file_appears_whole(tmp_path, kind):
 
 
 def test_the_suffix_is_kept(tmp_path):
-    """Writers that go by the suffix, or add one, find what they want."""
+    """Writers that depend on the suffix, or add one, work."""
     with atomic_file(tmp_path / "labels.npy") as unfinished:
         np.save(unfinished, np.arange(3))
     assert np.load(tmp_path / "labels.npy").tolist() == [0, 1, 2]
 
 
 def test_an_old_file_is_replaced(target):
-    """A reader sees the old file up to the end, then the new one."""
+    """A reader sees the old file until the end, then the new one."""
     with atomic_file(target) as unfinished:
         unfinished.write_text("new")
         assert target.read_text() == "old"
@@ -66,8 +61,8 @@ def test_an_old_file_is_replaced(target):
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, MemoryError])
-def test_on_failure_nothing_changes(target, error):
-    """An error or an interrupt leaves the old file, removes the new one, and is passed on."""
+def test_a_failure_changes_nothing(target, error):
+    """An error or an interrupt keeps the old file, removes the new one, and is passed on."""
     with pytest.raises(error), atomic_file(target) as unfinished:
         unfinished.write_text("half")
         raise error
@@ -75,16 +70,16 @@ def test_on_failure_nothing_changes(target, error):
     assert list(target.parent.iterdir()) == [target]
 
 
-def test_on_failure_nothing_appears(tmp_path):
-    """Where there was no file there is none afterwards."""
+def test_a_failure_leaves_no_new_file(tmp_path):
+    """If there was no file before, there is none after a failure."""
     with pytest.raises(ZeroDivisionError), atomic_file(tmp_path / "answer.csv") as unfinished:
         unfinished.write_text("half")
         raise ZeroDivisionError
     assert not list(tmp_path.iterdir())
 
 
-def test_failures_of_the_system_are_told_as_such(target):
-    """A full disk becomes an OutputError with the path and the system's reason."""
+def test_a_system_error_becomes_an_output_error(target):
+    """A full disk becomes an OutputError with the path and the reason."""
     with (
         pytest.raises(OutputError, match=r"cannot write .*answer\.csv: No space left"),
         atomic_file(target),
@@ -94,14 +89,14 @@ def test_failures_of_the_system_are_told_as_such(target):
     assert list(target.parent.iterdir()) == [target]
 
 
-def test_errors_that_say_it_all_are_passed_on(target):
-    """An OutputError from within is not wrapped in another."""
+def test_an_output_error_is_passed_on_unchanged(target):
+    """An OutputError from within the block is not wrapped in another."""
     with pytest.raises(OutputError, match=r"^the picture cannot be drawn$"), atomic_file(target):
         raise OutputError("the picture cannot be drawn")
 
 
-def test_a_lost_file_is_an_error(target):
-    """If the unfinished file is gone at the end, the old one stays and it is said."""
+def test_a_lost_temporary_file_is_an_error(target):
+    """If the temporary file is missing at the end, the old file stays and an error is raised."""
     with (
         pytest.raises(OutputError, match=r"cannot write .*answer\.csv"),
         atomic_file(target) as unfinished,
@@ -110,30 +105,24 @@ def test_a_lost_file_is_an_error(target):
     assert target.read_text() == "old"
 
 
-def test_a_new_file_has_the_usual_permissions(tmp_path, umask):
-    """Like any file of this user: 0666 less the umask."""
+def test_a_new_file_has_the_default_permissions(tmp_path, umask):
+    """They are 0666 without the bits of the umask, which is not changed."""
     with atomic_file(tmp_path / "new") as unfinished:
         unfinished.write_text("x")
     assert mode_of(tmp_path / "new") == 0o660
+    assert os.umask(0o007) == 0o007
 
 
 def test_a_replaced_file_keeps_its_permissions(target, umask):
-    """The old file's permissions are the new one's, whatever the umask is."""
+    """The new file has the permissions of the old one, for every umask."""
     target.chmod(0o640)
     with atomic_file(target) as unfinished:
         unfinished.write_text("new")
     assert mode_of(target) == 0o640
 
 
-def test_the_umask_is_left_as_it_was(tmp_path, umask):
-    """Asking for the umask does not change it."""
-    with atomic_file(tmp_path / "new") as unfinished:
-        unfinished.write_text("x")
-    assert os.umask(0o007) == 0o007
-
-
 def test_links_are_followed(tmp_path, target):
-    """Writing to a link replaces the file it leads to, beside that file; the link stays one."""
+    """Writing to a link replaces its target; the temporary file is beside the target."""
     elsewhere = tmp_path / "links"
     elsewhere.mkdir()
     link = elsewhere / "latest.csv"
@@ -145,8 +134,8 @@ def test_links_are_followed(tmp_path, target):
     assert target.read_text() == link.read_text() == "new"
 
 
-def test_a_link_to_nothing_makes_the_file(tmp_path):
-    """A link may lead to a file yet to be written, but not to a folder that is not there."""
+def test_a_dangling_link_creates_its_target(tmp_path):
+    """A link may point to a file that does not exist, but not into a missing folder."""
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "new")
     with atomic_file(link) as unfinished:
@@ -158,56 +147,51 @@ def test_a_link_to_nothing_makes_the_file(tmp_path):
         check_writable(astray)
 
 
-@pytest.mark.parametrize("length", [100, 250])
-def test_long_names(tmp_path, length):
-    """A name as long as the system allows can be written, though more is added on the way."""
-    path = tmp_path / ("a" * length + ".csv")
+def test_long_names_are_allowed(tmp_path):
+    """A name close to the limit of the system works, although the temporary name adds to it."""
+    path = tmp_path / ("a" * 250 + ".csv")
     with atomic_file(path) as unfinished:
         unfinished.write_text("x")
     assert path.read_text() == "x"
 
 
-def _in_a_missing_folder(tmp_path):
-    return tmp_path / "nowhere" / "answer.csv"
-
-
-def _in_a_file(tmp_path):
+def path_in_a_file(tmp_path):
+    """Return a path below a file."""
     (tmp_path / "file").write_text("x")
     return tmp_path / "file" / "answer.csv"
 
 
-def _a_folder(tmp_path):
+def folder(tmp_path):
+    """Return the path of a folder."""
     (tmp_path / "folder").mkdir()
     return tmp_path / "folder"
 
 
-def _a_pipe(tmp_path):
+def pipe(tmp_path):
+    """Return the path of a named pipe."""
     os.mkfifo(tmp_path / "pipe")
     return tmp_path / "pipe"
 
 
-def _a_link_to_a_device(tmp_path):
+def link_to_a_device(tmp_path):
+    """Return the path of a link to a device."""
     (tmp_path / "out").symlink_to("/dev/null")
     return tmp_path / "out"
 
 
-def _too_long(tmp_path):
-    return tmp_path / ("a" * 300)
-
-
 REFUSED = [
-    (_in_a_missing_folder, "nowhere does not exist; make it"),
-    (_in_a_file, "is not a folder"),
-    (_a_folder, "it is a folder; name a file in it"),
-    (_a_pipe, "a device or a pipe"),
-    (_a_link_to_a_device, "a device or a pipe"),
-    (_too_long, "File name too long"),
+    (lambda tmp_path: tmp_path / "nowhere" / "answer.csv", "nowhere does not exist"),
+    (path_in_a_file, "is not a folder"),
+    (folder, "it is a folder"),
+    (pipe, "a device or a pipe"),
+    (link_to_a_device, "a device or a pipe"),
+    (lambda tmp_path: tmp_path / ("a" * 300), "File name too long"),
 ]
 
 
 @pytest.mark.parametrize(("make", "message"), REFUSED)
 def test_paths_that_cannot_be_written_are_refused(tmp_path, make, message):
-    """Before any work is done, with the path and the reason; nothing is left behind."""
+    """The error names the path and the reason; the block does not run and leaves no file."""
     path = make(tmp_path)
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(OutputError, match=f"cannot write .*{message}"):
@@ -217,24 +201,14 @@ def test_paths_that_cannot_be_written_are_refused(tmp_path, make, message):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_folder_that_cannot_be_seen_is_refused(tmp_path, monkeypatch):
-    """What the system does not let us look at is an OutputError too, not a traceback."""
+@pytest.mark.parametrize("name", ["Path.exists", "tempfile.mkstemp"])
+def test_errors_of_the_system_before_the_block_are_output_errors(tmp_path, monkeypatch, name):
+    """A folder that cannot be examined, or a full disk, is reported with path and reason."""
 
-    def forbidden(*_, **__):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("coterie.runtime.atomic_files.Path.exists", forbidden)
-    with pytest.raises(OutputError, match=r"cannot write .*answer\.csv: Permission denied"):
-        check_writable(tmp_path / "answer.csv")
-
-
-def test_a_folder_that_fills_up_is_refused(tmp_path, monkeypatch):
-    """If the unfinished file cannot even be begun, it is said in the same way."""
-
-    def full(*_, **__):
+    def fail(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("coterie.runtime.atomic_files.tempfile.mkstemp", full)
+    monkeypatch.setattr(f"coterie.runtime.atomic_files.{name}", fail)
     with (
         pytest.raises(OutputError, match=r"cannot write .*answer\.csv: No space left"),
         atomic_file(tmp_path / "answer.csv"),
@@ -247,7 +221,7 @@ def test_a_folder_that_fills_up_is_refused(tmp_path, monkeypatch):
     [("folder", "the folder .* is read-only"), ("answer.csv", "the file is read-only")],
 )
 def test_read_only_is_refused(tmp_path, monkeypatch, forbidden, message):
-    """A folder or a file without the right to write is refused, as the system tells it."""
+    """A folder or a file without write permission is refused."""
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "answer.csv").write_text("old")
@@ -256,9 +230,11 @@ def test_read_only_is_refused(tmp_path, monkeypatch, forbidden, message):
         check_writable(folder / "answer.csv")
 
 
-@as_a_user
+@pytest.mark.skipif(
+    sys.platform == "win32" or os.geteuid() == 0, reason="the superuser may write anywhere"
+)
 def test_a_read_only_folder_is_refused(tmp_path):
-    """The same with permissions the system keeps."""
+    """The same with real permissions."""
     tmp_path.chmod(0o500)
     try:
         with pytest.raises(OutputError, match="is read-only"):
@@ -267,8 +243,8 @@ def test_a_read_only_folder_is_refused(tmp_path):
         tmp_path.chmod(0o700)
 
 
-def test_a_writable_path_is_left_alone(target):
-    """Checking a good path says nothing and touches nothing."""
+def test_checking_changes_nothing(target):
+    """A path that can be written passes, and no file is touched."""
     before = target.stat()
     check_writable(target)
     check_writable(target.parent / "new")

@@ -1,4 +1,4 @@
-"""Some of many weighted things stand for all of them."""
+"""Weighted subsamples represent all items."""
 
 import numpy as np
 import pytest
@@ -10,35 +10,34 @@ from coterie.runtime.sampling import (
 )
 
 
-def test_draws_are_different_and_stand_for_all():
-    """As many as asked for, each once; means over them are those over all, but for chance."""
+def test_draws_are_different_and_representative():
+    """The items are distinct; weighted means over them estimate those over all items."""
     rng = np.random.default_rng(0)
     weights, values = rng.pareto(1.2, 2000) + 0.01, rng.random(2000)
     means = []
-    for seed in range(200):
-        chosen, stand_for = draw_weighted_subsample(weights, 300, np.random.RandomState(seed))
+    for seed in range(50):
+        chosen, sample_weights = draw_weighted_subsample(weights, 300, np.random.RandomState(seed))
         assert len(np.unique(chosen)) == 300
-        means.append(stand_for @ values[chosen] / stand_for.sum())
+        means.append(sample_weights @ values[chosen] / sample_weights.sum())
     assert np.mean(means) == pytest.approx(np.average(values, weights=weights), rel=0.02)
 
 
-def test_the_heaviest_are_sure_to_be_drawn_and_keep_their_weight():
-    """What outweighs all others together is drawn, and weighs what it did."""
+def test_the_heaviest_item_is_drawn_and_keeps_its_weight():
+    """An item that outweighs all others together is certain to be drawn."""
     weights = np.array([1.0] * 99 + [1e6])
-    chosen, stand_for = draw_weighted_subsample(weights, 10, np.random.RandomState(0))
-    assert chosen[-1] == 99 and stand_for[-1] == 1e6
+    chosen, sample_weights = draw_weighted_subsample(weights, 10, np.random.RandomState(0))
+    assert chosen[-1] == 99 and sample_weights[-1] == 1e6
 
 
-def test_weights_that_vanish_beside_others_do_no_harm():
-    """So small a weight that its share is zero can still be drawn where too few others are."""
-    chosen, _ = draw_weighted_subsample(
-        np.array([1e300, 1e-300, 1e-300]), 2, np.random.RandomState(0)
-    )
+def test_tiny_weights_can_be_drawn():
+    """A weight whose share rounds to zero is drawn if too few other items remain."""
+    weights = np.array([1e300, 1e-300, 1e-300])
+    chosen, _ = draw_weighted_subsample(weights, 2, np.random.RandomState(0))
     assert len(chosen) == 2
 
 
 def test_evenly_spaced_points_are_in_proportion():
-    """Each has as many of the points as its weight asks for, to one more or less."""
+    """The count of each item is proportional to its weight, up to one point."""
     weights = np.random.default_rng(0).random(50)
     chosen, counts = evenly_spaced_points(weights, 1000)
     found = np.zeros(50)
@@ -48,7 +47,7 @@ def test_evenly_spaced_points_are_in_proportion():
 
 @pytest.mark.parametrize("scale", [1, 10**8, 0.37])
 def test_multiplicities_of_a_sample(scale):
-    """As many points as asked for, whether the weights are counts, huge counts or fractions."""
+    """The sample has the requested size for counts, huge counts and fractional weights."""
     weights = np.arange(1.0, 101.0) * scale
     times = sample_multiplicities(weights, 500, 0)
     assert times.sum() == 500 and (times >= 0).all()

@@ -1,4 +1,4 @@
-"""Numbers and days in words: rounding, limits, and no way back to front."""
+"""Text forms of numbers and dates: rounding, limits and signs."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ NUMBERS = st.floats(0, 1e11)
 
 
 def value_of(text: str) -> float:
-    """The number a text says."""
+    """Return the number in a text."""
     size = {"M": 1e6, "B": 1e9}.get(text[-1], 1.0)
     return float(text.rstrip("MB%").replace(",", "").replace("−", "-")) * size
 
 
 @given(NUMBERS.filter(lambda n: n == 0 or n >= 0.01))
-def test_counts_say_the_number(number: float) -> None:
-    """A count is within half of its last digit: 5% below ten, less above."""
+def test_counts_are_close_to_the_number(number: float) -> None:
+    """The error is at most half of the last digit: 5% below ten, less above."""
     assert value_of(words.count(number)) == pytest.approx(
         number, rel=0.051 if number < 20 else 0.03
     )
 
 
 @given(st.integers(0, 999_999))
-def test_exact_counts_lose_nothing(number: int) -> None:
-    """Below a million things are counted one by one."""
+def test_exact_counts_are_exact(number: int) -> None:
+    """Below a million every digit is kept."""
     assert value_of(words.exact(number)) == number
 
 
 @given(NUMBERS.filter(lambda n: n == 0 or n >= 0.0001))
-def test_money_says_the_amount(amount: float) -> None:
+def test_money_is_close_to_the_amount(amount: float) -> None:
     """An amount follows its symbol, within half a cent or 5% below ten cents."""
-    said = words.money(amount, "$")
-    assert said.startswith("$")
-    assert value_of(said[1:]) == pytest.approx(amount, rel=0.051)
+    text = words.money(amount, "$")
+    assert text.startswith("$")
+    assert value_of(text[1:]) == pytest.approx(amount, rel=0.051)
 
 
 @given(st.floats(-5, 5).filter(lambda s: s == 0 or abs(s) >= 0.0001))
-def test_percent_says_the_share(share: float) -> None:
-    """A share in percent is within half of its last digit, and has a true minus sign."""
-    said = words.percent(share)
-    assert value_of(said) / 100 == pytest.approx(share, rel=0.051)
-    assert "-" not in said
+def test_percent_is_close_to_the_share(share: float) -> None:
+    """The error is at most half of the last digit; the minus sign is U+2212."""
+    text = words.percent(share)
+    assert value_of(text) / 100 == pytest.approx(share, rel=0.051)
+    assert "-" not in text
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("text", "expected"),
     [
         (words.count(0), "0"),
         (words.count(0.001), "<0.01"),
@@ -68,13 +68,13 @@ def test_percent_says_the_share(share: float) -> None:
         (words.in_words(["one"]), "one"),
     ],
 )
-def test_words(said: str, expected: str) -> None:
-    """Limits, signs and periods are said as people say them."""
-    assert said == expected
+def test_special_cases(text: str, expected: str) -> None:
+    """Small values, signs, periods and enumerations."""
+    assert text == expected
 
 
 @given(st.text(st.characters(), max_size=30))
-def test_visible_text_can_be_written(text: str) -> None:
+def test_visible_text_can_be_encoded(text: str) -> None:
     """Any text becomes one that can be encoded, of the same length, without control characters."""
     shown = words.visible(text)
     shown.encode()

@@ -1,1 +1,1 @@
-"""Machine and process: devices and threads, sampling, atomic files, lazy imports, wording."""
+"""The machine and the process: devices, threads, sampling, atomic files, lazy imports, text."""

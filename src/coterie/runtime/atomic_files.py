@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: written beside their place, then renamed."""
+"""Files that are written completely or not at all: to a temporary file first, then renamed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["atomic_file", "check_writable"]
 
 @contextlib.contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary path to write to; rename it to ``path`` when all went well.
+    """Yield a temporary path to write to, and rename it to ``path`` on success.
 
-    The temporary file lies in the same folder, so the rename is atomic: a reader sees
-    the old file or the new one, never a part. On any failure, an interrupt included,
-    the temporary file is removed and ``path`` is as it was.
+    The temporary file is in the same folder, so the rename is atomic: a reader sees the old file
+    or the new one, never a part. On any failure, including an interrupt, the temporary file is
+    removed and ``path`` is unchanged.
 
     >>> import tempfile, pathlib
     >>> folder = pathlib.Path(tempfile.mkdtemp())
@@ -29,71 +29,64 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     '42'
     """
     check_writable(path)
-    target = _followed(Path(path))
-    try:
-        unfinished = _beside(target)
-    except OSError as error:
-        raise _cannot_write(target, error) from error
-    try:
-        yield unfinished
-        unfinished.chmod(_mode_for(target))
-        unfinished.replace(target)
-    except OutputError:
-        raise
-    except OSError as error:
-        raise _cannot_write(target, error) from error
-    finally:
-        unfinished.unlink(missing_ok=True)
+    target = _follow_link(Path(path))
+    with _system_errors_of(target):
+        handle, name = tempfile.mkstemp(
+            # only a part of the name, because names have a maximal length
+            prefix=f".{target.stem[:40]}-",
+            suffix=f".unfinished{target.suffix}",
+            dir=target.parent,
+        )
+        os.close(handle)
+        unfinished = Path(name)
+        try:
+            yield unfinished
+            unfinished.chmod(_permissions(target))
+            unfinished.replace(target)
+        finally:
+            unfinished.unlink(missing_ok=True)
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Refuse a path that cannot be written, before the work that leads to it is done."""
+    """Raise an OutputError if a file cannot be written, so that callers can fail early."""
     target = Path(path)
-    try:
-        obstacle = _obstacle(target, _followed(target).parent)
-    except OSError as error:
-        raise _cannot_write(target, error) from error
+    with _system_errors_of(target):
+        obstacle = _obstacle(target, _follow_link(target).parent)
     if obstacle:
         raise OutputError(f"cannot write {target}: {obstacle}")
 
 
 def _obstacle(target: Path, folder: Path) -> str:
-    """What keeps a file from being written to a folder, empty if nothing is known to."""
-    there = target.exists()
+    """Return why a file cannot be written to a folder, or an empty text."""
+    exists = target.exists()
     obstacles = (
-        (not folder.exists(), f"the folder {folder} does not exist; make it"),
+        (not folder.exists(), f"the folder {folder} does not exist; create it"),
         (not folder.is_dir(), f"{folder} is not a folder"),
-        (target.is_dir(), "it is a folder; name a file in it"),
-        (there and not target.is_file(), "it is a device or a pipe; name a file"),
+        (target.is_dir(), "it is a folder; give the name of a file in it"),
+        (exists and not target.is_file(), "it is a device or a pipe; give the name of a file"),
         (not os.access(folder, os.W_OK | os.X_OK), f"the folder {folder} is read-only"),
-        (there and not os.access(target, os.W_OK), "the file is read-only; name another"),
+        (exists and not os.access(target, os.W_OK), "the file is read-only; choose another name"),
     )
     return next((reason for met, reason in obstacles if met), "")
 
 
-def _followed(target: Path) -> Path:
-    """The file to be replaced: where the path is a link, the file it leads to, not the link."""
+def _follow_link(target: Path) -> Path:
     return target.resolve() if target.is_symlink() else target
 
 
-def _beside(target: Path) -> Path:
-    """A new empty file in the same folder, with the same suffix."""
-    handle, name = tempfile.mkstemp(
-        # a part of the name: the whole of a long one and what is added would be too long
-        prefix=f".{target.stem[:40]}-",
-        suffix=f".unfinished{target.suffix}",
-        dir=target.parent,
-    )
-    os.close(handle)
-    return Path(name)
+@contextlib.contextmanager
+def _system_errors_of(target: Path) -> Iterator[None]:
+    """Turn errors of the operating system into an OutputError that names the path."""
+    try:
+        yield
+    except OutputError:
+        raise
+    except OSError as error:
+        raise OutputError(f"cannot write {target}: {error.strerror or error}") from error
 
 
-def _cannot_write(target: Path, error: OSError) -> OutputError:
-    return OutputError(f"cannot write {target}: {error.strerror or error}")
-
-
-def _mode_for(target: Path) -> int:
-    """The permissions a plain ``open`` would have given: the old file's, or 0666 less the umask."""
+def _permissions(target: Path) -> int:
+    """Return the permissions that ``open`` would give: those of the old file, or the default."""
     if target.exists():
         return target.stat().st_mode & 0o777
     umask = os.umask(0)

@@ -34,6 +34,7 @@ def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[st
 
     Examples
     --------
+    >>> import coterie.multiview
     >>> get_attribute, _, names = lazy_names("coterie.multiview")
     >>> "SpectralView" in names, get_attribute("SpectralView").__name__
     (True, 'SpectralView')

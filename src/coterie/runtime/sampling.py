@@ -1,4 +1,4 @@
-"""Some of many weighted things, so that they stand for all: which, and how often each."""
+"""Weighted subsamples: which items to draw, and the weight or count of each."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 #: NumPy draws without replacement from fewer points than this.
-_MOST_WITHOUT_REPLACEMENT = 10**9
+_MAX_WITHOUT_REPLACEMENT = 10**9
 
 
 def draw_weighted_subsample(weights: Array, n: int, rng: Any) -> tuple[Indices, Array]:
-    """n different indices drawn by weight, and the weights with which they stand for all.
+    """Draw a weighted subsample of n different items.
 
-    One of weight w is drawn with a chance of about min(1, n w / W), W the sum of all weights. So
-    the heavy ones, which are sure to be drawn, keep their weight, and the others weigh W / n each.
+    An item of weight w is drawn with probability about min(1, n w / W), where W is the sum of all
+    weights. Heavy items are certain to be drawn and keep their weight; the others get W / n each.
+    Weighted means over the subsample then estimate those over all items.
 
     Parameters
     ----------
@@ -30,7 +31,7 @@ def draw_weighted_subsample(weights: Array, n: int, rng: Any) -> tuple[Indices, 
 
     Returns
     -------
-    indices (n,), rising, and their weights (n,)
+    indices (n,), increasing, and their weights (n,)
 
     Examples
     --------
@@ -39,13 +40,14 @@ def draw_weighted_subsample(weights: Array, n: int, rng: Any) -> tuple[Indices, 
     >>> 1 in chosen, sorted(counts.tolist())
     (True, [50.0, 97.0])
     """
+    # a probability of exactly zero would leave too few items to draw from
     share = np.maximum(weights / weights.sum(), np.finfo(np.float64).tiny)
     chosen = np.sort(rng.choice(len(weights), n, replace=False, p=share / share.sum()))
     return chosen, np.maximum(weights[chosen], weights.sum() / n)
 
 
 def evenly_spaced_points(weights: Array, n: int) -> tuple[Indices, Array]:
-    """The things that n points lie in, which are evenly spaced along their weights laid in a row.
+    """Return the items at n evenly spaced positions along the cumulative weights, with counts.
 
     >>> evenly_spaced_points(np.array([1.0, 2.0, 1.0]), 4)
     (array([0, 1, 2]), array([1., 2., 1.]))
@@ -56,9 +58,10 @@ def evenly_spaced_points(weights: Array, n: int) -> tuple[Indices, Array]:
 
 
 def sample_multiplicities(weights: Array, most: int, random_state: Any) -> Array:
-    """Weights (u,) of a sample of at most so many points: all of them if they are not more.
+    """Return the weights (u,) of a sample of at most ``most`` points.
 
-    Without replacement where the weights are counts of fewer than 10⁹ points.
+    All points are kept if there are not more. The sample is drawn without replacement where the
+    weights are counts of fewer than 10⁹ points.
 
     >>> int(sample_multiplicities(np.array([5.0, 3.0]), 4, 0).sum())
     4
@@ -67,6 +70,6 @@ def sample_multiplicities(weights: Array, most: int, random_state: Any) -> Array
         return weights
     rng = np.random.default_rng(random_state)
     counts = weights.astype(np.int64)
-    if (counts == weights).all() and weights.sum() < _MOST_WITHOUT_REPLACEMENT:
+    if (counts == weights).all() and weights.sum() < _MAX_WITHOUT_REPLACEMENT:
         return rng.multivariate_hypergeometric(counts, most, method="marginals").astype(float)
     return rng.multinomial(most, weights / weights.sum()).astype(float)

@@ -1,4 +1,7 @@
-"""Numbers, amounts and days as a report says them; the page's scripts write numbers alike."""
+"""Text forms of numbers, amounts and dates, for reports and the terminal.
+
+The scripts of the report page (``numbers.js``) format numbers in the same way.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ UNKNOWN = "–"
 
 
 def count(number: float) -> str:
-    """A number of things that is known to some digits only.
+    """Return an estimated count, rounded to the digits that matter.
 
     >>> count(123456), count(98.7), count(3.14159), count(1234567), count(0.0001)
     ('123,500', '99', '3.1', '1.23M', '<0.01')
@@ -43,7 +46,7 @@ def count(number: float) -> str:
 
 
 def exact(number: float) -> str:
-    """A number of things counted one by one, shorter where they are millions.
+    """Return an exact count; millions and billions are shortened to three digits.
 
     >>> exact(123456), exact(1234567), exact(20e9)
     ('123,456', '1.23M', '20B')
@@ -55,7 +58,7 @@ def exact(number: float) -> str:
 
 
 def number_of(number: float, name: str) -> str:
-    """A number with the name of what is counted.
+    """Return a count with the name of the counted things, in the plural if needed.
 
     >>> number_of(1, "day"), number_of(1268, "advertiser")
     ('1 day', '1,268 advertisers')
@@ -64,12 +67,12 @@ def number_of(number: float, name: str) -> str:
 
 
 def currency_symbol(currency: str) -> str:
-    """What stands before an amount: a sign where there is a common one, else the code."""
+    """Return the symbol of a currency, or its code and a space if it has no common symbol."""
     return CURRENCY_SYMBOLS.get(currency, f"{currency}\u00a0" if currency else "")
 
 
 def money(amount: float, symbol: str) -> str:
-    """An amount after its currency's symbol.
+    """Return an amount of money with its symbol in front.
 
     >>> money(12346, "$"), money(12.3, "$"), money(0.0123, "$"), money(0, "$")
     ('$12,350', '$12.30', '$0.012', '$0')
@@ -82,7 +85,7 @@ def money(amount: float, symbol: str) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share of 1 in percent.
+    """Return a fraction as a percentage.
 
     >>> percent(0.1234), percent(-0.002), percent(0.00001), percent(None)
     ('12.3%', '−0.2%', '<0.01%', '–')
@@ -96,12 +99,12 @@ def percent(share: float | None) -> str:
 
 
 def signed(share: float | None) -> str:
-    """A share of 1 in percent, with its sign."""
+    """Return a fraction as a percentage with its sign."""
     return f"+{percent(share)}" if share is not None and share >= 0.0001 else percent(share)
 
 
 def cell(value: Any) -> str:
-    """Any value of a table.
+    """Return the text of a table cell.
 
     >>> cell(None), cell(True), cell(-1234.5), cell("text")
     ('–', 'yes', '−1,234.5', 'text')
@@ -114,7 +117,7 @@ def cell(value: Any) -> str:
 
 
 def day(iso: str) -> str:
-    """A day, from its ISO form.
+    """Return a date in words, given in ISO format.
 
     >>> day("2026-03-02")
     '2 March 2026'
@@ -124,7 +127,7 @@ def day(iso: str) -> str:
 
 
 def period(first: str, last: str) -> str:
-    """Two days as one period, without saying month and year twice.
+    """Return a period of days; a common month and year appear once.
 
     >>> period("2026-03-02", "2026-03-08"), period("2025-12-29", "2026-01-04")
     ('2–8 March 2026', '29 December 2025 – 4 January 2026')
@@ -138,7 +141,7 @@ def period(first: str, last: str) -> str:
 
 
 def moment(iso: str) -> str:
-    """A time, from its ISO form.
+    """Return a date and time in words, given in ISO format.
 
     >>> moment("2026-03-09T08:30:00+00:00")
     '9 March 2026, 08:30 UTC'
@@ -148,7 +151,7 @@ def moment(iso: str) -> str:
 
 
 def in_words(items: Sequence[str]) -> str:
-    """A list as one speaks it.
+    """Return the items as an enumeration.
 
     >>> in_words(["text", "win", "cost"])
     'text, win and cost'
@@ -157,7 +160,9 @@ def in_words(items: Sequence[str]) -> str:
 
 
 def visible(text: str) -> str:
-    r"""Control characters as their pictures, halves of characters as the sign for unknown.
+    r"""Return the text with visible symbols in place of control characters.
+
+    Half of a surrogate pair becomes the replacement character; line breaks and tabs stay.
 
     >>> visible("a\x00b") == "a\u2400b", visible("a\ud800b") == "a\ufffdb"
     (True, True)
@@ -165,10 +170,11 @@ def visible(text: str) -> str:
     return text if text.isprintable() else "".join(map(_visible_character, text))
 
 
-def _visible_character(one: str) -> str:
-    kind = unicodedata.category(one)
+def _visible_character(character: str) -> str:
+    kind = unicodedata.category(character)
     if kind == "Cs":
         return "\ufffd"
-    if kind == "Cc" and one not in "\n\t":
-        return chr(0x2400 + ord(one)) if ord(one) < 0x20 else "\u2421"
-    return one
+    if kind == "Cc" and character not in "\n\t":
+        # U+2400 + c is the picture of the control character c, U+2421 that of DEL
+        return chr(0x2400 + ord(character)) if ord(character) < 0x20 else "\u2421"
+    return character
