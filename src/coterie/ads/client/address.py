@@ -12,7 +12,7 @@ __all__ = ["checked_address", "checked_token", "in_path"]
 
 
 def checked_address(base_url: str) -> tuple[str, bool]:
-    """The address of a service without a slash at its end, and whether it is on this machine.
+    """Return a service's address without a final slash, and whether it is on this machine.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def checked_address(base_url: str) -> tuple[str, bool]:
 
 
 def checked_token(token: str) -> str:
-    """A token that a header can carry; it is never repeated in a message."""
+    """Return a token that a header can carry; it is never repeated in a message."""
     if not isinstance(token, str) or not re.fullmatch(r"[\x21-\x7e]+", token):
         raise InvalidParameterError(
             "token: it must be printable ASCII characters without blanks, as the service has it"
@@ -45,7 +45,7 @@ def checked_token(token: str) -> str:
 
 
 def in_path(text: str) -> str:
-    """An id as one segment of a path, whatever characters it has.
+    """Return an id as one segment of a path, whatever characters it has.
 
     Dots are encoded too: a segment of one or two of them alone would be taken for a direction.
 

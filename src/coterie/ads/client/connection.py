@@ -136,7 +136,7 @@ class ServiceConnection:
         body: bytes | None = None,
         placed: Callable[[str], str] = str,
     ) -> Any:
-        """What the service answers, read as JSON.
+        """Return what the service answers, read as JSON.
 
         Parameters
         ----------
@@ -165,7 +165,7 @@ class ServiceConnection:
         body: bytes | None = None,
         placed: Callable[[str], str] = str,
     ) -> bytes:
-        """The body of what the service answers, asked again where that makes sense.
+        """Return the body of what the service answers, asked again where that makes sense.
 
         Raises InvalidParameterError where the service finds fault with the question, else
         ServiceError.
@@ -215,7 +215,7 @@ class ServiceConnection:
             )
 
     def _read_whole(self, response: httpx.Response, end: float) -> _Answer | _Failure:
-        """The body, unless it trickles beyond the deadline or never ends."""
+        """Return the body, unless it trickles beyond the deadline or never ends."""
         parts, size = [], 0
         for part in response.iter_bytes():
             parts.append(part)
@@ -255,14 +255,14 @@ class _Failure:
     wait: float = 0.0
 
     def told(self, attempts: int) -> CoterieError:
-        """The error, saying how often it was tried where that was more than once."""
+        """Return the error, saying how often it was tried where that was more than once."""
         if attempts > 1:
             self.error.args = (f"{self.error.args[0]} (asked {attempts} times)",)
         return self.error
 
 
 def _refused(base_url: str, answer: _Answer, placed: Callable[[str], str]) -> _Failure:
-    """What an answer other than 200 means, in the service's own words where it has some."""
+    """Return what an answer other than 200 means, in the service's own words where it has some."""
     status, headers, problem = answer.status, answer.headers, _problem(answer.body)
     words = _plain(problem.get("detail") or problem.get("title") or "")
     if status == 422:
@@ -289,7 +289,7 @@ def _refused(base_url: str, answer: _Answer, placed: Callable[[str], str]) -> _F
 
 
 def _problem(body: bytes) -> dict[str, Any]:
-    """The problem in the body of an answer; empty where it is something else."""
+    """Return the problem in the body of an answer; empty where it is something else."""
     try:
         problem = json.loads(body)
     except (ValueError, RecursionError):
@@ -299,7 +299,7 @@ def _problem(body: bytes) -> dict[str, Any]:
 
 
 def _faults(problem: Mapping[str, Any], placed: Callable[[str], str]) -> str:
-    """The faults of a question, each after its place."""
+    """Return the faults of a question, each after its place."""
     errors = problem.get("errors")
     if not isinstance(errors, list):
         return ""

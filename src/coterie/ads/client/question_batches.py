@@ -93,7 +93,7 @@ class Batch:
         self.size += len(piece.body) + 1
 
     def placed(self, place: str) -> str:
-        """The place of a fault in the request as a place in what the caller asked.
+        """Return the place of a fault in the request as a place in what the caller asked.
 
         Examples
         --------
@@ -158,7 +158,7 @@ def _pieces(number: int, question: Mapping[str, Any], place: str) -> Iterator[Pi
 
 
 def _checked_members(question: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """The members of a question that say something, as JSON has them."""
+    """Return the members of a question that say something, as JSON has them."""
     where = f"{place}." if place else ""
     if not isinstance(question, Mapping):
         raise InvalidParameterError(
@@ -187,7 +187,7 @@ def _checked_members(question: Mapping[str, Any], place: str) -> dict[str, Any]:
 
 
 def _bids(bid: Any) -> list[float] | dict[str, Any]:
-    """A list of numbers, or a range, whose faults are for the service to tell."""
+    """Return a list of numbers, or a range, whose faults are for the service to tell."""
     if type(bid) is float and 0 < bid < math.inf:
         return [bid]  # most are this, and an array would take ten times as long
     if not isinstance(bid, Mapping):

@@ -126,7 +126,7 @@ class Client:
         return found if np.ndim(bid) or isinstance(bid, Mapping) else found[0]  # type: ignore[arg-type]
 
     def forecast_many(self, questions: Iterable[Mapping[str, Any]]) -> list[list[Forecast]]:
-        """The forecasts of many questions, in few requests.
+        """Return the forecasts of many questions, in few requests.
 
         Parameters
         ----------
@@ -141,7 +141,7 @@ class Client:
         return list(self.forecast_each(questions))
 
     def forecast_each(self, questions: Iterable[Mapping[str, Any]]) -> Iterator[list[Forecast]]:
-        """The same one after the other, so that no more than a request's worth is in memory.
+        """Yield the same one after the other; only one request is in memory at a time.
 
         Questions are taken as they are needed. If the service gets a new model meanwhile, later
         answers are from that one.
@@ -156,7 +156,7 @@ class Client:
     def advertisers(
         self, search: str = "", *, segment: int | None = None, page_size: int = 100
     ) -> Iterator[dict[str, Any]]:
-        """The advertisers of the model, fetched page by page as they are asked for.
+        """Return the advertisers of the model, fetched page by page as they are asked for.
 
         Parameters
         ----------
@@ -179,7 +179,7 @@ class Client:
             page += 1
 
     def advertiser(self, advertiser: str) -> dict[str, Any]:
-        """What is known of one advertiser: segment, shares, rates, neighbours, curves.
+        """Return what is known of one advertiser: segment, shares, rates, neighbours, curves.
 
         Parameters
         ----------
@@ -201,7 +201,7 @@ class Client:
         return self._object("/v1/segments")
 
     def model(self) -> dict[str, Any]:
-        """What the service answers from: version, currency, days, numbers of things."""
+        """Return what the service answers from: version, currency, days, numbers of things."""
         return self._object("/v1/model")
 
     def health(self) -> dict[str, Any]:
@@ -218,7 +218,7 @@ class Client:
             return dict(found)
 
     def _found(self, batches: Iterable[Batch]) -> Iterator[list[Forecast]]:
-        """The forecasts of each question, put together from the answers to its pieces."""
+        """Return the forecasts of each question, put together from the answers to its pieces."""
         found: list[Forecast] = []
         for batch in batches:
             for piece, answer in zip(batch.pieces, self._answers(batch), strict=True):
@@ -228,7 +228,7 @@ class Client:
                     found = []
 
     def _answers(self, batch: Batch) -> list[Any]:
-        """What the service says to each piece of a request."""
+        """Return what the service says to each piece of a request."""
         found = self._connection.answer("POST", "/v1/forecast", batch.body, batch.placed)
         with _as_agreed():
             answers = [found] if len(batch.pieces) == 1 else list(found["answers"])
@@ -274,7 +274,7 @@ def _forecast(shared: dict[str, Any], one: Mapping[str, Any], why: str) -> Forec
 
 @contextmanager
 def _as_agreed() -> Iterator[None]:
-    """An answer without the members it should have becomes an error that says so."""
+    """Turn an answer that lacks members into an error that names them."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:

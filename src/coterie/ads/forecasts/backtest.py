@@ -59,7 +59,7 @@ class Training:
 def settled(
     histograms: BidHistograms, days: Sequence[int], settings: SegmentSettings
 ) -> SegmentSettings:
-    """The settings with numbers of segments that every span of days to train on allows.
+    """Return the settings with numbers of segments that every span of days to train on allows.
 
     The first span of the backtest has the fewest advertisers. Left to each span, a number would
     be cut down differently in each, and what was chosen on one could not be had on another.
@@ -96,7 +96,7 @@ def training_on(
 def all_candidates(
     training: Training, settings: SegmentSettings, sources: Sequence[str]
 ) -> list[Candidate]:
-    """The candidates of some sources, fitted on the training days."""
+    """Return the candidates of some sources, fitted on the training days."""
     present = int((training.evidence.observations > 0).sum())
     return list(
         candidates(
@@ -127,7 +127,7 @@ def choose(
     settings: SegmentSettings | None = None,
     sources: Sequence[str] = SOURCES,
 ) -> dict[str, Choice]:
-    """The settings of every source, with and without pooling, that forecast best.
+    """Return the settings of every source, with and without pooling, that forecast best.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def _wape(errors: list[Floats]) -> float:
 
 
 def _noise(trials: list[_Trial], key: _Key) -> float:
-    """The least day-to-day noise with which nine in ten intervals held, over all origins."""
+    """Return the least day-to-day noise with which nine in ten intervals held, over all origins."""
     misses = []
     for trial in trials:
         matching = [c for c in trial.candidates if c.key == key[:2]]
@@ -268,7 +268,7 @@ def _unchosen(
     settings: SegmentSettings,
     sources: Sequence[str],
 ) -> dict[str, Choice]:
-    """The middle of every list of settings, for want of days to choose by."""
+    """Return the middle of every list of settings, for want of days to choose by."""
     training = training_on(histograms, days, vectors, settings)
     by_source: dict[str, list[Candidate]] = defaultdict(list)
     for candidate in all_candidates(training, settings, sources):

@@ -213,7 +213,7 @@ def evaluate(
 
 
 def split_days(histograms: BidHistograms, holdout_days: int) -> tuple[list[int], list[int]]:
-    """Indices of the training days and of the last days, which are held out."""
+    """Return the indices of the training days and of the last days, which are held out."""
     n_days = len(histograms.days)
     if holdout_days < 1:
         raise InvalidParameterError(f"holdout_days={holdout_days}: hold out at least one day")
@@ -226,7 +226,7 @@ def split_days(histograms: BidHistograms, holdout_days: int) -> tuple[list[int],
 
 
 def interval(found: Outcome, target: str) -> tuple[Floats, Floats]:
-    """The interval that is to hold nine in ten.
+    """Return the interval that should hold nine in ten outcomes.
 
     Impressions are whole: the interval is widened to them. Spend follows impressions in
     proportion.
@@ -346,7 +346,7 @@ def strata_of(observations: Floats) -> Mapping[str, NDArray[np.bool_]]:
 
 
 def _flagship(names: Iterable[str]) -> str:
-    """What the others are compared with: of the sources there are, the last one, pooled."""
+    """Return what the others are compared with: of the sources there are, the last one, pooled."""
     there = set(names)
     return next(f"{source}+pooled" for source in reversed(SOURCES) if f"{source}+pooled" in there)
 
@@ -385,7 +385,7 @@ def _number(value: float) -> float | None:
 
 
 def _ratio_error(error: Floats, truth: Floats) -> float | None:
-    """√(A · var(|f − y| − WAPE · y)) / Σ y, the standard error of Σ|f − y| / Σ y."""
+    """Return √(A · var(|f − y| − WAPE · y)) / Σ y, the standard error of Σ|f − y| / Σ y."""
     total = float(truth.sum())
     if total <= 0 or len(truth) < 2:
         return None

@@ -85,7 +85,7 @@ class FittedMarket:
         return Memberships(self.shares_, self.rates_, self.form_)
 
     def evidence(self, rows: ArrayLike | None = None) -> Evidence:
-        """The evidence of some advertisers, by index; by default of all."""
+        """Return the evidence of some advertisers, by index; by default of all."""
         index = np.arange(len(self.advertisers_)) if rows is None else np.atleast_1d(rows)
         told = self.trials_by_bin_[index].toarray()
         hazard = self.form_ == "hazard"
@@ -100,7 +100,7 @@ class FittedMarket:
         )
 
     def curve(self, advertiser: str | None = None, *, text: str | None = None) -> PooledCurve:
-        """The curves behind the forecasts of one advertiser.
+        """Return the curves behind the forecasts of one advertiser.
 
         Parameters
         ----------
@@ -190,7 +190,7 @@ class FittedMarket:
 
 
 def load_market(path: str | os.PathLike[str]) -> FittedMarket:
-    """The market in the model file of a forecaster, to forecast by and not to fit again.
+    """Return the market in the model file of a forecaster, to forecast by and not to fit again.
 
     Raises
     ------

@@ -86,7 +86,7 @@ class Forecast:
 
 
 def bids_between(start: float, stop: float, step: float, most: int) -> list[float]:
-    """The bids from one to another in steps, both ends among them; none where they are too many.
+    """Return the bids from one to another in steps, both ends included; none if too many.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def number_between(start: float, stop: float, step: float, most: int) -> int:
 def forecast_of(
     placement: Placement, bid: float, supply: float, figures: Sequence[float], why: str
 ) -> Forecast:
-    """A forecast from its figures.
+    """Return a forecast from its figures.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def forecast_of(
 
 
 def checked_bids(bid: ArrayLike) -> Floats:
-    """The bids as an array, (B,); refuses what is no bid.
+    """Return the bids as an array, (B,); refuses what is no bid.
 
     >>> checked_bids(2.5).tolist()
     [2.5]
@@ -167,7 +167,7 @@ def checked_bids(bid: ArrayLike) -> Floats:
 
 
 def checked_supply(supply: Any) -> float:
-    """The number of auctions; refuses what is none.
+    """Return the number of auctions; refuses what is none.
 
     >>> checked_supply(1e6)
     1000000.0

@@ -57,7 +57,7 @@ def figures_of_rows(
     events: Any,
     rules: Any,
 ) -> Any:
-    """The figures of Q questions, (Q, 12); one curve serves all questions of a row in a row.
+    """Return the figures of Q questions, (Q, 12); one curve serves all questions of a row.
 
     ``rows`` are (Q,) int64, ``bids`` and ``supplies`` (Q,) float64, in units of currency and in
     auctions; ``shares`` is (A, K + 1) and ``events`` (A, 4).
@@ -92,7 +92,7 @@ def figures_of_one(
     events: Any,
     rules: Any,
 ) -> Any:
-    """The figures of one question, (12,), as :func:`figures_of_rows` gives them."""
+    """Return the figures of one question, (12,), as :func:`figures_of_rows` gives them."""
     figures = np.empty(FIGURES)
     curve = np.empty((6, len(market[0])))
     _pooled(row, shares[row], bid, market, counts, rules, curve)
@@ -104,7 +104,7 @@ def figures_of_one(
 def figures_of_placed(
     bids: Any, supplies: Any, market: Any, counts: Any, shares: Any, events: Any, rules: Any
 ) -> Any:
-    """The figures of somebody who is not in the log, (B, 12).
+    """Return the figures of somebody who is not in the log, (B, 12).
 
     ``shares`` is (K + 1,) and ``events`` (4,); of ``counts`` nothing is read.
     """
@@ -118,7 +118,7 @@ def figures_of_placed(
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def pooled_wins(at: Any, market: Any, counts: Any, shares: Any, rules: Any) -> Any:
-    """The pooled win rate of all advertisers at some edges, (A, len(at)) float32.
+    """Return the pooled win rate of all advertisers at some edges, (A, len(at)) float32.
 
     ``at`` holds bins, ascending.
     """
@@ -263,7 +263,7 @@ def _multiply_up(n: Any, price: Any, win: Any, variance: Any, paid: Any) -> None
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def _multiply_through(values: Any) -> None:
-    """Running products, in place, by fours from the first: of any beginning they are the same."""
+    """Compute running products in place, by fours; prefixes do not depend on the length."""
     through, fours = 1.0, len(values) - len(values) % 4
     for g in range(0, fours, 4):
         a, ab = values[g], values[g] * values[g + 1]
@@ -279,7 +279,7 @@ def _multiply_through(values: Any) -> None:
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def _add_through(values: Any) -> None:
-    """Running sums, in place, by fours as well."""
+    """Compute running sums, in place, by fours as well."""
     through, fours = 0.0, len(values) - len(values) % 4
     for g in range(0, fours, 4):
         a, ab = values[g], values[g] + values[g + 1]
@@ -336,7 +336,7 @@ def _rise(strength: Any, n: Any, rates: Any, weights: Any, trials: Any, win: Any
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def _blocks(rates: Any, weights: Any, sums: Any, masses: Any, starts: Any, ends: Any) -> Any:
-    """The blocks of bins that isotonic regression takes together; how many there are."""
+    """Return the blocks of bins that isotonic regression takes together; how many there are."""
     top = -1
     for g in range(len(rates)):
         if weights[g] <= 0:
@@ -354,7 +354,7 @@ def _blocks(rates: Any, weights: Any, sums: Any, masses: Any, starts: Any, ends:
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def _together(trials: Any, summed: Any) -> None:
-    """The trials of a block, for its bins between the first and the last tried; else 0."""
+    """Return the trials of a block, for its bins between the first and the last tried; else 0."""
     total, first, last = 0.0, len(trials), -1
     for g in range(len(trials)):
         if trials[g] > 0:
@@ -368,7 +368,7 @@ def _together(trials: Any, summed: Any) -> None:
 def _answer(
     bid: Any, supply: Any, edges: Any, curve: Any, events: Any, rules: Any, figures: Any
 ) -> None:
-    """The twelve figures at one bid; see ``pooled_curves.forecast_at``."""
+    """Return the twelve figures at one bid; see ``pooled_curves.forecast_at``."""
     amount = bid * _MICROS
     g = _bin_of(amount, edges)
     lower = edges[g - 1] if g > 0 else 0.0

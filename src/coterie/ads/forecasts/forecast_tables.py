@@ -82,7 +82,7 @@ class ForecastTables:
         self._grounds: dict[int, str] = {}
 
     def at(self, rows: NDArray[np.int64], bids: Floats, supplies: Floats) -> Floats:
-        """The figures of Q questions, (Q, 12), in the order of :data:`FIELDS`.
+        """Return the figures of Q questions, (Q, 12), in the order of :data:`FIELDS`.
 
         Questions of one advertiser should stand together: they share its curve.
 
@@ -122,7 +122,7 @@ class ForecastTables:
         )
 
     def one(self, row: int, bid: float, supply: float) -> list[float]:
-        """The figures of one question, as :meth:`at` gives them, the quick way."""
+        """Return the figures of one question, as :meth:`at` gives them, the quick way."""
         self._refuse_strangers(row, row)
         figures: list[float] = figures_of_one(
             row,
@@ -137,7 +137,7 @@ class ForecastTables:
         return figures
 
     def at_placed(self, placement: Placement, bids: Floats, supply: float | Floats) -> Floats:
-        """The figures of whoever was placed, in the log or not, at B bids, (B, 12).
+        """Return the figures of whoever was placed, in the log or not, at B bids, (B, 12).
 
         ``supply`` is that of all bids, or of each.
         """
@@ -164,25 +164,25 @@ class ForecastTables:
         )
 
     def pooled_wins(self, bins: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The pooled win rates of all advertisers at the edges of some bins, (A, n).
+        """Return the pooled win rates of all advertisers at the edges of some bins, (A, n).
 
         ``bins`` ascend.
         """
         return pooled_wins(bins, self._market, self._counts, self._shares, self._rules)
 
     def supply(self, row: int, day: date | None = None) -> float:
-        """The auctions to expect of an advertiser on a day, or on an average one."""
+        """Return the auctions to expect of an advertiser on a day, or on an average one."""
         return expected_supply(self._supply, row, None if day is None else day.isoformat())
 
     def why(self, row: int) -> str:
-        """The grounds of the forecasts of an advertiser of the log."""
+        """Return the grounds of the forecasts of an advertiser of the log."""
         told = self._grounds.get(row)
         if told is None:
             told = self._grounds[row] = self.placer.why(row)
         return told
 
     def remark(self, bid: float) -> str:
-        """What the user should know of a bid, and of the interval; empty where nothing is."""
+        """Return what the user should know of a bid and of the interval; may be empty."""
         return self._always + self.above if bid > self._highest else self._always
 
     def warm(self) -> None:
@@ -200,7 +200,7 @@ class ForecastTables:
 
 
 def tables_of(model: FittedMarket) -> ForecastTables:
-    """The tables of a model, made once and kept as long as it is, and stays as it is.
+    """Return the tables of a model, made once and kept as long as it is, and stays as it is.
 
     They are kept beside the model, not in it: they get into no file and no copy.
     """
@@ -231,7 +231,7 @@ def _same(before: dict[str, Any], now: dict[str, Any]) -> bool:
 
 
 def _plain(array: Any, kind: Any = np.float64) -> NDArray[Any]:
-    """An array as the loops were compiled for: contiguous and writeable."""
+    """Return an array as the loops were compiled for: contiguous and writeable."""
     return np.require(array, dtype=kind, requirements=["C", "W"])
 
 
@@ -252,7 +252,7 @@ def _sparse_parts(matrix: sp.csr_array) -> tuple[NDArray[Any], ...]:
 
 
 def _known_rates(n: int, rates: Floats | None, worth: Floats | None) -> tuple[Floats, Floats]:
-    """The rate of each advertiser and its standard deviation; NaN where the log has none."""
+    """Return the rate of each advertiser and its standard deviation; NaN where the log has none."""
     if rates is None or worth is None:
         return np.full(n, np.nan), np.full(n, np.nan)
     return rates, np.sqrt(rates * (1 - rates) / (worth + 1))

@@ -189,7 +189,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
 
 
 def load_forecaster(path: str | os.PathLike[str]) -> AdForecaster:
-    """The forecaster in a model file.
+    """Return the forecaster in a model file.
 
     Raises
     ------
@@ -216,7 +216,7 @@ def _chosen(
 
 
 def _in_order_of_size(memberships: Memberships) -> Memberships:
-    """The same with the largest segment first, and segments that nobody is in left out."""
+    """Return the same with the largest segment first, and segments that nobody is in left out."""
     labels = memberships.labels
     sizes = np.bincount(labels[labels >= 0], minlength=memberships.shares.shape[1] - 1)
     order = [int(s) for s in np.argsort(-sizes, kind="stable") if sizes[s]]

@@ -90,7 +90,7 @@ def _most_alike(row: Any, n: Any, shares: Any, wins: Any, texts: Any, has_text: 
 # sums in any order: the compiler makes vectors of them, and both ways the same
 @nb.njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
 def _without_texts(a: Any, b: Any, shares: Any, wins: Any, least: Any) -> Any:
-    """The first two factors; or, where they are known not to exceed ``least``, that or less."""
+    """Return the first two factors, or a bound on them that does not exceed ``least``."""
     in_common = np.float32(0.0)
     for s in range(shares.shape[1]):
         mine, theirs = shares[a, s], shares[b, s]

@@ -41,7 +41,7 @@ def paper_tables(evaluation: Evaluation, agreement: ViewAgreement) -> list[dict[
 
 
 def error_table(evaluation: Evaluation, target: str, number: str) -> dict[str, Any]:
-    """The paper's table of forecast errors by feature type, with and without pooling."""
+    """Return the paper's table of forecast errors by feature type, with and without pooling."""
     rows = []
     for source, title in FEATURE_TYPES.items():
         if source not in evaluation.forecasts:

@@ -81,7 +81,7 @@ class Placer:
         self._text_view, self._vectors = model.text_view_, model.vectors_
 
     def placed(self, advertiser: str | None = None, text: str | None = None) -> Placement:
-        """The place of one advertiser.
+        """Return the place of one advertiser.
 
         Parameters
         ----------
@@ -107,7 +107,7 @@ class Placer:
         return self.named(place, advertiser or "")
 
     def placed_by_texts(self, texts: Sequence[str]) -> list[Placement]:
-        """The places of advertisers that are not in the log, by their texts, under no names.
+        """Return the places of advertisers that are not in the log, by their texts, under no names.
 
         Many texts take little longer than one: they are compared with all advertisers at once.
         Each gets the place it would get alone, to the last bit.
@@ -119,7 +119,7 @@ class Placer:
         return [(next(places) if text.strip() else None) or self._like_all(text) for text in texts]
 
     def why(self, row: int) -> str:
-        """The grounds of the forecasts of an advertiser of the log."""
+        """Return the grounds of the forecasts of an advertiser of the log."""
         n, segment = self._observations[row], self.segment(row)
         share = f"the segment {quoted(segment)} (share {self._confidence[row]:.0%})"
         return (
@@ -128,16 +128,16 @@ class Placer:
         )
 
     def segment(self, row: int) -> str:
-        """The name of the segment of an advertiser of the log; empty where there is none."""
+        """Return the name of the segment of an advertiser of the log; empty where there is none."""
         return self._names[self._labels[row]] if self._names else ""
 
     def named(self, placement: Placement, name: str) -> Placement:
-        """The place of somebody not in the log, under a name that is not there either."""
+        """Return the place of somebody not in the log, under a name that is not there either."""
         why = _called(name) + placement.why.removeprefix(_called(placement.name))
         return replace(placement, name=name, why=why)
 
     def anyone(self) -> Placement:
-        """The place of somebody of whom nothing is known."""
+        """Return the placement of an unknown advertiser: the overall average."""
         return self._like_all("")
 
     def _known(self, row: int) -> Placement:
@@ -157,7 +157,7 @@ class Placer:
         return Placement("", None, everyone, weights, "", "global", why)
 
     def _like_some(self, rows: NDArray[np.int64], cosines: Floats) -> Placement:
-        """A place beside the advertisers of some rows, at least one, by how alike they are."""
+        """Return a placement between some advertisers, at least one, weighted by likeness."""
         parts = cosines / cosines.sum()
         shares = parts @ self._shares[rows]
         segment = self._names[int(shares[:-1].argmax())] if self._names else ""
@@ -181,7 +181,7 @@ class Placer:
         return self._text_view.ready()
 
     def _by_vectors(self, texts: Floats, vectors: Floats) -> Iterable[Placement | None]:
-        """The places of vectors of texts, (n, d); None for one that resembles no other."""
+        """Return the places of vectors of texts, (n, d); None for one that resembles no other."""
         silent = np.flatnonzero(self._observations <= 0)
         cosines = chain.from_iterable(
             texts[first : first + _TEXTS_TOGETHER] @ vectors.T
@@ -200,7 +200,7 @@ class Placer:
 def rate_and_doubt(
     weights: Floats, rates: Floats | None, worth: Floats | None
 ) -> tuple[float | None, float]:
-    """The rate of an advertiser, or of several weighted, and its standard deviation.
+    """Return the rate of an advertiser, or of several weighted, and its standard deviation.
 
     A rate worth M impressions has the variance p(1 − p)/(M + 1); that between the advertisers
     a new one is likened to is added.
@@ -220,7 +220,7 @@ def rate_and_doubt(
 
 
 def quoted(name: str) -> str:
-    """A name in quotation marks, cut to what fits in a sentence.
+    """Return a name in quotation marks, cut to what fits in a sentence.
 
     >>> quoted("adv-7"), len(quoted("a" * 1000))
     ("'adv-7'", 82)
@@ -234,7 +234,7 @@ def _called(name: str) -> str:
 
 
 def _largest(values: Floats, n: int, at_least: float) -> NDArray[np.int64]:
-    """The indices of the n largest, ascending, and of n that rounding may have put behind them.
+    """Return indices of the n largest, ascending, and of n that rounding may have demoted.
 
     Of equal ones those that come first.
     """
@@ -249,5 +249,5 @@ def _largest(values: Floats, n: int, at_least: float) -> NDArray[np.int64]:
 
 
 def _first_largest(values: Floats, n: int) -> NDArray[np.int64]:
-    """The indices of the n largest, ascending; of equal ones those that come first."""
+    """Return the indices of the n largest, ascending; of equal ones those that come first."""
     return np.sort(np.argsort(-values, kind="stable")[:n])

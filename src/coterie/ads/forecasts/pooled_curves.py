@@ -122,7 +122,7 @@ def pool(evidence: Evidence, prior: Floats, strength: float) -> PooledCurve:
 def forecast_at(
     bid: float, supply: float, curve: PooledCurve, rates: Rates, noise: float
 ) -> dict[str, Any]:
-    """The figures of a :class:`~coterie.ads.forecasts.forecast_figures.Forecast` at one bid.
+    """Return the figures of a :class:`~coterie.ads.forecasts.forecast_figures.Forecast` at one bid.
 
     The spread of the impressions has three parts: what is not known of the curve, chance in the
     auctions, and what varies from day to day; N²·var W + N·W(1 − W) + (noise·N·W)².

@@ -70,7 +70,7 @@ class ProfileBook:
         self._segments = [self._segment(s) for s in range(len(model.segments_))]
 
     def summary(self) -> dict[str, Any]:
-        """The model as a whole."""
+        """Return the model as a whole."""
         model = self._model
         return {
             "currency": model.currency_,
@@ -138,7 +138,7 @@ class ProfileBook:
         return self._model.segments_[segment].name if segment >= 0 else ""
 
     def _shares(self, row: int) -> list[dict[str, Any]]:
-        """The segments with a share worth telling, largest first; None is none in particular."""
+        """Return the segments with a notable share, largest first; None is no segment."""
         shares = self._model.shares_[row]
         last = len(shares) - 1
         return [
@@ -255,7 +255,7 @@ def pooled_on_grid(
 
 
 def own_on_grid(evidence: Evidence, grid: Grid) -> dict[str, Floats]:
-    """The ``win`` and ``cost`` curves of advertisers from their own auctions alone, (A, P)."""
+    """Return ``win`` and ``cost`` curves of advertisers from their own auctions, (A, P)."""
     win = own_curves(evidence)
     curves = {"win": win, "cost": _cost(win, evidence)}
     return {name: curve_at(curve, evidence.edges, grid) for name, curve in curves.items()}
@@ -281,7 +281,7 @@ def typical_members(model: FittedMarket, s: int) -> list[int]:
 
 
 def dissenting_views(model: FittedMarket, row: int) -> list[str]:
-    """The views that would put an advertiser in another segment."""
+    """Return the views that would put an advertiser in another segment."""
     agreement = model.agreement_
     return [
         name
@@ -291,7 +291,7 @@ def dissenting_views(model: FittedMarket, row: int) -> list[str]:
 
 
 def _segment_evidence(model: FittedMarket) -> Evidence:
-    """The evidence of the members of each segment together, from its sparse parts."""
+    """Return the evidence of the members of each segment together, from its sparse parts."""
     successes, told = (
         np.asarray((part.T @ model.shares_).T) for part in (model.successes_, model.trials_by_bin_)
     )
@@ -303,7 +303,7 @@ def _segment_evidence(model: FittedMarket) -> Evidence:
 
 
 def _cost(win: Floats, evidence: Evidence) -> Floats:
-    """What a thousand impressions cost at each edge, in units of currency."""
+    """Return what a thousand impressions cost at each edge, in units of currency."""
     paid = spend_curves(win, evidence)
     # below the first price nothing is won: the cost of the next bin stands for it
     cost = np.divide(paid, win, out=np.full_like(paid, np.nan), where=win > 0)

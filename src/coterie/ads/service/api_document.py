@@ -345,7 +345,7 @@ _ALWAYS = (400, 401, 405, 408, 413, 421, 422, 429, 500, 503)
 
 
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The problems a route may answer with, for its description.
+    """Return the problems a route may answer with, for its description.
 
     Parameters
     ----------
@@ -368,7 +368,7 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def completed(described: dict[str, Any]) -> dict[str, Any]:
-    """The OpenAPI document with what no route names: problems, and the token.
+    """Return the OpenAPI document with what no route names: problems, and the token.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ _PARAMETERS = {
 
 
 def application(holder: ModelHolder, *, limits: Limits, metrics: Metrics) -> ASGI:
-    """The service as an ASGI application, without the gate before it.
+    """Return the service as an ASGI application, without the gate before it.
 
     Parameters
     ----------
@@ -118,14 +118,14 @@ def _add_signs_of_life(app: FastAPI, holder: ModelHolder, metrics: Metrics) -> N
 
     @app.get("/metrics", response_class=Response, responses=_PLAIN_TEXT)
     async def counts() -> Response:
-        """Counts for Prometheus."""
+        """Return the metrics in the format of Prometheus."""
         return Response(metrics.text(), media_type=CONTENT_TYPE)
 
 
 def _add_model(app: FastAPI, holder: ModelHolder) -> None:
     @app.get("/v1/model", response_model=document.Model, responses=_UNCHANGED)
     async def model(request: Request) -> Response:
-        """What is served: the market, its days, its grid of bids."""
+        """Return what is served: the market, its days, its grid of bids."""
         served = await holder.current.with_details()
         named = {
             "name": served.name,
@@ -221,7 +221,7 @@ def _answer_problems(app: FastAPI) -> None:
 
 
 def _as_problem(error: Exception) -> Problem:
-    """What a client is told of an error."""
+    """Return what a client is told of an error."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, RequestValidationError):
@@ -260,7 +260,7 @@ def _problem_response(scope: Scope, problem: Problem) -> Response:
 
 
 def _tagged(request: Request, served: ServedModel, content: Callable[[], Any]) -> Response:
-    """An answer that holds as long as the model does, or word that the client has it already."""
+    """Return an answer valid as long as the model, or 304 if the client has it."""
     headers = {"ETag": served.tag, "Cache-Control": "no-cache"}
     held = request.headers.get("if-none-match", "")
     if held.strip() == "*" or served.tag in (

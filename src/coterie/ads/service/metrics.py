@@ -143,7 +143,7 @@ class _Answers(Collector):
 
 
 def _cumulative(counts: list[int]) -> list[tuple[str, float]]:
-    """The bins as Prometheus wants them: each counts all that is at most its end."""
+    """Return the bins as Prometheus wants them: each counts all that is at most its end."""
     ends = [*map(str, BINS), "+Inf"]
     total, bins = 0, []
     for end, count in zip(ends, counts, strict=True):

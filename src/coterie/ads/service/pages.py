@@ -62,7 +62,7 @@ class PageFile:
 
     @classmethod
     def of(cls, name: str, text: str) -> PageFile:
-        """A file of a name, whose ending tells its type.
+        """Return a file of a name, whose ending tells its type.
 
         >>> PageFile.of("x.css", "p {}").kind
         'text/css; charset=utf-8'
@@ -74,7 +74,7 @@ class PageFile:
 
 @cache
 def page_files() -> Mapping[str, PageFile]:
-    """The page, under the name "", and its scripts and styles by their names.
+    """Return the page, under the name "", and its scripts and styles by their names.
 
     >>> sorted(page_files())[:3]
     ['', 'advertiser_details.js', 'charts.js']
@@ -91,7 +91,7 @@ def page_files() -> Mapping[str, PageFile]:
 
 
 def page_routes(_holder: object = None) -> list[Route]:
-    """The routes of the page, for GET and HEAD.
+    """Return the routes of the page, for GET and HEAD.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def page_routes(_holder: object = None) -> list[Route]:
 
 
 def _answer(request: Request, file: PageFile, keep: str) -> Response:
-    """The file, or that the browser has it already."""
+    """Return the file, or that the browser has it already."""
     from starlette.responses import Response
 
     tag = f'"{file.hash}"'

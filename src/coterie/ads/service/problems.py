@@ -56,7 +56,7 @@ class Problem(Exception):  # noqa: N818 (the name of RFC 9457)
 
 
 def problem_body(problem: Problem, request_id: str) -> bytes:
-    """The JSON of a problem, for a client.
+    """Return the JSON of a problem, for a client.
 
     Parameters
     ----------

@@ -126,7 +126,7 @@ def serve(
 
 
 def server_settings(gate: Any, protocol: Callable[..., Any], limits: Limits) -> Config:
-    """What uvicorn is told: to serve a gate over connections, and to leave all else to them.
+    """Return what uvicorn is told: to serve a gate over connections, and to leave all else to them.
 
     Parameters
     ----------
@@ -291,7 +291,7 @@ def _hangups_ignored() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _log(log_format: LogFormat, quiet: bool) -> Iterator[RequestLog]:
-    """The log on the standard error stream; nowhere, where that is closed."""
+    """Return the log on the standard error stream; nowhere, where that is closed."""
     descriptor = standard_error()
     if descriptor is None:
         yield RequestLog(lambda _: None, log_format=log_format, quiet=quiet)
@@ -319,7 +319,7 @@ def _spare_the_collector() -> None:
 
 
 def _within_open_files(limits: Limits) -> Limits:
-    """The limits, with no more connections than the process may have files open."""
+    """Return the limits, with no more connections than the process may have files open."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -336,7 +336,7 @@ def _within_open_files(limits: Limits) -> Limits:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """The loop of uvloop where there is one."""
+    """Return the loop of uvloop where there is one."""
     try:
         import uvloop
     except ImportError:

@@ -106,7 +106,7 @@ class Admission:
                 turn.set_result(None)
 
     def _next_client(self) -> str | None:
-        """The first in the order of turns that may have one more place."""
+        """Return the first in the order of turns that may have one more place."""
         most = self._limits.in_flight_per_client
         return next((c for c in self._queues if self._held.get(c, 0) < most), None)
 

@@ -65,14 +65,14 @@ class RequestIds:
         self._numbers = itertools.count(1)
 
     def of(self, given: bytes | None) -> str:
-        """The id of a request whose client gave one, or none."""
+        """Return the id of a request whose client gave one, or none."""
         if given is not None and _GIVEN.fullmatch(given):
             return given.decode("ascii")
         return f"{self._prefix}-{next(self._numbers):06x}"
 
 
 def problem_headers(problem: Problem, size: int) -> list[tuple[bytes, bytes]]:
-    """The headers of an answer that is a problem, less those that every answer has."""
+    """Return the headers of an answer that is a problem, less those that every answer has."""
     return [
         (b"content-type", PROBLEM_TYPE),
         (b"content-length", b"%d" % size),
@@ -85,7 +85,7 @@ def problem_headers(problem: Problem, size: int) -> list[tuple[bytes, bytes]]:
 
 
 def rendered_problem(problem: Problem, request_id: str) -> bytes:
-    """A whole answer as it goes over the wire, after which the connection is closed.
+    """Return a whole answer as it goes over the wire, after which the connection is closed.
 
     For clients that are turned away before there is a request to answer.
     """

@@ -38,7 +38,7 @@ _UNREADABLE = "(unreadable)"
 def connections_within(
     limits: Limits, metrics: Metrics, logs: RequestLog, door: Door
 ) -> Callable[..., Connection]:
-    """What uvicorn calls, as ``http``, for every connection that is made."""
+    """Return what uvicorn calls, as ``http``, for every connection that is made."""
     company = Company(limits, metrics, logs, door)
 
     def connection(**given: Any) -> Connection:
@@ -127,7 +127,7 @@ class Connection(HttpToolsProtocol):
             self._mind_headers()
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
-        """A client that sends no more may still wait for its answer, and gets it."""
+        """Keep the connection of a client that sends no more but waits for its answer."""
         if self._deaf or not self._under_way() or self.cycle.more_body:
             return None
         self._listen_no_more()
@@ -174,7 +174,7 @@ class Connection(HttpToolsProtocol):
         self._allow(_CLOSING_SECONDS, self.transport.abort)
 
     def pause_writing(self) -> None:
-        """The client does not read: give it some time."""
+        """Wait some time for a client that does not read."""
         super().pause_writing()
         if self._stalled is None:
             self._stalled = self.loop.call_later(self._limits.idle_seconds, self.transport.abort)
@@ -182,7 +182,7 @@ class Connection(HttpToolsProtocol):
             self._unread = self._company.unread.add(self._counted_as, size, self._cut_soon)
 
     def resume_writing(self) -> None:
-        """The client reads again."""
+        """Go on writing: the client reads again."""
         super().resume_writing()
         if self._stalled is not None:
             self._stalled.cancel()
@@ -192,7 +192,7 @@ class Connection(HttpToolsProtocol):
             self._unread = None
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (uvicorn's name and words)
-        """What came cannot be read as HTTP, or is more than may be."""
+        """Answer input that is not HTTP or exceeds a limit."""
         problem = self._refusal or _unreadable()
         if not self._under_way() or self.pipeline or not self.cycle.more_body:
             self._answer_or_finish(problem)
@@ -204,7 +204,7 @@ class Connection(HttpToolsProtocol):
             self.transport.close() if answered else self._turn_away(problem)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """A request for another protocol is answered in this one, and is the last."""
+        """Answer a request for another protocol in HTTP/1.1, and close the connection."""
         self._listen_no_more()
 
     def _should_upgrade(self) -> bool:
@@ -298,7 +298,7 @@ class Connection(HttpToolsProtocol):
         self._allow(_CLOSING_SECONDS, self.transport.abort)
 
     def _too_slow(self) -> None:
-        """The headers of a request did not come whole in time."""
+        """Close the connection: the headers of a request did not come in time."""
         if self.flow.read_paused:
             # they were not read either, since earlier requests come first
             self._allow(self._limits.header_seconds, self._too_slow)

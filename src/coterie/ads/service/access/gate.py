@@ -180,7 +180,7 @@ class Gate:
         return authorised
 
     def _problem(self, error: BaseException, visit: _Visit, deadline: Deadline) -> Problem:
-        """What to tell of what went wrong; a defect is for the log alone."""
+        """Return what to tell of what went wrong; a defect is for the log alone."""
         if isinstance(error, Problem):
             return error
         if isinstance(error, asyncio.CancelledError):
@@ -189,7 +189,7 @@ class Gate:
         return _defect()
 
     def _interrupted(self, visit: _Visit, deadline: Deadline) -> Problem:
-        """What to tell of a request that was cancelled."""
+        """Return what to tell of a request that was cancelled."""
         if not deadline.passed:
             return Problem(
                 503,
@@ -233,7 +233,7 @@ class Gate:
 
 
 def route_of(path: str) -> str:
-    """The template of a path; it holds nothing of what a client wrote.
+    """Return the template of a path; it holds nothing of what a client wrote.
 
     >>> route_of("/v1/advertisers/adv-00042"), route_of("/v1/model"), route_of("/etc/passwd")
     ('/v1/advertisers/{id}', '/v1/model', '(unknown)')

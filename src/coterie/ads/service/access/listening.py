@@ -124,7 +124,7 @@ class Door:
 
 
 def token_in(environment: Mapping[str, str]) -> bytes | None:
-    """The token in the variable ``COTERIE_TOKEN``; none where it is not set.
+    """Return the token in the variable ``COTERIE_TOKEN``; none where it is not set.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def open_door(
     trusted_proxies: Sequence[str] = (),
     token: bytes | None = None,
 ) -> Door:
-    """The door of a service, unless it would let in people who need not show a token.
+    """Return the door of a service, unless it would let in people who need not show a token.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def open_door(
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket that has its port but does not listen yet; 0 is a port the system chooses.
+    """Return a socket that has its port but does not listen yet; 0 is a port the system chooses.
 
     Raises
     ------
@@ -212,7 +212,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 
 def cannot_listen(host: str, port: int, error: OSError) -> ServiceError:
-    """What to tell of a port that cannot be listened on."""
+    """Return what to tell of a port that cannot be listened on."""
     what = {
         errno.EADDRINUSE: f"port {port} is taken; choose another with --port",
         errno.EACCES: f"port {port} is not for everyone; choose one above 1023 with --port",
@@ -223,13 +223,13 @@ def cannot_listen(host: str, port: int, error: OSError) -> ServiceError:
 
 
 def address_of(bound: socket.socket) -> str:
-    """The address of a socket, as a browser takes it."""
+    """Return the address of a socket, as a browser takes it."""
     host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _resolved(name: str, port: int) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
-    """What a name stands for, in IPv4 where it can be."""
+    """Return what a name stands for, in IPv4 where it can be."""
     found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, _, _, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
     return family, address
@@ -242,7 +242,7 @@ def _is_loopback(name: str) -> bool:
 
 
 def _address(text: str) -> Address | None:
-    """The address in a text; one of IPv4 that is written as one of IPv6 is one of IPv4."""
+    """Return the address in a text; one of IPv4 that is written as one of IPv6 is one of IPv4."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -252,14 +252,14 @@ def _address(text: str) -> Address | None:
 
 
 def _counted_as(address: Address) -> str:
-    """An address; in IPv6, where a client has as many as it likes, its network of 64 bits."""
+    """Return an address; for IPv6 its network of 64 bits, as clients have many addresses."""
     if address.version == 4 or address.is_loopback:
         return str(address)
     return str(ipaddress.IPv6Network((int(address) >> 64 << 64, 64)))
 
 
 def _without_port(hop: str) -> str:
-    """The address in ``192.0.2.7:4711`` and ``[2001:db8::1]:4711``, as some proxies write it."""
+    """Return the address in ``192.0.2.7:4711`` and ``[2001:db8::1]:4711``."""
     if hop.startswith("["):
         return hop[1:].partition("]")[0]
     return hop.partition(":")[0] if hop.count(":") == 1 else hop

@@ -37,7 +37,7 @@ class BodyReader:
         self._of_client: dict[str, int] = {}
 
     async def read(self, client: str, declared: int | None, receive: Receive) -> bytes:
-        """The whole body.
+        """Return the whole body.
 
         Parameters
         ----------
@@ -77,7 +77,7 @@ class BodyReader:
             self._remove(client, size)
 
     async def _read_on(self, client: str, message: Any, receive: Receive) -> bytes:
-        """The body of which ``message`` is the first part."""
+        """Return the body of which ``message`` is the first part."""
         body = bytearray()
         try:
             while True:
@@ -123,7 +123,7 @@ class BodyReader:
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
-    """A ``receive`` that gives a body that was read already, and then what comes after it."""
+    """Return a ``receive`` that gives a body that was already read, then what follows."""
     given = False
 
     async def receive_again() -> Any:

@@ -198,7 +198,7 @@ class RequestLog:
         self._write(self.event_line(level, message, request_id))
 
     def event_line(self, level: str, message: str, request_id: str = "") -> str:
-        """The line of an event, with its end.
+        """Return the line of an event, with its end.
 
         Where the message has several lines the further ones are indented, so that nothing in it
         can pass for a line of its own.
@@ -213,7 +213,7 @@ class RequestLog:
         return f"{self._now()} {level} {who}{text}\n"
 
     def failure(self, request_id: str, error: BaseException) -> None:
-        """A defect of the service: where it is in the program, without what was asked."""
+        """Log a defect of the service: where it is in the code, without the request."""
         self.event("ERROR", f"a request failed by a defect\n{trace_of(error)}", request_id)
 
     @contextmanager
@@ -237,7 +237,7 @@ class RequestLog:
                 logger.propagate = propagate
 
     def _now(self) -> str:
-        """The time in UTC to the millisecond; the date is written anew once a second."""
+        """Return the time in UTC to the millisecond; the date is written anew once a second."""
         now = self._clock()
         second, date = self._date
         if second != int(now):
@@ -266,7 +266,7 @@ def trace_of(error: BaseException) -> str:
 
 
 def standard_error() -> int | None:
-    """A copy of the standard error stream's descriptor; none where the stream is closed."""
+    """Return a copy of the standard error stream's descriptor; none where the stream is closed."""
     try:
         return os.dup(sys.__stderr__.fileno()) if sys.__stderr__ is not None else None
     except (OSError, ValueError):
@@ -291,5 +291,5 @@ class _Handler(logging.Handler):
 
 
 def _visible(text: str) -> str:
-    """The text without what a terminal would obey."""
+    """Return the text without what a terminal would obey."""
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)

@@ -25,13 +25,13 @@ _CHARS_IN_A_TURN = 10_000
 
 
 def rows_of(served: ServedModel, questions: list[Question]) -> list[int | None]:
-    """The row of the advertiser in each question; None where the model does not know it."""
+    """Return the row of the advertiser in each question; None where the model does not know it."""
     row_of: Callable[[str | None], int | None] = served.tables.row_of.get  # type: ignore[assignment]
     return [row_of(question[0]) for question in questions]
 
 
 def answer_to_one(served: ServedModel, question: Question, row: int) -> bytes:
-    """The answer to a question about one bid of a known advertiser, the quick way."""
+    """Return the answer to a question about one bid of a known advertiser, the quick way."""
     bid = question.bids[0]
     opening, supply = served.opening(row, question.supply, question.day)
     figures = served.tables.one(row, bid, supply)
@@ -46,7 +46,7 @@ def answers_to(
     *,
     many: bool = True,
 ) -> bytes:
-    """The answers to questions, in their order, as JSON with commas between them.
+    """Return the answers to questions, in their order, as JSON with commas between them.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def answers_in_turns(
 
 
 def _about_known(served: ServedModel, questions: list[Question], rows: list[int]) -> bytes:
-    """The answers about advertisers that the model knows."""
+    """Return the answers about advertisers that the model knows."""
     opening = served.opening
     begun = [
         opening(row, supply, day)
@@ -128,7 +128,7 @@ class _Stranger(NamedTuple):
 def _strangers_by_text(
     questions: list[Question], rows: list[int | None], limits: Limits, many: bool
 ) -> dict[str, list[_Stranger]]:
-    """The questions about advertisers that the model does not know, by their texts."""
+    """Return the questions about advertisers that the model does not know, by their texts."""
     by_text: dict[str, list[_Stranger]] = {}
     faults: list[tuple[str, str]] = []
     for number, (question, row) in enumerate(zip(questions, rows, strict=True)):
@@ -155,7 +155,7 @@ def _strangers_by_text(
 
 
 def _about_placed(served: ServedModel, placement: Placement, question: Question) -> bytes:
-    """The answer about somebody who has a place among the advertisers."""
+    """Return the answer about somebody who has a place among the advertisers."""
     name, bids, supply = question.advertiser or "", question.bids, question.supply or 0.0
     why = served.placer.named(placement, name).why
     opening = (
@@ -172,7 +172,7 @@ def _about_placed(served: ServedModel, placement: Placement, question: Question)
 
 
 def _remarked(served: ServedModel, bids: list[float]) -> list[int]:
-    """The places of bids of which more is to be said."""
+    """Return the places of bids of which more is to be said."""
     highest = served.highest
     if max(bids) <= highest:
         return []

@@ -82,7 +82,7 @@ class ForecastLane:
         await send({"type": "http.response.body", "body": content})
 
     async def answered(self, body: bytes) -> bytes:
-        """The JSON that answers the JSON of a body."""
+        """Return the JSON that answers the JSON of a body."""
         served = self._holder.current
         asked = _parsed(body)
         questions = read_questions(asked, self._limits)
@@ -136,7 +136,7 @@ def _parsed(body: bytes) -> Any:
 
 
 def _whole(served: ServedModel, answers: bytes, many: bool) -> bytes:
-    """The body of a response: answers, or the one answer, after what goes for all."""
+    """Return the body of a response: answers, or the one answer, after what goes for all."""
     if many:
         return b'%b"answers":[%b]}' % (served.preface, answers)
     return served.preface + answers[1:]

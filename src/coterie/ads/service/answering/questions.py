@@ -65,7 +65,7 @@ class Question(NamedTuple):
 
 
 def read_questions(body: Any, limits: Limits) -> list[Question]:
-    """The questions in a request's body.
+    """Return the questions in a request's body.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def read_questions(body: Any, limits: Limits) -> list[Question]:
 
 
 def faulty(faults: list[tuple[str, str]]) -> Problem:
-    """The problem made of faults: places, and what is wrong there; at least one.
+    """Return the problem made of faults: places, and what is wrong there; at least one.
 
     No more than :data:`MOST_FAULTS` are told, and nobody counts the others.
     """
@@ -122,7 +122,7 @@ def faulty(faults: list[tuple[str, str]]) -> Problem:
 
 
 def date_in(text: Any) -> date | None:
-    """The date in ``2026-03-09``; None where it is written otherwise, or there is no such day.
+    """Return the date in ``2026-03-09``; None if it is no such date.
 
     >>> date_in("2026-03-09"), date_in("2026-02-30"), date_in("20260309")
     (datetime.date(2026, 3, 9), None, None)
@@ -131,7 +131,7 @@ def date_in(text: Any) -> date | None:
 
 
 def faults_in(body: Any, limits: Limits) -> list[Fault]:
-    """The first faults of a body of questions: the place of each, and what is wrong there.
+    """Return the first faults of a body of questions: the place of each, and what is wrong there.
 
     A place is written as in ``[3].bid.to``; of a single question as in ``bid.to``; it is empty
     where the fault is that of the whole.
@@ -186,7 +186,7 @@ def _any_questions(items: list[Any], limits: Limits) -> list[Question] | None:
 
 
 def _read(item: Any, limits: Limits, room: int) -> Question | None:
-    """The question in an object; None where it is not right, or has more than ``room`` bids."""
+    """Return the question in an object; None if invalid or with more than ``room`` bids."""
     if type(item) is not dict:
         return None
     get: Callable[[str], Any] = item.get
@@ -213,7 +213,7 @@ def _is_text(value: Any, most: int) -> bool:
 
 
 def _bids(bid: Any, room: int) -> list[float] | None:
-    """The bids in a number, a list or a range; None where they are not right, or too many."""
+    """Return the bids in a number, a list or a range; None if invalid or too many."""
     kind = type(bid)
     if kind is float or kind is int:
         return [float(bid)] if 0 < bid <= MOST_BID and room else None
@@ -380,11 +380,11 @@ def _is_number(value: Any) -> bool:
 
 
 def _kind(value: Any) -> str:
-    """What a value is, as JSON calls it."""
+    """Return what a value is, as JSON calls it."""
     kinds = {str: "a text", bool: "true or false", dict: "an object", list: "a list"}
     return "null" if value is None else kinds.get(type(value), "a number")
 
 
 def _shown(name: str) -> str:
-    """The name of a member that no question has, cut to what fits in a line."""
+    """Return the name of a member that no question has, cut to what fits in a line."""
     return name if len(name) <= 40 else f"{name[:39]}…"

@@ -75,7 +75,7 @@ class AdvertiserSearch:
     def page(
         self, text: str = "", *, segment: int | None = None, page: int = 1, page_size: int = 20
     ) -> SearchPage:
-        """A page of the advertisers found.
+        """Return a page of the advertisers found.
 
         Parameters
         ----------
@@ -96,7 +96,7 @@ class AdvertiserSearch:
         return SearchPage(rows, page, max(-(-len(found) // page_size), 1), len(found))
 
     def _found(self, needle: bytes) -> Rows:
-        """The numbers of the ids that hold a text, in the order they are shown in."""
+        """Return the numbers of the ids that hold a text, in the order they are shown in."""
         at = self._places(needle)
         owner = self._owner[at - 1]
         begins = self._starts[owner] == at

@@ -171,7 +171,7 @@ class ModelHolder:
         return True
 
     def _loaded(self) -> ServedModel | None:
-        """The model in the file; None where that is the model of now."""
+        """Return the model in the file; None where that is the model of now."""
         self._tried = before = _identity(self.path)
         found: ServedModel | CoterieError | None = None
         try:
@@ -217,7 +217,7 @@ class ModelHolder:
         _LOG.warning("The model of before stays: %s", reason)
 
     def _shown(self, error: CoterieError) -> str:
-        """What is wrong with the file, without the folders it lies in."""
+        """Return what is wrong with the file, without the folders it lies in."""
         return str(error).replace(str(self.path), self.path.name)
 
 

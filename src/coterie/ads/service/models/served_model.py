@@ -175,13 +175,13 @@ class ServedModel:
         return told
 
     def placed(self, texts: Sequence[str]) -> list[Placement]:
-        """The places of advertisers that are not known, by their texts, under no names."""
+        """Return the places of advertisers that are not known, by their texts, under no names."""
         return self._recent.placed(texts)
 
     def found(
         self, text: str = "", segment: int | None = None, page: int = 1, page_size: int = 20
     ) -> dict[str, Any]:
-        """A page of advertisers by a part of their id, ready for JSON."""
+        """Return a page of advertisers by a part of their id, ready for JSON."""
         found = self.search.page(text, segment=segment, page=page, page_size=page_size)
         return {
             "items": [self._item(row) for row in found.rows.tolist()],
@@ -209,7 +209,7 @@ class ServedModel:
         return Weekday(factor, told, self._tail(told))
 
     def _tail(self, told: str) -> bytes:
-        """What stands between the grounds of an advertiser and its supply."""
+        """Return what stands between the grounds of an advertiser and its supply."""
         return inside_text(told + self.always) + b'","supply":'
 
     def _item(self, row: int) -> dict[str, Any]:
@@ -260,7 +260,7 @@ def begun(path: Path, version: str) -> ServedModel:
 
 
 def file_version(path: Path, *, verified: bool = False) -> str:
-    """The version of a model file: by its content alone, as its own checksum tells it.
+    """Return the version of a model file: by its content alone, as its own checksum tells it.
 
     Parameters
     ----------
@@ -299,7 +299,7 @@ def file_version(path: Path, *, verified: bool = False) -> str:
 
 
 def printable(text: str, most: int = _MOST) -> str:
-    r"""A text in one line that any encoder takes, cut to a length.
+    r"""Return a text in one line that any encoder takes, cut to a length.
 
     What cannot be printed is written as Python writes it: a control character, a half of a
     character that a name of a file may hold.
