@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from colours import colour, contrast, luminance
+from coterie.ads.report.contents import Report
 from coterie.ads.report.rendering import write_report
 from coterie.runtime import wording as words
 from report_payloads import HOSTILE_IDS, make_payload, twin_forecast
@@ -59,7 +60,7 @@ def bid_of(page: Any) -> float:
 def test_opens_offline(report: Path, open_page: Callable[..., Any]) -> None:
     """The page asks for nothing but itself and complains of nothing."""
     tab = open_page(report)
-    assert tab.page.locator(".card svg").count() == 2 * len(PAYLOAD["segments"])
+    assert tab.page.locator(".card svg").count() == 2 * len(PAYLOAD.segments)
     assert [url for url in tab.asked if not url.startswith("data:")] == [report.as_uri()]
     assert tab.complaints == []
 
@@ -67,10 +68,10 @@ def test_opens_offline(report: Path, open_page: Callable[..., Any]) -> None:
 def test_begins_with_the_largest_spender(report: Path, open_page: Callable[..., Any]) -> None:
     """At first the advertiser that spends most is shown, at its present bid."""
     page = open_page(report).page
-    bids = [one["bid"] for one in PAYLOAD["advertisers"]]
+    bids = [one.bid for one in PAYLOAD.advertisers]
     spend = [twin_forecast(PAYLOAD, i, bid)["spend"] for i, bid in enumerate(bids)]
     largest = int(np.argmax(spend))
-    assert page.input_value("#advertiser") == PAYLOAD["advertisers"][largest]["id"]
+    assert page.input_value("#advertiser") == PAYLOAD.advertisers[largest].id
     assert bid_of(page) == pytest.approx(bids[largest], rel=1e-3)
     assert "This is today’s mean bid" in page.inner_text("#sentence")
 
@@ -86,7 +87,7 @@ def test_answers_as_the_twin(report: Path, open_page: Callable[..., Any]) -> Non
         (33, 99.0, 1e6),
         (33, 0.01, None),
     ):
-        choose(page, PAYLOAD["advertisers"][index]["id"])
+        choose(page, PAYLOAD.advertisers[index].id)
         page.fill("#bid", str(bid))
         if supply is not None:
             page.fill("#supply", str(supply))
@@ -100,12 +101,12 @@ def test_answers_as_the_twin(report: Path, open_page: Callable[..., Any]) -> Non
 def test_day_of_the_week(report: Path, open_page: Callable[..., Any]) -> None:
     """Choosing a day takes that day's auctions; typing a number says so."""
     page = open_page(report).page
-    choose(page, PAYLOAD["advertisers"][3]["id"])
-    saturday = PAYLOAD["advertisers"][3]["supply_by_weekday"][5]
+    choose(page, PAYLOAD.advertisers[3].id)
+    saturday = PAYLOAD.advertisers[3].supply_by_weekday[5]
     page.select_option("#day", label="Saturday")
     assert float(page.input_value("#supply")) == pytest.approx(saturday, rel=1e-3)
     assert "on a Saturday" in page.inner_text("#sentence")
-    expected = twin_forecast(PAYLOAD, 3, PAYLOAD["advertisers"][3]["bid"], saturday)
+    expected = twin_forecast(PAYLOAD, 3, PAYLOAD.advertisers[3].bid, saturday)
     assert answers(page)["impressions"] == pytest.approx(expected["impressions"], rel=1e-3)
     page.fill("#supply", "100")
     assert page.input_value("#day") == "other"
@@ -116,7 +117,7 @@ def test_slider_keys_and_pointer_move_the_bid(report: Path, open_page: Callable[
     page = open_page(report).page
     page.focus("#bid-slider")
     page.keyboard.press("Home")
-    assert bid_of(page) == pytest.approx(PAYLOAD["grid"][0], rel=0.01)
+    assert bid_of(page) == pytest.approx(PAYLOAD.grid[0], rel=0.01)
     chart = page.locator("#impressions-chart svg")
     chart.focus()
     bids = [bid_of(page)]
@@ -125,10 +126,10 @@ def test_slider_keys_and_pointer_move_the_bid(report: Path, open_page: Callable[
         bids.append(bid_of(page))
     assert all(before < after for before, after in pairwise(bids))
     page.keyboard.press("End")
-    assert bid_of(page) == pytest.approx(PAYLOAD["grid"][-1], rel=0.01)
+    assert bid_of(page) == pytest.approx(PAYLOAD.grid[-1], rel=0.01)
     box = chart.bounding_box()
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    assert PAYLOAD["grid"][0] < bid_of(page) < PAYLOAD["grid"][-1]
+    assert PAYLOAD.grid[0] < bid_of(page) < PAYLOAD.grid[-1]
     assert answers(page)["win"] == pytest.approx(
         twin_forecast(PAYLOAD, shown(page), bid_of(page))["win"], rel=1e-9
     )
@@ -136,7 +137,7 @@ def test_slider_keys_and_pointer_move_the_bid(report: Path, open_page: Callable[
 
 def shown(page: Any) -> int:
     """The index of the advertiser shown."""
-    ids = [one["id"] for one in PAYLOAD["advertisers"]]
+    ids = [one.id for one in PAYLOAD.advertisers]
     return ids.index(page.input_value("#advertiser"))
 
 
@@ -157,10 +158,10 @@ def test_hover_reads_without_choosing(report: Path, open_page: Callable[..., Any
 def test_bids_never_seen_are_said(report: Path, open_page: Callable[..., Any]) -> None:
     """Beyond the grid the answer stays that of its end, and says so."""
     page = open_page(report).page
-    page.fill("#bid", str(PAYLOAD["grid"][-1]))
+    page.fill("#bid", str(PAYLOAD.grid[-1]))
     at_end = answers(page)
     assert "outside the bids seen" not in page.inner_text("#sentence")
-    page.fill("#bid", str(10 * PAYLOAD["grid"][-1]))
+    page.fill("#bid", str(10 * PAYLOAD.grid[-1]))
     assert answers(page) == at_end
     assert "outside the bids seen" in page.inner_text("#sentence")
 
@@ -220,10 +221,10 @@ def test_members_lead_to_their_forecast(report: Path, open_page: Callable[..., A
     page = open_page(report).page
     card = page.locator("#segment-1")
     card.locator("summary").click()
-    segment = PAYLOAD["segments"][1]
+    segment = PAYLOAD.segments[1]
     card.locator("[data-advertiser]").nth(2).click()
-    assert shown(page) == segment["members"][2]
-    assert page.locator("#facts a").inner_text() == segment["name"]
+    assert shown(page) == segment.members[2]
+    assert page.locator("#facts a").inner_text() == segment.name
 
 
 def test_all_members_can_be_listed(tmp_path: Path, open_page: Callable[..., Any]) -> None:
@@ -244,14 +245,14 @@ def test_all_members_can_be_listed(tmp_path: Path, open_page: Callable[..., Any]
 def test_segments_are_read_together(report: Path, open_page: Callable[..., Any]) -> None:
     """Moving over one segment reads every segment at the same bid."""
     page = open_page(report).page
-    middle = PAYLOAD["grid"][len(PAYLOAD["grid"]) // 2]
+    middle = PAYLOAD.grid[len(PAYLOAD.grid) // 2]
     assert page.inner_text("#segment-bid") == words.money(middle, "$")
     page.locator("#segment-2-win svg").focus()
     page.keyboard.press("Home")
-    for place, segment in enumerate(PAYLOAD["segments"]):
-        assert page.inner_text(f"#segment-{place}-win-said") == words.percent(segment["win"][0])
+    for place, segment in enumerate(PAYLOAD.segments):
+        assert page.inner_text(f"#segment-{place}-win-said") == words.percent(segment.win[0])
         said = page.inner_text(f"#segment-{place}-cost-said")
-        assert said == words.money(segment["cost"][0], "$")
+        assert said == words.money(segment.cost[0], "$")
 
 
 def test_hostile_ids_are_text(hostile_report: Path, open_page: Callable[..., Any]) -> None:
@@ -264,11 +265,11 @@ def test_hostile_ids_are_text(hostile_report: Path, open_page: Callable[..., Any
         choose(page, visible)
         assert page.locator("#sentence .id").text_content() == visible
         assert answers(page) == pytest.approx(
-            twin_forecast(HOSTILE, index, HOSTILE["advertisers"][index]["bid"]), rel=2e-3
+            twin_forecast(HOSTILE, index, HOSTILE.advertisers[index].bid), rel=2e-3
         )
-    assert page.title() == HOSTILE["title"]
-    assert page.inner_text("h1") == HOSTILE["title"]
-    assert page.inner_text("#segment-0 h3") == HOSTILE["segments"][0]["name"]
+    assert page.title() == HOSTILE.title
+    assert page.inner_text("h1") == HOSTILE.title
+    assert page.inner_text("#segment-0 h3") == HOSTILE.segments[0].name
     assert page.locator("script").count() == scripts
     assert page.locator("img").count() == 0
     assert tab.complaints == []
@@ -352,10 +353,10 @@ def test_reads_without_scripts(report: Path, open_page: Callable[..., Any]) -> N
     page = open_page(report, java_script_enabled=False).page
     text = page.inner_text("main")
     assert "JavaScript" in page.locator("#what-if noscript").inner_text()
-    assert words.exact(PAYLOAD["rows"]) in text
-    for segment in PAYLOAD["segments"]:
-        assert segment["name"] in text
-    wape = PAYLOAD["evaluation"]["sources"]["robust+pooled"]["spend"]["wape"]
+    assert words.exact(PAYLOAD.rows) in text
+    for segment in PAYLOAD.segments:
+        assert segment.name in text
+    wape = PAYLOAD.evaluation["sources"]["robust+pooled"]["spend"]["wape"]
     assert words.percent(wape) in page.inner_text("#errors table >> nth=0")
     assert page.locator(".controls").is_hidden()
 
@@ -429,11 +430,11 @@ def test_axes_have_round_ticks(report: Path, open_page: Callable[..., Any]) -> N
 @pytest.mark.parametrize(
     "case", ["no wins", "one advertiser", "two bids", "nothing measured", "no currency", "no views"]
 )
-def test_spare_payloads_can_be_shown(
+def test_spare_reports_can_be_shown(
     case: str, tmp_path: Path, open_page: Callable[..., Any]
 ) -> None:
-    """Markets with little in them make a page too, without a complaint or a NaN."""
-    write_report(spare_payload(case), tmp_path / "report.html")
+    """Markets with missing parts give a page without console messages or NaN."""
+    write_report(spare_report(case), tmp_path / "report.html")
     tab = open_page(tmp_path / "report.html")
     tab.page.locator("#impressions-chart svg").focus()
     tab.page.keyboard.press("ArrowRight")
@@ -446,30 +447,33 @@ def test_spare_payloads_can_be_shown(
     assert "NaN" not in drawn
 
 
-def spare_payload(case: str) -> dict[str, Any]:
-    """A payload in which something is missing."""
+def spare_report(case: str) -> Report:
+    """Return a report in which something is missing."""
     if case == "one advertiser":
-        return make_payload(1, 1) | {"n_days": 1, "last_day": "2026-03-02"}
+        return replace(make_payload(1, 1), n_days=1, last_day="2026-03-02")
     if case == "two bids":
         return make_payload(n_bids=2)
-    payload = copy.deepcopy(PAYLOAD)
     if case == "no wins":
-        payload |= {"wins": 0, "spend": 0.0}
-        for one in [*payload["segments"], *payload["advertisers"]]:
-            for name in ("win", "win_low", "cost"):
-                one[name] = [0.0] * len(payload["grid"])
-    elif case == "nothing measured":
-        payload |= {"evaluation": None, "tables": [], "quality": [], "outliers": []}
-        payload["advertisers"][0] |= {"segment": None, "click_rate": None, "own": None, "supply": 0}
-    elif case == "no currency":
-        payload["currency"] = ""
-        del payload["interval"]
-    else:
-        payload["views"] |= {
-            "names": [],
-            "ari": [],
-            "weights": [],
-            "tpn_fpn": [],
-            "dissenting": None,
-        }
-    return payload
+        nothing = dict.fromkeys(("win", "win_low", "cost"), [0.0] * len(PAYLOAD.grid))
+        return replace(
+            PAYLOAD,
+            wins=0,
+            spend=0.0,
+            segments=[replace(one, **nothing) for one in PAYLOAD.segments],
+            advertisers=[replace(one, **nothing) for one in PAYLOAD.advertisers],
+        )
+    if case == "nothing measured":
+        first, *others = PAYLOAD.advertisers
+        first = replace(first, segment=None, click_rate=None, own=None, supply=0)
+        return replace(
+            PAYLOAD,
+            evaluation=None,
+            tables=[],
+            quality=[],
+            outliers=[],
+            advertisers=[first, *others],
+        )
+    if case == "no currency":
+        return replace(PAYLOAD, currency="", interval=None)
+    views = replace(PAYLOAD.views, names=[], ari=[], weights=[], tpn_fpn=[], dissenting=None)
+    return replace(PAYLOAD, views=views)

@@ -1,4 +1,4 @@
-"""Payloads of reports that look like real ones, and what the page should answer for them."""
+"""Reports with realistic contents, and the forecasts their page should show."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ import numpy as np
 from scipy.stats import norm
 
 from coterie.ads.logs.simulation.simulated_traits import THEMES
+from coterie.ads.report.contents import (
+    AdvertiserRow,
+    QualityNote,
+    Report,
+    SegmentCard,
+    Step,
+    ViewTable,
+)
 
 HOSTILE_IDS = (
     "<script>document.title='owned'</script>",
@@ -32,8 +40,8 @@ def make_payload(
     seed: int = 0,
     n_bids: int = 64,
     hostile: bool = False,
-) -> dict[str, Any]:
-    """A week of second-price auctions, as a report is given it."""
+) -> Report:
+    """Return the report of a week of second-price auctions."""
     rng = np.random.default_rng(seed)
     grid = np.geomspace(0.15, 24.0, n_bids)
     markets = _markets(n_segments, rng)
@@ -46,65 +54,56 @@ def make_payload(
         _advertiser(ids[i], int(segment[i]), markets[segment[i]], 6 * volume[i], grid, rng)
         for i in range(n_advertisers)
     ]
-    wins = sum(
-        6 * one["supply"] * float(np.interp(one["bid"], grid, one["win"])) for one in advertisers
-    )
-    return {
-        "title": "Bids and markets, week 10" if not hostile else '<b>Bids</b> & "markets"',
-        "made": "2026-03-09T08:30:00+00:00",
-        "version": "0.1.0",
-        "source": "logs/bids/*.parquet",
-        "engine": "duckdb",
-        "auction": "second",
-        "currency": "USD",
-        "interval": 0.9,
-        "first_day": "2026-03-02",
-        "last_day": "2026-03-08",
-        "n_days": 7,
-        "rows": int(7 * volume.sum()),
-        "wins": int(wins),
-        "spend": wins * 1.9 / 1000,
-        "grid": grid.tolist(),
-        "segments": [
+    wins = sum(6 * one.supply * float(np.interp(one.bid, grid, one.win)) for one in advertisers)
+    return Report(
+        title="Bids and markets, week 10" if not hostile else '<b>Bids</b> & "markets"',
+        made="2026-03-09T08:30:00+00:00",
+        version="0.1.0",
+        source="logs/bids/*.parquet",
+        engine="duckdb",
+        auction="second",
+        currency="USD",
+        interval=0.9,
+        first_day="2026-03-02",
+        last_day="2026-03-08",
+        n_days=7,
+        rows=int(7 * volume.sum()),
+        wins=int(wins),
+        spend=wins * 1.9 / 1000,
+        grid=grid.tolist(),
+        segments=[
             _segment(place, markets[place], segment, advertisers, grid, hostile)
             for place in range(n_segments)
         ],
-        "advertisers": advertisers,
-        "views": _views(),
-        "outliers": [i for i, one in enumerate(advertisers) if one["outlier"]],
-        "low_confidence": [i for i, one in enumerate(advertisers) if one["confidence"] < 0.45],
-        "evaluation": _evaluation(rng),
-        "tables": _tables(),
-        "quality": _quality(hostile),
-        "how": [
-            {
-                "step": "Read the logs",
-                "detail": "One pass of DuckDB: bids by advertiser, day and 256 bins of the bid.",
-            },
-            {
-                "step": "Segments",
-                "detail": "18 partitions from three views, one robust consensus of them.",
-            },
-            {
-                "step": "Again",
-                "detail": "coterie ads report logs/ --holdout-days 1 --output report.html",
-            },
+        advertisers=advertisers,
+        views=_views(),
+        outliers=[i for i, one in enumerate(advertisers) if one.outlier],
+        low_confidence=[i for i, one in enumerate(advertisers) if one.confidence < 0.45],
+        evaluation=_evaluation(rng),
+        tables=_tables(),
+        quality=_quality(hostile),
+        how=[
+            Step(
+                "Read the logs", "One pass of DuckDB: bids by advertiser, day and bin of the bid."
+            ),
+            Step("Segments", "18 partitions from three views, one robust consensus of them."),
+            Step("Again", "coterie ads report logs/ --holdout-days 1 --output report.html"),
         ],
-    }
+    )
 
 
 def twin_forecast(
-    payload: dict[str, Any], index: int, bid: float, supply: float | None = None
+    payload: Report, index: int, bid: float, supply: float | None = None
 ) -> dict[str, float]:
-    """What the page should answer: supply × win(bid), and that × cost(bid) / 1000, a day.
+    """Compute what the page should show a day: supply × win(bid), and that × cost(bid) / 1000.
 
-    Curves are taken as the page holds them, with four significant digits.
+    Curves have four significant digits, as in the page.
     """
-    one, grid = payload["advertisers"][index], payload["grid"]
-    auctions = one["supply"] if supply is None else supply
+    one, grid = payload.advertisers[index], payload.grid
+    auctions = one.supply if supply is None else supply
 
     def at(name: str) -> float:
-        return float(np.interp(bid, grid, [float(f"{value:.4g}") for value in one[name]]))
+        return float(np.interp(bid, grid, [float(f"{value:.4g}") for value in getattr(one, name)]))
 
     impressions = float(f"{auctions:.4g}") * at("win")
     return {
@@ -152,7 +151,7 @@ def _advertiser(
     seen: float,
     grid: np.ndarray,
     rng: np.random.Generator,
-) -> dict[str, Any]:
+) -> AdvertiserRow:
     outlier = bool(rng.random() < 0.06)
     moved = market | {"level": market["level"] + rng.normal(0, 0.9 if outlier else 0.05)}
     truth = _win(grid, moved)
@@ -160,73 +159,71 @@ def _advertiser(
     own = np.sort(np.clip(truth + rng.normal(0, 0.5 / np.sqrt(seen), len(grid)).cumsum() / 3, 0, 1))
     source = rng.choice(["pooled", "segment", "global"], p=[0.9, 0.07, 0.03])
     by_weekday = seen / 6 * np.array([1.02, 1.05, 1.06, 1.04, 0.98, 0.86, 0.9])
-    return {
-        "id": name,
-        "segment": segment,
-        "confidence": float(rng.uniform(0.2, 0.6) if outlier else rng.beta(9, 2)),
-        "observations": float(round(seen)),
-        "win": truth.tolist(),
-        "win_low": low.tolist(),
-        "win_high": high.tolist(),
-        "cost": _cost(grid, truth).tolist(),
-        "own": own.tolist() if source == "pooled" else None,
-        "bid": float(np.exp(market["level"] + rng.normal(0.2, 0.3))),
-        "supply": float(by_weekday.mean()),
-        "supply_by_weekday": by_weekday.tolist(),
-        "click_rate": float(rng.beta(2, 600)) if rng.random() < 0.9 else None,
-        "outlier": outlier,
-        "dissent": [
-            str(view)
-            for view in ("text", "win", "cost")
-            if rng.random() < (0.5 if outlier else 0.1)
+    return AdvertiserRow(
+        id=name,
+        segment=segment,
+        confidence=float(rng.uniform(0.2, 0.6) if outlier else rng.beta(9, 2)),
+        observations=float(round(seen)),
+        win=truth.tolist(),
+        win_low=low.tolist(),
+        win_high=high.tolist(),
+        cost=_cost(grid, truth).tolist(),
+        own=own.tolist() if source == "pooled" else None,
+        bid=float(np.exp(market["level"] + rng.normal(0.2, 0.3))),
+        supply=float(by_weekday.mean()),
+        supply_by_weekday=by_weekday.tolist(),
+        click_rate=float(rng.beta(2, 600)) if rng.random() < 0.9 else None,
+        outlier=outlier,
+        dissent=[
+            view for view in ("text", "win", "cost") if rng.random() < (0.5 if outlier else 0.1)
         ],
-        "source": str(source),
-    }
+        source=str(source),
+    )
 
 
 def _segment(
     place: int,
     market: dict[str, float],
     segment: np.ndarray,
-    advertisers: list[dict[str, Any]],
+    advertisers: list[AdvertiserRow],
     grid: np.ndarray,
     hostile: bool,
-) -> dict[str, Any]:
+) -> SegmentCard:
     theme = list(THEMES)[place % len(THEMES)]
     win = _win(grid, market)
     members = np.flatnonzero(segment == place)
-    observations = sum(advertisers[i]["observations"] for i in members)
+    observations = sum(advertisers[i].observations for i in members)
     low, high = _band(win, observations / 4)
     level = "low" if market["level"] < 0.2 else "medium" if market["level"] < 1 else "high"
     name = f"{theme}, {level} price"
-    return {
-        "name": f"<i>{name}</i> 🧪" if hostile and place == 0 else name,
-        "words": THEMES[theme].split()[:5],
-        "price_level": f"{level} price",
-        "size": len(members),
-        "observations": observations,
-        "median_price": float(np.interp(0.5, win, grid)),
-        "win": win.tolist(),
-        "win_low": low.tolist(),
-        "win_high": high.tolist(),
-        "cost": _cost(grid, win).tolist(),
-        "members": sorted(map(int, members), key=lambda i: -advertisers[i]["confidence"])[:12],
-    }
+    return SegmentCard(
+        name=f"<i>{name}</i> 🧪" if hostile and place == 0 else name,
+        words=THEMES[theme].split()[:5],
+        price_level=f"{level} price",
+        size=len(members),
+        observations=observations,
+        median_price=float(np.interp(0.5, win, grid)),
+        win=win.tolist(),
+        win_low=low.tolist(),
+        win_high=high.tolist(),
+        cost=_cost(grid, win).tolist(),
+        members=sorted(map(int, members), key=lambda i: -advertisers[i].confidence)[:12],
+    )
 
 
-def _views() -> dict[str, Any]:
-    return {
-        "names": ["text", "win", "cost"],
-        "ari": [[1.0, 0.21, 0.19], [0.21, 1.0, 0.74], [0.19, 0.74, 1.0]],
-        "weights": [0.18, 0.42, 0.4],
-        "tpn_fpn": [
+def _views() -> ViewTable:
+    return ViewTable(
+        names=["text", "win", "cost"],
+        ari=[[1.0, 0.21, 0.19], [0.21, 1.0, 0.74], [0.19, 0.74, 1.0]],
+        weights=[0.18, 0.42, 0.4],
+        tpn_fpn=[
             {"a": "win", "b": "text", "tpn": 0.31, "fpn": 0.08, "rand": 0.86, "ari": 0.21},
             {"a": "win", "b": "cost", "tpn": 0.77, "fpn": 0.03, "rand": 0.95, "ari": 0.74},
             {"a": "cost", "b": "text", "tpn": 0.29, "fpn": 0.08, "rand": 0.85, "ari": 0.19},
         ],
-        "dissenting": "text",
-        "sentence": "Win rate and cost place most advertisers alike; text dissents.",
-    }
+        dissenting="text",
+        sentence="Win rate and cost place most advertisers alike; text dissents.",
+    )
 
 
 ALONE = {
@@ -317,23 +314,10 @@ def _tables() -> list[dict[str, Any]]:
     ]
 
 
-def _quality(hostile: bool) -> list[dict[str, Any]]:
+def _quality(hostile: bool) -> list[QualityNote]:
+    what = "<script>alert(1)</script>" if hostile else "rows are copies of another row"
+    examples = ["travel-0012 2026-03-04 bid 1.20 won", "finance-0044 2026-03-04 bid 3.55 lost"]
     return [
-        {
-            "severity": "warning",
-            "what": "rows are copies of another row"
-            if not hostile
-            else "<script>alert(1)</script>",
-            "count": 1204,
-            "examples": [
-                "travel-0012 2026-03-04 bid 1.20 won",
-                "finance-0044 2026-03-04 bid 3.55 lost",
-            ],
-        },
-        {
-            "severity": "note",
-            "what": "advertisers have no text",
-            "count": 2,
-            "examples": ["games-0007"],
-        },
+        QualityNote("warning", what, 1204, examples),
+        QualityNote("note", "advertisers have no text", 2, ["games-0007"]),
     ]

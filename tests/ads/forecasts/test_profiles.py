@@ -102,7 +102,7 @@ def test_segment_curves_are_those_of_the_segment(model, book):
 
 def test_the_book_and_the_report_say_the_same(model, book):
     """Curves, places, supplies and rates, on the same grid."""
-    payload = report_payload(model, source="logs", engine="duckdb")
+    payload = report_payload(model, source="logs", engine="duckdb").as_dict()
     assert payload["grid"] == book.grid
     for row, shown in enumerate(payload["advertisers"]):
         told = book.advertiser(row)
@@ -173,7 +173,7 @@ def test_odd_logs_are_told_of_too(name):
     if name in ODD_WITHOUT_SEGMENTS:
         assert told["segment"] is None and told["segment_name"] == ""
         assert told["shares"] == [{"segment": None, "name": "all advertisers", "share": 1.0}]
-        everyone = report_payload(model, source="logs", engine="duckdb")["segments"][0]
+        everyone = report_payload(model, source="logs", engine="duckdb").as_dict()["segments"][0]
         assert told["curves"]["segment"]["win"] == everyone["win"]
 
 

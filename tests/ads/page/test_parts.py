@@ -1,4 +1,4 @@
-"""What pages share: their files are plain and safe, their templates escape, all of it is used."""
+"""Tests of the files that both pages share: safe scripts, escaping templates, no unused file."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ from coterie.ads.page.parts import SHARED_SCRIPTS, environment, fingerprint, pag
 from coterie.ads.report import rendering as report
 from coterie.ads.service import pages
 from coterie.errors import MissingExtraError
-from coterie.runtime import wording as report_words
+from coterie.runtime import wording
 
-FILES = sorted(one.name for one in resources.files("coterie.ads").joinpath("page").iterdir())
+FILES = sorted(
+    one.name
+    for one in resources.files("coterie.ads").joinpath("page").iterdir()
+    if one.name.endswith((".js", ".css", ".html"))
+)
 SCRIPTS = [name for name in FILES if name.endswith(".js")]
 
 
-def test_every_file_is_of_some_page() -> None:
-    """No script, style or template is left over, and both pages use what they share."""
+def test_every_file_is_used() -> None:
+    """Every script, style and template belongs to a page, and both pages use the shared ones."""
     used = {*report.SCRIPTS, *pages.SCRIPTS, *pages.STYLES}
     templates = {name for name in FILES if name.endswith(".html")}
     named = " ".join(page_file(name) for name in templates)
@@ -34,17 +38,19 @@ def test_every_file_is_of_some_page() -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_files_set_text_only(name: str) -> None:
-    """No file makes markup of text, evaluates text, or names another host."""
+    """No file creates markup from text, evaluates text, names another host or ends its element."""
     text = page_file(name)
     dangers = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function"
     assert not re.search(dangers, text)
     assert set(re.findall(r"https?://[^\"' ]+", text)) <= {"http://www.w3.org/2000/svg"}
     assert "\r" not in text
+    if not name.endswith(".html"):
+        assert not re.search(r"</script|</style|<!--", text, re.IGNORECASE)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_scripts_are_strict_and_short(name: str) -> None:
-    """Every script is strict, says what it is for, and can be read in one sitting."""
+    """Every script is strict, starts with a comment and has at most 400 lines."""
     lines = page_file(name).splitlines()
     assert lines[0] == '"use strict";'
     assert lines[1].startswith("/*")
@@ -55,8 +61,8 @@ def test_scripts_are_strict_and_short(name: str) -> None:
 @pytest.mark.parametrize(
     "pages_scripts", [report.SCRIPTS, pages.SCRIPTS], ids=["report", "service"]
 )
-def test_scripts_come_after_those_they_need(pages_scripts: tuple[str, ...]) -> None:
-    """A script reads only names that scripts before it have made."""
+def test_scripts_use_only_earlier_scripts(pages_scripts: tuple[str, ...]) -> None:
+    """A script uses only names defined by itself or an earlier script."""
     made: set[str] = set()
     for name in pages_scripts:
         text = page_file(name)
@@ -66,7 +72,7 @@ def test_scripts_come_after_those_they_need(pages_scripts: tuple[str, ...]) -> N
 
 @given(st.text(max_size=30))
 def test_templates_escape(text: str) -> None:
-    """Whatever a template is given stays text."""
+    """Any text given to a template stays text."""
     made = environment().from_string('<p title="{{ text }}">{{ text }}</p>').render(text=text)
     found = re.fullmatch('<p title="([^"<>]*)">([^<>]*)</p>', made)
     assert found is not None
@@ -74,15 +80,15 @@ def test_templates_escape(text: str) -> None:
     assert [unescape(part).replace("\0", "") for part in found.groups()] == [shown, shown]
 
 
-def test_templates_know_the_words_and_more() -> None:
-    """Filters of the words are there, and a page may add its own."""
+def test_templates_have_filters() -> None:
+    """Templates have the wording filters, and a page can add more."""
     made = environment({"twice": lambda number: 2 * number})
     shown = made.from_string("{{ 21 | twice }} {{ 0.5 | percent }}").render()
-    assert shown == f"42 {report_words.percent(0.5)}"
+    assert shown == f"42 {wording.percent(0.5)}"
 
 
 def test_a_name_that_is_not_given_is_an_error() -> None:
-    """A template that asks for what it was not given does not silently show nothing."""
+    """A template that uses an undefined name raises an error."""
     from jinja2 import UndefinedError
 
     with pytest.raises(UndefinedError):
@@ -91,13 +97,13 @@ def test_a_name_that_is_not_given_is_an_error() -> None:
 
 @pytest.mark.parametrize("extra", ["ads", "service"])
 def test_missing_jinja_names_the_extra(monkeypatch: pytest.MonkeyPatch, extra: str) -> None:
-    """Without jinja2 the error says which extra brings it to the caller."""
+    """Without jinja2 the error names the extra to install."""
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(MissingExtraError, match=rf"coterie\[{extra}\]"):
         environment(extra=extra)
 
 
-def test_fingerprints_tell_texts_apart() -> None:
-    """A fingerprint is a source of a policy, and another one for another text."""
+def test_fingerprints_differ() -> None:
+    """A fingerprint is a CSP source expression; different texts have different ones."""
     assert re.fullmatch(r"'sha256-[A-Za-z0-9+/]{43}='", fingerprint("a"))
     assert fingerprint("a") != fingerprint("b")

@@ -1,13 +1,15 @@
-"""What a report shows, from a model and an evaluation."""
+"""Tests of the contents of a report, from a model and an evaluation."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import coterie
 from bid_tables import HOSTILE
@@ -16,8 +18,8 @@ from coterie.ads.forecasts.backtest import NINE_IN_TEN, Choice
 from coterie.ads.forecasts.evaluation import evaluate
 from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.forecasts.paper_tables import paper_tables
-from coterie.ads.report.contents import report_payload
-from coterie.ads.report.contract import check_payload
+from coterie.ads.report.contents import QualityNote, Report, Step, report_payload
+from coterie.errors import InvalidParameterError
 from markets import (
     EASY,
     MICROS,
@@ -38,7 +40,7 @@ NOTE = {"severity": "warning", "what": "prices above bids", "count": 3, "example
 
 @pytest.fixture(scope="module")
 def payload():
-    """Of an easy market, with everything."""
+    """Return the report of an easy market, with every part."""
     return report_payload(
         fitted(),
         evaluated(),
@@ -51,161 +53,169 @@ def payload():
 
 
 def of_market(log, texts=None, **how):
-    """The payload of a log."""
+    """Return the report of a log."""
     model = AdForecaster(**{**vars(QUICK), **how}).fit(log, texts)
     return report_payload(model, source="logs", engine="duckdb")
 
 
-def test_the_payload_can_be_shown(payload):
-    """It passes its check and is plain JSON."""
-    check_payload(payload)
-    assert json.loads(json.dumps(payload, allow_nan=False)) == payload
+def assert_plain(report: Report) -> None:
+    """Assert that a report is plain JSON and that its curves are rates on an increasing grid."""
+    plain = report.as_dict()
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+    assert (np.diff(report.grid) > 0).all() and report.grid[0] >= 0
+    for one in (*report.segments, *report.advertisers):
+        low, win, high, cost = map(np.array, (one.win_low, one.win, one.win_high, one.cost))
+        assert len(low) == len(win) == len(high) == len(cost) == len(report.grid)
+        assert ((low >= 0) & (low <= high) & (high <= 1)).all()
+        assert (cost >= 0).all()
+
+
+def test_report_is_plain(payload):
+    """A report converts to JSON and back without loss."""
+    assert_plain(payload)
 
 
 def test_headline_figures_are_those_of_the_log(payload):
-    """Rows, wins, spend and days."""
+    """Rows, wins, spend and days equal those of the histograms."""
     histograms = market(EASY).histograms
-    assert payload["rows"] == histograms.daily("count").sum()
-    assert payload["wins"] == histograms.daily("wins").sum()
-    assert payload["spend"] == pytest.approx(histograms.daily("cost").sum() / 1e9)
-    assert (payload["first_day"], payload["last_day"]) == ("2026-03-02", "2026-03-05")
-    assert (payload["n_days"], payload["auction"], payload["currency"]) == (4, "second", "USD")
-    assert (payload["title"], payload["source"], payload["engine"]) == ("Week 10", "logs", "duckdb")
-    assert payload["version"] == coterie.__version__
-    assert payload["quality"] == [NOTE]
-    assert payload["how"] == [{"step": "read", "detail": "all of it"}]
-    assert datetime.fromisoformat(payload["made"]).tzinfo is not None
+    assert payload.rows == histograms.daily("count").sum()
+    assert payload.wins == histograms.daily("wins").sum()
+    assert payload.spend == pytest.approx(histograms.daily("cost").sum() / 1e9)
+    assert (payload.first_day, payload.last_day) == ("2026-03-02", "2026-03-05")
+    assert (payload.n_days, payload.auction, payload.currency) == (4, "second", "USD")
+    assert (payload.title, payload.source, payload.engine) == ("Week 10", "logs", "duckdb")
+    assert payload.version == coterie.__version__
+    assert payload.quality == [QualityNote(**NOTE)]
+    assert payload.how == [Step("read", "all of it")]
+    assert datetime.fromisoformat(payload.made).tzinfo is not None
 
 
-def test_advertisers_have_the_curves_they_are_forecast_by(payload):
-    """On the bids shown; with their supply, usual bid and place."""
+def test_advertisers_have_the_curves_of_their_forecasts(payload):
+    """Curves, supply, click rate and segment of an advertiser equal those of its forecasts."""
     model = fitted()
-    grid = np.array(payload["grid"]) * MICROS
-    assert [one["id"] for one in payload["advertisers"]] == model.advertisers_.tolist()
+    grid = np.array(payload.grid) * MICROS
+    assert [one.id for one in payload.advertisers] == model.advertisers_.tolist()
     for row in (0, 33, 89):
-        one = payload["advertisers"][row]
-        curve = model.curve(one["id"])
+        one = payload.advertisers[row]
+        curve = model.curve(one.id)
         for name, values in (("win", curve.win), ("own", curve.own)):
-            np.testing.assert_allclose(one[name], curve_at(values[None], curve.edges, grid)[0])
-        for low, win, high in zip(one["win_low"], one["win"], one["win_high"], strict=True):
-            assert low <= win <= high
-        for bid, win, cost in zip(payload["grid"], one["win"], one["cost"], strict=True):
-            told = model.forecast(one["id"], bid, supply=1000)
-            assert win * 1000 == pytest.approx(told.impressions)
+            np.testing.assert_allclose(
+                getattr(one, name), curve_at(values[None], curve.edges, grid)[0]
+            )
+        assert (np.array(one.win_low) <= one.win).all() and (
+            np.array(one.win_high) >= one.win
+        ).all()
+        for bid, win, cost in zip(payload.grid, one.win, one.cost, strict=True):
+            forecast = model.forecast(one.id, bid, supply=1000)
+            assert win * 1000 == pytest.approx(forecast.impressions)
             assert cost <= bid * (1 + 1e-9) or win == 0
             if win > 1e-3:
-                assert cost == pytest.approx(told.cost, rel=1e-6)
-        assert one["supply"] == pytest.approx(model.forecast(one["id"], 1.0).supply)
-        weekday = model.forecast(one["id"], 1.0, day="2026-03-04").supply
-        assert one["supply_by_weekday"][2] == pytest.approx(weekday)
-        assert one["segment"] == model.labels_[row]
-        assert one["click_rate"] == pytest.approx(model.click_rate_[row])
-        assert one["source"] == "pooled"
+                assert cost == pytest.approx(forecast.cost, rel=1e-6)
+        assert one.supply == pytest.approx(model.forecast(one.id, 1.0).supply)
+        weekday = model.forecast(one.id, 1.0, day="2026-03-04").supply
+        assert one.supply_by_weekday[2] == pytest.approx(weekday)
+        assert one.segment == model.labels_[row]
+        assert one.click_rate == pytest.approx(model.click_rate_[row])
+        assert one.source == "pooled"
 
 
 def test_segments_list_their_members(payload):
-    """At most a dozen, the surest with the most bids first."""
+    """A segment lists at most 12 members, the most confident first."""
     model = fitted()
-    assert len(payload["segments"]) == len(model.segments_)
-    for s, segment in enumerate(payload["segments"]):
+    assert len(payload.segments) == len(model.segments_)
+    for s, segment in enumerate(payload.segments):
         profile = model.segments_[s]
-        assert (segment["name"], segment["size"]) == (profile.name, profile.size)
-        assert segment["median_price"] == pytest.approx(profile.median_price / MICROS)
-        assert 0 < len(segment["members"]) <= 12
-        assert all(model.labels_[a] == s for a in segment["members"])
-        confidence = model.confidence_[segment["members"]].round(2)
+        assert (segment.name, segment.size) == (profile.name, profile.size)
+        assert segment.median_price == pytest.approx(profile.median_price / MICROS)
+        assert 0 < len(segment.members) <= 12
+        assert all(model.labels_[a] == s for a in segment.members)
+        confidence = model.confidence_[segment.members].round(2)
         assert (np.diff(confidence) <= 0).all()
-        assert (np.diff(segment["win"]) >= -1e-12).all()
+        assert (np.diff(segment.win) >= -1e-12).all()
 
 
-def test_dissent_is_told_of_each_advertiser(payload):
-    """The views that would put it elsewhere."""
+def test_dissenting_views_of_each_advertiser(payload):
+    """An advertiser lists the views that place it in another segment."""
     model = fitted()
-    for a, one in enumerate(payload["advertisers"]):
+    for a, one in enumerate(payload.advertisers):
         elsewhere = [
             name
             for name, placed in zip(model.agreement_.names, model.agreement_.placed[a], strict=True)
             if placed >= 0 and placed != model.labels_[a]
         ]
-        assert one["dissent"] == elsewhere
-    assert payload["views"]["names"] == model.agreement_.names
-    assert payload["views"]["sentence"] == model.agreement_.sentence
+        assert one.dissent == elsewhere
+    assert payload.views.names == model.agreement_.names
+    assert payload.views.sentence == model.agreement_.sentence
 
 
 def test_the_evaluation_is_the_one_given(payload):
-    """Sources, strata with somebody in them, differences, and the paper's tables."""
-    told = evaluated().as_dict()
-    shown = payload["evaluation"]
-    assert shown["holdout"] == told["holdout"]
-    for name, targets in told["sources"].items():
-        for target, errors in targets.items():
-            for measure, value in shown["sources"][name][target].items():
-                assert errors[measure] == value
+    """Sources, non-empty strata, differences and the paper's tables are those of the evaluation."""
+    expected = evaluated().as_dict()
+    shown = payload.evaluation
+    for name in ("holdout", "sources", "differences"):
+        assert shown[name] == expected[name]
     assert [s["name"] for s in shown["strata"]] == [
-        s["name"] for s in told["strata"] if s["advertisers"]
+        s["name"] for s in expected["strata"] if s["advertisers"]
     ]
-    assert shown["differences"] == told["differences"]
-    assert shown["chosen"]["number of segments"] == told["chosen"]["robust+pooled"]["k"]
-    assert payload["tables"] == paper_tables(evaluated(), fitted().agreement_)
+    assert shown["chosen"]["number of segments"] == expected["chosen"]["robust+pooled"]["k"]
+    assert payload.tables == paper_tables(evaluated(), fitted().agreement_)
 
 
-def test_bands_hold_doubt_and_what_varies_from_day_to_day():
-    """Nine in ten: √(spread² + (noise · W)²) either way, within 0 and 1."""
+def test_bands_cover_estimation_error_and_daily_noise():
+    """The 90 % band is win ± z √(spread² + (noise · win)²), clipped to 0 and 1."""
     made = market(replace(EASY, advertisers=30, days=2))
     model = AdForecaster(**vars(QUICK)).fit(made.histograms, choice=CHOICE)
     found = report_payload(model, source="logs", engine="duckdb")
-    for one in found["advertisers"][::7]:
-        curve = model.curve(one["id"])
+    for one in found.advertisers[::7]:
+        curve = model.curve(one.id)
         half = NINE_IN_TEN * np.hypot(curve.spread, 0.2 * curve.win)
-        np.testing.assert_allclose(one["win_low"], np.clip(curve.win - half, 0, 1), atol=1e-9)
-        np.testing.assert_allclose(one["win_high"], np.clip(curve.win + half, 0, 1), atol=1e-9)
+        np.testing.assert_allclose(one.win_low, np.clip(curve.win - half, 0, 1), atol=1e-9)
+        np.testing.assert_allclose(one.win_high, np.clip(curve.win + half, 0, 1), atol=1e-9)
 
 
 def test_long_grids_are_thinned():
-    """To at most 64 bids, the first and the last among them."""
+    """A long grid is reduced to at most 64 bids and keeps the first and the last."""
     made = market(replace(EASY, advertisers=30, days=2), bins=150)
     assert len(made.histograms.edges) > 100
     model = AdForecaster(**vars(QUICK)).fit(made.histograms, choice=CHOICE)
     found = report_payload(model, source="logs", engine="duckdb")
-    check_payload(found)
-    assert 48 <= len(found["grid"]) <= 64
-    assert found["grid"][0] == pytest.approx(made.histograms.edges[0] / MICROS)
-    assert found["grid"][-1] == pytest.approx(made.histograms.edges[-1] / MICROS)
-    assert found["evaluation"] is None and found["tables"] == []
+    assert_plain(found)
+    assert 48 <= len(found.grid) <= 64
+    assert found.grid[0] == pytest.approx(made.histograms.edges[0] / MICROS)
+    assert found.grid[-1] == pytest.approx(made.histograms.edges[-1] / MICROS)
+    assert found.evaluation is None and found.tables == []
 
 
-@pytest.mark.parametrize("amount", [1, MICROS])
-@pytest.mark.parametrize("won", [True, False])
-def test_a_log_of_one_bid_can_be_shown(amount, won):
-    """Its grid has the bid, and 0 before it, where nothing is won."""
+@pytest.mark.parametrize(("amount", "won"), [(1, True), (MICROS, False)])
+def test_log_of_one_bid(amount, won):
+    """The grid of a log with one bid is 0 and that bid; at 0 nothing is won."""
     log = log_of(bid=[amount], won=[won], price=[amount], edges=[amount])
     found = of_market(log)
-    check_payload(found)
-    assert found["grid"] == [0.0, amount / MICROS]
-    assert found["advertisers"][0]["own"] == [0.0, float(won)]
-    assert found["segments"][0]["name"] == "all advertisers"
-    assert found["segments"][0]["size"] == 1 and found["outliers"] == []
+    assert_plain(found)
+    assert found.grid == [0.0, amount / MICROS]
+    assert found.advertisers[0].own == [0.0, float(won)]
+    assert found.segments[0].name == "all advertisers"
+    assert found.segments[0].size == 1 and found.outliers == []
 
 
-# with next to no advertisers the views may fall into camps, which the consensus warns of
+# With very few advertisers the views may form camps; the consensus warns about that.
 @pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning")
 @pytest.mark.parametrize("name", [*ODD_WITH_SEGMENTS, *ODD_WITHOUT_SEGMENTS])
-def test_odd_markets_can_be_shown(name):
-    """With an evaluation where there are days for one, and as plain JSON."""
+def test_odd_markets(name):
+    """Degenerate markets give plain reports, with an evaluation if there are two days."""
     log, texts = odd_market(name)
     evaluation = evaluate(log, texts, settings=QUICK) if len(log.days) > 1 else None
     found = report_payload(odd_model(name), evaluation, source="logs", engine="duckdb")
-    check_payload(found)
-    json.dumps(found, allow_nan=False)
+    assert_plain(found)
     if name == "one day":
-        assert found["first_day"] == found["last_day"] == "2026-03-02"
+        assert found.first_day == found.last_day == "2026-03-02"
     if name in ODD_WITHOUT_SEGMENTS:
-        assert [segment["name"] for segment in found["segments"]] == ["all advertisers"]
+        assert [segment.name for segment in found.segments] == ["all advertisers"]
 
 
 @pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning")
-def test_hostile_names_and_texts_are_handed_on_as_they_are():
-    """To escape them is the page's business."""
+def test_hostile_names_are_unchanged():
+    """Ids reach the report unchanged; the page escapes them."""
     names = sorted(HOSTILE)
     n = 40 * len(names)
     rng = np.random.default_rng(0)
@@ -220,6 +230,23 @@ def test_hostile_names_and_texts_are_handed_on_as_they_are():
     )
     texts = {name: f"🦊 <script>{i % 3}</script> fox{i % 3}" for i, name in enumerate(names)}
     found = of_market(log, texts, n_segments=2)
-    check_payload(found)
-    assert [one["id"] for one in found["advertisers"]] == names
-    json.dumps(found, allow_nan=False)
+    assert_plain(found)
+    assert [one.id for one in found.advertisers] == names
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"model": AdForecaster()}, NotFittedError, "not fitted"),
+        ({"model": None}, TypeError, "AdForecaster, got NoneType"),
+        ({"evaluation": {}}, TypeError, "evaluate returns, or None, got dict"),
+        ({"source": Path("logs")}, TypeError, "source must be a string, got PosixPath"),
+        ({"quality": [{"what": "odd"}]}, InvalidParameterError, "severity, what, count and exam"),
+        ({"quality": [NOTE | {"severity": "fatal"}]}, InvalidParameterError, "'fatal' must be"),
+    ],
+)
+def test_wrong_arguments_are_named(change, error, message):
+    """A wrong argument is refused with its name and what it must be."""
+    arguments = {"model": fitted(), "source": "logs", "engine": "duckdb"} | change
+    with pytest.raises(error, match=message):
+        report_payload(**arguments)

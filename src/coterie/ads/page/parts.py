@@ -1,7 +1,7 @@
-"""What the report and the page of the service share: their files, templates and fingerprints.
+"""Files, templates and fingerprints that the report and the page of the service share.
 
-Scripts, style and templates lie in the folder ``page``. The report carries them inside itself,
-the service hands them out one by one; both show the same panel, drawn by the same scripts.
+Scripts, style and templates are in the folder ``page``. The report embeds them, the service
+serves them as separate files; both show the same panel, drawn by the same scripts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SHARED_SCRIPTS", "STYLE", "WEEKDAYS", "environment", "fingerprint", "page_file"]
 
-#: In the order in which they need each other.
+# A script uses only scripts before it.
 SHARED_SCRIPTS = (
     "nodes.js",
     "numbers.js",
@@ -36,7 +36,7 @@ WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", 
 
 
 def page_file(name: str) -> str:
-    """The text of one file of the folder ``page``.
+    """Return the text of one file of the folder ``page``.
 
     >>> page_file("nodes.js").splitlines()[0]
     '"use strict";'
@@ -45,7 +45,7 @@ def page_file(name: str) -> str:
 
 
 def fingerprint(text: str) -> str:
-    """A script or style as a Content-Security-Policy names it, by its SHA-256.
+    """Return the source expression of a script or style: its SHA-256, for a page's policy.
 
     >>> fingerprint("")
     "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
@@ -57,14 +57,14 @@ def fingerprint(text: str) -> str:
 def environment(
     filters: Mapping[str, Callable[..., Any]] | None = None, *, extra: str = "ads"
 ) -> jinja2.Environment:
-    """The templates of the folder ``page``; whatever they are given is escaped.
+    """Return the Jinja environment of the folder ``page``; all values are escaped.
 
     Parameters
     ----------
     filters : mapping of str to callable, optional
-        Beside those of :mod:`coterie.runtime.wording`.
+        In addition to those of :mod:`coterie.runtime.wording`.
     extra : str
-        The extra that brings jinja2 to the caller, for the message where it is missing.
+        The extra that installs jinja2, for the error message.
 
     Returns
     -------

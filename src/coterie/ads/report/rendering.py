@@ -1,16 +1,17 @@
-"""The report: one HTML file that needs nothing but itself, for reading, asking and printing.
+"""Rendering of a report as one self-contained HTML file.
 
-Python writes every table and figure in words into the page; the page's own scripts draw the
-charts and answer "what if the bid were". Whatever comes from a log (ids, texts, names of
-segments) may be hostile: it is escaped here, and the page only ever shows it as text.
+Python writes every table and figure into the page as text. The scripts in the page draw the
+charts and compute forecasts at other bids. Text from a log (ids, descriptions, segment names) may
+be hostile: it is escaped here, and the scripts only ever set it as text.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from coterie.ads.page.parts import (
     SHARED_SCRIPTS,
@@ -20,17 +21,15 @@ from coterie.ads.page.parts import (
     fingerprint,
     page_file,
 )
-from coterie.ads.report.contract import check_payload
+from coterie.ads.report.contents import AdvertiserRow, Report, SegmentCard
 from coterie.runtime import wording as words
 from coterie.runtime.atomic_files import atomic_file
 
-if TYPE_CHECKING:
-    import jinja2
-
-__all__ = ["check_payload", "render_report", "write_report"]
+__all__ = ["render_report", "write_report"]
 
 SCRIPTS = (*SHARED_SCRIPTS, "report.js")
-SOURCE_NAMES = {
+
+_SOURCE_NAMES = {
     "own": "own curve",
     "global": "one curve for all",
     "text": "segments by text",
@@ -40,8 +39,10 @@ SOURCE_NAMES = {
     "robust": "robust consensus",
     "true": "true segments",
 }
-POOLED = "+pooled"
-ADVERTISER_FACTS = (
+_POOLED = "+pooled"
+_CURVES = ("win", "win_low", "win_high", "own", "cost")
+_SEGMENT_FACTS = ("name", "median_price")
+_ADVERTISER_FACTS = (
     "id",
     "segment",
     "confidence",
@@ -54,26 +55,28 @@ ADVERTISER_FACTS = (
     "dissent",
     "source",
 )
-TARGETS = ("impressions", "spend")
-# What one section lists; the rest is counted.
-MOST_DOUBTFUL = 100
-MOST_EXAMPLES = 5
+_TARGETS = ("impressions", "spend")
+# The page lists this many of each; it states the number of the others.
+_MOST_DOUBTFUL = 100
+_MOST_EXAMPLES = 5
+
+_Value = TypeVar("_Value")
 
 
-def write_report(payload: Mapping[str, Any], path: str | PathLike[str]) -> None:
-    """Write a report to a file, whole or not at all.
+def write_report(payload: Report, path: str | PathLike[str]) -> None:
+    """Write a report to an HTML file; if writing fails, an existing file stays as it was.
 
     Parameters
     ----------
-    payload : mapping
-        See :mod:`coterie.ads.report.contract`.
+    payload : Report
+        From :func:`~coterie.ads.report_payload`.
     path : path
         The HTML file.
 
     Raises
     ------
-    InvalidParameterError
-        If the payload cannot be shown.
+    TypeError
+        If the payload is not a :class:`~coterie.ads.report.contents.Report`.
     OutputError
         If the file cannot be written.
     """
@@ -82,16 +85,16 @@ def write_report(payload: Mapping[str, Any], path: str | PathLike[str]) -> None:
         unfinished.write_text(page, encoding="utf-8", newline="\n")
 
 
-def render_report(payload: Mapping[str, Any]) -> str:
-    """The report as HTML text.
+def render_report(payload: Report) -> str:
+    """Return the report as HTML.
 
-    The page asks nothing of the network: style, scripts and numbers are inside, and its
-    Content-Security-Policy lets only these very scripts run, known by their SHA-256.
+    The page loads nothing from the network: style, scripts and numbers are inside. Its
+    Content-Security-Policy allows only these scripts, identified by their SHA-256.
 
     Parameters
     ----------
-    payload : mapping
-        See :mod:`coterie.ads.report.contract`.
+    payload : Report
+        From :func:`~coterie.ads.report_payload`.
 
     Returns
     -------
@@ -102,32 +105,41 @@ def render_report(payload: Mapping[str, Any]) -> str:
     >>> render_report({"title": "Week 10"})
     Traceback (most recent call last):
         ...
-    coterie.errors.InvalidParameterError: payload['grid'] is missing
+    TypeError: payload must be the Report that report_payload returns, got dict
     """
-    check_payload(payload)
-    # two bids of the grid must not become one
-    grid = [float(bid) for bid in payload["grid"]]
-    report = {"interval": None, **_plain(payload), "grid": grid}
-    errors = _errors(report["evaluation"])
+    if not isinstance(payload, Report):
+        raise TypeError(
+            f"payload must be the Report that report_payload returns, got {type(payload).__name__}"
+        )
+    # The grid is not rounded: two neighbouring bids could become equal.
+    report = replace(_plain(payload), grid=payload.grid)
+    errors = _errors(report.evaluation)
     scripts, style = [page_file(name) for name in SCRIPTS], page_file(STYLE)
-    template = _templates(words.currency_symbol(report["currency"])).get_template("report.html")
-    return template.render(
+    symbol = words.currency_symbol(report.currency)
+    templates = environment(
+        {
+            "money": lambda amount: words.money(amount, symbol),
+            "numeric_columns": _numeric_columns,
+            "source_label": _source_label,
+        }
+    )
+    return templates.get_template("report.html").render(
         report=report,
         policy=_policy(scripts, style),
         style=style,
         scripts=scripts,
-        data=_embedded(_page_data(report, errors)),
+        data=_embedded(_page_data(report, symbol, errors)),
         weekdays=WEEKDAYS,
-        period=words.period(report["first_day"], report["last_day"]),
+        period=words.period(report.first_day, report.last_day),
         doubtful=_doubtful(report),
         errors=errors,
-        headline_errors=_headline_errors(report["evaluation"], errors),
-        most_examples=MOST_EXAMPLES,
+        headline_errors=_headline_errors(report.evaluation, errors),
+        most_examples=_MOST_EXAMPLES,
     )
 
 
 def _policy(scripts: Sequence[str], style: str) -> str:
-    """What the page may do: run these scripts, use this style, and nothing else."""
+    """Return the Content-Security-Policy: these scripts, this style and nothing else."""
     return "; ".join(
         (
             "default-src 'none'",
@@ -143,58 +155,59 @@ def _policy(scripts: Sequence[str], style: str) -> str:
 
 
 def _embedded(data: Any) -> str:
-    """JSON that no parser of HTML or JavaScript takes for anything else."""
+    """Return JSON without characters that have a meaning in HTML or end a line in JavaScript."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return text
 
 
-def _plain(value: Any) -> Any:
-    """A copy with numbers of four significant digits and characters that can be shown."""
-    if isinstance(value, float):  # almost all there is
-        return _rounded(value)
-    if isinstance(value, str):
-        return words.visible(value)
-    if isinstance(value, Mapping):
-        return {words.visible(name): _plain(one) for name, one in value.items()}
-    if isinstance(value, Sequence):
-        return [_plain(one) for one in value]
-    return value if value is None or isinstance(value, bool) else _rounded(value)
+def _plain(value: _Value) -> _Value:
+    """Copy a value, with numbers rounded and control characters made visible."""
+    plain: Any = value
+    if isinstance(value, float):  # first, because most values are floats
+        plain = _rounded(value)
+    elif isinstance(value, str):
+        plain = words.visible(value)
+    elif is_dataclass(value) and not isinstance(value, type):
+        plain = replace(value, **{f.name: _plain(getattr(value, f.name)) for f in fields(value)})
+    elif isinstance(value, Mapping):
+        plain = {words.visible(name): _plain(one) for name, one in value.items()}
+    elif isinstance(value, Sequence):
+        plain = [_plain(one) for one in value]
+    return plain
 
 
 def _rounded(number: float) -> float:
-    """Whole numbers as they are, others to four significant digits."""
+    """Round to four significant digits; whole numbers are kept."""
     whole = int(number)
     return whole if whole == number else float(f"{number:.4g}")
 
 
-def _page_data(report: Mapping[str, Any], errors: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What the scripts read: every different curve once, one list a column of advertisers.
+def _page_data(report: Report, symbol: str, errors: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what the scripts read: each distinct curve once, advertisers column by column.
 
-    Win rates are in percent: four digits of them take less room.
+    Win rates are in percent, where four digits take less space.
     """
     curves: dict[tuple[float, ...], int] = {}
 
-    def numbered(one: Mapping[str, Any]) -> dict[str, int | None]:
+    def curve_numbers(one: SegmentCard | AdvertiserRow) -> dict[str, int | None]:
         numbers: dict[str, int | None] = {}
-        for name in ("win", "win_low", "win_high", "own", "cost"):
-            curve = one.get(name)
+        for name in _CURVES:
+            curve = getattr(one, name, None)
             if curve is not None and name != "cost":
                 curve = [_rounded(100 * share) for share in curve]
             numbers[name] = curve and curves.setdefault(tuple(curve), len(curves))
         return numbers
 
-    segments = [
-        {k: one[k] for k in ("name", "median_price")} | numbered(one) for one in report["segments"]
-    ]
+    segments = [_attributes(one, _SEGMENT_FACTS) | curve_numbers(one) for one in report.segments]
     advertisers = [
-        {k: one[k] for k in ADVERTISER_FACTS} | numbered(one) for one in report["advertisers"]
+        _attributes(one, _ADVERTISER_FACTS) | curve_numbers(one) for one in report.advertisers
     ]
     return {
-        "symbol": words.currency_symbol(report["currency"]),
-        "interval": report["interval"],
-        "grid": report["grid"],
+        "symbol": symbol,
+        "interval": report.interval,
+        "grid": report.grid,
         "curves": list(curves),
         "segments": segments,
         "advertisers": {k: [one[k] for one in advertisers] for k in advertisers[0]},
@@ -202,50 +215,55 @@ def _page_data(report: Mapping[str, Any], errors: Mapping[str, Any] | None) -> d
     }
 
 
-def _doubtful(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The advertisers to look at: outliers and members placed with little confidence."""
+def _attributes(one: Any, names: Iterable[str]) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in names}
+
+
+def _doubtful(report: Report) -> list[dict[str, Any]]:
+    """Return the advertisers to look at: outliers, and members with low confidence."""
     groups = (
         (
             "Outliers",
-            "outliers",
-            "Advertisers whose market is like no segment’s. Read their forecasts with care.",
+            "Advertisers whose market is unlike that of any segment. Read their forecasts with "
+            "care.",
+            report.outliers,
         ),
         (
             "Low confidence",
-            "low_confidence",
-            "Advertisers the views disagree on, or that have too few bids to be placed firmly.",
+            "Advertisers on which the views disagree, or with too few bids for a clear segment.",
+            report.low_confidence,
         ),
     )
     found = []
-    for title, name, meaning in groups:
-        members = sorted(report[name], key=lambda i: -report["advertisers"][i]["observations"])
+    for title, meaning, members in groups:
+        ordered = sorted(members, key=lambda i: -report.advertisers[i].observations)
         found.append(
             {
                 "title": title,
                 "meaning": meaning,
-                "count": len(members),
-                "members": members[:MOST_DOUBTFUL],
+                "count": len(ordered),
+                "members": ordered[:_MOST_DOUBTFUL],
             }
         )
     return found
 
 
 def _errors(evaluation: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The errors of every source of curves, arranged for tables and charts."""
+    """Arrange the errors of every source of curves for tables and charts."""
     if evaluation is None:
         return None
     sources = evaluation["sources"]
-    chosen = f"{evaluation['chosen'].get('consensus', 'robust')}{POOLED}"
+    chosen = f"{evaluation['chosen'].get('consensus', 'robust')}{_POOLED}"
     return {
         "chosen": chosen if chosen in sources else None,
         "by_source": _alone_and_pooled(sources, chosen),
         "top": {
-            t: max((one[t]["wape"] or 0 for one in sources.values()), default=0) for t in TARGETS
+            t: max((one[t]["wape"] or 0 for one in sources.values()), default=0) for t in _TARGETS
         },
         "best": [
             {
                 t: min(_known(one[t] for one in stratum["sources"].values()), default=None)
-                for t in TARGETS
+                for t in _TARGETS
             }
             for stratum in evaluation["strata"]
         ],
@@ -259,19 +277,19 @@ def _errors(evaluation: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _alone_and_pooled(sources: Mapping[str, Any], chosen: str) -> list[dict[str, Any]]:
-    """One row a source: its error alone and pooled with the own curve, null where not measured."""
+    """Return one row per source: its error alone and pooled, None where not measured."""
     rows = []
-    for base in dict.fromkeys(name.removesuffix(POOLED) for name in sources):
-        errors = [sources.get(name) for name in (base, base + POOLED)]
-        row = {t: [one and one[t]["wape"] for one in errors] for t in TARGETS}
-        rows.append({"label": _source_label(base), "chosen": base + POOLED == chosen, **row})
+    for base in dict.fromkeys(name.removesuffix(_POOLED) for name in sources):
+        errors = [sources.get(name) for name in (base, base + _POOLED)]
+        row = {t: [one and one[t]["wape"] for one in errors] for t in _TARGETS}
+        rows.append({"label": _source_label(base), "chosen": base + _POOLED == chosen, **row})
     return rows
 
 
 def _headline_errors(
     evaluation: Mapping[str, Any] | None, errors: Mapping[str, Any] | None
 ) -> list[float] | None:
-    """The errors of impressions of the chosen source and of own curves, where both are known."""
+    """Return the impression errors of the chosen source and of own curves, if both are known."""
     if evaluation is None or errors is None:
         return None
     sources = [evaluation["sources"].get(name) for name in (errors["chosen"], "own")]
@@ -284,23 +302,13 @@ def _known(values: Iterable[float | None]) -> list[float]:
 
 
 def _source_label(name: str) -> str:
-    base = name.removesuffix(POOLED)
-    label = SOURCE_NAMES.get(base, base)
-    return f"{label}, pooled" if name.endswith(POOLED) else label
-
-
-def _templates(symbol: str) -> jinja2.Environment:
-    return environment(
-        {
-            "money": lambda amount: words.money(amount, symbol),
-            "numeric_columns": _numeric_columns,
-            "source_label": _source_label,
-        }
-    )
+    base = name.removesuffix(_POOLED)
+    label = _SOURCE_NAMES.get(base, base)
+    return f"{label}, pooled" if name.endswith(_POOLED) else label
 
 
 def _numeric_columns(table: Mapping[str, Any]) -> list[bool]:
-    """Which columns hold numbers, and so are aligned at their ends."""
+    """Tell for each column whether it holds numbers, which are aligned on the right."""
     return [
         any(isinstance(row[place], int | float) for row in table["rows"])
         for place in range(len(table["columns"]))

@@ -31,6 +31,7 @@ from coterie.errors import MissingExtraError
 if TYPE_CHECKING:
     from coterie.ads.forecasts.evaluation import Evaluation
     from coterie.ads.forecasts.forecaster import AdForecaster
+    from coterie.ads.report.contents import Report
     from coterie.ads.segments.settings import SegmentSettings
 
 __all__ = ["MadeReport", "check_can_render", "made_report", "report"]
@@ -94,7 +95,7 @@ class MadeReport:
 
     model: AdForecaster
     evaluation: Evaluation | None
-    payload: dict[str, Any]
+    payload: Report
 
     def steps(self, output: Path, save_model: Path | None) -> dict[Path, Callable[[Path], None]]:
         """How to write the page, and the model if it is to be kept."""
