@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
-from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
 
@@ -16,7 +15,7 @@ import coterie as ct
 from coterie.errors import InvalidParameterError, TooManyPointsError
 from coterie.multiview import MultiViewAffinityPropagation
 from coterie.multiview import affinity_propagation as module
-from coterie.multiview.affinity_propagation import _polished, summed_similarity
+from coterie.multiview.affinity_propagation import _improved, summed_similarity
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +37,8 @@ def test_the_similarity_is_the_formula(seed, n):
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
-def test_the_wanted_number_is_found(blobs):
-    """K clear groups have K exemplars, members of the clusters they stand for."""
+def test_clear_groups_give_the_requested_number(blobs):
+    """K clear groups give K exemplars, each a member of its cluster."""
     views, y = blobs
     est = MultiViewAffinityPropagation(3, random_state=0).fit(views)
     assert ct.clustering_accuracy(y, est.labels_) == 1.0 and est.n_clusters_ == 3
@@ -49,7 +48,7 @@ def test_the_wanted_number_is_found(blobs):
 
 
 def test_each_point_is_with_its_most_similar_exemplar(blobs):
-    """Labels are those of the nearest exemplar, exemplars the medoids, the loss their sum."""
+    """Labels are those of the nearest exemplar; exemplars are medoids; the loss is their sum."""
     views, _ = blobs
     est = MultiViewAffinityPropagation(5, random_state=0, standardize=False).fit(views)
     S = summed_similarity(views)
@@ -65,7 +64,7 @@ def test_each_point_is_with_its_most_similar_exemplar(blobs):
 
 @pytest.mark.parametrize("n_clusters", [2, 3])
 def test_few_points_have_the_best_exemplars(n_clusters):
-    """On nine points the loss is that of the best exemplars of all."""
+    """On nine points the loss is the lowest over all choices of exemplars."""
     X = make_blobs(9, centers=n_clusters, cluster_std=0.5, random_state=3)[0]
     est = MultiViewAffinityPropagation(n_clusters, random_state=0).fit([X])
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
@@ -76,49 +75,51 @@ def test_few_points_have_the_best_exemplars(n_clusters):
 
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 10**6))
-def test_polishing_never_raises_the_loss(seed):
-    """From any exemplars, of equal points too, to medoids of as many clusters."""
+def test_improving_never_raises_the_loss(seed):
+    """From any exemplars, also of equal points, the number of clusters stays the same."""
     rng = np.random.default_rng(seed)
     S = summed_similarity([rng.integers(0, 4, (20, 2)).astype(float)])
     first = rng.choice(20, 4, replace=False)
     start = S[:, first].argmax(axis=1)
     start[first] = np.arange(4)
-    exemplars, labels = _polished(S, first, start)
+    exemplars, labels = _improved(S, first, start)
     before = S[np.arange(20), first[start]].sum()
     assert S[np.arange(20), exemplars[labels]].sum() >= before - 1e-9
     assert (labels[exemplars] == np.arange(4)).all()
 
 
-def test_a_number_that_is_not_met_is_told():
-    """Points at one distance from each other have no two exemplars: the nearest count is kept."""
+def test_a_number_that_cannot_be_reached_is_reported():
+    """Four equidistant points never have two exemplars: the nearest number is selected."""
     X = np.eye(4)
-    with pytest.warns(ConvergenceWarning, match="gave n_clusters=2 exemplars, the nearest count"):
+    with pytest.warns(
+        ConvergenceWarning, match="gave n_clusters=2 exemplars, the nearest number is 4"
+    ):
         est = MultiViewAffinityPropagation(2, standardize=False, random_state=0).fit([X])
     assert est.n_clusters_ == len(est.exemplars_) == 4
     assert len(est.history_["n_clusters"]) == 20
 
 
-def test_one_fit_alone_may_miss(blobs):
-    """max_fits bounds the search, and the nearest count is told."""
+def test_max_fits_bounds_the_search(blobs):
+    """A single fit misses K, and the warning says so."""
     with pytest.warns(ConvergenceWarning, match="none of 1 preferences gave n_clusters=20"):
         est = MultiViewAffinityPropagation(20, max_fits=1, random_state=0).fit(blobs[0])
     assert len(est.history_["loss"]) == 1 and est.n_clusters_ != 20
 
 
-def test_too_few_rounds_are_told(blobs, monkeypatch):
-    """Unsettled exemplars come with a warning; without any there is no answer."""
-    with pytest.warns(ConvergenceWarning, match="not settled in 1 rounds; raise max_iter"):
+def test_too_few_rounds_are_reported(blobs, monkeypatch):
+    """Exemplars that have not converged give a warning; no exemplars give an error."""
+    with pytest.warns(ConvergenceWarning, match="not converge in 1 rounds; raise max_iter"):
         MultiViewAffinityPropagation(3, max_iter=1, random_state=0).fit(blobs[0])
     none = ([], np.full(65, -1), 9)
     monkeypatch.setattr(module, "affinity_propagation", lambda *_, **__: none)
-    with pytest.raises(InvalidParameterError, match="max_iter=9: in none of 20 fits"):
+    with pytest.raises(InvalidParameterError, match="max_iter=9: no point became an exemplar"):
         MultiViewAffinityPropagation(3, max_iter=9, random_state=0).fit(blobs[0])
 
 
 @settings(deadline=None, max_examples=10)
 @given(st.integers(0, 10**6))
-def test_equal_points_are_one_that_counts_as_many(seed):
-    """Copies of a point share its label, and the loss is the sum over all of them."""
+def test_equal_points_are_one_weighted_point(seed):
+    """Copies of a point share its label, and the loss is the sum over all copies."""
     rng = np.random.default_rng(seed)
     X = 8.0 * np.repeat(np.eye(3), 3, axis=0) + rng.normal(size=(9, 3))
     copies = rng.integers(1, 6, 9)
@@ -130,20 +131,20 @@ def test_equal_points_are_one_that_counts_as_many(seed):
     assert est.loss_ == pytest.approx(-S[:, est.exemplars_].max(axis=1).sum())
 
 
-def test_more_clusters_than_different_points_are_told():
-    """As many clusters as differ come out, with a warning."""
+def test_more_clusters_than_distinct_points_are_reported():
+    """There are as many clusters as distinct points, with a warning."""
     X = np.repeat([[0.0], [1.0], [1.2]], [30, 3, 3], axis=0)
     two = MultiViewAffinityPropagation(2, random_state=0).fit([X])
     assert np.bincount(two.labels_).tolist() == [30, 6]
-    with pytest.warns(ConvergenceWarning, match="only 3 points differ"):
+    with pytest.warns(ConvergenceWarning, match="only 3 points are distinct"):
         assert MultiViewAffinityPropagation(5).fit([X]).n_clusters_ == 3
-    with pytest.warns(ConvergenceWarning, match="only 1 points differ"):
+    with pytest.warns(ConvergenceWarning, match="only 1 points are distinct"):
         assert MultiViewAffinityPropagation(2).fit([np.ones((4, 1))]).n_clusters_ == 1
 
 
 @pytest.mark.parametrize("n", [1, 2, 6])
 def test_one_cluster_and_as_many_as_points(n):
-    """K = 1 is the medoid of all, K = n everyone; nothing is searched."""
+    """K = 1 gives the medoid of all points, K = n every point, both without a search."""
     X = np.arange(float(n))[:, None] ** 2
     one = MultiViewAffinityPropagation(1).fit([X])
     assert one.n_clusters_ == 1 and not one.labels_.any() and np.isnan(one.preference_)
@@ -153,17 +154,9 @@ def test_one_cluster_and_as_many_as_points(n):
 
 
 def test_settings_are_checked_in_fit(blobs):
-    """Bad settings and too many points are refused with their names."""
+    """The message names the bad setting or the limit of points."""
     for setting in ("max_fits", "max_iter", "max_points"):
         with pytest.raises(InvalidParameterError, match=f"{setting}=0"):
             MultiViewAffinityPropagation(3, **{setting: 0}).fit(blobs[0])
     with pytest.raises(TooManyPointsError, match="max_points=64"):
         MultiViewAffinityPropagation(3, max_points=64).fit(blobs[0])
-
-
-def test_it_can_be_cloned_and_seeded(blobs):
-    """clone keeps the settings, and the same seed gives the same labels."""
-    est = MultiViewAffinityPropagation(3, max_fits=9, random_state=3)
-    again = clone(est)
-    assert again.get_params() == est.get_params()
-    assert (est.fit(blobs[0]).labels_ == again.fit(blobs[0]).labels_).all()

@@ -1,4 +1,4 @@
-"""Spectral clustering of one view, and of all side by side."""
+"""Spectral clustering and spectral features of views."""
 
 import numpy as np
 import pytest
@@ -6,17 +6,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
-from sklearn.base import clone
+from sklearn.datasets import make_circles
 
 import coterie as ct
 from coterie.errors import InvalidParameterError, TooManyPointsError
 from coterie.multiview import ConcatenatedSpectral, SpectralView
-from coterie.multiview.spectral_views import self_tuning_affinity, squared_distances
+from coterie.multiview.spectral_views import (
+    self_tuning_affinity,
+    spectral_features,
+    squared_distances,
+)
 
 
 @pytest.fixture(scope="module")
 def rings():
-    """Two rings around each other, their coordinates in two views; another split in a third."""
+    """Two concentric rings, their coordinates in two views; other groups in a third view."""
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1], [80, 60])
     angle = rng.uniform(0, 2 * np.pi, 140)
@@ -33,8 +37,8 @@ def rings():
     )
 
 
-def test_what_no_view_shows_alone_all_show_together(rings):
-    """Rings are seen in both coordinates and in neither of them."""
+def test_views_together_show_what_no_single_view_shows(rings):
+    """The rings are found from both coordinates, but not from one."""
     views, y, _ = rings
     two = {"x": views["x"], "y": views["y"]}
     both = ConcatenatedSpectral(2, random_state=0).fit(two)
@@ -44,8 +48,8 @@ def test_what_no_view_shows_alone_all_show_together(rings):
     assert ct.clustering_accuracy(y, SpectralView(2, random_state=0).fit(two).labels_) < 0.9
 
 
-def test_one_view_is_chosen_by_name_or_place(rings):
-    """SpectralView is ConcatenatedSpectral of that view alone."""
+def test_one_view_is_chosen_by_name_or_index(rings):
+    """SpectralView equals ConcatenatedSpectral of that view alone."""
     views, _, other = rings
     named = SpectralView(2, view="other", random_state=0).fit(views).labels_
     placed = SpectralView(2, view=2, random_state=0).fit(list(views.values())).labels_
@@ -55,16 +59,16 @@ def test_one_view_is_chosen_by_name_or_place(rings):
 
 
 @pytest.mark.parametrize("view", ["z", 3, -1, True, None])
-def test_a_view_that_is_not_there_is_refused(rings, view):
-    """The names there are, and the range of places, are told."""
-    with pytest.raises(InvalidParameterError, match=r"give a name \(x, y, other\) or a place"):
+def test_an_unknown_view_is_refused(rings, view):
+    """The message lists the names and the range of indices."""
+    with pytest.raises(InvalidParameterError, match=r"give a name \(x, y, other\) or an index"):
         SpectralView(2, view=view).fit(rings[0])
 
 
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 10**6), st.integers(1, 20), st.integers(1, 4))
 def test_distances_are_those_of_the_concatenation(seed, n, p):
-    """Dense and sparse views add up to the squared distances of the views side by side."""
+    """The sum over dense and sparse views equals the distances of the joined table."""
     rng = np.random.default_rng(seed)
     X, Z = rng.normal(size=(n, p)), rng.integers(0, 3, (n, 2)).astype(float)
     expected = cdist(np.hstack([X, Z]), np.hstack([X, Z]), "sqeuclidean")
@@ -72,7 +76,7 @@ def test_distances_are_those_of_the_concatenation(seed, n, p):
 
 
 def test_equal_rows_are_at_distance_zero():
-    """Rounding does not part equal rows, so that a scale is never made of it."""
+    """Rounding does not separate equal rows."""
     X = np.random.default_rng(1).normal(size=(40, 30)).repeat(3, axis=0)
     D2 = squared_distances([X])
     assert (D2[np.kron(np.eye(40), np.ones((3, 3))) == 1] == 0).all()
@@ -81,7 +85,7 @@ def test_equal_rows_are_at_distance_zero():
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 10**6), st.integers(9, 25))
 def test_the_affinity_is_the_formula(seed, n):
-    """W_ij = exp(−d² / (s_i s_j)) with the seventh neighbour's distance, term by term."""
+    """W_ij = exp(−d² / (s_i s_j)), with s_i the distance to the seventh neighbour."""
     X = np.random.default_rng(seed).normal(size=(n, 3))
     D = cdist(X, X)
     s = np.sort(D, axis=1)[:, 7]
@@ -89,15 +93,15 @@ def test_the_affinity_is_the_formula(seed, n):
     np.testing.assert_allclose(self_tuning_affinity(squared_distances([X])), expected, atol=1e-9)
 
 
-def test_the_affinity_knows_no_units():
-    """Stretching space changes no affinity."""
+def test_the_affinity_does_not_depend_on_units():
+    """Multiplying all features by a constant changes no affinity."""
     X = np.random.default_rng(3).normal(size=(30, 2))
     near, far = (self_tuning_affinity(squared_distances([c * X])) for c in (1.0, 1e3))
     np.testing.assert_allclose(near, far, rtol=1e-8, atol=1e-12)
 
 
-def test_crowds_of_equal_points_have_a_scale():
-    """Where the seventh neighbour coincides, the nearest other point sets the scale."""
+def test_many_equal_points_have_a_scale():
+    """If the seventh neighbour coincides, the nearest different point sets the scale."""
     X = np.repeat([[0.0], [1.0], [4.0]], [10, 10, 2], axis=0)
     W = self_tuning_affinity(squared_distances([X]))
     assert np.isfinite(W).all() and W[0, 1] == 1.0
@@ -107,16 +111,8 @@ def test_crowds_of_equal_points_have_a_scale():
     assert len({tuple(labels[X[:, 0] == x]) for x in (0.0, 1.0, 4.0)}) == 3
 
 
-@pytest.mark.parametrize("n_clusters", [1, 5])
-def test_one_cluster_and_as_many_as_points(n_clusters):
-    """K = 1 and K = n work."""
-    X = np.arange(5.0)[:, None] ** 2
-    est = ConcatenatedSpectral(n_clusters, random_state=0).fit([X])
-    assert est.n_clusters_ == n_clusters == len(set(est.labels_))
-
-
 def test_settings_are_checked_in_fit():
-    """Bad settings and too many points are refused with their names."""
+    """The message names the bad setting or the limit of points."""
     X = np.arange(6.0)[:, None]
     with pytest.raises(InvalidParameterError, match="n_neighbors=0"):
         ConcatenatedSpectral(2, n_neighbors=0).fit([X])
@@ -126,16 +122,55 @@ def test_settings_are_checked_in_fit():
         ConcatenatedSpectral(2, max_points=5).fit([X])
 
 
-def test_it_can_be_cloned_and_seeded(rings):
-    """clone keeps the settings, and the same seed gives the same labels."""
-    est = SpectralView(2, view="x", n_neighbors=5, random_state=3)
-    again = clone(est)
-    assert again.get_params() == est.get_params()
-    assert (est.fit(rings[0]).labels_ == again.fit_predict(rings[0])).all()
-
-
-def test_equal_things_stay_together():
-    """Three distinct things make three clusters at most, however many are asked for."""
+def test_equal_points_get_the_same_label():
+    """Three distinct points give at most three clusters."""
     D = np.repeat([[0.0, 0.0], [1.0, 1.0], [5.0, 5.0]], 20, axis=0)
     labels = ConcatenatedSpectral(5, random_state=0).fit([D, D]).labels_
     assert len(set(zip(np.repeat(range(3), 20).tolist(), labels.tolist(), strict=True))) == 3
+
+
+@pytest.fixture(scope="module")
+def circles():
+    """Two concentric circles, which k-means in the plane cannot separate, and the circles."""
+    return make_circles(200, factor=0.4, noise=0.04, random_state=0)
+
+
+def test_the_embedding_separates_the_circles(circles):
+    """Points of one circle are more similar to each other than to those of the other."""
+    X, y = circles
+    embedding = spectral_features(X, 2, random_state=0).embedding
+    cosine = embedding @ embedding.T
+    assert cosine[y[:, None] == y].min() > cosine[y[:, None] != y].max()
+
+
+def test_new_rows_get_the_embedding_of_the_nearest_row(circles):
+    """Fitted rows and equal rows have one embedding, new rows that of the nearest."""
+    X = np.vstack([circles[0], circles[0][:5]])
+    features = spectral_features(X, 2, random_state=0)
+    assert (features.transform(X) == features.embedding).all()
+    assert (features.embedding[-5:] == features.embedding[:5]).all()
+    assert (features.transform(X[:3] + 1e-6) == features.embedding[:3]).all()
+
+
+def test_features_of_sparse_rows_and_few_rows():
+    """A sparse view has the embedding of the dense one; n rows have at most n dimensions."""
+    X = np.random.default_rng(0).random((12, 3))
+    dense, sparse = (spectral_features(V, 20, random_state=0).embedding for V in (X, csr_array(X)))
+    assert dense.shape == (12, 12)
+    np.testing.assert_allclose(abs(dense @ dense.T), abs(sparse @ sparse.T), atol=1e-6)
+
+
+def test_multi_view_clusterer_uses_spectral_features(circles):
+    """Circles in two views are found with spectral features, and not without."""
+    X, y = circles
+    views = {"here": X, "turned": X[:, ::-1] * [2.0, 1.0]}
+    found = ct.MultiViewClusterer(2, random_state=0).fit(views)
+    missed = ct.MultiViewClusterer(2, spectral=False, random_state=0).fit(views)
+    assert list(found.ensembles_) == ["here", "here (spectral)", "turned", "turned (spectral)"]
+    assert list(missed.ensembles_) == ["here", "turned"]
+    accuracy = [ct.clustering_accuracy(y, est.labels_) for est in (missed, found)]
+    assert accuracy[0] < 0.8 < accuracy[1]
+    assert set(found.view_agreement_) == {"here", "turned"}
+    assert (found.predict(views) == found.labels_).all()
+    with pytest.raises(InvalidParameterError, match="spectral='yes'"):
+        ct.MultiViewClusterer(2, spectral="yes").fit([np.eye(5)])

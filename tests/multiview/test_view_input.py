@@ -1,4 +1,4 @@
-"""Reading views, and scaling them alike."""
+"""Reading, checking and scaling views."""
 
 import subprocess
 import sys
@@ -10,24 +10,18 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array, csr_matrix
 
 from coterie.errors import InvalidParameterError
-from coterie.multiview.view_input import (
-    check_number,
-    check_same_views,
-    check_whole,
-    named_views,
-    view_scaling,
-)
+from coterie.multiview.view_input import check_same_views, named_views, view_scaling
 
 
 def test_lists_get_names_and_dicts_keep_theirs():
-    """Views of a list are called by their place; names need not be texts."""
+    """Views of a list are named by their index; names of a dict are converted to text."""
     X = np.ones((3, 2))
     assert list(named_views([X, X])) == ["view 0", "view 1"]
     assert list(named_views({"a": X, 7: X})) == ["a", "7"]
 
 
-def test_names_that_read_the_same_are_refused():
-    """Two views under one name would silently be one."""
+def test_equal_names_are_refused():
+    """Two names that are equal as text are refused, since one view would be lost."""
     with pytest.raises(InvalidParameterError, match="several views have the name '1'"):
         named_views({1: np.ones((3, 2)), "1": np.zeros((3, 2))})
 
@@ -43,7 +37,7 @@ def test_names_that_read_the_same_are_refused():
     ],
 )
 def test_unusable_views_are_refused(views, message):
-    """What is wrong with which view is said."""
+    """The message names the view and the problem."""
     with pytest.raises(InvalidParameterError, match=message):
         named_views(views)
 
@@ -51,29 +45,29 @@ def test_unusable_views_are_refused(views, message):
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 10**6), st.integers(2, 12), st.integers(1, 6), st.booleans())
 def test_a_standardised_view_has_total_variance_one(seed, n, p, sparse):
-    """However many columns there are, constant ones among them, dense or sparse."""
+    """The sum of variances is 1 for any number of columns, with constant ones, dense or sparse."""
     rng = np.random.default_rng(seed)
     X = rng.normal(3.0, 10.0 ** rng.integers(-3, 4, p), (n, p))
     X = np.hstack([X, np.full((n, 2), 5.0)])
-    view = view_scaling(csr_array(X) if sparse else X, True)
-    seen = view.transform(csr_array(X) if sparse else X)
-    seen = seen.toarray() if sparse else seen
-    np.testing.assert_allclose(seen.var(axis=0).sum(), 1.0)
-    np.testing.assert_allclose(seen.var(axis=0)[:p], 1.0 / p)
+    view = csr_array(X) if sparse else X
+    scaled = view_scaling(view, True).transform(view)
+    scaled = scaled.toarray() if sparse else scaled
+    np.testing.assert_allclose(scaled.var(axis=0).sum(), 1.0)
+    np.testing.assert_allclose(scaled.var(axis=0)[:p], 1.0 / p)
 
 
 def test_without_standardising_no_distance_changes():
-    """Only the mean is taken away, and that of dense views alone."""
+    """Only the mean is subtracted, and only from dense views."""
     X = np.array([[1e9, 1.0], [1e9 + 2, 4.0], [1e9, 5.0]])
-    seen = view_scaling(X, False).transform(X)
-    np.testing.assert_allclose(np.ptp(seen, axis=0), np.ptp(X, axis=0))
-    np.testing.assert_allclose(seen.mean(axis=0), 0.0, atol=1e-7)
+    scaled = view_scaling(X, False).transform(X)
+    np.testing.assert_allclose(np.ptp(scaled, axis=0), np.ptp(X, axis=0))
+    np.testing.assert_allclose(scaled.mean(axis=0), 0.0, atol=1e-7)
     sparse = csr_matrix(X)
     assert view_scaling(sparse, False).transform(sparse) is sparse
 
 
-def test_overflowing_columns_are_refused_by_the_name_of_the_view():
-    """A column whose squares overflow is named together with its view."""
+def test_overflowing_columns_are_refused():
+    """The message names the view and the column whose squares overflow."""
     with pytest.raises(InvalidParameterError, match=r"colour cannot be used: X spreads.*column 1"):
         view_scaling(np.array([[0.0, 1e200], [1.0, -1e200]]), True, "colour")
 
@@ -86,21 +80,6 @@ def test_views_at_prediction_must_be_the_fitted_ones():
         check_same_views({"b": X, "a": X}, ["a", "b"], {"a": 3, "b": 3})
     with pytest.raises(InvalidParameterError, match="a has 3 columns, fitted were 2"):
         check_same_views({"a": X}, ["a"], {"a": 2})
-
-
-@pytest.mark.parametrize("value", [0, -1, 1.5, True, "3", None])
-def test_counts_are_whole_and_positive(value):
-    """Anything else is refused under the name of the setting."""
-    with pytest.raises(InvalidParameterError, match="n_init="):
-        check_whole("n_init", value)
-
-
-@pytest.mark.parametrize("value", [1.0, 0.5, np.inf, np.nan, True, "2", None])
-def test_numbers_are_finite_and_above_their_bound(value):
-    """Anything else is refused; the bound itself is allowed where that is said."""
-    with pytest.raises(InvalidParameterError, match="gamma="):
-        check_number("gamma", value, above=1.0)
-    assert check_number("gamma", 1, above=1.0, or_equal=True) == 1.0
 
 
 def test_importing_the_package_imports_no_method():

@@ -1,7 +1,7 @@
-"""One run of an ensemble: what it sees of the data, how it clusters it, what it remembers.
+"""One run of an ensemble: cluster a selection of the rows, and label new rows in the same way.
 
-A *view* says which columns a run sees, shifted and scaled how. A *member* is a view plus what
-was learned in it, and labels new rows: arrays only, but for a scikit-learn clusterer's own.
+A :class:`Run` holds the settings of one run. Its result is a *member*: a fitted k-means as arrays,
+or a fitted scikit-learn clusterer, with the :class:`~.scalings.Scaling` applied before it.
 """
 
 from __future__ import annotations
@@ -17,31 +17,24 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.pipeline import Pipeline
 
-from coterie.ensembles.scalings import Floats, Scaling, refuse_far_rows
+from coterie.ensembles.scalings import Floats, Scaling, check_rows_in_reach
 from coterie.errors import InvalidParameterError
 from coterie.runtime.devices import on_one_thread
 from coterie.runtime.ignored_warnings import ignore_duplicate_points_warning
 
-__all__ = [
-    "CentroidMember",
-    "EstimatorMember",
-    "Member",
-    "Run",
-    "RunsUnderway",
-    "fit_run",
-]
+__all__ = ["CentroidMember", "EstimatorMember", "Member", "Run", "RunQueue", "fit_run"]
 
 Labels = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CentroidMember(Scaling):
-    """A fitted k-means run: the label of x is the nearest row of ``centres``.
+    """A fitted k-means run: the label of x is the index of the nearest row of ``centres``.
 
     Parameters
     ----------
     centres : (K_v, q) float array
-        Centres in the view's coordinates; every one is nearest to some row it was fitted on.
+        Centres in the coordinates of the scaling. Each one is nearest to some fitted row.
     features, shift, scale
         The :class:`Scaling`.
 
@@ -58,10 +51,10 @@ class CentroidMember(Scaling):
     can_predict = True
 
     def predict(self, X: Any) -> Labels:
-        """Labels of the rows of ``X``, from 0 to K_v − 1."""
-        with np.errstate(over="ignore"):  # what overflows is refused just below, by its place
+        """Return labels of the rows of ``X``, from 0 to K_v − 1."""
+        with np.errstate(over="ignore"):  # check_rows_in_reach refuses rows that overflow
             Z = self.transform(X.astype(self.centres.dtype, copy=False))
-        refuse_far_rows(Z)
+        check_rows_in_reach(Z)
         return pairwise_distances_argmin(Z, self.centres).astype(np.int32)
 
 
@@ -73,7 +66,7 @@ class EstimatorMember(Scaling):
     ----------
     estimator : fitted clusterer
     clusters : (K_v,) int array
-        The estimator's own label of cluster 0, 1, …, ascending.
+        The estimator's labels of clusters 0, 1, …, ascending.
     features, shift, scale
         The :class:`Scaling`.
 
@@ -96,7 +89,7 @@ class EstimatorMember(Scaling):
         return hasattr(self.estimator, "predict")
 
     def predict(self, X: Any) -> Labels:
-        """Labels of the rows of ``X``; −1 where the estimator names a cluster it had not found."""
+        """Return labels of the rows of ``X``; −1 for a cluster that was not found in fitting."""
         return _renumber(np.asarray(self.estimator.predict(self.transform(X))), self.clusters)
 
 
@@ -105,15 +98,15 @@ Member = CentroidMember | EstimatorMember
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
-    """The orders for one run.
+    """Settings of one run.
 
     Parameters
     ----------
     n_clusters : int
-        K_v, the number of clusters asked for.
+        K_v, the requested number of clusters.
     scaling : Scaling
     drawn : (n,) bool array or None
-        The rows it is fitted on; None is all of them.
+        The rows to fit on; None means all.
     seed : int
     """
 
@@ -124,20 +117,20 @@ class Run:
 
 
 def fit_run(X: Any, run: Run, clusterer: Any = None) -> tuple[Member, Labels]:
-    """Carry out one run; ``clusterer=None`` is one Lloyd k-means from random rows.
+    """Cluster the rows of ``X`` once; ``clusterer=None`` is Lloyd's k-means from random rows.
 
     Parameters
     ----------
     X : (n, p) float array or CSR matrix
     run : Run
     clusterer : scikit-learn clusterer or None
-        Cloned, never fitted itself.
+        A clone is fitted.
 
     Returns
     -------
     member : CentroidMember or EstimatorMember
     labels : (n,) int32 array
-        ``member.predict(X)``, with −1 for the rows not drawn and those called noise.
+        ``member.predict(X)``, with −1 for rows that were not drawn and for noise.
 
     Examples
     --------
@@ -158,40 +151,40 @@ def fit_run(X: Any, run: Run, clusterer: Any = None) -> tuple[Member, Labels]:
             ) from error
 
 
-class RunsUnderway:
-    """:func:`fit_run`, and a count of the runs under way in this process.
+class RunQueue:
+    """Callable :func:`fit_run` that counts the running calls in this process.
 
-    When one run fails, or the user interrupts, runs in other threads go on. :meth:`close`
-    waits for them, since they would undo later what is restored then, and the process would
-    crash if it ended under them. Runs in other processes are joblib's to end.
+    When one run fails, or the user interrupts, runs in other threads continue. :meth:`close`
+    waits for them: they would otherwise reset thread pools and warning filters later, and the
+    process would crash if it ended before them. joblib ends runs in other processes.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._count = 0
+        self._n_running = 0
         self._closed = False
 
-    def __reduce__(self) -> tuple[type[RunsUnderway], tuple[()]]:
-        return RunsUnderway, ()
+    def __reduce__(self) -> tuple[type[RunQueue], tuple[()]]:
+        return RunQueue, ()
 
     def __call__(self, X: Any, run: Run, clusterer: Any) -> tuple[Member, Labels] | None:
-        """The result of the run; None if it was to begin after the end."""
+        """Return the result of the run, or None if the queue is closed."""
         with self._changed:
             if self._closed:
                 return None
-            self._count += 1
+            self._n_running += 1
         try:
             return fit_run(X, run, clusterer)
         finally:
             with self._changed:
-                self._count -= 1
+                self._n_running -= 1
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Let no run begin any more, and wait for those that have."""
+        """Start no further run, and wait for those that are running."""
         with self._changed:
             self._closed = True
-            self._changed.wait_for(lambda: self._count == 0)
+            self._changed.wait_for(lambda: self._n_running == 0)
 
 
 def _fit_centroids(X: Any, run: Run) -> tuple[CentroidMember, Labels]:
@@ -201,12 +194,13 @@ def _fit_centroids(X: Any, run: Run) -> tuple[CentroidMember, Labels]:
         init="random",
         n_init=1,
         algorithm="lloyd",
-        copy_x=Z is X,  # k-means centres a dense array in place: fine where the view made it
+        # Without a copy k-means centres a dense array in place, which must not happen to X.
+        copy_x=Z is X,
         random_state=run.seed,
     ).fit(Z)
     del Z
     member = CentroidMember(centres=model.cluster_centers_, **vars(run.scaling))
-    # Labels come from the member itself, so that fit and predict cannot disagree on a tie.
+    # Labels come from member.predict, so that fit and predict agree on ties.
     labels = member.predict(X)
     used = np.unique(_rows(labels, run.drawn))
     if len(used) < len(member.centres):
@@ -218,26 +212,30 @@ def _fit_centroids(X: Any, run: Run) -> tuple[CentroidMember, Labels]:
 
 
 def _fit_estimator(X: Any, run: Run, clusterer: Any) -> tuple[EstimatorMember, Labels]:
-    estimator = clone(clusterer).set_params(**_settings(clusterer, run))
+    estimator = clone(clusterer).set_params(**_run_parameters(clusterer, run))
     Z = run.scaling.transform(_rows(X, run.drawn))
-    whole = hasattr(estimator, "fit_predict")
-    found = np.asarray(estimator.fit_predict(Z) if whole else estimator.fit(Z).labels_)
+    has_fit_predict = hasattr(estimator, "fit_predict")
+    found = np.asarray(estimator.fit_predict(Z) if has_fit_predict else estimator.fit(Z).labels_)
     if found.shape != (Z.shape[0],) or not np.issubdtype(found.dtype, np.integer):
         raise InvalidParameterError(
             f"it gave labels of shape {found.shape} and type {found.dtype} for {Z.shape[0]} rows; "
             "use a clusterer that gives one integer a row"
         )
-    own = np.full(X.shape[0], -1)
-    own[slice(None) if run.drawn is None else run.drawn] = found
+    labels = np.full(X.shape[0], -1)
+    labels[slice(None) if run.drawn is None else run.drawn] = found
     if hasattr(estimator, "predict"):
-        own = np.where(own < 0, -1, np.asarray(estimator.predict(run.scaling.transform(X))))
-    clusters = np.unique(own[own >= 0])
+        predicted = np.asarray(estimator.predict(run.scaling.transform(X)))
+        labels = np.where(labels < 0, -1, predicted)
+    clusters = np.unique(labels[labels >= 0])
     member = EstimatorMember(estimator=estimator, clusters=clusters, **vars(run.scaling))
-    return member, _renumber(own, clusters)
+    return member, _renumber(labels, clusters)
 
 
-def _settings(clusterer: Any, run: Run) -> dict[str, int]:
-    """The parameters of ``clusterer`` a run decides, for those it has."""
+def _run_parameters(clusterer: Any, run: Run) -> dict[str, int]:
+    """Return the parameters of ``clusterer`` that a run sets: every random_state, and n_clusters.
+
+    Of a pipeline, only the last step's ``n_clusters`` is set.
+    """
     names = clusterer.get_params()
     settings = {
         name: run.seed
@@ -250,10 +248,10 @@ def _settings(clusterer: Any, run: Run) -> dict[str, int]:
     return settings
 
 
-def _renumber(own: npt.NDArray[Any], clusters: npt.NDArray[np.integer[Any]]) -> Labels:
-    """The place of each label among ``clusters`` (ascending); −1 where it is not there."""
-    place = np.searchsorted(clusters, own).astype(np.int32)
-    return np.where(np.isin(own, clusters), place, np.int32(-1))
+def _renumber(labels: npt.NDArray[Any], clusters: npt.NDArray[np.integer[Any]]) -> Labels:
+    """Return the index of each label in ``clusters`` (ascending); −1 if it is not there."""
+    index = np.searchsorted(clusters, labels).astype(np.int32)
+    return np.where(np.isin(labels, clusters), index, np.int32(-1))
 
 
 def _rows(X: Any, drawn: npt.NDArray[np.bool_] | None) -> Any:

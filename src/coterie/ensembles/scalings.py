@@ -1,4 +1,4 @@
-"""What one run of an ensemble sees of the data: some columns, shifted and scaled."""
+"""Transforms of features: select columns, then shift and scale them."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from coterie.errors import InvalidParameterError
 
-__all__ = ["Scaling", "centring", "refuse_far_rows", "standard_and_min_max"]
+__all__ = ["Scaling", "centring", "check_rows_in_reach", "standard_and_min_max"]
 
 Floats = npt.NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scaling:
-    """What a run sees: ``Z = (X[:, features] - shift) / scale``.
+    """The transform ``Z = (X[:, features] - shift) / scale``.
 
     Parameters
     ----------
     features : (q,) int array or None
-        The columns seen, ascending; None is all of them.
+        Selected columns, ascending; None selects all.
     shift, scale : (q,) float arrays or None
-        None is 0 and 1. An infinite scale sends a constant column to 0.
+        None means 0 and 1. An infinite scale maps a constant column to 0.
 
     Examples
     --------
@@ -40,23 +40,23 @@ class Scaling:
     scale: Floats | None = None
 
     def transform(self, X: Any) -> Any:
-        """The rows of ``X`` as this run sees them; sparse stays sparse where nothing is shifted."""
+        """Return Z for the rows of ``X``. A sparse ``X`` stays sparse unless it is shifted."""
         Z = X
         if self.features is not None:
             Z = X[:, self.features] if sp.issparse(X) else np.take(X, self.features, axis=1)
+        if sp.issparse(Z) and self.shift is None:
+            if self.scale is None:
+                return Z
+            parts = (Z.data / self.scale[Z.indices], Z.indices, Z.indptr)
+            return type(Z)(parts, shape=Z.shape)
         if sp.issparse(Z):
-            if self.shift is None:
-                if self.scale is None:
-                    return Z
-                parts = (Z.data / self.scale[Z.indices], Z.indices, Z.indptr)
-                return type(Z)(parts, shape=Z.shape)
             Z = Z.toarray()
         if self.shift is not None:
             Z = Z - self.shift
         return Z if self.scale is None else Z / self.scale
 
     def restricted_to(self, features: npt.NDArray[np.intp]) -> Scaling:
-        """The view narrowed to some columns."""
+        """Return the same transform of some columns only."""
         return Scaling(
             features=features,
             shift=None if self.shift is None else self.shift[features],
@@ -65,10 +65,10 @@ class Scaling:
 
 
 def centring(X: Any) -> Scaling:
-    """All columns of ``X``, around their means where that keeps zeros zero (dense ``X`` only).
+    """Return the transform that subtracts column means; a sparse ``X`` is not shifted.
 
-    Squared distances are computed as |z|² − 2 z·c + |c|²; without the shift a column such as a
-    time stamp, large and nearly constant, would lose all its digits in the subtraction.
+    Squared distances are computed as |z|² − 2 z·c + |c|². Without the shift, a large and nearly
+    constant column, such as a time stamp, would lose all its digits in the subtraction.
 
     >>> import numpy as np
     >>> centring(np.array([[1.0, 7.0], [3.0, 7.0]])).shift
@@ -82,49 +82,48 @@ def centring(X: Any) -> Scaling:
         else:
             shift = np.clip(X.mean(axis=0, dtype=np.float64), lowest, highest).astype(X.dtype)
             reach = np.maximum(highest - shift, shift - lowest)
-    _refuse_unsquarable(X, reach)
+    _check_squares(X, reach)
     return Scaling(shift=shift)
 
 
-def standard_and_min_max(X: Any) -> list[Scaling]:
-    """Standardised and min–max views of ``X``; constant columns become 0 in both.
+def standard_and_min_max(X: Any) -> tuple[Scaling, Scaling]:
+    """Return the standardisation and the min–max scaling of ``X``.
 
-    Sparse ``X`` is not shifted, so that it stays sparse: columns are divided by their standard
-    deviation, and by their largest absolute value.
+    Constant columns become 0 in both. A sparse ``X`` is not shifted, so that it stays sparse: its
+    columns are divided by their standard deviation, and by their largest absolute value.
 
     >>> import numpy as np
-    >>> standardised, ranged = standard_and_min_max(np.array([[1.0, 7.0], [3.0, 7.0]]))
-    >>> ranged.transform(np.array([[3.0, 7.0]]))
+    >>> standard, min_max = standard_and_min_max(np.array([[1.0, 7.0], [3.0, 7.0]]))
+    >>> min_max.transform(np.array([[3.0, 7.0]]))
     array([[1., 0.]])
     """
-    centre = centring(X)
+    mean = centring(X).shift
     lowest, highest = _column_range(X)
     largest = np.maximum(abs(lowest), abs(highest))
     if sp.issparse(X):
         deviation, spread = np.sqrt(mean_variance_axis(X, axis=0)[1]), largest
     else:
         deviation, spread = X.std(axis=0, dtype=np.float64), highest - lowest
-    # A column that differs by rounding alone is constant; the squares of a minute one vanish.
+    # A column that varies by rounding alone counts as constant. So does one with values so small
+    # that its variance underflows to 0.
     constant = (highest - lowest <= 4 * np.finfo(X.dtype).eps * largest) | (deviation == 0)
-    return [
-        Scaling(shift=shift, scale=np.where(constant, np.inf, scale).astype(X.dtype))
-        for shift, scale in (
-            (centre.shift, deviation),
-            (None if sp.issparse(X) else lowest, spread),
-        )
-    ]
+    deviation, spread = (
+        np.where(constant, np.inf, scale).astype(X.dtype) for scale in (deviation, spread)
+    )
+    minimum = None if sp.issparse(X) else lowest
+    return Scaling(shift=mean, scale=deviation), Scaling(shift=minimum, scale=spread)
 
 
-def refuse_far_rows(Z: Any) -> None:
-    """Refuse rows so far out that their squared distances to the centres overflow."""
+def check_rows_in_reach(Z: Any) -> None:
+    """Refuse rows so far away that their squared distances to the centres overflow."""
     values = Z.data if sp.issparse(Z) else Z
     limit = _largest_coordinate(Z)
     if values.size == 0 or (-limit <= values.min() and values.max() <= limit):
         return
-    place = int(np.argmax(~(abs(values) <= limit)))
-    row = np.searchsorted(Z.indptr, place, "right") - 1 if sp.issparse(Z) else place // Z.shape[1]
+    first = int(np.argmax(~(abs(values) <= limit)))
+    row = np.searchsorted(Z.indptr, first, "right") - 1 if sp.issparse(Z) else first // Z.shape[1]
     raise InvalidParameterError(
-        f"row {row} of X lies so far out that squared distances overflow in {Z.dtype}; "
+        f"row {row} of X has values so large that squared distances overflow in {Z.dtype}; "
         "correct that row, or rescale the columns of X before fitting"
     )
 
@@ -136,23 +135,23 @@ def _column_range(X: Any) -> tuple[Floats, Floats]:
     return lowest, highest
 
 
-def _refuse_unsquarable(X: Any, reach: Floats) -> None:
-    """Refuse columns whose squared distances would overflow, and data where all would vanish."""
+def _check_squares(X: Any, reach: Floats) -> None:
+    """Refuse data whose squared distances overflow in a column or underflow in all columns."""
     kind = np.finfo(X.dtype)
     column = int(np.argmax(reach))
-    reached = float(reach[column])
-    if not reached <= _largest_coordinate(X):
+    largest = float(reach[column])
+    if not largest <= _largest_coordinate(X):
         problem = "squared distances overflow"
-    elif 0 < reached < np.sqrt(float(kind.tiny) / float(kind.eps)):
+    elif 0 < largest < np.sqrt(float(kind.tiny) / float(kind.eps)):
         problem = "squared distances vanish"
     else:
         return
     raise InvalidParameterError(
-        f"X spreads over {reached:.3g} at most (column {column}), where {problem} "
+        f"X spreads over {largest:.3g} at most (column {column}), where {problem} "
         f"in {X.dtype}; rescale the columns of X"
     )
 
 
 def _largest_coordinate(Z: Any) -> float:
-    """The largest |z| for which a sum of (z − c)² over all of ``Z`` is a finite number."""
+    """Return the largest |z| for which a sum of (z − c)² over all of ``Z`` is finite."""
     return float(np.sqrt(float(np.finfo(Z.dtype).max) / (4.0 * Z.shape[0] * Z.shape[1])))

@@ -1,4 +1,4 @@
-"""Clusterers of things seen in several views, each with ``fit(views)``.
+"""Clusterers of points described by several views, each with ``fit(views)``.
 
 =============  ===================================================================================
 one view       :class:`SpectralView`
@@ -6,7 +6,7 @@ all views      :class:`ConcatenatedSpectral`, :class:`MultiViewKMeans`,
                :class:`MultiViewAffinityPropagation`, :class:`LowRankConsensus`
 =============  ===================================================================================
 
-The consensus of runs in every view is :class:`~coterie.MultiViewClusterer`. Names are imported
+:class:`~coterie.MultiViewClusterer` is the consensus of runs in every view. Names are imported
 when first used.
 """
 

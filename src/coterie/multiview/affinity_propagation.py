@@ -1,4 +1,4 @@
-"""MultiViewAffinityPropagation: exemplars chosen by messages, as many of them as asked for."""
+"""MultiViewAffinityPropagation: exemplars chosen by messages, with a given number of clusters."""
 
 from __future__ import annotations
 
@@ -14,48 +14,50 @@ from sklearn.cluster import affinity_propagation
 from sklearn.exceptions import ConvergenceWarning
 
 from coterie.consensus.base import check_size
+from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError
 from coterie.labels.numbering import renumber_by_size
 from coterie.multiview.spectral_views import squared_distances
-from coterie.multiview.view_input import MultiViewMethod, check_whole
+from coterie.multiview.view_input import MultiViewMethod
 
 __all__ = ["MultiViewAffinityPropagation", "summed_similarity"]
 
 Array = NDArray[np.float64]
 
+# Bounds of the preference, as multiples of the median similarity.
 _FACTORS = (0.1, 200.0)
 _DAMPINGS = (0.9, 0.95, 0.98)
-# messages keep 1 / (1 − damping) rounds in mind: ten times that without change is an end
-_MEMORIES = 10
+# Messages decay over 1 / (1 − damping) rounds; converged means ten times that without change.
+_QUIET_DECAYS = 10
 _ROUNDING = 1e-12
 
 
 class MultiViewAffinityPropagation(MultiViewMethod):
     """AP: affinity propagation on the summed distances of all views.
 
-    The similarity of two things is S_ij = −Σ_v d_v(i, j)² / mean(d_v²), shape (n, n). Affinity
-    propagation chooses exemplars c_i among the things themselves so that
+    The similarity of two points is S_ij = −Σ_v d_v(i, j)² / mean(d_v²), shape (n, n). Affinity
+    propagation chooses an exemplar c_i among the points for each point i, to maximise
 
-        Σ_i S(i, c_i) + Σ over exemplars of the preference
+        Σ_i S(i, c_i) + Σ over exemplars of the preference.
 
-    is large. It has no K: the more negative the preference, the fewer exemplars. The preference is
-    sought as a multiple f of the median similarity, by bisection of log f, until K exemplars come
-    out.
+    It has no K: the more negative the preference, the fewer exemplars. The preference is a
+    multiple f of the median similarity; log f is found by bisection until K exemplars result.
 
     Parameters
     ----------
     n_clusters : int, default=8
-        The number of exemplars sought. It is not always met: ``n_clusters_`` tells.
+        The number of exemplars to search for. Not every number can be reached; see
+        ``n_clusters_``.
     max_fits : int, default=20
-        Preferences tried at most.
+        Largest number of preferences to try.
     max_iter : int, default=1000
         Rounds of messages a fit.
     standardize : bool, default=True
-        Columns to mean 0 and variance 1 first. Sparse views are scaled without shifting.
+        Scale columns to mean 0 and variance 1. Sparse views are scaled but not shifted.
     max_points : int, default=3_000
-        More are refused: S has n² entries, and each round passes over all of them.
+        More points are refused: S has n² entries, and each round passes over all of them.
     random_state : int, RandomState or None, default=None
-        For the rounding noise by which ties are broken.
+        Seed of the noise, of the size of rounding errors, that breaks ties.
 
     Attributes
     ----------
@@ -65,7 +67,7 @@ class MultiViewAffinityPropagation(MultiViewMethod):
     exemplars_ : (K,) int
         The row of each cluster's exemplar.
     preference_ : float
-        The preference of the fit that was kept; NaN where none was sought (K = 1 or n).
+        The preference of the selected fit; NaN if no search was needed (K = 1 or n).
     view_names_ : list of str
     loss_ : float
         −Σ_i S(i, c_i).
@@ -73,23 +75,23 @@ class MultiViewAffinityPropagation(MultiViewMethod):
         ``"preference"``, ``"n_clusters"`` and ``"loss"`` of the fits, in the order they were
         tried; a fit without exemplars has 0 clusters and infinite loss.
     n_iter_ : int
-        Rounds of messages of the fit that was kept.
+        Rounds of messages of the selected fit.
 
     Notes
     -----
-    **Established.** Affinity propagation is that of Frey and Dueck, in scikit-learn's code. How
-    the views are summed and how K is reached are our choice: f between 0.1 and 200, damping 0.9,
-    stopped after 100 rounds without change (30 were at times too few); a fit that does not settle
-    is tried again with damping 0.95 and 0.98, with 200 and 500 such rounds. Exemplars and clusters
-    are then improved in turn, as in k-medoids, until each point is with its most similar exemplar.
-    Equal points are one point that counts as many. K = 1 is the medoid of all, found directly.
+    **Established.** Affinity propagation is that of Frey and Dueck, in scikit-learn's code. The
+    sum over views and the search for K are our choice: f between 0.1 and 200, damping 0.9, stop
+    after 100 rounds without change (30 were sometimes too few). A fit that does not converge is
+    repeated with damping 0.95 and 0.98, with 200 and 500 such rounds. Exemplars and clusters are
+    then improved in turn, as in k-medoids, until each point has its most similar exemplar. Equal
+    points are treated as one weighted point. K = 1 is the medoid of all, found directly.
 
     **Limits.** O(n²) a round, some hundreds of rounds a fit, up to 20 fits: minutes at 3,000
-    points. Not every K can be reached; the nearest count is kept then, with a warning. Five views
-    of 210 photographs in seven classes (MSRC-v1): seven exemplars at the sixth preference, accuracy
-    0.705.
+    points. If K cannot be reached, the fit with the nearest number is selected, with a warning.
+    Five views of 210 photographs in seven classes (MSRC-v1): seven exemplars at the sixth
+    preference, accuracy 0.705.
 
-    **When to use.** A few hundred things, where each cluster should be shown by one of its members.
+    **When to use.** A few hundred points, if each cluster is to be represented by a member.
 
     References
     ----------
@@ -136,20 +138,23 @@ class MultiViewAffinityPropagation(MultiViewMethod):
         distinct, member = _distinct_points(S)
         T = np.bincount(member)[:, None] * S[np.ix_(distinct, distinct)]
         fits = _fits(T, n_clusters, max_fits, max_iter, int(rng.randint(2**31 - 1)))
-        # a tie between too few and too many goes to the more telling answer
+        # Of two counts equally far from K, the larger is selected; a single cluster only if needed.
         best = min(fits, key=lambda fit: (fit.count < 2, abs(fit.count - n_clusters), -fit.count))
         if best.count == 0:
             raise InvalidParameterError(
-                f"max_iter={max_iter}: in none of {len(fits)} fits had a point become an exemplar "
-                "by then; raise max_iter"
+                f"max_iter={max_iter}: no point became an exemplar in any of {len(fits)} fits; "
+                "raise max_iter"
             )
-        self._keep(best, fits, T)
+        self._store(best, fits, T)
         _warn(best, n_clusters, len(fits))
         labels = best.labels[member]
-        self.exemplars_ = _by_cluster_size(distinct[best.exemplars], labels)
+        # Exemplars are stored in the order in which fit numbers the clusters.
+        exemplars = distinct[best.exemplars]
+        self.exemplars_ = np.empty_like(exemplars)
+        self.exemplars_[renumber_by_size(labels)[exemplars]] = exemplars
         return labels
 
-    def _keep(self, best: _Fit, fits: list[_Fit], S: Array) -> None:
+    def _store(self, best: _Fit, fits: list[_Fit], S: Array) -> None:
         self.preference_ = best.preference
         self.loss_ = best.loss(S)
         self.n_iter_ = best.n_iter
@@ -161,7 +166,9 @@ class MultiViewAffinityPropagation(MultiViewMethod):
 
 
 def summed_similarity(views: Sequence[Any]) -> Array:
-    """S_ij = −Σ_v d_v(i, j)² / mean(d_v²), the mean over all pairs; a constant view adds nothing.
+    """Compute S_ij = −Σ_v d_v(i, j)² / mean(d_v²), the mean over all pairs.
+
+    A constant view adds nothing.
 
     Parameters
     ----------
@@ -190,57 +197,57 @@ def summed_similarity(views: Sequence[Any]) -> Array:
 
 @dataclass(frozen=True)
 class _Fit:
-    """One run of affinity propagation: exemplars (k,), labels (n,) with −1 where there are none."""
+    """One run of affinity propagation: exemplars (k,), labels (n,), all −1 if k = 0."""
 
     preference: float
     exemplars: NDArray[np.int64]
     labels: NDArray[np.int64]
     n_iter: int
-    settled: bool
+    converged: bool
 
     @property
     def count(self) -> int:
         return len(self.exemplars)
 
     def loss(self, S: Array) -> float:
-        """−Σ_i S(i, c_i)."""
+        """Return −Σ_i S(i, c_i)."""
         if self.count == 0:
             return math.inf
         return -float(S[np.arange(len(S)), self.exemplars[self.labels]].sum())
 
 
 def _distinct_points(S: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The first of each group of equal points, (u,), and which of them each point is, (n,).
+    """Return the first of each group of equal points, (u,), and the group of each point, (n,).
 
-    Equal points hinder each other from becoming exemplars. One with its similarities multiplied
-    by their number stands for all: the sum that is maximised is the same.
+    Equal points prevent each other from becoming exemplars. A single point whose similarities are
+    multiplied by the size of its group gives the same sum.
     """
     first = (S == 0).argmax(axis=1)
     return np.unique(first, return_inverse=True)
 
 
 def _fits(S: Array, n_clusters: int, max_fits: int, max_iter: int, seed: int) -> list[_Fit]:
-    """The fits tried; a single one where there is nothing to search."""
+    """Return the fits tried: a single one if K = 1 or K ≥ u, the number of distinct points."""
     u = len(S)
     if n_clusters == 1 < u:
         medoid = np.array([S.sum(axis=0).argmax()], dtype=np.int64)
-        return [_Fit(math.nan, medoid, np.zeros(u, dtype=np.int64), 0, settled=True)]
+        return [_Fit(math.nan, medoid, np.zeros(u, dtype=np.int64), 0, converged=True)]
     if n_clusters >= u:
-        return [_Fit(math.nan, np.arange(u), np.arange(u), 0, settled=True)]
+        return [_Fit(math.nan, np.arange(u), np.arange(u), 0, converged=True)]
     return _search(S, n_clusters, max_fits, max_iter, seed)
 
 
 def _search(S: Array, n_clusters: int, max_fits: int, max_iter: int, seed: int) -> list[_Fit]:
-    """Fits at preferences f·median(S), log f by bisection, up to the first with K exemplars."""
-    usual = float(np.median(S[~np.eye(len(S), dtype=np.bool_)]))
+    """Fit at preferences f·median(S), with log f by bisection, until K exemplars result."""
+    median = float(np.median(S[~np.eye(len(S), dtype=np.bool_)]))
     low, high = (math.log(f) for f in _FACTORS)
     fits: list[_Fit] = []
     while len(fits) < max_fits:
         middle = (low + high) / 2
-        fits.append(_propagate(S, usual * math.exp(middle), max_iter, seed))
+        fits.append(_propagate(S, median * math.exp(middle), max_iter, seed))
         if fits[-1].count == n_clusters:
             break
-        if fits[-1].count > n_clusters:  # a more negative preference leaves fewer
+        if fits[-1].count > n_clusters:  # a more negative preference gives fewer exemplars
             low = middle
         else:
             high = middle
@@ -248,67 +255,59 @@ def _search(S: Array, n_clusters: int, max_fits: int, max_iter: int, seed: int) 
 
 
 def _propagate(S: Array, preference: float, max_iter: int, seed: int) -> _Fit:
-    """Affinity propagation at one preference, damped more if it does not settle."""
+    """Run affinity propagation at one preference, with more damping if it does not converge."""
     for damping in _DAMPINGS:
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             exemplars, labels, n_iter = affinity_propagation(
                 S,
                 preference=preference,
                 damping=damping,
-                convergence_iter=round(_MEMORIES / (1.0 - damping)),
+                convergence_iter=round(_QUIET_DECAYS / (1.0 - damping)),
                 max_iter=max_iter,
                 return_n_iter=True,
                 random_state=seed,
             )
-        settled = not any(issubclass(word.category, ConvergenceWarning) for word in said)
-        if settled:
+        converged = not any(issubclass(item.category, ConvergenceWarning) for item in caught)
+        if converged:
             break
-    places, z = _polished(S, np.asarray(exemplars, dtype=np.int64), np.asarray(labels, np.int64))
-    return _Fit(preference, places, z, int(n_iter), settled)
+    rows, z = _improved(S, np.asarray(exemplars, dtype=np.int64), np.asarray(labels, np.int64))
+    return _Fit(preference, rows, z, int(n_iter), converged)
 
 
-def _polished(
+def _improved(
     S: Array, exemplars: NDArray[np.int64], labels: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Exemplars most similar to their clusters and points with their most similar exemplars.
+    """Alternate the best exemplar of each cluster and the best exemplar of each point.
 
-    Messages may stand still for a while before they are done, and then this is not so. Each step
-    lowers the loss, so there is an end.
+    Messages can pause before they are optimal. Each step lowers the loss, so this ends.
     """
     ranks = np.arange(len(exemplars))
     loss = math.inf
     while len(exemplars):
-        now = -float(S[np.arange(len(S)), exemplars[labels]].sum())
-        if now >= loss * (1.0 - _ROUNDING):
+        new_loss = -float(S[np.arange(len(S)), exemplars[labels]].sum())
+        if new_loss >= loss * (1.0 - _ROUNDING):
             break
-        loss = now
-        members = [np.flatnonzero(labels == k) for k in ranks]
-        exemplars = np.array([own[S[np.ix_(own, own)].sum(axis=0).argmax()] for own in members])
+        loss = new_loss
+        clusters = [np.flatnonzero(labels == k) for k in ranks]
+        exemplars = np.array([c[S[np.ix_(c, c)].sum(axis=0).argmax()] for c in clusters])
         labels = S[:, exemplars].argmax(axis=1)
-        labels[exemplars] = ranks  # points too near to tell apart may both be exemplars
+        labels[exemplars] = ranks  # two exemplars can be equally similar within rounding
     return exemplars, labels
-
-
-def _by_cluster_size(exemplars: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Exemplars in the order in which the clusters are numbered."""
-    ordered = np.empty_like(exemplars)
-    ordered[renumber_by_size(labels)[exemplars]] = exemplars
-    return ordered
 
 
 def _warn(best: _Fit, n_clusters: int, n_fits: int) -> None:
     if best.count != n_clusters:
         problem = (
             f"none of {n_fits} preferences gave n_clusters={n_clusters} exemplars, the nearest "
-            f"count is {best.count}; raise max_fits, or take another number of clusters"
+            f"number is {best.count}; raise max_fits, or use another number of clusters"
             if math.isfinite(best.preference)
-            else f"only {best.count} points differ, fewer than n_clusters={n_clusters}: that many "
-            "clusters come out"
+            else f"only {best.count} points are distinct, fewer than n_clusters={n_clusters}: "
+            f"there are {best.count} clusters"
         )
-    elif not best.settled:
+    elif not best.converged:
         problem = (
-            f"the messages had not settled in {best.n_iter} rounds; raise max_iter, or take "
+            f"the messages did not converge in {best.n_iter} rounds; raise max_iter, or use "
             "another method"
         )
     else:

@@ -1,4 +1,4 @@
-"""MultiViewKMeans: one partition, a centre in every view, unsquared distances, learned weights."""
+"""MultiViewKMeans: robust k-means with shared labels and learned view weights."""
 
 from __future__ import annotations
 
@@ -17,15 +17,9 @@ from sklearn.utils.extmath import row_norms
 from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted
 
-from coterie.errors import InvalidParameterError
+from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.labels.numbering import renumber_by_size
-from coterie.multiview.view_input import (
-    MultiViewMethod,
-    check_number,
-    check_same_views,
-    check_whole,
-    named_views,
-)
+from coterie.multiview.view_input import MultiViewMethod, check_same_views, named_views
 from coterie.runtime.devices import on_one_thread
 from coterie.runtime.ignored_warnings import ignore_duplicate_points_warning
 
@@ -34,35 +28,36 @@ __all__ = ["MultiViewKMeans"]
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-# distances below this share of a view's size are rounding: the point lies on the centre
+# A point whose distance to a centre is below this share of the view's size is on the centre.
 _ON_CENTRE = 1e-7
+# Up to this many rows, one thread is faster than several.
 _FEW = 5_000
 _LARGEST_GAMMA = 100.0
 
 
 class MultiViewKMeans(MultiViewMethod):
-    """MVKmean (RMKMC): robust k-means in all views at once, with weights of the views.
+    """MVKmean (RMKMC): robust k-means in all views together, with weights of the views.
 
-    One labelling z (n,) is shared by all views, each has its own centres f_k^v (p_v,):
+    The labels z (n,) are shared by all views; view v has centres f_k^v (p_v,):
 
         min over z, f, a   Σ_v a_v^γ Σ_i ‖x_i^v − f^v_{z_i}‖₂,   a ≥ 0, Σ_v a_v = 1
 
-    The distances are not squared, so that far points pull less. Centres, labels and weights are
-    improved in turn; the loss never rises.
+    Distances are not squared, which limits the influence of outliers. Centres, labels and
+    weights are updated in turn; the loss never rises.
 
     Parameters
     ----------
     n_clusters : int, default=8
     gamma : float in (1, 100], default=2.0
-        γ. Near 1 the best explained view gets all the weight, for large γ all views the same.
+        γ. Near 1 the view with the lowest loss gets all the weight; large γ gives equal weights.
     n_init : int, default=10
-        Starts, from k-means on the views side by side; the lowest loss is kept.
+        Number of starts, from k-means on the views side by side; the lowest loss is selected.
     max_iter : int, default=200
     tol : float, default=1e-7
-        Stop when a round lowers the loss by no more than this share of it.
+        Stop if a round lowers the loss by no more than this share of it.
     standardize : bool, default=True
-        Columns to mean 0 and variance 1, then every view divided by the root of its number of
-        columns. Sparse views are scaled without shifting.
+        Scale columns to mean 0 and variance 1, then divide each view by the root of its number
+        of columns. Sparse views are scaled but not shifted.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -70,34 +65,33 @@ class MultiViewKMeans(MultiViewMethod):
     labels_ : (n,) int
         Numbered by falling size.
     n_clusters_ : int
-        Fewer than ``n_clusters`` only if fewer points differ.
+        Less than ``n_clusters`` only if there are fewer distinct points.
     view_names_ : list of str
     view_weights_ : dict of str to float
-        a_v; they add up to one.
+        a_v; their sum is 1.
     cluster_centers_ : dict of str to (K, p_v) array
-        f^v, in the units of the views given.
+        f^v, in the units of the given views.
     loss_ : float
     history_ : dict
-        ``"loss"``: its value after each round of the best start.
+        ``"loss"`` after each round of the best start.
     n_iter_ : int
         Rounds of the best start.
 
     Notes
     -----
-    **Established.** The problem and its updates are those of two independent ports of the method
-    of Cai, Nie and Huang, which agree; the article itself was not at hand. Ours: labels minimise
-    the loss itself rather than its quadratic bound; a centre that lies on a point moves on by the
-    rule of Vardi and Zhang rather than by a floor on distances, which would hold it there; a view
-    in which all points are equal has no weight; best of ten starts; γ = 2.
+    **Established.** Problem and updates follow two independent ports of the method of Cai, Nie
+    and Huang, which agree; the article itself was not available. Our choices: labels minimise the
+    loss itself instead of its quadratic bound; a centre on a data point moves by the rule of Vardi
+    and Zhang instead of a lower bound on distances, which would stop it there; a constant view
+    has weight 0; ten starts; γ = 2.
 
-    **Limits.** Time O(nK·Σp_v) a round, memory linear in the views. Starts differ more than
-    values of γ do, which is why there are ten. A view of few distinct rows is explained best and
-    so gets the most weight, deserved or not; a low loss is no proof of worth. Five views of 210
-    photographs in seven classes (MSRC-v1): accuracy 0.733 ± 0.008 over
-    three seeds (0.69 ± 0.07 with one start).
+    **Limits.** Time O(nK·Σp_v) a round, memory linear in the views. Results vary more with the
+    start than with γ, hence ten starts. A view with few distinct rows has a low loss and so a
+    large weight, even if it is not informative. Five views of 210 photographs in seven classes
+    (MSRC-v1): accuracy 0.733 ± 0.008 over three seeds (0.69 ± 0.07 with one start).
 
-    **When to use.** Many points, round clusters, and views of different worth; new points can be
-    labelled (``predict``).
+    **When to use.** Many points, round clusters, and views of different quality; ``predict``
+    labels new points.
 
     References
     ----------
@@ -136,38 +130,36 @@ class MultiViewKMeans(MultiViewMethod):
         self.random_state = random_state
 
     def predict(self, views: Any) -> NDArray[np.int32]:
-        """Labels of things seen in the same views: argmin over k of Σ_v a_v^γ ‖x^v − f_k^v‖."""
+        """Label new points in the same views: argmin over k of Σ_v a_v^γ ‖x^v − f_k^v‖."""
         check_is_fitted(self)
         named = named_views(views)
-        n_columns = {name: centre.shape[1] for name, centre in self._centres.items()}
+        n_columns = {name: centres.shape[1] for name, centres in self._centres.items()}
         check_same_views(named, self.view_names_, n_columns)
-        tables = [_Table.of(X) for X in self._seen(named).values()]
-        a = np.array(list(self.view_weights_.values()))
-        centres = list(self._centres.values())
-        return _nearest(tables, centres, _factors(a, self.gamma)).astype(np.int32)
+        tables = [_Table.of(X) for X in self._scaled(named).values()]
+        factors = _factors(np.array(list(self.view_weights_.values())), self.gamma)
+        return _nearest(tables, list(self._centres.values()), factors).astype(np.int32)
 
     @property
     def cluster_centers_(self) -> dict[str, Array]:
-        """Centres of every view, in the units of the views given."""
+        """Centres of every view, in the units of the given views."""
         return {name: self._in_given_units(name, F) for name, F in self._centres.items()}
 
     def _in_given_units(self, name: str, F: Array) -> Array:
-        view = self._scalings[name]
-        if view.scale is not None:
-            F = F * np.where(np.isfinite(view.scale), view.scale, 0.0)
-        return F if view.shift is None else F + view.shift
+        scaling = self._scalings[name]
+        if scaling.scale is not None:
+            F = F * np.where(np.isfinite(scaling.scale), scaling.scale, 0.0)
+        return F if scaling.shift is None else F + scaling.shift
 
     def _label_points(
         self, views: dict[str, Any], n_clusters: int, rng: np.random.RandomState
     ) -> Labels:
-        gamma = _check_gamma(self.gamma)
+        gamma = check_number("gamma", self.gamma, above=1.0, most=_LARGEST_GAMMA)
         tol = check_number("tol", self.tol, above=0.0, or_equal=True)
         max_iter = check_whole("max_iter", self.max_iter)
         n_init = check_whole("n_init", self.n_init)
         X = list(views.values())
         tables = [_Table.of(x) for x in X]
         joined = sp.hstack(X, format="csr") if any(map(sp.issparse, X)) else np.hstack(X)
-        # a few thousand rows are sooner done than handed to other threads
         threads = on_one_thread() if joined.shape[0] <= _FEW else contextlib.nullcontext()
         with threads, ignore_duplicate_points_warning():
             starts = [
@@ -176,7 +168,7 @@ class MultiViewKMeans(MultiViewMethod):
             ]
             fits = [_descend(tables, z, n_clusters, gamma, max_iter, tol, rng) for z in starts]
             best = min(fits, key=lambda fit: fit.history[-1])
-            labels, centres = _settled(tables, best.centres, _factors(best.weights, gamma))
+            labels, centres = _final_labels(tables, best.centres, _factors(best.weights, gamma))
         self._warn(best, n_clusters, len(centres[0]))
         self._centres = dict(zip(views, centres, strict=True))
         self.view_weights_ = dict(zip(views, best.weights.tolist(), strict=True))
@@ -195,27 +187,18 @@ class MultiViewKMeans(MultiViewMethod):
             )
         if found < wanted:
             warnings.warn(
-                f"only {found} of n_clusters={wanted} clusters have points of their own: too "
-                "many points are equal, or nearly; ask for fewer clusters",
+                f"only {found} of n_clusters={wanted} clusters have points: too many points are "
+                "equal, or nearly equal; ask for fewer clusters",
                 ConvergenceWarning,
                 stacklevel=4,
             )
-
-
-def _check_gamma(gamma: Any) -> float:
-    checked = check_number("gamma", gamma, above=1.0)
-    if checked > _LARGEST_GAMMA:
-        raise InvalidParameterError(
-            f"gamma={gamma!r}: give a number above 1 and up to {_LARGEST_GAMMA:g}"
-        )
-    return checked
 
 
 @dataclass(frozen=True)
 class _Table:
     """One view: rows X (n, p), dense or CSR, their squared lengths (n,), and its size.
 
-    The size is the root of its total variance, 0 where all rows are equal but for rounding.
+    The size is the root of its total variance, or 0 if all rows are equal within rounding.
     """
 
     rows: Any
@@ -233,20 +216,20 @@ class _Table:
         return cls(X, row_norms(X, squared=True), 0.0 if constant else size)
 
     def distances(self, centres: Array) -> Array:
-        """‖x_i − f_k‖, shape (n, K)."""
+        """Return ‖x_i − f_k‖, shape (n, K)."""
         squares = -2.0 * (self.rows @ centres.T)
         squares += self.squares[:, None]
         squares += row_norms(centres, squared=True)
         return np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
 
     def residuals(self, centres: Array, labels: Labels) -> Array:
-        """r_i = ‖x_i − f_{z_i}‖, shape (n,); exact to the last digits where the view is dense."""
+        """Return r_i = ‖x_i − f_{z_i}‖, shape (n,), without cancellation if the view is dense."""
         if not sp.issparse(self.rows):
             return np.linalg.norm(self.rows - centres[labels], axis=1)
         return self.distances(centres)[np.arange(len(labels)), labels]
 
     def means(self, labels: NDArray[Any], n_clusters: int, weights: Array | None = None) -> Array:
-        """Weighted means of the clusters, (K, p); zero rows for clusters without weight."""
+        """Return the weighted cluster means (K, p); zero for clusters without weight."""
         n = len(labels)
         w = np.ones(n) if weights is None else weights
         total = sp.csc_array((w, labels, np.arange(n + 1)), (n_clusters, n)) @ self.rows
@@ -257,7 +240,7 @@ class _Table:
 
 @dataclass(frozen=True)
 class _Fit:
-    """Where one start ended: centres (V of (K, p_v)), view weights (V,), losses of the rounds."""
+    """Result of one start: centres (V of (K, p_v)), view weights (V,), losses of the rounds."""
 
     centres: list[Array]
     weights: Array
@@ -274,9 +257,9 @@ def _descend(
     tol: float,
     rng: np.random.RandomState,
 ) -> _Fit:
-    """Rounds of centres, labels and view weights, from a labelling, until the loss stands still."""
-    telling = np.array([table.size > 0 for table in tables])
-    weights = _view_weights(np.ones(len(tables)), telling, gamma)
+    """Update centres, labels and view weights in turn until the loss stops falling."""
+    varies = np.array([table.size > 0 for table in tables])
+    weights = _view_weights(np.ones(len(tables)), varies, gamma)
     centres = [table.means(labels, n_clusters) for table in tables]
     history: list[float] = []
     for _ in range(max_iter):
@@ -287,7 +270,7 @@ def _descend(
         labels = _nearest(tables, centres, _factors(weights, gamma))
         _fill_empty_clusters(tables, centres, labels, rng)
         h = _view_losses(tables, centres, labels)
-        weights = _view_weights(h, telling, gamma)
+        weights = _view_weights(h, varies, gamma)
         history.append(float(weights**gamma @ h))
         if len(history) > 1 and history[-2] - history[-1] <= tol * history[-2]:
             return _Fit(centres, weights, history, converged=True)
@@ -295,26 +278,26 @@ def _descend(
 
 
 def _moved_centres(table: _Table, centres: Array, labels: Labels) -> Array:
-    """One step of each centre towards the geometric median of its cluster; no sum of r rises.
+    """Move each centre one step towards the geometric median of its cluster; no Σr_i rises.
 
-    Weiszfeld's step goes to T, the mean with weights 1/r_i. Points on the centre itself (r = 0)
-    have no such weight; η of them hold the centre back by the share η / ‖Σ (x_i − f)/r_i‖ of the
-    step (Vardi and Zhang).
+    Weiszfeld's step goes to the mean with weights 1/r_i. Points on the centre (r = 0) have no such
+    weight. Vardi and Zhang: η points on the centre shorten the step by the share
+    η / ‖Σ (x_i − f)/r_i‖.
     """
     K = len(centres)
     r = table.residuals(centres, labels)
-    there = r <= _ON_CENTRE * table.size
-    inverse = np.where(there, 0.0, 1.0 / np.where(there, 1.0, r))
+    on_centre = r <= _ON_CENTRE * table.size
+    inverse = np.where(on_centre, 0.0, 1.0 / np.where(on_centre, 1.0, r))
     step = table.means(labels, K, inverse) - centres
     mass = np.bincount(labels, weights=inverse, minlength=K)
-    holding = np.bincount(labels[there], minlength=K)
+    n_on_centre = np.bincount(labels[on_centre], minlength=K)
     pull = mass * np.linalg.norm(step, axis=1)
-    share = np.where(pull > holding, 1.0 - holding / np.where(pull > 0, pull, 1.0), 0.0)
+    share = np.where(pull > n_on_centre, 1.0 - n_on_centre / np.where(pull > 0, pull, 1.0), 0.0)
     return centres + share[:, None] * step
 
 
 def _nearest(tables: Sequence[_Table], centres: Sequence[Array], factors: Array) -> Labels:
-    """argmin over k of Σ_v c_v ‖x_i^v − f_k^v‖, c_v the factors; the first of equal ones."""
+    """Return argmin over k of Σ_v c_v ‖x_i^v − f_k^v‖, c_v the factors; ties to the first."""
     total = np.zeros((len(tables[0].squares), len(centres[0])))
     for table, F, factor in zip(tables, centres, factors, strict=True):
         if factor > 0:
@@ -323,38 +306,38 @@ def _nearest(tables: Sequence[_Table], centres: Sequence[Array], factors: Array)
 
 
 def _factors(weights: Array, gamma: float) -> Array:
-    """a_v^γ up to a common factor, the largest 1."""
+    """Return a_v^γ up to a common factor, so that the largest is 1."""
     return (weights / weights.max()) ** gamma
 
 
 def _view_losses(tables: Sequence[_Table], centres: Sequence[Array], labels: Labels) -> Array:
-    """h_v = Σ_i ‖x_i^v − f^v_{z_i}‖, shape (V,)."""
+    """Return h_v = Σ_i ‖x_i^v − f^v_{z_i}‖, shape (V,)."""
     pairs = zip(tables, centres, strict=True)
     return np.array([table.residuals(F, labels).sum() for table, F in pairs])
 
 
-def _view_weights(h: Array, telling: NDArray[np.bool_], gamma: float) -> Array:
-    """argmin of Σ_v a_v^γ h_v over the simplex: a_v ∝ h_v^(1/(1−γ)); 0 where nothing is told.
+def _view_weights(h: Array, varies: NDArray[np.bool_], gamma: float) -> Array:
+    """Minimise Σ_v a_v^γ h_v over the simplex: a_v ∝ h_v^(1/(1−γ)); 0 for constant views.
 
     >>> _view_weights(np.array([1.0, 3.0, 0.0]), np.array([True, True, False]), 2.0)
     array([0.75, 0.25, 0.  ])
     """
-    if not telling.any():
+    if not varies.any():
         return np.full(len(h), 1.0 / len(h))
     floor = np.finfo(np.float64).eps * max(h.sum(), np.finfo(np.float64).tiny)
-    exponent = np.log(np.maximum(h[telling], floor)) / (1.0 - gamma)
+    exponent = np.log(np.maximum(h[varies], floor)) / (1.0 - gamma)
     weights = np.zeros(len(h))
     powers = np.exp(exponent - exponent.max())
-    weights[telling] = powers / powers.sum()
+    weights[varies] = powers / powers.sum()
     return weights
 
 
 def _fill_empty_clusters(
     tables: Sequence[_Table], centres: list[Array], labels: Labels, rng: np.random.RandomState
 ) -> None:
-    """Give an empty cluster a random point of a larger one, its centre there: the loss falls.
+    """Move a random point of a larger cluster, and the centre, to each empty cluster, in place.
 
-    A cluster stays empty where every point lies on its centre already. Changes both in place.
+    This lowers the loss. A cluster stays empty if every point is on its centre already.
     """
     K = len(centres[0])
     for k in np.flatnonzero(np.bincount(labels, minlength=K) == 0):
@@ -372,20 +355,20 @@ def _fill_empty_clusters(
             F[k] = row.toarray() if sp.issparse(row) else row
 
 
-def _settled(
+def _final_labels(
     tables: Sequence[_Table], centres: Sequence[Array], factors: Array
 ) -> tuple[Labels, list[Array]]:
-    """Labels by the nearest of the final centres, these ordered by falling size, none unused.
+    """Return labels by the nearest centre, and the used centres by falling cluster size.
 
-    What ``predict`` will say is thereby what the fitted points have. Ties go to the first centre,
-    so a new order may move a point: hence more than one look.
+    So ``predict`` gives the fitted points their labels. Ties go to the first centre, so a new
+    order can move points, and the sizes change: hence the loop.
     """
     ordered = list(centres)
     for _ in range(len(ordered[0]) + 1):
         labels = _nearest(tables, ordered, factors)
         ranks, first = np.unique(renumber_by_size(labels), return_index=True)
-        wanted = labels[first]
-        if len(ranks) == len(ordered[0]) and (wanted == ranks).all():
+        order = labels[first]
+        if len(ranks) == len(ordered[0]) and (order == ranks).all():
             break
-        ordered = [F[wanted] for F in ordered]
+        ordered = [F[order] for F in ordered]
     return _nearest(tables, ordered, factors), ordered

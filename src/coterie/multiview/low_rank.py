@@ -1,4 +1,4 @@
-"""LowRankConsensus: what the views' co-associations share, split from what each errs in."""
+"""LowRankConsensus: the shared low-rank part of the co-associations of several views."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from coterie.consensus.base import check_size
 from coterie.counts.coassociation import tuple_coassociation
+from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.ensembles.making import fit_ensemble
 from coterie.errors import InvalidParameterError
 from coterie.labels.label_matrix import as_label_matrix
 from coterie.labels.tuples import LabelTuples, compress_labels
-from coterie.multiview.view_input import MultiViewMethod, check_number, check_whole
+from coterie.multiview.view_input import MultiViewMethod
 from coterie.relaxation.eigenpairs import dense_eigenpairs
 from coterie.relaxation.spectral_embedding import spectral_labels
 
@@ -28,14 +29,15 @@ Array = NDArray[np.float64]
 _FIRST_PENALTY = 0.01
 _PENALTY_GROWTH = 1.2
 _LARGEST_PENALTY = 1e6
-_FAINT = 1e-6
+# Weight of the mean co-association that is added to Z before the cut.
+_MEAN_SHARE = 1e-6
 
 
 class LowRankConsensus(MultiViewMethod):
-    """LCC-style: a low-rank similarity that all views share, and a sparse error of each.
+    """LCC-style: a low-rank similarity that all views share, and a sparse error of each view.
 
-    In each view v k-means is run ``n_partitions`` times; S_v (n, n) is the share of its runs that
-    put two things together. Then
+    In each view v k-means is run ``n_partitions`` times; S_v (n, n) is the share of the runs that
+    put two points together. Then
 
         min over Z, E, H   ‖Z‖_* + λ₁ Σ_v ‖E_v‖₁ + λ₂ tr(Hᵀ L_Z H)
         s.t.  S_v = Z + E_v,  Z = Zᵀ ≥ 0,  HᵀH = I_K
@@ -49,14 +51,14 @@ class LowRankConsensus(MultiViewMethod):
     n_partitions : int, default=10
         k-means runs in each view.
     error_weight : float or None, default=None
-        λ₁; None is 1 / (V√n), V the number of views.
+        λ₁; None means 1 / (V√n), with V the number of views.
     cut_weight : float, default=0.01
-        λ₂; 0 leaves the joint cut out.
+        λ₂; 0 drops the third term.
     max_iter : int, default=100
     tol : float, default=1e-5
-        Stop when the constraints hold up to this share of the largest ‖S_v‖_F.
+        Stop if the constraints hold up to this share of the largest ‖S_v‖_F.
     standardize : bool, default=True
-        Columns to mean 0 and variance 1 first. Sparse views are scaled without shifting.
+        Scale columns to mean 0 and variance 1. Sparse views are scaled but not shifted.
     max_points : int, default=5_000
         More distinct points are refused: a step takes O(n³), memory is 3V·n² numbers.
     random_state : int, RandomState or None, default=None
@@ -68,34 +70,34 @@ class LowRankConsensus(MultiViewMethod):
     n_clusters_ : int
     view_names_ : list of str
     n_tuples_ : int
-        Points that differ in some run; the computation is over these.
+        Number of points that differ in some run; the problem is solved over these.
     rank_ : int
         Rank of the low-rank part.
     loss_ : float
-        The minimised sum at the solution.
+        Value of the objective at the solution.
     history_ : dict
         ``"loss"`` and ``"residual"`` (largest violation of a constraint, relative) of each step.
     n_iter_ : int
 
     Notes
     -----
-    **Established.** A reconstruction. That base partitions of each view are decomposed into a
-    shared low-rank part and sparse errors, with spectral clustering in the same objective, is what
-    the abstract of the article says; its exact constraint could not be read. The constraint above,
+    **Established.** A reconstruction. The abstract of the article says that base partitions of
+    each view are decomposed into a shared low-rank part and sparse errors, with spectral
+    clustering in the same objective; its exact constraint could not be read. The constraint above,
     both λ, the solver (alternating directions, penalty from 0.01, growing by 1.2 a step) and the
-    labels from Z rather than from H are our choice. Figures measured here say nothing about the
+    labels from Z instead of H are our choice. Results measured here say nothing about the
     authors' method.
 
-    **Limits.** The slowest of the multi-view methods: O(n³) a step, some sixty steps. λ₁ decides:
-    a block of s equal things survives in Z if s·λ₁·V > 1, which at the default is s > √n. Clusters
-    smaller than that are errors to Z; they are told apart only by a millionth of the mean of the
-    S_v, added to Z before the cut. Five views of 210 photographs in seven classes (MSRC-v1):
-    accuracy 0.740 ± 0.009 over three seeds, against 0.743 ± 0.010 for spectral clustering of the
-    mean of the S_v.
+    **Limits.** The slowest of the multi-view methods: O(n³) a step, about sixty steps. λ₁ decides
+    which blocks remain: a block of s equal points remains in Z if s·λ₁·V > 1, which at the default
+    is s > √n. Smaller clusters count as errors; they are separated only by a millionth of the mean
+    of the S_v, which is added to Z before the cut. Five views of 210 photographs in seven classes
+    (MSRC-v1): accuracy 0.740 ± 0.009 over three seeds, against 0.743 ± 0.010 for spectral
+    clustering of the mean of the S_v.
 
-    **When to use.** To compare with. Spectral clustering of the mean co-association was as good in
-    all we measured, at a small part of the cost; :class:`~coterie.MultiViewClusterer` also says
-    which views disagree.
+    **When to use.** For comparison. Spectral clustering of the mean co-association was as good in
+    all our measurements, at a small part of the cost; :class:`~coterie.MultiViewClusterer` also
+    shows which views disagree.
 
     References
     ----------
@@ -162,7 +164,7 @@ class LowRankConsensus(MultiViewMethod):
 
 @dataclass(frozen=True)
 class LowRankSplit:
-    """What :func:`low_rank_consensus` found.
+    """Result of :func:`low_rank_consensus`.
 
     Attributes
     ----------
@@ -198,11 +200,11 @@ def low_rank_consensus(
 ) -> LowRankSplit:
     """Split similarities S_v into a shared low-rank Z and sparse errors, by alternating directions.
 
-    The problem is that of :class:`LowRankConsensus`. Row a of S may stand for ω_a equal points:
-    with C (n, u) their membership, Z = C Z̃ Cᵀ has the singular values of Ω^½ Z̃ Ω^½ (Ω = diag ω,
-    as C Ω^−½ is orthonormal), and its other terms are sums over pairs with weights ω_a ω_b; soft
-    thresholds and Z ≥ 0 act entry by entry. So each step over the n points is a step over the u
-    rows. H is sought among matrices that are equal on equal points.
+    The problem is that of :class:`LowRankConsensus`. Row a of S represents ω_a equal points. With
+    C (n, u) the indicator of the points of each row, Z = C Z̃ Cᵀ has the singular values of
+    Ω^½ Z̃ Ω^½, Ω = diag ω, because C Ω^−½ is orthonormal. The other terms are sums over pairs with
+    weights ω_a ω_b; soft thresholds and Z ≥ 0 act on single entries. So each step over the n
+    points is a step over the u rows. H is restricted to matrices that are equal on equal points.
 
     Parameters
     ----------
@@ -211,7 +213,7 @@ def low_rank_consensus(
     n_clusters : int
         K, the columns of H.
     weights : (u,) array, optional
-        ω; ones when not given.
+        ω; ones by default.
     error_weight, cut_weight, max_iter, tol
         As in :class:`LowRankConsensus`.
 
@@ -246,7 +248,7 @@ def low_rank_consensus(
 
 @dataclass(frozen=True)
 class _Problem:
-    """The data of the problem over tuples: S (V, u, u), multiplicities ω (u,), K, λ₁ and λ₂."""
+    """The problem over tuples: S (V, u, u), multiplicities ω (u,), K, λ₁ and λ₂."""
 
     S: Array
     omega: Array
@@ -255,19 +257,20 @@ class _Problem:
     cut_weight: float
 
     def norm(self, A: Array) -> float:
-        """‖C A Cᵀ‖_F = (Σ_ab ω_a ω_b A_ab²)^½."""
+        """Return ‖C A Cᵀ‖_F = (Σ_ab ω_a ω_b A_ab²)^½."""
         return float(np.sqrt(self.omega @ (A * A) @ self.omega))
 
     def loss(self, Z: Array, nuclear_norm: float, P: Array | None) -> float:
-        """‖Z‖_* + λ₁ Σ_v ‖S_v − Z‖₁ + λ₂ ⟨Z, P⟩, the first term given."""
+        """Return ‖Z‖_* + λ₁ Σ_v ‖S_v − Z‖₁ + λ₂ ⟨Z, P⟩, where ‖Z‖_* is given."""
         errors = sum(float(self.omega @ np.abs(S_v - Z) @ self.omega) for S_v in self.S)
         cut = 0.0 if P is None else float(self.omega @ (Z * P) @ self.omega)
         return nuclear_norm + self.error_weight * errors + self.cut_weight * cut
 
     def cut_distances(self, Z: Array) -> Array | None:
-        """P_ab = ‖h_a − h_b‖² / 2, h the rows of the K bottom eigenvectors of L_Z; None if λ₂ = 0.
+        """Return P_ab = ‖h_a − h_b‖² / 2, so that tr(Hᵀ L_Z H) = ⟨Z, P⟩; None if λ₂ = 0.
 
-        Then tr(Hᵀ L_Z H) = ⟨Z, P⟩. Over tuples L_Z is diag(Z ω) − Ω^½ Z Ω^½.
+        The rows h are those of the K eigenvectors of L_Z with the smallest eigenvalues. Over
+        tuples L_Z is diag(Z ω) − Ω^½ Z Ω^½.
         """
         if self.cut_weight == 0:
             return None
@@ -280,7 +283,7 @@ class _Problem:
 
 
 def _alternate(problem: _Problem, max_iter: int, tol: float) -> LowRankSplit:
-    """ADMM with a copy J of Z for the nuclear norm, and a penalty μ that grows."""
+    """Run ADMM with a copy J of Z for the nuclear norm, and a growing penalty μ."""
     S, V = problem.S, len(problem.S)
     Z = S.mean(axis=0)
     Y, Y_copy = np.zeros_like(S), np.zeros_like(Z)
@@ -297,11 +300,11 @@ def _alternate(problem: _Problem, max_iter: int, tol: float) -> LowRankSplit:
             total -= problem.cut_weight / mu * P
         Z = np.maximum((total + total.T) / (2 * (V + 1)), 0.0)
         P = problem.cut_distances(Z)
-        violated, split_apart = S - Z - E, Z - J
-        Y += mu * violated
-        Y_copy += mu * split_apart
+        gap, copy_gap = S - Z - E, Z - J
+        Y += mu * gap
+        Y_copy += mu * copy_gap
         mu = min(_PENALTY_GROWTH * mu, _LARGEST_PENALTY)
-        residual = max(problem.norm(A) for A in (*violated, split_apart)) / scale
+        residual = max(problem.norm(A) for A in (*gap, copy_gap)) / scale
         history["residual"].append(residual)
         history["loss"].append(problem.loss(Z, float(np.abs(values).sum()), P))
         converged = residual <= tol
@@ -311,9 +314,9 @@ def _alternate(problem: _Problem, max_iter: int, tol: float) -> LowRankSplit:
 
 
 def _shrunk_spectrum(A: Array, threshold: float, omega: Array) -> tuple[Array, Array]:
-    """Prox of the nuclear norm at a symmetric C A Cᵀ: eigenvalues drawn to zero by a threshold.
+    """Apply the proximal map of the nuclear norm: shrink the eigenvalues of C A Cᵀ by a threshold.
 
-    Returns the matrix over tuples and its eigenvalues, which are those over points but for zeros.
+    Returns the matrix over tuples and its eigenvalues. Those over points have more zeros.
 
     >>> _shrunk_spectrum(np.diag([3.0, -2.0, 0.5]), 1.0, np.ones(3))[0].diagonal()
     array([ 2., -1.,  0.])
@@ -327,7 +330,7 @@ def _shrunk_spectrum(A: Array, threshold: float, omega: Array) -> tuple[Array, A
 
 
 def _soft(A: Array, threshold: float) -> Array:
-    """Entries drawn to zero by a threshold."""
+    """Soft-threshold the entries."""
     return A - np.clip(A, -threshold, threshold)
 
 
@@ -337,7 +340,7 @@ def _nuclear_norm(Z: Array, omega: Array) -> float:
 
 
 def _view_coassociations(tuples: LabelTuples, view_of: NDArray[np.int64]) -> Array:
-    """S (V, u, u): the co-association of each view's partitions, these in the order given."""
+    """Return S (V, u, u): the co-association of the partitions of each view."""
     owner = view_of[tuples.partition_order]
     views = range(int(view_of.max()) + 1)
     return np.stack(
@@ -348,8 +351,8 @@ def _view_coassociations(tuples: LabelTuples, view_of: NDArray[np.int64]) -> Arr
 def _cut(
     Z: Array, S: Array, omega: Array, n_clusters: int, rng: np.random.RandomState
 ) -> NDArray[np.int64]:
-    """Spectral clustering of Z, where a faint mean of the S_v places what Z has no part in."""
-    return spectral_labels(Z + _FAINT * S.mean(axis=0), omega, n_clusters, rng)
+    """Cluster Z spectrally. A small multiple of the mean of the S_v assigns points absent in Z."""
+    return spectral_labels(Z + _MEAN_SHARE * S.mean(axis=0), omega, n_clusters, rng)
 
 
 def _check_similarities(S: Any) -> Array:
@@ -365,7 +368,7 @@ def _check_similarities(S: Any) -> Array:
         if not np.isfinite(S_v).all() or S_v.min() < 0:
             raise InvalidParameterError(f"S[{v}] has entries that are negative or not finite")
         if not np.allclose(S_v, S_v.T, rtol=1e-8, atol=1e-8 * float(S_v.max())):
-            raise InvalidParameterError(f"S[{v}] is not symmetric; use (S + S.T) / 2 if meant")
+            raise InvalidParameterError(f"S[{v}] is not symmetric; use (S + S.T) / 2")
     return array
 
 
@@ -386,8 +389,8 @@ def _warn(split: LowRankSplit, max_iter: int, tol: float) -> None:
         )
     if not split.shared.any():
         warnings.warn(
-            "all of the similarities were taken for errors, and the labels are those of their "
-            "mean; raise error_weight",
+            "all similarities were classified as errors, so the labels are those of their mean; "
+            "raise error_weight",
             ConvergenceWarning,
             stacklevel=4,
         )

@@ -1,4 +1,4 @@
-"""Spectral clustering of features: of one view, or of all of them side by side."""
+"""Spectral clustering and spectral embedding of one view, or of all views side by side."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from sklearn.metrics import euclidean_distances, pairwise_distances_argmin
 from sklearn.utils.extmath import row_norms
 
 from coterie.consensus.base import check_size
+from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError
-from coterie.multiview.view_input import MultiViewMethod, check_whole
+from coterie.multiview.view_input import MultiViewMethod
 from coterie.relaxation.spectral_embedding import normalized_cut_rows, spectral_labels
 
 __all__ = [
@@ -28,30 +29,33 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+# Squared distances below this share of the squared norms, times p, are rounding errors.
 _ROUNDING = 1e-14
 
 
 class ConcatenatedSpectral(MultiViewMethod):
     """FC: spectral clustering of all features, the views side by side.
 
-    With x_i the features of thing i in all views together, the affinity is
+    With x_i the features of point i in all views together, the affinity is
 
         W_ij = exp(−‖x_i − x_j‖² / (s_i s_j)),   shape (n, n),
 
-    s_i the distance of x_i to its ``n_neighbors``-th neighbour, so that crowded and empty regions
-    are seen alike. The K leading eigenvectors of Δ^−½ W Δ^−½ (Δ the row sums) are cut to rows of
-    length one, and k-means on these gives the labels: a relaxed normalised cut.
+    where s_i is the distance of x_i to its ``n_neighbors``-th neighbour. The scales s_i adapt the
+    affinity to dense and sparse regions. The K leading eigenvectors of Δ^−½ W Δ^−½ (Δ the diagonal
+    of the row sums) are scaled to rows of length one, and k-means on these rows gives the labels.
+    This is a relaxation of the normalised cut.
 
     Parameters
     ----------
     n_clusters : int, default=8
     n_neighbors : int, default=7
-        Which neighbour sets the scale s_i; at most n − 1 are counted.
+        The neighbour that sets the scale s_i; at most n − 1.
     standardize : bool, default=True
-        Columns to mean 0 and variance 1, then every view divided by the root of its number of
-        columns, so that each has the same say. Sparse views are scaled without shifting.
+        Scale columns to mean 0 and variance 1, then divide each view by the root of its number
+        of columns, so that all views have the same weight. Sparse views are scaled but not
+        shifted.
     max_points : int, default=10_000
-        More are refused: W has n² entries.
+        More points are refused, because W has n² entries.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -65,16 +69,16 @@ class ConcatenatedSpectral(MultiViewMethod):
     -----
     **Established.** Concatenation with spectral clustering is the usual baseline of multi-view
     articles. The kernel is the self-tuning one of Zelnik-Manor and Perona with their seventh
-    neighbour. Our choice: ones on the diagonal of W where they have zeros, the scaling of the
-    views, and k-means (ten starts) in place of their rotations. Where ``n_neighbors`` or more
-    points coincide with a point, its scale is the distance to the nearest other one.
+    neighbour. Our choices: ones on the diagonal of W where they have zeros, the scaling of the
+    views, and k-means (ten starts) in place of their rotations. If ``n_neighbors`` or more points
+    coincide with a point, its scale is the distance to the nearest different point.
 
-    **Limits.** Some 30·n² bytes of memory, time O(n²·Σp_v). A view without structure counts as
-    much as a good one: nothing is learned about views. Five views of 210 photographs in seven
-    classes (MSRC-v1): accuracy 0.729, the single views between 0.35 and 0.70.
+    **Limits.** About 30·n² bytes of memory, time O(n²·Σp_v). A view without structure counts as
+    much as a good one, because no view weights are learned. Five views of 210 photographs in seven
+    classes (MSRC-v1): accuracy 0.729; single views reach 0.35 to 0.70.
 
-    **When to use.** As the baseline to beat, and where all views are good. With views of unequal
-    worth take :class:`~coterie.MultiViewClusterer`.
+    **When to use.** As a baseline, and if all views are good. For views of unequal quality use
+    :class:`~coterie.MultiViewClusterer`.
 
     References
     ----------
@@ -107,29 +111,29 @@ class ConcatenatedSpectral(MultiViewMethod):
     def _label_points(
         self, views: dict[str, Any], n_clusters: int, rng: np.random.RandomState
     ) -> NDArray[np.int64]:
-        chosen = self._chosen(views)
+        chosen = self._chosen_views(views)
         n_neighbors = check_whole("n_neighbors", self.n_neighbors)
         n = chosen[0].shape[0]
         check_size(n, self.max_points, "max_points", type(self).__name__)
         D2 = squared_distances(chosen)
-        # things that are equal in all views are one thing, and stay together
+        # Points that are equal in all views are one weighted point, so they get the same label.
         first = np.argmax(D2 == 0, axis=1)
-        distinct, place, counts = np.unique(first, return_inverse=True, return_counts=True)
+        distinct, index, counts = np.unique(first, return_inverse=True, return_counts=True)
         W = self_tuning_affinity(D2, n_neighbors)[np.ix_(distinct, distinct)]
-        return spectral_labels(W, counts.astype(np.float64), n_clusters, rng)[place]
+        return spectral_labels(W, counts.astype(np.float64), n_clusters, rng)[index]
 
-    def _chosen(self, views: dict[str, Any]) -> list[Any]:
+    def _chosen_views(self, views: dict[str, Any]) -> list[Any]:
         return list(views.values())
 
 
 class SpectralView(ConcatenatedSpectral):
-    """Spectral clustering of one view, as :class:`ConcatenatedSpectral` does it for all.
+    """Spectral clustering of one view; see :class:`ConcatenatedSpectral`.
 
     Parameters
     ----------
     n_clusters : int, default=8
     view : int or str, default=0
-        The place or the name of the view that is looked at.
+        Index or name of the view.
     n_neighbors, standardize, max_points, random_state
         As in :class:`ConcatenatedSpectral`.
 
@@ -142,9 +146,9 @@ class SpectralView(ConcatenatedSpectral):
     -----
     **Established.** As :class:`ConcatenatedSpectral`.
 
-    **Limits.** Those of :class:`ConcatenatedSpectral`; the other views are checked, then ignored.
+    **Limits.** As :class:`ConcatenatedSpectral`; the other views are checked, then ignored.
 
-    **When to use.** To see what each view is worth alone.
+    **When to use.** To measure how much each view shows alone.
 
     Examples
     --------
@@ -173,15 +177,15 @@ class SpectralView(ConcatenatedSpectral):
         )
         self.view = view
 
-    def _chosen(self, views: dict[str, Any]) -> list[Any]:
+    def _chosen_views(self, views: dict[str, Any]) -> list[Any]:
         wanted: Any = self.view
         if isinstance(wanted, str) and wanted in views:
             return [views[wanted]]
-        by_place = isinstance(wanted, Integral) and not isinstance(wanted, bool)
-        if by_place and 0 <= int(wanted) < len(views):
+        is_index = isinstance(wanted, Integral) and not isinstance(wanted, bool)
+        if is_index and 0 <= int(wanted) < len(views):
             return [list(views.values())[int(wanted)]]
         raise InvalidParameterError(
-            f"view={wanted!r}: give a name ({', '.join(views)}) or a place "
+            f"view={wanted!r}: give a name ({', '.join(views)}) or an index "
             f"from 0 to {len(views) - 1}"
         )
 
@@ -232,14 +236,15 @@ def spectral_features(X: Any, n_components: int, random_state: Any = None) -> Sp
 
 
 def self_tuning_affinity(D2: Array, n_neighbors: int = 7) -> Array:
-    """W_ij = exp(−d_ij² / (s_i s_j)), s_i the distance of i to its ``n_neighbors``-th neighbour.
+    """Compute W_ij = exp(−d_ij² / (s_i s_j)) from squared distances d_ij².
 
-    Where that neighbour coincides with i, s_i is the distance to the nearest point that does not.
+    The scale s_i is the distance of i to its ``n_neighbors``-th neighbour. If that neighbour
+    coincides with i, s_i is the distance to the nearest point that does not.
 
     Parameters
     ----------
     D2 : (n, n) array
-        Squared distances d_ij², zero on the diagonal. W takes their place in memory.
+        Squared distances, zero on the diagonal. It is overwritten by W.
     n_neighbors : int
         At most n − 1 are counted.
 
@@ -253,11 +258,11 @@ def self_tuning_affinity(D2: Array, n_neighbors: int = 7) -> Array:
     array([[1.   , 0.368],
            [0.368, 1.   ]])
     """
-    place = min(n_neighbors, len(D2) - 1)
-    scale2 = np.partition(D2, place, axis=1)[:, place].copy()
+    neighbour = min(n_neighbors, len(D2) - 1)
+    scale2 = np.partition(D2, neighbour, axis=1)[:, neighbour].copy()
     for row in np.flatnonzero(scale2 == 0):
-        apart = D2[row][D2[row] > 0]
-        scale2[row] = apart.min() if apart.size else 1.0
+        different = D2[row][D2[row] > 0]
+        scale2[row] = different.min() if different.size else 1.0
     scale = np.sqrt(scale2)
     D2 /= -scale[:, None]
     D2 /= scale
@@ -265,9 +270,9 @@ def self_tuning_affinity(D2: Array, n_neighbors: int = 7) -> Array:
 
 
 def squared_distances(views: Iterable[Any]) -> Array:
-    """d_ij² = Σ_v ‖x_i^v − x_j^v‖²: distances of the views side by side, without making that table.
+    """Compute d_ij² = Σ_v ‖x_i^v − x_j^v‖² over all views, without joining the tables.
 
-    What is no more than rounding counts as zero, so that equal rows are at distance 0.
+    Distances within rounding error count as zero, so that equal rows are at distance 0.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""What all multi-view clusterers share: reading several views of n things, and scaling them alike.
+"""Base class of the multi-view clusterers: reading, checking and scaling views.
 
-A view v is a table X_v (n, p_v). Views come as a list or under names, dense or sparse; row i is
-the same thing in each. A method says how points get their labels
-(:meth:`MultiViewMethod._label_points`); reading, checking, scaling and numbering live here.
+View v is a table X_v (n, p_v), dense or sparse; row i describes the same point in every view.
+Views come as a list or as a dict of named tables. A method implements
+:meth:`MultiViewMethod._label_points`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -18,22 +17,16 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_array, check_random_state
 
+from coterie.ensembles.input_checks import check_whole
 from coterie.ensembles.scalings import Scaling, centring, standard_and_min_max
 from coterie.errors import InvalidParameterError
 from coterie.labels.numbering import renumber_by_size
 
-__all__ = [
-    "MultiViewMethod",
-    "check_number",
-    "check_same_views",
-    "check_whole",
-    "named_views",
-    "view_scaling",
-]
+__all__ = ["MultiViewMethod", "check_same_views", "named_views", "view_scaling"]
 
 
 class MultiViewMethod(ClusterMixin, BaseEstimator):
-    """Base of the multi-view clusterers; see the module for what it does."""
+    """Base of the multi-view clusterers."""
 
     n_clusters: int
     standardize: bool
@@ -41,28 +34,31 @@ class MultiViewMethod(ClusterMixin, BaseEstimator):
     labels_: NDArray[np.int32]
 
     def fit(self, views: Any, y: Any = None) -> Self:  # noqa: ARG002 (y is scikit-learn's convention)
-        """Cluster n things seen in several views.
+        """Cluster n points described by several views.
 
         Parameters
         ----------
         views : list of arrays (n, p_v), or dict of named ones
-            Dense or sparse; row i is the same thing in every view.
+            Dense or sparse; row i is the same point in every view.
         y : ignored
         """
         named = named_views(views)
-        K = _check_n_clusters(self.n_clusters, next(iter(named.values())).shape[0])
+        n = next(iter(named.values())).shape[0]
+        K = check_whole("n_clusters", self.n_clusters)
+        if K > n:
+            raise InvalidParameterError(f"n_clusters={K} is more than the {n} points there are")
         rng = check_random_state(self.random_state)
         self.view_names_ = list(named)
         self._scalings = {
             name: view_scaling(X, bool(self.standardize), name) for name, X in named.items()
         }
-        labels = self._label_points(self._seen(named), K, rng)
+        labels = self._label_points(self._scaled(named), K, rng)
         self.labels_ = renumber_by_size(labels).astype(np.int32)
         self.n_clusters_ = int(self.labels_.max()) + 1
         return self
 
-    def _seen(self, named: Mapping[str, Any]) -> dict[str, Any]:
-        """The views in double precision, shifted and scaled as in ``fit``."""
+    def _scaled(self, named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the views in double precision, shifted and scaled as in ``fit``."""
         return {
             name: self._scalings[name].transform(X.astype(np.float64, copy=False))
             for name, X in named.items()
@@ -72,11 +68,11 @@ class MultiViewMethod(ClusterMixin, BaseEstimator):
     def _label_points(
         self, views: dict[str, Any], n_clusters: int, rng: np.random.RandomState
     ) -> NDArray[np.int64]:
-        """Labels of the n points from their scaled views, shape (n,)."""
+        """Return labels (n,) of the points from their scaled views."""
 
 
 def named_views(views: Any) -> dict[str, Any]:
-    """Views under their names ("view 0", "view 1", … in a list), checked, with the same rows.
+    """Check views and return them by name; the views of a list are "view 0", "view 1", ….
 
     Parameters
     ----------
@@ -104,7 +100,11 @@ def named_views(views: Any) -> dict[str, Any]:
         )
     if not names:
         raise InvalidParameterError("there are no views; give at least one array")
-    _refuse_equal_names(names)
+    if len(set(names)) < len(names):
+        double = min(name for name in names if names.count(name) > 1)
+        raise InvalidParameterError(
+            f"several views have the name {double!r} when converted to text; rename all but one"
+        )
     checked = {name: _checked_view(name, X) for name, X in zip(names, arrays, strict=True)}
     lengths = {name: X.shape[0] for name, X in checked.items()}
     if len(set(lengths.values())) > 1:
@@ -116,18 +116,18 @@ def named_views(views: Any) -> dict[str, Any]:
 
 
 def view_scaling(X: Any, standardize: bool, name: str = "X") -> Scaling:
-    """The shift and scale that give a view total variance one, however many columns it has.
+    """Return the shift and scale that give a view total variance 1, whatever its width.
 
-    Standardised, a column has mean 0 and variance 1/p, p the number of columns that vary; constant
-    ones become 0. Otherwise columns are moved to mean 0 alone, which changes no distance.
-    Sparse views are not shifted, so that they stay sparse.
+    A standardised column has mean 0 and variance 1/p, where p is the number of columns that
+    vary; constant columns become 0. Without ``standardize`` columns are only shifted to mean 0,
+    which changes no distance. Sparse views are not shifted, so that they stay sparse.
 
     Parameters
     ----------
     X : (n, p) float array or CSR matrix
     standardize : bool
     name : str
-        Of the view, for messages.
+        Name of the view in messages.
 
     Examples
     --------
@@ -137,13 +137,13 @@ def view_scaling(X: Any, standardize: bool, name: str = "X") -> Scaling:
     """
     X = X.astype(np.float64, copy=False)
     try:
-        view = standard_and_min_max(X)[0] if standardize else centring(X)
+        scaling = standard_and_min_max(X)[0] if standardize else centring(X)
     except InvalidParameterError as error:
         raise InvalidParameterError(f"{name} cannot be used: {error}") from error
-    if view.scale is None:
-        return view
-    n_varying = int(np.isfinite(view.scale).sum())
-    return replace(view, scale=view.scale * np.sqrt(max(n_varying, 1)))
+    if scaling.scale is None:
+        return scaling
+    n_varying = int(np.isfinite(scaling.scale).sum())
+    return replace(scaling, scale=scaling.scale * np.sqrt(max(n_varying, 1)))
 
 
 def check_same_views(
@@ -162,47 +162,6 @@ def check_same_views(
             raise InvalidParameterError(
                 f"{name} has {X.shape[1]} columns, fitted were {n_columns[name]}; give the same"
             )
-
-
-def check_whole(name: str, value: Any, at_least: int = 1) -> int:
-    """A setting that is a whole number, as an int.
-
-    >>> check_whole("n_init", 10)
-    10
-    """
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not whole or int(value) < at_least:
-        raise InvalidParameterError(f"{name}={value!r}: give a whole number from {at_least} up")
-    return int(value)
-
-
-def check_number(name: str, value: Any, above: float, *, or_equal: bool = False) -> float:
-    """A setting that is a finite number above a bound, as a float.
-
-    >>> check_number("tol", 0, above=0.0, or_equal=True)
-    0.0
-    """
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    x = float(value) if number else np.nan
-    if not np.isfinite(x) or x < above or (x == above and not or_equal):
-        bound = f"{above:g} or more" if or_equal else f"above {above:g}"
-        raise InvalidParameterError(f"{name}={value!r}: give a finite number {bound}")
-    return x
-
-
-def _check_n_clusters(n_clusters: Any, n: int) -> int:
-    K = check_whole("n_clusters", n_clusters)
-    if K > n:
-        raise InvalidParameterError(f"n_clusters={K} is more than the {n} points there are")
-    return K
-
-
-def _refuse_equal_names(names: list[str]) -> None:
-    doubles = sorted({name for name in names if names.count(name) > 1})
-    if doubles:
-        raise InvalidParameterError(
-            f"several views have the name {doubles[0]!r} when written out; rename all but one"
-        )
 
 
 def _checked_view(name: str, X: Any) -> Any:

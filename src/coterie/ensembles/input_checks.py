@@ -1,0 +1,87 @@
+"""Checks of settings and features, with messages that name the setting, the row and the column."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_array
+
+from coterie.errors import InvalidParameterError
+
+__all__ = ["check_features", "check_number", "check_whole"]
+
+
+def check_whole(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
+    """Return a setting as an int if it is a whole number in ``least..most``.
+
+    >>> check_whole("n_init", 10)
+    10
+    """
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or int(value) < least or (most is not None and int(value) > most):
+        bounds = f"from {least} up" if most is None else f"from {least} to {most}"
+        raise InvalidParameterError(f"{name}={value!r}: give a whole number {bounds}")
+    return int(value)
+
+
+def check_number(
+    name: str, value: Any, above: float, *, or_equal: bool = False, most: float | None = None
+) -> float:
+    """Return a setting as a float if it is a finite number above a bound and at most ``most``.
+
+    >>> check_number("tol", 0, above=0.0, or_equal=True)
+    0.0
+    """
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    x = float(value) if is_number else np.nan
+    high_enough = x >= above if or_equal else x > above
+    if not (high_enough and np.isfinite(x) and (most is None or x <= most)):
+        bounds = f"{above:g} or more" if or_equal else f"above {above:g}"
+        bounds += "" if most is None else f", at most {most:g}"
+        raise InvalidParameterError(f"{name}={value!r}: give a finite number {bounds}")
+    return x
+
+
+def check_features(X: Any, name: str) -> Any:
+    """Return ``X`` as a finite C-ordered float array, or CSR matrix without duplicate entries.
+
+    >>> check_features([[1, 2]], "X")
+    array([[1., 2.]])
+    """
+    try:
+        X = check_array(
+            X,
+            accept_sparse="csr",
+            accept_large_sparse=False,
+            dtype=(np.float64, np.float32),
+            order="C",
+            ensure_all_finite=False,
+            input_name=name,
+        )
+    except (TypeError, ValueError) as error:
+        raise InvalidParameterError(f"{name} is not a table of numbers: {error}") from error
+    if sp.issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    _check_finite(X, name)
+    return X
+
+
+def _check_finite(X: Any, name: str) -> None:
+    values = X.data if sp.issparse(X) else X.ravel()
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size == 0:
+        return
+    first = bad[0]
+    if sp.issparse(X):
+        row, column = np.searchsorted(X.indptr, first, "right") - 1, X.indices[first]
+    else:
+        row, column = divmod(first, X.shape[1])
+    found = "NaN" if np.isnan(values[first]) else "infinity (inf)"
+    raise InvalidParameterError(
+        f"{name} has {found} at row {row}, column {column} ({bad.size} such cells in all); "
+        "fill these cells or drop their rows"
+    )
