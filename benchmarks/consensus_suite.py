@@ -1,25 +1,25 @@
-"""The suite that decides defaults: cells of four families, each drawn anew with every seed.
+"""The cells on which consensus functions are compared: four families of label matrices.
 
-========  =====================================================================================
-planted   a known partition, some votes noisy, some plain wrong (together, or each for itself)
-real      classes of real data, 40 k-means runs, K as the classes have it or drawn from a range
-views     classes of real data seen in several views, 10 runs a view, K fixed or drawn
-market    planted segments of simulated advertisers, seen in texts, win and cost curves
-========  =====================================================================================
+========  ===================================================================================
+planted   a known partition; some votes are noisy and some are wrong, together or independently
+real      classes of real data; 40 k-means runs, K fixed or drawn from a range
+views     classes of real data with several views; 10 runs a view, K fixed or drawn
+market    planted segments of simulated advertisers; partitions of texts, win and cost curves
+========  ===================================================================================
 
-Cells are dealt in turn, within their family and in the order of the suite, to two halves: rules are
-developed on the one and reported on the other. Both cells of a data set lie in the same half, so
-that no data set is in both. Simulated markets are the same in both, cut differently.
+Cells are assigned in turn, within their family, to two halves: rules are developed on one half
+and reported on the other. Both cells of a dataset are in the same half. The two market cells use
+the same simulated markets, cut differently.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,75 +28,50 @@ from benchmarks.noise import CORE_CELLS, MORE_CELLS, NoiseCell, sizes_text
 from coterie.datasets.loading import load_dataset, load_views
 from coterie.ensembles.making import make_partitions
 
-__all__ = ["SUITE", "Drawn", "SuiteCell", "quick_cells", "suite_cells"]
-
-Labels = NDArray[np.int32]
-Half = Literal["develop", "report"]
+__all__ = ["SUITE", "Drawn", "SuiteCell"]
 
 _RUNS, _RUNS_A_VIEW = 40, 10
-#: Rows of the larger sets that are drawn anew for every ensemble.
-_MOST_ROWS = 1000
-_MOST_PLANTED = 1000
-_QUICK_PLANTED = 300
+#: Larger datasets are reduced to so many rows, drawn again for every ensemble.
+_MAX_ROWS = 1000
+_MAX_PLANTED, _MAX_QUICK_PLANTED = 1000, 300
+_REAL = ("cstr", "digits", "glass", "ionosphere", "iris", "soybean_small", "wine", "zoo")
+#: Small datasets that come with this package or with scikit-learn.
+_QUICK_SETS = ("glass", "ionosphere", "iris", "wine", "zoo")
+_VIEWS = ("caltech101_7", "msrc_v1", "uci_mfeat")
+_ENSEMBLES = {"fixed K": "kmeans", "diverse K": "diverse"}
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """Label matrix P (n, V), classes y (n,), number of clusters asked for."""
+class Drawn(NamedTuple):
+    """Label matrix (n, V), classes (n,) and the number of clusters to ask for."""
 
-    P: Labels
+    P: NDArray[np.int32]
     y: NDArray[Any]
     n_clusters: int
 
 
 @dataclass(frozen=True)
 class SuiteCell:
-    """One way to make partitions of things whose classes are known.
+    """One way to make partitions of points whose classes are known.
 
     Attributes
     ----------
     family, name : str
+        The name is unique in the suite.
     half : {"develop", "report"}
-    draw : callable
-        ``draw(seed)`` gives the partitions.
+    draw : function of a seed
+        Makes the partitions.
     dataset : str or None
-        The data set it needs, if any.
-    short_name : str
-        Its name in tables, where that differs.
+        The dataset it needs.
     quick : bool
-        Whether it needs no file and a draw of it takes methods no more than seconds.
+        True if it needs no file and methods take seconds at most.
     """
 
     family: str
     name: str
-    half: Half
+    half: str
     draw: Callable[[int], Drawn] = field(compare=False)
     dataset: str | None = None
-    short_name: str = ""
     quick: bool = False
-
-    @property
-    def title(self) -> str:
-        """Its name in tables and pictures."""
-        return self.short_name or self.name
-
-
-def suite_cells(families: Sequence[str] | None = None) -> list[SuiteCell]:
-    """The cells of some families, or of all.
-
-    >>> [cell.name for cell in suite_cells(["market"])]
-    ['one a view', 'six a view']
-    """
-    return [cell for cell in SUITE if families is None or cell.family in families]
-
-
-def quick_cells(cells: Sequence[SuiteCell] | None = None) -> list[SuiteCell]:
-    """Those of some cells, or of the suite, that need no file and little time.
-
-    >>> sorted({cell.family for cell in quick_cells()})
-    ['planted', 'real']
-    """
-    return [cell for cell in (SUITE if cells is None else cells) if cell.quick]
 
 
 def _draw_planted(cell: NoiseCell, seed: int) -> Drawn:
@@ -127,18 +102,21 @@ def _draw_views(name: str, strategy: str, seed: int) -> Drawn:
 
 
 def _draw_market(n_cuts: int, seed: int) -> Drawn:
-    """Partitions of simulated advertisers, ``n_cuts`` for each of texts, win and cost curves."""
     views, y = _market(seed)
-    K = len(np.unique(y))
     P = np.hstack([view[:, :n_cuts] for view in views]).astype(np.int32)
     seen = (P >= 0).any(axis=1)  # an advertiser without text or win is in no view
-    return Drawn(P[seen], y[seen], K)
+    return Drawn(P[seen], y[seen], len(np.unique(y)))
 
 
 @cache
 def _features(name: str) -> tuple[Any, NDArray[Any]]:
-    """Features by a recipe that sees no class: tf–idf rows for text, min–max for the rest."""
-    X, y = _loaded(name)
+    """Load features and scale them without using the classes: tf–idf for text, else min–max."""
+    if name == "digits":
+        from sklearn.datasets import load_digits
+
+        X, y = load_digits(return_X_y=True)
+    else:
+        X, y = load_dataset(name)
     if hasattr(X, "tocsr"):
         from sklearn.feature_extraction.text import TfidfTransformer
 
@@ -147,28 +125,25 @@ def _features(name: str) -> tuple[Any, NDArray[Any]]:
     return (X - X.min(axis=0)) / np.where(spread > 0, spread, 1.0), y
 
 
-def _loaded(name: str) -> tuple[Any, NDArray[Any]]:
-    if name == "digits":  # comes with scikit-learn
-        from sklearn.datasets import load_digits
-
-        return load_digits(return_X_y=True)
-    return load_dataset(name)
-
-
 def _standardised(X: NDArray[Any]) -> NDArray[Any]:
     deviation = X.std(axis=0)
     return (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
 
 
 def _some_rows(n: int, seed: int) -> NDArray[np.intp]:
-    if n <= _MOST_ROWS:
+    if n <= _MAX_ROWS:
         return np.arange(n)
-    return np.sort(np.random.default_rng(seed).choice(n, _MOST_ROWS, replace=False))
+    return np.sort(np.random.default_rng(seed).choice(n, _MAX_ROWS, replace=False))
 
 
 @lru_cache(maxsize=2)
 def _market(seed: int) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
-    """Partitions of every view, those into K first, and the planted segments."""
+    """Simulate a market; return the partitions of each view and the planted segments.
+
+    In every view the partitions into K clusters are the first columns.
+    """
+    import pyarrow.parquet as pq
+
     from coterie.ads.curves.landscapes import evidence_of
     from coterie.ads.histograms.counting import read_histograms
     from coterie.ads.logs.bid_logs import open_logs, read_descriptions
@@ -178,88 +153,60 @@ def _market(seed: int) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
     from coterie.ads.segments.views import make_views
 
     settings = MarketSettings(outliers=0.0, newcomers=0.0, seed=seed)
+    K = settings.segments
     with tempfile.TemporaryDirectory() as folder:
         simulated = simulate_logs(settings, Path(folder) / "market")
         logs = open_logs(simulated.folder)
         histograms, texts = read_histograms(logs), read_descriptions(logs)
-        segments = _planted_segments(simulated.truth, histograms.advertisers)
+        truth = pq.read_table(simulated.truth).to_pydict()
+    segment = dict(zip(truth["advertiser_id"], truth["segment"], strict=True))
+    segments = np.array([segment[str(name)] for name in histograms.advertisers])
     days = range(len(histograms.days))
-    K = settings.segments
-    vectors = description_vectors(histograms, texts)
     views = make_views(
-        histograms.dense(days), evidence_of(histograms, days), vectors, ks=(K, K + 5)
+        histograms.dense(days),
+        evidence_of(histograms, days),
+        description_vectors(histograms, texts),
+        ks=(K, K + 5),
     )
-    return [_k_first(views[name], K) for name in ("text", "win", "cost")], segments
+    partitions = []
+    for name in ("text", "win", "cost"):
+        order = np.argsort([setting["k"] != K for setting in views[name].settings], kind="stable")
+        partitions.append(views[name].partitions[:, order])
+    return partitions, segments
 
 
-def _k_first(view: Any, K: int) -> NDArray[np.int64]:
-    """Columns of the view: its partitions into K clusters, then the others."""
-    order = sorted(range(len(view.settings)), key=lambda v: view.settings[v]["k"] != K)
-    return view.partitions[:, order]
-
-
-def _planted_segments(path: Path, advertisers: NDArray[np.str_]) -> NDArray[np.int64]:
-    from benchmarks.ads_grid import true_segments
-
-    return true_segments(path, advertisers)
-
-
-def _planted_cell(cell: NoiseCell, half: Half) -> SuiteCell:
-    spoiled = _spoiled(cell)
-    return SuiteCell(
-        "planted",
-        f"{','.join(map(str, cell.sizes))}; {spoiled}",
-        half,
-        partial(_draw_planted, cell),
-        short_name=f"{sizes_text(cell.sizes)}; {spoiled}",
-        quick=sum(cell.sizes) <= _QUICK_PLANTED,
-    )
-
-
-def _spoiled(cell: NoiseCell) -> str:
-    kind = "together" if cell.correlated else "apart"
-    bad = f"{cell.n_bad} of {cell.n_partitions} bad {kind}" if cell.n_bad else "none bad"
-    return f"{bad}; noise {cell.noise:g}"
-
-
-def _small_planted() -> list[NoiseCell]:
-    """The cells by which the method was designed, and the smaller of those it was not."""
-    return [cell for cell in CORE_CELLS + MORE_CELLS if sum(cell.sizes) <= _MOST_PLANTED]
-
-
-def _half(place: int) -> Half:
+def _half(place: int) -> str:
     return "develop" if place % 2 == 0 else "report"
 
 
-_REAL = ("cstr", "digits", "glass", "ionosphere", "iris", "soybean_small", "wine", "zoo")
-#: Small ones that come with this package or with scikit-learn.
-_QUICK_SETS = ("glass", "ionosphere", "iris", "wine", "zoo")
-_VIEWS = ("caltech101_7", "msrc_v1", "uci_mfeat")
-_ENSEMBLES = {"fixed K": "kmeans", "diverse K": "diverse"}
+def _planted_cell(cell: NoiseCell, half: str) -> SuiteCell:
+    kind = "together" if cell.correlated else "apart"
+    bad = f"{cell.n_bad} of {cell.n_partitions} bad {kind}" if cell.n_bad else "none bad"
+    name = f"{sizes_text(cell.sizes)}; {bad}; noise {cell.noise:g}"
+    quick = sum(cell.sizes) <= _MAX_QUICK_PLANTED
+    return SuiteCell("planted", name, half, partial(_draw_planted, cell), quick=quick)
 
-SUITE: tuple[SuiteCell, ...] = (
-    *(_planted_cell(cell, _half(place)) for place, cell in enumerate(_small_planted())),
-    *(
-        SuiteCell(
-            "real",
-            f"{name}, {kind}",
-            _half(place),
-            partial(_draw_real, name, strategy),
-            name,
-            quick=name in _QUICK_SETS,
-        )
-        for place, name in enumerate(_REAL)
-        for kind, strategy in _ENSEMBLES.items()
-    ),
-    *(
-        SuiteCell(
-            "views", f"{name}, {kind}", _half(place), partial(_draw_views, name, strategy), name
-        )
-        for place, name in enumerate(_VIEWS)
-        for kind, strategy in _ENSEMBLES.items()
-    ),
-    *(
-        SuiteCell("market", name, _half(place), partial(_draw_market, n_cuts))
-        for place, (name, n_cuts) in enumerate({"one a view": 1, "six a view": 6}.items())
-    ),
-)
+
+def _suite() -> list[SuiteCell]:
+    small = [cell for cell in CORE_CELLS + MORE_CELLS if sum(cell.sizes) <= _MAX_PLANTED]
+    cells = [_planted_cell(cell, _half(place)) for place, cell in enumerate(small)]
+    for family, names, draw in (("real", _REAL, _draw_real), ("views", _VIEWS, _draw_views)):
+        for place, dataset in enumerate(names):
+            for kind, strategy in _ENSEMBLES.items():
+                cells.append(
+                    SuiteCell(
+                        family,
+                        f"{dataset}, {kind}",
+                        _half(place),
+                        partial(draw, dataset, strategy),
+                        dataset,
+                        quick=dataset in _QUICK_SETS,
+                    )
+                )
+    for place, (name, n_cuts) in enumerate({"one a view": 1, "six a view": 6}.items()):
+        cells.append(SuiteCell("market", name, _half(place), partial(_draw_market, n_cuts)))
+    return cells
+
+
+#: All cells; within a family they alternate between the halves.
+SUITE: tuple[SuiteCell, ...] = tuple(_suite())

@@ -8,6 +8,7 @@ by ``--set name=value``.
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,9 +21,18 @@ from benchmarks.results import Result
 from coterie.errors import InvalidParameterError, TableError
 from coterie.runtime.atomic_files import atomic_file
 
-__all__ = ["BENCHMARKS", "Context", "KeptTrials", "error_line", "run_benchmark", "settings_of"]
+__all__ = [
+    "BENCHMARKS",
+    "Context",
+    "KeptTrials",
+    "error_line",
+    "in_parallel",
+    "run_benchmark",
+    "settings_of",
+]
 
 Item = TypeVar("Item")
+Found = TypeVar("Found")
 
 #: Every benchmark: its module, and the question it answers.
 BENCHMARKS = {
@@ -155,6 +165,25 @@ def settings_of(name: str) -> dict[str, Any]:
     """Return the settings of a benchmark with their defaults."""
     parameters = list(inspect.signature(_function(name)).parameters.values())[1:]
     return {parameter.name: parameter.default for parameter in parameters}
+
+
+def in_parallel(
+    function: Callable[..., Found], tasks: Sequence[tuple[Any, ...]], jobs: int
+) -> Iterator[tuple[int, Found]]:
+    """Call a function with every tuple of arguments, in worker processes.
+
+    Yield the place of a task and its result as the tasks finish; close the iterator to stop them.
+    """
+    import joblib
+
+    parallel = joblib.Parallel(jobs, return_as="generator_unordered", batch_size=1)
+    calls = (joblib.delayed(_call)(function, place, task) for place, task in enumerate(tasks))
+    with contextlib.closing(parallel(calls)) as found:
+        yield from found
+
+
+def _call(function: Callable[..., Found], place: int, task: tuple[Any, ...]) -> tuple[int, Found]:
+    return place, function(*task)
 
 
 def error_line(text: str) -> str:

@@ -23,7 +23,7 @@ from benchmarks.command_steps import (
     text_file,
     write_files,
 )
-from benchmarks.consensus_commands import divided, regret, table2, table3
+from benchmarks.consensus_commands import divided, table2, table3
 from benchmarks.incremental import growing
 from benchmarks.scale_commands import gpu, relaxation, scale, tables
 from benchmarks.serve_command import serve
@@ -170,7 +170,6 @@ def ads_real(
 
 app.command()(table2)
 app.command()(table3)
-app.command()(regret)
 app.command()(divided)
 app.command()(growing)
 app.command()(relaxation)

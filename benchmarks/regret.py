@@ -1,139 +1,101 @@
-"""Regret: how far each consensus method stays behind the best one, cell by cell.
+"""Regret of consensus functions: how far each one is behind the best one, cell by cell.
 
-    regret of a method in a cell = best mean accuracy of any method in it − its own
+    regret of a method in a cell = best mean accuracy of any method in the cell − its own
 
-over the cells of :mod:`benchmarks.consensus_suite`. Every draw of a cell gives all methods
-the same label matrix. Nothing is tuned per cell; a method that cannot run scores as if it
-had put all points into one cluster, and the report says so.
+Every draw of a cell (:mod:`benchmarks.consensus_suite`) gives all methods the same label matrix.
+Nothing is tuned per cell. A method that cannot run scores as if it had put all points into one
+cluster. A second regret leaves out the methods with a balanced cut, because balance helps where
+classes happen to have equal sizes.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import joblib
 import numpy as np
 
-from benchmarks.consensus_suite import SUITE, SuiteCell, quick_cells
-from benchmarks.environment import computing_alone
+from benchmarks.consensus_suite import SUITE, SuiteCell
+from benchmarks.environment import one_thread_each
+from benchmarks.harness import Context, in_parallel
+from benchmarks.results import (
+    OKABE_ITO,
+    Result,
+    Table,
+    best_places,
+    legend_below,
+    standard_error,
+)
 from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, consensus_method
 from coterie.datasets.loading import load_views
-from coterie.errors import CoterieError, DatasetUnavailableError, TableError
+from coterie.errors import CoterieError, DatasetUnavailableError, InvalidParameterError
 from coterie.inspection.scores import clustering_accuracy
-from coterie.runtime.atomic_files import atomic_file
-from coterie.runtime.devices import on_one_thread
 
-__all__ = [
-    "CellRegret",
-    "MethodRegret",
-    "RegretResults",
-    "available_cells",
-    "cell_regrets",
-    "has_balanced_cut",
-    "method_regrets",
-    "quick_methods",
-    "regrets_among",
-    "run_draw",
-    "run_regret",
-]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-#: One draw: accuracy and seconds by method, and why a method could not run.
-DrawResult = dict[str, dict[str, Any]]
-_PARTS = ("accuracy", "seconds", "failed")
+__all__ = ["has_balanced_cut", "run", "run_draw"]
 
+#: Methods that need minutes in some cells; a quick run leaves them out.
 _SLOW = ("rcc", "hgpa", "nmf", "weighted", "kl", "correlation")
+_HALVES = {"report": "report half", "develop": "develop half", "all": "all cells"}
+_STYLES = {
+    "planted": ("blue", "o"),
+    "real": ("vermilion", "s"),
+    "views": ("green", "^"),
+    "market": ("purple", "D"),
+}
+
+Cells = Sequence[Mapping[str, Any]]
 
 
-@dataclass(frozen=True)
-class CellRegret:
-    """What the methods did in one cell, by method.
+def run(
+    context: Context,
+    *,
+    draws: int | None = None,
+    methods: str = "",
+    again: str = "",
+    jobs: int = 2,
+) -> Result:
+    """Measure accuracy and regret of consensus functions in every cell of the suite.
 
-    Attributes
+    Parameters
     ----------
-    cell : SuiteCell
-    accuracy, error : dict
-        Mean over the draws and its standard error, NaN for a single draw.
-    regret : dict
-        Best accuracy of these methods less the method's own.
-    seconds : dict
-        Mean time of a fit.
-    failed : dict
-        What a method said that could not run.
+    context : Context
+        Quick: small cells that need no file, and fast methods.
+    draws : int, optional
+        Draws of each cell: 10, or 1 in a quick run. Draw d is seeded with d.
+    methods : str
+        Keys of methods, separated by commas; empty means all.
+    again : str
+        Keys of methods that are run again although their draws were kept.
+    jobs : int
+        Worker processes, each on one thread.
     """
-
-    cell: SuiteCell
-    accuracy: dict[str, float]
-    error: dict[str, float]
-    regret: dict[str, float]
-    seconds: dict[str, float]
-    failed: dict[str, str]
-
-
-@dataclass(frozen=True)
-class MethodRegret:
-    """Mean and worst regret of one method over some cells."""
-
-    method: str
-    mean: float
-    worst: float
-    worst_cell: str
-    by_family: dict[str, tuple[float, float]]
-
-
-@dataclass(frozen=True)
-class RegretResults:
-    """What the benchmark found, and how it was called.
-
-    Attributes
-    ----------
-    regrets : list of CellRegret
-        Against the best of all methods that were run.
-    n_draws : int
-    missing : dict
-        Data sets that are not here, and why.
-    command : str
-        The command that gives these figures again.
-    """
-
-    regrets: list[CellRegret]
-    n_draws: int
-    missing: dict[str, str]
-    command: str
-
-    @property
-    def methods(self) -> list[str]:
-        """Keys of the methods that were run."""
-        return list(self.regrets[0].accuracy)
-
-    @property
-    def unbalanced(self) -> list[CellRegret]:
-        """Regrets of the methods without a balanced cut, against the best of these."""
-        free = [key for key in self.methods if not has_balanced_cut(key)]
-        return regrets_among(self.regrets, free) if free else []
-
-
-def quick_methods() -> list[str]:
-    """Methods that need no more than seconds a fit in every cell of the suite.
-
-    >>> "robust" in quick_methods(), "correlation" in quick_methods()
-    (True, False)
-    """
-    return [key for key in CONSENSUS_METHODS if key not in _SLOW]
+    all_keys = [key for key in CONSENSUS_METHODS if not (context.quick and key in _SLOW)]
+    chosen = _keys(methods) or all_keys
+    n_draws = draws or (1 if context.quick else 10)
+    cells, missing = _available_cells(context)
+    found = _all_draws(context, cells, n_draws, chosen, _keys(again), jobs)
+    data = {
+        "draws": n_draws,
+        "methods": {key: _method_data(key) for key in chosen},
+        "cells": [_cell_data(cell, found[cell.name]) for cell in cells],
+        "missing": missing,
+    }
+    return _result(data)
 
 
 def has_balanced_cut(key: str) -> bool:
-    """Whether a method cuts its points into parts of equal size.
+    """Return whether a method cuts its points into parts of equal size.
 
-    Such methods prefer a package, and without it fall back to what knows no balance. MCLA cuts
-    base clusters, not points: its clusters may differ in size.
+    These methods use an optional package; without it they fall back to a method that is not
+    balanced. MCLA cuts base clusters, not points, so its clusters may differ in size.
 
     >>> has_balanced_cut("l2")
     False
@@ -142,227 +104,272 @@ def has_balanced_cut(key: str) -> bool:
     return key != "mcla" and bool(method.packages) and not method.missing_packages()
 
 
-def available_cells(
-    cells: Sequence[SuiteCell] | None = None, *, data: Path | None = None, quick: bool = False
-) -> tuple[list[SuiteCell], dict[str, str]]:
-    """The cells whose data are here, and why the other data sets are not.
+def run_draw(
+    cell: SuiteCell, draw: int, methods: Sequence[str], data: Path | None = None
+) -> dict[str, dict[str, Any]]:
+    """Return accuracy, seconds and error message (or None) of every method on one draw."""
+    found = {}
+    with one_thread_each(data):
+        P, y, n_clusters = cell.draw(draw)
+        for key in methods:
+            estimator = consensus_method(key).make(n_clusters, random_state=draw)
+            failed = None
+            started = time.perf_counter()
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    labels = estimator.fit(P).labels_
+            except CoterieError as error:
+                failed, labels = str(error), np.zeros(len(y), dtype=np.int32)
+            seconds = time.perf_counter() - started
+            accuracy = clustering_accuracy(y, labels)
+            found[key] = {"accuracy": accuracy, "seconds": seconds, "failed": failed}
+    return found
 
-    Parameters
-    ----------
-    cells : sequence of SuiteCell, optional
-        By default those of the suite.
-    data : Path, optional
-        Where the data sets are, in place of what ``COTERIE_DATA`` says.
-    quick : bool
-        Leave out all cells that need a file or much time.
-    """
-    if data is not None and not data.is_dir():
+
+def _keys(text: str) -> list[str]:
+    """Return the keys of methods in a text with commas; an unknown key is an error."""
+    return [consensus_method(key.strip()).key for key in text.split(",") if key.strip()]
+
+
+def _available_cells(context: Context) -> tuple[list[SuiteCell], dict[str, str]]:
+    """Return the cells whose data are present, and why the other datasets are not."""
+    if context.data is not None and not context.data.is_dir():
         raise DatasetUnavailableError(
-            f"{data} is not a folder; name the one that holds the datasets (--data, COTERIE_DATA)"
+            f"{context.data} is not a folder; name the folder of the datasets with --data"
         )
-    chosen = SUITE if cells is None else cells
-    if quick:
-        chosen = quick_cells(chosen)
-    names = {cell.dataset for cell in chosen} - {None, "digits"}
-    with computing_alone(data):
-        missing = {name: why for name in sorted(map(str, names)) if (why := _why_missing(name))}
+    chosen = [cell for cell in SUITE if cell.quick or not context.quick]
+    missing = {}
+    with one_thread_each(context.data):
+        for name in sorted({cell.dataset for cell in chosen if cell.dataset} - {"digits"}):
+            try:
+                load_views(name)
+            except DatasetUnavailableError as error:
+                missing[name] = " ".join(str(error).split())
     return [cell for cell in chosen if cell.dataset not in missing], missing
 
 
-def run_regret(
+def _all_draws(
+    context: Context,
     cells: Sequence[SuiteCell],
-    n_draws: int = 10,
-    *,
-    methods: Sequence[str] = tuple(CONSENSUS_METHODS),
-    again: Sequence[str] = (),
-    keep: Path | None = None,
-    data: Path | None = None,
-    n_jobs: int = 1,
-    after_draw: Callable[[], None] | None = None,
-) -> dict[str, list[DrawResult]]:
-    """Every method on every draw of every cell.
-
-    Parameters
-    ----------
-    cells : sequence of SuiteCell
-    n_draws : int
-        Draw d is seeded with d.
-    methods : sequence of str
-        Keys of the registry.
-    again : sequence of str
-        Methods to be computed anew though a kept draw has them.
-    keep : Path, optional
-        A folder for the result of each draw; what is already there is not computed again.
-    data : Path, optional
-        Where the data sets are, in place of what ``COTERIE_DATA`` says.
-    n_jobs : int
-        Processes, each on one thread.
-    after_draw : callable, optional
-        Called after each draw.
-
-    Returns
-    -------
-    dict of cell name to list of draws
-    """
-    tasks = [(cell, draw) for draw in range(n_draws) for cell in cells]
-    run = joblib.Parallel(n_jobs=n_jobs, return_as="generator", batch_size=1)
-    calls = (
-        joblib.delayed(_kept_draw)(SUITE.index(cell), draw, list(methods), list(again), keep, data)
-        for cell, draw in tasks
-    )
-    results: dict[str, list[DrawResult]] = {cell.name: [] for cell in cells}
-    with contextlib.closing(run(calls)) as found:
-        for (cell, _), result in zip(tasks, found, strict=True):
-            results[cell.name].append(result)
-            if after_draw is not None:
-                after_draw()
-    return results
-
-
-def run_draw(cell: SuiteCell, draw: int, methods: Iterable[str]) -> DrawResult:
-    """Accuracy and seconds of every method on one draw."""
-    drawn = cell.draw(draw)
-    result: DrawResult = {part: {} for part in _PARTS}
-    for key in methods:
-        estimator = consensus_method(key).make(drawn.n_clusters, random_state=draw)
-        started = time.perf_counter()
-        try:
-            with warnings.catch_warnings(), on_one_thread():
-                warnings.simplefilter("ignore")
-                labels = estimator.fit(drawn.P).labels_
-        except CoterieError as error:
-            result["failed"][key] = str(error)
-            labels = np.zeros(len(drawn.y), dtype=np.int32)
-        result["seconds"][key] = time.perf_counter() - started
-        result["accuracy"][key] = clustering_accuracy(drawn.y, labels)
-    return result
-
-
-def cell_regrets(
-    cells: Sequence[SuiteCell], results: Mapping[str, Sequence[DrawResult]]
-) -> list[CellRegret]:
-    """Mean accuracies and regrets of every cell."""
-    return [_cell_regret(cell, results[cell.name]) for cell in cells]
-
-
-def regrets_among(regrets: Sequence[CellRegret], methods: Sequence[str]) -> list[CellRegret]:
-    """The same cells as if only these methods had been run."""
-    return [_among(regret, methods) for regret in regrets]
-
-
-def method_regrets(regrets: Sequence[CellRegret], half: str | None = None) -> list[MethodRegret]:
-    """Mean and worst regret of every method over the cells of one half, or all; best first."""
-    chosen = [regret for regret in regrets if half is None or regret.cell.half == half]
-    if not chosen:
-        return []
-    found = [_method_regret(key, chosen) for key in chosen[0].regret]
-    return sorted(found, key=lambda method: (round(method.mean, 6), method.method != FLAGSHIP))
-
-
-def _cell_regret(cell: SuiteCell, draws: Sequence[DrawResult]) -> CellRegret:
-    accuracy, error = {}, {}
-    for key in draws[0]["accuracy"]:
-        each = np.array([draw["accuracy"][key] for draw in draws])
-        accuracy[key] = float(each.mean())
-        several = len(each) > 1
-        error[key] = float(each.std(ddof=1) / np.sqrt(len(each))) if several else float("nan")
-    return CellRegret(
-        cell,
-        accuracy,
-        error,
-        _behind_the_best(accuracy),
-        {key: float(np.mean([draw["seconds"][key] for draw in draws])) for key in accuracy},
-        {key: why for draw in draws for key, why in draw["failed"].items()},
-    )
-
-
-def _among(regret: CellRegret, methods: Sequence[str]) -> CellRegret:
-    def only(values: dict[str, Any]) -> dict[str, Any]:
-        return {key: values[key] for key in methods if key in values}
-
-    accuracy = only(regret.accuracy)
-    return replace(
-        regret,
-        accuracy=accuracy,
-        error=only(regret.error),
-        regret=_behind_the_best(accuracy),
-        seconds=only(regret.seconds),
-        failed=only(regret.failed),
-    )
-
-
-def _behind_the_best(accuracy: Mapping[str, float]) -> dict[str, float]:
-    best = max(accuracy.values())
-    return {key: best - own for key, own in accuracy.items()}
-
-
-def _method_regret(key: str, regrets: Sequence[CellRegret]) -> MethodRegret:
-    each = np.array([regret.regret[key] for regret in regrets])
-    families: dict[str, list[float]] = {}
-    for regret in regrets:
-        families.setdefault(regret.cell.family, []).append(regret.regret[key])
-    return MethodRegret(
-        key,
-        float(each.mean()),
-        float(each.max()),
-        regrets[int(each.argmax())].cell.name,
-        {name: (float(np.mean(some)), max(some)) for name, some in families.items()},
-    )
-
-
-def _why_missing(dataset: str) -> str | None:
-    try:
-        load_views(dataset)
-    except DatasetUnavailableError as error:
-        return " ".join(str(error).split())
-    return None
-
-
-def _kept_draw(
-    place: int,
-    draw: int,
+    n_draws: int,
     methods: Sequence[str],
     again: Sequence[str],
-    keep: Path | None,
-    data: Path | None,
-) -> DrawResult:
-    """One draw, with what was kept of it before."""
-    cell = SUITE[place]  # a cell's draw is a closure of arrays at times; its place is not
-    path = None if keep is None else keep / f"{_file_name(cell)}-{draw}.json"
-    result = _read_kept(path)
-    wanted = [key for key in methods if key not in result["accuracy"] or key in again]
-    if wanted:
-        with computing_alone(data):
-            found = run_draw(cell, draw, wanted)
-        result["failed"] = {k: why for k, why in result["failed"].items() if k not in wanted}
-        for part in _PARTS:
-            result[part] |= found[part]
-        _write_kept(path, result)
+    jobs: int,
+) -> dict[str, list[dict[str, Any]]]:
+    """Run the methods on all draws; return one outcome per draw by the name of the cell."""
+    if not set(again) <= set(methods):
+        raise InvalidParameterError(f"again={','.join(again)} names methods that are not run")
+    kept = context.trials("regret")
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    tasks = []
+    for draw in range(n_draws):
+        for cell in cells:
+            known = kept.find({"cell": cell.name, "draw": draw}) or {}
+            found[cell.name, draw] = {k: v for k, v in known.items() if k not in again}
+            wanted = [key for key in methods if key not in found[cell.name, draw]]
+            if wanted:
+                tasks.append((cell, draw, wanted, context.data))
+    for place, outcomes in context.track(
+        in_parallel(run_draw, tasks, jobs), "clustering", total=len(tasks)
+    ):
+        cell, draw, *_ = tasks[place]
+        found[cell.name, draw] |= outcomes
+        kept.add({"cell": cell.name, "draw": draw}, found[cell.name, draw])
     return {
-        part: {key: result[part][key] for key in methods if key in result[part]} for part in _PARTS
+        cell.name: [
+            {key: found[cell.name, draw][key] for key in methods} for draw in range(n_draws)
+        ]
+        for cell in cells
     }
 
 
-def _read_kept(path: Path | None) -> DrawResult:
-    if path is None or not path.exists():
-        return {part: {} for part in _PARTS}
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return {part: dict(found[part]) for part in _PARTS}
-    except (ValueError, TypeError, KeyError) as error:
-        raise TableError(
-            f"{path} is not the kept result of a draw ({error!r}); remove it"
-        ) from error
+def _method_data(key: str) -> dict[str, Any]:
+    method = consensus_method(key)
+    return {
+        "title": method.title,
+        "balanced": has_balanced_cut(key),
+        "missing_packages": method.missing_packages(),
+    }
 
 
-def _write_kept(path: Path | None, result: DrawResult) -> None:
-    if path is None:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_file(path) as unfinished:
-        unfinished.write_text(json.dumps(result), encoding="utf-8")
+def _cell_data(cell: SuiteCell, draws: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    accuracies = {key: [draw[key]["accuracy"] for draw in draws] for key in draws[0]}
+    means = {key: float(np.mean(each)) for key, each in accuracies.items()}
+    free = [mean for key, mean in means.items() if not has_balanced_cut(key)]
+    methods = {
+        key: {
+            "mean": mean,
+            "se": standard_error(accuracies[key]),
+            "regret": max(means.values()) - mean,
+            "regret_unbalanced": None if has_balanced_cut(key) else max(free) - mean,
+            "seconds": float(np.mean([draw[key]["seconds"] for draw in draws])),
+            "failed": next((draw[key]["failed"] for draw in draws if draw[key]["failed"]), None),
+        }
+        for key, mean in means.items()
+    }
+    return {"family": cell.family, "name": cell.name, "half": cell.half, "methods": methods}
 
 
-def _file_name(cell: SuiteCell) -> str:
-    digest = hashlib.sha256(cell.name.encode()).hexdigest()[:12]
-    return f"{cell.family}-{digest}"
+def _result(data: dict[str, Any], **environment: Any) -> Result:
+    cells, methods = data["cells"], data["methods"]
+    halves = {name: [c for c in cells if name in ("all", c["half"])] for name in _HALVES}
+    halves = {name: some for name, some in halves.items() if some}
+    for basis in ("regret", "regret_unbalanced"):
+        summary = {name: _summary(some, basis) for name, some in halves.items()}
+        data[basis.replace("regret", "summary")] = summary
+    tables = [_regret_table(name, data, len(some)) for name, some in halves.items()]
+    for title, planted in (("real data, views and market", False), ("planted partitions", True)):
+        some = [cell for cell in cells if (cell["family"] == "planted") == planted]
+        if some:
+            tables.append(_accuracy_table(f"Accuracy, {title}", some, methods))
+    failures: dict[str, list[str]] = {}
+    for cell in cells:
+        for key, found in cell["methods"].items():
+            if found["failed"]:
+                failures.setdefault(f"{methods[key]['title']}, {found['failed']}", []).append(
+                    cell["name"]
+                )
+    notes = [
+        *(f"Dataset {name} is missing: {why}" for name, why in data["missing"].items()),
+        *(
+            f"Did not run and counts as one cluster of all points: {what} [{' | '.join(where)}]"
+            for what, where in failures.items()
+        ),
+        *(
+            f"{method['title']} ran without a balanced cut: {', '.join(method['missing_packages'])}"
+            " is not installed"
+            for method in methods.values()
+            if method["missing_packages"]
+        ),
+    ]
+    return Result("regret", tables, data, notes, {"": partial(_plot, data)}, **environment)
+
+
+def _summary(cells: Cells, basis: str) -> dict[str, dict[str, Any]]:
+    """Return mean and worst regret of every method over some cells, the least mean first."""
+    found = {}
+    for key in cells[0]["methods"]:
+        each = {cell["name"]: cell["methods"][key][basis] for cell in cells}
+        if None in each.values():
+            continue
+        families: dict[str, list[float]] = {}
+        for cell in cells:
+            families.setdefault(cell["family"], []).append(each[cell["name"]])
+        worst_cell = max(each, key=each.__getitem__)
+        found[key] = {
+            "mean": float(np.mean(list(each.values()))),
+            "worst": each[worst_cell],
+            "worst_cell": worst_cell,
+            "families": {
+                family: {"mean": float(np.mean(some)), "worst": max(some)}
+                for family, some in families.items()
+            },
+        }
+    ordered = sorted(found, key=lambda key: (round(found[key]["mean"], 6), key != FLAGSHIP))
+    return {key: found[key] for key in ordered}
+
+
+def _short(figure: float | None, digits: int = 3) -> str:
+    """Return a figure without the zero before its point; a dash for None.
+
+    >>> _short(0.00512, 4), _short(1.0), _short(None)
+    ('.0051', '1.000', '–')
+    """
+    return "–" if figure is None else f"{figure:.{digits}f}".removeprefix("0")
+
+
+def _regret_table(half: str, data: Mapping[str, Any], n_cells: int) -> Table:
+    found, free = data["summary"][half], data["summary_unbalanced"][half]
+    balanced = any(method["balanced"] for method in data["methods"].values())
+    families = list(next(iter(found.values()))["families"])
+    rows, figures = [], []
+    for key, one in found.items():
+        own = [one["mean"], one["worst"]]
+        texts = [_short(one["mean"], 4), _short(one["worst"])]
+        if balanced:
+            other = free.get(key, {"mean": None, "worst": None})
+            own += [other["mean"], other["worst"]]
+            texts += [_short(other["mean"], 4), _short(other["worst"])]
+        parts = [one["families"][family] for family in families]
+        own += [part["mean"] for part in parts]
+        texts += [f"{_short(part['mean'])} / {_short(part['worst'])}" for part in parts]
+        title = f"{data['methods'][key]['title']} ({key})"
+        rows.append((title, one["worst_cell"] if one["worst"] > 0 else "none", *texts))
+        figures.append([None if figure is None else -figure for figure in own])
+    bold = {(r, 0) for r, key in enumerate(found) if key == FLAGSHIP}
+    bold |= {
+        (r, c)
+        for c, column in enumerate(zip(*figures, strict=True), 2)
+        for r in best_places(column, digits=4)
+    }
+    starred = ("mean*", "worst*") if balanced else ()
+    headings = ("method (key)", "worst cell", "mean", "worst", *starred, *families)
+    return Table(f"Regret, {_HALVES[half]} ({n_cells} cells)", headings, rows, 2, bold)
+
+
+def _accuracy_table(title: str, cells: Cells, methods: Mapping[str, Any]) -> Table:
+    """Return mean accuracies; the best of all methods and of the unbalanced ones are bold."""
+    rows, bold = [], set()
+    for r, cell in enumerate(cells):
+        means = [found["mean"] for found in cell["methods"].values()]
+        free = [
+            None if methods[key]["balanced"] else found["mean"]
+            for key, found in cell["methods"].items()
+        ]
+        bold |= {(r, c + 2) for c in {*best_places(means), *best_places(free)}}
+        largest = max((found["se"] or 0.0 for found in cell["methods"].values()), default=0.0)
+        error = "–" if next(iter(cell["methods"].values()))["se"] is None else _short(largest)
+        rows.append((cell["name"], cell["half"], *map(_short, means), error))
+    return Table(title, ("cell", "half", *methods, "se ≤"), rows, 2, bold)
+
+
+def _plot(data: Mapping[str, Any]) -> Figure:
+    """Draw a strip for each method and a mark for each cell, on a square-root scale."""
+    from matplotlib.figure import Figure
+
+    found = data["summary"]["all"]
+    order = sorted(found, key=lambda key: key != FLAGSHIP)
+    figure = Figure(figsize=(9, 1.6 + 0.42 * len(order)), layout="constrained")
+    axes = figure.subplots()
+    for place, key in enumerate(order):
+        if place % 2 == 0:
+            axes.axhspan(place - 0.5, place + 0.5, color="#f4f4f4", zorder=0)
+        mean = found[key]["mean"]
+        axes.plot([mean] * 2, [place - 0.4, place + 0.4], color="black", linewidth=2, zorder=4)
+    _draw_marks(axes, data["cells"], order)
+    places = range(len(order))
+    axes.set_yticks(places, [data["methods"][key]["title"] for key in order], fontsize=9)
+    axes.set_ylim(len(order) - 0.5, -0.5)
+    axes.set_xscale("function", functions=(lambda x: np.sqrt(np.maximum(x, 0.0)), np.square))
+    most = max(0.04, *(one["worst"] for one in found.values()))
+    ticks = [tick for tick in (0, 0.01, 0.04, 0.1, 0.2, 0.4, 0.6, 0.8, 1) if tick <= most]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks], fontsize=8)
+    axes.set_xlim(0.0, 1.05 * most)
+    axes.set_xlabel("regret: best accuracy in the cell less the method's (root scale)", fontsize=9)
+    axes.grid(axis="x", color="#dddddd", linewidth=0.6)
+    axes.tick_params(length=0)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    title = "filled: report half, hollow: develop half, bar: mean of all cells"
+    legend_below(figure, ncols=4, title=title)
+    return figure
+
+
+def _draw_marks(axes: Axes, cells: Cells, methods: Sequence[str]) -> None:
+    families = list(dict.fromkeys(cell["family"] for cell in cells))
+    for lane, family in enumerate(families):
+        height = 0.66 * ((lane + 0.5) / len(families) - 0.5)
+        colour, marker = _STYLES.get(family, ("grey", "x"))
+        for half in ("develop", "report"):
+            some = [c for c in cells if c["family"] == family and c["half"] == half]
+            axes.plot(
+                [cell["methods"][key]["regret"] for key in methods for cell in some],
+                [place + height for place in range(len(methods)) for _ in some],
+                marker,
+                markersize=4,
+                alpha=0.8,
+                color=OKABE_ITO[colour],
+                fillstyle="full" if half == "report" else "none",
+                clip_on=False,
+                label=family,
+            )

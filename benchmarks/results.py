@@ -24,6 +24,7 @@ __all__ = [
     "Table",
     "best_places",
     "check_folder",
+    "legend_below",
     "seconds_text",
     "standard_error",
 ]
@@ -144,17 +145,18 @@ class Result:
     def write(self, folder: Path) -> list[Path]:
         """Write JSON, Markdown and pictures; each file is complete or absent."""
         written = []
-        for end, draw in self.plots.items():
-            path = folder / self._picture(end)
-            with atomic_file(path) as unfinished:
-                draw().savefig(unfinished, dpi=120, format="png")
-            written.append(path)
         for path, text in (
             (folder / f"{self.name}.json", self.json_text()),
             (folder / f"{self.name}.md", self.markdown()),
         ):
             with atomic_file(path) as unfinished:
                 unfinished.write_text(text, encoding="utf-8")
+            written.append(path)
+        # pictures last: figures are not lost where matplotlib is missing
+        for end, draw in self.plots.items():
+            path = folder / self._picture(end)
+            with atomic_file(path) as unfinished:
+                draw().savefig(unfinished, dpi=120, format="png")
             written.append(path)
         return written
 
@@ -210,6 +212,23 @@ def best_places(values: Sequence[float | None], digits: int = 3) -> list[int]:
     """
     rounded = {place: round(v, digits) for place, v in enumerate(values) if v is not None}
     return [place for place, value in rounded.items() if value == max(rounded.values())]
+
+
+def legend_below(figure: Figure, **settings: Any) -> None:
+    """Add one legend below the axes of a figure; each label appears once."""
+    marks: dict[str, Any] = {}
+    for axes in figure.axes:
+        handles, labels = axes.get_legend_handles_labels()
+        marks |= {str(label): handle for label, handle in zip(labels, handles, strict=True)}
+    figure.legend(
+        list(marks.values()),
+        list(marks),
+        loc="outside lower center",
+        frameon=False,
+        fontsize=8,
+        title_fontsize=8,
+        **settings,
+    )
 
 
 def _line(cells: Sequence[str]) -> str:

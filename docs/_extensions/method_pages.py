@@ -46,7 +46,7 @@ def write_pages(docs: Path) -> None:
     """Write all pages; one that would stay as it is is not touched, one of no method goes."""
     folder = docs / "methods" / "generated"
     folder.mkdir(parents=True, exist_ok=True)
-    figures = measured_figures(docs / "benchmarks")
+    figures = measured_figures(docs / "benchmarks" / "generated")
     methods = [*CONSENSUS_METHODS.values(), *MULTIVIEW_METHODS.values()]
     texts = {f"{method.key}.md": method_page(method, figures) for method in methods}
     texts["overview.inc"] = overview()

@@ -1,269 +1,130 @@
-"""Regrets: what they are, what is computed again and what is not, and what is reported."""
+"""Regret of consensus functions: figures, kept draws, methods that refuse, missing data."""
 
 from __future__ import annotations
 
 import json
-import os
+from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy import stats
+from scipy.stats import sem
 
 from benchmarks import regret
-from benchmarks.consensus_suite import SUITE, quick_cells
-from benchmarks.regret import (
-    available_cells,
-    cell_regrets,
-    has_balanced_cut,
-    method_regrets,
-    quick_methods,
-    regrets_among,
-    run_draw,
-    run_regret,
-)
-from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, Method
-from coterie.errors import DatasetUnavailableError, TableError
-from regret_cells import CELLS, COLUMNS, cell, measured, replace_suite
+from benchmarks.consensus_suite import Drawn, SuiteCell
+from benchmarks.harness import Context
+from coterie.consensus.registry import FLAGSHIP, Method
+from coterie.errors import DatasetUnavailableError, InvalidLabelsError, InvalidParameterError
 
-FEW = ("robust", "l2")
+#: Method v returns column v of the label matrix, or refuses if the column has no labels.
+COLUMNS = ("robust", "l2", "cspa", "eac")
+ALL = ",".join(COLUMNS)
+
+
+def draw(shares: tuple[float, ...], seed: int) -> Drawn:
+    """Return columns that are right for these shares of 20 points; odd seeds: one point less."""
+    y = np.repeat([0, 1], 10)
+    P = np.tile(y[:, None], (1, len(shares))).astype(np.int32)
+    for v, share in enumerate(shares):
+        P[: round((1 - abs(share)) * 20) + (seed % 2 if v else 0), v] = 1
+        if share < 0:
+            P[:, v] = -1
+    return Drawn(P, y, 2)
+
+
+CELLS = (
+    SuiteCell("planted", "a", "develop", partial(draw, (0.9, 0.7, 0.6, 0.8)), quick=True),
+    SuiteCell("planted", "b", "report", partial(draw, (0.8, 0.7, 0.6, 0.95)), quick=True),
+    SuiteCell("real", "c", "develop", partial(draw, (0.8, 0.7, 0.9, 0.6)), "iris", quick=True),
+    SuiteCell("real", "d", "report", partial(draw, (0.75, 0.7, 0.6, -1.0)), "zoo"),
+)
 
 
 @pytest.fixture
-def asked(monkeypatch):
-    """What was fitted, as (method, seed); cells and methods are made up."""
-    return replace_suite(monkeypatch)
+def fitted(monkeypatch) -> list[tuple[str, int]]:
+    """Replace suite and methods; return a list that receives (method, seed) of every fit."""
+    calls: list[tuple[str, int]] = []
 
+    class Column:
+        def __init__(self, key, seed):
+            self.key, self.seed = key, seed
 
-def as_draws(accuracies: dict[str, list[float]]) -> list[regret.DrawResult]:
-    """Draws in which the methods have these accuracies."""
-    n_draws = len(next(iter(accuracies.values())))
-    return [
-        {
-            "accuracy": {key: each[d] for key, each in accuracies.items()},
-            "seconds": dict.fromkeys(accuracies, float(d)),
-            "failed": {},
-        }
-        for d in range(n_draws)
-    ]
+        def fit(self, P):
+            calls.append((self.key, self.seed))
+            self.labels_ = P[:, COLUMNS.index(self.key)]
+            if (self.labels_ < 0).any():
+                raise InvalidLabelsError("no labels in the column")
+            return self
 
-
-accuracies = st.integers(1, 4).flatmap(
-    lambda n: st.dictionaries(
-        st.sampled_from(COLUMNS), st.lists(st.floats(0, 1), min_size=n, max_size=n), min_size=1
+    monkeypatch.setattr(regret, "SUITE", CELLS)
+    monkeypatch.setattr(Method, "missing_packages", lambda _: [])
+    monkeypatch.setattr(
+        Method, "make", lambda self, _, random_state: Column(self.key, random_state)
     )
-)
+    return calls
 
 
-@given(accuracies)
-@settings(deadline=None, max_examples=50)
-def test_the_best_has_no_regret_and_nobody_less(found):
-    """Regrets are ≥ 0, that of the best is 0, and accuracy + regret is the same for all."""
-    (one,) = cell_regrets(CELLS[:1], {CELLS[0].name: as_draws(found)})
-    assert min(one.regret.values()) == 0
-    best = max(one.accuracy.values())
-    for key, own in one.regret.items():
-        assert one.accuracy[key] == pytest.approx(np.mean(found[key]))
-        assert one.accuracy[key] + own == pytest.approx(best)
+def test_figures_are_those_of_the_draws(fitted):
+    """Means, errors and regrets follow from the accuracies; balance is left out where starred."""
+    result = regret.run(Context(), draws=2, methods=ALL, jobs=1)
+    first, second, third, fourth = (cell["methods"] for cell in result.data["cells"])
+    assert {key: found["mean"] for key, found in first.items()} == pytest.approx(
+        {"robust": 0.9, "l2": 0.675, "cspa": 0.575, "eac": 0.775}
+    )
+    assert first["eac"]["se"] == pytest.approx(sem([0.8, 0.75]))
+    assert first["robust"]["regret"] == 0
+    assert third["robust"]["regret"] == pytest.approx(0.075)
+    assert third["robust"]["regret_unbalanced"] == 0
+    assert third["cspa"]["regret_unbalanced"] is None
+    assert (fourth["eac"]["mean"], fourth["eac"]["failed"]) == (0.5, "no labels in the column")
+    assert sorted(fitted) == sorted((key, d) for key in COLUMNS for d in (0, 1) for _ in CELLS)
+    for half, cells in (("develop", (first, third)), ("report", (second, fourth))):
+        for key, one in result.data["summary"][half].items():
+            own = [cell[key]["regret"] for cell in cells]
+            assert one["mean"] == pytest.approx(np.mean(own))
+            assert one["worst"] == max(own)
+    assert [t.title.partition(" (")[0] for t in result.tables][:2] == [
+        "Regret, report half",
+        "Regret, develop half",
+    ]
+    assert all(len(row) == len(t.headings) for t in result.tables for row in t.rows)
+    assert len(result.notes) == 1 and "EAC" in result.notes[0]
+    assert json.loads(result.json_text())["draws"] == 2
+    assert result.plots[""]().axes
 
 
-@given(accuracies)
-@settings(deadline=None, max_examples=50)
-def test_fewer_methods_leave_less_to_regret(found):
-    """Among some of the methods no regret grows, and the best of them has none."""
-    regrets = cell_regrets(CELLS[:1], {CELLS[0].name: as_draws(found)})
-    some = sorted(found)[:2]
-    (one,) = regrets_among(regrets, some)
-    assert list(one.regret) == some
-    assert min(one.regret.values()) == 0
-    assert all(one.regret[key] <= regrets[0].regret[key] for key in some)
-
-
-def test_errors_are_standard_errors():
-    """As SciPy computes them; of a single draw there is none."""
-    values = [0.5, 0.75, 0.9]
-    (one,) = cell_regrets(CELLS[:1], {CELLS[0].name: as_draws({"l2": values})})
-    assert one.error["l2"] == pytest.approx(stats.sem(values))
-    assert one.seconds["l2"] == pytest.approx(1.0)
-    (one,) = cell_regrets(CELLS[:1], {CELLS[0].name: as_draws({"l2": [0.5]})})
-    assert np.isnan(one.error["l2"])
-
-
-def test_summaries_are_means_and_maxima_over_cells(asked):
-    """Over all cells, over a half, and by family; the least mean first."""
-    regrets = measured().regrets
-    for half in (None, "develop", "report"):
-        some = [one for one in regrets if half in (None, one.cell.half)]
-        found = method_regrets(regrets, half)
-        assert [one.mean for one in found] == sorted(one.mean for one in found)
-        for one in found:
-            own = [each.regret[one.method] for each in some]
-            assert one.mean == pytest.approx(np.mean(own))
-            assert one.worst == max(own)
-            assert one.worst_cell == some[int(np.argmax(own))].cell.name
-            for family, (mean, worst) in one.by_family.items():
-                of_family = [r.regret[one.method] for r in some if r.cell.family == family]
-                assert (mean, worst) == (pytest.approx(np.mean(of_family)), max(of_family))
-    assert method_regrets(regrets, "neither") == []
+def test_kept_draws_are_not_run_again(fitted, tmp_path):
+    """A second run adds what is missing, and repeats only the methods named by ``again``."""
+    context = Context(quick=True, keep=tmp_path)
+    before = regret.run(context, methods="robust,l2", jobs=1)
+    assert len(fitted) == 6
+    regret.run(context, methods="robust,l2,eac", jobs=1)
+    assert fitted[6:] == [("eac", 0)] * 3
+    after = regret.run(context, methods="robust,l2", again="l2", jobs=1)
+    assert fitted[9:] == [("l2", 0)] * 3
+    assert [c["methods"]["l2"]["mean"] for c in after.data["cells"]] == [
+        c["methods"]["l2"]["mean"] for c in before.data["cells"]
+    ]
+    with pytest.raises(InvalidParameterError, match="again"):
+        regret.run(context, methods="robust", again="l2")
 
 
 def test_of_equal_means_the_flagship_is_first():
-    """A tie is no reason to be second."""
-    regrets = cell_regrets(CELLS[:1], {CELLS[0].name: as_draws({"l2": [0.5], FLAGSHIP: [0.5]})})
-    assert [one.method for one in method_regrets(regrets)] == [FLAGSHIP, "l2"]
+    """Methods are ordered by mean regret; in a tie the flagship comes first."""
+    methods = {key: {"regret": 0.0} for key in ("l2", FLAGSHIP)}
+    cells = [{"name": "a", "family": "real", "methods": methods}]
+    assert list(regret._summary(cells, "regret")) == [FLAGSHIP, "l2"]
 
 
-def test_known_accuracies_are_found(asked):
-    """Every method is asked once a draw, with the draw as its seed."""
-    results = measured(2)
-    assert results.methods == list(COLUMNS)
-    first, second, third, fourth = (one.accuracy for one in results.regrets)
-    assert first == pytest.approx({"robust": 0.9, "l2": 0.675, "cspa": 0.575, "eac": 0.775})
-    assert (second["eac"], third["cspa"]) == pytest.approx((0.925, 0.875))
-    assert fourth["robust"] == pytest.approx(0.75)
-    assert sorted(asked) == sorted((key, d) for key in COLUMNS for d in (0, 1) for _ in CELLS)
-
-
-def test_a_method_that_refuses_is_one_cluster_and_reported(asked):
-    """Its accuracy is the share of the largest class, and what it said is told."""
-    found = run_draw(CELLS[3], 0, COLUMNS)
-    assert found["accuracy"]["eac"] == 0.5
-    assert found["failed"] == {"eac": "no labels in the column"}
-    assert measured().regrets[3].failed == {"eac": "no labels in the column"}
-
-
-def test_methods_with_balanced_cuts_can_be_set_apart(asked):
-    """Without them regrets are against the best of the others."""
-    results = measured()
-    third, free = results.regrets[2], results.unbalanced[2]
-    assert third.regret["robust"] == pytest.approx(0.075)
-    assert free.regret["robust"] == 0
-    assert "cspa" not in free.regret
-    assert measured(1, ("cspa",)).unbalanced == []
-
-
-def test_a_cut_is_balanced_only_where_its_package_is(monkeypatch):
-    """The four methods that prefer a package, while it is installed."""
-    monkeypatch.setattr(Method, "missing_packages", lambda _: [])
-    balanced = {key for key in CONSENSUS_METHODS if has_balanced_cut(key)}
-    assert balanced == {"cspa", "hgpa", "hbgf"}
-    monkeypatch.setattr(Method, "missing_packages", lambda self: list(self.packages))
-    assert not any(map(has_balanced_cut, CONSENSUS_METHODS))
-
-
-def test_what_is_kept_is_not_computed_again(asked, tmp_path):
-    """Resuming gives the same and fits nothing; more draws fit only those."""
-    first = run_regret(CELLS, 2, methods=COLUMNS, keep=tmp_path)
-    asked.clear()
-    assert run_regret(CELLS, 2, methods=COLUMNS, keep=tmp_path) == first
-    assert asked == []
-    longer = run_regret(CELLS, 3, methods=COLUMNS, keep=tmp_path)
-    assert {seed for _, seed in asked} == {2}
-    assert all(longer[name][:2] == draws for name, draws in first.items())
-
-
-def test_only_new_methods_and_those_named_are_computed(asked, tmp_path):
-    """A method that was not kept, and one that is asked for again; others stay in the file."""
-    run_regret(CELLS, 1, methods=FEW, keep=tmp_path)
-    asked.clear()
-    run_regret(CELLS, 1, methods=("l2", "eac"), keep=tmp_path)
-    assert {key for key, _ in asked} == {"eac"}
-    asked.clear()
-    found = run_regret(CELLS, 1, methods=COLUMNS[:3], again=["l2"], keep=tmp_path)
-    assert {key for key, _ in asked} == {"l2", "cspa"}
-    assert all(set(draws[0]["accuracy"]) == set(COLUMNS[:3]) for draws in found.values())
-    kept = [json.loads(path.read_text()) for path in tmp_path.iterdir()]
-    assert all(set(draw["accuracy"]) == set(COLUMNS) for draw in kept)
-
-
-def test_a_refusal_is_forgotten_once_it_runs(asked, tmp_path, monkeypatch):
-    """What a method said the first time does not stay when it is computed again and runs."""
-    run_regret(CELLS[3:], 1, methods=("eac",), keep=tmp_path)
-    better = (*CELLS[:3], cell("real", "zoo, fixed K", "report", (0.75, 0.7, 0.6, 0.8)))
-    monkeypatch.setattr(regret, "SUITE", better)
-    found = run_regret(better[3:], 1, methods=("eac",), again=("eac",), keep=tmp_path)
-    assert found["zoo, fixed K"][0]["failed"] == {}
-    assert found["zoo, fixed K"][0]["accuracy"] == {"eac": pytest.approx(0.8)}
-
-
-@pytest.mark.parametrize("text", ["{", "[]", '{"accuracy": {}}', '{"accuracy": 1}'])
-def test_a_damaged_kept_draw_is_named(asked, tmp_path, text):
-    """The file is told, and what to do."""
-    run_regret(CELLS[:1], 1, methods=FEW, keep=tmp_path)
-    (path,) = tmp_path.iterdir()
-    path.write_text(text)
-    with pytest.raises(TableError, match=rf"{path.name} is not the kept result .*; remove it"):
-        run_regret(CELLS[:1], 1, methods=FEW, keep=tmp_path)
-
-
-def test_each_draw_is_told_once(asked):
-    """Progress is called after each draw of each cell."""
-    calls = []
-    run_regret(CELLS, 3, methods=FEW, after_draw=lambda: calls.append(1))
-    assert len(calls) == 3 * len(CELLS)
-
-
-def test_missing_data_sets_are_named(asked, monkeypatch):
-    """Cells of a set that is not here are left out, and why is told in one line."""
+def test_missing_datasets_are_reported(fitted, monkeypatch, tmp_path):
+    """Cells of a missing dataset are left out with a note; a wrong folder is an error."""
 
     def load(name):
         if name == "zoo":
-            raise DatasetUnavailableError("no zoo\n  anywhere")
+            raise DatasetUnavailableError("zoo is\nnot here")
 
     monkeypatch.setattr(regret, "load_views", load)
-    cells, missing = available_cells()
-    assert cells == list(CELLS[:3])
-    assert missing == {"zoo": "no zoo anywhere"}
-
-
-def test_each_data_set_is_looked_for_once_and_digits_never(monkeypatch):
-    """Digits come with scikit-learn and are not in the registry; planted cells need nothing."""
-    looked = []
-    monkeypatch.setattr(regret, "load_views", looked.append)
-    cells, missing = available_cells()
-    assert (cells, missing) == (list(SUITE), {})
-    assert sorted(looked) == sorted({cell.dataset for cell in SUITE} - {None, "digits"})
-    assert available_cells(quick=True)[0] == quick_cells()
-
-
-def test_the_data_folder_is_that_given(asked, monkeypatch, tmp_path):
-    """Sets are looked for there, and afterwards the environment is as it was."""
-    seen = []
-    monkeypatch.delenv("COTERIE_DATA", raising=False)
-    monkeypatch.setattr(regret, "load_views", lambda _: seen.append(os.environ["COTERIE_DATA"]))
-    available_cells(data=tmp_path)
-    assert set(seen) == {str(tmp_path)}
-    assert "COTERIE_DATA" not in os.environ
-    with pytest.raises(DatasetUnavailableError, match="is not a folder"):
-        available_cells(data=tmp_path / "none")
-
-
-def test_a_draw_computes_on_one_thread(asked, monkeypatch):
-    """There may be several processes; afterwards the environment is as it was."""
-    monkeypatch.setenv("COTERIE_NUM_THREADS", "7")
-    seen = []
-    draw = regret.run_draw
-    monkeypatch.setattr(
-        regret,
-        "run_draw",
-        lambda *given: seen.append(os.environ["COTERIE_NUM_THREADS"]) or draw(*given),
-    )
-    run_regret(CELLS[:1], 1, methods=FEW)
-    assert seen == ["1"]
-    assert os.environ["COTERIE_NUM_THREADS"] == "7"
-
-
-def test_draws_of_real_methods_are_reproducible(tmp_path):
-    """A cell of the suite, computed twice, gives the same accuracies to the last digit."""
-    cells = quick_cells()[:1]
-    first, again = (run_regret(cells, 1, methods=("l2", "eac", "one-hot")) for _ in range(2))
-    (name,) = first
-    assert first[name][0]["accuracy"] == again[name][0]["accuracy"]
-    assert first[name][0]["failed"] == {}
-
-
-def test_quick_methods_are_of_the_registry():
-    """The flagship is among them, and no slow one is a name of nothing."""
-    assert FLAGSHIP in quick_methods()
-    assert set(quick_methods()) | set(regret._SLOW) == set(CONSENSUS_METHODS)
+    result = regret.run(Context(), draws=1, methods="l2", jobs=1)
+    assert [cell["name"] for cell in result.data["cells"]] == ["a", "b", "c"]
+    assert result.data["missing"] == {"zoo": "zoo is not here"}
+    with pytest.raises(DatasetUnavailableError, match="not a folder"):
+        regret.run(Context(data=tmp_path / "absent"))
