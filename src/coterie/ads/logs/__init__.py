@@ -1,1 +1,1 @@
-"""Bid logs: opening files and tables, columns, amounts, texts of advertisers."""
+"""Bid logs: files and tables, columns, amounts and advertiser texts."""

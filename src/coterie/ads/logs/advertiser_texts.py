@@ -1,4 +1,4 @@
-"""Advertiser texts: the table that says what each advertiser is, wherever it lies."""
+"""Advertiser texts: read the table that describes each advertiser."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from coterie.ads.logs.log_files import delimiter_of, is_parquet, is_remote, open_text
+from coterie.ads.logs.log_files import is_parquet
+from coterie.engines.engine_files import delimiter_of, is_remote, open_text
 from coterie.engines.queries import engine_message, fetch
 from coterie.errors import TableError
 
@@ -24,17 +25,16 @@ _COLUMNS = ("advertiser_id", "description")
 
 
 def texts_beside(folder: Path) -> str | None:
-    """The text table in a folder of logs, or one folder up; None where there is none."""
+    """Return the path of the text table in a folder of logs or its parent, or None."""
     if is_remote(str(folder)):
         return None
-    near = (folder.absolute(), folder.absolute().parent)
-    return next(
-        (str(one / name) for one in near for name in _FILES if (one / name).is_file()), None
-    )
+    folders = (folder.absolute(), folder.absolute().parent)
+    found = (place / name for place in folders for name in _FILES if (place / name).is_file())
+    return next(map(str, found), None)
 
 
 def read_texts(place: str | ir.Table) -> dict[str, str]:
-    """The text of every advertiser in a table; several of one advertiser are joined.
+    """Read the text of every advertiser; several texts of one advertiser are joined.
 
     Parameters
     ----------
@@ -44,32 +44,32 @@ def read_texts(place: str | ir.Table) -> dict[str, str]:
     texts: dict[str, dict[str, None]] = {}
     for advertiser, text in _rows(place):
         if advertiser:
-            # a dictionary keeps the order and drops what comes twice
+            # a dictionary keeps the order and drops repeated texts
             texts.setdefault(advertiser, {}).update({text: None} if text else {})
     return {advertiser: " ".join(parts) for advertiser, parts in texts.items()}
 
 
 def _rows(place: str | ir.Table) -> Iterator[tuple[str, str]]:
+    """Yield pairs of advertiser and text."""
     if isinstance(place, str) and not is_parquet(place):
-        yield from _rows_of_text(place)
+        yield from _csv_rows(place)
         return
-    table = _parquet(place) if isinstance(place, str) else _fetched(place)
-    columns = (map(_as_text, table[name]) for name in _COLUMNS)
-    yield from zip(*columns, strict=True)
+    if isinstance(place, str):
+        table = _read_parquet(place)
+    else:
+        _require_columns(place.columns, "the table of advertisers")
+        table = fetch(place.select(*_COLUMNS))
+    yield from zip(*(map(_as_text, table[name]) for name in _COLUMNS), strict=True)
 
 
-def _fetched(table: ir.Table) -> pa.Table:
-    _require_columns(table.columns, "the table of advertisers")
-    return fetch(table.select(*_COLUMNS))
-
-
-def _parquet(path: str) -> pa.Table:
+def _read_parquet(path: str) -> pa.Table:
     try:
         _require_columns(pq.read_schema(path).names, path)
         return pq.read_table(path, columns=list(_COLUMNS))
     except (pa.ArrowException, OSError) as error:
         raise TableError(
-            f"{path}: not a whole Parquet file ({engine_message(error)}); copy it again"
+            f"{path}: the Parquet file is damaged or incomplete ({engine_message(error)}); "
+            "copy it again"
         ) from error
 
 
@@ -79,13 +79,13 @@ def _as_text(value: pa.Scalar) -> str:
     if not value.is_valid:
         return ""
     if pa.types.is_string(value.type) or pa.types.is_large_string(value.type):
-        # as bytes, since a file may claim UTF-8 and hold something else
+        # decoded here: a file may declare UTF-8 and contain other bytes
         value = value.cast(pa.binary())
     plain = value.as_py()
     return plain.decode("utf-8", errors="replace") if isinstance(plain, bytes) else str(plain)
 
 
-def _rows_of_text(path: str) -> Iterator[tuple[str, str]]:
+def _csv_rows(path: str) -> Iterator[tuple[str, str]]:
     with open_text(path, errors="replace") as lines:
         header = lines.readline()
         lines.seek(0)
@@ -98,10 +98,10 @@ def _rows_of_text(path: str) -> Iterator[tuple[str, str]]:
             raise TableError(f"{path}, line {rows.line_num + 1}: {error}") from error
 
 
-def _require_columns(columns: Collection[str], named: str) -> None:
+def _require_columns(columns: Collection[str], source: str) -> None:
     missing = [name for name in _COLUMNS if name not in columns]
     if missing:
         raise TableError(
-            f"{named}: column {' and '.join(missing)} missing; a table of advertisers has "
-            f"advertiser_id and description, this one {', '.join(columns) or 'nothing'}"
+            f"{source}: column {' and '.join(missing)} missing; a table of advertisers needs "
+            f"advertiser_id and description, this one has {', '.join(columns) or 'no columns'}"
         )

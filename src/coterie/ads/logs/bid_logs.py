@@ -1,7 +1,7 @@
-"""Bid logs: opened where they are, brought to one shape, described.
+"""Bid logs: open files or tables and give them canonical columns.
 
-Nothing is read here but headers and a few facts: a :class:`BidLogs` is an expression that an
-engine runs when histograms or checks ask it to.
+Opening reads headers only: a :class:`BidLogs` holds an expression that the engine evaluates when
+histograms or checks need it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from coterie.ads.logs import log_files
 from coterie.ads.logs.advertiser_texts import read_texts, texts_beside
 from coterie.ads.logs.log_columns import canonical_table, kind_of
 from coterie.engines.backends import connect
-from coterie.engines.queries import engine_message, fetch, is_engine_error
+from coterie.engines.queries import engine_errors, fetch
 from coterie.errors import InvalidParameterError, TableError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AUCTIONS", "BidLogs", "open_logs", "read_descriptions"]
 
-#: What a winner pays, by ``auction_type``.
+#: First-price or second-price auction, by ``auction_type``.
 AUCTIONS = {1: "first", 2: "second"}
 _MOST_DISTINCT = 1000
 
@@ -36,22 +36,22 @@ Source = str | os.PathLike[str]
 
 @dataclass(frozen=True, eq=False)
 class BidLogs:
-    """A log in canonical shape, on an engine.
+    """A log with canonical columns, on an engine.
 
     Attributes
     ----------
     table : ibis table
-        See :func:`~coterie.ads.logs.log_columns.canonical_table`. Rows with faults are in it: what
-        cannot be read is null.
+        See :func:`~coterie.ads.logs.log_columns.canonical_table`. It includes faulty rows; a
+        value that cannot be read is null.
     kind : {"bids", "ipinyou", "histograms"}
     source : str
-        Where it is, for people.
+        Path or name of the log, for messages.
     weighted : bool
-        Whether rows have weights other than 1: the log is a sample.
+        Whether the log has a column of weights, as a sample has.
     given_auction : {"first", "second"} or None
-        What the user said of the auctions.
+        The auction type given by the user.
     texts : str, ibis table or None
-        Where the descriptions of the advertisers are.
+        Path or table of the advertisers' descriptions.
     files : tuple of str
         The files of the log; empty for a table of the engine.
     """
@@ -66,12 +66,12 @@ class BidLogs:
 
     @property
     def engine(self) -> str:
-        """The name of the engine, "duckdb" or "pyspark"."""
+        """Name of the engine, "duckdb" or "pyspark"."""
         return str(self.table.get_backend().name)
 
     @cached_property
     def auction(self) -> str:
-        """What a winner pays: as given, else as ``auction_type`` says, else "second"."""
+        """The auction type: the one given, else that of ``auction_type``, else "second"."""
         if self.given_auction is not None:
             return self.given_auction
         types = self._distinct("auction_type")
@@ -80,24 +80,24 @@ class BidLogs:
         if len(types) > 1 or types[0] not in AUCTIONS:
             raise TableError(
                 f"{self.source}: auction_type has {_listed(types)}; it must be 1 (first price) or "
-                "2 (second price) throughout: split the log, or say which auction it is"
+                "2 (second price) in all rows: split the log, or give the auction"
             )
         return AUCTIONS[types[0]]
 
     @cached_property
     def currency(self) -> str:
-        """The currency of all amounts, empty where the log does not say."""
+        """Currency of all amounts, empty if the log has none."""
         currencies = self._distinct("currency")
         if len(currencies) > 1:
             raise TableError(
                 f"{self.source}: currency has {_listed(currencies)}; "
-                "amounts of several currencies do not add up: split the log"
+                "amounts in several currencies cannot be added: split the log"
             )
         return currencies[0] if currencies else ""
 
     @cached_property
     def logs_minimum(self) -> bool:
-        """Whether every bid comes with the minimum that would have won."""
+        """Whether every bid has its minimum to win."""
         table = self.table
         if "min_to_win_micros" not in table.columns:
             return False
@@ -107,11 +107,19 @@ class BidLogs:
 
     @cached_property
     def _descriptions(self) -> dict[str, str]:
-        """The descriptions, read when first used and only once: checks and models need them."""
+        """Descriptions, read once on first use: checks and models need them."""
         return {} if self.texts is None else read_texts(self.texts)
 
+    def revealed_prices(self, auction: str) -> str:
+        """Return which prices the log reveals: those "paid", the "minimum" to win, or "none"."""
+        if self.kind == "histograms":
+            return "paid" if "prices" in self.table.columns else "none"
+        if self.logs_minimum:
+            return "minimum"
+        return "paid" if auction == "second" else "none"
+
     def _distinct(self, name: str) -> list[Any]:
-        """The distinct values of a column, sorted, as far as they tell that a log is mixed."""
+        """Return the sorted distinct values of a column, at most ``_MOST_DISTINCT`` of them."""
         if name not in self.table.columns:
             return []
         found = fetch(self.table.select(name).distinct().limit(_MOST_DISTINCT))
@@ -137,16 +145,16 @@ def open_logs(
     connection : ibis backend, optional
         From :func:`~coterie.ads.connect`; by default embedded DuckDB.
     auction : {"first", "second"}, optional
-        What a winner pays; by default what the column ``auction_type`` says (1 or 2), and
-        second price where there is none.
+        By default the value of the column ``auction_type`` (1 or 2); second price if there is
+        no such column.
     advertisers : path or ibis table, optional
         The table with ``advertiser_id`` and ``description``; by default
-        ``advertisers.parquet`` or ``advertisers.csv`` beside the logs or one folder up, and the
-        table ``advertisers`` of a database.
+        ``advertisers.parquet`` or ``advertisers.csv`` in the folder of the logs or its parent,
+        or the table ``advertisers`` of a database.
     table : str, optional
-        Which table of the database file; by default ``bids``, or the only one.
+        Table of the database file; by default ``bids``, or the only table.
     kind : {"bids", "ipinyou", "histograms"}, optional
-        By default what the columns tell.
+        By default detected from the columns.
 
     Examples
     --------
@@ -158,7 +166,7 @@ def open_logs(
     ('bids', 'second', ('advertiser_id', 'day', 'bid_micros', 'won', 'price_micros', 'weight'))
     """
     if auction not in {None, *AUCTIONS.values()}:
-        raise InvalidParameterError(f"auction={auction!r}: it may be 'first' or 'second'")
+        raise InvalidParameterError(f"auction={auction!r}: it must be 'first' or 'second'")
     found = _find(source, connection, table)
     found_kind = kind or kind_of(found.raw.columns)
     return BidLogs(
@@ -173,14 +181,14 @@ def open_logs(
 
 
 def read_descriptions(logs: BidLogs) -> dict[str, str]:
-    """The description of every advertiser in the text table of a log.
+    """Read the description of every advertiser in the text table of a log.
 
     Several descriptions of one advertiser are joined. Bytes that are not UTF-8 become U+FFFD.
 
     Returns
     -------
     dict of str to str
-        Empty where there is no text table; an empty text where there is no description.
+        Empty if there is no text table. An advertiser without a description has an empty text.
     """
     return dict(logs._descriptions)
 
@@ -197,7 +205,7 @@ class _Found(NamedTuple):
 
 def _find(source: Any, connection: Any, table: str | None) -> _Found:
     if _is_table(source):
-        return _Found(source, "the table given")
+        return _Found(source, "the given table")
     connection = connect() if connection is None else connection
     if isinstance(source, str) and not Path(source).exists():
         named = _named_table(connection, source)
@@ -207,7 +215,7 @@ def _find(source: Any, connection: Any, table: str | None) -> _Found:
     if len(paths) == 1 and log_files.is_database(paths[0]):
         return _in_database(paths[0], connection, table)
     if table is not None:
-        raise InvalidParameterError(f"table={table!r}: {paths[0]} is no database with tables")
+        raise InvalidParameterError(f"table={table!r}: {paths[0]} is not a database")
     files = log_files.inspect_files(paths)
     raw = log_files.read_files(files, connection)
     is_one = isinstance(source, str | os.PathLike)
@@ -226,10 +234,10 @@ def _named_table(connection: Any, name: str) -> ir.Table | None:
 
 
 def _tables(connection: Any, catalog: str | None = None) -> list[str]:
-    """The tables and views of the current schema, or of the main one of a catalog of ours."""
+    """List the tables and views of the current schema, or of the main schema of a catalog."""
     if connection.name != "duckdb":
         return list(connection.list_tables())
-    # DuckDB is asked itself: what Ibis 12 asks it with, DuckDB 2 has no more
+    # not list_tables(): the query of Ibis 12 fails on DuckDB 2
     places = (
         "table_catalog IN (current_database(), 'temp') AND table_schema = current_schema()"
         if catalog is None
@@ -244,25 +252,18 @@ def _tables(connection: Any, catalog: str | None = None) -> list[str]:
 def _in_database(path: str, connection: Any, table: str | None) -> _Found:
     if connection.name != "duckdb":
         raise TableError(f"{path} is a DuckDB database: open it with DuckDB, not {connection.name}")
-    # one name for a file however often it is opened, as DuckDB attaches it but once
+    # the name depends on the path alone, because DuckDB attaches a file only once
     catalog = f"logs_{zlib.crc32(os.fsencode(Path(path).absolute())):08x}"
-    try:
+    with engine_errors(f"{path}: DuckDB cannot open it, another program may be writing to it"):
         quoted = str(Path(path).absolute()).replace("'", "''")
         connection.con.sql(f"ATTACH IF NOT EXISTS '{quoted}' AS {catalog} (READ_ONLY)")
         names = _tables(connection, catalog)
-    except Exception as error:
-        if not is_engine_error(error):
-            raise
-        raise TableError(
-            f"{path}: DuckDB cannot open it: {engine_message(error)}; "
-            "does another program write to it?"
-        ) from error
     logs = [name for name in names if name not in log_files.BESIDE]
     chosen = table or ("bids" if "bids" in logs else logs[0] if len(logs) == 1 else "")
     if chosen not in names:
         raise TableError(
-            f"{path}: {f'there is no table {table}' if table else 'which table is the log'}? "
-            f"There are {', '.join(sorted(names)) or 'none'}"
+            f"{path}: {f'there is no table {table}' if table else 'name the table of the log'}; "
+            f"its tables are {', '.join(sorted(names)) or 'none'}"
         )
     opened = {
         name: connection.table(name, database=(catalog, "main"))
@@ -277,7 +278,7 @@ def _checked_texts(advertisers: Any) -> Any:
         return advertisers
     path = os.fspath(advertisers)
     if not Path(path).expanduser().is_file():
-        raise TableError(f"{path}: there is no such table of advertisers")
+        raise TableError(f"{path}: there is no such file with the texts of advertisers")
     return str(Path(path).expanduser())
 
 

@@ -1,13 +1,14 @@
-"""Log columns: from whatever a log holds to the columns every later stage knows.
+"""Log columns: convert the columns of a log to canonical names and types.
 
-What cannot be read as the type of its column becomes null, so that checks can count it and
-queries leave it out. Columns that no stage needs, among them all that identify a person, never
-enter the table.
+A value that cannot be read as the type of its column becomes null; checks count such values and
+queries skip them. Columns that no stage needs, including those that identify a person, are not
+selected.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from coterie.ads.logs.amount_codes import MOST_MICROS
@@ -17,13 +18,13 @@ from coterie.errors import InvalidParameterError, TableError
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["KINDS", "canonical_table", "kind_of"]
+__all__ = ["KINDS", "SUMS", "canonical_table", "kind_of"]
 
 KINDS = ("bids", "ipinyou", "histograms")
 
-#: Amounts of iPinYou are fen a thousand impressions; a fen is a hundredth of a yuan.
-_MICROS_A_FEN = 10_000
-#: Fields of iPinYou's log without a header, by number.
+#: iPinYou gives amounts in fen per thousand impressions; a fen is a hundredth of a yuan.
+_MICROS_PER_FEN = 10_000
+#: Field numbers in an iPinYou log without a header.
 _IPINYOU_FIELDS = {
     "timestamp": 1,
     "log_type": 2,
@@ -32,19 +33,19 @@ _IPINYOU_FIELDS = {
     "pay_price": 20,
     "advertiser_id": 22,
 }
-#: Sums that ready-made histograms may have.
-_SUMS = (
+#: Columns of sums that a table of histograms may have.
+SUMS = (
     *("bids", "bid_micros", "wins", "cost_micros"),
     *("prices", "price_micros", "clicks", "conversions"),
 )
-_MOST_FLOAT = 9e15  # beyond, a float tells whole numbers apart no more
+_MOST_FLOAT = 9e15  # above 2^53 floats skip whole numbers
 _NUMBER = r"^\s*[+-]?[0-9]{1,15}(\.[0-9]*)?([eE][+-]?[0-9]{1,2})?\s*$"
 _TIME = r"^\s*[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}.*)?$"
 _DAY = r"^[0-9]{8}"
 
 
 def kind_of(columns: Iterable[str]) -> str:
-    """What a table is, by its columns: "bids", "ipinyou" or "histograms".
+    """Return the kind of a table by its columns: "bids", "ipinyou" or "histograms".
 
     >>> kind_of(["advertiser_id", "day", "bin_micros", "bids", "wins", "cost_micros"])
     'histograms'
@@ -60,64 +61,65 @@ def kind_of(columns: Iterable[str]) -> str:
 def canonical_table(
     raw: ir.Table, kind: str, source: str, lacking: Mapping[str, str] | None = None
 ) -> ir.Table:
-    """The table of a log with the columns, names and types that every later stage expects.
+    """Return the table of a log with canonical columns.
 
     Parameters
     ----------
     raw : ibis table
     kind : {"bids", "ipinyou", "histograms"}
     source : str
-        Where the log is, for messages.
+        Path or name of the log, for messages.
     lacking : dict of str to str, optional
-        Columns that not all files of the log have, with a file that has not.
+        For each column that some files of the log lack, the first such file.
 
     Returns
     -------
     ibis table
-        Of bids: ``advertiser_id`` string, ``day`` date, ``bid_micros`` int64, ``won`` boolean,
-        ``price_micros`` int64, ``weight`` float64, and those of ``min_to_win_micros``,
-        ``floor_micros``, ``auction_type``, ``currency``, ``click`` and ``conversion`` that are
-        there. Of histograms: ``advertiser_id``, ``day``, ``bin_micros``, then sums as float64.
+        For bids: ``advertiser_id`` string, ``day`` date, ``bid_micros`` int64, ``won`` boolean,
+        ``price_micros`` int64, ``weight`` float64 and, if present, ``min_to_win_micros``,
+        ``floor_micros``, ``auction_type``, ``currency``, ``click`` and ``conversion``.
+        For histograms: ``advertiser_id``, ``day``, ``bin_micros``, then sums as float64.
     """
     if kind not in KINDS:
-        raise InvalidParameterError(f"kind={kind!r}: it may be {', '.join(KINDS)}")
+        raise InvalidParameterError(f"kind={kind!r}: it must be {', '.join(KINDS)}")
     build = {"bids": _bids, "ipinyou": _ipinyou, "histograms": _histograms}[kind]
     return build(_Columns(raw, source, lacking or {}))
 
 
+@dataclass(frozen=True, eq=False)
 class _Columns:
-    """The columns of a raw table, read as this type or that."""
+    """The columns of a raw table, converted on request."""
 
-    def __init__(self, raw: ir.Table, source: str, lacking: Mapping[str, str]) -> None:
-        self.raw = raw
-        self.source = source
-        self.lacking = lacking
+    raw: ir.Table
+    source: str
+    lacking: Mapping[str, str]
 
     def __contains__(self, name: str) -> bool:
         return name in self.raw.columns
 
     def require(self, *names: str) -> None:
-        """Refuse a table without these columns, or with files without them."""
+        """Raise TableError if the table, or one of its files, lacks a column."""
         missing = [name for name in names if name not in self]
         if missing:
             raise TableError(
                 f"{self.source}: column{'s' * (len(missing) > 1)} {', '.join(missing)} missing; "
-                f"there are {', '.join(self.raw.columns)}"
+                f"the columns are {', '.join(self.raw.columns)}"
             )
         for name in names:
             if name in self.lacking:
                 raise TableError(
-                    f"{self.lacking[name]}: column {name} missing, as other files have"
+                    f"{self.lacking[name]}: column {name} missing; other files of the log have it"
                 )
 
-    def some(self, names: Iterable[str], read: Callable[[str], Any]) -> dict[str, Any]:
+    def present(self, names: Iterable[str], read: Callable[[str], Any]) -> dict[str, Any]:
         return {name: read(name) for name in names if name in self}
 
     def whole(self, name: str) -> Any:
-        """Whole numbers; fractions are rounded, half away from zero."""
+        """Read whole numbers; fractions are rounded, half away from zero."""
         column, kind = self._typed(name, "integer", "floating", "decimal", "string")
         if kind != "integer":
-            return _rounded(self.number(name))
+            number = self.number(name)
+            return (number.abs() < _MOST_FLOAT).ifelse(number.round().cast("int64"), None)
         is_wider = column.type().is_uint64()
         return column.try_cast("int64") if is_wider else column.cast("int64")
 
@@ -159,7 +161,9 @@ class _Columns:
     def _typed(self, name: str, *kinds: str) -> tuple[Any, str]:
         column = self.raw[name]
         dtype = column.type()
-        if dtype.is_null() or _is_unknown_null(dtype):
+        # Ibis has no type for DuckDB's NULL, the type of an empty Parquet column
+        is_empty = dtype.is_unknown() and "NULL" in str(getattr(dtype, "raw_type", ""))
+        if dtype.is_null() or is_empty:
             return column.cast("string"), "string"
         for kind in kinds:
             if getattr(dtype, f"is_{kind}")():
@@ -167,11 +171,6 @@ class _Columns:
         raise TableError(
             f"{self.source}: column {name} is of type {dtype}; it must be {' or '.join(kinds)}"
         )
-
-
-def _is_unknown_null(dtype: Any) -> bool:
-    """Whether a type is DuckDB's of a Parquet column that holds nothing, which Ibis lacks."""
-    return dtype.is_unknown() and "NULL" in str(getattr(dtype, "raw_type", ""))
 
 
 def _bids(columns: _Columns) -> ir.Table:
@@ -186,9 +185,9 @@ def _bids(columns: _Columns) -> ir.Table:
         won=columns.yes_or_no("won"),
         price_micros=columns.whole("price_micros"),
         weight=columns.number("weight") if "weight" in columns else ibis.literal(1.0),
-        **columns.some(("min_to_win_micros", "floor_micros", "auction_type"), columns.whole),
-        **columns.some(("currency",), columns.text),
-        **columns.some(("click", "conversion"), columns.yes_or_no),
+        **columns.present(("min_to_win_micros", "floor_micros", "auction_type"), columns.whole),
+        **columns.present(("currency",), columns.text),
+        **columns.present(("click", "conversion"), columns.yes_or_no),
     )
 
 
@@ -198,20 +197,21 @@ def _ipinyou(columns: _Columns) -> ir.Table:
     raw = columns.raw
     if "field_23" in columns:
         raw = raw.select(**{name: raw[f"field_{i}"] for name, i in _IPINYOU_FIELDS.items()})
-        # the same impression comes again when it is clicked, as another type
+        # a click repeats its impression with another log type
         raw = raw.filter(raw.log_type.strip() == "1")
         columns = _Columns(raw, columns.source, {})
     columns.require("advertiser_id", "timestamp", "bid_price", "pay_price")
     stamp = columns.text("timestamp")
     dashed = stamp[0:4] + "-" + stamp[4:6] + "-" + stamp[6:8]
+    fields = {
+        "bid_micros": "bid_price",
+        "price_micros": "pay_price",
+        "floor_micros": "slot_floor_price",
+    }
     micros = {
-        name: _micros_of_fen(columns.whole(theirs))
-        for name, theirs in (
-            ("bid_micros", "bid_price"),
-            ("price_micros", "pay_price"),
-            ("floor_micros", "slot_floor_price"),
-        )
-        if theirs in columns
+        name: _micros_of_fen(columns.whole(field))
+        for name, field in fields.items()
+        if field in columns
     }
     return raw.select(
         advertiser_id=columns.text("advertiser_id"),
@@ -220,7 +220,7 @@ def _ipinyou(columns: _Columns) -> ir.Table:
         weight=ibis.literal(1.0),
         currency=ibis.literal("CNY"),
         **micros,
-        **columns.some(("click",), columns.yes_or_no),
+        **columns.present(("click",), columns.yes_or_no),
     )
 
 
@@ -230,26 +230,22 @@ def _histograms(columns: _Columns) -> ir.Table:
         advertiser_id=columns.text("advertiser_id"),
         day=columns.day("day"),
         bin_micros=columns.whole("bin_micros"),
-        **columns.some(_SUMS, columns.number),
-        **columns.some(("auction_type",), columns.whole),
-        **columns.some(("currency",), columns.text),
+        **columns.present(SUMS, columns.number),
+        **columns.present(("auction_type",), columns.whole),
+        **columns.present(("currency",), columns.text),
     )
 
 
 def _micros_of_fen(fen: Any) -> Any:
-    most = MOST_MICROS // _MICROS_A_FEN
-    return fen.between(-most, most).ifelse(fen * _MICROS_A_FEN, None)
-
-
-def _rounded(number: Any) -> Any:
-    return (number.abs() < _MOST_FLOAT).ifelse(number.round().cast("int64"), None)
+    most = MOST_MICROS // _MICROS_PER_FEN
+    return fen.between(-most, most).ifelse(fen * _MICROS_PER_FEN, None)
 
 
 def _utc_date(times: Any) -> Any:
-    """The date of a time, in UTC.
+    """Return the UTC date of a time.
 
-    DuckDB takes the date of a time with a zone by way of a calendar library, five times as
-    slowly as by way of the microseconds, which are in UTC in any case.
+    For a time with a zone, DuckDB's own conversion is five times slower than this one through
+    microseconds, which are always in UTC.
     """
     import ibis
 

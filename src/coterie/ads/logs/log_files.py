@@ -1,7 +1,7 @@
-"""Log files: which ones a path, a folder or a glob means, and how an engine reads them.
+"""Log files: find the files of a path, folder or glob, and read them with an engine.
 
-Every engine reads the same rows from them: text files come with the columns their header names,
-all as text, and what cannot be read is refused with the name of the file.
+Every engine reads the same rows. Columns of text files are named by the header and read as text.
+An unreadable file raises an error that names it.
 """
 
 from __future__ import annotations
@@ -26,32 +26,21 @@ from coterie.engines.engine_files import (
     header_line,
     is_remote,
     is_text,
-    open_text,
     path_for_duckdb,
     path_for_spark,
     text_in_duckdb,
     text_in_spark,
 )
-from coterie.engines.queries import engine_message, is_engine_error
+from coterie.engines.queries import engine_errors, engine_message
 from coterie.errors import TableError
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
     from ibis.backends import BaseBackend
 
-__all__ = [
-    "LogFiles",
-    "delimiter_of",
-    "find_files",
-    "inspect_files",
-    "is_database",
-    "is_parquet",
-    "is_remote",
-    "open_text",
-    "read_files",
-]
+__all__ = ["LogFiles", "find_files", "inspect_files", "is_database", "is_parquet", "read_files"]
 
-#: Tables that lie beside the logs and are none.
+#: Names of tables that are stored beside the logs but are not logs.
 BESIDE = frozenset({"advertisers", "truth"})
 IPINYOU_FIELDS = 24
 
@@ -60,22 +49,21 @@ _UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".unfinished", ".inpr
 
 @dataclass(frozen=True)
 class LogFiles:
-    """Files of one layout.
+    """Files with one layout.
 
     Attributes
     ----------
     paths : tuple of str
     is_text : bool
-        Delimited text; else Parquet.
+        True for delimited text, False for Parquet.
     columns : tuple of str
-        As the files name them; numbered for text without a header, empty where an engine
-        alone can tell.
+        Names in the files; ``field_0``, … for text without a header; empty for remote files.
     has_header : bool
     delimiter : str
     base : str
-        Folder under which folders named ``column=value`` hold partitions, empty if none do.
+        Folder above the partition folders named ``column=value``; empty if there are none.
     lacking : dict of str to str
-        Columns that some files have and others have not, with the first that has not.
+        For each column that some files lack, the first such file.
     """
 
     paths: tuple[str, ...]
@@ -88,14 +76,14 @@ class LogFiles:
 
 
 def find_files(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
-    """The files that a path, a folder, a glob or a list of them means, sorted within each.
+    """Return the files of a path, a folder, a glob or a list of these, sorted within each.
 
-    In a folder, and the folders in it, these are the Parquet or the CSV and TSV files, gzipped
-    or not, less the tables that lie beside the logs and whatever is hidden or unfinished.
+    A folder is searched recursively for Parquet, CSV and TSV files, gzipped or not. Tables beside
+    the logs and hidden or unfinished files are skipped.
     """
     if isinstance(source, Sequence) and not isinstance(source, str):
         if not source:
-            raise TableError("no log files were named; give a file, a folder or a glob")
+            raise TableError("the list of log files is empty; give a file, a folder or a glob")
         return [path for one in source for path in find_files(one)]
     text = os.fspath(source)
     path = Path(text).expanduser()
@@ -105,57 +93,53 @@ def find_files(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
         return _in_folder(path)
     if not glob.has_magic(text):
         raise TableError(f"{text}: there is no such file or folder")
-    # Path.glob takes no pattern with a root
-    names = glob.glob(str(path), recursive=True)  # noqa: PTH207 — see above
+    names = glob.glob(str(path), recursive=True)  # noqa: PTH207 — Path.glob refuses a root
     matches = [Path(name) for name in sorted(names)]
     found = [match for match in matches if match.is_file() and not _is_aside(match, match.parent)]
     if not found:
-        raise TableError(f"{text}: no file matches; mind that a shell expands what is not quoted")
+        raise TableError(f"{text}: no file matches; quote the glob, or the shell expands it")
     return [str(match) for match in found]
 
 
 def inspect_files(paths: Sequence[str]) -> LogFiles:
-    """The layout and the columns of files, read from their first line or their footer.
+    """Read the layout and the columns of files from their first lines or footers.
 
     Raises
     ------
     TableError
-        A file is empty, damaged or unlike the others.
+        A file is empty, damaged or has another layout than the others.
     """
     text = [path for path in paths if not is_parquet(path)]
     if text and len(text) < len(paths):
         other = next(path for path in paths if path not in text)
         raise TableError(
-            f"{text[0]} is text and {other} is Parquet: name files of one kind, by a glob"
+            f"{text[0]} is text and {other} is Parquet: give files of one kind, by a glob"
         )
     if is_remote(paths[0]):
-        return LogFiles(tuple(paths), is_text=bool(text), delimiter=_delimiter_of_name(paths[0]))
+        delimiter = "\t" if ".tsv" in paths[0].lower() else ","
+        return LogFiles(tuple(paths), is_text=bool(text), delimiter=delimiter)
     return _inspect_text(paths) if text else _inspect_parquet(paths)
 
 
 def read_files(files: LogFiles, connection: BaseBackend) -> ir.Table:
-    """The files as a table of an engine; nothing is read yet but what tells the columns."""
+    """Return the files as a table of an engine, reading no more than the columns."""
     readers = {"duckdb": _read_with_duckdb, "pyspark": _read_with_spark}
     if connection.name not in readers:
         raise TableError(
             f"log files are read by DuckDB or Spark, not by {connection.name}: "
             "give a table of that engine instead"
         )
-    try:
+    with engine_errors(files.paths[0]):
         return readers[connection.name](files, connection)
-    except Exception as error:
-        if not is_engine_error(error):
-            raise
-        raise TableError(f"{files.paths[0]}: {engine_message(error)}") from error
 
 
 def is_database(path: str) -> bool:
-    """Whether a file is a DuckDB database."""
+    """Return whether a file is a DuckDB database."""
     return not is_remote(path) and first_bytes(path, 12)[8:] == b"DUCK"
 
 
 def is_parquet(path: str) -> bool:
-    """Whether a file is Parquet, by its name or its first bytes."""
+    """Return whether a file is Parquet, by its name or its first bytes."""
     if is_remote(path):
         return not is_text(path)
     return path.lower().endswith(".parquet") or first_bytes(path, 4) == b"PAR1"
@@ -167,8 +151,8 @@ def _in_folder(folder: Path) -> list[str]:
     found = [str(path) for path in logs if path.suffix.lower() == ".parquet" or is_text(path.name)]
     if not found:
         raise TableError(
-            f"{folder}: no Parquet, CSV or TSV file is in this folder or below; "
-            "name the files themselves, by a glob, if they end otherwise"
+            f"{folder}: there is no Parquet, CSV or TSV file in this folder or below; "
+            "give a glob if the files have other endings"
         )
     return found
 
@@ -196,13 +180,13 @@ def _parquet_columns(path: str) -> list[str]:
         return list(pq.read_schema(path).names)
     except (pa.ArrowException, OSError) as error:
         raise TableError(
-            f"{path}: not a whole Parquet file ({engine_message(error)}); "
-            "it may be cut off or still being written: copy it again, or leave it out"
+            f"{path}: the Parquet file is damaged or incomplete ({engine_message(error)}); "
+            "copy it again, or leave it out"
         ) from error
 
 
 def _partition_columns(paths: Sequence[str]) -> list[str]:
-    """Names from folders like ``day=2026-03-02``; they must be in every path."""
+    """Return the names of folders like ``day=2026-03-02``, if all paths have the same."""
     of_each = [
         [part.partition("=")[0] for part in Path(path).parts[:-1] if "=" in part] for path in paths
     ]
@@ -223,19 +207,15 @@ def _inspect_text(paths: Sequence[str]) -> LogFiles:
         return LogFiles(tuple(paths), True, names, has_header=False, delimiter=delimiter)
     repeated = sorted({name for name in fields if fields.count(name) > 1})
     if repeated:
-        raise TableError(f"{paths[0]}: the header names {', '.join(repeated)} more than once")
+        raise TableError(f"{paths[0]}: the header has {', '.join(repeated)} more than once")
     for path in paths[1:]:
         others = _stripped_fields(header_line(path), delimiter)
         if others != fields:
             raise TableError(
                 f"{path}: its header differs from that of {paths[0]}: "
-                f"{header_difference(others, fields)}; name files with the same columns, by a glob"
+                f"{header_difference(others, fields)}; give files with the same columns, by a glob"
             )
     return LogFiles(tuple(paths), True, tuple(fields), delimiter=delimiter)
-
-
-def _delimiter_of_name(path: str) -> str:
-    return "\t" if ".tsv" in path.lower() else ","
 
 
 def _stripped_fields(header: str, delimiter: str) -> list[str]:

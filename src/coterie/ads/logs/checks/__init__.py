@@ -1,1 +1,1 @@
-"""Checks of bid logs: faults, the rules that find them, and what is reported."""
+"""Checks of bid logs: catalogue of faults, rules, queries and report."""

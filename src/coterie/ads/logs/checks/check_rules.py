@@ -1,6 +1,7 @@
-"""Rules that the rows of a log must keep, each as an expression true of the rows that break it.
+"""Check rules: which rows of a log are faulty, as Ibis expressions.
 
-So an engine counts the breaches of all rules in one pass, and gives examples of any.
+Each rule is an expression that is true for the rows that break it. An engine counts the breaches
+of all rules in one pass, and selects examples of each.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.ads.logs.amount_codes import MOST_MICROS
 from coterie.ads.logs.bid_logs import AUCTIONS, BidLogs
+from coterie.ads.logs.log_columns import SUMS
 from coterie.engines.queries import is_written_as
 
 if TYPE_CHECKING:
@@ -19,43 +21,40 @@ if TYPE_CHECKING:
 
 __all__ = ["FIRST_DAY", "LAST_DAY", "NOTHING", "WRITTEN", "RowRule", "row_rules"]
 
-#: No day before or after these is believed.
+#: Days outside this range are implausible.
 FIRST_DAY = datetime.date(2000, 1, 1)
 LAST_DAY = datetime.date(2100, 12, 31)
 
-#: What stands for nothing in text, in lower case.
+#: Texts that mean a missing value, in lower case.
 NOTHING = frozenset({"", "null", "none", "nan", "na", "n/a", "\\n", "-"})
 
-#: Before the name of a column: what the log has there, where some of it may be unreadable.
+#: Prefix of the columns that hold the values as the log has them.
 WRITTEN = "written_"
 
-#: Amounts come rounded or converted: they may differ by this share of the bid and one micro.
+#: Amounts may differ by this share of the bid and one micro: logs round and convert them.
 _SLACK = 0.001
 #: Weighted counts are sums of floats.
 _ROUNDING = 1e-9
-_ALWAYS_NEEDED = ("advertiser_id", "day", "bid_micros", "won", "weight", "bin_micros")
-_SUMS = (
-    *("bids", "wins", "cost_micros", "bid_micros"),
-    *("prices", "price_micros", "clicks", "conversions"),
-)
+_REQUIRED = ("advertiser_id", "day", "bid_micros", "won", "weight", "bin_micros")
+_IsMissing = Callable[[str], Any]
 
 
 @dataclass(frozen=True, eq=False)
 class RowRule:
-    """One rule.
+    """A rule for rows.
 
     Attributes
     ----------
     code : str
         A key of :data:`~coterie.ads.logs.checks.faults.FAULT_CODES`.
     broken : ibis boolean column
-        True of the rows that break the rule, else false or null.
+        True for the rows that break the rule, else false or null.
     columns : tuple of str
-        Those that tell why, beside advertiser and day.
+        Columns to show in examples, beside advertiser and day.
     leaves_out : bool
         Whether histograms leave these rows out.
     words : dict of str to str
-        What the sentence of the code has to be filled with.
+        Values of the braces in the code's sentence.
     """
 
     code: str
@@ -66,13 +65,13 @@ class RowRule:
 
 
 def row_rules(rows: ir.Table, logs: BidLogs) -> list[RowRule]:
-    """The rules for the rows of a log.
+    """Return the rules for the rows of a log.
 
     Parameters
     ----------
     rows : ibis table
-        The canonical columns; beside each that may be unreadable what the log has there, under
-        the same name after ``written_``.
+        The canonical columns and, for each that may be unreadable, the original one with the
+        prefix ``written_``.
     logs : BidLogs
     """
     written = [name.removeprefix(WRITTEN) for name in rows.columns if name.startswith(WRITTEN)]
@@ -82,27 +81,29 @@ def row_rules(rows: ir.Table, logs: BidLogs) -> list[RowRule]:
         absent = rows[name].isnull()
         return absent & ~unreadable[name] if name in unreadable else absent
 
-    rules = [*_of_keys(rows, missing), *_of_auction_type(rows, logs)]
+    rules = [*_key_rules(rows, missing)]
+    if "auction_type" in rows.columns and logs.given_auction is None:
+        is_unknown = ~rows.auction_type.isin(list(AUCTIONS))
+        rules.append(RowRule("auction_type_unknown", is_unknown, ("auction_type",)))
     if logs.kind == "histograms":
-        rules += _of_histograms(rows, missing)
+        rules += _histogram_rules(rows, missing)
     else:
         rules += [
-            *_of_bids(rows, missing),
-            *_of_prices(rows, logs, missing),
-            *_of_minimums(rows, missing),
+            *_bid_rules(rows, missing),
+            *_price_rules(rows, logs, missing),
+            *_minimum_rules(rows, missing),
         ]
     if logs.weighted:
-        lost = missing("weight") | (rows.weight <= 0) | rows.weight.isinf()
-        rules.append(RowRule("weight_not_positive", lost, ("weight",), leaves_out=True))
+        is_wrong = missing("weight") | (rows.weight <= 0) | rows.weight.isinf()
+        rules.append(RowRule("weight_not_positive", is_wrong, ("weight",), leaves_out=True))
     for name, broken in unreadable.items():
         words = {"column": name, "expected": _expected(rows[name].type())}
-        is_needed = name in _ALWAYS_NEEDED
-        rules.append(RowRule("unreadable", broken, (WRITTEN + name,), is_needed, words))
+        rules.append(RowRule("unreadable", broken, (WRITTEN + name,), name in _REQUIRED, words))
     return rules
 
 
 def _is_unreadable(rows: ir.Table, name: str) -> Any:
-    """Something is there, but not of the type of the column."""
+    """Mark the rows with a value in the log that is not of the column's type."""
     written = rows[WRITTEN + name]
     is_there = written.notnull()
     if written.type().is_string():
@@ -120,7 +121,7 @@ def _expected(dtype: Any) -> str:
     return f"a {'whole ' * dtype.is_integer()}number of at most 15 digits"
 
 
-def _of_keys(rows: ir.Table, missing: Callable[[str], Any]) -> Iterator[RowRule]:
+def _key_rules(rows: ir.Table, missing: _IsMissing) -> Iterator[RowRule]:
     today = datetime.datetime.now(datetime.UTC).date()
     span = {"first": str(FIRST_DAY.year), "last": str(LAST_DAY.year)}
     is_ahead = (rows.day > today) & (rows.day <= LAST_DAY)
@@ -130,13 +131,7 @@ def _of_keys(rows: ir.Table, missing: Callable[[str], Any]) -> Iterator[RowRule]
     yield RowRule("day_in_future", is_ahead, words={"today": str(today)})
 
 
-def _of_auction_type(rows: ir.Table, logs: BidLogs) -> Iterator[RowRule]:
-    if "auction_type" in rows.columns and logs.given_auction is None:
-        is_unknown = ~rows.auction_type.isin(list(AUCTIONS))
-        yield RowRule("auction_type_unknown", is_unknown, ("auction_type",))
-
-
-def _of_bids(rows: ir.Table, missing: Callable[[str], Any]) -> Iterator[RowRule]:
+def _bid_rules(rows: ir.Table, missing: _IsMissing) -> Iterator[RowRule]:
     bid = rows.bid_micros
     for code, broken in (
         ("bid_missing", missing("bid_micros")),
@@ -147,10 +142,15 @@ def _of_bids(rows: ir.Table, missing: Callable[[str], Any]) -> Iterator[RowRule]
     yield RowRule("won_missing", missing("won"), ("bid_micros", "won"), leaves_out=True)
 
 
-def _of_prices(rows: ir.Table, logs: BidLogs, missing: Callable[[str], Any]) -> Iterator[RowRule]:
+def _price_rules(rows: ir.Table, logs: BidLogs, missing: _IsMissing) -> Iterator[RowRule]:
+    import ibis
+
     bid, price, won = rows.bid_micros, rows.price_micros, rows.won
-    is_first = _is_first(rows, logs)
-    # as floats, since no amount is too large for them
+    if logs.given_auction is not None or "auction_type" not in rows.columns:
+        is_first = ibis.literal(logs.given_auction == "first")
+    else:
+        is_first = (rows.auction_type == 1).fill_null(False)
+    # floats, because the product may overflow integers
     most, least = bid * (1 + _SLACK) + 1, bid * (1 - _SLACK) - 1
     paid = won & (bid > 0) & (price >= 0)
     for code, broken in (
@@ -165,17 +165,8 @@ def _of_prices(rows: ir.Table, logs: BidLogs, missing: Callable[[str], Any]) -> 
         yield RowRule("click_on_loss", ~won & rows.click, ("bid_micros", "won", "click"))
 
 
-def _is_first(rows: ir.Table, logs: BidLogs) -> Any:
-    """Whether the winner of a row's auction pays what it bid."""
-    import ibis
-
-    if logs.given_auction is not None or "auction_type" not in rows.columns:
-        return ibis.literal(logs.given_auction == "first")
-    return (rows.auction_type == 1).fill_null(False)
-
-
-def _of_minimums(rows: ir.Table, missing: Callable[[str], Any]) -> Iterator[RowRule]:
-    """Rules for the minimum to win and the floor, as far as the log has them."""
+def _minimum_rules(rows: ir.Table, missing: _IsMissing) -> Iterator[RowRule]:
+    """Yield the rules for the minimum to win and the floor, if the log has them."""
     names = [name for name in ("min_to_win_micros", "floor_micros") if name in rows.columns]
     if names:
         yield RowRule("minimum_negative", _any_negative(rows, names), tuple(names))
@@ -197,13 +188,11 @@ def _any_negative(rows: ir.Table, names: list[str]) -> Any:
     return ibis.or_(*((rows[name] < 0).fill_null(False) for name in names))
 
 
-def _of_histograms(rows: ir.Table, missing: Callable[[str], Any]) -> Iterator[RowRule]:
-    bin_micros, bids, wins, cost = (
-        rows[name] for name in ("bin_micros", "bids", "wins", "cost_micros")
-    )
+def _histogram_rules(rows: ir.Table, missing: _IsMissing) -> Iterator[RowRule]:
+    top, bids, wins, cost = rows.bin_micros, rows.bids, rows.wins, rows.cost_micros
     is_absent = missing("bids") | missing("wins") | missing("cost_micros")
-    sums = [name for name in _SUMS if name in rows.columns]
-    is_too_much = (bin_micros > 0) & (wins >= 0) & (cost > wins * (bin_micros * (1 + _SLACK) + 1))
+    sums = [name for name in SUMS if name in rows.columns]
+    is_too_much = (top > 0) & (wins >= 0) & (cost > wins * (top * (1 + _SLACK) + 1))
     for code, broken, columns in (
         ("counts_missing", is_absent, ("bids", "wins", "cost_micros")),
         ("counts_negative", _any_negative(rows, sums), tuple(sums)),
@@ -211,5 +200,5 @@ def _of_histograms(rows: ir.Table, missing: Callable[[str], Any]) -> Iterator[Ro
         ("cost_above_bids", is_too_much, ("wins", "cost_micros")),
     ):
         yield RowRule(code, broken, ("bin_micros", *columns))
-    is_wrong = missing("bin_micros") | (bin_micros <= 0)
+    is_wrong = missing("bin_micros") | (top <= 0)
     yield RowRule("bin_not_positive", is_wrong, ("bin_micros",), leaves_out=True)

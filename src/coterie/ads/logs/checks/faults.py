@@ -1,42 +1,39 @@
-"""Faults of logs: all that checks may find, how bad each is, and what to do.
+"""Faults of logs: the catalogue of what checks may find, how severe it is, and the remedy.
 
-An error makes results wrong; a warning says what to expect of them.
+An error makes results wrong; a warning limits what results can show.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = ["FAULT_CODES", "LONGEST_EXAMPLE", "Fault", "FaultCode", "fault_of"]
 
-#: Texts in examples are cut to so many characters.
+#: Texts in examples are cut to this many characters.
 LONGEST_EXAMPLE = 80
-
-_LEFT_OUT = "these rows are left out of all results: correct them where the log is made"
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Something wrong with a log.
+    """A fault of a log.
 
     Attributes
     ----------
     code : str
-        Its name, for programs: a key of :data:`FAULT_CODES`.
+        A key of :data:`FAULT_CODES`, for programs.
     severity : {"error", "warning"}
-        Whether it makes results wrong.
     what : str
-        What is wrong with each that is counted, for people.
+        What is wrong, for people.
     count : int
-        How many have the fault.
+        Number of rows, advertisers, … with the fault.
     share : float
-        Of all of its unit in the log, from 0 to 1.
+        ``count`` over the number of all units in the log, from 0 to 1.
     examples : list of dict
         At most three, by column: numbers, texts, truth values or None.
     remedy : str
-        What follows, and what to do.
+        The consequence, and what to do.
     unit : str
         What is counted: "rows", "advertisers", "days", "texts", "tables" or "columns".
     """
@@ -51,19 +48,12 @@ class Fault:
     unit: str = "rows"
 
     def as_dict(self) -> dict[str, Any]:
-        """The fault in values that JSON has."""
+        """Return the fault as values that JSON can store."""
         return asdict(self)
 
 
-@dataclass(frozen=True)
-class FaultCode:
-    """What a code stands for; braces in ``what`` are filled by the single case.
-
-    Attributes
-    ----------
-    severity, unit, what, remedy : str
-        See :class:`Fault`.
-    """
+class FaultCode(NamedTuple):
+    """An entry of the catalogue; braces in ``what`` are filled in for each fault."""
 
     severity: str
     unit: str
@@ -74,16 +64,16 @@ class FaultCode:
 def fault_of(
     code: str, count: int, total: int, examples: Iterable[dict[str, Any]] = (), **words: str
 ) -> Fault:
-    """The fault of a code.
+    """Make the fault of a code.
 
     Parameters
     ----------
     code : str
     count, total : int
-        How many have the fault, and of how many.
+        Number of units with the fault, and of all units.
     examples : iterable of dict
     **words : str
-        What fills the braces of the code's sentence.
+        Values of the braces in the code's sentence.
 
     Examples
     --------
@@ -91,256 +81,246 @@ def fault_of(
     >>> fault.severity, fault.what, fault.share
     ('warning', 'no bid won', 1.0)
     """
-    of_code = FAULT_CODES[code]
-    return Fault(
-        code=code,
-        severity=of_code.severity,
-        what=of_code.what.format(**words),
-        count=int(count),
-        share=float(count / total) if total else 0.0,
-        examples=[_shortened(example) for example in examples],
-        remedy=of_code.remedy,
-        unit=of_code.unit,
-    )
+    severity, unit, what, remedy = FAULT_CODES[code]
+    shortened = [
+        {
+            name: value[:LONGEST_EXAMPLE] if isinstance(value, str) else value
+            for name, value in example.items()
+        }
+        for example in examples
+    ]
+    share = float(count / total) if total else 0.0
+    return Fault(code, severity, what.format(**words), int(count), share, shortened, remedy, unit)
 
 
-def _shortened(example: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: value[:LONGEST_EXAMPLE] if isinstance(value, str) else value
-        for name, value in example.items()
-    }
+_LEFT_OUT = "these rows are left out of all results; correct them where the log is made"
+_SAME_UNIT = "check that both are in the same unit, and both before or after fees"
+_SAME_IDS = "check that ids are spelled alike in both tables"
 
-
-def _error(unit: str, what: str, remedy: str) -> FaultCode:
-    return FaultCode("error", unit, what, remedy)
-
-
-def _warning(unit: str, what: str, remedy: str) -> FaultCode:
-    return FaultCode("warning", unit, what, remedy)
-
-
-#: By code: errors, then warnings.
-FAULT_CODES = {
-    "no_rows": _error(
-        "rows",
-        "the log has no rows",
-        "see whether the path or the glob names the right files",
-    ),
-    "unreadable": _error(
+#: (unit, what, remedy) by code.
+_ERRORS = {
+    "no_rows": ("rows", "the log has no rows", "check that the path names the right files"),
+    "unreadable": (
         "rows",
         "{column} cannot be read: it should be {expected}",
-        "what cannot be read counts as missing: correct it where the log is made",
+        "the value counts as missing; correct it where the log is made",
     ),
-    "advertiser_missing": _error("rows", "advertiser_id is missing", _LEFT_OUT),
-    "day_missing": _error("rows", "the day is missing", _LEFT_OUT),
-    "bid_missing": _error("rows", "the bid is missing", _LEFT_OUT),
-    "bid_not_positive": _error("rows", "the bid is 0 or below", _LEFT_OUT),
-    "bid_too_large": _error(
+    "advertiser_missing": ("rows", "advertiser_id is missing", _LEFT_OUT),
+    "day_missing": ("rows", "the day is missing", _LEFT_OUT),
+    "bid_missing": ("rows", "the bid is missing", _LEFT_OUT),
+    "bid_not_positive": ("rows", "the bid is 0 or below", _LEFT_OUT),
+    "bid_too_large": (
         "rows",
         "the bid is above 10^15 micros, a billion for a thousand impressions",
-        "these rows are left out of all results: see whether amounts are in micros",
+        "these rows are left out of all results; check that amounts are in micros",
     ),
-    "won_missing": _error("rows", "it is missing whether the bid won", _LEFT_OUT),
-    "price_missing": _error(
+    "won_missing": ("rows", "won is missing, so it is unknown whether the bid won", _LEFT_OUT),
+    "price_missing": (
         "rows",
         "the bid won, but its price is missing",
-        "its price is not counted: win rates and spend come out too low; add the price that was "
-        "paid",
+        "the price is not counted, so win rates and spend are too low; add the price paid",
     ),
-    "price_negative": _error(
+    "price_negative": (
         "rows",
         "the price is below 0",
-        "the cost counts as 0: correct it, and keep refunds in another table",
+        "the cost counts as 0; correct it, and keep refunds in another table",
     ),
-    "price_above_bid": _error(
+    "price_above_bid": (
         "rows",
-        "the price is above the bid, which a second-price auction does not allow",
-        "see whether bid and price are in the same unit, and both before or after fees",
+        "the price is above the bid, which is impossible in a second-price auction",
+        _SAME_UNIT,
     ),
-    "price_not_bid": _error(
+    "price_not_bid": (
         "rows",
-        "the price is not the bid, though a first-price auction costs what was bid",
-        "see whether the auctions are second-price, or bid and price in different units",
+        "the price differs from the bid, which is impossible in a first-price auction",
+        "check whether the auctions are second-price, or bid and price are in different units",
     ),
-    "weight_not_positive": _error("rows", "the weight is missing, infinite, 0 or below", _LEFT_OUT),
-    "auction_type_unknown": _error(
+    "weight_not_positive": ("rows", "the weight is missing, infinite, 0 or below", _LEFT_OUT),
+    "auction_type_unknown": (
         "rows",
         "auction_type is neither 1 (first price) nor 2 (second price)",
-        "say which auction it is when the log is opened, or leave these rows out",
+        "give the auction when the log is opened, or leave these rows out",
     ),
-    "auctions_mixed": _error(
+    "auctions_mixed": (
         "rows",
         "first-price and second-price auctions are mixed",
-        "split the log by auction_type: the two need different curves",
+        "split the log by auction_type, because the two need different curves",
     ),
-    "currencies_mixed": _error(
+    "currencies_mixed": (
         "rows",
-        "the currency is not {currency}, which most rows have",
-        "convert all amounts to one currency, or split the log: they do not add up",
+        "the currency is not {currency}, the currency of most rows",
+        "convert all amounts to one currency, or split the log",
     ),
-    "units_mixed": _error(
+    "units_mixed": (
         "advertisers",
-        "the advertiser's median bid is {factor} times the median of all bids or more, or as "
-        "many times below it",
-        "see whether some amounts are for one impression and others for a thousand, or some in "
+        "the advertiser's median bid is at least {factor} times the median of all bids, or at "
+        "most 1/{factor} of it",
+        "check whether some amounts are for one impression and others for a thousand, or some in "
         "micros and others not",
     ),
-    "units_change": _error(
+    "units_change": (
         "days",
-        "the day's median bid is {factor} times the median of all bids or more, or as many times "
-        "below it",
-        "see whether some files have amounts for one impression and others for a thousand, or "
+        "the day's median bid is at least {factor} times the median of all bids, or at most "
+        "1/{factor} of it",
+        "check whether some files have amounts for one impression and others for a thousand, or "
         "some in micros and others not",
     ),
-    "bin_not_positive": _error(
-        "rows", "the upper edge of the bin, bin_micros, is missing, 0 or below", _LEFT_OUT
+    "bin_not_positive": (
+        "rows",
+        "the upper edge of the bin, bin_micros, is missing, 0 or below",
+        _LEFT_OUT,
     ),
-    "counts_missing": _error(
+    "counts_missing": (
         "rows",
         "bids, wins or cost_micros is missing",
-        "it counts as 0: write 0 where there were none",
+        "the value counts as 0; write 0 if there were none",
     ),
-    "counts_negative": _error(
-        "rows", "a count or an amount is below 0", "correct it where the histograms are made"
+    "counts_negative": (
+        "rows",
+        "a count or an amount is below 0",
+        "correct it where the histograms are made",
     ),
-    "wins_above_bids": _error(
+    "wins_above_bids": (
         "rows",
         "there are more wins than bids",
-        "see whether both are counted by the bin of the bid",
+        "check that both are counted by the bin of the bid",
     ),
-    "cost_above_bids": _error(
+    "cost_above_bids": (
         "rows",
-        "the cost is more than the wins of the bin have bid",
-        "see whether bin_micros is the upper edge of the bin and cost_micros a sum of prices",
+        "the cost is above the total of the winning bids of the bin",
+        "check that bin_micros is the upper edge of the bin and cost_micros a sum of prices",
     ),
-    "texts_unreadable": _error(
-        "tables", "the table of advertisers cannot be read: {problem}", "name another one, or none"
+    "texts_unreadable": (
+        "tables",
+        "the table of advertisers cannot be read: {problem}",
+        "give another table, or none",
     ),
-    "advertiser_blank": _warning(
+}
+
+_WARNINGS = {
+    "advertiser_blank": (
         "rows",
-        "advertiser_id is blank, or a word for nothing such as null",
-        "it counts as an advertiser of that name: leave it empty where there is none",
+        "advertiser_id is blank, or a word such as null",
+        "the rows count as an advertiser of that name; leave the id empty if there is none",
     ),
-    "price_on_loss": _warning(
+    "price_on_loss": (
         "rows",
-        "the bid lost, yet it has a price",
-        "the price is not used; if it is what would have won, name it min_to_win_micros",
+        "the bid lost, but it has a price",
+        "the price is not used; if it is the minimum to win, name it min_to_win_micros",
     ),
-    "click_on_loss": _warning(
+    "click_on_loss": (
         "rows",
-        "the bid lost, yet it was clicked",
-        "the click is not used: see whether clicks are joined to the right bids",
+        "the bid lost, but it was clicked",
+        "the click is not used; check that clicks are joined to the right bids",
     ),
-    "minimum_missing": _warning(
+    "minimum_missing": (
         "rows",
-        "the minimum to win is missing, though other rows have it",
-        "it is used only where every bid has it: add it, or expect curves from prices alone",
+        "the minimum to win is missing, but other rows have it",
+        "it is used only if every bid has it; add it, or curves rest on prices alone",
     ),
-    "minimum_negative": _warning(
+    "minimum_negative": (
         "rows",
         "the minimum to win or the floor is below 0",
-        "leave it empty where it is not known",
+        "leave it empty if it is not known",
     ),
-    "minimum_below_floor": _warning(
+    "minimum_below_floor": (
         "rows",
-        "the minimum to win is below the floor, though nothing wins there",
-        "see whether both are in the same unit",
+        "the minimum to win is below the floor",
+        "check that both are in the same unit",
     ),
-    "won_below_minimum": _warning(
-        "rows",
-        "the bid won, though it is below the minimum to win",
-        "see whether both are in the same unit, and both before or after fees",
-    ),
-    "day_implausible": _warning(
+    "won_below_minimum": ("rows", "the bid won below the minimum to win", _SAME_UNIT),
+    "day_implausible": (
         "rows",
         "the day is before {first} or after {last}",
-        "see whether times are in the right unit: such days make the span of the log absurd",
+        "check the unit of times; such days are not counted in the span of the log",
     ),
-    "day_in_future": _warning(
+    "day_in_future": (
         "rows",
         "the day is after today, {today}",
-        "see whether clocks and time zones are right: days are in UTC",
+        "check clocks and time zones; days are in UTC",
     ),
-    "bids_implausible": _warning(
+    "bids_implausible": (
         "rows",
         "the median bid is {median} of the currency for a thousand impressions",
-        "see whether amounts are micros for a thousand impressions: 2.50 is written 2500000",
+        "check that amounts are micros for a thousand impressions: 2.50 is written 2500000",
     ),
-    "duplicate_rows": _warning(
+    "duplicate_rows": (
         "rows",
         "the row repeats another one in every column that is read{sampled}",
-        "it counts again: see whether a file is there twice or an export ran twice",
+        "it counts again; check whether a file is there twice or an export ran twice",
     ),
-    "duplicate_cells": _warning(
+    "duplicate_cells": (
         "rows",
         "the row repeats the advertiser, the day and the bin of another one",
-        "their counts are added up: see whether histograms are there twice",
+        "the counts are added; check whether histograms are there twice",
     ),
-    "days_missing": _warning(
+    "days_missing": (
         "days",
-        "no bid is there on days between the first and the last",
-        "supply is forecast from the other days: see whether files are missing",
+        "days between the first and the last have no bid",
+        "supply is forecast from the other days; check whether files are missing",
     ),
-    "days_thin": _warning(
+    "days_thin": (
         "days",
-        "fewer rows than a third of the usual are there on these days",
-        "supply is underestimated: leave out days that are not complete",
+        "the day has fewer than a third of the rows of the median day",
+        "supply is underestimated; leave out incomplete days",
     ),
-    "one_day": _warning(
+    "one_day": (
         "days",
         "all bids are of one day",
-        "days of the week cannot be told apart, and no day can be held out to test forecasts",
+        "weekdays cannot be compared, and no day can be held out to test forecasts",
     ),
-    "one_advertiser": _warning(
+    "one_advertiser": (
         "advertisers",
         "all bids are of one advertiser",
-        "there are no segments to find: forecasts rest on its own curve",
+        "there are no segments to find; forecasts use the advertiser's own curve",
     ),
-    "no_wins": _warning(
-        "rows",
-        "no bid won",
-        "win rates come out as 0, and nothing is known of prices: log the bids that won too",
-    ),
-    "all_wins": _warning(
+    "no_wins": ("rows", "no bid won", "win rates are 0 and prices unknown; log the won bids too"),
+    "all_wins": (
         "rows",
         "every bid won",
-        "if the log holds the bids that won and leaves out those that lost, win rates and "
-        "forecasts come out far too high: log the bids that lost too",
+        "if the log leaves out the bids that lost, win rates and forecasts are far too high; log "
+        "the lost bids too",
     ),
-    "never_won": _warning(
+    "never_won": (
         "advertisers",
         "the advertiser never won",
-        "its prices are its segment's, or those of all advertisers",
+        "the prices of its segment or of all advertisers are used",
     ),
-    "few_bids": _warning(
+    "few_bids": (
         "advertisers",
         "the advertiser has fewer than {fewest} bids",
-        "its forecasts rest on its segment, which its text alone can tell",
+        "its forecasts rest on its segment, which is found from its text",
     ),
-    "no_texts": _warning(
+    "no_texts": (
         "advertisers",
-        "no table of advertisers is there",
-        "segments are found without texts, and new advertisers get the curve of all: put "
+        "there is no table of advertisers",
+        "segments are found without texts, and new advertisers get the average curve; put "
         "advertisers.parquet beside the logs, or name the table",
     ),
-    "advertisers_without_text": _warning(
+    "advertisers_without_text": (
         "advertisers",
         "the advertiser has no text",
-        "its segment is found without one: see whether ids are written alike in both tables",
+        f"its segment is found without one; {_SAME_IDS}",
     ),
-    "texts_without_bids": _warning(
+    "texts_without_bids": (
         "texts",
         "the text is of an advertiser without bids",
-        "it is not used: see whether ids are written alike in both tables",
+        f"it is not used; {_SAME_IDS}",
     ),
-    "texts_damaged": _warning(
+    "texts_damaged": (
         "texts",
         "the text has characters that are not UTF-8",
-        "they are replaced: save the table of advertisers as UTF-8",
+        "they are replaced; save the table of advertisers as UTF-8",
     ),
-    "person_columns": _warning(
+    "person_columns": (
         "columns",
         "the column may identify a person",
-        "it is not read: leave it out of what is exported",
+        "it is not read; leave it out of exports",
     ),
+}
+
+#: All codes, errors first.
+FAULT_CODES = {
+    **{code: FaultCode("error", *entry) for code, entry in _ERRORS.items()},
+    **{code: FaultCode("warning", *entry) for code, entry in _WARNINGS.items()},
 }

@@ -1,67 +1,7 @@
-"""Log checks: all that is wrong with a log, counted, with examples, at once.
+"""Log checks: find all faults of a log, count them, and show examples.
 
-Errors make results wrong:
-
-=========================  ===========  =========================================================
-code                       counts       what
-=========================  ===========  =========================================================
-no_rows                    rows         the log is empty
-unreadable                 rows         a column's text is not of its type; one fault a column
-advertiser_missing         rows         no advertiser
-day_missing                rows         no day
-bid_missing                rows         no bid
-bid_not_positive           rows         bid ≤ 0
-bid_too_large              rows         bid > 10^15 micros
-won_missing                rows         not known whether it won
-price_missing              rows         won without a price
-price_negative             rows         price < 0
-price_above_bid            rows         second price: won and price > bid, by over 0.1 % and 1 micro
-price_not_bid              rows         first price: won and price ≠ bid, by over 0.1 % and 1 micro
-weight_not_positive        rows         weight missing, infinite or ≤ 0
-auction_type_unknown       rows         neither 1 nor 2, and the auction was not given
-auctions_mixed             rows         both 1 and 2, and the auction was not given
-currencies_mixed           rows         not the most common currency
-units_mixed                advertisers  median bid ≥ 300 or ≤ 1/300 times that of all bids
-units_change               days         the same by day
-bin_not_positive           rows         histograms: no upper edge, or ≤ 0
-counts_missing             rows         histograms: no bids, wins or cost
-counts_negative            rows         histograms: a sum < 0
-wins_above_bids            rows         histograms: wins > bids
-cost_above_bids            rows         histograms: cost > wins × bin, by over 0.1 %
-texts_unreadable           tables       the table of advertisers is damaged or has other columns
-=========================  ===========  =========================================================
-
-Warnings say what to expect of results:
-
-=========================  ===========  =========================================================
-code                       counts       what
-=========================  ===========  =========================================================
-advertiser_blank           rows         the advertiser's name is blank, "null", "none", "nan" …
-price_on_loss              rows         lost, with a price > 0; it is not used
-click_on_loss              rows         lost, with a click; it is not used
-minimum_missing            rows         some rows have a minimum to win, others not: none is used
-minimum_negative           rows         minimum to win or floor < 0
-minimum_below_floor        rows         minimum to win < floor
-won_below_minimum          rows         won, with bid < minimum to win
-day_implausible            rows         day before 2000 or after 2100
-day_in_future              rows         day after today (UTC)
-bids_implausible           rows         median bid of all < 0.001 or > 10,000 of the currency
-duplicate_rows             rows         repeats of a row, columns of persons apart; needs times
-duplicate_cells            rows         histograms: repeats of advertiser, day and bin
-days_missing               days         days between first and last without a bid
-days_thin                  days         less than a third of the median day's rows
-one_day                    days         all bids are of one day
-one_advertiser             advertisers  all bids are of one advertiser
-no_wins                    rows         no bid won
-all_wins                   rows         every bid won
-never_won                  advertisers  bids, but no win
-few_bids                   advertisers  fewer than 10 bids
-no_texts                   advertisers  there is no table of advertisers
-advertisers_without_text   advertisers  not in that table, or with an empty description
-texts_without_bids         texts        of advertisers that are not in the log
-texts_damaged              texts        not UTF-8
-person_columns             columns      columns that may identify a person; they are not read
-=========================  ===========  =========================================================
+:data:`~coterie.ads.logs.checks.faults.FAULT_CODES` lists every fault. Amounts may differ by 0.1 %
+and one micro before a rule about prices is broken.
 """
 
 from __future__ import annotations
@@ -73,18 +13,18 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from coterie.ads.logs.bid_logs import BidLogs, read_descriptions
+from coterie.ads.logs.checks.aggregate_checks import LogSums, aggregate_faults, text_faults
 from coterie.ads.logs.checks.check_queries import (
     EXAMPLES,
-    as_written,
     checked_rows,
     examples_query,
     person_columns,
+    raw_table,
     read_cells,
     repeats_query,
 )
 from coterie.ads.logs.checks.check_rules import WRITTEN, RowRule, row_rules
 from coterie.ads.logs.checks.faults import FAULT_CODES, Fault, fault_of
-from coterie.ads.logs.checks.log_findings import LogSums, log_findings, text_findings
 from coterie.engines.queries import fetch
 from coterie.errors import TableError
 
@@ -95,47 +35,44 @@ __all__ = ["LogCheck", "LogOverview", "check_logs"]
 
 log = logging.getLogger("coterie")
 
-#: Rows among which repeats are looked for; of longer logs, a sample of the times.
+#: Repeats are searched among this many rows; longer logs are sampled by time.
 _MOST_FOR_REPEATS = 2_000_000
-_MICROS = 1_000_000
-_THOUSAND = 1_000
+_MICROS = 1e6
 
 
 @dataclass(frozen=True)
 class LogOverview:
-    """What a log holds, over the rows that histograms count.
+    """Overview of a log, over the rows that histograms count.
 
     Attributes
     ----------
     source, kind, engine : str
-        Where it is, what it is ("bids", "ipinyou" or "histograms"), and what reads it.
+        Path or name; "bids", "ipinyou" or "histograms"; name of the engine.
     rows, counted_rows : int
         All rows, and those that histograms count.
-    advertisers : int
-        Those with a row.
-    days : int
-        Those with a bid.
+    advertisers, days : int
+        Advertisers with a row, and days with a bid.
     first_day, last_day : str or None
         As in 2026-03-02.
     missing_days : list of str
         Days between these two without a bid.
     bids, wins : float
-        Their number; of a sampled log, the sum of weights.
+        Their number; for a sampled log, the sum of weights.
     win_rate : float or None
         wins / bids.
     spend : float
-        In units of the currency: the sum of prices, which are for a thousand impressions, / 1000.
+        The sum of prices, in units of the currency. Prices are for a thousand impressions.
     median_bid : float or None
         In units of the currency for a thousand impressions, to two significant digits.
     auction : {"first", "second", "mixed"}
     revealed : {"paid", "minimum", "none"}
-        What is known of prices: see :class:`~coterie.ads.histograms.bid_histograms.BidHistograms`.
+        Known prices: see :class:`~coterie.ads.histograms.bid_histograms.BidHistograms`.
     currency : str
-        ISO 4217; empty where the log does not say, "mixed" where there are several.
+        ISO 4217; empty if the log has none, "mixed" if it has several.
     weighted : bool
         Whether the log is a sample with weights.
     texts : int or None
-        Rows of the table of advertisers; None where there is no such table.
+        Advertisers in the table of texts; None if there is no such table.
     advertisers_with_text : int
     """
 
@@ -164,7 +101,7 @@ class LogOverview:
 
 @dataclass(frozen=True)
 class LogCheck:
-    """What checks found.
+    """Result of the checks of a log.
 
     Attributes
     ----------
@@ -192,7 +129,7 @@ class LogCheck:
         return not self.errors
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it in values that JSON has."""
+        """Return the result as values that JSON can store."""
         return {
             "ok": self.ok,
             "overview": asdict(self.overview),
@@ -201,11 +138,10 @@ class LogCheck:
 
 
 def check_logs(logs: BidLogs) -> LogCheck:
-    """Check a log: every rule, every row, in one pass of the engine that holds it.
+    """Check every row of a log against every rule, in one pass of its engine.
 
-    Nothing is changed and no row is refused here; the tables at the top of this module say what
-    is looked at and how bad each fault is. Examples are fetched of the faults that are there,
-    and hold none but the columns that tell the fault, never one that may identify a person.
+    The log is not changed. Further queries fetch examples of the faults found; these contain only
+    the columns that show the fault, and none that may identify a person.
 
     Parameters
     ----------
@@ -219,7 +155,7 @@ def check_logs(logs: BidLogs) -> LogCheck:
     Raises
     ------
     TableError
-        The engine cannot read the log to its end.
+        The engine cannot read the whole log.
 
     Examples
     --------
@@ -249,10 +185,10 @@ def check_logs(logs: BidLogs) -> LogCheck:
         faults += [
             *_broken_rules(rows, rules, sums),
             *_repeats(logs, sums.rows),
-            *log_findings(sums, logs),
+            *aggregate_faults(sums, logs),
         ]
         if not any(fault.code == "texts_unreadable" for fault in faults):
-            faults += text_findings(sums, texts, logs.texts is not None)
+            faults += text_faults(sums, texts, logs.texts is not None)
     else:
         faults.append(fault_of("no_rows", 0, 0))
     order = list(FAULT_CODES)
@@ -273,9 +209,9 @@ def _person_columns(logs: BidLogs) -> list[Fault]:
     names = person_columns(logs)
     if not names:
         return []
-    # all of them: to name them is the purpose
+    # the examples list all of them, not only three
     examples = [{"column": name} for name in names]
-    return [fault_of("person_columns", len(names), len(as_written(logs).columns), examples)]
+    return [fault_of("person_columns", len(names), len(raw_table(logs).columns), examples)]
 
 
 def _broken_rules(rows: ir.Table, rules: Sequence[RowRule], sums: LogSums) -> Iterator[Fault]:
@@ -286,7 +222,7 @@ def _broken_rules(rows: ir.Table, rules: Sequence[RowRule], sums: LogSums) -> It
     broken = {
         k: rule
         for k, rule in enumerate(rules)
-        # where no row has a minimum to win, none misses it
+        # an empty column of minimums is not a fault
         if counts[k] and not (rule.code == "minimum_missing" and counts[k] == with_bid)
     }
     if not broken:
@@ -300,12 +236,12 @@ def _broken_rules(rows: ir.Table, rules: Sequence[RowRule], sums: LogSums) -> It
 
 def _example(row: dict[str, Any], rule: RowRule) -> dict[str, Any]:
     columns = ("advertiser_id", "day", *rule.columns)
-    # what was written takes the place of what could not be read
+    # the original value replaces the one that could not be read
     return {name.removeprefix(WRITTEN): _plain(row[name]) for name in columns}
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON has."""
+    """Convert a value to one that JSON can store."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if isinstance(value, int | float | str) or value is None else str(value)
@@ -318,15 +254,15 @@ def _repeats(logs: BidLogs, rows: int) -> Iterator[Fault]:
         return
     log.info("Looking for repeated rows")
     sums = counted.agg(rows=counted.n.sum(), copies=(counted.n - 1).sum())
-    looked_at, copies = (int(value or 0) for value in fetch(sums).to_pylist()[0].values())
+    examined, copies = (int(value or 0) for value in fetch(sums).to_pylist()[0].values())
     if not copies:
         return
     repeated = counted.filter(counted.n > 1)
     columns = [name for name in repeated.columns if name != "n"]
     few = fetch(repeated.order_by(repeated.n.desc(), *columns).limit(EXAMPLES)).to_pylist()
     examples = [{name: _plain(value) for name, value in row.items()} for row in few]
-    sampled = f", by one in {one_in} of its times" if one_in > 1 else ""
-    count = round(copies * rows / looked_at) if one_in > 1 else copies
+    sampled = f" (estimated from one in {one_in} times)" if one_in > 1 else ""
+    count = round(copies * rows / examined) if one_in > 1 else copies
     yield fault_of("duplicate_rows", count, rows, examples, sampled=sampled)
 
 
@@ -349,7 +285,7 @@ def _overview(logs: BidLogs, sums: LogSums, texts: dict[str, str]) -> LogOvervie
         bids=bids,
         wins=wins,
         win_rate=wins / bids if bids > 0 else None,
-        spend=sums.total("cost") / _MICROS / _THOUSAND,
+        spend=sums.total("cost") / _MICROS / 1000,
         median_bid=sums.median_bid / _MICROS or None,
         auction=auction,
         revealed=revealed,
@@ -361,19 +297,13 @@ def _overview(logs: BidLogs, sums: LogSums, texts: dict[str, str]) -> LogOvervie
 
 
 def _market(logs: BidLogs) -> tuple[str, str, str]:
-    """Auction, currency, and what is revealed of prices; "mixed" where there are several."""
+    """Return auction, currency and revealed prices; "mixed" if there are several."""
 
-    def one(name: str) -> str:
+    def unique(name: str) -> str:
         try:
             return str(getattr(logs, name))
         except TableError:
             return "mixed"
 
-    auction = one("auction")
-    if logs.kind == "histograms":
-        revealed = "paid" if "prices" in logs.table.columns else "none"
-    elif logs.logs_minimum:
-        revealed = "minimum"
-    else:
-        revealed = "paid" if auction == "second" else "none"
-    return auction, one("currency"), revealed
+    auction = unique("auction")
+    return auction, unique("currency"), logs.revealed_prices(auction)

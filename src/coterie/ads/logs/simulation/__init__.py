@@ -1,1 +1,1 @@
-"""Simulated bid logs with planted segments."""
+"""Simulated bid logs with known segments."""

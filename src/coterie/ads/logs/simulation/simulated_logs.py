@@ -1,8 +1,8 @@
-"""Simulated bid logs: a market in which the truth is known, straight to Parquet.
+"""Simulated bid logs: auctions of a market with known parameters, written to Parquet.
 
-Rows are drawn in blocks of whole advertisers, each from a random stream of its own (the seed,
-the day, the block), and leave in batches: what is drawn does not depend on the batches' length,
-and memory does not depend on the number of rows.
+Rows are drawn in blocks of whole advertisers, each with a separate random stream given by seed,
+day and block. Batches of any length therefore give the same rows, and the memory needed does not
+grow with the number of rows.
 """
 
 from __future__ import annotations
@@ -33,34 +33,31 @@ from coterie.ads.logs.simulation.simulated_traits import (
 )
 from coterie.errors import InvalidParameterError, OutputError
 
-__all__ = [
-    "MarketDay",
-    "SimulatedLogs",
-    "auction_batches",
-    "draw_day",
-    "simulate_logs",
-]
+__all__ = ["MarketDay", "SimulatedLogs", "auction_batches", "draw_day", "simulate_logs"]
 
-#: Columns of a batch: arrays of one length.
+#: Columns of a batch: arrays of equal length.
 Batch = dict[str, NDArray[Any]]
+#: Called with the number of rows written and of all rows.
+Progress = Callable[[int, int], None] | None
+_Rng = np.random.Generator
 
 _logger = logging.getLogger("coterie")
 _DAY_MICROSECONDS = 86_400 * 1_000_000
 _BLOCK_ROWS = 65_536
-_SUPPLY_SHAPE = 50
+_SUPPLY_SHAPE = 50  # of the gamma factor of a day's bids, whose variance is 1/50
 
 
 @dataclass(frozen=True)
 class SimulatedLogs:
-    """What a simulation wrote.
+    """Files written by a simulation.
 
     Attributes
     ----------
     folder : Path
     bids : tuple of Path
-        One file a day, in the order of the days.
+        One file per day, in order.
     advertisers, truth : Path
-        The texts, and what only the simulation knows.
+        The texts, and the true parameters.
     rows, wins, days : int
     """
 
@@ -81,11 +78,11 @@ class MarketDay:
     ----------
     date : datetime64[D]
     counts : (A,) int array
-        Bids of each advertiser.
+        Number of bids of each advertiser.
     market_level : (A, 2) float array
-        Log level of the competing bids' components on this day.
+        Log level of the two components of the competing bids.
     bid_level : (A,) float array
-        Log level of the advertiser's own bids on this day.
+        Log level of the advertiser's own bids.
     """
 
     date: np.datetime64
@@ -95,34 +92,26 @@ class MarketDay:
 
 
 def simulate_logs(
-    settings: MarketSettings,
-    folder: str | os.PathLike[str],
-    *,
-    progress: Callable[[int, int], None] | None = None,
+    settings: MarketSettings, folder: str | os.PathLike[str], *, progress: Progress = None
 ) -> SimulatedLogs:
-    """Simulate a market and write its logs, its texts and, apart from them, its truth.
+    """Simulate a market and write its logs, texts and true parameters.
 
-    The folder appears whole or not at all: on a full disk or an interrupt nothing is left. The
-    same settings give the same tables.
+    The folder appears only when it is complete; after a full disk or an interrupt nothing is
+    left. Equal settings give equal tables.
 
     Parameters
     ----------
     settings : MarketSettings
     folder : path
-        A new or empty folder. It will hold ``bids/bids-YYYY-MM-DD.parquet``, one file a day;
-        ``advertisers.parquet`` (advertiser_id, description); and ``truth.parquet``, one row an
+        A new or empty folder. It gets ``bids/bids-YYYY-MM-DD.parquet``, one file per day;
+        ``advertisers.parquet`` (advertiser_id, description); and ``truth.parquet``, one row per
         advertiser, with the settings as JSON under the key ``settings`` of its metadata.
     progress : callable, optional
-        Called with the number of rows written so far and of all rows, after every batch.
+        Called after every batch with the number of rows written and of all rows.
 
     Returns
     -------
     SimulatedLogs
-
-    Raises
-    ------
-    OutputError
-        The folder holds something, or cannot be written.
 
     Examples
     --------
@@ -133,12 +122,12 @@ def simulate_logs(
     ['bids-2026-03-02.parquet', 'bids-2026-03-03.parquet']
     """
     with _whole_folder(Path(folder)) as unfinished:
-        _logger.info(
-            "Drawing %d advertisers of %d segments", settings.advertisers, settings.segments
-        )
+        _logger.info("Drawing %d advertisers", settings.advertisers)
         traits = draw_traits(settings)
-        names = _advertiser_ids(settings.advertisers)
-        pq.write_table(_texts(names, traits), unfinished / "advertisers.parquet")
+        width = max(5, len(str(settings.advertisers - 1)))
+        names = pa.array([f"adv-{i:0{width}d}" for i in range(settings.advertisers)])
+        texts = {"advertiser_id": names, "description": pa.array(traits.text, pa.string())}
+        pq.write_table(pa.table(texts), unfinished / "advertisers.parquet")
         pq.write_table(_truth(names, settings, traits), unfinished / "truth.parquet")
         (unfinished / "bids").mkdir()
         files, rows, wins = _write_days(settings, traits, names, unfinished / "bids", progress)
@@ -157,11 +146,11 @@ def simulate_logs(
 def auction_batches(
     settings: MarketSettings, traits: Traits, day: int, rows: int = 1_000_000
 ) -> Iterator[Batch]:
-    """The auctions of one day, in batches of about ``rows`` rows, advertiser by advertiser.
+    """Draw the auctions of one day, in batches of about ``rows`` rows, ordered by advertiser.
 
-    The highest competing bid is log-normal, of one of the advertiser's two components; the
-    minimum to win is the greater of it and the floor; the advertiser's bid is log-normal too,
-    independent of it, and wins if it is no less than the minimum.
+    The highest competing bid is log-normal, drawn from one of the advertiser's two components.
+    The minimum to win is the larger of it and the floor. The advertiser's bid is an independent
+    log-normal variable and wins if it reaches the minimum.
 
     Parameters
     ----------
@@ -170,14 +159,14 @@ def auction_batches(
     day : int
         From 0.
     rows : int
-        An advertiser is never split, so a batch may be longer by one advertiser. The rows and
-        their order do not depend on it.
+        An advertiser is never split, so a batch may be longer by one advertiser. It does not
+        affect the rows or their order.
 
     Yields
     ------
     dict of str to (n,) arrays
         ``advertiser`` (index), ``ts`` (microseconds), ``bid``, ``minimum`` (to win), ``price``
-        (0 where lost; all in micros), ``won``, ``click``, ``conversion``.
+        (0 if lost; all in micros), ``won``, ``click``, ``conversion``.
 
     Examples
     --------
@@ -198,12 +187,12 @@ def auction_batches(
 
 
 def draw_day(settings: MarketSettings, traits: Traits, day: int) -> MarketDay:
-    """Draw how much each advertiser bids on a day, and the day's price levels.
+    """Draw the number of bids of each advertiser on a day, and the price levels of the day.
 
-    The number of bids is Poisson, its mean the volume times the weekday's factor times a gamma
-    variable of mean 1 and variance 1/50. Log price levels move by the weekday's factor and by a
-    normal variable of standard deviation 0.02, one an advertiser. On the last day bids have
-    moved; before it newcomers do not bid.
+    The number of bids is Poisson; its mean is the volume times the weekday's factor times a gamma
+    variable of mean 1 and variance 1/50. Log price levels change by the weekday's factor and, for
+    each advertiser, by a normal variable of standard deviation 0.02. On the last day bid levels
+    are moved; newcomers bid only on that day.
 
     Examples
     --------
@@ -230,13 +219,13 @@ def draw_day(settings: MarketSettings, traits: Traits, day: int) -> MarketDay:
     )
 
 
-def _stream(settings: MarketSettings, day: int, *block: int) -> np.random.Generator:
-    """The random stream of a day, or of a block of its auctions."""
+def _stream(settings: MarketSettings, day: int, *block: int) -> _Rng:
+    """Return the random stream of a day, or of a block of its auctions."""
     return np.random.default_rng(np.random.SeedSequence(settings.seed, spawn_key=(day, *block)))
 
 
 def _cuts(counts: NDArray[np.int64], rows: int) -> Iterator[tuple[int, int]]:
-    """Ranges of advertisers with at least ``rows`` rows each, but for the last; none is empty."""
+    """Yield ranges of advertisers with at least ``rows`` rows each, except the last."""
     upto = np.cumsum(counts)
     start, done = 0, 0
     while done < upto[-1]:
@@ -246,29 +235,20 @@ def _cuts(counts: NDArray[np.int64], rows: int) -> Iterator[tuple[int, int]]:
 
 
 def _in_sizes(blocks: Iterator[Batch], sizes: Iterator[int]) -> Iterator[Batch]:
-    """The rows of the blocks, in their order, in batches of the given sizes."""
+    """Regroup the rows of the blocks into batches of the given sizes."""
     held: list[Batch] = []
     for size in sizes:
         while sum(len(part["won"]) for part in held) < size:
             held.append(next(blocks))
-        joined = held[0] if len(held) == 1 else _joined(held)
+        joined = {name: np.concatenate([part[name] for part in held]) for name in held[0]}
         yield {name: column[:size] for name, column in joined.items()}
         held = [{name: column[size:] for name, column in joined.items()}]
 
 
-def _joined(parts: list[Batch]) -> Batch:
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
 def _auctions(
-    settings: MarketSettings,
-    traits: Traits,
-    market: MarketDay,
-    start: int,
-    end: int,
-    rng: np.random.Generator,
+    settings: MarketSettings, traits: Traits, market: MarketDay, start: int, end: int, rng: _Rng
 ) -> Batch:
-    """All auctions of one day of the advertisers from ``start`` to before ``end``."""
+    """Draw all auctions of a day of the advertisers ``start`` to ``end`` − 1."""
     who = np.repeat(np.arange(start, end), market.counts[start:end])
     n = len(who)
     component = (rng.random(n) >= traits.market_share[who, 0]).astype(np.int64)
@@ -293,27 +273,29 @@ def _auctions(
 
 
 def _write_days(
-    settings: MarketSettings,
-    traits: Traits,
-    names: pa.Array,
-    folder: Path,
-    progress: Callable[[int, int], None] | None,
+    settings: MarketSettings, traits: Traits, names: pa.Array, folder: Path, progress: Progress
 ) -> tuple[list[str], int, int]:
-    """Write one file a day; the files' names, the number of rows, and of wins."""
-    market_days = range(settings.days)
-    in_all = sum(int(draw_day(settings, traits, day).counts.sum()) for day in market_days)
+    """Write one file per day; return the file names and the numbers of rows and of wins."""
+    days = range(settings.days)
+    total = sum(int(draw_day(settings, traits, day).counts.sum()) for day in days)
     schema, files, rows, wins = _schema(settings), [], 0, 0
-    for day in market_days:
+    # amounts and names repeat, so dictionaries store them best; times do not repeat
+    encoding: dict[str, Any] = {
+        "compression": "snappy",
+        "use_dictionary": [name for name in schema.names if name != "ts"],
+        "column_encoding": {"ts": "DELTA_BINARY_PACKED"},
+    }
+    for day in days:
         date = np.datetime64(settings.start, "D") + day
         _logger.info("Simulating the auctions of %s", date)
         files.append(f"bids-{date}.parquet")
-        with pq.ParquetWriter(folder / files[-1], schema, **_encoding(schema)) as writer:
+        with pq.ParquetWriter(folder / files[-1], schema, **encoding) as writer:
             for batch in auction_batches(settings, traits, day):
                 table = _bids(settings, traits, names, batch)
                 writer.write_table(table, row_group_size=len(table))
                 rows, wins = rows + len(table), wins + int(batch["won"].sum())
                 if progress:
-                    progress(rows, in_all)
+                    progress(rows, total)
     return files, rows, wins
 
 
@@ -335,24 +317,15 @@ def _schema(settings: MarketSettings) -> pa.Schema:
     return pa.schema({name: kind for name, kind in types.items() if kind is not None})
 
 
-def _encoding(schema: pa.Schema) -> dict[str, Any]:
-    """Amounts and names repeat, so they are kept in dictionaries; times do not."""
-    return {
-        "compression": "snappy",
-        "use_dictionary": [name for name in schema.names if name != "ts"],
-        "column_encoding": {"ts": "DELTA_BINARY_PACKED"},
-    }
-
-
 def _bids(settings: MarketSettings, traits: Traits, names: pa.Array, batch: Batch) -> pa.Table:
-    """A batch in the columns of the log."""
+    """Convert a batch to the columns of the log."""
     who, n = batch["advertiser"], len(batch["advertiser"])
-    # only the names met here: every row group has a dictionary of its own
+    # only the names of this batch, because every row group stores its dictionary
     first, last = int(who[0]), int(who[-1])
-    met = names.slice(first, last + 1 - first)
+    used = names.slice(first, last + 1 - first)
     schema = _schema(settings)
     columns = {
-        "advertiser_id": pa.DictionaryArray.from_arrays((who - first).astype(np.int32), met),
+        "advertiser_id": pa.DictionaryArray.from_arrays((who - first).astype(np.int32), used),
         "ts": pa.array(batch["ts"]).cast(schema.field("ts").type),
         "bid_micros": batch["bid"],
         "won": batch["won"],
@@ -367,17 +340,8 @@ def _bids(settings: MarketSettings, traits: Traits, names: pa.Array, batch: Batc
     return pa.table([columns[name] for name in schema.names], schema=schema)
 
 
-def _advertiser_ids(n: int) -> pa.Array:
-    width = max(5, len(str(n - 1)))
-    return pa.array([f"adv-{i:0{width}d}" for i in range(n)])
-
-
-def _texts(names: pa.Array, traits: Traits) -> pa.Table:
-    return pa.table({"advertiser_id": names, "description": pa.array(traits.text, pa.string())})
-
-
 def _truth(names: pa.Array, settings: MarketSettings, traits: Traits) -> pa.Table:
-    """What is true of every advertiser; the two components of a market side by side."""
+    """Return the true parameters of every advertiser, each market component in a column."""
     themes = np.array(theme_names(settings.segments))
     columns = {"advertiser_id": names, "segment": traits.segment, "theme": themes[traits.segment]}
     for name in (
@@ -394,15 +358,15 @@ def _truth(names: pa.Array, settings: MarketSettings, traits: Traits) -> pa.Tabl
 
 @contextlib.contextmanager
 def _whole_folder(folder: Path) -> Iterator[Path]:
-    """Give a hidden folder beside ``folder`` to fill; put it in place when all went well."""
+    """Yield a hidden folder to fill, and rename it to ``folder`` on success."""
     hidden = None
     try:
-        # a link is followed, and the folder it leads to is written
+        # links are followed
         target = Path(os.path.realpath(folder))
         _refuse_obstacles(folder, target)
         prefix = f".{target.name[:40]}-"
         hidden = tempfile.mkdtemp(prefix=prefix, suffix=".unfinished", dir=target.parent)
-        # one within: the hidden one is closed to all others, whatever the permissions usual here
+        # a folder inside it, because mkdtemp denies access to other users
         unfinished = Path(hidden) / "whole"
         unfinished.mkdir()
         if target.exists():
@@ -421,17 +385,15 @@ def _whole_folder(folder: Path) -> Iterator[Path]:
 def _refuse_obstacles(folder: Path, target: Path) -> None:
     parent, is_folder = target.parent, target.is_dir()
     in_use = is_folder and (target.is_mount() or target == Path.cwd())
+    has_content = is_folder and any(target.iterdir())
     obstacles = (
         (not parent.exists(), f"the folder {parent} does not exist; make it"),
         (not parent.is_dir(), f"{parent} is not a folder"),
-        (target.exists() and not is_folder, "it is a file; name a new folder"),
-        (
-            is_folder and any(target.iterdir()),
-            "the folder is not empty; name a new one, or empty it",
-        ),
-        (in_use, "the folder is mounted, or the current one; name a new folder in it"),
+        (target.exists() and not is_folder, "it is a file; give a new folder"),
+        (has_content, "the folder is not empty; give a new one, or empty it"),
+        (in_use, "the folder is mounted or the current one; give a new folder in it"),
         (not os.access(parent, os.W_OK | os.X_OK), f"the folder {parent} is read-only"),
     )
-    reason = next((reason for met, reason in obstacles if met), "")
+    reason = next((reason for applies, reason in obstacles if applies), "")
     if reason:
         raise OutputError(f"cannot write {folder}: {reason}")

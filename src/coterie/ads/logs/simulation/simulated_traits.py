@@ -1,4 +1,4 @@
-"""Who bids in a simulated market: segments, advertisers, their prices, habits and words."""
+"""Simulated traits: settings of a market, and the parameters of its advertisers drawn from them."""
 
 from __future__ import annotations
 
@@ -7,31 +7,24 @@ import numbers
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from coterie.errors import InvalidParameterError
 
-__all__ = [
-    "MarketSettings",
-    "Traits",
-    "draw_traits",
-    "in_micros",
-    "theme_names",
-    "true_win_rate",
-]
+__all__ = ["MarketSettings", "Traits", "draw_traits", "in_micros", "theme_names"]
 
-#: Factors of the number of auctions and of the price level, Monday first.
+#: Factors of the number of auctions and of the price level, from Monday to Sunday.
 SUPPLY_BY_WEEKDAY = (1.0, 1.02, 1.05, 1.03, 1.0, 0.85, 0.8)
 PRICE_BY_WEEKDAY = (1.0, 1.01, 1.02, 1.02, 1.0, 0.96, 0.95)
-#: Standard deviation of what a day adds to an advertiser's log price level.
+#: Standard deviation of an advertiser's daily change of log price level.
 PRICE_DRIFT = 0.02
-#: The fewest and the most mean bids a day of an advertiser.
+#: Limits of an advertiser's mean number of bids per day.
 VOLUME_LIMITS = (5.0, 50_000.0)
 #: Amounts are whole multiples of this many micros of the currency.
 STEP_MICROS = 1000
 
-#: A theme of words a segment; further segments reuse them with a number behind.
+#: Vocabulary of each segment; further segments reuse a theme with a number appended.
 THEMES = {
     "travel": "flights hotel beach holiday cruise resort island ticket trip tour passport suitcase",
     "insurance": "insurance cover policy premium claim quote protect accident liability home life",
@@ -58,7 +51,7 @@ COMMON_WORDS = (
 _LEAST = {"advertisers": 1, "segments": 1, "days": 1, "seed": 0}
 _RANGES = {
     **dict.fromkeys(("text_error", "text_missing", "outliers", "newcomers"), (0, 1)),
-    # wider ones would take amounts beyond what 64 bits of micros hold
+    # with wider ranges, amounts in micros could exceed 64 bits
     **dict.fromkeys(("bid_move", "volume_spread"), (0, 5)),
     "within_segment": (0, 2),
     "bids_per_day": (0.001, VOLUME_LIMITS[1]),
@@ -67,24 +60,24 @@ _RANGES = {
 
 @dataclass(frozen=True)
 class MarketSettings:
-    """What is simulated; all amounts in currency units, rates as shares.
+    """Settings of a simulated market; amounts in currency units, rates as shares.
 
     Attributes
     ----------
     advertisers, segments, days : int
     auction : {"second", "first"}
-        What a winner pays: the minimum to win, or its bid.
-    bids_per_day : float
-        The median advertiser's; volumes are log-normal with ``volume_spread`` as the standard
-        deviation of the logarithm, kept within 5 and 50,000 a day.
+        The winner pays the minimum to win, or its bid.
+    bids_per_day, volume_spread : float
+        Median and standard deviation of the logarithm of the log-normal number of bids per day
+        of an advertiser, which is clipped to 5 … 50,000.
     bid_move : float
         On the last day every advertiser multiplies its bids by e^u, u uniform on ±``bid_move``.
     text_error : float
-        The chance that a text which is there is that of another segment.
+        Probability that a text which is not missing is of another segment.
     text_missing : float
         Share of advertisers whose text is empty.
     outliers : float
-        Share of advertisers with a market of their own, whatever their segment.
+        Share of advertisers whose market is not that of their segment.
     newcomers : float
         Share of advertisers that first bid on the last day.
     within_segment : float
@@ -92,7 +85,7 @@ class MarketSettings:
     floors : bool
         Whether auctions have a reserve price.
     minimum_logged : bool
-        Whether the log tells the minimum to win.
+        Whether the log has the minimum to win.
     start : str
         The first day, as in 2026-03-02.
     seed : int
@@ -124,26 +117,24 @@ class MarketSettings:
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
-            self._settle_whole_number(name, least)
+            self._convert_whole_number(name, least)
         for name, (low, high) in _RANGES.items():
-            self._settle_number(name, low, high)
+            self._convert_number(name, low, high)
         for name in ("floors", "minimum_logged"):
             if not isinstance(getattr(self, name), bool):
                 raise self._refusal(name, "it must be True or False")
         if self.auction not in {"first", "second"}:
-            raise self._refusal("auction", "it may be 'first' or 'second'")
+            raise self._refusal("auction", "it must be 'first' or 'second'")
         if self.segments > self.advertisers:
-            raise self._refusal(
-                "segments", f"it must be at most the number of advertisers, {self.advertisers}"
-            )
+            raise self._refusal("segments", f"it must be at most advertisers={self.advertisers}")
         self._check_dates()
 
     @property
     def expected_rows(self) -> int:
-        """The mean number of bids in all, over every market that may be drawn.
+        """Expected total number of bids.
 
-        It is days × advertisers × E[volume] × the weekdays' factors, less what newcomers do not
-        bid before the last day. With m the median, s the spread and l, h the limits,
+        It is the sum over days of the number of bidders × E[volume] × the weekday's factor;
+        newcomers bid on the last day only. With m the median, s the spread and l, h the limits,
 
             E[volume] = l Φ(α) + h (1 − Φ(β)) + m e^{s²/2} (Φ(β − s) − Φ(α − s)),
 
@@ -164,26 +155,26 @@ class MarketSettings:
         m, s, limits = self.bids_per_day, self.volume_spread, np.array(VOLUME_LIMITS)
         if s == 0:
             return float(np.clip(m, *limits))
-        at = np.log(limits / m) / s
-        outside = limits @ np.array([ndtr(at[0]), ndtr(-at[1])])
-        return float(outside + m * np.exp(s**2 / 2) * (ndtr(at[1] - s) - ndtr(at[0] - s)))
+        alpha, beta = np.log(limits / m) / s
+        outside = limits @ np.array([ndtr(alpha), ndtr(-beta)])
+        return float(outside + m * np.exp(s**2 / 2) * (ndtr(beta - s) - ndtr(alpha - s)))
 
-    def _settle_whole_number(self, name: str, least: int) -> None:
+    def _convert_whole_number(self, name: str, least: int) -> None:
         value = getattr(self, name)
         if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
             raise self._refusal(name, f"it must be a whole number, at least {least}")
         object.__setattr__(self, name, int(value))
 
-    def _settle_number(self, name: str, low: float, high: float) -> None:
+    def _convert_number(self, name: str, low: float, high: float) -> None:
         value = getattr(self, name)
         is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-        # a NaN is in no range
+        # NaN fails both comparisons
         if not is_number or not low <= value <= high:
             raise self._refusal(name, f"it must be a number from {low:,g} to {high:,g}")
         object.__setattr__(self, name, float(value))
 
     def _check_dates(self) -> None:
-        """The first day is written as ISO 8601 has it, and the last one has four digits too."""
+        """Require an ISO 8601 date, and a last day before the year 10,000."""
         try:
             first = datetime.date.fromisoformat(self.start)
             is_plain = first.isoformat() == self.start
@@ -192,7 +183,7 @@ class MarketSettings:
         if not is_plain:
             raise self._refusal("start", "it must be a date as in 2026-03-02")
         if self.days > (datetime.date.max - first).days:
-            raise self._refusal("days", f"from {self.start} on, that is beyond the year 9999")
+            raise self._refusal("days", f"counted from {self.start}, they end after the year 9999")
 
     def _refusal(self, name: str, reason: str) -> InvalidParameterError:
         return InvalidParameterError(f"{name}={getattr(self, name)!r}: {reason}")
@@ -200,7 +191,7 @@ class MarketSettings:
 
 @dataclass(frozen=True)
 class Traits:
-    """What is true of each advertiser, (A,) arrays, and of each market component, (A, 2).
+    """Parameters of each advertiser, (A,) arrays, and of each market component, (A, 2).
 
     Attributes
     ----------
@@ -210,16 +201,16 @@ class Traits:
         "right", "wrong" or "missing".
     text : str array
     volume : float array
-        Mean bids a day.
+        Mean bids per day.
     market_level, market_spread, market_share : (A, 2) float arrays
         The log-normal components of the highest competing bid.
     bid_level, bid_spread, moved : float arrays
-        Log bid: centre, standard deviation, and what is added on the last day.
+        Log bid: mean, standard deviation, and change on the last day.
     floor : float array
-        The reserve price, 0 where there is none.
+        The reserve price, 0 if there is none.
     click_rate, conversion_rate : float arrays
     supply_by_weekday, price_by_weekday : (7,) float arrays
-        Factors, Monday first.
+        Factors, from Monday to Sunday.
     """
 
     segment: NDArray[np.int64]
@@ -248,9 +239,9 @@ class Traits:
 def draw_traits(settings: MarketSettings) -> Traits:
     """Draw the segments and the advertisers of a market.
 
-    Every segment has its own mixture of two log-normal distributions of the highest competing
-    bid, bid habits, click rate and vocabulary; an outlier draws a market of its own from the
-    same law.
+    Every segment has a mixture of two log-normal distributions of the highest competing bid, a
+    bid level, a click rate and a vocabulary. An outlier has a mixture drawn for it alone, from
+    the same distribution.
 
     Examples
     --------
@@ -262,14 +253,14 @@ def draw_traits(settings: MarketSettings) -> Traits:
     a, k = settings.advertisers, settings.segments
     markets, habits = _draw_markets(k, rng), _draw_habits(k, rng)
     segment = rng.permutation(np.arange(a) % k)
-    outlier = _marked(a, settings.outliers, rng)
-    newcomer = _marked(a, settings.newcomers, rng)
+    outlier = _random_mask(a, settings.outliers, rng)
+    newcomer = _random_mask(a, settings.newcomers, rng)
     own_markets = _draw_markets(int(outlier.sum()), rng)
     level, spread, share = (part[segment] for part in markets)
     for of_all, of_outliers in zip((level, spread, share), own_markets, strict=True):
         of_all[outlier] = of_outliers
     level = level + settings.within_segment * rng.standard_normal((a, 1))
-    # what the market typically asks of the advertiser; bid habits are relative to it
+    # the typical log price in the advertiser's market; bid levels are relative to it
     typical = (level * share).sum(axis=1)
     bid_level = typical + habits["level"][segment] + 0.15 * rng.standard_normal(a)
     text_is = _draw_text_kinds(settings, rng)
@@ -294,7 +285,7 @@ def draw_traits(settings: MarketSettings) -> Traits:
 
 
 def theme_names(segments: int) -> list[str]:
-    """The names of the segments' themes, in their order.
+    """Return the names of the segments' themes, in order.
 
     Examples
     --------
@@ -305,54 +296,8 @@ def theme_names(segments: int) -> list[str]:
     return [_numbered(names[s % len(names)], s // len(names)) for s in range(segments)]
 
 
-def true_win_rate(
-    traits: Traits, advertiser: ArrayLike, bids: ArrayLike, weekday: ArrayLike
-) -> NDArray[np.float64]:
-    """The chance that a bid wins, in closed form; the arguments are broadcast.
-
-    With components c of share π, log level μ and spread σ, the weekday's price factor f, the
-    standard deviation τ of the day's drift, and half a step h for rounding,
-
-        W(b) = Σ_c π_c Φ((log(b + h) − μ_c − log f) / √(σ_c² + τ²))  if b ≥ floor, else 0,
-
-    b being rounded down to a whole step.
-
-    Parameters
-    ----------
-    traits : Traits
-    advertiser : array-like of int
-        Index of the advertiser, from 0.
-    bids : array-like
-        In micros, as in the log.
-    weekday : array-like of int
-        From 0, Monday, to 6.
-
-    Returns
-    -------
-    float array
-
-    Examples
-    --------
-    >>> traits = draw_traits(MarketSettings(advertisers=50))
-    >>> true_win_rate(traits, 3, [1000, 2_000_000, 10**9], weekday=0).round(2).tolist()
-    [0.0, 0.26, 1.0]
-    """
-    _check_within("advertiser", advertiser, len(traits.volume) - 1)
-    _check_within("bids", bids, np.inf)
-    _check_within("weekday", weekday, 6)
-    who, steps, day = np.broadcast_arrays(
-        np.asarray(advertiser), np.floor_divide(bids, STEP_MICROS), np.asarray(weekday)
-    )
-    level = traits.market_level[who] + np.log(traits.price_by_weekday[day])[..., None]
-    spread = np.hypot(traits.market_spread[who], PRICE_DRIFT)
-    reached = np.log((steps + 0.5) * (STEP_MICROS / 1e6))
-    below = ndtr((reached[..., None] - level) / spread)
-    possible = steps * STEP_MICROS >= in_micros(traits.floor[who])
-    return np.where(possible, (traits.market_share[who] * below).sum(axis=-1), 0.0)
-
-
 def in_micros(amount: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Currency units to micros, in whole steps, at least one of them.
+    """Convert currency units to micros, rounded to whole steps, at least one.
 
     Examples
     --------
@@ -363,21 +308,14 @@ def in_micros(amount: NDArray[np.float64]) -> NDArray[np.int64]:
     return steps.astype(np.int64) * STEP_MICROS
 
 
-def _check_within(name: str, values: ArrayLike, most: float) -> None:
-    array = np.asarray(values)
-    if not (np.isfinite(array) & (array >= 0) & (array <= most)).all():
-        limits = "at least 0 and finite" if np.isinf(most) else f"from 0 to {most:g}"
-        raise InvalidParameterError(f"{name}: values must be {limits}")
-
-
 def _draw_markets(
     n: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Level, spread and share of the two components of n markets, each (n, 2)."""
+    """Draw level, spread and share of the two components of n markets, each (n, 2)."""
     centre = np.log(2.0) + 0.6 * rng.standard_normal(n)
-    apart = rng.uniform(0.2, 1.0, n)
+    distance = rng.uniform(0.2, 1.0, n)
     first = rng.uniform(0.3, 0.7, n)
-    level = np.stack([centre - apart / 2, centre + apart / 2], axis=1)
+    level = np.stack([centre - distance / 2, centre + distance / 2], axis=1)
     return level, rng.uniform(0.15, 0.5, (n, 2)), np.stack([first, 1 - first], axis=1)
 
 
@@ -391,17 +329,17 @@ def _draw_habits(n: int, rng: np.random.Generator) -> dict[str, NDArray[np.float
     }
 
 
-def _marked(n: int, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Exactly round(share · n) of n, at random."""
-    marked = np.zeros(n, dtype=bool)
-    marked[rng.permutation(n)[: round(share * n)]] = True
-    return marked
+def _random_mask(n: int, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Draw a mask of n entries with exactly round(share · n) true ones."""
+    mask = np.zeros(n, dtype=bool)
+    mask[rng.permutation(n)[: round(share * n)]] = True
+    return mask
 
 
 def _draw_text_kinds(settings: MarketSettings, rng: np.random.Generator) -> NDArray[np.str_]:
-    """Which texts are right, wrong and missing; none is wrong where there is one segment only."""
+    """Draw which texts are right, wrong or missing; with one segment none is wrong."""
     a = settings.advertisers
-    is_missing = _marked(a, settings.text_missing, rng)
+    is_missing = _random_mask(a, settings.text_missing, rng)
     is_wrong = (rng.random(a) < settings.text_error) & (settings.segments > 1)
     return np.where(is_missing, "missing", np.where(is_wrong, "wrong", "right"))
 
@@ -409,8 +347,12 @@ def _draw_text_kinds(settings: MarketSettings, rng: np.random.Generator) -> NDAr
 def _draw_texts(
     segment: NDArray[np.int64], text_is: NDArray[np.str_], k: int, rng: np.random.Generator
 ) -> NDArray[np.object_]:
-    """Six to fourteen words each, about half of them of the segment's theme."""
-    themes, common = _vocabularies(k), COMMON_WORDS.split()
+    """Draw texts of six to fourteen words, about half of them from the segment's theme."""
+    words = [text.split() for text in THEMES.values()]
+    themes = [
+        [_numbered(word, s // len(words)) for word in words[s % len(words)]] for s in range(k)
+    ]
+    common = COMMON_WORDS.split()
     texts = np.empty(len(segment), dtype=object)
     for i, (own, kind) in enumerate(zip(segment, text_is, strict=True)):
         if kind == "missing":
@@ -421,15 +363,10 @@ def _draw_texts(
             themes[theme] if is_themed else common
             for is_themed in rng.random(rng.integers(6, 15)) < 0.5
         ]
-        texts[i] = " ".join(words[rng.integers(len(words))] for words in sources)
+        texts[i] = " ".join(source[rng.integers(len(source))] for source in sources)
     return texts
 
 
-def _vocabularies(k: int) -> list[list[str]]:
-    words = [text.split() for text in THEMES.values()]
-    return [[_numbered(word, s // len(words)) for word in words[s % len(words)]] for s in range(k)]
-
-
 def _numbered(word: str, number: int) -> str:
-    """A word as it is in the first round through the themes, with the round behind later."""
+    """Append the number of the round through the themes to a word, except in the first."""
     return f"{word}{number}" if number else word

@@ -1,4 +1,7 @@
-"""Log findings: what the cells of a log tell that no single row does."""
+"""Aggregate checks: faults of a log as a whole, found on sums over its cells.
+
+Examples are mixed currencies, bids in other units, missing days and advertisers without a text.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,11 @@ from coterie.ads.logs.checks.check_queries import EXAMPLES, RowCells
 from coterie.ads.logs.checks.check_rules import FIRST_DAY, LAST_DAY, NOTHING
 from coterie.ads.logs.checks.faults import Fault, fault_of
 
-__all__ = ["LogSums", "log_findings", "text_findings"]
+__all__ = ["LogSums", "aggregate_faults", "text_faults"]
 
-#: A median bid this many times another is in another unit: nobody's bids are so far apart.
+#: A median bid this many times another is in another unit: real markets differ by less.
 _FACTOR = 300
-#: Median bids outside are hardly in micros for a thousand impressions.
+#: Median bids in micros per thousand impressions; others suggest another unit.
 _LEAST_MEDIAN, _MOST_MEDIAN = 10**3, 10**10
 _FEWEST_BIDS = 10
 _THIN_DAY = 1 / 3
@@ -28,7 +31,7 @@ _THIN_DAY = 1 / 3
 
 @dataclass(frozen=True)
 class LogSums:
-    """The cells of a log added up by advertiser and by day.
+    """Sums over the cells of a log by advertiser and by day.
 
     Attributes
     ----------
@@ -42,57 +45,56 @@ class LogSums:
 
     @property
     def rows(self) -> int:
-        """All rows."""
+        """Number of all rows."""
         return int(self.cells.rows.sum())
 
     def total(self, name: str) -> float:
-        """The sum of ``rows``, ``bids``, ``wins`` or ``cost`` over the rows that count."""
+        """Return the sum of ``rows``, ``bids``, ``wins`` or ``cost`` over the counted rows."""
         return float(getattr(self.cells, name)[self.counts].sum())
 
     @cached_property
     def median_bid(self) -> int:
-        """The median bid in micros, to two significant digits; 0 where no row counts."""
-        everything = np.zeros(len(self.counts), dtype=np.int64)
-        return int(self._medians(everything, 1)[0]) if self.counts.any() else 0
+        """Median bid in micros, to two significant digits; 0 if no row counts."""
+        return int(self._medians(np.zeros(len(self.counts), dtype=np.int64), 1)[0])
 
     @cached_property
     def days(self) -> NDArray[np.datetime64]:
-        """The days with rows that count, sorted; without those that are not believed."""
+        """Sorted plausible days with counted rows."""
         day = self.cells.day[self.counts]
         return np.unique(day[(day >= np.datetime64(FIRST_DAY)) & (day <= np.datetime64(LAST_DAY))])
 
     @property
     def missing_days(self) -> NDArray[np.datetime64]:
-        """The days between the first and the last that are not there."""
+        """Days without counted rows between the first and the last."""
         if not len(self.days):
             return self.days
         return np.setdiff1d(np.arange(self.days[0], self.days[-1]), self.days)
 
     def by_advertiser(self, name: str) -> NDArray[np.float64]:
-        """One sum of the rows that count by advertiser, (A,)."""
-        who, n = self.cells.advertiser[self.counts], len(self.cells.advertisers)
-        return _sums(who, getattr(self.cells, name)[self.counts], n)
+        """Return one sum over the counted rows of each advertiser, (A,)."""
+        advertiser, n = self.cells.advertiser[self.counts], len(self.cells.advertisers)
+        return _sums(advertiser, getattr(self.cells, name)[self.counts], n)
 
     def by_day(self, name: str) -> NDArray[np.float64]:
-        """One sum of the rows that count by day, (D,)."""
-        day, kept = self._day_index()
-        return _sums(day[kept], getattr(self.cells, name)[kept], len(self.days))
+        """Return one sum over the counted rows of each day, (D,)."""
+        day = self._day_index()
+        return _sums(day[day >= 0], getattr(self.cells, name)[day >= 0], len(self.days))
 
     def medians_by_advertiser(self) -> NDArray[np.int64]:
-        """The median bid of each advertiser in micros, (A,); 0 where no row counts."""
+        """Return the median bid of each advertiser in micros, (A,); 0 if no row counts."""
         return self._medians(self.cells.advertiser, len(self.cells.advertisers))
 
     def medians_by_day(self) -> NDArray[np.int64]:
-        """The median bid of each day in micros, (D,)."""
-        day, kept = self._day_index()
-        return self._medians(np.where(kept, day, -1), len(self.days))
+        """Return the median bid of each day in micros, (D,)."""
+        return self._medians(self._day_index(), len(self.days))
 
-    def _day_index(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        day = np.searchsorted(self.days, self.cells.day)
-        return day, self.counts & np.isin(self.cells.day, self.days)
+    def _day_index(self) -> NDArray[np.int64]:
+        """Return the index into ``days`` of each cell, −1 if its rows or its day do not count."""
+        kept = self.counts & np.isin(self.cells.day, self.days)
+        return np.where(kept, np.searchsorted(self.days, self.cells.day), -1)
 
     def _medians(self, group: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-        """The lower median by group, weighted by bids; cells of group −1 belong to none."""
+        """Return the lower median bid of each group, weighted by bids; group −1 is ignored."""
         kept = self.counts & (group >= 0) & (self.cells.bids > 0)
         order = np.lexsort((self.cells.amount[kept], group[kept]))
         group, amount = group[kept][order], self.cells.amount[kept][order]
@@ -104,19 +106,23 @@ class LogSums:
         return np.where(start < end, np.append(amount, 0)[place], 0)
 
 
-def log_findings(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
-    """What is wrong or odd with a log of at least one row as a whole."""
+def aggregate_faults(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
+    """Yield the faults of a log of at least one row as a whole."""
     yield from _mixtures(sums, logs)
     yield from _units(sums)
-    yield from _spans(sums)
-    yield from _wins(sums)
+    yield from _days(sums)
+    rows, wins = int(sums.total("rows")), sums.total("wins")
+    if rows and wins <= 0:
+        yield fault_of("no_wins", rows, sums.rows)
+    elif rows and math.isclose(wins, sums.total("bids")):
+        yield fault_of("all_wins", rows, sums.rows)
     yield from _advertisers(sums)
     if logs.kind == "histograms":
         yield from _repeated_cells(sums)
 
 
-def text_findings(sums: LogSums, texts: Mapping[str, str], has_table: bool) -> Iterator[Fault]:
-    """What is wrong with the texts of the advertisers.
+def text_faults(sums: LogSums, texts: Mapping[str, str], has_table: bool) -> Iterator[Fault]:
+    """Yield the faults of the advertisers' texts.
 
     Parameters
     ----------
@@ -124,7 +130,7 @@ def text_findings(sums: LogSums, texts: Mapping[str, str], has_table: bool) -> I
     texts : mapping of str to str
         By advertiser.
     has_table : bool
-        Whether there is a table of texts at all.
+        Whether there is a table of texts.
     """
     advertisers = sums.cells.advertisers
     if not has_table:
@@ -140,28 +146,22 @@ def text_findings(sums: LogSums, texts: Mapping[str, str], has_table: bool) -> I
 
 def _mixtures(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
     cells = sums.cells
-    rows_of = _counted(cells.currency[cells.currency != ""], cells.rows[cells.currency != ""])
+    rows_of = _rows_by_value(cells.currency, cells.currency != "", cells)
     if len(rows_of) > 1:
-        most = max(rows_of, key=rows_of.__getitem__)
-        others = sum(rows_of.values()) - rows_of[most]
-        examples: list[dict[str, Any]] = [
-            {"currency": name, "rows": n} for name, n in rows_of.items()
-        ]
-        yield fault_of("currencies_mixed", others, sums.rows, examples[:EXAMPLES], currency=most)
-    known = cells.auction_type > 0
-    rows_of = _counted(cells.auction_type[known], cells.rows[known])
+        most, *others = rows_of
+        examples = [{"currency": name, "rows": n} for name, n in rows_of.items()][:EXAMPLES]
+        count = sum(rows_of[name] for name in others)
+        yield fault_of("currencies_mixed", count, sums.rows, examples, currency=most)
+    rows_of = _rows_by_value(cells.auction_type, cells.auction_type > 0, cells)
     if len(rows_of) > 1 and logs.given_auction is None:
         examples = [{"auction_type": name, "rows": n} for name, n in rows_of.items()]
         yield fault_of("auctions_mixed", min(rows_of.values()), sums.rows, examples)
-    nothing = [name for name in cells.advertisers if name.strip().lower() in NOTHING]
-    if nothing:
-        of_these = np.isin(cells.advertiser, [cells.advertisers.index(name) for name in nothing])
-        yield fault_of(
-            "advertiser_blank",
-            int(cells.rows[of_these].sum()),
-            sums.rows,
-            [{"advertiser_id": name} for name in sorted(nothing)[:EXAMPLES]],
-        )
+    is_blank = [name.strip().lower() in NOTHING for name in cells.advertisers]
+    blank = np.flatnonzero(is_blank)
+    if len(blank):
+        count = int(cells.rows[np.isin(cells.advertiser, blank)].sum())
+        examples = [{"advertiser_id": cells.advertisers[i]} for i in blank[:EXAMPLES]]
+        yield fault_of("advertiser_blank", count, sums.rows, examples)
 
 
 def _units(sums: LogSums) -> Iterator[Fault]:
@@ -188,28 +188,18 @@ def _units(sums: LogSums) -> Iterator[Fault]:
         yield fault_of("bids_implausible", rows, sums.rows, median=f"{sums.median_bid / 1e6:g}")
 
 
-def _spans(sums: LogSums) -> Iterator[Fault]:
-    days = sums.days
+def _days(sums: LogSums) -> Iterator[Fault]:
+    days, missing, rows = sums.days, sums.missing_days, sums.by_day("rows")
     if len(days) == 1:
         yield fault_of("one_day", 1, 1, [{"day": str(days[0])}])
-    missing = sums.missing_days
     if len(missing):
         absent = [{"day": str(day)} for day in missing[:EXAMPLES]]
         yield fault_of("days_missing", len(missing), len(days) + len(missing), absent)
-    rows = sums.by_day("rows")
+    # the median of two days is not typical of either
     thin = np.flatnonzero(rows < _THIN_DAY * np.median(rows)) if len(days) > 2 else ()
     if len(thin):
         examples = [{"day": str(days[i]), "rows": int(rows[i])} for i in thin[:EXAMPLES]]
         yield fault_of("days_thin", len(thin), len(days), examples)
-
-
-def _wins(sums: LogSums) -> Iterator[Fault]:
-    bids, wins = sums.total("bids"), sums.total("wins")
-    rows = int(sums.total("rows"))
-    if rows and wins <= 0:
-        yield fault_of("no_wins", rows, sums.rows)
-    elif rows and math.isclose(wins, bids):
-        yield fault_of("all_wins", rows, sums.rows)
 
 
 def _advertisers(sums: LogSums) -> Iterator[Fault]:
@@ -226,7 +216,10 @@ def _advertisers(sums: LogSums) -> Iterator[Fault]:
 
 
 def _repeated_cells(sums: LogSums) -> Iterator[Fault]:
-    """Cells of one advertiser, day and bin; those that differ in faults are apart from another."""
+    """Yield the fault of rows of one advertiser, day and bin, if any.
+
+    Such rows may be in different cells, because cells also differ in faults.
+    """
     cells = sums.cells
     keys = np.stack([cells.advertiser, cells.day.astype(np.int64), cells.amount], axis=1)
     distinct, which = np.unique(keys[sums.counts], axis=0, return_inverse=True)
@@ -250,15 +243,17 @@ def _sums(group: NDArray[np.int64], values: NDArray[Any], n: int) -> NDArray[np.
 
 
 def _named(code: str, names: Iterable[str], total: int, **words: str) -> Iterator[Fault]:
-    """The fault of the advertisers of these names, if any."""
+    """Yield the fault of the advertisers of these names, if there are any."""
     found = sorted(names)
     if found:
         examples = [{"advertiser_id": name} for name in found[:EXAMPLES]]
         yield fault_of(code, len(found), total, examples, **words)
 
 
-def _counted(values: NDArray[Any], rows: NDArray[np.int64]) -> dict[Any, int]:
-    """How many rows have each value, the most common first."""
-    distinct, which = np.unique(values, return_inverse=True)
-    n = _sums(which, rows, len(distinct))
+def _rows_by_value(
+    values: NDArray[Any], known: NDArray[np.bool_], cells: RowCells
+) -> dict[Any, int]:
+    """Return the number of rows with each known value, the most common first."""
+    distinct, which = np.unique(values[known], return_inverse=True)
+    n = _sums(which, cells.rows[known], len(distinct))
     return {distinct[i].item(): int(n[i]) for i in np.argsort(-n, kind="stable")}
