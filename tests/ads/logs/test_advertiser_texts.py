@@ -64,7 +64,9 @@ def test_a_table_of_an_engine_holds_texts_too():
 def test_a_table_without_the_columns_is_refused(tmp_path):
     """With those it has."""
     path = written(tmp_path / "t.parquet", advertiser=["a"])
-    with pytest.raises(TableError, match=r"advertiser_id and description missing; .*this one adv"):
+    with pytest.raises(
+        TableError, match=r"advertiser_id and description missing; .*this one has adv"
+    ):
         read_texts(path)
     (tmp_path / "t.csv").write_text("")
     with pytest.raises(TableError, match=r"t\.csv: .* this one nothing"):
@@ -77,7 +79,7 @@ def test_a_damaged_table_is_refused(tmp_path):
     """Parquet that is cut off, text with a field beyond all measure."""
     path = Path(written(tmp_path / "t.parquet", advertiser_id=["a"], description=["x"]))
     path.write_bytes(path.read_bytes()[:40])
-    with pytest.raises(TableError, match=r"t\.parquet: not a whole Parquet file"):
+    with pytest.raises(TableError, match=r"t\.parquet: .*damaged"):
         read_texts(str(path))
     (tmp_path / "t.csv").write_text("advertiser_id,description\na," + "x" * 200_000)
     with pytest.raises(TableError, match=r"t\.csv, line 2: field larger"):

@@ -99,7 +99,7 @@ def test_databases_of_the_same_name_are_told_apart(tmp_path):
 def test_which_table_of_a_database_may_be_said(tmp_path):
     """And must, where it is not plain."""
     new_database(tmp_path / "x.db", first=pa.table(TWO), second=pa.table(TWO))
-    with pytest.raises(TableError, match=r"which table is the log.* first, second"):
+    with pytest.raises(TableError, match=r"name the table of the log.* first, second"):
         open_logs(tmp_path / "x.db")
     with pytest.raises(TableError, match=r"no table third.* first, second"):
         open_logs(tmp_path / "x.db", table="third")
@@ -125,7 +125,9 @@ def test_a_database_another_engine_cannot_open_or_no_database_is_refused(tmp_pat
     with pytest.raises(TableError, match="open it with DuckDB, not pyspark"):
         open_logs(tmp_path / "x.db", Spark())
     pq.write_table(pa.table(TWO), tmp_path / "x.parquet")
-    with pytest.raises(InvalidParameterError, match=r"table='bids': .*x\.parquet is no database"):
+    with pytest.raises(
+        InvalidParameterError, match=r"table='bids': .*x\.parquet is not a database"
+    ):
         open_logs(tmp_path / "x.parquet", table="bids")
 
 
@@ -267,7 +269,7 @@ def test_texts_lie_beside_the_logs_or_one_folder_up(tmp_path, tmp_path_factory):
     assert read_descriptions(open_logs(log, advertisers=other)) == {"a": "other"}
     texts = ibis.memtable(pa.table({"advertiser_id": [7], "description": ["table"]}))
     assert read_descriptions(open_logs(log, advertisers=texts)) == {"7": "table"}
-    with pytest.raises(TableError, match=r"absent\.csv: there is no such table of advertisers"):
+    with pytest.raises(TableError, match=r"absent\.csv: there is no such file"):
         open_logs(log, advertisers=tmp_path / "absent.csv")
 
 

@@ -167,7 +167,7 @@ def test_all_missing_columns_are_named_with_those_there():
     with pytest.raises(
         TableError,
         match=r"logs/: columns bid_micros, won, price_micros missing; "
-        "there are advertiser_id, bid, ts",
+        "the columns are advertiser_id, bid, ts",
     ):
         canonical_table(table, "bids", "logs/")
 

@@ -92,7 +92,7 @@ def test_a_path_with_glob_characters_is_first_of_all_a_path(tmp_path, duckdb_con
         ("absent.parquet", r"absent\.parquet: there is no such file"),
         ("*.parquet", "no file matches"),
         ("empty", "no Parquet, CSV or TSV file"),
-        ([], "no log files were named"),
+        ([], "list of log files is empty"),
     ],
 )
 def test_no_files_are_an_error(tmp_path, monkeypatch, source, message):
@@ -107,9 +107,9 @@ def test_a_parquet_file_cut_in_half_is_named(tmp_path):
     """Whichever of many it is, before the engine starts."""
     whole = parquet(tmp_path / "a.parquet", x=list(range(1000)))
     half = text(tmp_path / "b.parquet", Path(whole).read_bytes()[: Path(whole).stat().st_size // 2])
-    with pytest.raises(TableError, match=r"b\.parquet: not a whole Parquet file"):
+    with pytest.raises(TableError, match=r"b\.parquet: .*damaged"):
         inspect_files([whole, half])
-    with pytest.raises(TableError, match=r"c\.parquet: not a whole Parquet file"):
+    with pytest.raises(TableError, match=r"c\.parquet: .*damaged"):
         inspect_files([text(tmp_path / "c.parquet", "")])
 
 
@@ -165,7 +165,7 @@ def test_gzipped_text_is_text(tmp_path, duckdb_connection):
     [
         ("", "the file is empty"),
         ("\n\n", "the file is empty"),
-        ("a,b,a\n1,2,3\n", "names a more than once"),
+        ("a,b,a\n1,2,3\n", "a more than once"),
         (b"\xff\xfea,b\n", "not UTF-8"),
         (gzip.compress(b"a,b\n" * 1000)[:30], "cannot be read"),
     ],

@@ -172,7 +172,12 @@ def test_batches_refuse_what_is_not_there(day, rows):
 
 @pytest.mark.parametrize(
     ("auction", "floors", "minimum_logged"),
-    [("first", True, True), ("first", False, False), ("second", False, True), ("second", 1, 0)],
+    [
+        ("first", True, True),
+        ("first", False, False),
+        ("second", False, True),
+        ("second", True, False),
+    ],
 )
 def test_logs_obey_their_schema(tmp_path, auction, floors, minimum_logged):
     """Types, optional columns, and what winners pay are as the log's schema says."""
