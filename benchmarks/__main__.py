@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         for name in names:
             if given.output is not None:
-                check_folder(given.output, name)
+                check_folder(given.output, name.replace("-", "_"))
             result = run_benchmark(name, context, given.set)
             if given.json:
                 sys.stdout.write(result.json_text())

@@ -12,7 +12,6 @@ import typer
 from benchmarks.command_steps import (
     Data,
     Json,
-    Keep,
     Output,
     as_json_text,
     as_notes,
@@ -72,79 +71,6 @@ def speed(
         )
     lines = [report.METHOD, *as_notes(report.notes(results))]
     show(as_json, everything, report.as_tables(results), lines, output)
-
-
-@app.command()
-def ads(
-    as_json: Json = False,
-    draws: Annotated[int, typer.Option(min=1, help="Draws of each cell.")] = 3,
-    quick: Annotated[bool, typer.Option("--quick", help="One cell, one draw.")] = False,
-    keep: Keep = None,
-    output: Output = None,
-) -> None:
-    """Forecast error over a grid of simulated markets, by every source of curves.
-
-    Example: python -m benchmarks ads --keep draws -o ads-report
-    """
-    prepare_folder(output, ("ads.json", "ads.md", "ads.png"))
-    if output is not None:
-        require_matplotlib()
-    from benchmarks import ads_grid_report as report
-    from benchmarks.ads_grid import FULL_GRID, QUICK_GRID, run_grid
-    from benchmarks.environment import environment
-
-    cells, n_draws = (QUICK_GRID, 1) if quick else (FULL_GRID, draws)
-    with progress("simulating and forecasting", len(cells) * n_draws) as advance:
-        results = run_grid(cells, n_draws, keep=keep, after_draw=lambda: advance(None))
-    described = environment()
-    everything = report.as_json(cells, results, described)
-    if output is not None:
-        picture, page = report.as_picture(cells, results), report.as_page(cells, results, described)
-        write_files(
-            {
-                output / "ads.json": text_file(as_json_text(everything)),
-                output / "ads.md": text_file(page),
-                output / "ads.png": partial(picture.savefig, format="png", dpi=150),
-            }
-        )
-    tables = report.as_tables(cells, results)
-    show(as_json, everything, tables, report.summary_lines(cells, results), output)
-
-
-@app.command("ads-speed")
-def ads_speed(
-    as_json: Json = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A tenth of the rows and advertisers.")
-    ] = False,
-    output: Output = None,
-) -> None:
-    """Time of histograms beside hand-written SQL, and of all pairs of curves beside SciPy.
-
-    Run it on a machine that does nothing else. Example: python -m benchmarks ads-speed -o report
-    """
-    prepare_folder(output, ("ads_speed.json", "ads_speed.md"))
-    from benchmarks import ads_speed_report as report
-    from benchmarks.ads_engine import compare_engine
-    from benchmarks.ads_similarity import compare_similarity
-    from benchmarks.environment import environment
-
-    share = 10 if quick else 1
-    with progress("counting a large log", 2) as advance:
-        engine = compare_engine(20_000_000 // share)
-        advance("comparing all pairs of curves")
-        similarity = compare_similarity(20_000 // share)
-    described = environment()
-    found = {"engine": engine, "similarity": similarity, "environment": described}
-    if output is not None:
-        page = report.as_page(found, described)
-        write_files(
-            {
-                output / "ads_speed.json": text_file(as_json_text(found)),
-                output / "ads_speed.md": text_file(page),
-            }
-        )
-    show(as_json, found, report.as_tables(found), report.summary_lines(found), output)
 
 
 @app.command("ads-real")

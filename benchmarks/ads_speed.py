@@ -1,0 +1,342 @@
+"""Time of histograms beside hand-written SQL, and of all pairs of curves beside SciPy.
+
+Histograms are counted by DuckDB through one Ibis expression. The SQL beside it does the same in
+the fastest way that was found: amounts are coded to three digits, the bin of a code is looked up
+in a list, and bids and prices are grouped in one query each. Both run in fresh processes, in turn,
+and must give the same cells. The curves are empirical c.d.f.s of a simulated market.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+from scipy.stats import norm
+
+from benchmarks.harness import Context
+from benchmarks.measuring import Work, measure_side_by_side
+from benchmarks.results import Result, Table
+from coterie.ads.histograms.bid_histograms import BidHistograms, bin_of
+from coterie.ads.logs.amount_codes import MOST_MICROS, amounts_of, codes_of
+from coterie.ads.logs.simulation.simulated_logs import simulate_logs
+from coterie.ads.logs.simulation.simulated_traits import MarketSettings, Traits, draw_traits
+from coterie.ads.segments.similarity import kolmogorov_critical_value, ks_distances, ks_graph
+from coterie.runtime.devices import readable_bytes
+
+__all__ = ["compare_engine", "compare_similarity", "count_by_sql", "market_of", "run"]
+
+Floats = NDArray[np.float64]
+
+_BID_SUMS = ("count", "bid", "wins", "cost", "clicks", "conversions")
+_ENGINE = {
+    "coterie": "coterie, through Ibis",
+    "sql": "hand-written SQL",
+    "from_the_start": "coterie, with opening the log and finding the grid",
+}
+_SIMILARITY = {
+    "graph": "similarity graph",
+    "distances": "all distances",
+    "cdist": "SciPy's cdist, chebyshev",
+}
+
+
+def run(
+    context: Context, *, rows: int | None = None, advertisers: int | None = None, repeats: int = 3
+) -> Result:
+    """Measure both on a machine that does nothing else.
+
+    Parameters
+    ----------
+    context : Context
+        Quick: a tenth of the rows and advertisers.
+    rows : int, optional
+        About how many bids are counted: 20 million.
+    advertisers : int, optional
+        How many curves are compared: 20,000.
+    repeats : int
+        How often the histograms are counted; the median is reported.
+    """
+    share = 10 if context.quick else 1
+    engine = compare_engine(rows or 20_000_000 // share, repeats)
+    similarity = compare_similarity(advertisers or 20_000 // share)
+    return _result({"engine": engine, "similarity": similarity})
+
+
+def compare_engine(rows: int, repeats: int = 3) -> dict[str, Any]:
+    """Time histograms of a simulated log by coterie and by hand-written SQL, on the same grid."""
+    from coterie.ads.histograms.counting import bid_grid
+    from coterie.ads.logs.bid_logs import open_logs
+
+    with tempfile.TemporaryDirectory(prefix="coterie-engine-") as folder:
+        log = str(simulate_logs(market_of(rows), Path(folder) / "logs").folder)
+        edges = tuple(bid_grid(open_logs(log)).tolist())
+        works: dict[str, Callable[..., Any]] = {
+            "coterie": partial(_count_by_ibis, log, edges),
+            "sql": partial(count_by_sql, log, edges),
+            "from_the_start": partial(_count_by_ibis, log, None),
+        }
+        first_file = min((Path(log) / "bids").iterdir())
+        warm_up = partial(_warm_up, str(first_file), edges)
+        measured = measure_side_by_side(
+            {
+                name: Work(run=partial(_call, work), warm_up=warm_up, describe=_describe)
+                for name, work in works.items()
+            },
+            repeats=repeats,
+        )
+    ours = measured["coterie"]
+    return {
+        "rows": ours.facts["rows"],
+        "cells": ours.facts["cells"],
+        "seconds": {name: found.seconds for name, found in measured.items()},
+        "runs": {name: list(found.runs) for name, found in measured.items()},
+        "peak_bytes": {name: found.facts["peak_bytes"] for name, found in measured.items()},
+        "ratio": ours.seconds / measured["sql"].seconds,
+        "equal": len({found.facts["digest"] for found in measured.values()}) == 1,
+    }
+
+
+def market_of(rows: int) -> MarketSettings:
+    """Return a market with about so many bids.
+
+    >>> round(market_of(20_000_000).expected_rows, -5), market_of(1000).advertisers
+    (20000000, 16)
+    """
+    advertisers = min(1268, max(1, rows // 60))
+    low, high = 1e-3, 50_000.0
+    for _ in range(50):
+        middle = (low * high) ** 0.5
+        settings = MarketSettings(advertisers=advertisers, bids_per_day=middle)
+        low, high = (middle, high) if settings.expected_rows < rows else (low, middle)
+    return settings
+
+
+def count_by_sql(log: str, edges: Sequence[int]) -> dict[str, pa.Table]:
+    """Return the cells of a simulated log, ``bids`` and ``prices``, counted by SQL."""
+    import duckdb
+
+    files = str(Path(log) / "bids" / "*.parquet") if Path(log).is_dir() else log
+    quoted = files.replace("'", "''")
+    source = f"read_parquet('{quoted}')"
+    usable = f"bid_micros BETWEEN 1 AND {MOST_MICROS} AND won IS NOT NULL"
+    priced = f"price_micros BETWEEN 0 AND {MOST_MICROS}"
+    day = "CAST(make_timestamp(epoch_us(ts)) AS DATE)"
+    bids = f"""
+        SELECT advertiser_id, {day} AS day, {_bin_in_sql("bid_micros", edges)} AS bin,
+            count(*) AS count, CAST(sum(bid_micros) AS BIGINT) AS bid,
+            CAST(sum(CAST(won AS INT)) AS BIGINT) AS wins,
+            CAST(coalesce(sum(price_micros) FILTER (won AND {priced}), 0) AS BIGINT) AS cost,
+            CAST(sum(CAST(won AND click AS INT)) AS BIGINT) AS clicks,
+            CAST(sum(CAST(won AND conversion AS INT)) AS BIGINT) AS conversions
+        FROM {source} WHERE {usable} GROUP BY ALL"""
+    prices = f"""
+        SELECT advertiser_id, {day} AS day, {_bin_in_sql("price_micros", edges)} AS bin,
+            count(*) AS count, CAST(sum(price_micros) AS BIGINT) AS price
+        FROM {source} WHERE {usable} AND won AND {priced} GROUP BY ALL"""
+    with duckdb.connect(config={"preserve_insertion_order": "false"}) as connection:
+        connection.sql("SET enable_progress_bar = false")
+        queries = {"bids": bids, "prices": prices}
+        return {name: connection.sql(query).to_arrow_table() for name, query in queries.items()}
+
+
+def compare_similarity(
+    advertisers: int, points: int = 256, alpha: float = 0.05, seed: int = 0
+) -> dict[str, Any]:
+    """Time the graph and the distances of one market's curves, and ``cdist`` in the same run.
+
+    ``cdist`` gets the curves a block of rows at a time, so that memory does not decide. Checking
+    its blocks against every decision and distance is not timed, nor is compilation.
+
+    Examples
+    --------
+    >>> found = compare_similarity(advertisers=300, points=32)
+    >>> found["differing_decisions"], found["largest_error"] < 2**-23
+    (0, True)
+    """
+    curves, observations = market_curves(advertisers, points, seed)
+    ks_graph(curves[:200], observations[:200], alpha)
+    ks_distances(curves[:200])
+    clock = _Clock()
+    graph = clock.time("graph", partial(ks_graph, curves, observations, alpha))
+    distances = clock.time("distances", partial(ks_distances, curves))
+    differing, error = 0, 0.0
+    for start in range(0, advertisers, 256):
+        rows = slice(start, min(start + 256, advertisers))
+        exact = clock.time("cdist", partial(cdist, curves[rows], curves, "chebyshev"))
+        # two curves are similar up to C_α √(1/m_i + 1/m_j)
+        spread = np.sqrt(1 / observations[rows, np.newaxis] + 1 / observations)
+        similar = exact <= kolmogorov_critical_value(alpha) * spread
+        similar[np.arange(len(similar)), np.arange(rows.start, rows.stop)] = False
+        differing += int(np.count_nonzero(similar != graph[rows].toarray()))
+        error = max(error, float(np.abs(exact - distances[rows]).max()))
+    return {
+        "advertisers": advertisers,
+        "points": points,
+        "alpha": alpha,
+        "density": graph.nnz / advertisers**2,
+        "seconds": clock.seconds,
+        "cpu_seconds": clock.cpu_seconds,
+        "times_as_fast": {
+            name: clock.seconds["cdist"] / clock.seconds[name] for name in ("graph", "distances")
+        },
+        "differing_decisions": differing // 2,
+        "largest_error": error,
+    }
+
+
+def market_curves(advertisers: int, points: int, seed: int = 0) -> tuple[Floats, Floats]:
+    """Return curves (A, G) of a simulated market and how many prices each is based on (A,)."""
+    settings = MarketSettings(advertisers=advertisers, segments=min(10, advertisers), seed=seed)
+    traits = draw_traits(settings)
+    rng = np.random.default_rng(seed)
+    observations = np.maximum(rng.poisson(6 * traits.volume), 1)  # six days of auctions
+    shares = np.diff(_price_laws(traits, points), axis=1, prepend=0.0)
+    counts = rng.multinomial(observations, shares)
+    return np.cumsum(counts, axis=1) / observations[:, np.newaxis], observations.astype(float)
+
+
+def _result(data: dict[str, Any]) -> Result:
+    engine, similarity = data["engine"], data["similarity"]
+    tables = [
+        Table(
+            f"Histograms of {engine['rows']:,} bids, {engine['cells']:,} cells",
+            ("", "seconds", "peak memory"),
+            [
+                (
+                    title,
+                    f"{engine['seconds'][name]:.2f}",
+                    readable_bytes(engine["peak_bytes"][name]),
+                )
+                for name, title in _ENGINE.items()
+            ],
+        ),
+        Table(
+            f"All pairs of {similarity['advertisers']:,} curves at {similarity['points']} points",
+            ("", "seconds", "CPU seconds"),
+            [
+                (title, *(f"{similarity[u][name]:.1f}" for u in ("seconds", "cpu_seconds")))
+                for name, title in _SIMILARITY.items()
+            ],
+        ),
+    ]
+    same = "the same cells" if engine["equal"] else "DIFFERENT CELLS"
+    notes = [
+        f"Histograms take {engine['ratio']:.2f} × the time of hand-written SQL and give {same}.",
+        f"The graph is {similarity['times_as_fast']['graph']:.0f} × and the distances are "
+        f"{similarity['times_as_fast']['distances']:.0f} × as fast as cdist; "
+        f"{similarity['differing_decisions']} decisions differ.",
+    ]
+    return Result("ads_speed", tables, data, notes)
+
+
+class _Clock:
+    """Wall and CPU seconds by name, summed over calls."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.cpu_seconds: dict[str, float] = {}
+
+    def time(self, name: str, work: Callable[[], Any]) -> Any:
+        wall, cpu = time.perf_counter(), time.process_time()
+        result = work()
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - wall
+        self.cpu_seconds[name] = self.cpu_seconds.get(name, 0.0) + time.process_time() - cpu
+        return result
+
+
+def _price_laws(traits: Traits, points: int) -> Floats:
+    """Return every advertiser's c.d.f. of market prices at quantiles of them all, ending at 1."""
+    levels = np.quantile(traits.market_level, np.arange(1, points + 1) / (points + 1))
+    laws = np.zeros((len(traits.segment), points))
+    for part in range(traits.market_level.shape[1]):
+        columns = (traits.market_level, traits.market_spread, traits.market_share)
+        level, spread, share = (column[:, part, np.newaxis] for column in columns)
+        laws += share * norm.cdf((levels - level) / spread)
+    laws[:, -1] = 1.0
+    return laws
+
+
+def _bin_in_sql(amount: str, edges: Sequence[int]) -> str:
+    grid = np.asarray(edges)
+    first, last = codes_of(grid[[0, -1]]).tolist()
+    bins = bin_of(amounts_of(np.arange(first, last + 1)), grid).tolist()
+    inside = f"least(greatest({amount}, {grid[0]}), {grid[-1]})"
+    digits = range(len(str(grid[0])) - 3, len(str(grid[-1])) - 2)
+    whens = " ".join(
+        f"WHEN {inside} <= {10 ** (d + 3)} THEN ({inside} + {10**d - 1}) // {10**d} + {900 * d}"
+        for d in digits
+    )
+    return f"CAST({bins} AS SMALLINT[])[CASE {whens} END - {first - 1}]"
+
+
+def _count_by_ibis(log: str, edges: Sequence[int] | None) -> BidHistograms:
+    from coterie.ads.histograms.counting import read_histograms
+    from coterie.ads.logs.bid_logs import open_logs
+
+    return read_histograms(open_logs(log), None if edges is None else list(edges))
+
+
+def _call(work: Callable[[], Any], _: None) -> Any:
+    return work()
+
+
+def _warm_up(file: str, edges: Sequence[int], _: None) -> None:
+    """Import what both need and read a part of the log."""
+    _count_by_ibis(file, edges)
+    count_by_sql(file, edges)
+
+
+def _describe(_: None, found: BidHistograms | dict[str, pa.Table]) -> dict[str, Any]:
+    cells = _our_cells(found) if isinstance(found, BidHistograms) else _sql_cells(found)
+    digest = hashlib.sha256()
+    for part in cells.values():
+        for column in part:
+            digest.update(np.ascontiguousarray(column).tobytes())
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {
+        "rows": int(cells["bids"][3].sum()),
+        "cells": sum(len(part[0]) for part in cells.values()),
+        "digest": digest.hexdigest(),
+        "peak_bytes": largest if sys.platform == "darwin" else largest * 1024,
+    }
+
+
+def _our_cells(found: BidHistograms) -> dict[str, list[NDArray[Any]]]:
+    parts: dict[str, tuple[Any, tuple[str, ...]]] = {
+        "bids": (found.bids, _BID_SUMS),
+        "prices": (found.prices, ("count", "price")),
+    }
+    return {
+        name: [
+            found.advertisers[cells.advertiser],
+            found.days[cells.day].astype(np.int64),
+            cells.bin,
+            *(getattr(cells, column) for column in sums),
+        ]
+        for name, (cells, sums) in parts.items()
+    }
+
+
+def _sql_cells(found: dict[str, pa.Table]) -> dict[str, list[NDArray[Any]]]:
+    by_place = [(name, "ascending") for name in ("advertiser_id", "day", "bin")]
+    ordered = {name: table.sort_by(by_place) for name, table in found.items()}
+    return {
+        name: [
+            np.array(table["advertiser_id"].to_pylist(), dtype=str),
+            table["day"].to_numpy().astype("datetime64[D]").astype(np.int64),
+            table["bin"].to_numpy().astype(np.int64),
+            *(table[column].to_numpy().astype(np.float64) for column in table.column_names[3:]),
+        ]
+        for name, table in ordered.items()
+    }
