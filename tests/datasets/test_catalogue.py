@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Entries of the catalogue: completeness, checksums of the bundled files."""
 
 import hashlib
 import re
@@ -14,11 +14,9 @@ ALL = list(DATASETS.values())
 
 @pytest.mark.parametrize("info", ALL, ids=lambda info: info.name)
 def test_entries_are_complete(info):
-    """Every dataset says what it is, on what terms, how to get it, and how to read it."""
+    """Every dataset has a source, a licence, a way to get it, and known file formats."""
     assert DATASETS[info.name] is info
-    assert info.source
-    assert info.licence
-    assert info.how_to_get
+    assert info.source and info.licence and info.how_to_get
     assert all(edition.format in READERS for edition in info.editions)
     for file in (file for edition in info.editions for file in edition.files):
         assert file.sha256 is None or re.fullmatch("[0-9a-f]{64}", file.sha256)
@@ -27,8 +25,8 @@ def test_entries_are_complete(info):
 
 
 @pytest.mark.parametrize("info", [i for i in ALL if i.bundled], ids=lambda info: info.name)
-def test_bundled_files_are_the_ones_described(info):
-    """The files in the package have the checksums of the registry, and a licence beside them."""
+def test_bundled_files_have_the_checksums(info):
+    """The files in the package have the checksums of the catalogue; the README names them."""
     folder = resources.files("coterie.datasets") / "data"
     (file,) = info.editions[0].files
     content = (folder / file.name).read_bytes()
@@ -36,8 +34,8 @@ def test_bundled_files_are_the_ones_described(info):
     assert f"`{file.name}`" in (folder / "README.md").read_text(encoding="utf-8")
 
 
-def test_smaller_caltech_is_a_part_of_the_larger():
-    """The seven classes have the sizes they have among the twenty."""
+def test_caltech101_7_is_part_of_caltech101_20():
+    """The seven classes have the same sizes in both datasets."""
     seven, twenty = DATASETS["caltech101_7"], DATASETS["caltech101_20"]
     assert seven.class_sizes.items() <= twenty.class_sizes.items()
     assert seven.view_sizes == twenty.view_sizes

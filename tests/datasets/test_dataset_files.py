@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Dataset files: search order, checksums, downloads, and messages that say how to get a file."""
 
 import hashlib
 import io
@@ -24,7 +24,7 @@ PARTS = [Edition("parts", tuple(DataFile(p, url=f"https://example.org/{p}") for 
 
 
 class FakeResponse(io.BytesIO):
-    """What urlopen gives: bytes to read, headers beside them."""
+    """A response of urlopen: bytes to read, and headers."""
 
     def __init__(self, content: bytes, announced: int | None = None) -> None:
         super().__init__(content)
@@ -33,7 +33,7 @@ class FakeResponse(io.BytesIO):
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """An empty cache, no folder of the user's, and no network."""
+    """Set an empty cache, no COTERIE_DATA and no network."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     monkeypatch.delenv("COTERIE_DATA", raising=False)
     serve(monkeypatch, URLError("no network"))
@@ -41,7 +41,7 @@ def cache(tmp_path, monkeypatch):
 
 
 def serve(monkeypatch, answers, asked=None):
-    """Let addresses answer, all alike or each its own way, with bytes, a response or an error."""
+    """Replace the network: every address, or each its own, gives bytes, a response or an error."""
 
     def urlopen(url, timeout):
         assert timeout > 0
@@ -63,17 +63,17 @@ def put(folder: Path, name: str, content: bytes = CONTENT) -> Path:
 
 
 def read(format_, paths):
-    """A reader that gives what it was given."""
+    """Return the format and the bytes."""
     return format_, [path.read_bytes() for path in paths]
 
 
 def refuse(format_, paths):
-    """A reader that finds the contents wrong."""
+    """Raise the error of a reader that finds wrong contents."""
     raise ValueError("three rows are missing")
 
 
 def test_cache_folder_follows_the_standard(monkeypatch, tmp_path):
-    """XDG_CACHE_HOME decides; where it is unset or not absolute, ~/.cache does."""
+    """The cache is in XDG_CACHE_HOME, or in ~/.cache if that is unset or not absolute."""
     assert cache_folder() == tmp_path / "xdg" / "coterie"
     monkeypatch.setenv("HOME", str(tmp_path))
     for value in ("", "relative/folder"):
@@ -83,31 +83,25 @@ def test_cache_folder_follows_the_standard(monkeypatch, tmp_path):
     assert cache_folder() == tmp_path / ".cache" / "coterie"
 
 
-def test_users_folder_comes_before_the_cache(monkeypatch, tmp_path, cache):
-    """What COTERIE_DATA names is searched first, then the cache."""
-    put(cache, "toy.npz")
-    assert obtain("toy", TOY, read, "") == ("prepared", [CONTENT])
-    monkeypatch.setenv("COTERIE_DATA", str(put(tmp_path / "mine", "toy.bin")))
-    assert data_folders() == [tmp_path / "mine", cache]
-    assert obtain("toy", TOY, read, "") == ("upstream", [CONTENT])
-
-
-def test_cache_is_searched_where_the_users_folder_lacks_the_set(monkeypatch, tmp_path, cache):
-    """A folder of the user's without this dataset does not hide the cache."""
+def test_users_folder_is_searched_before_the_cache(monkeypatch, tmp_path, cache):
+    """The folder COTERIE_DATA is searched first; the cache if the dataset is not there."""
     (tmp_path / "mine").mkdir()
     monkeypatch.setenv("COTERIE_DATA", str(tmp_path / "mine"))
-    put(cache, "toy.bin")
+    put(cache, "toy.npz")
+    assert data_folders() == [tmp_path / "mine", cache]
+    assert obtain("toy", TOY, read, "") == ("prepared", [CONTENT])
+    put(tmp_path / "mine", "toy.bin")
     assert obtain("toy", TOY, read, "") == ("upstream", [CONTENT])
 
 
 def test_better_edition_is_preferred(cache):
-    """Of two editions in one folder the first one listed is read."""
+    """Of two editions in one folder the first in the list is read."""
     put(put(cache, "toy.npz"), "toy.bin")
     assert obtain("toy", TOY, read, "")[0] == "prepared"
 
 
 def test_edition_must_be_complete(cache, monkeypatch):
-    """A set of which a file is missing counts as not found."""
+    """An edition with a missing file counts as not found."""
     put(cache, "a")
     asked: list[str] = []
     serve(monkeypatch, CONTENT, asked)
@@ -116,28 +110,28 @@ def test_edition_must_be_complete(cache, monkeypatch):
 
 
 def test_wrong_folder_is_refused(monkeypatch, tmp_path):
-    """COTERIE_DATA that names nothing is an error, not a silent download."""
+    """A COTERIE_DATA that does not exist is an error; nothing is downloaded."""
     monkeypatch.setenv("COTERIE_DATA", str(tmp_path / "nowhere"))
     with pytest.raises(DatasetUnavailableError, match=r"COTERIE_DATA names .*nowhere.*correct it"):
         obtain("toy", TOY, read, "")
 
 
 def test_damaged_file_is_refused(cache):
-    """A file that is not the one it is called is named with both checksums."""
+    """The message names the file and both checksums."""
     put(cache, "toy.npz", b"other bytes")
     with pytest.raises(DatasetUnavailableError, match=f"toy.npz is damaged .* not {SHA256}"):
         obtain("toy", TOY, read, "")
 
 
 def test_unreadable_contents_are_refused(cache):
-    """A file that does not hold the dataset is named, with the reason and the remedy."""
+    """The message names the file with wrong contents, the reason and the remedy."""
     put(cache, "toy.bin")
     with pytest.raises(DatasetUnavailableError, match=r"toy.bin .*three rows are .*remove it"):
         obtain("toy", TOY, refuse, "")
 
 
-def test_download_is_kept_and_used_again(monkeypatch, cache):
-    """A download lands in the cache, whole and alone, and is not fetched twice."""
+def test_download_is_stored_and_used_again(monkeypatch, cache):
+    """A download is stored in the cache, without other files, and not repeated."""
     asked: list[str] = []
     serve(monkeypatch, CONTENT, asked)
     assert obtain("toy", TOY, read, "") == ("upstream", [CONTENT])
@@ -146,8 +140,8 @@ def test_download_is_kept_and_used_again(monkeypatch, cache):
     assert asked == [URL]
 
 
-def test_download_without_announced_length(monkeypatch):
-    """A server need not say how long its answer is."""
+def test_download_without_content_length(monkeypatch):
+    """A response without Content-Length is accepted."""
     serve(monkeypatch, FakeResponse(CONTENT))
     assert obtain("toy", TOY, read, "") == ("upstream", [CONTENT])
 
@@ -155,16 +149,16 @@ def test_download_without_announced_length(monkeypatch):
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (URLError("no route"), "could not be fetched .*no route"),
-        (TimeoutError("timed out"), "could not be fetched .*timed out"),
-        (HTTPError(URL, 404, "Not Found", Message(), None), "could not be fetched .*404"),
-        (IncompleteRead(b"the", 12), "could not be fetched .*IncompleteRead"),
-        (FakeResponse(b"the right", 15), "cut short: 9 of 15 bytes"),
+        (URLError("no route"), "could not be downloaded .*no route"),
+        (TimeoutError("timed out"), "could not be downloaded .*timed out"),
+        (HTTPError(URL, 404, "Not Found", Message(), None), "could not be downloaded .*404"),
+        (IncompleteRead(b"the", 12), "could not be downloaded .*IncompleteRead"),
+        (FakeResponse(b"the right", 15), "cut short: .*9 of 15 bytes"),
         (b"<html>moved</html>", f"has changed: its SHA-256 is .* not {SHA256}"),
     ],
 )
-def test_failed_download_leaves_nothing_and_says_what_to_do(monkeypatch, cache, answer, message):
-    """No network, a bad answer, a short one, another file: nothing is kept, three ways named."""
+def test_failed_download_stores_nothing_and_says_what_to_do(monkeypatch, cache, answer, message):
+    """Without network, or with a wrong or short response, the message lists three ways."""
     serve(monkeypatch, answer)
     with pytest.raises(DatasetUnavailableError, match=message) as caught:
         obtain("toy", TOY, read, "ask the author")
@@ -177,32 +171,34 @@ def test_failed_download_leaves_nothing_and_says_what_to_do(monkeypatch, cache, 
     assert "COTERIE_DATA to a folder that has toy/toy.npz or toy/toy.bin" in ways[2]
 
 
-def test_download_that_cannot_be_read_is_not_kept(monkeypatch, cache):
-    """What came whole but is not the dataset does not enter the cache."""
+def test_download_that_cannot_be_read_is_not_stored(monkeypatch, cache):
+    """A complete download with wrong contents is not stored in the cache."""
     serve(monkeypatch, CONTENT)
-    with pytest.raises(DatasetUnavailableError, match=f"came from {URL} .*three rows are missing"):
+    with pytest.raises(
+        DatasetUnavailableError, match=f"{URL} does not hold .*three rows are missing"
+    ):
         obtain("toy", TOY, refuse, "")
     assert not cache.exists()
 
 
-def test_half_a_download_is_not_kept(monkeypatch, cache):
-    """If the second of two files does not come, neither stays."""
+def test_half_a_download_is_not_stored(monkeypatch, cache):
+    """If the second of two downloads fails, the first file is not stored either."""
     answers = {"https://example.org/a": CONTENT, "https://example.org/b": URLError("gone")}
     serve(monkeypatch, answers)
-    with pytest.raises(DatasetUnavailableError, match="/b could not be fetched"):
+    with pytest.raises(DatasetUnavailableError, match="/b could not be downloaded"):
         obtain("toy", PARTS, read, "")
     assert not cache.exists()
 
 
-def test_set_without_address_says_where_to_put_it():
-    """Where nothing can be downloaded, the two places for a copy are named."""
+def test_dataset_without_address_says_where_to_put_it():
+    """If nothing can be downloaded, the message names the two folders for a copy."""
     with pytest.raises(DatasetUnavailableError, match="cannot be downloaded") as caught:
         obtain("toy", TOY[:1], read, "ask the author")
     assert len(str(caught.value).splitlines()) == 3
 
 
 def test_unusable_cache_is_reported(monkeypatch, tmp_path):
-    """A cache that cannot be made is an output error that names the setting."""
+    """A cache folder that cannot be created is an output error that names the setting."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     serve(monkeypatch, CONTENT)

@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Readers of each dataset format, on small files."""
 
 import io
 import tarfile
@@ -21,7 +21,7 @@ def read(format_, *paths):
 
 
 def test_table(tmp_path):
-    """A CSV table has a header, numbers, and the class last."""
+    """A CSV table has a header, numbers, and the class in the last column."""
     path = tmp_path / "t.csv"
     path.write_text("a,b,class\n1,0.5,x\n2,0,y\n3,-1,x\n")
     (features,), labels = read("table", path)
@@ -30,7 +30,7 @@ def test_table(tmp_path):
 
 
 def test_headless_table(tmp_path):
-    """UCI's tables have no header, and may end in blank lines and blanks."""
+    """Tables of UCI have no header; blank lines and trailing blanks are ignored."""
     path = tmp_path / "t.data"
     path.write_text("1,0.5,D1\n2,0,D2 \n3,-1,D1\n\n")
     (features,), labels = read("headless table", path)
@@ -39,7 +39,7 @@ def test_headless_table(tmp_path):
 
 
 def test_views(tmp_path):
-    """Views come in the order the archive names, as float64; classes keep their numbers."""
+    """Views are in the order of ``views``, as float64; classes keep their numbers."""
     path = tmp_path / "t.npz"
     np.savez(path, one=Z.astype(np.float32), two=X, views=["two", "one"], y=np.int16([3, 1, 3]))
     views, labels = read("views", path)
@@ -50,7 +50,7 @@ def test_views(tmp_path):
 
 
 def test_archived_class_names(tmp_path):
-    """Where the archive names its classes, the labels are the names."""
+    """If the archive names its classes, the labels are the names."""
     path = tmp_path / "t.npz"
     np.savez(path, a=X, views=["a"], y=np.int16([1, 0, 1]), class_names=["cat", "dog"])
     assert read("views", path).labels.tolist() == ["dog", "cat", "dog"]
@@ -58,7 +58,7 @@ def test_archived_class_names(tmp_path):
 
 @pytest.mark.parametrize("container", [sparse.csr_matrix, sparse.csc_array])
 def test_sparse(tmp_path, container):
-    """A sparse archive becomes a CSR array of float64, whatever it was."""
+    """A sparse archive of any format becomes a CSR array of float64."""
     path = tmp_path / "t.npz"
     sparse.save_npz(path, container(X.astype(np.float32)))
     with np.load(path) as archive:
@@ -72,7 +72,7 @@ def test_sparse(tmp_path, container):
 
 @pytest.mark.parametrize("upright", [True, False])
 def test_matlab_views(tmp_path, upright):
-    """A cell of views is read, points in rows or in columns, dense or sparse."""
+    """A cell of views is read, with points in rows or columns, dense or sparse."""
     cell = np.empty((1, 2), dtype=object)
     cell[0, 0], cell[0, 1] = (X, sparse.csc_matrix(Z)) if upright else (X.T, Z.T)
     savemat(tmp_path / "t.mat", {"X": cell, "Y": np.array([[1.0], [2.0], [1.0]])})
@@ -84,7 +84,7 @@ def test_matlab_views(tmp_path, upright):
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csc_matrix])
 def test_matlab_sparse(tmp_path, container):
-    """Features are read as a CSR array, however they were kept."""
+    """Dense and sparse features are read as a CSR array."""
     savemat(tmp_path / "t.mat", {"fea": container(X), "gnd": np.uint8([[1], [2], [1]])})
     (features,), labels = read("MATLAB sparse", tmp_path / "t.mat")
     assert isinstance(features, sparse.csr_array)
@@ -93,7 +93,7 @@ def test_matlab_sparse(tmp_path, container):
 
 
 def test_mfeat(tmp_path):
-    """Each view is a file; the points of the ten digits follow each other."""
+    """Each view is a file; rows are sorted by digit."""
     for name, width in (("a", 3), ("b", 1)):
         np.savetxt(tmp_path / name, np.arange(20 * width).reshape(20, width))
     views, labels = read("mfeat", tmp_path / "a", tmp_path / "b")
@@ -102,7 +102,7 @@ def test_mfeat(tmp_path):
 
 
 def reuters_archive(path, *files):
-    """An archive of SGML files, each a list of (topics, title, body or None)."""
+    """Write an archive of SGML files, each a list of (topics, title, body or None)."""
     with tarfile.open(path, "w:gz") as archive:
         for number, documents in enumerate(files):
             sgml = '<!DOCTYPE lewis SYSTEM "lewis.dtd">\n' + "".join(
@@ -122,7 +122,7 @@ def reuters_archive(path, *files):
 
 
 def test_reuters_documents(tmp_path):
-    """Only documents with one topic and a body count; places are not topics."""
+    """Only documents with one topic and a body are returned; places are not topics."""
     path = reuters_archive(
         tmp_path / "t.tar.gz",
         [
@@ -154,7 +154,7 @@ def test_reuters_terms(tmp_path):
 
 
 def test_reuters_keeps_ten_topics_and_a_thousand_terms(tmp_path):
-    """Smaller topics go; the terms of highest document frequency stay, ties by alphabet."""
+    """The ten largest topics and the most frequent terms remain, ties in alphabetical order."""
     letters = "abcdefghijklmnopqrstuvwxyz"
     words = [f"zz{a}{b}" for a in letters for b in letters]
     more = [f"yy{a}{b}" for a in letters for b in letters]
@@ -164,8 +164,8 @@ def test_reuters_keeps_ten_topics_and_a_thousand_terms(tmp_path):
     (counts,), labels = read("reuters", reuters_archive(tmp_path / "t.tar.gz", documents))
     assert "small" not in labels
     assert counts.shape == (22, 1000)
-    # "common" and "text" are in most documents; of the words seen once, "rare" and the first in
-    # the alphabet are kept: all 676 of yy.., then the first zz..
+    # "common" and "text" are in most documents. Of the words in one document, "rare" and the first
+    # in the alphabet remain: all 676 of yy.., then the first zz..
     kept = (counts > 0).sum(axis=1)
     assert kept[21] == 1 + 676
     assert kept[20] == 1 + (1000 - 676 - 3)

@@ -1,4 +1,4 @@
-"""What is known of each dataset: sizes, classes, source, licence, files, checksums, addresses."""
+"""Catalogue of datasets: sizes, classes, source, licence, files, checksums, addresses."""
 
 from __future__ import annotations
 
@@ -11,36 +11,42 @@ __all__ = ["DATASETS", "DatasetInfo"]
 
 _UCI_FILES = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 _GITHUB_FILES = "https://raw.githubusercontent.com"
+_CSTR_FOLDER = (
+    f"{_GITHUB_FILES}/franrole/cclust_package/d301cf8d4073af5e972edd1a05320e2343ab8895/datasets"
+)
+_MSRC_FOLDER = (
+    f"{_GITHUB_FILES}/weilyshmtu/Multi-view-DataSets/300b5178c5e7f55b8baa247269ee4c566aeb4356"
+)
 _CC_BY = "CC BY 4.0"
 
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """What is known of a dataset.
+    """Description of a dataset.
 
     Attributes
     ----------
     name : str
-        The name it is loaded by.
+        The name for :func:`~coterie.load_dataset`.
     view_sizes : mapping of str to int
-        Number of features of each view; a set with a single view calls it ``features``.
+        Number of features of each view; a single view is called ``features``.
     class_sizes : mapping of str to int
         Number of points of each class, in the order of the codes in y.
     source, licence : str
-        Where the data are from, and on what terms.
+        Origin and terms of use of the data.
     how_to_get : str
-        How a person gets a copy.
+        How to get a copy.
     editions : tuple of Edition
-        The files it may be read from, best first, with their checksums and addresses; none
-        for a set that comes with scikit-learn.
+        The files it can be read from, best first, with checksums and addresses; empty for a
+        dataset of scikit-learn.
     bundled : bool
         Whether the file comes with this package.
     subsets : mapping of str to int
-        Subsets that can be loaded by name, and how many points they have.
+        Subsets that can be loaded by name, and their numbers of points.
     uci_id : int or None
-        Its number in the UCI Machine Learning Repository.
+        Number in the UCI Machine Learning Repository.
     openml_ids : tuple of int
-        Its numbers at OpenML, one a view.
+        Numbers at OpenML, one a view.
     """
 
     name: str
@@ -67,7 +73,7 @@ class DatasetInfo:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Names of the classes; ``class_names[c]`` is the one that y codes as c."""
+        """Names of the classes; ``class_names[c]`` has the code c in y."""
         return tuple(self.class_sizes)
 
 
@@ -79,14 +85,36 @@ def _numbered(first: int, sizes: list[int]) -> dict[str, int]:
     return {str(number): size for number, size in enumerate(sizes, first)}
 
 
-def _file(format_: str, name: str, sha256: str | None = None, url: str | None = None) -> Edition:
-    return Edition(format_, (DataFile(name, sha256, url),))
+def _sizes(names: str, sizes: list[int]) -> dict[str, int]:
+    return dict(zip(names.split(), sizes, strict=True))
 
+
+def _edition(format_: str, *names: str, folder: str | None = None) -> Edition:
+    """Return an edition of files that can be downloaded from ``folder``, if there is one."""
+    return Edition(
+        format_,
+        tuple(DataFile(n, _SHA256.get(n), folder and f"{folder}/{n}") for n in names),
+    )
+
+
+_SHA256 = {
+    "glass.csv": "2149f02ac25f885c7c5eb83c0555a9729242791a2b37c5a6386604ba570680c7",
+    "ionosphere.csv": "6a7d004f3a54294154faee1fb6983c22d7aecc2b5b27945f93e4bad2b4b6e10b",
+    "zoo.csv": "896e14cfa6894fddeb791a33096c799ce5d35a92db2449b58ff5098c98da5f16",
+    "soybean_small.csv": "9dcec28962b577e117c3646237780c2be3e53c7bb0f95a79ce2143e668266e7d",
+    "cstr.npz": "14485e048ccfe93d05eaeaa7b4897a533e53b6051a3c4bf87142b4f1f7fd8087",
+    "reuters_top10.npz": "c2424e384d25e2e9b8bacd957a3fa6f4d5429499921c8e03505dff104254932f",
+    "reuters21578.tar.gz": "3bae43c9b14e387f76a61b6d82bf98a4fb5d3ef99ef7e7075ff2ccbcf59f9d30",
+    "msrc_v1.npz": "758e1a67c3e979298460d2708d12afdf5c50bed7dcca07ec617eb361c56f96f7",
+    "caltech101_7.npz": "8ce865d3a185a225d70846f637eba267e00e8f507bf003cd5a90141a409fea8e",
+    "caltech101_20.npz": "caeb0f046abc3bd838efa4c7ddb3aac446242e4b0d961fd6f8ba2c20e081a1da",
+    "uci_mfeat.npz": "800e7a8799cf0a39005d54ee60316595c42bccbab24eee96dcd8f9d051447ea0",
+}
 
 _CALTECH_VIEWS = {"gabor": 48, "wm": 40, "centrist": 254, "hog": 1984, "gist": 512, "lbp": 928}
 _CALTECH_SOURCE = (
     "Caltech-101 images (Fei-Fei, Fergus & Perona 2004). The features of the .npz file were "
-    "computed anew with the usual dimensions; those of the .mat file are the usual ones, so "
+    "recomputed with the usual dimensions; those of the .mat file are the usual ones, so "
     "the two give different numbers"
 )
 _CALTECH_LICENCE = "images: CC BY 4.0 (CaltechDATA, doi 10.22002/D1.20086)"
@@ -115,18 +143,12 @@ _ALL = [
     DatasetInfo(
         name="glass",
         view_sizes=_one_view(9),
-        # UCI defines seven types; there are no rows of type 4
+        # UCI defines seven types; no row has type 4.
         class_sizes={"1": 70, "2": 76, "3": 17, "5": 13, "6": 9, "7": 29},
         source="German (1987), Glass Identification, doi 10.24432/C5WW2P",
         licence=_CC_BY,
         how_to_get="comes with this package",
-        editions=(
-            _file(
-                "table",
-                "glass.csv",
-                "2149f02ac25f885c7c5eb83c0555a9729242791a2b37c5a6386604ba570680c7",
-            ),
-        ),
+        editions=(_edition("table", "glass.csv"),),
         bundled=True,
         uci_id=42,
         openml_ids=(41,),
@@ -138,13 +160,7 @@ _ALL = [
         source="Sigillito, Wing, Hutton & Baker (1989), Ionosphere, doi 10.24432/C5W01B",
         licence=_CC_BY,
         how_to_get="comes with this package",
-        editions=(
-            _file(
-                "table",
-                "ionosphere.csv",
-                "6a7d004f3a54294154faee1fb6983c22d7aecc2b5b27945f93e4bad2b4b6e10b",
-            ),
-        ),
+        editions=(_edition("table", "ionosphere.csv"),),
         bundled=True,
         uci_id=52,
         openml_ids=(59,),
@@ -152,25 +168,13 @@ _ALL = [
     DatasetInfo(
         name="zoo",
         view_sizes=_one_view(16),
-        class_sizes={
-            "mammal": 41,
-            "bird": 20,
-            "reptile": 5,
-            "fish": 13,
-            "amphibian": 4,
-            "insect": 8,
-            "mollusc.et.al": 10,
-        },
+        class_sizes=_sizes(
+            "mammal bird reptile fish amphibian insect mollusc.et.al", [41, 20, 5, 13, 4, 8, 10]
+        ),
         source="Forsyth (1990), Zoo, doi 10.24432/C5R59V",
         licence=_CC_BY,
         how_to_get="comes with this package",
-        editions=(
-            _file(
-                "table",
-                "zoo.csv",
-                "896e14cfa6894fddeb791a33096c799ce5d35a92db2449b58ff5098c98da5f16",
-            ),
-        ),
+        editions=(_edition("table", "zoo.csv"),),
         bundled=True,
         uci_id=111,
         openml_ids=(62,),
@@ -183,16 +187,8 @@ _ALL = [
         licence=_CC_BY,
         how_to_get="soybean-small.data of UCI dataset 91",
         editions=(
-            _file(
-                "table",
-                "soybean_small.csv",
-                "9dcec28962b577e117c3646237780c2be3e53c7bb0f95a79ce2143e668266e7d",
-            ),
-            _file(
-                "headless table",
-                "soybean-small.data",
-                url=f"{_UCI_FILES}/soybean/soybean-small.data",
-            ),
+            _edition("table", "soybean_small.csv"),
+            _edition("headless table", "soybean-small.data", folder=f"{_UCI_FILES}/soybean"),
         ),
         uci_id=91,
     ),
@@ -204,50 +200,24 @@ _ALL = [
         licence="BSD-3-Clause (the repository that holds it)",
         how_to_get="datasets/cstr.mat of the GitHub repository franrole/cclust_package",
         editions=(
-            _file(
-                "sparse",
-                "cstr.npz",
-                "14485e048ccfe93d05eaeaa7b4897a533e53b6051a3c4bf87142b4f1f7fd8087",
-            ),
-            _file(
-                "MATLAB sparse",
-                "cstr.mat",
-                url=f"{_GITHUB_FILES}/franrole/cclust_package/"
-                "d301cf8d4073af5e972edd1a05320e2343ab8895/datasets/cstr.mat",
-            ),
+            _edition("sparse", "cstr.npz"),
+            _edition("MATLAB sparse", "cstr.mat", folder=_CSTR_FOLDER),
         ),
     ),
     DatasetInfo(
         name="reuters",
         view_sizes=_one_view(1000),
-        class_sizes={
-            "earn": 3735,
-            "acq": 2125,
-            "crude": 355,
-            "trade": 333,
-            "money-fx": 259,
-            "interest": 211,
-            "ship": 156,
-            "sugar": 135,
-            "coffee": 114,
-            "gold": 99,
-        },
+        class_sizes=_sizes(
+            "earn acq crude trade money-fx interest ship sugar coffee gold",
+            [3735, 2125, 355, 333, 259, 211, 156, 135, 114, 99],
+        ),
         source="Reuters-21578 (Lewis 1997): documents of one topic, ten largest topics; "
         "counts of the 1,000 terms of highest document frequency",
         licence="copyright Reuters Ltd.; free distribution for research purposes only",
         how_to_get="reuters21578.tar.gz of UCI dataset 137",
         editions=(
-            _file(
-                "sparse",
-                "reuters_top10.npz",
-                "c2424e384d25e2e9b8bacd957a3fa6f4d5429499921c8e03505dff104254932f",
-            ),
-            _file(
-                "reuters",
-                "reuters21578.tar.gz",
-                "3bae43c9b14e387f76a61b6d82bf98a4fb5d3ef99ef7e7075ff2ccbcf59f9d30",
-                f"{_UCI_FILES}/reuters21578-mld/reuters21578.tar.gz",
-            ),
+            _edition("sparse", "reuters_top10.npz"),
+            _edition("reuters", "reuters21578.tar.gz", folder=f"{_UCI_FILES}/reuters21578-mld"),
         ),
         subsets={"2900": 2900},
         uci_id=137,
@@ -260,80 +230,42 @@ _ALL = [
         licence="none stated; images (c) Microsoft Research Cambridge, for research",
         how_to_get="MSRC-v1.mat of the GitHub repository weilyshmtu/Multi-view-DataSets",
         editions=(
-            _file(
-                "views",
-                "msrc_v1.npz",
-                "758e1a67c3e979298460d2708d12afdf5c50bed7dcca07ec617eb361c56f96f7",
-            ),
-            _file(
-                "MATLAB views",
-                "MSRC-v1.mat",
-                url=f"{_GITHUB_FILES}/weilyshmtu/Multi-view-DataSets/"
-                "300b5178c5e7f55b8baa247269ee4c566aeb4356/MSRC-v1.mat",
-            ),
+            _edition("views", "msrc_v1.npz"),
+            _edition("MATLAB views", "MSRC-v1.mat", folder=_MSRC_FOLDER),
         ),
     ),
     DatasetInfo(
         name="caltech101_7",
         view_sizes=_CALTECH_VIEWS,
-        class_sizes={
-            "Faces": 435,
-            "Motorbikes": 798,
-            "dollar_bill": 52,
-            "garfield": 34,
-            "snoopy": 35,
-            "stop_sign": 64,
-            "windsor_chair": 56,
-        },
+        class_sizes=_sizes(
+            "Faces Motorbikes dollar_bill garfield snoopy stop_sign windsor_chair",
+            [435, 798, 52, 34, 35, 64, 56],
+        ),
         source=_CALTECH_SOURCE,
         licence=_CALTECH_LICENCE,
         how_to_get="the feature file Caltech101-7.mat that the GitHub repository "
         "yeqinglee/mvdata links to",
         editions=(
-            _file(
-                "views",
-                "caltech101_7.npz",
-                "8ce865d3a185a225d70846f637eba267e00e8f507bf003cd5a90141a409fea8e",
-            ),
-            _file("MATLAB views", "Caltech101-7.mat"),
+            _edition("views", "caltech101_7.npz"),
+            _edition("MATLAB views", "Caltech101-7.mat"),
         ),
     ),
     DatasetInfo(
         name="caltech101_20",
         view_sizes=_CALTECH_VIEWS,
-        class_sizes={
-            "Faces": 435,
-            "Leopards": 200,
-            "Motorbikes": 798,
-            "binocular": 33,
-            "brain": 98,
-            "camera": 50,
-            "car_side": 123,
-            "dollar_bill": 52,
-            "ferry": 67,
-            "garfield": 34,
-            "hedgehog": 54,
-            "pagoda": 47,
-            "rhino": 59,
-            "snoopy": 35,
-            "stapler": 45,
-            "stop_sign": 64,
-            "water_lilly": 37,
-            "windsor_chair": 56,
-            "wrench": 39,
-            "yin_yang": 60,
-        },
+        class_sizes=_sizes(
+            "Faces Leopards Motorbikes binocular brain camera car_side dollar_bill ferry garfield "
+            "hedgehog pagoda rhino snoopy stapler stop_sign water_lilly windsor_chair wrench "
+            "yin_yang",
+            [435, 200, 798, 33, 98, 50, 123, 52, 67, 34, 54, 47, 59, 35, 45, 64, 37, 56, 39, 60],
+        ),
         source=_CALTECH_SOURCE,
         licence=_CALTECH_LICENCE,
         how_to_get="the feature file Caltech101-20.mat that the GitHub repository "
         "yeqinglee/mvdata links to",
         editions=(
-            _file(
-                "views",
-                "caltech101_20.npz",
-                "caeb0f046abc3bd838efa4c7ddb3aac446242e4b0d961fd6f8ba2c20e081a1da",
-            ),
-            _file("MATLAB views", "Caltech101-20.mat"),
+            _edition("views", "caltech101_20.npz"),
+            _edition("MATLAB views", "Caltech101-20.mat"),
         ),
     ),
     DatasetInfo(
@@ -344,17 +276,11 @@ _ALL = [
         licence=_CC_BY,
         how_to_get="mfeat-fac, -fou, -kar, -mor, -pix and -zer of UCI dataset 72",
         editions=(
-            _file(
-                "views",
-                "uci_mfeat.npz",
-                "800e7a8799cf0a39005d54ee60316595c42bccbab24eee96dcd8f9d051447ea0",
-            ),
-            Edition(
+            _edition("views", "uci_mfeat.npz"),
+            _edition(
                 "mfeat",
-                tuple(
-                    DataFile(f"mfeat-{view}", url=f"{_UCI_FILES}/mfeat/mfeat-{view}")
-                    for view in ("fac", "fou", "kar", "mor", "pix", "zer")
-                ),
+                *(f"mfeat-{view}" for view in ("fac", "fou", "kar", "mor", "pix", "zer")),
+                folder=f"{_UCI_FILES}/mfeat",
             ),
         ),
         uci_id=72,

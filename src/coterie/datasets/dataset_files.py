@@ -1,9 +1,9 @@
-"""Where dataset files lie: the user's folder, the cache, or a public address to fetch them from.
+"""Dataset files: found in the user's folder or the cache, or downloaded.
 
-A file is looked for as ``<folder>/<dataset>/<file>``, first in the folder that the environment
-variable ``COTERIE_DATA`` names, then in the cache (``$XDG_CACHE_HOME/coterie``, by default
-``~/.cache/coterie``). What is not found is downloaded, where that can be done, and kept in the
-cache once it has been read and found to be right.
+A file is searched as ``<folder>/<dataset>/<file>``, first in the folder named by the environment
+variable ``COTERIE_DATA``, then in the cache (``$XDG_CACHE_HOME/coterie``, by default
+``~/.cache/coterie``). A dataset that is not found is downloaded if it has an address, and stored
+in the cache after it was read and checked.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Contents = TypeVar("Contents")
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file of a dataset: its name, its SHA-256 where known, its address where it has one."""
+    """A file of a dataset: name, SHA-256 if known, address if it can be downloaded."""
 
     name: str
     sha256: str | None = None
@@ -40,35 +40,35 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Edition:
-    """One form in which a dataset is to be had: its files, and the format to read them in."""
+    """One form of a dataset: its files, and the format in which to read them."""
 
     format: str
     files: tuple[DataFile, ...]
 
     @property
     def urls(self) -> list[str]:
-        """The addresses of the files, none if not all of them have one."""
+        """Addresses of the files; empty unless all files have one."""
         urls = [file.url for file in self.files if file.url]
         return urls if len(urls) == len(self.files) else []
 
     def paths(self, folder: Path) -> list[Path]:
-        """Where the files are when the edition lies in ``folder``."""
+        """Return the paths of the files in ``folder``."""
         return [folder / file.name for file in self.files]
 
 
 def cache_folder() -> Path:
-    """The folder downloads are kept in; it need not exist.
+    """Return the folder of downloads, which need not exist.
 
     >>> cache_folder().name
     'coterie'
     """
-    # the standard says that a relative path here is to be ignored
+    # The XDG standard says to ignore a relative path.
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (base if base.is_absolute() else Path.home() / ".cache") / "coterie"
 
 
 def data_folders() -> list[Path]:
-    """The folders searched, in order: ``COTERIE_DATA`` if it is set, then the cache."""
+    """Return the folders to search, in order: ``COTERIE_DATA`` if it is set, then the cache."""
     given = os.environ.get("COTERIE_DATA")
     if not given:
         return [cache_folder()]
@@ -87,45 +87,39 @@ def obtain(
     read: Callable[[str, list[Path]], Contents],
     how_to_get: str,
 ) -> Contents:
-    """Find a dataset, or fetch it, and read it.
+    """Find or download a dataset, and read it.
 
     Parameters
     ----------
     dataset : str
-        Name of the dataset, which is also the name of its folder.
+        Name of the dataset and of its folder.
     editions : sequence of Edition
-        Forms it may have, best first. In each folder the first complete one is taken; if none
-        is found, the first that can be downloaded is.
+        Forms of the dataset, best first. The first complete one in a folder is read; if there is
+        none, the first one with addresses is downloaded.
     read : callable
-        ``read(format, paths)`` gives the contents, or raises an error where the files do not
-        hold what they should.
+        ``read(format, paths)`` returns the contents, or raises an error if they are wrong.
     how_to_get : str
-        Where a person gets the files; part of the message of a failure.
+        Where to get the files by hand; part of the error message.
 
     Returns
     -------
     object
-        What ``read`` gave.
+        The result of ``read``.
 
     Raises
     ------
     DatasetUnavailableError
-        If a file found is damaged, or none was found and none can be downloaded; the message
-        then says how to get the dataset.
+        If a file is damaged, or none is found and none can be downloaded; the message then says
+        how to get the dataset.
     """
     for folder in data_folders():
         for edition in editions:
             paths = edition.paths(folder / dataset)
             if all(path.is_file() for path in paths):
                 for path, file in zip(paths, edition.files, strict=True):
-                    _verify(path, file)
-                return _read(
-                    read,
-                    edition.format,
-                    paths,
-                    origin=" + ".join(map(str, paths)),
-                    remedy="; remove it, or put the right one there",
-                )
+                    _check_file(path, file)
+                remedy = "; remove it, or replace it by the right file"
+                return _read(read, edition.format, paths, " + ".join(map(str, paths)), remedy)
     try:
         return _download(dataset, editions, read)
     except DatasetUnavailableError as error:
@@ -144,7 +138,7 @@ def _read(
 ) -> Contents:
     try:
         return read(format_, paths)
-    except Exception as error:  # a damaged file can break its parser in any way
+    except Exception as error:  # a damaged file can raise any error in its parser
         raise DatasetUnavailableError(
             f"{origin} does not hold the dataset ({type(error).__name__}: {error}){remedy}"
         ) from error
@@ -153,7 +147,7 @@ def _read(
 def _download(
     dataset: str, editions: Sequence[Edition], read: Callable[[str, list[Path]], Contents]
 ) -> Contents:
-    """Fetch the first edition that has addresses; keep it only if it can be read."""
+    """Download the first edition with addresses; store it in the cache if it can be read."""
     edition = next((edition for edition in editions if edition.urls), None)
     if edition is None:
         raise DatasetUnavailableError("it cannot be downloaded automatically")
@@ -161,25 +155,24 @@ def _download(
         paths = edition.paths(Path(name))
         for path, url, file in zip(paths, edition.urls, edition.files, strict=True):
             path.write_bytes(_fetch(url, file.sha256))
-        origin = f"what came from {' + '.join(edition.urls)}"
-        contents = _read(read, edition.format, paths, origin)
-        _keep(paths, cache_folder() / dataset)
+        contents = _read(read, edition.format, paths, " + ".join(edition.urls))
+        _store(paths, cache_folder() / dataset)
     return contents
 
 
 def _fetch(url: str, sha256: str | None) -> bytes:
-    """The bytes at an address, whole and with the right checksum."""
+    """Return the bytes at an address, after checks of length and checksum."""
     try:
         with urlopen(url, timeout=_TIMEOUT_SECONDS) as response:
             content: bytes = response.read()
             announced = response.headers.get("Content-Length")
     except (OSError, HTTPException) as error:
         raise DatasetUnavailableError(
-            f"{url} could not be fetched ({type(error).__name__}: {error})"
+            f"{url} could not be downloaded ({type(error).__name__}: {error})"
         ) from error
     if announced is not None and len(content) != int(announced):
         raise DatasetUnavailableError(
-            f"{url} was cut short: {len(content)} of {announced} bytes came"
+            f"{url} was cut short: received {len(content)} of {announced} bytes"
         )
     found = hashlib.sha256(content).hexdigest()
     if sha256 not in (None, found):
@@ -187,21 +180,21 @@ def _fetch(url: str, sha256: str | None) -> bytes:
     return content
 
 
-def _keep(paths: Sequence[Path], home: Path) -> None:
+def _store(paths: Sequence[Path], folder: Path) -> None:
     try:
-        home.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(
-            f"cannot make the cache folder {home}: {error.strerror}; set XDG_CACHE_HOME to a "
-            "folder that can be written"
+            f"cannot create the cache folder {folder}: {error.strerror}; set XDG_CACHE_HOME to a "
+            "writable folder"
         ) from error
     for path in paths:
-        with atomic_file(home / path.name) as unfinished:
-            shutil.copyfile(path, unfinished)
+        with atomic_file(folder / path.name) as temporary:
+            shutil.copyfile(path, temporary)
 
 
-def _verify(path: Path, file: DataFile) -> None:
-    """Refuse a file that was found but is not the one it is called."""
+def _check_file(path: Path, file: DataFile) -> None:
+    """Refuse a file with a wrong checksum."""
     if file.sha256 is None:
         return
     try:
@@ -211,17 +204,19 @@ def _verify(path: Path, file: DataFile) -> None:
         raise DatasetUnavailableError(f"cannot read {path}: {error.strerror}") from error
     if found != file.sha256:
         raise DatasetUnavailableError(
-            f"{path} is damaged or another file: its SHA-256 is {found}, not {file.sha256}; "
-            "remove it or put the right one there"
+            f"{path} is damaged or a different file: its SHA-256 is {found}, not {file.sha256}; "
+            "remove it, or replace it by the right file"
         )
 
 
 def _ways(dataset: str, editions: Sequence[Edition], how_to_get: str) -> str:
-    """The ways to get a dataset, numbered, for the message of a failure."""
+    """Return a numbered list of ways to get a dataset, for an error message."""
     layouts = [" + ".join(f"{dataset}/{file.name}" for file in e.files) for e in editions]
     files = " or ".join(layouts)
     urls = [url for edition in editions for url in edition.urls]
-    ways = [f"connect to the network and call again: {' + '.join(urls)} is fetched"] if urls else []
+    ways = (
+        [f"connect to the network and call again: {' + '.join(urls)} is downloaded"] if urls else []
+    )
     ways += [
         f"get it yourself ({how_to_get}) and put {files} into {cache_folder()}",
         f"set the environment variable COTERIE_DATA to a folder that has {files}",

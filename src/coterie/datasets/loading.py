@@ -1,7 +1,7 @@
-"""Benchmark datasets: five that are always there, seven that are looked for or downloaded.
+"""Loading of datasets: features and classes by name.
 
 ``iris`` and ``wine`` come with scikit-learn, ``glass``, ``ionosphere`` and ``zoo`` with this
-package. :mod:`coterie.datasets.dataset_files` says where the others are looked for.
+package. :mod:`coterie.datasets.dataset_files` finds or downloads the seven others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["DatasetInfo", "dataset_info", "dataset_names", "load_dataset", "load
 
 
 def dataset_names() -> list[str]:
-    """Names that :func:`load_dataset` and :func:`load_views` know.
+    """Return the names that :func:`load_dataset` and :func:`load_views` accept.
 
     >>> dataset_names()[:5]
     ['iris', 'wine', 'glass', 'ionosphere', 'zoo']
@@ -33,7 +33,7 @@ def dataset_names() -> list[str]:
 
 
 def dataset_info(name: str) -> DatasetInfo:
-    """What is known of a dataset, without loading it.
+    """Describe a dataset without loading it.
 
     >>> dataset_info("zoo").n_samples, dataset_info("zoo").class_names[:2]
     (101, ('mammal', 'bird'))
@@ -56,22 +56,21 @@ def load_dataset(
 def load_dataset(
     name: str, *, subset: str = "all", return_info: bool = False
 ) -> tuple[Any, NDArray[np.int64]] | tuple[Any, NDArray[np.int64], DatasetInfo]:
-    """Features and classes of a dataset.
+    """Load features and classes of a dataset.
 
     Parameters
     ----------
     name : str
         One of :func:`dataset_names`.
     subset : str
-        ``"all"``, or for ``reuters`` also ``"2900"``: 2,900 documents drawn in proportion
-        to the classes, always the same.
+        ``"all"``; for ``reuters`` also ``"2900"``, a fixed stratified sample of 2,900 documents.
     return_info : bool
         Whether to return a :class:`DatasetInfo` as well.
 
     Returns
     -------
     X : (n, d) array of float64, or sparse array for ``cstr`` and ``reuters``
-        Features as published, not scaled; the views of a multi-view set side by side.
+        Features as published, not scaled; the views of a multi-view dataset side by side.
     y : (n,) array of int64
         Classes, 0..C−1.
     info : DatasetInfo
@@ -80,7 +79,7 @@ def load_dataset(
     Raises
     ------
     DatasetUnavailableError
-        If the set is neither on this machine nor to be downloaded; the message says how to
+        If the dataset is not on this machine and cannot be downloaded; the message says how to
         get it.
 
     Examples
@@ -105,12 +104,12 @@ def load_views(
 def load_views(
     name: str, *, return_info: bool = False
 ) -> tuple[list[Any], NDArray[np.int64]] | tuple[list[Any], NDArray[np.int64], DatasetInfo]:
-    """Features of each view and classes of a dataset.
+    """Load the features of each view, and the classes, of a dataset.
 
     Parameters
     ----------
     name : str
-        One of :func:`dataset_names`; an ordinary set has a single view.
+        One of :func:`dataset_names`; an ordinary dataset has one view.
     return_info : bool
         Whether to return a :class:`DatasetInfo` as well; its ``view_sizes`` names the views.
 
@@ -150,7 +149,7 @@ def _load(name: str, subset: str) -> tuple[list[Any], NDArray[np.int64], Dataset
 
 
 def _read_dataset(info: DatasetInfo) -> tuple[list[Any], NDArray[np.int64]]:
-    """Views and coded classes, from wherever the dataset is kept."""
+    """Return views and coded classes, from scikit-learn, this package or the user's files."""
 
     def read(format_: str, paths: list[Path]) -> tuple[list[Any], NDArray[np.int64]]:
         return _checked(info, READERS[format_](paths))
@@ -169,13 +168,13 @@ def _read_dataset(info: DatasetInfo) -> tuple[list[Any], NDArray[np.int64]]:
 
 
 def _checked(info: DatasetInfo, raw: RawDataset) -> tuple[list[Any], NDArray[np.int64]]:
-    """Views and coded classes, if they have the shape and the classes the dataset has."""
+    """Return views and coded classes if they have the shapes and the classes of the catalogue."""
     shapes = [view.shape for view in raw.views]
     expected = [(info.n_samples, size) for size in info.view_sizes.values()]
     if shapes != expected:
         raise ValueError(f"the shape of its views is {shapes}, not {expected}")
     values = [view.data if sparse.issparse(view) else view for view in raw.views]
-    if not all(np.isfinite(block).all() for block in values):
+    if not all(np.isfinite(numbers).all() for numbers in values):
         raise ValueError("it has features that are not finite numbers")
     y = _coded(raw.labels, info.class_names)
     sizes = np.bincount(y, minlength=len(info.class_names)).tolist()
@@ -185,17 +184,16 @@ def _checked(info: DatasetInfo, raw: RawDataset) -> tuple[list[Any], NDArray[np.
 
 
 def _coded(labels: NDArray[Any], class_names: tuple[str, ...]) -> NDArray[np.int64]:
-    """Classes 0..C−1: texts by their place among the names, numbers by their rank."""
+    """Return classes 0..C−1: the index of a text in ``class_names``, the rank of a number."""
     if labels.dtype.kind in "iu":
         return np.unique(labels, return_inverse=True)[1].astype(np.int64)
-    place = {name: code for code, name in enumerate(class_names)}
-    if unknown := sorted(set(labels.tolist()) - place.keys()):
-        raise ValueError(f"it has the class {unknown[0]!r}, which is none of {class_names}")
-    return np.array([place[label] for label in labels.tolist()], dtype=np.int64)
+    if unknown := sorted(set(labels.tolist()) - set(class_names)):
+        raise ValueError(f"it has the class {unknown[0]!r}, which is not one of {class_names}")
+    return np.array([class_names.index(label) for label in labels.tolist()], dtype=np.int64)
 
 
 def _stratified_rows(y: NDArray[np.int64], size: int) -> NDArray[np.intp]:
-    """A fixed draw of ``size`` rows that keeps the shares of the classes, rows in order.
+    """Return a fixed stratified sample of ``size`` rows, ascending.
 
     Each class gets its share rounded down; those with the largest remainders get one more.
     """
