@@ -88,7 +88,9 @@ def connect(
                 "memory_limit is for DuckDB; for Spark add ?spark.executor.memory=2g to the URL"
             )
         return _pyspark(url, place, settings, threads)
-    raise InvalidParameterError(f"url={masked(url)!r}: unknown engine; use one of: {_ENGINES}")
+    raise InvalidParameterError(
+        f"url={masked(url)!r}: no engine of that name; these work: {_ENGINES}"
+    )
 
 
 def _refuse_secrets(url: str, place: str, query: str) -> None:
@@ -183,7 +185,7 @@ def _master(url: str, place: str, threads: int | None) -> str:
     if re.fullmatch(r"[\w.-]+:\d+(,[\w.-]+:\d+)*", place):
         return f"spark://{place}"
     raise InvalidParameterError(
-        f"url={masked(url)!r}: this is no Spark master; use one of: {_ENGINES}"
+        f"url={masked(url)!r}: this is no Spark master; these work: {_ENGINES}"
     )
 
 

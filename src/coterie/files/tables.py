@@ -28,6 +28,9 @@ from coterie.files.delimited_text import line_of_row, read_text, write_text
 from coterie.runtime.atomic_files import atomic_file, check_writable
 
 __all__ = [
+    "INTEGER_PATTERN",
+    "MISSING_TEXTS",
+    "NUMBER_PATTERN",
     "Table",
     "check_table_output",
     "feature_matrix",
@@ -44,9 +47,10 @@ _KINDS = {
     ".parquet": "parquet",
     ".npy": "npy",
 }
-_MISSING = ("", "NA", "NaN", "nan", "null")
-_INTEGER = r"^(0|-?[1-9][0-9]*)$"
-_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+#: Texts that mean a missing value, and patterns of integers and numbers, in a column of text.
+MISSING_TEXTS = ("", "NA", "NaN", "nan", "null")
+INTEGER_PATTERN = r"^(0|-?[1-9][0-9]*)$"
+NUMBER_PATTERN = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _FEWEST_IDS = 20
 
 
@@ -324,9 +328,9 @@ def _labels(table: Table, name: str) -> Any:
 def _text_labels(table: Table, name: str, text: Any) -> Any:
     """Text with its missing values missing; as integers where all of it is."""
     trimmed = pc.utf8_trim_whitespace(text)
-    missing = pc.is_in(trimmed, pa.array(_MISSING, text.type))
+    missing = pc.is_in(trimmed, pa.array(MISSING_TEXTS, text.type))
     present = pc.if_else(missing, pa.scalar(None, text.type), trimmed)
-    if pc.all(pc.match_substring_regex(present, _INTEGER), min_count=0).as_py():
+    if pc.all(pc.match_substring_regex(present, INTEGER_PATTERN), min_count=0).as_py():
         # What does not fit in 64 bits stays text, which is as good a label.
         with contextlib.suppress(pa.ArrowInvalid):
             return present.cast(pa.int64())
@@ -343,7 +347,7 @@ def _text_labels(table: Table, name: str, text: Any) -> Any:
 
 def _refuse_measurements(table: Table, name: str, present: Any) -> None:
     """Refuse a column of numbers that are not whole: nobody calls a cluster 1.37."""
-    if not pc.all(pc.match_substring_regex(present, _NUMBER), min_count=1).as_py():
+    if not pc.all(pc.match_substring_regex(present, NUMBER_PATTERN), min_count=1).as_py():
         return
     values = present.cast(pa.float64())
     fractions = pc.fill_null(pc.not_equal(values, pc.floor(values)), False).to_numpy()
@@ -360,7 +364,7 @@ def _numbers(table: Table, name: str) -> NDArray[np.float64]:
     column = _plain(table.columns[name])
     if _is_text(column):
         column = pc.utf8_trim_whitespace(column)
-        _refuse_first(table, name, pc.match_substring_regex(column, _NUMBER))
+        _refuse_first(table, name, pc.match_substring_regex(column, NUMBER_PATTERN))
     elif not _is_number(column) and not pa.types.is_decimal(column.type):
         raise TableError(
             f"column {name!r} of {table.path} holds {column.type} values; features are numbers: "
@@ -378,7 +382,7 @@ def _refuse_first(table: Table, name: str, good: Any) -> None:
         return
     value = table.columns[name][row].as_py()
     where = f"{table.path}, {table.place(row)}, column {name!r}"
-    if value is None or str(value).strip() in _MISSING:
+    if value is None or str(value).strip() in MISSING_TEXTS:
         raise TableError(f"{where}: the value is missing; fill it in or leave the row out")
     shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:60] + "…"
     raise TableError(f"{where}: {shown} is not a finite number; mend it or leave the column out")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from coterie.errors import OutputError
 
-__all__ = ["atomic_file", "check_writable"]
+__all__ = ["atomic_file", "check_writable", "output_errors"]
 
 
 @contextlib.contextmanager
@@ -30,7 +30,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     check_writable(path)
     target = _follow_link(Path(path))
-    with _system_errors_of(target):
+    with output_errors(target):
         handle, name = tempfile.mkstemp(
             # only a part of the name, because names have a maximal length
             prefix=f".{target.stem[:40]}-",
@@ -50,10 +50,21 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Raise an OutputError if a file cannot be written, so that callers can fail early."""
     target = Path(path)
-    with _system_errors_of(target):
+    with output_errors(target):
         obstacle = _obstacle(target, _follow_link(target).parent)
     if obstacle:
         raise OutputError(f"cannot write {target}: {obstacle}")
+
+
+@contextlib.contextmanager
+def output_errors(target: Path) -> Iterator[None]:
+    """Turn errors of the operating system into an OutputError that names the path."""
+    try:
+        yield
+    except OutputError:
+        raise
+    except OSError as error:
+        raise OutputError(f"cannot write {target}: {error.strerror or error}") from error
 
 
 def _obstacle(target: Path, folder: Path) -> str:
@@ -72,17 +83,6 @@ def _obstacle(target: Path, folder: Path) -> str:
 
 def _follow_link(target: Path) -> Path:
     return target.resolve() if target.is_symlink() else target
-
-
-@contextlib.contextmanager
-def _system_errors_of(target: Path) -> Iterator[None]:
-    """Turn errors of the operating system into an OutputError that names the path."""
-    try:
-        yield
-    except OutputError:
-        raise
-    except OSError as error:
-        raise OutputError(f"cannot write {target}: {error.strerror or error}") from error
 
 
 def _permissions(target: Path) -> int:

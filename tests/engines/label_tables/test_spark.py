@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from coterie import RobustConsensus, planted_partitions
-from coterie.engines.label_tables import consensus_table, streamed_rows
+from coterie.engines.label_tables import consensus_table, packed_table
 from coterie.engines.label_tables.label_profile import profile_labels
 from coterie.engines.label_tables.packed_keys import lay_out
+from coterie.engines.label_tables.packed_table import PackedTable
 from coterie.engines.queries import LocalTables
 from coterie.errors import InvalidLabelsError, OutputError, TableError
 from spark_cluster import connected_cluster
@@ -132,12 +135,13 @@ def test_rows_of_one_tuple_come_in_portions(spark, tmp_path, monkeypatch):
     with LocalTables(spark) as local:
         there = local.add(rows)
         layout = lay_out(profile_labels(there, ["p"], "rows"), there)
-        monkeypatch.setattr(streamed_rows, "_MOST_ROWS", 1000)
-        monkeypatch.setattr(streamed_rows, "_FEWEST_ROWS", 1)
+        monkeypatch.setattr(packed_table, "_MOST_ROWS", 1000)
+        monkeypatch.setattr(packed_table, "_FEWEST_ROWS", 1)
         packed = layout.packed(there, ["id"], local.add)
-        with streamed_rows.StreamedRows(packed, layout, 4000).kept() as streamed:
-            batches = list(streamed.batches(["id"]))
+        table = PackedTable(packed, layout, 4000, ("id",), local.add)
+        with table.cached() as cached:
+            batches = list(cached.batches(["id"]))
         assert sorted(i for batch in batches for i in batch["id"].to_pylist()) == list(range(4000))
         assert len(batches) == 4 and max(batch.num_rows for batch in batches) < 1200
         with pytest.raises(TableError, match="had 4,001 rows"):
-            list(streamed_rows.StreamedRows(packed, layout, 4001).batches())
+            list(replace(table, n_rows=4001).batches())

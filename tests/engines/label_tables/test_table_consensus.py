@@ -172,9 +172,9 @@ def test_more_tuples_than_allowed_are_streamed(source, tmp_path):
 
 def test_an_estimate_that_was_too_low_switches_over(source, monkeypatch):
     """Where grouping finds more tuples than are allowed after all."""
-    from coterie.engines.label_tables import tuple_groups
+    from coterie.engines.label_tables import packed_table
 
-    monkeypatch.setattr(tuple_groups.TupleCounts, "estimate", property(lambda _: 1))
+    monkeypatch.setattr(packed_table.TupleCounts, "estimate", property(lambda _: 1))
     found = consensus_table(source, n_clusters=3, ids="id", max_tuples=40, sample_size=100)
     assert found.path == "streamed"
 
@@ -241,7 +241,7 @@ def test_what_is_told_is_ready_for_json_and_for_people(source, tmp_path):
         ({"columns": ["p0", "px"]}, TableError, "has no column 'px'; it has 'id', 'p0'"),
         ({"ids": "name"}, TableError, "no column 'name'"),
         ({"ids": "p0", "columns": ["p0", "p1"]}, InvalidParameterError, "'p0' is asked for twice"),
-        ({"columns": []}, TableError, "no column to use"),
+        ({"columns": []}, TableError, "no label column"),
         ({"max_tuples": 0}, InvalidParameterError, "max_tuples=0"),
         ({"sample_size": True}, InvalidParameterError, "sample_size=True"),
         ({"n_clusters": 0}, InvalidParameterError, "n_clusters=0"),
@@ -255,7 +255,7 @@ def test_what_is_told_is_ready_for_json_and_for_people(source, tmp_path):
             InvalidParameterError,
             "sample_size=1: .* least 2",
         ),
-        ({"out": ""}, InvalidParameterError, "out='' names no place"),
+        ({"out": ""}, InvalidParameterError, "out is empty"),
         ({"out": "/dev/null"}, OutputError, "it is a device or a pipe"),
     ],
 )
@@ -348,7 +348,7 @@ def test_the_input_is_never_the_output(source):
     """Neither the file, nor a place in the folder that is read."""
     with pytest.raises(OutputError, match="it is the input"):
         consensus_table(source, n_clusters=3, ids="id", out=source)
-    with pytest.raises(OutputError, match="which is read"):
+    with pytest.raises(OutputError, match="in the input folder"):
         consensus_table(source.parent, n_clusters=3, ids="id", out=source.parent / "o.parquet")
 
 

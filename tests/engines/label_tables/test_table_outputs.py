@@ -66,10 +66,10 @@ def test_parts_are_begun_every_so_many_rows(tmp_path, monkeypatch):
         ("full", "duckdb", "the folder is not empty"),
         ("a file", "duckdb", "it is a file;"),
         ("old.parquet", "pyspark", r"Spark writes folders"),
-        ("out.csv", "duckdb", "an engine writes Parquet"),
+        ("out.csv", "duckdb", "engines write Parquet"),
         ("absent/out.parquet", "duckdb", "does not exist"),
         ("absent/out", "duckdb", "does not exist"),
-        ("s3://bucket/out", "duckdb", "must lie in a file system"),
+        ("s3://bucket/out", "duckdb", "must be in a local file system"),
     ],
 )
 def test_what_cannot_be_written_is_refused_before_the_work(name, engine, message, tmp_path):

@@ -1,9 +1,9 @@
-"""Label tables that stay in an engine: DuckDB or Spark counts, joins and writes; we decide.
+"""Consensus of a label table that stays in its engine, DuckDB or Spark.
 
-========  ================================================================================
-in, out   :func:`consensus_table`: a table of labels in, ids with label and confidence out
-result    :class:`TableConsensus`: the fitted consensus, the way taken and what it cost
-========  ================================================================================
+========  ==============================================================================
+function  :func:`consensus_table`: label columns in, ids with label and confidence out
+result    :class:`TableConsensus`: the fitted consensus, the path taken and its cost
+========  ==============================================================================
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What the columns of a label table hold, from one query, and what cannot be a label refused.
+"""The profile of label columns from one query: types, bounds, missing labels, and bad values.
 
-Labels mean what they mean in :func:`~coterie.labels.label_matrix.as_label_matrix`: −1, NULL, NaN
-and empty text
-are missing, whole numbers stored as floats are welcome. An engine has no row numbers, so messages
-name the column and an example.
+Labels mean the same as in :func:`~coterie.labels.label_matrix.as_label_matrix`: −1, NULL, NaN and
+empty text are missing, and floats with integer values are allowed. An engine has no row numbers,
+so messages name the column and an example.
 """
 
 from __future__ import annotations
@@ -16,33 +15,33 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.engines.queries import fetch, is_written_as
 from coterie.errors import InvalidLabelsError, TableError
+from coterie.files.tables import INTEGER_PATTERN, MISSING_TEXTS, NUMBER_PATTERN
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 __all__ = ["LabelColumn", "Profile", "profile_labels", "read_text_as_in_csv"]
 
-_MISSING_TEXTS = ("", "NA", "NaN", "nan", "null")
-_INTEGER = r"^(0|-?[1-9][0-9]*)$"
-_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+#: Integers of so many digits fit in 64 bits.
 _LONGEST_INTEGER = 18
 _MEASURES = ("present", "low", "high", "odd", "example")
 _INFINITE = ("inf", "-inf", "infinity", "-infinity")
 _NO_NUMBER = ("nan", *_INFINITE)
+#: The smallest number that a float type may confuse with its neighbours.
 _FIRST_INEXACT = {"float16": 2.0**11, "float32": 2.0**24, "float64": 2.0**53}
 
 
 @dataclass(frozen=True)
 class LabelColumn:
-    """A partition in the engine.
+    """A column of labels in the engine.
 
     Attributes
     ----------
     name : str
     values : ibis column
-        Labels, NULL where there is none; of integers, −1 too may stand for none.
+        The labels; NULL means missing, and −1 too if they are integers.
     low, high : int or None
-        Bounds of the integers ≥ 0; None for text.
+        Bounds of the labels if they are integers; None for text.
     has_missing : bool
     """
 
@@ -55,19 +54,14 @@ class LabelColumn:
 
 @dataclass(frozen=True)
 class Profile:
-    """The number of rows, and the partitions in the order given."""
+    """The number of rows, and the partitions in the given order."""
 
     n_rows: int
     columns: tuple[LabelColumn, ...]
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What the partitions are called."""
-        return tuple(column.name for column in self.columns)
-
 
 def profile_labels(table: ir.Table, names: Sequence[str], source: str) -> Profile:
-    """Look at every label column; refuse a table that is empty or has something else for labels.
+    """Profile every label column; refuse an empty table and values that cannot be labels.
 
     Parameters
     ----------
@@ -75,7 +69,7 @@ def profile_labels(table: ir.Table, names: Sequence[str], source: str) -> Profil
     names : sequence of V str
         The partitions.
     source : str
-        What to call the table in messages.
+        The name of the table for messages.
 
     Examples
     --------
@@ -88,48 +82,49 @@ def profile_labels(table: ir.Table, names: Sequence[str], source: str) -> Profil
     values = {name: _labels(table[name], name) for name in names}
     measures: dict[str, Any] = {"n": table.count()}
     for v, name in enumerate(names):
-        measures |= {f"{what}{v}": it for what, it in _measures(table[name], values[name]).items()}
+        of_column = _measures(table[name], values[name])
+        measures |= {f"{measure}{v}": value for measure, value in of_column.items()}
     (found,) = fetch(table.aggregate(**measures)).to_pylist()
     n_rows = int(found["n"])
     if not n_rows:
         raise TableError(f"{source} has no rows; a table needs at least one")
     columns = []
     for v, name in enumerate(names):
-        own = {what: found[f"{what}{v}"] for what in _MEASURES if f"{what}{v}" in found}
-        _refuse(name, own, str(table[name].type()))
-        columns.append(_column(name, values[name], own, n_rows))
+        measured = {what: found[f"{what}{v}"] for what in _MEASURES if f"{what}{v}" in found}
+        _refuse(name, measured, str(table[name].type()))
+        columns.append(_column(name, values[name], measured, n_rows))
     profile = Profile(n_rows, tuple(columns))
     _refuse_unlabelled(table, profile)
     return profile
 
 
 def read_text_as_in_csv(table: ir.Table, names: Sequence[str], source: str) -> ir.Table:
-    """Text columns read as the program reads CSV files: integers where all of it is.
+    """Read text columns as the program reads CSV files.
 
-    ``NA``, ``NaN``, ``nan``, ``null`` and blanks are missing, and numbers with a fraction are
-    refused.
+    A column of integers becomes integer. ``NA``, ``NaN``, ``nan``, ``null`` and blanks are
+    missing, and a column of numbers with fractions is refused.
     """
     import ibis
 
     texts = [name for name in names if table[name].type().is_string()]
     if not texts:
         return table
-    present = {}
-    for name in texts:
-        trimmed = table[name].strip()
-        present[name] = ibis.ifelse(trimmed.isin(_MISSING_TEXTS), ibis.null("string"), table[name])
+    present = {
+        name: ibis.ifelse(table[name].strip().isin(MISSING_TEXTS), ibis.null("string"), table[name])
+        for name in texts
+    }
     measures: dict[str, Any] = {}
     for v, name in enumerate(texts):
-        trimmed, there = present[name].strip(), present[name].notnull()
-        # more digits than surely fit in 64 bits are text, which is as good a label
-        whole = trimmed.re_search(_INTEGER) & (trimmed.length() <= _LONGEST_INTEGER)
-        number = trimmed.re_search(_NUMBER)
+        trimmed, is_present = present[name].strip(), present[name].notnull()
+        # longer integers stay text, which is a valid label, too
+        integer = trimmed.re_search(INTEGER_PATTERN) & (trimmed.length() <= _LONGEST_INTEGER)
+        number = trimmed.re_search(NUMBER_PATTERN)
         fraction = number & (
             number.ifelse(trimmed, ibis.null("string")).try_cast("float64") % 1 != 0
         )
         measures |= {
-            f"other{v}": (~whole & there).sum().fill_null(0),
-            f"words{v}": (~number & there).sum().fill_null(0),
+            f"other{v}": (~integer & is_present).sum().fill_null(0),
+            f"words{v}": (~number & is_present).sum().fill_null(0),
             f"fraction{v}": present[name].max(where=fraction),
         }
     (found,) = fetch(table.aggregate(**measures)).to_pylist()
@@ -138,7 +133,7 @@ def read_text_as_in_csv(table: ir.Table, names: Sequence[str], source: str) -> i
         if not found[f"words{v}"] and found[f"fraction{v}"] is not None:
             raise InvalidLabelsError(
                 f"column {name!r} of {source} holds {found[f'fraction{v}']}: labels are names of "
-                "clusters, not measurements; `coterie cluster` reads features"
+                "clusters, not measurements; use `coterie cluster` for features"
             )
         only_integers = not found[f"other{v}"]
         read[name] = present[name].strip().cast("int64") if only_integers else present[name]
@@ -146,7 +141,7 @@ def read_text_as_in_csv(table: ir.Table, names: Sequence[str], source: str) -> i
 
 
 def _labels(column: ir.Column, name: str) -> ir.Column:
-    """The column as int64 (uint64 where it is that) or text, NULL where there is no number."""
+    """Return the column as int64, uint64 or text; NULL for empty text and non-finite numbers."""
     import ibis
 
     kind = column.type()
@@ -161,25 +156,25 @@ def _labels(column: ir.Column, name: str) -> ir.Column:
     if _is_null(kind):
         return column.cast("int64")
     raise InvalidLabelsError(
-        f"partition '{name}' has labels of type {kind}; turn them into whole numbers or texts, or "
-        "name the columns to use"
+        f"partition '{name}' has labels of type {kind}; convert them to integers or text, or name "
+        "the columns to use"
     )
 
 
 def _is_null(kind: Any) -> bool:
-    """Whether a type is that of nothing but NULL; of a Parquet file's Ibis has no name for it."""
+    """Return whether a column holds only NULL; Ibis has no type for such columns of Parquet."""
     return kind.is_null() or (kind.is_unknown() and 'kind="NULL"' in str(kind))
 
 
 def _measures(column: ir.Column, values: ir.Column) -> dict[str, Any]:
-    """What is asked of one column."""
+    """Return the aggregates to compute for one column."""
     import ibis
 
     kind = column.type()
     if kind.is_string():
         return {"present": values.count()}
     if not kind.is_floating():
-        # of the column as it is: engines answer these from statistics, without reading it
+        # of the raw column: engines answer these from statistics, without reading it
         known = column.cast("int64") if kind.is_boolean() or _is_null(kind) else column
         return {"present": column.count(), "low": known.min(), "high": known.max()}
     number, inexact = ~is_written_as(column, ("nan",)), _FIRST_INEXACT[str(kind).lower()]
@@ -196,17 +191,17 @@ def _measures(column: ir.Column, values: ir.Column) -> dict[str, Any]:
 
 
 def _refuse(name: str, found: Mapping[str, Any], kind: str) -> None:
-    """Refuse numbers that cannot be labels, and a column without any."""
+    """Refuse numbers that cannot be labels, and a column without labels."""
     if found.get("odd"):
         raise InvalidLabelsError(
             f"partition '{name}' has labels of type {kind} such as {found['example']} "
-            f"({found['odd']:,} in all) that are not whole numbers, or too large to tell from "
-            "their neighbours; labels are names of clusters, not measurements"
+            f"({found['odd']:,} in all) that are not integers, or too large for an exact float; "
+            "labels are names of clusters, not measurements"
         )
     low, high = found.get("low"), found.get("high")
     if low is not None and low < -1:
         raise InvalidLabelsError(
-            f"label {int(low)} in partition '{name}' is negative; labels are 0 or larger, and -1 "
+            f"label {int(low)} in partition '{name}' is negative; labels are at least 0, and -1 "
             "means missing"
         )
     if not found["present"] or (high is not None and high < 0):
@@ -234,9 +229,6 @@ def _refuse_unlabelled(table: ir.Table, profile: Profile) -> None:
     unlabelled = functools.reduce(operator.and_, map(_is_missing, profile.columns))
     (found,) = fetch(table.aggregate(n=unlabelled.sum().fill_null(0))).to_pylist()
     if found["n"]:
-        rows, them = (
-            (f"{found['n']:,} rows have", "them") if found["n"] > 1 else ("1 row has", "it")
-        )
         raise InvalidLabelsError(
-            f"{rows} no label in any partition; leave {them} out, or give {them} a label"
+            f"rows without a label in any partition: {found['n']:,}; remove them, or label them"
         )

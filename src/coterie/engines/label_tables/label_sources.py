@@ -1,7 +1,8 @@
-"""Which table is meant: files, a table of the engine's database, or an Ibis table."""
+"""The source of labels: files, a table in the database of the engine, or an Ibis table."""
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 from collections import Counter
@@ -30,25 +31,32 @@ from coterie.engines.engine_files import (
     text_in_spark,
 )
 from coterie.engines.queries import LocalTables, engine_message, is_engine_error
-from coterie.errors import TableError
+from coterie.errors import InvalidLabelsError, TableError
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["LabelSource", "is_ibis_table", "local_files", "open_source"]
+__all__ = [
+    "LabelSource",
+    "check_source",
+    "is_ibis_table",
+    "local_files",
+    "open_source",
+    "refuse_durations",
+]
 
 
 @dataclass(frozen=True, eq=False)
 class LabelSource:
-    """A table where it lies.
+    """A table in its engine.
 
     Attributes
     ----------
     table : ibis table
     name : str
-        What to call it in messages.
+        The name for messages.
     is_text : bool
-        Delimited text, of which every column is read as text.
+        Whether it is delimited text; then every column is text.
     """
 
     table: ir.Table
@@ -57,14 +65,14 @@ class LabelSource:
 
 
 def open_source(source: Any, local: LocalTables) -> LabelSource:
-    """Find a table; nothing is read yet but what tells the columns.
+    """Open a table; only the names and types of its columns are read.
 
     Parameters
     ----------
     source : path, sequence of paths, str or ibis table
         A Parquet or CSV file, a folder or a glob of them, or the name of a table.
     local : :class:`~coterie.engines.queries.LocalTables`
-        Of the engine, which an Ibis table has of its own; the views of files lie in it.
+        The engine, with the temporary views of files.
     """
     connection = local.connection
     if is_ibis_table(source):
@@ -79,7 +87,7 @@ def open_source(source: Any, local: LocalTables) -> LabelSource:
         raise TableError(f"{texts[0]} is text and {other} is not: name files of one kind")
     if connection.name not in {"duckdb", "pyspark"}:
         raise TableError(
-            f"files are read by DuckDB or Spark, not by {connection.name}: give a table of it"
+            f"only DuckDB and Spark read files; give a table of {connection.name} instead"
         )
     try:
         table = _read_text(paths, local) if texts else _read_parquet(paths, local)
@@ -90,13 +98,48 @@ def open_source(source: Any, local: LocalTables) -> LabelSource:
     return LabelSource(table, name, bool(texts))
 
 
+def check_source(source: Any) -> None:
+    """Refuse data in memory: only paths, names and Ibis tables can be opened."""
+    if is_ibis_table(source) or isinstance(source, str | os.PathLike):
+        return
+    what = f"a {type(source).__name__}"
+    if isinstance(source, list | tuple):
+        wrong = [type(one).__name__ for one in source if not isinstance(one, str | os.PathLike)]
+        if not wrong:
+            return
+        what += f" with a {wrong[0]} in it"
+    raise TableError(
+        f"source is {what}: consensus_table takes files, the name of a table or an Ibis table; "
+        "for labels in memory use RobustConsensus().fit(P), or pass ibis.memtable(frame)"
+    )
+
+
+def refuse_durations(files: Sequence[Path], partitions: Sequence[str]) -> None:
+    """Refuse durations, which engines read as integers.
+
+    Arrow stores them in Parquet as integers with a note that engines ignore.
+    """
+    inside = (path for file in files for path in ([file] if file.is_file() else file.rglob("*")))
+    parquet = (path for path in inside if path.suffix == ".parquet" and path.name[0] not in "._")
+    types: dict[str, Any] = {}
+    # a file that Arrow cannot read was not written by Arrow
+    with contextlib.suppress(StopIteration, OSError, pa.ArrowException):
+        types = {one.name: one.type for one in pq.read_schema(next(parquet))}
+    for name in partitions:
+        if name in types and pa.types.is_duration(types[name]):
+            raise InvalidLabelsError(
+                f"partition '{name}' has labels of type {types[name]}; convert them to integers "
+                "or text, or name the columns to use"
+            )
+
+
 def is_ibis_table(source: Any) -> bool:
-    """Whether a source is a table of some engine already."""
+    """Return whether a source is an Ibis table."""
     return hasattr(source, "get_backend")
 
 
 def local_files(source: Any) -> list[Path]:
-    """The files and folders on this machine that a source names, its own path first."""
+    """Return the files and folders on this machine that a source names."""
     if is_ibis_table(source):
         return []
     if isinstance(source, Sequence) and not isinstance(source, str):
@@ -111,7 +154,7 @@ def local_files(source: Any) -> list[Path]:
 
 
 def _files(source: Any) -> list[str]:
-    """The files that a path, a folder, a glob or a list of them means, sorted within each."""
+    """Return the files that a path, a folder, a glob or a list of them names, sorted in each."""
     if isinstance(source, Sequence) and not isinstance(source, str):
         if not source:
             raise TableError("no file was named; give a file, a folder, a glob or a table")
@@ -136,26 +179,24 @@ def _files(source: Any) -> list[str]:
 
 
 def _in_folder(folder: Path) -> list[str]:
-    """Files of a folder and those below it, without what is hidden or begins with _."""
-    inside = (
-        path
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-        and not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
-    )
+    """Return the tables in a folder and its subfolders; names that begin with . or _ are hidden."""
     found = [
-        str(path) for path in inside if path.name.lower().endswith((".parquet", *TEXT_ENDINGS))
+        str(path)
+        for path in sorted(folder.rglob("*"))
+        if path.name.lower().endswith((".parquet", *TEXT_ENDINGS))
+        and path.is_file()
+        and not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
     ]
     if not found:
-        raise TableError(f"{folder}: no Parquet or CSV file is in this folder or below")
+        raise TableError(f"{folder}: no Parquet or CSV file is in this folder or its subfolders")
     return found
 
 
 def _tables(connection: Any) -> list[str]:
-    """Names of the tables and views of the current schema."""
+    """Return the names of the tables and views in the current schema."""
     if connection.name != "duckdb":
         return list(connection.list_tables())
-    # DuckDB is asked itself: what Ibis 12 asks it with, DuckDB 2 has no more
+    # not list_tables: the query of Ibis 12 does not work with DuckDB 2
     rows = connection.con.sql(
         "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema() "
         "AND table_catalog IN (current_database(), 'temp')"
@@ -164,37 +205,36 @@ def _tables(connection: Any) -> list[str]:
 
 
 def _read_text(paths: list[str], local: LocalTables) -> ir.Table:
-    """Text files, their columns matched by name."""
+    """Read text files; columns are matched by name."""
     if is_remote(paths[0]):
         delimiter = "\t" if ".tsv" in paths[0].lower() else ","
         layouts = {TextLayout(delimiter): paths}
     else:
         layouts = _layouts(paths)
     tables = []
-    for layout, alike in layouts.items():
+    for layout, group in layouts.items():
         if local.connection.name == "pyspark":
-            tables.append(local.view(text_in_spark(alike, layout, local.connection._session)))
+            tables.append(local.view(text_in_spark(group, layout, local.connection._session)))
         else:
-            view = local.new_name()
-            tables.append(text_in_duckdb(alike, layout, local.connection, view))
+            tables.append(text_in_duckdb(group, layout, local.connection, local.new_name()))
     first, *others = tables
     return first.union(*(other.select(first.columns) for other in others)) if others else first
 
 
 def _layouts(paths: list[str]) -> dict[TextLayout, list[str]]:
-    """The files of each delimiter and order of columns; the columns must be the same in all."""
-    alike: dict[TextLayout, list[str]] = {}
+    """Group files by delimiter and order of columns; refuse different sets of columns."""
+    groups: dict[TextLayout, list[str]] = {}
     for path in paths:
         layout = _layout(path)
-        alike.setdefault(layout, []).append(path)
-        first = next(iter(alike))
+        groups.setdefault(layout, []).append(path)
+        first = next(iter(groups))
         if sorted(layout.columns) != sorted(first.columns):
             difference = header_difference(layout.columns, first.columns)
             raise TableError(
                 f"{path}: its header differs from that of {paths[0]}: {difference}; name files "
                 "with the same columns, by a glob"
             )
-    return alike
+    return groups
 
 
 def _layout(path: str) -> TextLayout:
@@ -207,33 +247,33 @@ def _layout(path: str) -> TextLayout:
     repeated = [name for name in names if times[name.casefold()] > 1]
     if repeated:
         raise TableError(
-            f"{path}: the header names {', '.join(map(repr, repeated))}, which engines do not tell "
-            "apart; rename one"
+            f"{path}: the header names {', '.join(map(repr, repeated))}, which are the same column "
+            "for an engine; rename one"
         )
     return TextLayout(delimiter, tuple(names))
 
 
 def _read_parquet(paths: list[str], local: LocalTables) -> ir.Table:
-    """Parquet files, which must have the same columns of the same types.
-
-    An engine would take the columns of one file, and turn what others have into their types.
-    """
+    """Read Parquet files; refuse different columns or types, which engines would silently cast."""
     local_paths = not any(map(is_remote, paths))
     if local_paths:
         _refuse_different({path: _types(path) for path in paths})
     if local.connection.name != "pyspark":
         found = [path_for_duckdb(path) for path in paths]
-        view = local.new_name()
-        return local.connection.read_parquet(found, table_name=view, hive_partitioning=False)
+        return local.connection.read_parquet(
+            found, table_name=local.new_name(), hive_partitioning=False
+        )
     read = local.connection._session.read
     found = [path_for_spark(path) for path in paths]
     if not local_paths:
-        _refuse_different(_spark_types(found, read))
+        # Spark lists the files it finds as URLs
+        files = sorted(unquote(file) for file in read.parquet(*found).inputFiles())
+        _refuse_different({f: dict(read.parquet(escaped_for_hadoop(f)).dtypes) for f in files})
     return local.view(read.parquet(*found))
 
 
 def _types(path: str) -> dict[str, str]:
-    """Columns of a Parquet file and their types; whether a text is long or short is no matter."""
+    """Return the columns of a Parquet file and their types, without encodings."""
     try:
         schema = pq.read_schema(path)
     except (pa.ArrowException, OSError) as error:
@@ -241,24 +281,17 @@ def _types(path: str) -> dict[str, str]:
             f"{path} is not a Parquet file, or is damaged or cut short; write or fetch it again "
             f"({' '.join(str(error).split())})"
         ) from error
-    return {one.name: _type_in_words(one.type) for one in schema}
-
-
-def _type_in_words(kind: Any) -> str:
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return str(kind).removeprefix("large_").removesuffix("_view")
-
-
-def _spark_types(paths: Sequence[str], read: Any) -> dict[str, dict[str, str]]:
-    """Columns and types of each Parquet file that Spark finds in files and folders."""
-    # they are listed as URLs
-    files = [unquote(file) for file in read.parquet(*paths).inputFiles()]
-    return {file: dict(read.parquet(escaped_for_hadoop(file)).dtypes) for file in sorted(files)}
+    types = {
+        one.name: one.type.value_type if pa.types.is_dictionary(one.type) else one.type
+        for one in schema
+    }
+    return {
+        name: str(kind).removeprefix("large_").removesuffix("_view") for name, kind in types.items()
+    }
 
 
 def _refuse_different(types: dict[str, dict[str, str]]) -> None:
-    """Refuse files that have other columns than the first, or columns of other types."""
+    """Refuse files with other columns than the first, or with columns of other types."""
     first, wanted = next(iter(types.items()))
     for file, found in types.items():
         if found.keys() != wanted.keys():
@@ -271,5 +304,5 @@ def _refuse_different(types: dict[str, dict[str, str]]) -> None:
             if kind != wanted[name]:
                 raise TableError(
                     f"{file}: column {name!r} is {kind}, and {wanted[name]} in {first}; write "
-                    "both with one type"
+                    "both with the same type"
                 )

@@ -1,12 +1,12 @@
-"""Label tuples as a few 64-bit integers: packed by the engine, unpacked here.
+"""Label tuples packed into a few 64-bit integers by the engine, and unpacked by numpy.
 
-Label ℓ of partition v becomes the digit d_v = ℓ − low_v + 1, or 0 where it is missing, of radix
-r_v = high_v − low_v + 2. Partitions are packed while the product of their radices stays below 2⁶³:
+Label ℓ of partition v becomes the digit d_v = ℓ − low_v + 1 (0 if it is missing) of radix
+r_v = high_v − low_v + 2. Partitions share a key while the product of their radices is below 2⁶³:
 
     key = (…(d_1 · r_2 + d_2) · r_3 + …) · r_k + d_k
 
-so that 40 columns of ten clusters are three integers, equal exactly where the tuples are. Texts,
-and integers spread over a wide range, are numbered first by a join with the list of their values.
+So 40 columns of ten clusters become three integers, and keys are equal exactly if the tuples are.
+Text, and integers in a wide range, are first numbered by a join with the list of their values.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 __all__ = ["HASH_RANGE", "KeyLayout", "lay_out"]
 
-#: Hashes of keys are below this prime.
+#: A prime; hashes of keys are below it.
 HASH_RANGE = 2**31 - 1
 
 _WIDEST_RANGE = 1 << 16
 _MOST_VALUES = 1 << 20
 _LARGEST_KEY = 2**63
 _MULTIPLIER = 630_360_016
-#: Primes whose product exceeds 2⁶³: the remainders tell every key.
+#: Primes whose product exceeds 2⁶³, so that the three remainders identify a key.
 _MODULI = (2_097_169, 2_097_211, 2_097_223)
 
 Keys = Sequence[NDArray[np.int64]]
@@ -47,7 +47,7 @@ Keys = Sequence[NDArray[np.int64]]
 
 @dataclass(frozen=True, eq=False)
 class KeyLayout:
-    """Which digit of which key each partition is, and which label each of its digits.
+    """The digit and key of each partition, and the label of each digit.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class KeyLayout:
     labels : tuple of V arrays
         The label of each digit from 1 up.
     groups : tuple of tuples of int
-        The partitions in each key, the last the lowest digit.
+        The partitions in each key; the last one is the lowest digit.
     """
 
     columns: tuple[LabelColumn, ...]
@@ -69,7 +69,7 @@ class KeyLayout:
 
     @property
     def radices(self) -> NDArray[np.int64]:
-        """r_v, shape (V,)."""
+        """The radices r_v, shape (V,)."""
         return np.array([len(labels) + 1 for labels in self.labels], dtype=np.int64)
 
     @property
@@ -80,9 +80,9 @@ class KeyLayout:
     def packed(
         self, table: ir.Table, carried: Sequence[str], put: Callable[[pa.Table], ir.Table]
     ) -> ir.Table:
-        """The carried columns and the keys of every row, in the engine.
+        """Return the carried columns and the keys of every row, in the engine.
 
-        ``put`` brings a table that is here to the engine, as ``ibis.memtable`` does.
+        ``put`` copies an Arrow table to the engine, as ``ibis.memtable`` does.
         """
         values = {f"coterie_value_{v}": column.values for v, column in enumerate(self.columns)}
         rows = table.select(*carried, **values)
@@ -90,25 +90,25 @@ class KeyLayout:
             if not _is_ranged(column):
                 digits = np.arange(1, len(self.labels[v]) + 1, dtype=np.int64)
                 numbered = {f"coterie_label_{v}": self.labels[v], f"coterie_digit_{v}": digits}
-                known = put(pa.table(numbered))
                 same = (f"coterie_value_{v}", f"coterie_label_{v}")
-                rows = rows.left_join(known, [same])
+                rows = rows.left_join(put(pa.table(numbered)), [same])
         keys = {
             name: self._key(rows, group)
             for name, group in zip(self.key_names, self.groups, strict=True)
         }
-        # a table of its own, so that further joins nest
+        # a view, so that further joins nest
         return rows.select(*carried, **keys).view()
 
     def key_hash(self, packed: ir.Table) -> ir.IntegerColumn:
-        """A number in 0..HASH_RANGE − 1 of each row, of its keys alone; alike in DuckDB and Spark.
+        """Return a hash of the keys of each row in 0..HASH_RANGE − 1, the same in every engine.
 
-        (Σ_j m_j ρ_j)⁵ mod p, with ρ_j the remainders of all keys by three primes each, m_j powers
-        of a primitive root of p = HASH_RANGE; x ↦ x⁵ is a permutation that leaves no lines.
+        It is (Σ_j m_j ρ_j)⁵ mod p with p = HASH_RANGE. The ρ_j are the remainders of all keys by
+        three primes each, the m_j are powers of a primitive root of p. x ↦ x⁵ is a permutation
+        that breaks the linear structure of the sum.
         """
         total: Any = None
         for g, name in enumerate(self.key_names):
-            # below 2⁵⁵, and nothing but remainders, which all engines take of whole numbers
+            # all products are below 2⁵⁵, and every engine computes remainders of integers exactly
             terms = [
                 packed[name] % modulus * pow(_MULTIPLIER, 3 * g + j + 1, HASH_RANGE)
                 for j, modulus in enumerate(_MODULI)
@@ -122,7 +122,7 @@ class KeyLayout:
     def unpacked(
         self, keys: Keys, codes_of: Sequence[NDArray[Any]], places: NDArray[np.int64]
     ) -> NDArray[Any]:
-        """Codes (n, V) of packed rows, on all cores.
+        """Return the codes (n, V) of packed rows.
 
         Parameters
         ----------
@@ -130,7 +130,7 @@ class KeyLayout:
         codes_of : V arrays of r_v codes
             The code of each digit of partition v.
         places : (V,) int
-            The column of the result in which partition v comes.
+            The column of the result that holds partition v.
         """
         n, V = len(keys[0]), len(self.columns)
         codes = np.empty((n, V), dtype=codes_of[0].dtype)
@@ -150,7 +150,7 @@ class KeyLayout:
         return codes
 
     def as_label_matrix(self, keys: Keys) -> LabelMatrix:
-        """The label matrix of packed rows, of the labels that occur in them."""
+        """Return the label matrix of packed rows, with only the labels that occur in them."""
         small = self.radices.max() <= np.iinfo(np.int16).max
         digits = [np.arange(-1, r - 1, dtype=np.int16 if small else np.int32) for r in self.radices]
         codes = self.unpacked(keys, digits, np.arange(len(self.columns)))
@@ -164,10 +164,9 @@ class KeyLayout:
         return LabelMatrix(codes, tuple(categories), tuple(c.name for c in self.columns))
 
     def _key(self, rows: ir.Table, group: Sequence[int]) -> ir.IntegerColumn:
-        key: Any = None
-        for v in group:
-            digit = self._digit(rows, v)
-            key = digit if key is None else key * int(len(self.labels[v]) + 1) + digit
+        key = self._digit(rows, group[0])
+        for v in group[1:]:
+            key = key * int(len(self.labels[v]) + 1) + self._digit(rows, v)
         return key
 
     def _digit(self, rows: ir.Table, v: int) -> ir.IntegerColumn:
@@ -181,7 +180,7 @@ class KeyLayout:
 
 
 def lay_out(profile: Profile, table: ir.Table) -> KeyLayout:
-    """Give every partition its place in a key, and every label its digit.
+    """Assign a digit of a key to every partition, and a value of that digit to every label.
 
     Examples
     --------
@@ -208,7 +207,7 @@ def lay_out(profile: Profile, table: ir.Table) -> KeyLayout:
 
 
 def _is_ranged(column: LabelColumn) -> bool:
-    """Whether the labels are integers close enough to be digits by subtraction."""
+    """Return whether the labels are integers in a range narrow enough to subtract its start."""
     return (
         column.low is not None
         and column.high is not None
@@ -218,7 +217,7 @@ def _is_ranged(column: LabelColumn) -> bool:
 
 
 def _labels_of(column: LabelColumn, table: ir.Table) -> NDArray[Any]:
-    """The label of each digit from 1 up: a range of integers, or the values there are, sorted."""
+    """Return the label of each digit from 1 up: a range of integers, or the sorted values."""
     if _is_ranged(column):
         assert column.low is not None and column.high is not None
         return np.arange(column.low, column.high + 1, dtype=np.int64)
@@ -226,15 +225,15 @@ def _labels_of(column: LabelColumn, table: ir.Table) -> NDArray[Any]:
     found = fetch(values.filter(values.value.notnull()).limit(_MOST_VALUES + 1))["value"]
     if len(found) > _MOST_VALUES:
         raise InvalidLabelsError(
-            f"partition '{column.name}' has more than {_MOST_VALUES:,} different labels, like an "
-            "id; if it is one, name it so, or name the columns to use"
+            f"partition '{column.name}' has more than {_MOST_VALUES:,} different labels; if it is "
+            "an id, pass it as one, or name the columns to use"
         )
     labels = found.to_numpy()
     if labels.dtype != object:
         return np.sort(labels[labels != -1])
     ends_in_nul = [label for label in labels if label.endswith("\0")]
     if ends_in_nul:
-        # numpy drops it: the label would be taken for another, or for none
+        # numpy drops a NUL at the end: the label would equal another one, or be empty
         raise InvalidLabelsError(
             f"partition '{column.name}' has {len(ends_in_nul):,} labels such as {ends_in_nul[0]!r} "
             "that end in the character NUL; remove it from them"
@@ -246,7 +245,12 @@ def _labels_of(column: LabelColumn, table: ir.Table) -> NDArray[Any]:
 def _unpack(
     key: Any, radices: Any, starts: Any, places: Any, lookup: Any, codes: Any, first: Any, last: Any
 ) -> None:
-    """Codes of the digits of rows first..last of a key, the lowest digit first."""
+    """Write the codes of all digits of one key for the rows first..last.
+
+    ``key`` (n,) holds the packed rows. ``radices``, ``starts`` and ``places`` (k,) describe its
+    digits, the lowest first: the radix, the first entry in ``lookup``, and the column in
+    ``codes`` (n, V). ``lookup[starts[d] + digit]`` is the code of a digit.
+    """
     for i in range(first, last):
         rest = key[i]
         for d in range(len(radices)):

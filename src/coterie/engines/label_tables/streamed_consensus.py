@@ -1,8 +1,19 @@
-"""Too many distinct tuples to fit: a consensus of a sample of them, then sweeps over all rows."""
+"""Consensus of a table with too many distinct tuples: fit a sample, then sweep over all rows.
+
+A sweep reads all rows in batches and keeps only cluster tables N. Every row joins the cluster with
+the largest gain at the threshold τ under the tables of the clustering G before; the rows counted
+in their new clusters give the next tables and the cost of the new clustering,
+
+    J_τ(G) = Σ_v α_v [2τ · #(together in G, not in v) + 2(1 − τ) · #(together in v, not in G)] / Σ α
+
+over ordered pairs. The gains at τ lower this cost; at τ = ½ it is J. The result of a sweep depends
+neither on the size nor on the order of the batches.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,66 +23,72 @@ from numpy.typing import NDArray
 
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.engines.label_tables.packed_keys import KeyLayout
-from coterie.engines.label_tables.streamed_rows import RowCoder, StreamedRows
-from coterie.engines.label_tables.streamed_sweeps import Placing, SweptPlacing, sweep_until_settled
-from coterie.engines.label_tables.tuple_groups import TupleCounts
+from coterie.engines.label_tables.packed_table import PackedTable, TupleCounts
 from coterie.errors import InvalidParameterError
+from coterie.labels.label_matrix import MISSING, LabelMatrix
+from coterie.labels.tuples import LabelTuples
 
-__all__ = ["StreamedConsensus", "fit_sample"]
+__all__ = [
+    "AssignmentRule",
+    "RowCoder",
+    "StreamedConsensus",
+    "SweepResult",
+    "count_assigned",
+    "fit_tuples",
+    "sweep_until_converged",
+    "threshold_cost",
+]
 
-Batch = Any
+Batches = Iterable[NDArray[Any]]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
 class StreamedConsensus:
-    """A fitted estimator, and the rule by which it places all rows of a table.
+    """A fitted estimator and the rule that assigns all rows of a table to its clusters.
 
     Attributes
     ----------
     estimator : fitted consensus function
-    coder : :class:`~coterie.engines.label_tables.streamed_rows.RowCoder`
-    placing : :class:`~coterie.engines.label_tables.streamed_sweeps.Placing`
+    coder : RowCoder
+    rule : AssignmentRule
     """
 
     estimator: Any
     coder: RowCoder
-    placing: Placing
+    rule: AssignmentRule
 
     @classmethod
     def of(cls, estimator: Any, layout: KeyLayout) -> StreamedConsensus:
-        """The rule of an estimator fitted on a sample."""
+        """Return the rule of an estimator that was fitted on a sample."""
         tuples = estimator._tuples
         coder = RowCoder.of(layout, tuples, estimator._vocabulary)
         complete = estimator._tables.complete and not coder.leaves_some_missing
         tables = replace(estimator._tables, complete=complete)
-        return cls(estimator, coder, Placing(tuples, tables, estimator.threshold_))
+        return cls(estimator, coder, AssignmentRule(tuples, tables, estimator.threshold_))
 
     def swept(
-        self, rows: StreamedRows, sample: TupleCounts, max_sweeps: int
+        self, table: PackedTable, sample: TupleCounts, max_sweeps: int
     ) -> tuple[StreamedConsensus, ClusterTables, list[float]]:
-        """Sweep over all rows; also the tables of all rows, and J_τ after each sweep.
+        """Sweep over all rows; return the new rule, the tables of all rows, and the costs.
 
-        The estimator takes over the clusters as the sweeps left them, numbered by falling size.
+        The clusters after the sweeps are numbered by falling size and stored in the estimator.
         """
 
         def batches() -> Iterator[NDArray[Any]]:
-            return (self.coder.codes(batch) for batch in rows.batches())
+            return (self.coder.codes(batch) for batch in table.batches())
 
-        found = _by_falling_size(sweep_until_settled(batches, self.placing, max_sweeps))
-        _adopt(self.estimator, found, self.coder.codes_of_keys(sample.keys))
-        return replace(self, placing=found.placing), found.counted, found.costs
+        found = _by_falling_size(sweep_until_converged(batches, self.rule, max_sweeps))
+        _store(self.estimator, found, self.coder.codes_of_keys(sample.keys))
+        return replace(self, rule=found.rule), found.counted, found.costs
 
-    def label_rows(
-        self,
-        rows: StreamedRows,
-        carried: Sequence[str],
-        write: Callable[[pa.RecordBatch], None],
-    ) -> float:
-        """Write the carried columns, label and confidence of all rows; their mean confidence."""
+    def label_rows(self, table: PackedTable, write: Callable[[pa.RecordBatch], None]) -> float:
+        """Write carried columns, label and confidence of all rows; return the mean confidence."""
         total, n = 0.0, 0
-        for batch in rows.batches(carried):
-            labels, confidence = self.placing.place(self.coder.codes(batch))
-            columns = {name: batch[name] for name in carried}
+        for batch in table.batches(table.carried):
+            labels, confidence = self.rule.assign(self.coder.codes(batch))
+            columns = {name: batch[name] for name in table.carried}
             columns["label"] = pa.array(labels.astype(np.int32))
             columns["confidence"] = pa.array(confidence)
             write(pa.RecordBatch.from_pydict(columns))
@@ -79,24 +96,186 @@ class StreamedConsensus:
         return total / n
 
 
-def fit_sample(estimator: Any, layout: KeyLayout, sample: TupleCounts) -> Any:
-    """Fit an estimator to weighted tuples of a table."""
-    matrix = layout.as_label_matrix(sample.keys)
+@dataclass(frozen=True, eq=False)
+class RowCoder:
+    """The map from packed rows to the indicator columns of a fitted consensus.
+
+    Attributes
+    ----------
+    layout : :class:`~coterie.engines.label_tables.packed_keys.KeyLayout`
+    codes_of : tuple of V arrays
+        The indicator column of each digit of a partition; −1 for a missing label.
+    places : (V,) int
+        The column of the label tuples that holds each partition.
+    """
+
+    layout: KeyLayout
+    codes_of: tuple[NDArray[Any], ...]
+    places: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, layout: KeyLayout, tuples: LabelTuples, vocabulary: LabelMatrix) -> RowCoder:
+        """Return the coder for tuples with the labels of a vocabulary; other labels are missing."""
+        codes_of, start = [], 0
+        for labels, known in zip(layout.labels, vocabulary.categories, strict=True):
+            columns = np.full(len(labels) + 1, MISSING, dtype=tuples.codes.dtype)
+            # both lists of labels are sorted
+            digits = np.searchsorted(labels, known) + 1
+            columns[digits] = tuples.recode[start : start + len(known)]
+            codes_of.append(columns)
+            start += len(known)
+        return cls(layout, tuple(codes_of), np.argsort(tuples.partition_order))
+
+    @property
+    def leaves_some_missing(self) -> bool:
+        """Whether a row may have a missing label."""
+        unknown = any((columns[1:] == MISSING).any() for columns in self.codes_of)
+        return unknown or self.layout.has_missing
+
+    def codes(self, batch: pa.RecordBatch) -> NDArray[Any]:
+        """Return the indicator columns (n, V) of a batch of rows."""
+        keys = [batch[name].to_numpy(zero_copy_only=False) for name in self.layout.key_names]
+        return self.codes_of_keys(keys)
+
+    def codes_of_keys(self, keys: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
+        """Return the indicator columns (n, V) of rows given by their keys."""
+        return self.layout.unpacked(keys, self.codes_of, self.places)
+
+
+@dataclass(frozen=True, eq=False)
+class AssignmentRule:
+    """A rule that assigns rows to clusters.
+
+    Attributes
+    ----------
+    tuples : :class:`~coterie.labels.tuples.LabelTuples`
+        They define the indicator columns.
+    tables : :class:`~coterie.counts.cluster_tables.ClusterTables`
+        Counts of the current clusters, of all rows or of a sample.
+    threshold : float
+        τ, the share of votes above which two points should be together.
+    """
+
+    tuples: LabelTuples
+    tables: ClusterTables
+    threshold: float
+
+    def assign(self, codes: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return labels and confidences of rows of indicator columns (n, V).
+
+        A row that only partitions of weight 0 label follows those partitions, with confidence 0.
+        A row without any label gets −1.
+        """
+        labels, confidence = self.tables.assign(codes, self.threshold)
+        unweighted = (labels < 0) & (codes >= 0).any(axis=1)
+        if unweighted.any():
+            equal_votes = replace(self.tables, alpha=np.ones_like(self.tables.alpha))
+            rows = np.ascontiguousarray(codes[unweighted])
+            labels[unweighted] = equal_votes.assign(rows, self.threshold)[0]
+        return labels, confidence
+
+    def count(self, codes: NDArray[Any], labels: NDArray[np.int64]) -> ClusterTables:
+        """Return the tables of rows in their clusters."""
+        rows = replace(self.tuples, codes=codes, weights=np.ones(len(codes)))
+        counted = ClusterTables.of(rows, labels, self.tables.alpha, len(self.tables.size))
+        # rows of other batches may have missing labels even if these have none
+        return replace(counted, complete=self.tables.complete)
+
+
+@dataclass(frozen=True, eq=False)
+class SweepResult:
+    """The best rule found, the tables of all rows under it, and the costs.
+
+    Attributes
+    ----------
+    rule : AssignmentRule
+    counted : :class:`~coterie.counts.cluster_tables.ClusterTables`
+    costs : list of float
+        J_τ after each sweep; the smallest is that of ``rule``.
+    """
+
+    rule: AssignmentRule
+    counted: ClusterTables
+    costs: list[float]
+
+
+def fit_tuples(estimator: Any, layout: KeyLayout, tuples: TupleCounts) -> Any:
+    """Fit an estimator to the weighted tuples of a table."""
+    matrix = layout.as_label_matrix(tuples.keys)
     for name, categories in zip(matrix.names, matrix.categories, strict=True):
         if not len(categories):
             raise InvalidParameterError(
-                f"partition '{name}' labels so few rows that none of the {sample.n_tuples:,} "
+                f"partition '{name}' labels so few rows that none of the {tuples.n_tuples:,} "
                 "tuples in the sample has a label there; raise sample_size, or leave it out"
             )
-    return estimator.fit(matrix, sample_weight=sample.counts)
+    return estimator.fit(matrix, sample_weight=tuples.counts)
 
 
-def _by_falling_size(found: SweptPlacing) -> SweptPlacing:
-    """The same clusters, the largest first and empty ones left out."""
+def count_assigned(batches: Batches, rule: AssignmentRule) -> ClusterTables:
+    """Return the tables of all rows in the clusters that a rule assigns: one sweep."""
+    counted = None
+    for codes in batches:
+        of_batch = rule.count(codes, rule.assign(codes)[0])
+        counted = of_batch if counted is None else _sum(counted, of_batch)
+    assert counted is not None
+    return counted
+
+
+def sweep_until_converged(
+    batches: Callable[[], Batches], rule: AssignmentRule, max_sweeps: int = 3, tol: float = 1e-4
+) -> SweepResult:
+    """Sweep while J_τ falls by more than a share ``tol``, at most ``max_sweeps`` times.
+
+    Parameters
+    ----------
+    batches : callable
+        Returns all rows in batches of indicator columns (n_b, V); called for every sweep.
+    rule : AssignmentRule
+        The start.
+
+    Returns
+    -------
+    SweepResult
+        Its J_τ is at most that of the clustering by ``rule``.
+    """
+    costs: list[float] = []
+    best: tuple[AssignmentRule, ClusterTables] | None = None
+    for sweep in range(max_sweeps):
+        _log.info("sweep %d over all rows", sweep + 1)
+        counted = count_assigned(batches(), rule)
+        costs.append(threshold_cost(counted, rule.threshold))
+        least = min(costs[:-1], default=np.inf)
+        if costs[-1] < least:
+            best = rule, counted
+        if best is None or costs[-1] >= least * (1 - tol):
+            break
+        rule = replace(rule, tables=counted)
+    assert best is not None
+    return SweepResult(*best, costs)
+
+
+def threshold_cost(counted: ClusterTables, threshold: float) -> float:
+    """Return J_τ of the clustering that was counted."""
+    both, label, cluster = counted.pairs_within()
+    costs = 2 * threshold * (cluster - both) + 2 * (1 - threshold) * (label - both)
+    return float(costs @ counted.alpha / counted.alpha.sum())
+
+
+def _sum(one: ClusterTables, other: ClusterTables) -> ClusterTables:
+    return replace(
+        one,
+        table=one.table + other.table,
+        present=one.present + other.present,
+        size=one.size + other.size,
+    )
+
+
+def _by_falling_size(found: SweepResult) -> SweepResult:
+    """Sort the clusters by falling size and drop empty ones."""
     size = found.counted.size
     order = np.argsort(-size, kind="stable")[: int((size > 0).sum())]
-    placing = replace(found.placing, tables=_columns(found.placing.tables, order))
-    return replace(found, placing=placing, counted=_columns(found.counted, order))
+    rule = replace(found.rule, tables=_columns(found.rule.tables, order))
+    return replace(found, rule=rule, counted=_columns(found.counted, order))
 
 
 def _columns(tables: ClusterTables, order: NDArray[np.int64]) -> ClusterTables:
@@ -108,16 +287,16 @@ def _columns(tables: ClusterTables, order: NDArray[np.int64]) -> ClusterTables:
     )
 
 
-def _adopt(estimator: Any, found: SweptPlacing, fitted: NDArray[Any]) -> None:
-    """Give the estimator the clusters of all rows, so that it predicts what is written."""
+def _store(estimator: Any, found: SweepResult, fitted: NDArray[Any]) -> None:
+    """Store the clusters of all rows in the estimator, so that it predicts what is written."""
     tuples, counted = estimator._tuples, found.counted
-    labels, estimator.confidence_ = found.placing.place(fitted)
+    labels, estimator.confidence_ = found.rule.assign(fitted)
     estimator.labels_ = labels.astype(np.int32)
-    estimator._tuple_labels = found.placing.place(tuples.codes)[0]
-    estimator._tables = found.placing.tables
+    estimator._tuple_labels = found.rule.assign(tuples.codes)[0]
+    estimator._tables = found.rule.tables
     estimator.n_clusters_ = len(counted.size)
     estimator.objective_ = counted.objective()
     estimator.partition_agreement_ = tuples.in_given_order(counted.agreement())
     if hasattr(estimator, "lower_bound_"):
-        # that of the sample bounds nothing else
+        # the bound of the sample is not a bound for all rows
         estimator.lower_bound_ = estimator.gap_ = float("nan")

@@ -1,38 +1,51 @@
-"""The consensus of a label table that stays in its engine: profile, group, fit, join back."""
+"""The consensus of a label table that stays in its engine: profile, count, fit, write."""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
-import os
+import logging
+import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from coterie.consensus.registry import FLAGSHIP, consensus_method
 from coterie.engines.backends import connect
 from coterie.engines.label_tables.label_profile import profile_labels, read_text_as_in_csv
 from coterie.engines.label_tables.label_sources import (
     LabelSource,
+    check_source,
     is_ibis_table,
     local_files,
     open_source,
+    refuse_durations,
 )
 from coterie.engines.label_tables.packed_keys import lay_out
-from coterie.engines.label_tables.table_outputs import check_carried, plan_output
+from coterie.engines.label_tables.packed_table import PackedTable, TupleCounts
+from coterie.engines.label_tables.streamed_consensus import StreamedConsensus, fit_tuples
+from coterie.engines.label_tables.table_outputs import (
+    PartWriter,
+    TableOutput,
+    check_carried,
+    plan_output,
+)
 from coterie.engines.label_tables.table_result import TableConsensus, peak_memory
-from coterie.engines.label_tables.table_run import PackedTable, TableRun
 from coterie.engines.queries import LocalTables
-from coterie.errors import InvalidLabelsError, InvalidParameterError, OutputError, TableError
+from coterie.errors import InvalidParameterError, TableError
 
 if TYPE_CHECKING:
-    import ibis.expr.types as ir
     from ibis.backends import BaseBackend
 
 __all__ = ["consensus_table"]
+
+_log = logging.getLogger(__name__)
 
 
 def consensus_table(
@@ -53,50 +66,51 @@ def consensus_table(
     parse_text: bool | None = None,
     **settings: Any,
 ) -> TableConsensus:
-    """The consensus of the label columns of a table that need not fit in memory.
+    """Compute the consensus of the label columns of a table that need not fit in memory.
 
-    The engine counts the u distinct label tuples of the n rows (``GROUP BY``), the consensus is
-    that of the tuples with their counts as weights, which is that of all rows, and a join writes
-    label and confidence beside every row. Only tuples come here: O(uV) memory. Where u exceeds
-    ``max_tuples``, the consensus of a sample of tuples is improved by sweeps over all rows,
-    streamed in batches: the memory of a batch.
+    The engine counts the u distinct label tuples of the n rows (``GROUP BY``). The consensus of
+    the tuples, weighted by their counts, equals that of all rows. A join writes label and
+    confidence of every row. Only the tuples are held in memory: O(uV). If u exceeds
+    ``max_tuples``, a sample of tuples is fitted instead and improved by sweeps over all rows,
+    which are streamed in batches.
 
     Parameters
     ----------
     source : path, sequence of paths, str or ibis table
-        A Parquet or CSV file, a folder or a glob of them, the name of a table of the engine's
-        database, or an Ibis table.
+        A Parquet or CSV file, a folder or a glob of them, the name of a table in the database of
+        the engine, or an Ibis table.
     columns : str or sequence of V str, optional
-        The partitions; by default all columns but the ids. Labels are integers ≥ 0 or texts; −1,
+        The partitions; by default all columns but the ids. Labels are integers ≥ 0 or text; −1,
         NULL, NaN and empty text are missing.
     n_clusters : int, optional
-        K; by default the method finds it, where it can.
+        K; by default the method chooses it, if it can.
     engine : str or ibis backend
-        A URL as :func:`coterie.engines.backends.connect` takes it; an Ibis table has its own.
+        A URL as for :func:`coterie.engines.backends.connect`; ignored for an Ibis table, which
+        has its own engine.
     ids : str or sequence of str, optional
-        Columns carried through to the output, in which rows are in no particular order; by
-        default the label columns are.
+        Columns to copy to the output, whose rows have no particular order; by default the label
+        columns.
     out : path-like, optional
-        A ``.parquet`` file, or a folder of them: where it ends in / or has no suffix, and always on
-        Spark. It appears whole or not at all.
+        A ``.parquet`` file, or a folder of such files: a name that ends in / or has no suffix,
+        and always on Spark. It is written completely or not at all.
     method : str
         Key of the consensus function; see :mod:`coterie.consensus.registry`.
     random_state : int, RandomState or None
     max_tuples : int
-        The most distinct tuples that are fitted as they are.
+        The largest number of distinct tuples that are all fitted.
     sample_size : int
-        About how many tuples are fitted where there are more; at least K, and 2.
+        Approximate number of tuples in the sample; at least K, and 2.
     max_sweeps : int
-        The most sweeps over all rows then; one that gains less than 1e-4 of its cost is the last.
+        The largest number of sweeps; they also end when one lowers the cost by less than 0.01%.
     memory_limit : str, optional
-        Of DuckDB, as in "2GB"; what is beyond goes to temporary files.
+        DuckDB memory limit, for example "2GB"; data beyond it goes to temporary files.
     threads : int, optional
-        Of DuckDB or a local Spark session.
+        Threads of DuckDB or of a local Spark session.
     parse_text : bool, optional
-        Read text as the program reads CSV files: ``NA``, ``NaN``, ``nan`` and ``null`` missing,
-        integers where all of it is. By default for CSV files only.
+        Read text columns as the program reads CSV files: ``NA``, ``NaN``, ``nan`` and ``null``
+        are missing, and a column of integers is integer. By default for CSV files only.
     **settings
-        Of the consensus function.
+        Parameters of the consensus function.
 
     Returns
     -------
@@ -116,7 +130,7 @@ def consensus_table(
     >>> pq.read_table(out).column_names
     ['user', 'label', 'confidence']
     """
-    _refuse_in_memory(source)
+    check_source(source)
     _check_counts(max_tuples=max_tuples, sample_size=sample_size, max_sweeps=max_sweeps)
     estimator = _estimator(method, n_clusters, random_state, settings)
     _check_sample_size(sample_size, n_clusters)
@@ -125,17 +139,16 @@ def consensus_table(
     columns = [columns] if isinstance(columns, str) else columns
     check_carried(carried, are_ids=True)
     with (
-        _ibis_as_it_is(),
+        _ignore_ibis_deprecation(),
         _connected(source, engine, memory_limit, threads) as connection,
         LocalTables(connection) as local,
     ):
         if out is not None:
-            _refuse_no_place(out)
             run.output = plan_output(out, connection.name, local_files(source))
         with run.stage("profile", "looking at the columns"):
             found = open_source(source, local)
-            table, partitions = _chosen(found, columns, carried)
-            _refuse_durations(local_files(source), partitions)
+            table, partitions = found.table, _partitions(found, columns, carried)
+            refuse_durations(local_files(source), partitions)
             if found.is_text if parse_text is None else parse_text:
                 table = read_text_as_in_csv(table, partitions, found.name)
             profile = profile_labels(table, partitions, found.name)
@@ -144,14 +157,141 @@ def consensus_table(
         carried = carried or partitions
         rows = layout.packed(table, carried, local.add)
         packed = PackedTable(rows, layout, profile.n_rows, tuple(carried), local.add)
-        ours = isinstance(engine, str) and not is_ibis_table(source)
-        result = run.consensus(packed, engine_is_ours=ours)
+        may_configure = isinstance(engine, str) and not is_ibis_table(source)
+        result = run.consensus(packed, may_configure=may_configure)
     return replace(result, source=found.name, peak_memory=peak_memory())
 
 
+@dataclass(eq=False)
+class TableRun:
+    """The settings of a run, its output, and the time of its stages.
+
+    Attributes
+    ----------
+    estimator : consensus function
+        The run fits it.
+    max_tuples, sample_size, max_sweeps : int
+        As in :func:`consensus_table`.
+    output : :class:`~coterie.engines.label_tables.table_outputs.TableOutput`, optional
+    seconds : dict of str to float
+    """
+
+    estimator: Any
+    max_tuples: int
+    sample_size: int
+    max_sweeps: int
+    output: TableOutput | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def stage(self, name: str, message: str, *values: Any) -> Iterator[None]:
+        """Log a message and measure the time of a stage."""
+        _log.info(message, *values)
+        started = time.perf_counter()
+        yield
+        self.seconds[name] = time.perf_counter() - started
+
+    def consensus(self, table: PackedTable, *, may_configure: bool) -> TableConsensus:
+        """Count, fit and write, on the path that the number of tuples allows."""
+        unfinished = contextlib.nullcontext() if self.output is None else self.output.unfinished()
+        with unfinished as folder:
+            if folder is not None and may_configure:
+                _spill_into(folder, table)
+            with self.stage("group", "counting the tuples of %d rows", table.n_rows):
+                tuples, are_all = self._tuples(table)
+            fit_and_write = self._by_tuples if are_all else self._streamed
+            result = fit_and_write(table, tuples, folder)
+        if self.output is None:
+            return result
+        return replace(result, out=self.output.path, bytes_written=self.output.size())
+
+    def _tuples(self, table: PackedTable) -> tuple[TupleCounts, bool]:
+        """Return all tuples and True, or a sample of them and False if there are too many."""
+        share = min(1.0, self.sample_size / table.n_rows)
+        sample = None
+        # counting many distinct tuples is costly: estimate their number first
+        if table.n_rows > self.max_tuples and not table.is_repetitive(self.sample_size):
+            sample = table.sample_tuples(share)
+        if sample is None or sample.estimate <= self.max_tuples:
+            tuples = table.count_tuples(self.max_tuples)
+            if tuples is not None:
+                return tuples, True
+        if sample is None:
+            sample = table.sample_tuples(share)
+        enough = min(1.0, self.sample_size / max(sample.estimate, self.max_tuples))
+        if enough > 2 * sample.share:
+            sample = table.sample_tuples(enough)
+        return sample, False
+
+    def _by_tuples(
+        self, table: PackedTable, tuples: TupleCounts, folder: Path | None
+    ) -> TableConsensus:
+        with self.stage("fit", "consensus of %d tuples", tuples.n_tuples):
+            fitted = fit_tuples(self.estimator, table.layout, tuples)
+        if folder is not None and self.output is not None:
+            with self.stage("write", "writing %d rows", table.n_rows):
+                self.output.write(table.labelled(tuples, fitted), folder)
+        sizes = np.bincount(fitted.labels_, weights=tuples.counts)
+        return self._result("tuples", table, tuples, sizes)
+
+    def _streamed(
+        self, table: PackedTable, sample: TupleCounts, folder: Path | None
+    ) -> TableConsensus:
+        with self.stage("fit", "consensus of a sample of %d tuples", sample.n_tuples):
+            fitted = fit_tuples(self.estimator, table.layout, sample)
+            consensus = StreamedConsensus.of(fitted, table.layout)
+        with table.cached() as cached:
+            with self.stage("sweeps", "sweeping over %d rows", table.n_rows):
+                consensus, counted, costs = consensus.swept(cached, sample, self.max_sweeps)
+            result = self._result("streamed", table, sample, counted.size)
+            if folder is not None and self.output is not None:
+                with self.stage("write", "writing %d rows", table.n_rows):
+                    writer = PartWriter(self.output, folder)
+                    confidence = consensus.label_rows(cached, writer.write)
+                    writer.close()
+                result = replace(result, mean_confidence=confidence)
+        return replace(result, sweeps=tuple(costs))
+
+    def _result(
+        self,
+        path: Literal["tuples", "streamed"],
+        table: PackedTable,
+        tuples: TupleCounts,
+        sizes: NDArray[Any],
+    ) -> TableConsensus:
+        number = "at most" if path == "tuples" else "more than"
+        fitted = self.estimator
+        return TableConsensus(
+            estimator=fitted,
+            path=path,
+            reason=f"{number} max_tuples={self.max_tuples:,} distinct tuples",
+            engine=table.rows.get_backend().name,
+            source="",
+            partitions=tuple(column.name for column in table.layout.columns),
+            n_rows=table.n_rows,
+            n_tuples=tuples.estimate,
+            n_tuples_exact=tuples.share == 1,
+            n_fitted=tuples.n_tuples,
+            sizes=sizes.astype(np.int64),
+            n_unplaced=table.n_rows - int(sizes.sum()),
+            mean_confidence=float(np.average(fitted.confidence_, weights=tuples.counts)),
+            objective=float(fitted.objective_),
+            partition_agreement=fitted.partition_agreement_,
+            seconds=self.seconds,
+        )
+
+
+def _spill_into(folder: Path, table: PackedTable) -> None:
+    """Let DuckDB put its temporary files beside the output, where they are removed with it."""
+    connection: Any = table.rows.get_backend()
+    if connection.name == "duckdb":
+        with contextlib.suppress(Exception):  # DuckDB refuses to move a folder that is in use
+            connection.settings["temp_directory"] = str(folder / "spill")
+
+
 @contextlib.contextmanager
-def _ibis_as_it_is() -> Iterator[None]:
-    """Without the warning that Ibis calls DuckDB by a name that DuckDB has replaced."""
+def _ignore_ibis_deprecation() -> Iterator[None]:
+    """Ignore the warning that Ibis calls a method of DuckDB by its old name."""
     with warnings.catch_warnings():
         old = r"fetch_arrow_table\(\) is deprecated"
         warnings.filterwarnings("ignore", old, DeprecationWarning)
@@ -162,43 +302,41 @@ def _ibis_as_it_is() -> Iterator[None]:
 def _connected(
     source: Any, engine: str | BaseBackend, memory_limit: str | None, threads: int | None
 ) -> Iterator[BaseBackend]:
-    """The engine: the one that has the table, the one given, or one of our own for this run."""
+    """Yield the engine of the table, the engine given, or a new connection for this run."""
     if is_ibis_table(source) or not isinstance(engine, str):
         if memory_limit is not None or threads is not None:
             raise InvalidParameterError(
-                "memory_limit and threads are for an engine named by a URL; set them where the "
-                "connection is made"
+                "memory_limit and threads need an engine named by a URL; for an existing "
+                "connection set them where the connection is made"
             )
         yield source.get_backend() if is_ibis_table(source) else engine
         return
     connection = connect(engine, memory_limit=memory_limit, threads=threads)
-    if connection.name != "duckdb":
-        # Spark's session may be shared, and is not ours to stop
-        yield connection
-        return
     try:
         yield connection
     finally:
-        connection.disconnect()
+        # a Spark session may be shared with other code, so it is not stopped
+        if connection.name == "duckdb":
+            connection.disconnect()
 
 
-def _chosen(
+def _partitions(
     found: LabelSource, columns: Sequence[str] | None, carried: Sequence[str]
-) -> tuple[ir.Table, list[str]]:
-    """The table, and the names of its partitions."""
-    there = list(found.table.columns)
-    partitions = [name for name in there if name not in carried] if columns is None else [*columns]
+) -> list[str]:
+    """Return the names of the partitions; refuse unknown and repeated names."""
+    known = list(found.table.columns)
+    partitions = [name for name in known if name not in carried] if columns is None else [*columns]
     wanted = [*carried, *partitions]
     for name in wanted:
-        if name not in there:
+        if name not in known:
             raise TableError(
-                f"{found.name} has no column {name!r}; it has {', '.join(map(repr, there))}"
+                f"{found.name} has no column {name!r}; it has {', '.join(map(repr, known))}"
             )
         if wanted.count(name) > 1:
             raise InvalidParameterError(f"column {name!r} is asked for twice; name it once")
     if not partitions:
-        raise TableError(f"{found.name} has no column to use; it needs one besides the ids")
-    return found.table, partitions
+        raise TableError(f"{found.name} has no label column; it needs one besides the ids")
+    return partitions
 
 
 def _estimator(
@@ -215,55 +353,6 @@ def _estimator(
     return chosen.make(n_clusters, random_state, **settings)
 
 
-def _refuse_in_memory(source: Any) -> None:
-    """Refuse what is neither a name nor an Ibis table: frames, matrices, and lists of them."""
-    if is_ibis_table(source) or isinstance(source, str | os.PathLike):
-        return
-    if isinstance(source, list | tuple) and all(isinstance(o, str | os.PathLike) for o in source):
-        return
-    what = f"a {type(source).__name__}"
-    if isinstance(source, list | tuple):
-        odd = next(o for o in source if not isinstance(o, str | os.PathLike))
-        what += f" with a {type(odd).__name__} in it"
-    raise TableError(
-        f"source is {what}: consensus_table takes files, a table's name or an Ibis table; for "
-        "labels in memory there is RobustConsensus().fit(P), or ibis.memtable(frame) to give here"
-    )
-
-
-def _refuse_durations(files: Sequence[Path], partitions: Sequence[str]) -> None:
-    """Refuse durations, which Arrow keeps in Parquet as integers with a note that engines miss."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    inside = (path for file in files for path in ([file] if file.is_file() else file.rglob("*")))
-    parquet = (path for path in inside if path.suffix == ".parquet" and path.name[0] not in "._")
-    kinds: dict[str, Any] = {}
-    # what Arrow cannot read, Arrow has not written
-    with contextlib.suppress(StopIteration, OSError, pa.ArrowException):
-        kinds = {one.name: one.type for one in pq.read_schema(next(parquet))}
-    for name in partitions:
-        if name in kinds and pa.types.is_duration(kinds[name]):
-            raise InvalidLabelsError(
-                f"partition '{name}' has labels of type {kinds[name]}; turn them into whole "
-                "numbers or texts, or name the columns to use"
-            )
-
-
-def _refuse_no_place(out: Any) -> None:
-    """Refuse an output without a name, and a device, which nothing can take the place of."""
-    if not os.fspath(out):
-        raise InvalidParameterError(
-            "out='' names no place; give a .parquet file or a folder, or None to write nothing"
-        )
-    place = Path(out).expanduser()
-    if place.exists() and not (place.is_file() or place.is_dir()):
-        raise OutputError(
-            f"cannot write {out}: it is a device or a pipe; name a .parquet file or a folder, or "
-            "no output to write nothing"
-        )
-
-
 def _check_sample_size(sample_size: int, n_clusters: int | None) -> None:
     fewest = max(2, n_clusters or 0)
     if sample_size < fewest:
@@ -276,4 +365,4 @@ def _check_sample_size(sample_size: int, n_clusters: int | None) -> None:
 def _check_counts(**counts: Any) -> None:
     for name, value in counts.items():
         if type(value) is bool or not isinstance(value, Integral) or int(value) < 1:
-            raise InvalidParameterError(f"{name}={value!r}: give a whole number from 1 up")
+            raise InvalidParameterError(f"{name}={value!r}: give an integer, at least 1")

@@ -1,8 +1,9 @@
-"""Where the labels of a table go: a Parquet file or a folder of them, which appears whole.
+"""The output of a consensus: a Parquet file or a folder of them, written completely or not at all.
 
-Everything is written to a hidden folder beside the output, named after this machine and process,
-and renamed in the end. What a killed process has left there, the next one to write the same output
-removes: at once if it can tell that the process is no more, else when it is old.
+Everything is written to a hidden folder beside the output and renamed at the end. The name of the
+hidden folder holds an id of the machine and of the process. The next process that writes the same
+output removes what a killed process left: immediately if that process is known to have ended,
+otherwise after a week.
 """
 
 from __future__ import annotations
@@ -26,31 +27,28 @@ import pyarrow.parquet as pq
 
 from coterie.engines.queries import engine_errors
 from coterie.errors import InvalidParameterError, OutputError
-from coterie.runtime.atomic_files import check_writable
+from coterie.runtime.atomic_files import check_writable, output_errors
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
-    from ibis.backends import BaseBackend
 
-__all__ = ["RESULT_COLUMNS", "PartWriter", "TableOutput", "check_carried", "plan_output"]
+__all__ = ["PartWriter", "TableOutput", "check_carried", "plan_output"]
 
-#: What is written beside the ids.
-RESULT_COLUMNS = ("label", "confidence")
-
+_RESULT_COLUMNS = ("label", "confidence")
 _ROWS_A_PART = 1 << 23
 _LONGEST_STEM = 40
-_OLD = 7 * 24 * 3600.0
+_WEEK = 7 * 24 * 3600.0
 
 
 @dataclass(frozen=True)
 class TableOutput:
-    """A place for rows.
+    """The place of the output.
 
     Attributes
     ----------
     path : Path
     is_folder : bool
-        A folder of Parquet files; else one file.
+        Whether it is a folder of Parquet files or one file.
     """
 
     path: Path
@@ -58,115 +56,121 @@ class TableOutput:
 
     @contextlib.contextmanager
     def unfinished(self) -> Iterator[Path]:
-        """Give a hidden folder to work in; its ``rows`` take their place when all went well.
+        """Yield a hidden folder to work in, and move its ``rows`` to the output on success.
 
-        On any failure, an interrupt included, the folder is removed and the output is as it was.
+        On any failure, including an interrupt, the folder is removed and the output unchanged.
         """
         _remove_stale(self.path)
         name = f"{_prefix(self.path)}{_machine()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.unfinished"
         folder = self.path.parent / name
         try:
-            with _writing(self.path):
+            with output_errors(self.path):
                 folder.mkdir()
             yield folder
             rows = self.rows_in(folder)
-            with _writing(self.path):
+            with output_errors(self.path):
                 if rows.exists():
                     rows.replace(self.path)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
     def rows_in(self, folder: Path) -> Path:
-        """Where the rows are written meanwhile."""
+        """Return the place of the rows before they are complete."""
         return folder / ("rows" if self.is_folder else "rows.parquet")
 
-    def write(self, rows: ir.Table, connection: BaseBackend, folder: Path) -> None:
+    def write(self, rows: ir.Table, folder: Path) -> None:
         """Let the engine write a table."""
-        place = self.rows_in(folder)
+        place, connection = self.rows_in(folder), rows.get_backend()
         with engine_errors(f"cannot write {self.path}", OutputError):
             if connection.name == "pyspark":
                 connection.to_parquet(rows, place.absolute().as_uri())
-                return
-            if connection.name != "duckdb":
+            elif connection.name == "duckdb":
+                if self.is_folder:
+                    place.mkdir()
+                    place = place / "part-0.parquet"
+                quoted = str(place).replace("'", "''")
+                query = connection.compile(rows)
+                connection.con.execute(f"COPY ({query}) TO '{quoted}' (FORMAT parquet)")
+            else:
                 writer = PartWriter(self, folder)
                 for batch in connection.to_pyarrow_batches(rows):
                     writer.write(batch)
                 writer.close()
-                return
-            if self.is_folder:
-                place.mkdir()
-                place = place / "part-0.parquet"
-            quoted = str(place).replace("'", "''")
-            query = connection.compile(rows)
-            connection.con.execute(f"COPY ({query}) TO '{quoted}' (FORMAT parquet)")
 
     def size(self) -> int:
-        """Bytes of the output."""
+        """Return the number of bytes of the output."""
         if not self.is_folder:
             return self.path.stat().st_size
         return sum(part.stat().st_size for part in self.path.rglob("*") if part.is_file())
 
 
 class PartWriter:
-    """Writes batches of rows to an output: one file, or a file of the folder every so many rows."""
+    """A writer of batches of rows to one file, or to several files of a folder."""
 
     def __init__(self, output: TableOutput, folder: Path) -> None:
-        self._place, self._is_folder = output.rows_in(folder), output.is_folder
-        self._path = output.path
+        self._output, self._place = output, output.rows_in(folder)
         self._writer: Any = None
         self._n_parts = self._n_rows = 0
         if output.is_folder:
-            with _writing(self._path):
+            with output_errors(output.path):
                 self._place.mkdir()
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows."""
-        if self._writer is not None and self._is_folder and self._n_rows >= _ROWS_A_PART:
+        """Append rows; in a folder, start a new file after every 8 million rows."""
+        is_folder = self._output.is_folder
+        if is_folder and self._n_rows >= _ROWS_A_PART:
             self.close()
-        with _writing(self._path):
+        with output_errors(self._output.path):
             if self._writer is None:
                 part = self._place / f"part-{self._n_parts}.parquet"
-                place = part if self._is_folder else self._place
-                self._writer = pq.ParquetWriter(place, batch.schema)
+                self._writer = pq.ParquetWriter(part if is_folder else self._place, batch.schema)
                 self._n_parts, self._n_rows = self._n_parts + 1, 0
             self._writer.write_batch(batch)
         self._n_rows += batch.num_rows
 
     def close(self) -> None:
-        """Finish the file that is being written."""
+        """Finish the current file."""
         if self._writer is not None:
-            with _writing(self._path):
+            with output_errors(self._output.path):
                 self._writer.close()
             self._writer = None
 
 
 def plan_output(out: Any, engine: str, sources: Sequence[Path]) -> TableOutput:
-    """Decide between file and folder, and refuse what cannot be written before the work is done.
+    """Decide between file and folder; refuse an output that cannot be written, before any work.
 
     Parameters
     ----------
     out : path-like
-        ``*.parquet``, or a folder: where it ends in / or has no suffix, and always on Spark.
+        ``*.parquet``, or a folder: a name that ends in / or has no suffix, and always on Spark.
     engine : str
-        Its name.
+        Name of the engine.
     sources : sequence of Path
-        What is read; it is never overwritten.
+        The input, which is never overwritten.
     """
     text = os.fspath(out)
+    if not text:
+        raise InvalidParameterError(
+            "out is empty; give a .parquet file or a folder, or None to write nothing"
+        )
     if "://" in text:
         raise OutputError(
-            f"cannot write {text}: the output must lie in a file system, where it can be renamed "
-            "when it is whole; write it there and copy it"
+            f"cannot write {text}: the output must be in a local file system, where it can be "
+            "renamed when it is complete; write it there and copy it"
         )
     path = Path(text).expanduser()
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise OutputError(
+            f"cannot write {path}: it is a device or a pipe; name a .parquet file or a folder"
+        )
     is_folder = engine == "pyspark" or text.endswith(os.sep) or not path.suffix
     _refuse_input(path, sources)
     if is_folder:
         _check_folder(path, engine)
     elif path.suffix.lower() != ".parquet":
         raise OutputError(
-            f"cannot write {path}: an engine writes Parquet; end the name in .parquet, or in / for "
-            "a folder of such files"
+            f"cannot write {path}: engines write Parquet; end the name in .parquet, or in / for a "
+            "folder of such files"
         )
     else:
         check_writable(path)
@@ -174,13 +178,13 @@ def plan_output(out: Any, engine: str, sources: Sequence[Path]) -> TableOutput:
 
 
 def check_carried(carried: Sequence[str], are_ids: bool) -> None:
-    """Refuse columns that are named as those of the result, which engines tell apart by no case."""
+    """Refuse carried columns with the name of a result column; engines ignore upper case."""
     for name in carried:
-        if name.casefold() in RESULT_COLUMNS:
-            what = "an id" if are_ids else "a partition, carried through where there are no ids,"
+        if name.casefold() in _RESULT_COLUMNS:
+            what = "an id" if are_ids else "a partition, which is copied because there are no ids,"
             raise InvalidParameterError(
-                f"{what} is named {name!r}, and so is a column of the result; rename it in the "
-                f"input{'' if are_ids else ', or name ids'}"
+                f"{what} is named {name!r}, like a column of the result; rename it in the input"
+                f"{'' if are_ids else ', or name ids'}"
             )
 
 
@@ -189,22 +193,22 @@ def _refuse_input(path: Path, sources: Sequence[Path]) -> None:
     for source in sources:
         read = source.resolve()
         if target == read or read in target.parents:
-            where = "the input" if target == read else f"in {source}, which is read"
-            raise OutputError(f"cannot write {path}: it is {where}; name another place")
+            where = "the input" if target == read else f"in the input folder {source}"
+            raise OutputError(f"cannot write {path}: it is {where}; choose another place")
 
 
 def _check_folder(path: Path, engine: str) -> None:
     if path.is_dir():
         if any(path.iterdir()):
             raise OutputError(
-                f"cannot write {path}: the folder is not empty; remove it, or name another"
+                f"cannot write {path}: the folder is not empty; remove it or choose another"
             )
-        # the folder takes the place of an empty one
+        # the rename replaces an empty folder, so only its parent must be writable
         check_writable(path.parent / f".{uuid.uuid4().hex}")
         return
     if path.exists():
         why = " (Spark writes folders)" if engine == "pyspark" else ""
-        raise OutputError(f"cannot write the folder {path}: it is a file{why}; name another")
+        raise OutputError(f"cannot write the folder {path}: it is a file{why}; choose another name")
     check_writable(path)
 
 
@@ -212,24 +216,15 @@ def _prefix(path: Path) -> str:
     return f".{path.name[:_LONGEST_STEM]}-"
 
 
-@contextlib.contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """Tell of a disk that is full or gone by the name of the output."""
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
-
-
 @functools.cache
 def _machine() -> str:
-    """What all processes that this one can see have in common, and no others.
+    """Return an id that two processes share only if each can see whether the other is alive.
 
-    The name of a machine may be that of others that share a disk with it; what it drew when it
-    started is not. The numbers of processes are those of a container.
+    Machines that share a disk may have the same name, but not the same boot id. Containers on
+    one machine have different namespaces of process numbers.
     """
     marks = [socket.gethostname(), str(uuid.getnode())]
-    with contextlib.suppress(OSError):  # where there is no such thing, the name has to do
+    with contextlib.suppress(OSError):  # without /proc, name and network address have to do
         marks = [
             Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"),
             str(Path("/proc/self/ns/pid").readlink()),
@@ -238,25 +233,23 @@ def _machine() -> str:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove what processes that are no more have left beside an output."""
+    """Remove what ended processes left beside an output."""
     named = re.compile(re.escape(_prefix(path)) + r"(\w+)-(\d+)-[0-9a-f]{8}\.unfinished")
     for beside in path.parent.iterdir():
         found = named.fullmatch(beside.name)
-        if not found:
-            continue
-        is_ours = found[1] == _machine()
-        is_left = not _is_alive(int(found[2])) if is_ours else _is_old(beside)
-        if is_left:
-            shutil.rmtree(beside, ignore_errors=True)
+        if found:
+            same_machine = found[1] == _machine()
+            if not _is_alive(int(found[2])) if same_machine else _is_old(beside):
+                shutil.rmtree(beside, ignore_errors=True)
 
 
 def _is_old(folder: Path) -> bool:
-    """Whether nothing in a folder has changed for a week."""
+    """Return whether nothing in a folder has changed for a week."""
     try:
         latest = max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
-    except OSError:  # somebody is at work there
+    except OSError:  # another process is changing it
         return False
-    return time.time() - latest > _OLD
+    return time.time() - latest > _WEEK
 
 
 def _is_alive(process: int) -> bool:
@@ -264,6 +257,6 @@ def _is_alive(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except OSError:
+    except OSError:  # it belongs to another user
         return True
     return True

@@ -1,4 +1,4 @@
-"""The consensus of a table: what was fitted, which way was taken, and what it cost."""
+"""The result of a consensus of a table."""
 
 from __future__ import annotations
 
@@ -23,44 +23,46 @@ class TableConsensus:
     Attributes
     ----------
     estimator : fitted consensus function
-        Of the distinct tuples, weighted by how often they occur; or of a sample of them, its
-        clusters then moved by sweeps over all rows. ``predict`` gives any row of the table the
-        label that was written.
+        Fitted on the distinct tuples, weighted by their counts, or on a sample of them; the
+        clusters of a sample are then changed by sweeps over all rows. ``predict`` returns the
+        labels that were written.
     path : {"tuples", "streamed"}
-        All distinct tuples were counted and fitted, or a sample fitted and all rows streamed.
+        All distinct tuples were counted and fitted, or a sample was fitted and all rows streamed.
     reason : str
-        Why that way.
+        Why this path was taken.
     engine : str
     source : str
-        What the table is called.
+        Name of the table.
     partitions : tuple of str
         The label columns.
     n_rows : int
     n_tuples : int
-        Distinct label tuples.
+        Number of distinct label tuples.
     n_tuples_exact : bool
-        Whether they were counted; else estimated from a sample.
+        Whether that number was counted or estimated from a sample.
     n_fitted : int
-        Tuples the estimator was fitted on.
+        Number of tuples that the estimator was fitted on.
     sizes : (K,) int array
-        Rows in each cluster.
+        Number of rows in each cluster.
     n_unplaced : int
-        Rows that have no label the estimator knows; their label is −1.
+        Number of rows without a label that the estimator knows; their label is −1.
     mean_confidence : float
-        Over all rows; over those of the sample where rows were streamed and not written.
+        Mean over all rows; over the sample if rows were streamed but not written.
     objective : float
-        J over all rows that were placed, by the labels the estimator knows: pairs that a label the
-        sample lacks would tell of are left out. Of the tuples path, over all rows and labels.
+        J over the rows in clusters and the labels that the estimator knows. On the tuples path
+        these are all rows and labels; on the streamed path a label outside the sample counts as
+        missing.
     partition_agreement : (V,) array
         Adjusted Rand index of each partition with the consensus, over the same rows and labels.
     sweeps : tuple of float
-        After each sweep the cost that it lowers, over the same rows and labels: J with pairs put
-        together against a partition counted 2τ times and pairs put apart 2(1 − τ) times, where τ
-        is ``estimator.threshold_``; at ½ it is J. Empty where none was needed.
+        The cost after each sweep, over the same rows and labels; empty on the tuples path. The
+        cost is J with pairs joined against a partition weighted by 2τ, and pairs separated
+        against a partition by 2(1 − τ), where τ is ``estimator.threshold_``. At τ = ½ it is J.
     seconds : dict of str to float
-        Of each stage: profile, group, fit, sweeps, write.
+        Time of each stage: profile, group, fit, sweeps, write.
     peak_memory : int
-        Bytes this process has had at most, DuckDB within it; a cluster's are its own.
+        Largest number of bytes this process, with DuckDB, has used; workers of a cluster are not
+        included.
     out : Path or None
     bytes_written : int
     """
@@ -87,7 +89,7 @@ class TableConsensus:
     bytes_written: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """The facts, ready for JSON; the estimator is left out."""
+        """Return all attributes except the estimator as values for JSON."""
         return {
             "source": self.source,
             "engine": self.engine,
@@ -112,7 +114,7 @@ class TableConsensus:
         }
 
     def in_words(self) -> str:
-        """What was done, in a few lines."""
+        """Describe the run in a few lines."""
         about = "" if self.n_tuples_exact else "about "
         lines = [
             f"{self.source}: {self.n_rows:,} rows, {len(self.partitions)} partitions, "
@@ -124,19 +126,19 @@ class TableConsensus:
             lines.append(f"cost after each sweep over all rows: {each}")
         if self.n_unplaced:
             rows = "1 row has" if self.n_unplaced == 1 else f"{self.n_unplaced:,} rows have"
-            lines.append(f"{rows} only labels the sample lacks: label -1")
+            lines.append(f"{rows} only labels outside the sample: label -1")
         lines.append(self.cost_in_words())
         if self.out is not None:
             lines.append(f"wrote {self.out}, {readable_bytes(self.bytes_written)}")
         return "\n".join(lines)
 
     def cost_in_words(self) -> str:
-        """Time of each stage and peak memory, on one line."""
+        """Describe the time of each stage and the peak memory in one line."""
         stages = ", ".join(f"{stage} {value:.1f} s" for stage, value in self.seconds.items())
         return f"{stages}; at most {readable_bytes(self.peak_memory)} of memory"
 
 
 def peak_memory() -> int:
-    """Bytes of memory this process has had at most so far."""
+    """Return the largest number of bytes of memory that this process has used so far."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

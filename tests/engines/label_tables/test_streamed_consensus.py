@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 
 from coterie import RobustConsensus, planted_partitions
 from coterie.counts.cluster_tables import ClusterTables
-from coterie.engines.label_tables.streamed_sweeps import (
-    Placing,
-    count_placed,
-    disagreement,
-    sweep_until_settled,
+from coterie.engines.label_tables.streamed_consensus import (
+    AssignmentRule,
+    count_assigned,
+    sweep_until_converged,
+    threshold_cost,
 )
 from coterie.inspection.scores import mirkin_objective
 from coterie.labels.label_matrix import as_label_matrix
 from coterie.labels.tuples import compress_labels
 
 
-def rows_and_rule(seed: int, missing: float = 0.0) -> tuple[np.ndarray, np.ndarray, Placing]:
+def rows_and_rule(seed: int, missing: float = 0.0) -> tuple[np.ndarray, np.ndarray, AssignmentRule]:
     """Labels, their indicator columns, and the rule of a consensus fitted on a tenth of them."""
     rng = np.random.default_rng(seed)
     P, _ = planted_partitions([150, 100, 50], 7, 2, 0.3, random_state=seed)
@@ -34,7 +34,11 @@ def rows_and_rule(seed: int, missing: float = 0.0) -> tuple[np.ndarray, np.ndarr
     labels = RobustConsensus(3, random_state=0).fit(P).labels_[few].astype(np.int64)
     sample = replace(tuples, codes=codes[few], weights=np.ones(30))
     tables = ClusterTables.of(sample, labels, np.ones(7), 3)
-    return P, codes, Placing(tuples.without_points(), replace(tables, complete=missing == 0), 0.5)
+    return (
+        P,
+        codes,
+        AssignmentRule(tuples.without_points(), replace(tables, complete=missing == 0), 0.5),
+    )
 
 
 def same(one: ClusterTables, other: ClusterTables) -> bool:
@@ -51,17 +55,17 @@ def test_batches_count_what_one_batch_counts(seed, edges, with_gaps):
     """Whatever their sizes and their order; counts are whole numbers, so exactly."""
     _, codes, rule = rows_and_rule(seed, 0.2 if with_gaps else 0.0)
     batches = [part for part in np.split(codes, sorted(edges)) if len(part)]
-    whole = count_placed([codes], rule)
-    assert same(count_placed(batches, rule), whole)
-    assert same(count_placed(batches[::-1], rule), whole)
+    whole = count_assigned([codes], rule)
+    assert same(count_assigned(batches, rule), whole)
+    assert same(count_assigned(batches[::-1], rule), whole)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 def test_one_sweep_is_an_assignment_and_a_count(missing):
     """By the tables' own means, all rows in memory; J is that of the labels."""
     P, codes, rule = rows_and_rule(3, missing)
-    labels, _ = rule.place(codes)
-    counted = count_placed(np.array_split(codes, 7), rule)
+    labels, _ = rule.assign(codes)
+    counted = count_assigned(np.array_split(codes, 7), rule)
     tuples = replace(rule.tuples, codes=codes, weights=np.ones(len(codes)))
     assert same(counted, ClusterTables.of(tuples, labels, rule.tables.alpha, 3))
     if not missing:
@@ -74,19 +78,19 @@ def test_the_cost_never_rises(seed, threshold):
     """What is kept has the least of all sweeps, the best score, and counts what its rule places."""
     _, codes, rule = rows_and_rule(seed, 0.1)
     rule = replace(rule, threshold=threshold)
-    found = sweep_until_settled(lambda: np.array_split(codes, 4), rule, max_sweeps=6, tol=0.0)
-    assert disagreement(found.counted, threshold) == min(found.costs) <= found.costs[0]
+    found = sweep_until_converged(lambda: np.array_split(codes, 4), rule, max_sweeps=6, tol=0.0)
+    assert threshold_cost(found.counted, threshold) == min(found.costs) <= found.costs[0]
     assert all(np.diff(found.costs[:-1]) < 0)
-    first = count_placed([codes], rule)
+    first = count_assigned([codes], rule)
     assert found.counted.score(threshold) >= first.score(threshold)
-    assert same(count_placed([codes], found.placing), found.counted)
+    assert same(count_assigned([codes], found.rule), found.counted)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 def test_the_cost_weighs_the_two_ways_to_differ(missing):
     """By counting pairs; at one half it is J, and it falls where the score at τ rises."""
     P, codes, rule = rows_and_rule(5, missing)
-    labels, counted = rule.place(codes)[0], count_placed([codes], rule)
+    labels, counted = rule.assign(codes)[0], count_assigned([codes], rule)
     together = labels[:, None] == labels
     for threshold in (0.25, 0.5):
         cost = 0.0
@@ -95,16 +99,16 @@ def test_the_cost_weighs_the_two_ways_to_differ(missing):
             same = column[:, None] == column
             cost += 2 * threshold * (seen & together & ~same).sum() / 7
             cost += 2 * (1 - threshold) * (seen & same & ~together).sum() / 7
-        assert disagreement(counted, threshold) == pytest.approx(cost)
-    assert disagreement(counted, 0.5) == pytest.approx(counted.objective())
+        assert threshold_cost(counted, threshold) == pytest.approx(cost)
+    assert threshold_cost(counted, 0.5) == pytest.approx(counted.objective())
 
 
 def test_sweeps_stop_when_little_is_gained_or_there_were_enough():
     """The last sweep is the one that gains too little."""
     _, codes, rule = rows_and_rule(1, 0.1)
-    once = sweep_until_settled(lambda: [codes], rule, max_sweeps=1)
-    assert len(once.costs) == 1 and once.placing is rule
-    impatient = sweep_until_settled(lambda: [codes], rule, max_sweeps=9, tol=0.999)
+    once = sweep_until_converged(lambda: [codes], rule, max_sweeps=1)
+    assert len(once.costs) == 1 and once.rule is rule
+    impatient = sweep_until_converged(lambda: [codes], rule, max_sweeps=9, tol=0.999)
     assert len(impatient.costs) == 2
 
 
@@ -113,9 +117,9 @@ def test_rows_that_no_vote_labels_follow_the_other_partitions():
     tuples = compress_labels(as_label_matrix([[0, 0], [0, 0], [1, 1], [1, 1]]))
     codes = tuples.expand(tuples.codes)
     tables = ClusterTables.of(tuples, tuples.labels_of_partition(0), np.array([1.0, 0.0]), 2)
-    rule = Placing(tuples, replace(tables, complete=False), 0.5)
+    rule = AssignmentRule(tuples, replace(tables, complete=False), 0.5)
     rows = codes[[0, 2, 0]].copy()
     rows[1:, 0], rows[2, 1] = -1, -1
-    labels, confidence = rule.place(rows)
-    assert labels[1] == rule.place(codes)[0][2] != labels[0]
+    labels, confidence = rule.assign(rows)
+    assert labels[1] == rule.assign(codes)[0][2] != labels[0]
     assert (labels[2], confidence.tolist()) == (-1, [1.0, 0.0, 0.0])
