@@ -161,7 +161,7 @@ class _Setting:
         P, self.truth = cell.draw()
         self.title, self.K = cell.title, cell.n_clusters
         # with equal weights no tuple is lost: those of the votes are those of the points
-        self.votes = Votes.counted(as_label_tuples(P), None, self.K)
+        self.votes = Votes.from_tuples(as_label_tuples(P), None, self.K)
         self.start = least_squares_factor(
             self.votes.tuples, self.votes.weights, self.K, self.votes.contingencies
         )

@@ -181,7 +181,7 @@ def test_one_cluster(key, labels):
 def test_more_clusters_than_kinds_of_points(key):
     """K beyond the distinct tuples is told; points alike stay together."""
     P = np.repeat([[0, 0], [0, 1], [1, 2]], 4, axis=0)
-    with pytest.warns(ConvergenceWarning, match="tell only 3 kinds of points apart"):
+    with pytest.warns(ConvergenceWarning, match="only 3 distinct"):
         est = make(key, 6).fit(P)
     assert 1 < est.n_clusters_ <= 3
     assert (est.labels_.reshape(3, 4) == est.labels_[::4, None]).all()

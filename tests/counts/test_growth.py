@@ -13,7 +13,7 @@ from sklearn.preprocessing import scale
 import coterie as ct
 from coterie.consensus.registry import CONSENSUS_METHODS, make_consensus
 from coterie.consensus.robust import estimator as robust_consensus
-from coterie.consensus.robust.candidates import moved_answer
+from coterie.consensus.robust.candidates import move_answer
 from coterie.consensus.robust.votes import Votes
 from coterie.counts.contingency import all_contingencies
 from coterie.counts.growth import append_partitions, contingencies_to_keep
@@ -54,7 +54,7 @@ def spoiled():
 @pytest.fixture
 def going_on(monkeypatch):
     """Let few tuples be enough to go on from the answer before."""
-    monkeypatch.setattr(robust_consensus, "_MOST_ANSWERED_SOON", 0)
+    monkeypatch.setattr(robust_consensus, "_MOST_COMPARED_QUICKLY", 0)
 
 
 @settings(max_examples=50, deadline=None)
@@ -186,14 +186,14 @@ def test_all_answers_are_compared_again_in_time(spoiled, going_on):
 def test_an_answer_is_moved_by_the_votes_of_now(spoiled):
     """Points put into the wrong cluster go back; a cluster that would be left empty stays."""
     P, y = spoiled
-    votes = Votes.counted(as_label_tuples(P), "agreement")
+    votes = Votes.from_tuples(as_label_tuples(P), "agreement")
     truth = np.empty(votes.tuples.n_tuples, dtype=np.int64)
     truth[votes.tuples.inverse] = y
     wrong = np.where(np.arange(len(truth)) % 9 == 0, (truth + 1) % 4, truth)
-    moved = moved_answer(votes, wrong)
+    moved = move_answer(votes, wrong)
     assert adjusted_rand_score(moved, truth) > max(0.97, adjusted_rand_score(wrong, truth))
     alone = np.where(np.arange(len(truth)) == 0, 4, truth)
-    np.testing.assert_array_equal(moved_answer(votes, alone), alone)
+    np.testing.assert_array_equal(move_answer(votes, alone), alone)
 
 
 @pytest.mark.parametrize("name", ["wine", "iris", "glass"])
@@ -232,7 +232,7 @@ def test_a_camp_that_outvotes_the_old_one_decides(going_on):
     est = ct.RobustConsensus(2, random_state=0).fit(P)
     est.partial_fit(Q[:, :4])
     assert est.partition_weights_.tolist() == [1.0] * 10 + [0.0] * 4
-    with pytest.warns(DissentWarning, match="10 that decided before no longer do"):
+    with pytest.warns(DissentWarning, match="10 partitions that decided before no longer do"):
         est.partial_fit(Q[:, 4:])
     assert est.partition_weights_.tolist() == [0.0] * 10 + [1.0] * 14
     assert_equally_fitted(est, ct.RobustConsensus(2, random_state=0).fit(np.hstack([P, Q])))

@@ -160,7 +160,7 @@ def choose_k(
         resampled = _resampled_in(tuples)
         default_ks = range(2, min(10, max(2, tuples.n_points)) + 1)
     ks = check_ks(default_ks if ks is None else ks, tuples.n_points)
-    votes = Votes.counted(tuples, partition_weights)
+    votes = Votes.from_tuples(tuples, partition_weights)
     factor = least_squares_factor(votes.tuples, votes.weights, int(ks[-1]) + 1, votes.contingencies)
     measures = {
         **_search_measures(votes, _search_each(votes, factor, ks, random_state)),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.cluster import affinity_propagation
 from sklearn.exceptions import ConvergenceWarning
 
-from coterie.consensus.base import check_size
+from coterie.consensus.parameters import check_size
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError
 from coterie.labels.numbering import renumber_by_size

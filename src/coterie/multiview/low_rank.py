@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.exceptions import ConvergenceWarning
 
-from coterie.consensus.base import check_size
+from coterie.consensus.parameters import check_size
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.ensembles.making import fit_ensemble

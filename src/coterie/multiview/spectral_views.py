@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import euclidean_distances, pairwise_distances_argmin
 from sklearn.utils.extmath import row_norms
 
-from coterie.consensus.base import check_size
+from coterie.consensus.parameters import check_size
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError
 from coterie.multiview.view_input import MultiViewMethod

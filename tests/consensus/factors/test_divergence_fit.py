@@ -186,7 +186,7 @@ def test_one_cluster_one_partition_and_a_cluster_for_each_tuple():
     P = np.repeat([0, 1, 2], [4, 3, 2])[:, None]
     assert (KLConsensus(1, random_state=0).fit(P).labels_ == 0).all()
     assert (KLConsensus(3, random_state=0).fit(P).labels_ == P[:, 0]).all()
-    with pytest.warns(ConvergenceWarning, match="3 kinds of points"):
+    with pytest.warns(ConvergenceWarning, match="only 3 distinct"):
         assert (KLConsensus(5, random_state=0).fit(P).labels_ == P[:, 0]).all()
 
 

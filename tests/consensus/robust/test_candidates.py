@@ -13,7 +13,7 @@ from coterie.labels.tuples import as_label_tuples
 
 def votes_of(P):
     """The votes of all partitions alike."""
-    return Votes.counted(as_label_tuples(P), None)
+    return Votes.from_tuples(as_label_tuples(P), None)
 
 
 @pytest.mark.parametrize(

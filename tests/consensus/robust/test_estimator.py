@@ -317,7 +317,7 @@ def test_edge_sizes_work():
 
 def test_more_clusters_than_tuples_warns():
     """K above the number of distinct tuples warns, as scikit-learn's k-means does, and caps."""
-    with pytest.warns(ConvergenceWarning, match="only 2 kinds of points"):
+    with pytest.warns(ConvergenceWarning, match="only 2 distinct"):
         est = ct.RobustConsensus(4, random_state=0).fit([[0, 0], [0, 0], [1, 1], [1, 1]])
     assert est.n_clusters_ == 2
 

@@ -1,24 +1,41 @@
-"""The partitions that have a vote."""
+"""The partitions that vote."""
 
 import numpy as np
 import pytest
 
-from coterie import clustering_accuracy, mirkin_objective, planted_partitions
-from coterie.consensus.robust.votes import Votes, check_weighing
+from coterie import RobustConsensus, clustering_accuracy, mirkin_objective, planted_partitions
+from coterie.consensus.robust import votes as votes_module
+from coterie.consensus.robust.votes import Votes, check_weighting
+from coterie.counts.cluster_tables import ClusterTables
 from coterie.errors import DissentWarning, InvalidParameterError
 from coterie.labels.tuples import as_label_tuples
 
 
 @pytest.fixture(scope="module")
 def spoiled():
-    """Ten partitions, the last four wrong together."""
+    """Ten partitions, of which the last four are wrong in the same way."""
     return planted_partitions([60, 40, 20], 10, 4, 0.1, random_state=0)
 
 
-def test_only_believed_partitions_are_kept(spoiled):
-    """Tuples, tables and weights are those of compressing the believed partitions alone."""
+@pytest.fixture
+def counted(monkeypatch):
+    """Labels of all cluster tables that the votes count."""
+    counted = []
+
+    class CountingTables:
+        @staticmethod
+        def of(tuples, labels, weights):
+            counted.append(labels.tobytes())
+            return ClusterTables.of(tuples, labels, weights)
+
+    monkeypatch.setattr(votes_module, "ClusterTables", CountingTables)
+    return counted
+
+
+def test_only_partitions_of_positive_weight_are_kept(spoiled):
+    """Tuples, tables and weights are those of the deciding partitions alone."""
     tuples = as_label_tuples(spoiled[0])
-    votes = Votes.counted(tuples, "agreement")
+    votes = Votes.from_tuples(tuples, "agreement")
     alone = as_label_tuples(spoiled[0][:, :6])
     assert tuples.in_given_order(votes.all_weights).tolist() == [1.0] * 6 + [0.0] * 4
     assert votes.tuples.n_tuples == alone.n_tuples < tuples.n_tuples
@@ -27,10 +44,10 @@ def test_only_believed_partitions_are_kept(spoiled):
     )
 
 
-def test_group_leads_from_all_tuples_to_believed_ones(spoiled):
-    """Labels of believed tuples, carried over group and expanded, have the objective they had."""
+def test_group_maps_all_tuples_to_voting_ones(spoiled):
+    """Labels of the voting tuples, mapped to the points, have the same objective."""
     tuples = as_label_tuples(spoiled[0])
-    votes = Votes.counted(tuples, "agreement")
+    votes = Votes.from_tuples(tuples, "agreement")
     found = votes.search(3)
     points = tuples.expand(found.labels[votes.group])
     assert votes.objective(found.labels) == pytest.approx(
@@ -39,10 +56,30 @@ def test_group_leads_from_all_tuples_to_believed_ones(spoiled):
     assert clustering_accuracy(spoiled[1], points) > 0.98
 
 
+@pytest.mark.parametrize("share_missing", [0.0, 0.2])
+@pytest.mark.parametrize("refine", ["auto", True, False])
+def test_the_tables_of_a_labelling_are_counted_once(spoiled, counted, refine, share_missing):
+    """A fit counts the cluster tables of each candidate labelling once, for all its measures."""
+    P = np.where(np.random.default_rng(0).random(spoiled[0].shape) < share_missing, -1, spoiled[0])
+    P[:, 0] = spoiled[0][:, 0]
+    RobustConsensus(3, refine=refine, random_state=0).fit(P)
+    assert 0 < len(counted) == len(set(counted))
+
+
+def test_objective_separation_and_majority_share_the_tables(spoiled, counted):
+    """The measures of one labelling, and the result of a search, need no second count."""
+    votes = Votes.from_tuples(as_label_tuples(spoiled[0]), None)
+    labels = votes.tuples.labels_of_partition(0)
+    votes.objective(labels), votes.separation(labels.copy()), votes.majority(labels)
+    assert len(counted) == 1
+    found = votes.search(3)
+    assert votes.objective(found.labels) == found.tables.objective()
+    assert len(counted) == 1
+
+
 def test_answers_are_among_the_starts(spoiled):
-    """A search told the best answer ends no worse than it."""
-    tuples = as_label_tuples(spoiled[0])
-    votes = Votes.counted(tuples, None)
+    """A search that starts from an answer too ends no worse than it."""
+    votes = Votes.from_tuples(as_label_tuples(spoiled[0]), None)
     first = votes.search(3)
     again = votes.search(3, {"known": first.labels})
     assert again.n_starts == first.n_starts + 1
@@ -50,24 +87,25 @@ def test_answers_are_among_the_starts(spoiled):
 
 
 def test_given_weights_keep_their_partitions(spoiled):
-    """Weights are in the order the partitions were given in, whatever the inner order."""
+    """Weights are in the order of the given partitions, whatever the order of the columns."""
     weights = np.arange(10.0)
     tuples = as_label_tuples(spoiled[0])
-    votes = Votes.counted(tuples, weights)
+    votes = Votes.from_tuples(tuples, weights)
     assert tuples.in_given_order(votes.all_weights).tolist() == weights.tolist()
     assert votes.weights.min() > 0 and len(votes.weights) == 9
 
 
-def test_equal_camps_are_told_and_lone_partitions_are_not():
-    """Two equal camps warn; partitions of which no two agree simply all vote."""
+def test_equal_camps_warn_and_lone_partitions_do_not():
+    """Two equal camps warn; if no two partitions agree, all vote."""
     P, _ = planted_partitions([120, 80], 8, 4, 0.1, random_state=0)
     with pytest.warns(DissentWarning, match="2 camps of 4"):
-        Votes.counted(as_label_tuples(P), "agreement")
+        Votes.from_tuples(as_label_tuples(P), "agreement")
     noise = np.random.default_rng(0).integers(0, 3, (200, 3))
-    assert Votes.counted(as_label_tuples(noise), "agreement").all_weights.tolist() == [1.0] * 3
+    votes = Votes.from_tuples(as_label_tuples(noise), "agreement")
+    assert votes.all_weights.tolist() == [1.0] * 3
 
 
-def test_unknown_rule_is_refused():
-    """A name that is no rule is refused with those that are."""
+def test_an_unknown_rule_is_refused():
+    """The message lists the rules."""
     with pytest.raises(InvalidParameterError, match="'agreement', 'learned'"):
-        check_weighing("loudest")
+        check_weighting("loudest")

@@ -231,7 +231,7 @@ def test_one_cluster_one_partition_and_a_cluster_for_each_tuple():
     assert (CorrelationConsensus(1, random_state=0).fit(P).labels_ == 0).all()
     assert CorrelationConsensus(3, random_state=0).fit(P).n_clusters_ == 3
     assert (CorrelationConsensus(4, random_state=0).fit(P).labels_ == P[:, 0]).all()
-    with pytest.warns(ConvergenceWarning, match="4 kinds of points"):
+    with pytest.warns(ConvergenceWarning, match="only 4 distinct"):
         assert (CorrelationConsensus(6, random_state=0).fit(P).labels_ == P[:, 0]).all()
 
 

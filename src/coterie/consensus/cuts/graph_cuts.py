@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import block_array, csr_array
 from sklearn.utils import check_random_state
 
-from coterie.consensus.base import ConsensusFunction, Labelling, check_size
+from coterie.consensus.base import ConsensusFunction, Labelling
 from coterie.consensus.cuts.partitioners import (
     check_imbalance,
     choose_partitioner,
@@ -18,6 +18,7 @@ from coterie.consensus.cuts.partitioners import (
     most_common_parts,
     whole_number_weights,
 )
+from coterie.consensus.parameters import check_size
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.errors import InvalidParameterError
@@ -47,7 +48,7 @@ class BalancedCut(ConsensusFunction):
     _package = "metis"
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
-        K, weights = self._checked_settings(tuples)
+        K, weights = self._check_settings(tuples)
         self.partitioner_ = choose_partitioner(self.partitioner, self._package, "spectral")
         check_imbalance(self.imbalance)
         self._check_size(tuples)

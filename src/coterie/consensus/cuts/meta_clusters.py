@@ -109,7 +109,7 @@ class MCLA(ConsensusFunction):
         self.random_state = random_state
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
-        K, weights = self._checked_settings(tuples)
+        K, weights = self._check_settings(tuples)
         self.partitioner_ = choose_partitioner(self.partitioner, "metis", "linkage")
         imbalance = check_imbalance(self.imbalance)
         rng = check_random_state(self.random_state)

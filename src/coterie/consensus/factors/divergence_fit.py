@@ -24,7 +24,8 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from coterie.consensus.base import ConsensusFunction, Labelling, check_size
+from coterie.consensus.base import ConsensusFunction, Labelling
+from coterie.consensus.parameters import check_size
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples
@@ -138,7 +139,7 @@ class KLConsensus(ConsensusFunction):
         self.random_state = random_state
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
-        K, weights = self._checked_settings(tuples)
+        K, weights = self._check_settings(tuples)
         self._check_parameters()
         check_size(tuples.n_tuples, self.max_tuples, "max_tuples", "KLConsensus")
         # what no partition speaks of says nothing about the others, and follows them later

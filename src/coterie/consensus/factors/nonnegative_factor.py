@@ -23,7 +23,8 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from coterie.consensus.base import ConsensusFunction, Labelling, check_size
+from coterie.consensus.base import ConsensusFunction, Labelling
+from coterie.consensus.parameters import check_size
 from coterie.consensus.spectral.coassociation_profiles import heard_coassociation
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.contingency import all_contingencies
@@ -153,7 +154,7 @@ class NMFConsensus(ConsensusFunction):
         self.random_state = random_state
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
-        K, weights = self._checked_settings(tuples)
+        K, weights = self._check_settings(tuples)
         check_factor_settings(self.init, self.n_init, self.max_iter, self.tol)
         voting, kind = tuples.restricted_to(weights > 0)
         votes, K = weights[weights > 0], min(K, voting.n_tuples)

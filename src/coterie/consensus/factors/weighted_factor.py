@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.utils import check_random_state
 
-from coterie.consensus.base import ConsensusFunction, Labelling, check_n_clusters
+from coterie.consensus.base import ConsensusFunction, Labelling
 from coterie.consensus.factors.nonnegative_factor import (
     NonnegativeFactor,
     Product,
@@ -26,6 +26,7 @@ from coterie.consensus.factors.nonnegative_factor import (
     scaled_indicator,
     warn_of_unfinished,
 )
+from coterie.consensus.parameters import check_n_clusters
 from coterie.counts.contingency import all_contingencies
 from coterie.labels.tuples import LabelTuples
 from coterie.runtime.devices import on_one_thread

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from coterie.consensus.base import ConsensusFunction, Labelling, check_n_clusters, check_size
+from coterie.consensus.base import ConsensusFunction, Labelling
+from coterie.consensus.parameters import check_n_clusters, check_size
 from coterie.counts.coassociation import check_partition_weights, tuple_coassociation
 from coterie.errors import InvalidParameterError
 from coterie.labels.numbering import renumber_by_appearance

@@ -12,12 +12,13 @@ from scipy.sparse import csr_array
 from scipy.special import xlogy
 from sklearn.utils import check_random_state
 
-from coterie.consensus.base import ConsensusFunction, Labelling, check_size
+from coterie.consensus.base import ConsensusFunction, Labelling
 from coterie.consensus.linkage.evidence_accumulation import (
     believed_tuples,
     cut_into,
     weighted_linkage,
 )
+from coterie.consensus.parameters import check_size
 from coterie.counts.contingency import all_contingencies
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples
@@ -125,7 +126,7 @@ class LocallyWeightedConsensus(ConsensusFunction):
         self.random_state = random_state
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
-        K, weights = self._checked_settings(tuples)
+        K, weights = self._check_settings(tuples)
         self._check_own_settings(tuples)
         uncertainty = cluster_uncertainty(tuples, weights)
         omega = np.maximum(np.exp(-uncertainty / self.theta), _LEAST_WEIGHT)

@@ -1,13 +1,13 @@
-"""Dissent: which partitions agree, in which camps, and which camp decides.
+"""Camps of partitions: which partitions agree, and which camp decides.
 
-Partitions that agree with the others no better than chance are set aside; if the rest falls into
-camps that agree only among themselves, the largest camp decides.
+Partitions that agree with the others no better than chance lose their vote. If the rest forms camps
+that agree only internally, the largest camp decides.
 
-The agreement of two partitions is their adjusted Rand index. Its standard deviation under
-chance (the labels of one partition dealt at random over the points) is known in closed form, so
-each agreement becomes a score in standard deviations. Average linkage on the scores, cut
-at four, gives the camps. When several camps are equally large no rule can tell which is
-right: then all of these keep their vote, and the result says so.
+The agreement of two partitions is their adjusted Rand index. Its standard deviation under chance
+(the labels of one partition permuted over the points) is known in closed form, so each agreement
+becomes a score in standard deviations. Average linkage on the scores, cut at four, gives the camps.
+If several camps are equally large, no rule can tell which one is right: all of them keep their
+vote, and the result is marked as tied.
 """
 
 from __future__ import annotations
@@ -29,12 +29,11 @@ __all__ = ["Dissent", "chance_scores", "find_camps", "partition_agreement"]
 
 Array = NDArray[np.float64]
 
-#: Agreement counts as agreement from this many standard deviations of chance on …
+#: Scores from this many standard deviations of chance are agreement. The deviation is limited:
 CUT = 4.0
-#: … where the deviation of chance is never taken to be smaller than this, so that with millions of
-#: points an adjusted Rand index below CUT × 0.0025 = 0.01 is still no agreement …
+#: from below, so that with millions of points an index below CUT × 0.0025 = 0.01 is no agreement,
 LEAST_DEVIATION = 0.0025
-#: … nor larger than this, so that with a handful of points one above CUT × 0.05 = 0.2 still is.
+#: and from above, so that with few points an index above CUT × 0.05 = 0.2 is agreement.
 MOST_DEVIATION = 0.05
 _FEWEST_COMMON = 4
 _ROUNDING = 1e-12
@@ -42,7 +41,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Dissent:
-    """Who agrees with whom.
+    """Agreement and camps of V partitions.
 
     Attributes
     ----------
@@ -53,9 +52,9 @@ class Dissent:
     groups : (V,) int
         Camp of each partition; 0 is the largest, or one of the largest.
     weights : (V,)
-        1 for partitions that decide, 0 for those set aside.
+        1 for partitions that decide, 0 for the others.
     tied : bool
-        Whether several camps are equally large, so that none was set aside for the other.
+        Whether several camps are equally large; then all of them decide.
     """
 
     agreement: Array
@@ -66,11 +65,11 @@ class Dissent:
 
     @property
     def dissenters(self) -> NDArray[np.int64]:
-        """Partitions that were set aside."""
+        """Partitions that do not decide."""
         return np.flatnonzero(self.weights == 0)
 
     def reordered(self, place: NDArray[np.int64]) -> Dissent:
-        """The same with partition ``place[v]`` in place v."""
+        """Return the same with partition ``place[v]`` at index v."""
         return Dissent(
             self.agreement[np.ix_(place, place)],
             self.scores[np.ix_(place, place)],
@@ -80,7 +79,7 @@ class Dissent:
         )
 
     def in_words(self, names: Any = None) -> str:
-        """One or two sentences for a person."""
+        """Return a sentence on who decides and who dissents, with the names of the partitions."""
         V, camps = len(self.groups), np.bincount(self.groups)
         if V == 1:
             return "one partition: nothing to agree on"
@@ -96,17 +95,14 @@ class Dissent:
             )
         out = [str(names[v]) if names is not None else str(v) for v in self.dissenters]
         shown = ", ".join(out[:10]) + (", …" if len(out) > 10 else "")
-        largest_other = camps[1]
-        others = (
-            f"the largest camp among them has {largest_other}"
-            if largest_other > 1
-            else "each stands alone"
-        )
+        others = "no two of them agree"
+        if camps[1] > 1:
+            others = f"the largest camp among them has {camps[1]}"
         return f"{camps[0]} of {V} partitions decide; {len(out)} dissent ({shown}): {others}"
 
 
 def partition_agreement(P: Any, max_points: int = 100_000, random_state: Any = 0) -> Dissent:
-    """Agreement of partitions, and their camps, from a sample of at most ``max_points`` points.
+    """Compute agreement and camps of partitions from a sample of at most ``max_points`` points.
 
     Examples
     --------
@@ -122,7 +118,7 @@ def partition_agreement(P: Any, max_points: int = 100_000, random_state: Any = 0
 
 
 def find_camps(counts: PairCounts, cut: float = CUT) -> Dissent:
-    """Camps of partitions from the pair counts of all pairs of partitions."""
+    """Find the camps of partitions from the pair counts of all pairs of partitions."""
     agreement, scores = chance_scores(counts)
     V = len(scores)
     groups = np.zeros(V, dtype=np.int64)
@@ -140,20 +136,20 @@ def find_camps(counts: PairCounts, cut: float = CUT) -> Dissent:
 
 
 def chance_scores(counts: PairCounts) -> tuple[Array, Array]:
-    """Adjusted Rand index of every pair of partitions, and it in standard deviations of chance.
+    """Compute adjusted Rand index and score of every pair of partitions, both (V, V).
 
-    With a_ij, b_ij = 1 where i ≠ j are together in one or the other partition, Γ = Σ a_ij b_ij and
-    π a random permutation of the points (n of them, falling factorials n_(k)),
+    A score is the index in standard deviations of chance. With a_ij, b_ij = 1 if i ≠ j are together
+    in one or the other partition, Γ = Σ a_ij b_ij and a random permutation of the n points,
+    Mantel's moments are (n_(k) are falling factorials)
 
         E Γ  = A₀ B₀ / n_(2)
         E Γ² = 2 A₁ B₁ / n_(2) + 4 (A₂ − A₁)(B₂ − B₁) / n_(3)
                + (A₀² + 2 A₁ − 4 A₂)(B₀² + 2 B₁ − 4 B₂) / n_(4),
 
-    A₀ = Σ a_ij, A₁ = Σ a_ij², A₂ = Σ_i (Σ_j a_ij)²: Mantel's moments. For 0/1 matrices A₁ = A₀;
-    where partitions are soft a_ij = ⟨π_i, π_j⟩, and the moments are exact where no mass is missing.
-    A partition with one cluster, or with n, tells nothing and scores 0 with everybody. Two
-    partitions with fewer than four points in common cannot be seen to disagree, and score just
-    enough to agree.
+    A₀ = Σ a_ij, A₁ = Σ a_ij², A₂ = Σ_i (Σ_j a_ij)². For labels A₁ = A₀. For soft partitions
+    a_ij = ⟨π_i, π_j⟩, and the moments are exact if no mass is missing. A partition with one
+    cluster, or with n, has no information and scores 0 with all others. Two partitions with fewer
+    than four common points cannot show disagreement, and get the least score that is agreement.
     """
     n, a0, b0 = counts.n_points, counts.in_row, counts.in_column
     a1 = a0 if counts.row_squares is None else counts.row_squares
@@ -167,7 +163,7 @@ def chance_scores(counts: PairCounts) -> tuple[Array, Array]:
         + 4 * (a2 - a1) * (b2 - b1) / n3
         + (a0**2 + 2 * a1 - 4 * a2) * (b0**2 + 2 * b1 - 4 * b2) / n4
     )
-    # with a hundred million points rounding may leave nothing of it: it is small then, not zero
+    # with 10⁸ points the difference may be rounding error alone, even negative
     variance = np.maximum(square - mean**2, 0.0)
     span = (a0 + b0) / 2 - mean
     informative = _varies(a0, a1, n2) & _varies(b0, b1, n2) & (span > 0)
@@ -179,6 +175,6 @@ def chance_scores(counts: PairCounts) -> tuple[Array, Array]:
 
 
 def _varies(total: Array, squares: Array, n_pairs: Array) -> NDArray[np.bool_]:
-    """Whether not all pairs are alike, from Σ a_ij and Σ a_ij²."""
+    """Return whether pairs differ, from Σ a_ij and Σ a_ij²."""
     varies: NDArray[np.bool_] = squares * n_pairs - total**2 > _ROUNDING * total**2
     return varies & (total > 0)

@@ -1,11 +1,11 @@
-"""The partitions that have a vote, and what is computed of them once: where every search begins."""
+"""The partitions that vote, and what is computed from them once for all candidate answers."""
 
 from __future__ import annotations
 
 import logging
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,31 +27,31 @@ from coterie.search.median_search import (
     partition_starts,
 )
 
-__all__ = ["Votes", "check_weighing"]
+__all__ = ["Votes", "check_weighting"]
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 _log = logging.getLogger(__name__)
 
+# the pairwise bound takes time quadratic in the number of tuples
 _MOST_BOUNDED_PAIRWISE = 10_000
-_RULES = ("agreement", "learned")
 
 
 @dataclass(frozen=True)
 class Votes:
-    """The believed partitions.
+    """The partitions of positive weight.
 
     Attributes
     ----------
     tuples : :class:`~coterie.labels.tuples.LabelTuples`
-        Distinct tuples of the partitions with a vote: fewer than of all partitions.
+        Distinct tuples of these partitions, at most as many as of all partitions.
     weights : (V',)
-        Their weights, none of them zero.
+        Their weights, all positive.
     contingencies : (m', m')
         Contingency tables of all pairs of them.
     group : (u,) int
-        Which of these tuples each tuple of all partitions becomes.
+        For each tuple of all partitions, its tuple in ``tuples``.
     all_weights : (V,)
         Weights of all partitions, in the order of the columns of all tuples.
     dissent : :class:`~coterie.consensus.robust.camps.Dissent`
@@ -64,16 +64,17 @@ class Votes:
     group: NDArray[Any]
     all_weights: Array
     dissent: Dissent
+    _tables: dict[bytes, ClusterTables] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def counted(
+    def from_tuples(
         cls,
         tuples: LabelTuples,
         partition_weights: Any,
         n_clusters: int | None = None,
         contingencies: Array | None = None,
     ) -> Votes:
-        """Compare all partitions, and weigh them.
+        """Compare all partitions and weight them.
 
         Parameters
         ----------
@@ -81,35 +82,41 @@ class Votes:
         partition_weights : {"agreement", "learned"}, array of shape (V,) or None
             As in :class:`~coterie.RobustConsensus`.
         n_clusters : int, optional
-            The most clusters the consensus may have, for "learned".
+            The most clusters of the consensus, for "learned".
         contingencies : (m, m), optional
-            Contingency tables of all pairs of partitions, where they are known already.
+            Contingency tables of all pairs of partitions, if they are known.
         """
         _log.info("comparing %d partitions over %d tuples", tuples.n_partitions, tuples.n_tuples)
         if contingencies is None:
             contingencies = all_contingencies(tuples)
         dissent = find_camps(count_pairs(tuples, contingencies))
-        weights = _weigh(tuples, contingencies, dissent, partition_weights, n_clusters)
+        weights = _weights(tuples, contingencies, dissent, partition_weights, n_clusters)
         used = weights > 0
-        believed, group = tuples.restricted_to(used)
+        voting, group = tuples.restricted_to(used)
         if not used.all():
             columns = np.flatnonzero(np.repeat(used, tuples.n_labels))
             contingencies = contingencies[np.ix_(columns, columns)]
-        return cls(believed, weights[used], contingencies, group, weights, dissent)
+        return cls(voting, weights[used], contingencies, group, weights, dissent)
+
+    def tables(self, labels: Labels) -> ClusterTables:
+        """Return the cluster tables of labels of the tuples; equal labels are counted once."""
+        key = labels.tobytes()
+        if key not in self._tables:
+            self._tables[key] = ClusterTables.of(self.tuples, labels, self.weights)
+        return self._tables[key]
 
     def objective(self, labels: Labels) -> float:
-        """J of a clustering of the tuples."""
-        return ClusterTables.of(self.tuples, labels, self.weights).objective()
+        """Return J of a clustering of the tuples."""
+        return self.tables(labels).objective()
 
     def separation(self, labels: Labels) -> float:
-        """How well the clusters are separated in the votes: the mean silhouette under 1 − M."""
-        tables = ClusterTables.of(self.tuples, labels, self.weights)
-        of_tuples = tables.silhouettes(self.tuples, labels)
-        return float(np.average(of_tuples, weights=self.tuples.weights))
+        """Return the mean silhouette of the points under the distance 1 − M."""
+        silhouettes = self.tables(labels).silhouettes(self.tuples, labels)
+        return float(np.average(silhouettes, weights=self.tuples.weights))
 
     def majority(self, labels: Labels) -> float:
-        """The share of votes from which two points belong together: 1/2, or less under noise."""
-        return calibrated_majority(ClusterTables.of(self.tuples, labels, self.weights))
+        """Return the share of votes that joins two points: 1/2, or less under noise."""
+        return calibrated_majority(self.tables(labels))
 
     def search(
         self,
@@ -117,47 +124,46 @@ class Votes:
         answers: Mapping[str, Labels] | None = None,
         from_partitions: bool = True,
     ) -> SearchResult:
-        """Search from the answers there are already and from the most promising partitions."""
+        """Search from the given answers and from the most promising partitions."""
         starts = [Start(name, labels) for name, labels in (answers or {}).items()]
         if from_partitions:
             starts += partition_starts(
                 self.tuples, self.contingencies, self.weights, K, max_partition_starts(self.tuples)
             )
         _log.info("searching from %d starts", len(starts))
-        return median_search(self.tuples, self.weights, K, starts)
+        found = median_search(self.tuples, self.weights, K, starts)
+        self._tables[found.labels.tobytes()] = found.tables
+        return found
 
     def lower_bound(self) -> float:
-        """A bound below J of every partition: pairwise if u² is affordable, else from distances."""
+        """Return a bound below J of every partition: from pairs of tuples, or from distances."""
         if self.tuples.n_tuples <= _MOST_BOUNDED_PAIRWISE:
             return pairwise_lower_bound(self.tuples, self.weights)
         counts = count_pairs(self.tuples, self.contingencies)
         return agreement_lower_bound(counts, self.weights)
 
 
-def check_weighing(partition_weights: Any) -> None:
-    """Refuse a name that is no rule for weighing partitions.
+def check_weighting(partition_weights: Any) -> None:
+    """Refuse a text that is not a rule for weighting partitions.
 
-    >>> check_weighing("best")
-    Traceback (most recent call last):
-    ...
-    coterie.errors.InvalidParameterError: partition_weights='best': it may be 'agreement', ...
+    >>> check_weighting("agreement")
     """
-    if isinstance(partition_weights, str) and partition_weights not in _RULES:
+    if isinstance(partition_weights, str) and partition_weights not in ("agreement", "learned"):
         raise InvalidParameterError(
-            f"partition_weights={partition_weights!r}: it may be 'agreement', 'learned', None, "
-            "or one number a partition"
+            f"partition_weights={partition_weights!r}: give 'agreement', 'learned', None, or one "
+            "number a partition"
         )
 
 
-def _weigh(
+def _weights(
     tuples: LabelTuples,
     contingencies: Array,
     dissent: Dissent,
     partition_weights: Any,
     n_clusters: int | None,
 ) -> Array:
-    """Partition weights in the order of the tuples' columns."""
-    check_weighing(partition_weights)
+    """Return the partition weights in the order of the tuples' columns."""
+    check_weighting(partition_weights)
     if not isinstance(partition_weights, str):
         given = check_partition_weights(partition_weights, tuples.n_partitions)
         return given[tuples.partition_order]

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.utils import check_random_state
 
-from coterie.consensus.base import ConsensusFunction, Labelling, check_size
+from coterie.consensus.base import ConsensusFunction, Labelling
+from coterie.consensus.parameters import check_size
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.counts.contingency import all_contingencies
 from coterie.labels.tuples import LabelTuples
@@ -98,7 +99,7 @@ class KMeansConsensus(ConsensusFunction):
         self.random_state = random_state
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
-        K, weights = self._checked_settings(tuples)
+        K, weights = self._check_settings(tuples)
         voting, kind = tuples.restricted_to(weights > 0)
         quadratic = voting.n_tuples if voting.has_missing else 0
         check_size(quadratic, self.max_tuples, "max_tuples", "KMeansConsensus with missing labels")

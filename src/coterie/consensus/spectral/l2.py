@@ -66,7 +66,7 @@ class L2Consensus(ConsensusFunction):
         self.random_state = random_state
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
-        K, weights = self._checked_settings(tuples)
+        K, weights = self._check_settings(tuples)
         factor = least_squares_factor(tuples, weights, K)
         rng = check_random_state(self.random_state)
         return Labelling(round_by_kmeans(factor, tuples.weights, K, rng), weights)

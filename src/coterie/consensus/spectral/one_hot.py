@@ -75,7 +75,7 @@ class OneHotKMeans(ConsensusFunction):
         self.random_state = random_state
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
-        K, weights = self._checked_settings(tuples)
+        K, weights = self._check_settings(tuples)
         model = KMeans(K, n_init=self.n_init, random_state=check_random_state(self.random_state))
         with ignore_duplicate_points_warning():
             model.fit(_indicator(tuples, weights), sample_weight=tuples.weights)

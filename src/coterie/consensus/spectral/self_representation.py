@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.consensus.base import ConsensusFunction, Labelling, check_size
+from coterie.consensus.base import ConsensusFunction, Labelling
+from coterie.consensus.parameters import check_size
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.spectral_embedding import spectral_labels
@@ -136,7 +137,7 @@ class CorrelationConsensus(ConsensusFunction):
         self.random_state = random_state
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
-        K, weights = self._checked_settings(tuples)
+        K, weights = self._check_settings(tuples)
         self._check_parameters()
         check_size(tuples.n_tuples, self.max_tuples, "max_tuples", "CorrelationConsensus")
         # what no partition speaks of says nothing about the others, and follows them later
