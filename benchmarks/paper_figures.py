@@ -1,51 +1,49 @@
-"""What the source paper prints in its tables 2 and 3, as far as it is at hand.
+"""Accuracies printed in tables 2 and 3 of the source paper, as far as they are available.
 
 The paper is D. Kong, M. Lu, K. Shmakov, J. Yang: Robust Consensus Clustering and its Applications
-for Advertising Forecasting, arXiv:2301.00717. Of table 2 the columns k-means and RCC are known
-here, of table 3 three single views and one figure of RCC. What is not known is None, never a
-guess.
+for Advertising Forecasting, arXiv:2301.00717. Of table 2 the columns k-means and RCC are available,
+of table 3 three single views and one figure of RCC. A figure that is not available is None.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 __all__ = ["TABLE2", "TABLE3", "PaperTable"]
 
 
-@dataclass(frozen=True)
-class PaperTable:
-    """One table of the paper: accuracies of methods (columns) on sets (rows).
+class PaperTable(NamedTuple):
+    """A table of the paper: accuracies of methods (columns) on datasets.
 
     Attributes
     ----------
-    name : str
-        What its program and its files are called.
     columns : tuple of str
-        The methods, named and ordered as printed.
-    sets : mapping of str to str
-        The name of a dataset here, and what the paper calls it; in the paper's order.
-    figures : mapping of str to mapping
-        Known accuracies: ``figures[column][dataset]``.
+        The methods, named and ordered as in the paper.
+    titles : mapping of str to str
+        The name of a dataset in this package, and its name in the paper; in the paper's order.
+    figures : mapping of str to tuple
+        Of the columns that are available, one accuracy per dataset.
     """
 
-    name: str
     columns: tuple[str, ...]
-    sets: Mapping[str, str]
-    figures: Mapping[str, Mapping[str, float]]
+    titles: Mapping[str, str]
+    figures: Mapping[str, tuple[float | None, ...]]
 
-    def figure(self, dataset: str, column: str) -> float | None:
-        """The accuracy printed, or None where it is not at hand.
+    def printed(self) -> dict[str, dict[str, float | None]]:
+        """Return ``{column: {dataset: accuracy or None}}`` for every column.
 
-        >>> TABLE2.figure("wine", "RCC"), TABLE2.figure("wine", "CSPA")
+        >>> TABLE2.printed()["RCC"]["wine"], TABLE2.printed()["CSPA"]["wine"]
         (0.96, None)
         """
-        return self.figures.get(column, {}).get(dataset)
+        unknown = (None,) * len(self.titles)
+        return {
+            column: dict(zip(self.titles, self.figures.get(column, unknown), strict=True))
+            for column in self.columns
+        }
 
 
 TABLE2 = PaperTable(
-    "table2",
     ("k-means", "KC", "CSPA", "HPGA", "NMFC", "WC", "L2CC", "ES", "CorC", "RCC"),
     {
         "glass": "Glass",
@@ -58,31 +56,11 @@ TABLE2 = PaperTable(
         "reuters": "Reuters",
     },
     {
-        "k-means": {
-            "glass": 0.38,
-            "ionosphere": 0.70,
-            "iris": 0.83,
-            "soybean_small": 0.72,
-            "wine": 0.68,
-            "zoo": 0.61,
-            "cstr": 0.45,
-            "reuters": 0.45,
-        },
-        "RCC": {
-            "glass": 0.52,
-            "ionosphere": 0.72,
-            "iris": 0.89,
-            "soybean_small": 1.00,
-            "wine": 0.96,
-            "zoo": 0.84,
-            "cstr": 0.65,
-            "reuters": 0.45,
-        },
+        "k-means": (0.38, 0.70, 0.83, 0.72, 0.68, 0.61, 0.45, 0.45),
+        "RCC": (0.52, 0.72, 0.89, 1.00, 0.96, 0.84, 0.65, 0.45),
     },
 )
-
 TABLE3 = PaperTable(
-    "table3",
     ("LBP", "HOG", "GIST", "Classemes", "FC", "MVKmean", "AP", "LCC", "RCC"),
     {
         "msrc_v1": "MSRC-v1",
@@ -90,9 +68,9 @@ TABLE3 = PaperTable(
         "caltech101_20": "Caltech101-20",
     },
     {
-        "LBP": {"msrc_v1": 0.47, "caltech101_7": 0.52, "caltech101_20": 0.34},
-        "HOG": {"msrc_v1": 0.64, "caltech101_7": 0.56, "caltech101_20": 0.37},
-        "GIST": {"msrc_v1": 0.63, "caltech101_7": 0.55, "caltech101_20": 0.39},
-        "RCC": {"msrc_v1": 0.80},
+        "LBP": (0.47, 0.52, 0.34),
+        "HOG": (0.64, 0.56, 0.37),
+        "GIST": (0.63, 0.55, 0.39),
+        "RCC": (0.80, None, None),
     },
 )

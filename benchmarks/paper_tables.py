@@ -1,288 +1,179 @@
-"""The paper's tables 2 and 3 computed anew: ``table2`` and ``table3``.
+"""What tables 2 and 3 of the paper share: running their cells, tables and picture.
 
-Cells (:mod:`benchmarks.paper_cells`) run side by side, each in one process on one thread.
-A method for which a set is too large or too slow, and one that fails, is named in the result. What
-every draw gave is kept, where a folder is given, and not computed again.
+Cells run in parallel, each in one process on one thread. The result names every method for which a
+dataset is too large or too slow, and every method that fails.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import signal
 import threading
 import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import joblib
 import numpy as np
 
-from benchmarks.environment import computing_alone, variables_set
-from benchmarks.paper_cells import Cell, Score, table2_cells, table3_cells
-from benchmarks.paper_figures import TABLE2, TABLE3, PaperTable
+from benchmarks.environment import one_thread_each, set_variables
+from benchmarks.harness import Context, in_parallel
+from benchmarks.paper_figures import PaperTable
+from benchmarks.results import (
+    OKABE_ITO,
+    Result,
+    Table,
+    best_places,
+    legend_below,
+    standard_error,
+)
+from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, MULTIVIEW_METHODS
 from coterie.datasets.loading import dataset_info, load_views
-from coterie.errors import DatasetUnavailableError, TableError, TooManyPointsError
-from coterie.runtime.atomic_files import atomic_file
+from coterie.errors import DatasetUnavailableError, TooManyPointsError
 from coterie.runtime.devices import n_threads
 
-__all__ = [
-    "PATIENCE",
-    "MethodResult",
-    "Outcome",
-    "RunSettings",
-    "TableResults",
-    "run_cell",
-    "run_table2",
-    "run_table3",
-]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-#: Seconds of processor time after which a method gets no further draws of a cell.
-PATIENCE = 60.0
-_QUICK_CONDITIONS = (("mixed", "fixed"), ("mixed", "diverse"))
-_LARGE = ("reuters", "caltech101_7", "caltech101_20")
+__all__ = ["BASE_RUNS", "Cell", "method_title", "present", "run_cell", "run_table"]
 
-
-@dataclass(frozen=True)
-class MethodScores:
-    """Accuracy and seconds of one method in each draw of a cell."""
-
-    accuracies: tuple[float, ...]
-    seconds: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        """Mean accuracy."""
-        return float(np.mean(self.accuracies))
-
-    @property
-    def standard_error(self) -> float | None:
-        """s/√r with s² the unbiased variance over r draws; None for a single draw.
-
-        >>> round(MethodScores((0.8, 1.0), (0.1, 0.1)).standard_error, 9)
-        0.1
-        """
-        if len(self.accuracies) < 2:
-            return None
-        return float(np.std(self.accuracies, ddof=1) / np.sqrt(len(self.accuracies)))
-
-    @property
-    def mean_seconds(self) -> float:
-        """Mean wall time of a draw."""
-        return float(np.mean(self.seconds))
+#: The mean accuracy of the single runs of an ensemble.
+BASE_RUNS = "k-means"
+_QUICK_LEAVES_OUT = ("reuters", "caltech101_7", "caltech101_20")
+#: Colour, marker and height in a row of the picture; other methods are small grey dots.
+_STYLES = {
+    BASE_RUNS: ("grey", "s", -0.12),
+    "lbp": ("purple", "v", -0.12),
+    "hog": ("green", "^", -0.12),
+    "gist": ("orange", "<", -0.12),
+    "rcc": ("vermilion", "D", -0.22),
+    FLAGSHIP: ("blue", "o", -0.02),
+}
 
 
-@dataclass(frozen=True)
-class RunSettings:
-    """How a table is run.
+class Cell(NamedTuple):
+    """A dataset under a condition, and the methods that run on it.
 
-    Attributes
-    ----------
-    n_draws : int
-        Draws of each cell; draw d is seeded with d.
-    keep : Path or None
-        A folder for what each draw gave; what is there is not computed again, failures are.
-    data : Path or None
-        Where the datasets are, in place of what ``COTERIE_DATA`` says.
-    patience : float
-        Seconds of processor time after which a method gets no further draws of a cell.
-    n_jobs : int or None
-        Cells at a time; by default as many as there are cores.
+    ``load()`` reads the dataset, ``load()(seed)`` makes a draw, and ``load()(seed)(method)`` is the
+    accuracy of a method on that draw.
     """
 
-    n_draws: int = 20
-    keep: Path | None = None
-    data: Path | None = None
-    patience: float = PATIENCE
-    n_jobs: int | None = None
-
-    @property
-    def fit_limit(self) -> float:
-        """Seconds of processor time after which a single fit is given up."""
-        return 10 * self.patience
+    name: str
+    dataset: str
+    condition: str
+    methods: tuple[str, ...]
+    load: Callable[[], Callable[[int], Callable[[str], float]]]
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What became of one method in one draw.
-
-    Attributes
-    ----------
-    status : {"ran", "too large", "too slow", "failed"}
-    seconds : float
-        Processor time.
-    accuracy : float or None
-        None unless it ran.
-    message : str
-        What it said where it did not run.
-    warnings : mapping
-        How often it gave each kind of warning.
-    """
-
-    status: str
-    seconds: float
-    accuracy: float | None = None
-    message: str = ""
-    warnings: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class MethodResult:
-    """What became of one method in the draws of a cell."""
-
-    outcomes: tuple[Outcome, ...]
-
-    @property
-    def status(self) -> str:
-        """That of all draws: a failure is not averaged away, one draw that ran is enough."""
-        statuses = {outcome.status for outcome in self.outcomes}
-        order = ("failed", "ran", "too slow", "too large")
-        return next(status for status in order if status in statuses)
-
-    @property
-    def scores(self) -> MethodScores | None:
-        """Accuracies and seconds of the draws that ran; None unless the status is "ran"."""
-        if self.status != "ran":
-            return None
-        ran = [o for o in self.outcomes if o.accuracy is not None]
-        accuracies = tuple(o.accuracy for o in ran if o.accuracy is not None)
-        return MethodScores(accuracies, tuple(o.seconds for o in ran))
-
-    @property
-    def messages(self) -> list[str]:
-        """Status and words of the draws that did not run, each once."""
-        unable = (o for o in self.outcomes if o.status != "ran")
-        return list(dict.fromkeys(f"{o.status}: {' '.join(o.message.split())}" for o in unable))
-
-
-@dataclass(frozen=True)
-class TableResults:
-    """A table computed anew.
-
-    Attributes
-    ----------
-    table : PaperTable
-    rows : mapping
-        ``rows[condition][dataset][method]`` is a :class:`MethodResult`; the condition names
-        recipe and ensemble, and is empty in table 3.
-    absent : mapping of str to str
-        Datasets that are not here, and why.
-    settings : RunSettings
-    """
-
-    table: PaperTable
-    rows: Mapping[str, Mapping[str, Mapping[str, MethodResult]]]
-    absent: Mapping[str, str]
-    settings: RunSettings
-
-
-def run_table2(
-    settings: RunSettings,
+def run_table(
+    name: str,
+    paper: PaperTable,
+    columns: Mapping[str, str],
+    make_cells: Callable[[list[str]], list[Cell]],
+    context: Context,
     *,
-    quick: bool = False,
-    all_methods: bool = False,
-    after_cell: Callable[[str], None] | None = None,
-) -> TableResults:
-    """Table 2: the consensus of k-means runs on eight sets.
+    draws: int | None,
+    patience: float,
+    jobs: int | None,
+) -> Result:
+    """Run the cells of a table; ``columns`` names the method of each column of the paper."""
+    n_draws = draws or (2 if context.quick else 20)
+    absent = _absent_datasets(paper, context)
+    cells = make_cells([dataset for dataset in paper.titles if dataset not in absent])
+    # the largest datasets first, so that no long cell remains at the end
+    cells_by_size = sorted(cells, key=lambda cell: -dataset_info(cell.dataset).n_samples)
+    tasks = [(cell, n_draws, patience, context) for cell in cells_by_size]
+    found = {}
+    for place, outcomes in context.track(
+        in_parallel(run_cell, tasks, jobs or n_threads()), "clustering", total=len(tasks)
+    ):
+        found[cells_by_size[place].name] = outcomes
+    grouped: dict[tuple[str, str], dict[str, Any]] = {}
+    for cell in cells:
+        row = grouped.setdefault((cell.condition, cell.dataset), {})
+        for method in cell.methods:
+            own = [draw[method] for draw in found[cell.name] if method in draw]
+            row[method] = _method_data(own)
+    data = {
+        "table": name,
+        "draws": n_draws,
+        "patience": patience,
+        "printed": paper.printed(),
+        "cells": [
+            {"condition": condition, "dataset": dataset, "methods": row}
+            for (condition, dataset), row in grouped.items()
+        ],
+        "absent": absent,
+    }
+    return present(data, paper, columns)
 
-    Parameters
-    ----------
-    settings : RunSettings
-    quick : bool
-        The small sets and the one recipe for all of them.
-    all_methods : bool
-        Every consensus function there is, not only the paper's and the flagship.
-    after_cell : callable, optional
-        Called with the name of each cell that is done.
+
+def run_cell(
+    cell: Cell, n_draws: int, patience: float, context: Context
+) -> list[dict[str, dict[str, Any]]]:
+    """Run the methods of a cell on draws 0, 1, …; return the outcomes by method for each draw.
+
+    A method gets no further draws after ``patience`` seconds of processor time, and a single fit is
+    stopped after ten times as long. Kept outcomes are used, except failures.
     """
-    absent = _absent_sets(TABLE2, settings.data, quick)
-    present = [dataset for dataset in TABLE2.sets if dataset not in absent]
-    conditions = {"conditions": _QUICK_CONDITIONS} if quick else {}
-    cells = table2_cells(present, **conditions, all_methods=all_methods)
-    return TableResults(TABLE2, _rows(cells, settings, after_cell), absent, settings)
-
-
-def run_table3(
-    settings: RunSettings,
-    *,
-    quick: bool = False,
-    after_cell: Callable[[str], None] | None = None,
-) -> TableResults:
-    """Table 3: sets seen in several views. Parameters as in :func:`run_table2`."""
-    absent = _absent_sets(TABLE3, settings.data, quick)
-    cells = table3_cells([dataset for dataset in TABLE3.sets if dataset not in absent])
-    return TableResults(TABLE3, _rows(cells, settings, after_cell), absent, settings)
-
-
-def run_cell(cell: Cell, settings: RunSettings) -> list[dict[str, Outcome]]:
-    """Run the methods of a cell on draws 0, 1, …; of each draw, the outcome of each method.
-
-    The first draw has all of them, a later one those that have not used up the patience.
-    """
-    opened = functools.cache(cell.opened)  # a cell that is kept whole needs no features
-    limit = settings.fit_limit
+    kept = context.trials(cell.name)
+    load = functools.cache(cell.load)  # a cell with all draws kept needs no data
+    limit = 10 * patience
     spent = dict.fromkeys(cell.methods, 0.0)
     draws = []
-    with computing_alone(settings.data):
-        for seed in range(settings.n_draws):
-            path = None if settings.keep is None else settings.keep / f"{cell.name}-{seed}.json"
-            kept = _read_kept(path)
-            done = {m: kept[m] for m in cell.methods if m in kept and _is_final(kept[m], limit)}
-            wanted = [m for m in cell.methods if m not in done and spent[m] < settings.patience]
+    with one_thread_each(context.data):
+        for seed in range(n_draws):
+            known = kept.find({"draw": seed}) or {}
+            done = {m: known[m] for m in cell.methods if m in known and _is_final(known[m], limit)}
+            wanted = [m for m in cell.methods if m not in done and spent[m] < patience]
             if wanted:
-                score = opened()(seed)
+                score = load()(seed)
                 done |= {method: _outcome(score, method, limit) for method in wanted}
-                _write_kept(path, {**kept, **done})
+                kept.add({"draw": seed}, {**known, **done})
             for method, outcome in done.items():
-                spent[method] += outcome.seconds
+                spent[method] += outcome["seconds"]
             draws.append(done)
     return draws
 
 
-def _rows(
-    cells: Sequence[Cell], settings: RunSettings, after_cell: Callable[[str], None] | None
-) -> dict[str, dict[str, dict[str, MethodResult]]]:
-    """Run the cells, those of the largest sets first; results in the order of the cells."""
-    order = sorted(range(len(cells)), key=lambda c: -dataset_info(cells[c].dataset).n_samples)
-    tasks = (joblib.delayed(_numbered)(c, cells[c], settings) for c in order)
-    parallel = joblib.Parallel(
-        settings.n_jobs or n_threads(), return_as="generator_unordered", batch_size=1
-    )
-    found = {}
-    with contextlib.closing(parallel(tasks)) as results:
-        for c, draws in results:
-            found[c] = draws
-            if after_cell is not None:
-                after_cell(cells[c].name)
-    rows: dict[str, dict[str, dict[str, MethodResult]]] = {}
-    for c, cell in enumerate(cells):
-        row = rows.setdefault(cell.condition, {}).setdefault(cell.dataset, {})
-        for method in cell.methods:
-            row[method] = MethodResult(tuple(draw[method] for draw in found[c] if method in draw))
-    return rows
+def method_title(method: str) -> str:
+    """Return the name of a method, a view, or the mean of the runs in tables.
+
+    >>> method_title("kl"), method_title("lbp"), method_title("robust")
+    ('ES-style', 'LBP', 'RobustConsensus')
+    """
+    known = {**MULTIVIEW_METHODS, **CONSENSUS_METHODS}
+    if method in known:
+        return known[method].title
+    return method if method == BASE_RUNS else method.upper().replace("_", " ")
 
 
-def _numbered(
-    number: int, cell: Cell, settings: RunSettings
-) -> tuple[int, list[dict[str, Outcome]]]:
-    return number, run_cell(cell, settings)
+def present(
+    data: dict[str, Any], paper: PaperTable, columns: Mapping[str, str], **environment: Any
+) -> Result:
+    """Make tables, notes and picture of the measured data."""
+    conditions: dict[str, dict[str, Any]] = {}
+    for cell in data["cells"]:
+        conditions.setdefault(cell["condition"], {})[cell["dataset"]] = cell["methods"]
+    tables = [_printed_table(data["printed"], paper)]
+    tables += [_summary_table(conditions)] if conditions else []
+    tables += [_accuracy_table(data, paper, *item) for item in conditions.items()]
+    plot = functools.partial(_plot, conditions, data["printed"], paper, columns)
+    return Result(data["table"], tables, data, _notes(data, paper), {"": plot}, **environment)
 
 
-def _absent_sets(table: PaperTable, data: Path | None, quick: bool) -> dict[str, str]:
-    """The sets of a table that are not to be had, and why."""
-    if data is not None and not data.is_dir():
+def _absent_datasets(paper: PaperTable, context: Context) -> dict[str, str]:
+    """Return the datasets of a table that are not run, and why."""
+    if context.data is not None and not context.data.is_dir():
         raise DatasetUnavailableError(
-            f"{data} is not a folder; name the one that holds the datasets (--data, COTERIE_DATA)"
+            f"{context.data} is not a folder; name the folder of the datasets with --data"
         )
     absent = {}
-    with variables_set(COTERIE_DATA=data):
-        for dataset in table.sets:
-            if quick and dataset in _LARGE:
+    with set_variables(COTERIE_DATA=context.data):
+        for dataset in paper.titles:
+            if context.quick and dataset in _QUICK_LEAVES_OUT:
                 absent[dataset] = "--quick leaves it out"
                 continue
             try:
@@ -292,70 +183,201 @@ def _absent_sets(table: PaperTable, data: Path | None, quick: bool) -> dict[str,
     return absent
 
 
-def _outcome(score: Score, method: str, limit: float) -> Outcome:
-    """Run one method, and tell what became of it."""
-    accuracy, at_least = None, 0.0
+def _outcome(score: Callable[[str], float], method: str, limit: float) -> dict[str, Any]:
+    """Run a method; return status, processor seconds, accuracy, message and counted warnings."""
+    accuracy, message, least = None, "", 0.0
     start = time.process_time()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             with _processor_time_limit(limit):
                 accuracy = score(method)
-            status, message = "ran", ""
+            status = "ran"
         except TooManyPointsError as error:
             status, message = "too large", str(error)
-        except _OutOfTime:
-            # the timer ticks coarsely, and may have gone off a little early
-            status, message, at_least = "too slow", f"given up after {limit:g} s", limit
-        except Exception as error:  # whatever it is, it is shown, and the others go on
+        except _OutOfTimeError:
+            # the timer is coarse and may fire a little early
+            status, message, least = "too slow", f"stopped after {limit:g} s", limit
+        except Exception as error:  # reported in the result; the other methods go on
             status, message = "failed", f"{type(error).__name__}: {error}"
-    kinds = Counter(warning.category.__name__ for warning in caught)
-    seconds = max(at_least, time.process_time() - start)
-    return Outcome(status, seconds, accuracy, message, dict(kinds))
+    return {
+        "status": status,
+        "seconds": max(least, time.process_time() - start),
+        "accuracy": accuracy,
+        "message": message,
+        "warnings": dict(Counter(warning.category.__name__ for warning in caught)),
+    }
 
 
-def _is_final(outcome: Outcome, limit: float) -> bool:
-    """Whether computing it again would give the same: not after a failure, or for more time."""
-    given_up_early = outcome.status == "too slow" and outcome.seconds < limit
-    return outcome.status != "failed" and not given_up_early
+def _is_final(outcome: Mapping[str, Any], limit: float) -> bool:
+    """Return whether a kept outcome would be the same if it were computed again."""
+    stopped_early = outcome["status"] == "too slow" and outcome["seconds"] < limit
+    return outcome["status"] != "failed" and not stopped_early
 
 
-def _read_kept(path: Path | None) -> dict[str, Outcome]:
-    if path is None or not path.exists():
-        return {}
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return {method: Outcome(**outcome) for method, outcome in found.items()}
-    except (ValueError, TypeError, AttributeError) as error:
-        raise TableError(f"{path} is not the kept result of a draw ({error}); remove it") from error
-
-
-def _write_kept(path: Path | None, outcomes: Mapping[str, Outcome]) -> None:
-    if path is None:
-        return
-    with atomic_file(path) as unfinished:
-        found = {method: asdict(outcome) for method, outcome in outcomes.items()}
-        unfinished.write_text(json.dumps(found), encoding="utf-8")
-
-
-class _OutOfTime(BaseException):
-    """The processor time of a fit is used up; not an Exception, lest a method catch it."""
+class _OutOfTimeError(BaseException):
+    """A fit has used its processor time; no Exception, so that no method catches it."""
 
 
 @contextlib.contextmanager
 def _processor_time_limit(seconds: float) -> Iterator[None]:
-    """Raise :class:`_OutOfTime` after that much processor time; signals reach main threads only."""
+    """Raise after so much processor time; without effect outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def give_up(*_: Any) -> None:
-        raise _OutOfTime
+    def stop(*_: Any) -> None:
+        raise _OutOfTimeError
 
-    before = signal.signal(signal.SIGPROF, give_up)
+    before = signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
+
+
+def _method_data(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Combine the draws of a method: one failure makes it "failed", else one run is enough."""
+    statuses = {outcome["status"] for outcome in outcomes}
+    order = ("failed", "ran", "too slow", "too large")
+    status = next(status for status in order if status in statuses)
+    ran = [o["accuracy"] for o in outcomes if o["status"] == "ran"] if status == "ran" else []
+    messages = [
+        f"{o['status']}: {' '.join(o['message'].split())}" for o in outcomes if o["status"] != "ran"
+    ]
+    return {
+        "status": status,
+        "mean": float(np.mean(ran)) if ran else None,
+        "se": standard_error(ran) if ran else None,
+        "draws": len(ran),
+        "seconds": float(np.mean([outcome["seconds"] for outcome in outcomes])),
+        "accuracies": ran,
+        "messages": list(dict.fromkeys(messages)),
+        "warnings": dict(sum((Counter(o["warnings"]) for o in outcomes), Counter[str]())),
+    }
+
+
+def _notes(data: Mapping[str, Any], paper: PaperTable) -> list[str]:
+    unable: dict[str, list[str]] = {}
+    fewer: dict[str, list[str]] = {}
+    counted = Counter[str]()
+    for cell in data["cells"]:
+        where = f"{paper.titles[cell['dataset']]} ({cell['condition']})".removesuffix(" ()")
+        for method, found in cell["methods"].items():
+            title = method_title(method)
+            for message in found["messages"]:
+                unable.setdefault(f"{title}, {message}", []).append(where)
+            if found["status"] == "ran" and found["draws"] < data["draws"]:
+                fewer.setdefault(title, []).append(where)
+            counted.update({f"{title}, {kind}": n for kind, n in found["warnings"].items()})
+    return [
+        *(f"{paper.titles[dataset]} was not run: {why}" for dataset, why in data["absent"].items()),
+        *(f"Did not run: {what} [{'; '.join(where)}]" for what, where in unable.items()),
+        *(f"Fewer draws: {title}: {'; '.join(where)}" for title, where in fewer.items()),
+        *(f"Warnings: {what}: {times} times" for what, times in counted.items()),
+    ]
+
+
+def _short(figure: float | None, digits: int = 3, unknown: str = "–") -> str:
+    return unknown if figure is None else f"{figure:.{digits}f}".removeprefix("0")
+
+
+def _printed_table(printed: Mapping[str, Mapping[str, Any]], paper: PaperTable) -> Table:
+    rows = [
+        (column, *(_short(figure, 2, "n/a") for figure in figures.values()))
+        for column, figures in printed.items()
+    ]
+    return Table("Accuracy as printed in the paper", ("", *paper.titles.values()), rows)
+
+
+def _summary_table(conditions: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Return mean accuracies over the datasets, and distances from the best method of a cell."""
+    rows = [row for datasets in conditions.values() for row in datasets.values()]
+    methods = list(dict.fromkeys(method for row in rows for method in row))
+    means = np.array(
+        [[row.get(m, {}).get("mean") for row in rows] for m in methods], dtype=np.float64
+    )
+    # a method that did not run in every cell has no mean; the others are compared with each other
+    behind = means[~np.isnan(means).any(axis=1)].max(axis=0, initial=0.0) - means
+    columns, first = [], 0
+    for datasets in conditions.values():
+        columns.append(means[:, first : first + len(datasets)].mean(axis=1))
+        first += len(datasets)
+    figures = np.column_stack([*columns, behind.mean(axis=1), behind.max(axis=1)])
+    texts = [
+        (method_title(m), *(_short(None if np.isnan(f) else f) for f in own))
+        for m, own in zip(methods, figures, strict=True)
+    ]
+    named = [f"{condition} K" if condition else "accuracy" for condition in conditions]
+    headings = ("", *named, "behind the best: mean", "largest")
+    return Table(f"Mean accuracy over the datasets; {len(rows)} cells", headings, texts)
+
+
+def _accuracy_table(
+    data: Mapping[str, Any], paper: PaperTable, condition: str, rows: Mapping[str, Any]
+) -> Table:
+    """Return accuracies of one condition, a column a dataset, with the printed figures below."""
+    methods = list(dict.fromkeys(method for row in rows.values() for method in row))
+    texts = [
+        (method_title(m), *(_result_text(row.get(m), data["draws"]) for row in rows.values()))
+        for m in methods
+    ]
+    bold = set()
+    for c, row in enumerate(rows.values(), 1):
+        means = [row[m]["mean"] if m in row else None for m in methods]
+        bold |= {(r, c) for r in best_places(means)}
+    for column in paper.figures:
+        printed = [_short(data["printed"][column][dataset], 2, "n/a") for dataset in rows]
+        texts.append((f"{column}, printed", *printed))
+    name = f"Accuracy, recipe {condition} K" if condition else "Accuracy"
+    title = f"{name}: mean ± standard error of {data['draws']} draws"
+    return Table(title, ("", *(paper.titles[dataset] for dataset in rows)), texts, bold=bold)
+
+
+def _result_text(found: Mapping[str, Any] | None, n_draws: int) -> str:
+    """Return mean ± error, with the number of draws where it is lower; or the status."""
+    if found is None or found["mean"] is None:
+        return "–" if found is None else str(found["status"])
+    error = "" if found["se"] is None else f" ± {_short(found['se'])}"
+    draws = "" if found["draws"] == n_draws else f" ({found['draws']})"
+    return f"{_short(found['mean'])}{error}{draws}"
+
+
+def _plot(
+    conditions: Mapping[str, Mapping[str, Any]],
+    printed: Mapping[str, Mapping[str, Any]],
+    paper: PaperTable,
+    columns: Mapping[str, str],
+) -> Figure:
+    """Draw a row for each dataset; of table 2 a panel for each recipe with fixed K."""
+    from matplotlib.figure import Figure
+
+    panels = {c: rows for c, rows in conditions.items() if not c or c.endswith("fixed")}
+    names = [d for d in paper.titles if any(d in rows for rows in panels.values())]
+    size = (2.5 + 3.6 * max(1, len(panels)), 1.6 + 0.5 * len(names))
+    figure = Figure(figsize=size, layout="constrained")
+    all_axes = figure.subplots(1, max(1, len(panels)), sharey=True, squeeze=False)[0]
+    for axes, (condition, rows) in zip(all_axes, panels.items(), strict=False):
+        axes.set_title(f"recipe {condition} K" if condition else "", fontsize=9)
+        for place, dataset in enumerate(names):
+            for method, found in rows.get(dataset, {}).items():
+                colour, marker, height = _STYLES.get(method, ("grey", ".", -0.12))
+                label = method_title(method) if method in _STYLES else "other methods and views"
+                if found["mean"] is not None:
+                    at = (found["mean"], place + height)
+                    axes.plot(*at, marker, color=OKABE_ITO[colour], label=label)
+            for column, method in columns.items():
+                if printed[column][dataset] is not None:
+                    colour, marker, _ = _STYLES[method]
+                    at, edge = (printed[column][dataset], place + 0.22), OKABE_ITO[colour]
+                    axes.plot(*at, marker, mfc="none", mec=edge, label=f"{column}, printed")
+        axes.set_yticks(range(len(names)), [paper.titles[d] for d in names])
+        axes.set_ylim(max(1, len(names)) - 0.5, -0.5)
+        axes.set_xlabel("accuracy")
+        axes.grid(color="#e4e4e4", linewidth=0.6)
+        axes.tick_params(length=0)
+        axes.spines[["top", "right", "left"]].set_visible(False)
+    legend_below(figure, ncols=3 * len(all_axes))
+    return figure

@@ -22,7 +22,7 @@ from benchmarks.command_steps import (
     text_file,
     write_files,
 )
-from benchmarks.consensus_commands import divided, table2, table3
+from benchmarks.consensus_commands import divided
 from benchmarks.incremental import growing
 from benchmarks.scale_commands import gpu, relaxation, scale, tables
 from benchmarks.serve_command import serve
@@ -94,8 +94,6 @@ def ads_real(
     show(as_json, everything, as_tables(everything), report.summary_lines(everything), output)
 
 
-app.command()(table2)
-app.command()(table3)
 app.command()(divided)
 app.command()(growing)
 app.command()(relaxation)

@@ -1,253 +1,214 @@
-"""Running the paper's tables: outcomes, patience, what is kept, and sets that are missing."""
+"""The paper's tables 2 and 3: cells, recipes, outcomes, kept draws and figures."""
 
 from __future__ import annotations
 
 import json
-import os
-import threading
 import time
 import warnings
-from dataclasses import dataclass, field
+from functools import partial
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from benchmarks import paper_tables
-from benchmarks.paper_cells import Table2Cell
+from benchmarks import paper_table2, paper_table3, paper_tables
+from benchmarks.harness import Context
 from benchmarks.paper_figures import TABLE2, TABLE3
-from benchmarks.paper_tables import (
-    MethodResult,
-    Outcome,
-    RunSettings,
-    run_cell,
-    run_table2,
-    run_table3,
-)
-from coterie.errors import (
-    DatasetUnavailableError,
-    LabelWarning,
-    TableError,
-    TooManyPointsError,
-)
-from coterie.runtime.devices import n_threads
+from benchmarks.paper_table2 import ENSEMBLES, make_runs, recipe_features
+from benchmarks.paper_tables import BASE_RUNS, Cell, run_cell
+from coterie import load_dataset, make_partitions
+from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, consensus_method
+from coterie.errors import DatasetUnavailableError, LabelWarning, TooManyPointsError
+from coterie.inspection.scores import clustering_accuracy
+
+MEMORY = Context()
 
 
 def burn(seconds: float) -> None:
-    """Use that much processor time."""
+    """Use so much processor time."""
     start = time.process_time()
     while time.process_time() - start < seconds:
         pass
 
 
-@dataclass(frozen=True)
-class MadeUpCell:
-    """A cell whose methods do what their names say, and which remembers what was run."""
+def fake_cell(*methods: str) -> tuple[Cell, list]:
+    """Return a cell whose methods do what their names say, and a list of what was run."""
+    ran: list = []
 
-    methods: tuple[str, ...]
-    dataset: str = "iris"
-    condition: str = "raw, fixed"
-    name: str = "made-up"
-    ran: list = field(default_factory=list)
+    def score(seed, method):
+        ran.append((seed, method))
+        if method == "large":
+            raise TooManyPointsError("too many\npoints")
+        if method == "broken":
+            raise ZeroDivisionError("no such thing")
+        if method == "warns":
+            warnings.warn("odd", LabelWarning, stacklevel=1)
+        burn({"endless": 60, "slow": 0.06}.get(method, 0))
+        return seed / 4
 
-    def opened(self):
-        """Count the reading of the set as well."""
-        self.ran.append("opened")
+    def load():
+        ran.append("loaded")
+        return lambda seed: partial(score, seed)
 
-        def score(seed, method):
-            self.ran.append((seed, method))
-            if method == "large":
-                raise TooManyPointsError("too many\npoints")
-            if method == "broken":
-                raise ZeroDivisionError("no such thing")
-            if method == "endless":
-                burn(60)
-            if method == "slow":
-                burn(0.06)
-            if method == "warns":
-                warnings.warn("odd", LabelWarning, stacklevel=1)
-            return seed / 4
-
-        return lambda seed: lambda method: score(seed, method)
+    return Cell("fake", "iris", "raw, fixed", methods, load), ran
 
 
-def test_accuracies_follow_the_draws():
-    """Draw d is seeded with d; a method that runs has an accuracy in every draw."""
-    cell = MadeUpCell(("good", "warns"))
-    draws = run_cell(cell, RunSettings(3))
-    assert [draw["good"].accuracy for draw in draws] == [0, 0.25, 0.5]
-    assert {draw["good"].status for draw in draws} == {"ran"}
-    assert draws[0]["warns"].warnings == {"LabelWarning": 1}
-    assert cell.ran.count("opened") == 1
+def test_outcomes_of_methods():
+    """Draw d is seeded with d; refusals, failures and warnings are told apart."""
+    cell, ran = fake_cell("good", "warns", "large", "broken")
+    draws = run_cell(cell, 3, 60, MEMORY)
+    assert [draw["good"]["accuracy"] for draw in draws] == [0, 0.25, 0.5]
+    assert draws[0]["warns"]["warnings"] == {"LabelWarning": 1}
+    assert draws[0]["large"]["status"] == "too large"
+    assert draws[0]["broken"]["message"] == "ZeroDivisionError: no such thing"
+    assert ran.count("loaded") == 1
 
 
-def test_a_set_that_is_too_large_is_told_from_a_failure():
-    """A refusal for size is "too large"; any other exception is "failed", with what it said."""
-    (draw,) = run_cell(MadeUpCell(("large", "broken", "good")), RunSettings(1))
-    assert (draw["large"].status, draw["large"].message) == ("too large", "too many\npoints")
-    assert (draw["broken"].status, draw["broken"].accuracy) == ("failed", None)
-    assert draw["broken"].message == "ZeroDivisionError: no such thing"
-    assert draw["good"].status == "ran"
-
-
-def test_a_fit_that_does_not_end_is_given_up():
-    """Processor time is limited to ten times the patience, and the next method runs."""
-    cell = MadeUpCell(("endless", "good"))
-    first, second = run_cell(cell, RunSettings(2, patience=0.02))
-    assert first["endless"].status == "too slow"
-    assert 0.2 <= first["endless"].seconds < 30
-    assert first["good"].status == "ran"
+def test_slow_methods_get_fewer_draws():
+    """Patience limits the draws of a method; a fit that does not end is stopped."""
+    draws = run_cell(fake_cell("slow", "good")[0], 4, 0.1, MEMORY)
+    assert ["slow" in draw for draw in draws] == [True, True, False, False]
+    assert all("good" in draw for draw in draws)
+    first, second = run_cell(fake_cell("endless", "good")[0], 2, 0.02, MEMORY)
+    assert first["endless"]["status"] == "too slow"
+    assert 0.2 <= first["endless"]["seconds"] < 30
     assert set(second) == {"good"}
 
 
-def test_a_method_that_used_up_the_patience_gets_no_further_draws():
-    """It is run until it has taken so long, the others go on."""
-    draws = run_cell(MadeUpCell(("slow", "good")), RunSettings(4, patience=0.1))
-    assert ["slow" in draw for draw in draws] == [True, True, False, False]
-    assert all("good" in draw for draw in draws)
+def test_kept_outcomes_are_used_unless_they_may_change(tmp_path):
+    """A run adds what is missing; failures and fits stopped too early are run again."""
+    context = Context(keep=tmp_path)
+    first = run_cell(fake_cell("good", "broken")[0], 1, 60, context)
+    cell, ran = fake_cell("good", "large", "broken")
+    (draw,) = run_cell(cell, 1, 60, context)
+    assert draw["good"] == first[0]["good"]
+    assert ran == ["loaded", (0, "large"), (0, "broken")]
+    slow = {"status": "too slow", "seconds": 10.0, "message": "", "warnings": {}, "accuracy": None}
+    context.trials("fake").add({"draw": 0}, {"good": slow})
+    assert run_cell(fake_cell("good")[0], 1, 1.0, context)[0]["good"]["status"] == "too slow"
+    assert run_cell(fake_cell("good")[0], 1, 2.0, context)[0]["good"]["status"] == "ran"
 
 
-def test_off_the_main_thread_there_is_no_limit():
-    """Signals reach the main thread only; elsewhere a fit runs to its end."""
-    found = []
-    cell = MadeUpCell(("slow",))
-    thread = threading.Thread(
-        target=lambda: found.extend(run_cell(cell, RunSettings(1, patience=0.001)))
+def test_one_failed_draw_is_not_averaged_away():
+    """The mean is that of the draws that ran; a failure in any draw is the status."""
+
+    def outcome(status, accuracy=None):
+        message = "" if status == "ran" else "m"
+        figures = {"seconds": 1.0, "warnings": {"W": 1}, "accuracy": accuracy}
+        return {**figures, "status": status, "message": message}
+
+    found = paper_tables._method_data(
+        [outcome("ran", 0.5), outcome("too large"), outcome("ran", 1)]
     )
-    thread.start()
-    thread.join()
-    assert found[0]["slow"].status == "ran"
-
-
-def test_kept_draws_are_not_computed_again(tmp_path):
-    """A second run reads what the first kept, without reading the set."""
-    cell, again = MadeUpCell(("good", "warns", "large")), MadeUpCell(("good", "warns", "large"))
-    first = run_cell(cell, RunSettings(2, keep=tmp_path))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["made-up-0.json", "made-up-1.json"]
-    assert run_cell(again, RunSettings(2, keep=tmp_path)) == first
-    assert again.ran == []
-
-
-def test_a_further_method_is_added_to_what_was_kept(tmp_path):
-    """Only what is missing is computed, and nothing that was kept is lost."""
-    run_cell(MadeUpCell(("good",)), RunSettings(1, keep=tmp_path))
-    cell = MadeUpCell(("warns",))
-    (draw,) = run_cell(cell, RunSettings(2, keep=tmp_path))[:1]
-    assert list(draw) == ["warns"]
-    assert cell.ran == ["opened", (0, "warns"), (1, "warns")]
-    assert set(json.loads((tmp_path / "made-up-0.json").read_text())) == {"good", "warns"}
-
-
-def test_failures_are_tried_again_and_so_is_what_had_too_little_time(tmp_path):
-    """A kept failure is no result; a fit given up is one, until there is more patience."""
-    kept = {
-        "broken": {"status": "failed", "seconds": 0.0, "message": "once"},
-        "good": {"status": "too slow", "seconds": 10.0, "message": "given up"},
-    }
-    (tmp_path / "made-up-0.json").write_text(json.dumps(kept))
-    settings = RunSettings(1, keep=tmp_path, patience=1.0)
-    (draw,) = run_cell(MadeUpCell(("good", "broken")), settings)
-    assert draw["good"].status == "too slow"
-    assert "no such thing" in draw["broken"].message
-    (draw,) = run_cell(MadeUpCell(("good",)), RunSettings(1, keep=tmp_path, patience=2.0))
-    assert draw["good"].status == "ran"
-
-
-@pytest.mark.parametrize("text", ["", "[]", '{"good": {}}', '{"good": 3}'])
-def test_a_file_that_is_no_kept_draw_is_refused(tmp_path, text):
-    """The message names the file and says what to do."""
-    (tmp_path / "made-up-0.json").write_text(text)
-    with pytest.raises(TableError, match=r"made-up-0\.json is not .*; remove it"):
-        run_cell(MadeUpCell(("good",)), RunSettings(1, keep=tmp_path))
-
-
-def test_a_cell_computes_on_one_thread_and_leaves_the_environment_alone(tmp_path, monkeypatch):
-    """Within a cell there is one thread, and the folder of data is the one given; not after."""
-    monkeypatch.setenv("COTERIE_NUM_THREADS", "3")
-    monkeypatch.delenv("COTERIE_DATA", raising=False)
-    seen = []
-
-    class Looking(MadeUpCell):
-        def opened(self):
-            seen.append((n_threads(), os.environ["COTERIE_DATA"]))
-            return super().opened()
-
-    run_cell(Looking(("good",)), RunSettings(1, data=tmp_path))
-    assert seen == [(1, str(tmp_path))]
-    assert n_threads() == 3
-    assert "COTERIE_DATA" not in os.environ
-
-
-def outcome(status, accuracy=None, message=""):
-    """An outcome that took a second."""
-    return Outcome(status, 1.0, accuracy, message)
-
-
-def test_the_result_of_a_method_over_its_draws():
-    """Draws that ran are averaged; a failure in any draw is the status of all."""
-    ran = MethodResult((outcome("ran", 0.5), outcome("too large", None, "m"), outcome("ran", 0.7)))
-    assert (ran.status, ran.scores.mean, ran.messages) == (
-        "ran",
-        pytest.approx(0.6),
-        ["too large: m"],
-    )
-    failed = MethodResult((outcome("ran", 0.5), outcome("failed", None, "x")))
-    assert (failed.status, failed.scores) == ("failed", None)
-    slow = MethodResult((outcome("too large"), outcome("too slow")))
-    assert (slow.status, slow.scores) == ("too slow", None)
+    assert (found["status"], found["mean"], found["draws"]) == ("ran", 0.75, 2)
+    assert (found["messages"], found["warnings"]) == (["too large: m"], {"W": 3})
+    failed = paper_tables._method_data([outcome("ran", 0.5), outcome("failed")])
+    assert (failed["status"], failed["mean"], failed["draws"]) == ("failed", None, 0)
 
 
 @pytest.fixture
-def small_table(monkeypatch):
-    """Table 2 of two sets, one condition and quick methods; the second set is not to be had."""
-    read = paper_tables.load_views
+def only_iris(monkeypatch):
+    """Iris is the only dataset that can be read."""
 
     def load(dataset):
-        if dataset == "soybean_small":
-            raise DatasetUnavailableError("it is nowhere\nto be had")
-        return read("iris")
-
-    def cells(datasets, conditions=(("raw", "fixed"),), all_methods=False):
-        methods = ("k-means", "rcc", "robust", *(("one-hot",) if all_methods else ()))
-        return [Table2Cell("iris", *c, methods) for _ in datasets[:1] for c in conditions]
+        if dataset != "iris":
+            raise DatasetUnavailableError("not\nhere")
 
     monkeypatch.setattr(paper_tables, "load_views", load)
-    monkeypatch.setattr(paper_tables, "table2_cells", cells)
+    monkeypatch.setattr(paper_table2, "COLUMNS", dict.fromkeys(TABLE2.columns, BASE_RUNS))
 
 
-def test_table_2_runs_and_names_what_is_missing(small_table):
-    """Rows by condition, set and method; a set that is not here is named with the reason."""
-    done = []
-    settings = RunSettings(2, n_jobs=1)
-    results = run_table2(settings, all_methods=True, after_cell=done.append)
-    assert results.table is TABLE2
-    assert results.absent == {"soybean_small": "it is nowhere to be had"}
-    assert done == ["table2-iris-raw-fixed"]
-    row = results.rows["raw, fixed"]["iris"]
-    assert list(row) == ["k-means", "rcc", "robust", "one-hot"]
-    assert all(len(found.scores.accuracies) == 2 for found in row.values())
-    assert row["robust"].scores.mean > 0.85
+def test_table_2_runs(only_iris, tmp_path):
+    """Means are those of the draws; rows have all columns; missing datasets are named."""
+    result = paper_table2.run(Context(quick=True, keep=tmp_path), draws=2, jobs=1)
+    assert result.data["absent"]["reuters"] == "--quick leaves it out"
+    assert result.data["absent"]["wine"] == "not here"
+    conditions = [(cell["condition"], cell["dataset"]) for cell in result.data["cells"]]
+    assert conditions == [("mixed, fixed", "iris"), ("mixed, diverse", "iris")]
+    for cell in result.data["cells"]:
+        assert list(cell["methods"]) == [BASE_RUNS, FLAGSHIP]
+        for found in cell["methods"].values():
+            assert found["mean"] == pytest.approx(np.mean(found["accuracies"]))
+            assert found["draws"] == 2
+    assert all(len(row) == len(t.headings) for t in result.tables for row in t.rows)
+    assert ("RCC, printed", ".89") in [row[:2] for row in result.tables[2].rows]
+    assert json.loads(result.json_text())["printed"]["RCC"]["iris"] == 0.89
+    assert result.plots[""]().axes
 
 
-def test_quick_leaves_large_sets_and_other_recipes_out(small_table):
-    """They are named as left out; there is one recipe."""
-    results = run_table2(RunSettings(1, n_jobs=1), quick=True)
-    assert results.absent["reuters"] == "--quick leaves it out"
-    assert list(results.rows) == ["mixed, fixed", "mixed, diverse"]
+def test_table_3_without_data_is_empty(only_iris, tmp_path):
+    """Without data there are no cells and one note a dataset; a wrong folder is an error."""
+    result = paper_table3.run(Context(), jobs=1)
+    assert result.data["cells"] == []
+    assert len(result.notes) == len(TABLE3.titles)
+    with pytest.raises(DatasetUnavailableError, match="not a folder"):
+        paper_table3.run(Context(data=tmp_path / "absent"))
 
 
-def test_table_3_without_any_set_is_empty_and_says_why(tmp_path, monkeypatch):
-    """Without data there are no rows, and a reason for each set."""
+def test_every_column_but_classemes_has_a_method():
+    """Cells have the paper's methods in its order, then the flagship, then the others."""
+    assert set(paper_table2.COLUMNS) == set(TABLE2.columns)
+    assert set(TABLE3.columns) - set(paper_table3.COLUMNS) == {"Classemes"}
+    cells = paper_table2.make_cells(["iris", "wine"], all_methods=True)
+    assert len({cell.name for cell in cells}) == len(cells) == 12
+    paper = tuple(paper_table2.COLUMNS[column] for column in TABLE2.columns)
+    assert cells[0].methods[: len(paper) + 1] == (*paper, FLAGSHIP)
+    assert set(cells[0].methods) == {BASE_RUNS, *CONSENSUS_METHODS}
+    methods = [cell.methods[0] for cell in paper_table3.make_cells(["caltech101_7"])]
+    assert methods[:3] == ["lbp", "hog", "gist"]
+    assert methods[-4:] == [FLAGSHIP, "gabor", "wm", "centrist"]
 
-    def load(dataset):
-        assert os.environ["COTERIE_DATA"] == str(tmp_path)
-        raise DatasetUnavailableError("gone")
 
-    monkeypatch.setattr(paper_tables, "load_views", load)
-    results = run_table3(RunSettings(1, data=tmp_path))
-    assert results.rows == {}
-    assert results.absent == dict.fromkeys(TABLE3.sets, "gone")
+def test_recipes():
+    """Dense features are scaled as by scikit-learn; text becomes unit rows and their SVD."""
+    X = load_dataset("wine")[0]
+    raw, standardised, ranged = recipe_features(X, "mixed")
+    assert raw is X
+    np.testing.assert_allclose(standardised, StandardScaler().fit_transform(X))
+    np.testing.assert_allclose(ranged, MinMaxScaler().fit_transform(X), atol=1e-12)
+    words = sp.random_array((70, 60), density=0.2, rng=0, format="csr")
+    rows, reduced = recipe_features(words, "mixed")
+    np.testing.assert_allclose(sp.linalg.norm(rows, axis=1), 1)
+    values = np.linalg.svd(rows.toarray(), compute_uv=False)
+    np.testing.assert_allclose(np.linalg.norm(reduced, axis=0), values[:50], rtol=0.05)
 
 
-def test_a_wrong_folder_of_data_is_refused(tmp_path):
-    """It is not taken for a folder in which nothing was found."""
-    with pytest.raises(DatasetUnavailableError, match="is not a folder; name the one"):
-        run_table2(RunSettings(1, data=tmp_path / "nowhere"))
+def test_runs_are_divided_among_the_features_and_follow_the_seed():
+    """40 runs on three arrays are 14, 13 and 13; diverse runs have K to √n clusters."""
+    y = np.repeat([0, 1], 10)
+    good, bad = np.where(y == 0, 0.0, 9.0)[:, None], np.tile([0.0, 9.0], 10)[:, None]
+    P = make_runs([good, bad, good], 2, "fixed", seed=3)
+    right = [clustering_accuracy(y, labels) == 1 for labels in P.T]
+    assert right == [True] * 14 + [False] * 13 + [True] * 13
+    X = load_dataset("iris")[0]
+    fixed, diverse = (make_runs([X], 3, kind, 0, 12).max(axis=0) + 1 for kind in ENSEMBLES)
+    assert set(fixed) == {3}
+    assert diverse.min() >= 3 and 3 < diverse.max() <= 12
+    assert not np.array_equal(make_runs([X], 3, "fixed", 0, 12), make_runs([X], 3, "fixed", 1, 12))
+
+
+def test_methods_of_a_draw_share_its_partitions():
+    """An accuracy is that of the method on the runs of the draw; k-means is their mean."""
+    X, y = load_dataset("iris")
+    P = make_partitions(X, 3, 40, random_state=np.random.RandomState(5))
+    score = paper_table2._load("iris", "raw", "fixed")(5)
+    assert score(BASE_RUNS) == pytest.approx(np.mean([clustering_accuracy(y, c) for c in P.T]))
+    labels = consensus_method("l2").make(3, 5).fit(P).labels_
+    assert score("l2") == clustering_accuracy(y, labels)
+
+
+def test_a_view_is_clustered_alone(monkeypatch):
+    """A view that separates the classes has accuracy 1, and another one has not."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 20)
+    views = [rng.normal(size=(40, 2)), rng.normal(size=(40, 2)) + 20 * y[:, None]]
+
+    class Info:
+        view_sizes = ("gist", "hog")
+
+    monkeypatch.setattr(paper_table3, "load_views", lambda *_, **__: (views, y, Info))
+    score = paper_table3._load("made up")(0)
+    assert score("hog") == 1
+    assert score("gist") < 0.9
+    assert 0.5 <= score("rcc") <= 1

@@ -1,0 +1,183 @@
+"""The paper's table 2: the consensus of k-means runs on eight datasets.
+
+The paper states neither how features were scaled nor, beyond "40 k-means runs", which partitions
+were combined. Here a *recipe* says which features the runs use, and an *ensemble* how many clusters
+they make. Neither uses the classes.
+
+================  =========================================================================
+``raw``           features as published
+``standardised``  every feature with mean 0 and variance 1; for text, tf–idf rows of unit length
+``mixed``         a third of the runs raw, a third standardised, a third min–max; for text, half
+                  of them tf–idf rows of unit length, half their 50-dimensional truncated SVD
+``fixed``         as many clusters as classes in every run
+``diverse``       K_v uniform on {K, …, min(⌊√n⌋, 50)}
+================  =========================================================================
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from benchmarks.harness import Context
+from benchmarks.paper_figures import TABLE2
+from benchmarks.paper_tables import BASE_RUNS, Cell, run_table
+from benchmarks.results import Result
+from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, consensus_method
+from coterie.datasets.loading import load_dataset
+from coterie.ensembles.making import make_partitions
+from coterie.ensembles.scalings import standard_and_min_max
+from coterie.inspection.scores import clustering_accuracy
+
+__all__ = ["COLUMNS", "make_cells", "make_runs", "recipe_features", "run"]
+
+RECIPES = ("raw", "standardised", "mixed")
+#: By name, the strategy of :func:`coterie.make_partitions`.
+ENSEMBLES = {"fixed": "kmeans", "diverse": "diverse"}
+#: V of the paper.
+N_PARTITIONS = 40
+#: The method for each column of the paper.
+COLUMNS = {
+    BASE_RUNS: BASE_RUNS,
+    **{method.paper_name: key for key, method in CONSENSUS_METHODS.items() if method.paper_name},
+}
+_SVD_DIMENSIONS = 50
+
+
+def run(
+    context: Context,
+    *,
+    draws: int | None = None,
+    all_methods: bool = False,
+    patience: float = 60.0,
+    jobs: int | None = None,
+) -> Result:
+    """Run the consensus functions of table 2 under every recipe and ensemble.
+
+    Parameters
+    ----------
+    context : Context
+        Quick: small datasets and the mixed recipe.
+    draws : int, optional
+        Draws of each cell: 20, or 2 in a quick run. Draw d is seeded with d.
+    all_methods : bool
+        Every consensus function of the package, not only those of the paper.
+    patience : float
+        Processor seconds after which a method gets no further draws of a cell.
+    jobs : int, optional
+        Worker processes, one per core by default.
+    """
+    cells = partial(make_cells, recipes=RECIPES[2:] if context.quick else RECIPES)
+    return run_table(
+        "table2",
+        TABLE2,
+        COLUMNS,
+        partial(cells, all_methods=all_methods),
+        context,
+        draws=draws,
+        patience=patience,
+        jobs=jobs,
+    )
+
+
+def make_cells(
+    datasets: Sequence[str], recipes: Sequence[str] = RECIPES, all_methods: bool = False
+) -> list[Cell]:
+    """Return every recipe and ensemble of every dataset, the methods in the paper's order."""
+    methods = dict.fromkeys([*(COLUMNS[column] for column in TABLE2.columns), FLAGSHIP])
+    if all_methods:
+        methods |= dict.fromkeys(CONSENSUS_METHODS)
+    return [
+        Cell(
+            f"table2-{dataset}-{recipe}-{ensemble}",
+            dataset,
+            f"{recipe}, {ensemble}",
+            tuple(methods),
+            partial(_load, dataset, recipe, ensemble),
+        )
+        for dataset, recipe, ensemble in itertools.product(datasets, recipes, ENSEMBLES)
+    ]
+
+
+def recipe_features(X: Any, recipe: str) -> list[Any]:
+    """Return the features that the runs of a recipe use: one array for each share of the runs.
+
+    Parameters
+    ----------
+    X : (n, p) array, or sparse matrix of word counts
+    recipe : {"raw", "standardised", "mixed"}
+
+    Examples
+    --------
+    >>> raw, standardised, ranged = recipe_features(np.array([[1.0], [3.0]]), "mixed")
+    >>> raw.ravel().tolist(), standardised.ravel().tolist(), ranged.ravel().tolist()
+    ([1.0, 3.0], [-1.0, 1.0], [0.0, 1.0])
+    """
+    if recipe == "raw":
+        return [X]
+    if sp.issparse(X):
+        from sklearn.decomposition import TruncatedSVD
+        from sklearn.feature_extraction.text import TfidfTransformer
+
+        rows = TfidfTransformer(norm="l2").fit_transform(X)
+        if recipe == "standardised":
+            return [rows]
+        dimensions = min(_SVD_DIMENSIONS, min(rows.shape) - 1)
+        return [rows, TruncatedSVD(dimensions, random_state=0).fit_transform(rows)]
+    standardised, ranged = (scaling.transform(X) for scaling in standard_and_min_max(X))
+    return [standardised] if recipe == "standardised" else [X, standardised, ranged]
+
+
+def make_runs(
+    features: Sequence[Any],
+    n_clusters: int,
+    ensemble: str,
+    seed: int,
+    n_partitions: int = N_PARTITIONS,
+) -> NDArray[np.int32]:
+    """Return the label matrix (n, V) of k-means runs: Lloyd, random centres, one start.
+
+    The runs are divided among the feature arrays as evenly as possible, the first arrays getting
+    one more.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0], [1.0], [8.0], [9.0]])
+    >>> make_runs([X, X], 2, "fixed", seed=0, n_partitions=5).shape
+    (4, 5)
+    """
+    rng = check_random_state(seed)
+    shares = [len(share) for share in np.array_split(np.arange(n_partitions), len(features))]
+    return np.hstack(
+        [
+            make_partitions(X, n_clusters, share, strategy=ENSEMBLES[ensemble], random_state=rng)
+            for X, share in zip(features, shares, strict=True)
+            if share
+        ]
+    )
+
+
+def _load(dataset: str, recipe: str, ensemble: str) -> Callable[[int], Callable[[str], float]]:
+    # of Reuters, the subset that is as large as the paper's
+    X, y = load_dataset(dataset, subset="2900" if dataset == "reuters" else "all")
+    features, n_clusters = recipe_features(X, recipe), len(np.unique(y))
+
+    def draw(seed: int) -> Callable[[str], float]:
+        P = make_runs(features, n_clusters, ensemble, seed)
+
+        def accuracy(method: str) -> float:
+            if method == BASE_RUNS:
+                return float(np.mean([clustering_accuracy(y, labels) for labels in P.T]))
+            fitted = consensus_method(method).make(n_clusters, seed).fit(P)
+            return clustering_accuracy(y, fitted.labels_)
+
+        return accuracy
+
+    return draw
