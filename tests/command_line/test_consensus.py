@@ -176,7 +176,7 @@ def test_json_is_all_there_is_on_stdout(run, labels_csv):
     assert decided == [[f"p{v}" for v in range(6)]]
     assert facts["written"] == {"table": str(out)}
     (note,) = facts["notes"]
-    assert "say --id name" in note
+    assert "--id name" in note
     assert result.stderr == f"note: {note}\n"
 
 

@@ -173,7 +173,7 @@ def test_line_of_row(tmp_path):
         (b'"a,b\n1,2\n', "row that begins on line 1, and never closed"),
         (b"a,b\n1,2\ncaf\xe9,4\n", r"t\.csv, line 3: byte 0xe9 is not UTF-8.*iconv"),
         (b"\xff\xfea\x00,\x00b\x00", r"line 1: byte 0xff is not UTF-8"),
-        (b'a,b\n1,"' + b"x\n" * 70_000, r"t\.csv, line 2: field larger.*quote left open"),
+        (b'a,b\n1,"' + b"x\n" * 70_000, r"t\.csv, line 2: field larger.*unclosed quote"),
     ],
 )
 def test_damaged_text_is_refused_by_line(content, message, tmp_path):
@@ -193,5 +193,5 @@ def test_row_larger_than_a_block_is_refused(tmp_path, monkeypatch):
 @pytest.mark.parametrize("content", [gzip.compress(b"a,b\n1,2\n")[:-9], b"a,b\n1,2\n"])
 def test_damaged_gzip_is_refused(content, tmp_path):
     """A gzip file that is cut short, or is none, is named."""
-    with pytest.raises(TableError, match=r"t\.csv\.gz is not a whole gzip file"):
+    with pytest.raises(TableError, match=r"t\.csv\.gz is not a complete gzip file"):
         read_text(saved(tmp_path / "t.csv.gz", content))

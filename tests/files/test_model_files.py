@@ -205,7 +205,7 @@ def test_newer_and_other_formats_are_refused(saved):
     with pytest.raises(ModelFileError, match=r"version 3, written by coterie 9\.9.*update coterie"):
         load_model(saved)
     repack(saved, members_of(saved), format="other")
-    with pytest.raises(ModelFileError, match="of the format 'other'"):
+    with pytest.raises(ModelFileError, match="its format is 'other'"):
         load_model(saved)
 
 

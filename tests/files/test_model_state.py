@@ -270,6 +270,6 @@ def test_no_attribute_stands_before_a_property():
 
 def test_absurd_numbers_are_refused():
     """A whole number that no float holds would fail somewhere deep inside."""
-    with pytest.raises(ModelFileError, match=r"a whole number of 1,329 bits"):
+    with pytest.raises(ModelFileError, match=r"an integer of 1,329 bits"):
         StateReader([]).decode({"strength": [10**400]})
     assert StateReader([]).decode([10**300, -3]) == [10**300, -3]

@@ -1,4 +1,4 @@
-"""Parquet files and folders, and NPY arrays, as named columns and back."""
+"""Tables in Parquet files, folders of Parquet files, and NPY files."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _HEADER_BYTES = 1 << 20
 
 
 def read_parquet(path: Path) -> tuple[list[str], list[Any]]:
-    """The names and columns of a Parquet file, or of all those in a folder, with their types.
+    """Return the names and columns of a Parquet file, or of all such files in a folder.
 
-    The files of a folder are read in the order of their names and must have the same
-    columns; ``key=value`` folders inside it become columns.
+    The files of a folder are read in the order of their names and must have the same columns.
+    Subfolders named ``key=value`` become columns.
 
     Examples
     --------
@@ -53,9 +53,9 @@ def read_parquet(path: Path) -> tuple[list[str], list[Any]]:
 
 
 def read_npy(path: Path) -> tuple[list[str], list[Any]]:
-    """The columns of a 2-D array, named p0, p1, …, or the fields of a structured 1-D one.
+    """Return the columns of a 2-D array, named p0, p1, …, or the fields of a structured array.
 
-    Nothing is ever unpickled; blank text is missing.
+    Pickled objects are refused. Blank text is missing.
 
     Examples
     --------
@@ -67,11 +67,11 @@ def read_npy(path: Path) -> tuple[list[str], list[Any]]:
     (['p0', 'p1'], [1, 3])
     """
     try:
-        # Mapped, so that a header that promises more than there is takes no memory.
+        # mapped, so that a forged header that claims a huge array takes no memory
         array = np.lib.format.open_memmap(path, mode="r", max_header_size=_HEADER_BYTES)
     except OSError:
         raise
-    except Exception as error:  # a damaged header fails in as many ways as there are literals
+    except Exception as error:  # a damaged header raises many kinds of exceptions
         raise TableError(
             f"{path} is not a .npy file of numbers or text, or is cut short; write it with "
             f"numpy.save ({' '.join(str(error).split())})"
@@ -82,22 +82,22 @@ def read_npy(path: Path) -> tuple[list[str], list[Any]]:
         columns = {f"p{index}": column for index, column in enumerate(array.T)}
     else:
         raise TableError(
-            f"{path} is an array of shape {array.shape}; a table is 2-D (rows × columns), "
-            "or 1-D with named fields"
+            f"{path} is an array of shape {array.shape}; a table is 2-D (rows × columns), or 1-D "
+            "with named fields"
         )
     return list(columns), [_from_numpy(path, name, column) for name, column in columns.items()]
 
 
 def write_parquet(unfinished: Path, columns: Mapping[str, Any], _path: Path) -> None:
-    """Write columns to ``unfinished``; every type is kept."""
+    """Write columns to ``unfinished``, with their types."""
     pq.write_table(pa.table(dict(columns)), unfinished)
 
 
 def write_npy(unfinished: Path, columns: Mapping[str, Any], path: Path) -> None:
-    """Write columns of one length to ``unfinished``, to be ``path``, as a structured array.
+    """Write columns to ``unfinished`` as the structured array of ``path``.
 
-    Text is fixed-width unicode, blank where missing; a missing float is NaN; a missing
-    value of another type has no place in an array and is refused.
+    Text is fixed-width unicode, and blank if missing; a missing float is NaN. Other missing
+    values are refused.
     """
     if "" in columns:
         raise OutputError(f"cannot write {path}: .npy fields need names, and one column has none")
@@ -109,12 +109,12 @@ def write_npy(unfinished: Path, columns: Mapping[str, Any], path: Path) -> None:
     for name, array in arrays.items():
         rows[name] = array
     with unfinished.open("wb") as file:
-        # Version 3 is the one whose field names may be in any script.
+        # only version 3 allows field names outside Latin-1
         np.lib.format.write_array(file, rows, version=(3, 0), allow_pickle=False)
 
 
 def _read_parquet_folder(folder: Path) -> Any:
-    """All Parquet files of a folder, in the order of their names, with one schema."""
+    """Read all Parquet files of a folder, which must have the same schema."""
     files = [
         str(file)
         for file in sorted(folder.rglob("*.parquet"))
@@ -129,21 +129,21 @@ def _read_parquet_folder(folder: Path) -> Any:
     for other in others:
         if not other.physical_schema.equals(first.physical_schema):
             raise TableError(
-                f"{first.path} and {other.path} have different columns; "
-                "a folder is one table when all its files have the same"
+                f"{first.path} and {other.path} have different columns; all files of a folder must "
+                "have the same"
             )
     return dataset.to_table()
 
 
 def _from_numpy(path: Path, name: str, column: NDArray[Any]) -> Any:
-    # A copy, so that nothing hangs on the file; in native byte order, which pyarrow wants.
+    # a copy, so that the file can be closed; pyarrow needs the native byte order
     column = column.astype(column.dtype.newbyteorder("="))
     try:
         values = pa.array(column)
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise TableError(
-            f"column {name!r} of {path} holds {column.dtype} values that are neither numbers "
-            f"nor text, one a cell; convert it ({error})"
+            f"column {name!r} of {path} holds {column.dtype} values, not one number or text per "
+            f"row; convert it ({error})"
         ) from error
     if column.dtype.kind == "U":
         values = pc.if_else(pc.equal(values, ""), None, values)
@@ -157,7 +157,7 @@ def _to_numpy(path: Path, name: str, column: Any) -> NDArray[Any]:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         texts = ["" if text is None else text for text in column.to_pylist()]
         array = np.array(texts, dtype=np.str_)
-        kept = array.tolist() == texts  # NumPy drops NULs from the end of text
+        kept = array.tolist() == texts  # numpy drops NULs at the end of text
     else:
         array = column.to_numpy()
         kept = not array.dtype.hasobject and (not column.null_count or pa.types.is_floating(kind))

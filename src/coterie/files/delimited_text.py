@@ -1,4 +1,4 @@
-"""Delimited text (CSV, TSV) read as text and written back, with the line of whatever is wrong."""
+"""Delimited text (CSV, TSV): all cells are text, and errors name the line."""
 
 from __future__ import annotations
 
@@ -26,27 +26,23 @@ _DELIMITERS = ",;\t|"
 _SAMPLE_BYTES = 1 << 16
 _BLOCK_BYTES = 1 << 24
 _ROWS_A_WRITE = 1 << 16
-# Every delimiter is quoted, not just the one in use, so that telling it is never in doubt.
+# every possible delimiter is quoted, so that the one in use can always be guessed
 _NEEDS_QUOTES = r'[,;\t|"\r\n\x{feff}]|^$'
 
 
 def read_text(path: Path) -> tuple[list[str], list[Any]]:
-    r"""The header and the columns of a text file, all as text, blank cells as missing.
+    r"""Return the header and the columns of a text file; blank cells are missing.
 
-    The delimiter is a tab where the name says ``.tsv``; elsewhere it is the one of ``,``,
-    ``;``, tab and ``|`` under which the first 64 kB are most like a table.
-
-    Parameters
-    ----------
-    path : Path
-        UTF-8 text, with or without a byte-order mark, gzipped if the name ends in ``.gz``.
+    The delimiter is a tab if the name says ``.tsv``. Otherwise it is the one of ``,``, ``;``, tab
+    and ``|`` with which the first 64 kB look most like a table. The file is UTF-8, with or
+    without a byte-order mark, and gzipped if the name ends in ``.gz``.
 
     Returns
     -------
     names : list of str
         The header; names may be repeated.
     columns : list of pyarrow.ChunkedArray
-        As many columns of strings, possibly of no rows.
+        As many columns of strings; they may have no rows.
 
     Examples
     --------
@@ -61,8 +57,8 @@ def read_text(path: Path) -> tuple[list[str], list[Any]]:
     delimiter = _delimiter(path, data)
     header = next(_records(path, data, delimiter))
     width = len(header.fields)
-    # A quote left open would swallow the rest of the file without complaint. It would
-    # swallow this last row too, and so show itself.
+    # An unclosed quote would silently turn the rest of the file into one cell. An extra last
+    # row detects this, because it would become part of that cell, too.
     last_row = delimiter.join("." * width)
     data += (b"" if data.endswith((b"\n", b"\r")) else b"\n") + last_row.encode()
     try:
@@ -76,31 +72,19 @@ def read_text(path: Path) -> tuple[list[str], list[Any]]:
 
 
 def line_of_row(path: Path, row: int) -> int:
-    """The line, counted from 1, on which a row of the table, counted from 0, begins."""
+    """Return the line, counted from 1, on which a row, counted from 0, begins."""
     data = _content(path)
     records = _records(path, data, _delimiter(path, data))
     return next(islice(records, row + 1, None)).first_line
 
 
 def write_text(unfinished: Path, columns: Mapping[str, Any], path: Path) -> None:
-    """Write columns to ``unfinished`` as the text file ``path`` is to be: by its suffix.
+    """Write columns to ``unfinished`` as the text file ``path``, whose suffix decides the format.
 
-    Parameters
-    ----------
-    unfinished : Path
-        The file to write to.
-    columns : mapping of str to pyarrow.ChunkedArray
-        Columns of one length; missing cells are left blank.
-    path : Path
-        The name that says whether there are tabs, and whether to compress.
-
-    Raises
-    ------
-    pyarrow.ArrowException
-        Where a column has no form as text.
+    Missing cells are blank. A column that cannot be text raises a pyarrow.ArrowException.
     """
     delimiter = "\t" if _is_tab_separated(path) else ","
-    # In a lone column a blank would make a blank line, which many readers skip.
+    # a blank cell in a single column would be a blank line, which many readers skip
     blank = '""' if len(columns) == 1 else ""
     cells = [_cells(column, blank) for column in columns.values()]
     lines = pc.binary_join_element_wise(*cells, pa.scalar(delimiter, pa.large_string()))
@@ -119,14 +103,14 @@ class _Record(NamedTuple):
 
 
 def _content(path: Path) -> bytes:
-    """The bytes of the text, unpacked and without the byte-order mark."""
+    """Return the bytes of the text, decompressed and without the byte-order mark."""
     data = path.read_bytes()
     if path.name.lower().endswith(".gz"):
         try:
             data = gzip.decompress(data)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise TableError(
-                f"{path} is not a whole gzip file ({error}); make or fetch it again"
+                f"{path} is not a complete gzip file ({error}); create or fetch it again"
             ) from error
     data = data.removeprefix(codecs.BOM_UTF8)
     if not data.strip(b"\r\n"):
@@ -143,12 +127,12 @@ def _content(path: Path) -> bytes:
 
 
 def _lines(data: bytes) -> io.TextIOWrapper:
-    # Known to be UTF-8; a sample may still end in the middle of a character.
+    # the data is valid UTF-8, but a sample may end in the middle of a character
     return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", errors="replace", newline="")
 
 
 def _records(path: Path, data: bytes, delimiter: str) -> Iterator[_Record]:
-    """The records, header first. Blank lines are skipped, but for those of a lone column."""
+    """Yield the records, header first. Blank lines are skipped unless there is one column only."""
     reader = csv.reader(_lines(data), delimiter=delimiter)
     width = 0
     first_line = 1
@@ -159,18 +143,20 @@ def _records(path: Path, data: bytes, delimiter: str) -> Iterator[_Record]:
                 yield _Record(first_line, reader.line_num, fields or [""])
             first_line = reader.line_num + 1
     except csv.Error as error:
-        raise TableError(f"{path}, line {first_line}: {error}; is a quote left open?") from error
+        raise TableError(
+            f"{path}, line {first_line}: {error}; check for an unclosed quote"
+        ) from error
 
 
 def _delimiter(path: Path, data: bytes) -> str:
-    """The delimiter under which the beginning of the text is most like a table."""
+    """Return the delimiter with which the beginning of the text looks most like a table."""
     if _is_tab_separated(path):
         return "\t"
-    return max(_DELIMITERS, key=lambda delimiter: _likeness_to_a_table(data, delimiter))
+    return max(_DELIMITERS, key=lambda delimiter: _table_likeness(data, delimiter))
 
 
-def _likeness_to_a_table(data: bytes, delimiter: str) -> tuple[bool, bool, float, int]:
-    """Several columns? Quotes around whole fields? Share of rows as wide as the header? Width."""
+def _table_likeness(data: bytes, delimiter: str) -> tuple[bool, bool, float, int]:
+    """Return, by importance: several columns? valid quotes? share of rows of full width, width."""
     sample = data[:_SAMPLE_BYTES]
     cut = len(sample) < len(data)
     reader = csv.reader(_lines(sample), delimiter=delimiter, strict=True)
@@ -192,7 +178,7 @@ def _is_tab_separated(path: Path) -> bool:
 
 
 def _parse(data: bytes, delimiter: str, width: int, header_lines: int) -> list[Any]:
-    # Names of our own, since those of the header may be repeated.
+    # the names of the header may be repeated
     names = [str(index) for index in range(width)]
     return pyarrow.csv.read_csv(
         pa.BufferReader(data),
@@ -212,7 +198,7 @@ def _parse(data: bytes, delimiter: str, width: int, header_lines: int) -> list[A
 
 
 def _explanation(path: Path, data: bytes, delimiter: str, otherwise: str) -> TableError:
-    """What is wrong with text, ended by a row of our own, that could not be parsed; and where."""
+    """Explain why text, with the extra last row, could not be parsed, and where."""
     records = _records(path, data, delimiter)
     record = header = next(records)
     ragged = None
@@ -228,7 +214,7 @@ def _explanation(path: Path, data: bytes, delimiter: str, otherwise: str) -> Tab
         return TableError(f"{path} cannot be read: {' '.join(otherwise.split())}")
     return TableError(
         f"{path}, line {ragged.first_line}: {len(ragged.fields)} fields where the header has "
-        f"{len(header.fields)} (delimiter {delimiter!r}); mend the row, or quote its text"
+        f"{len(header.fields)} (delimiter {delimiter!r}); correct the row, or quote its text"
     )
 
 
@@ -248,6 +234,6 @@ def _opened(unfinished: Path, compressed: bool) -> Iterator[io.BufferedIOBase]:
         if not compressed:
             yield plain
             return
-        # No time stamp and no name: the same table is the same bytes.
+        # without time stamp and name, equal tables are equal files
         with gzip.GzipFile(filename="", mode="wb", fileobj=plain, mtime=0) as packed:
             yield packed

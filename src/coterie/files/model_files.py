@@ -1,21 +1,22 @@
-"""Fitted estimators in files, and back, without pickle: loading a file runs no code from it.
+"""Model files: fitted estimators without pickle, so that loading a file runs no code from it.
 
-A model file is a zip archive, usually named ``*.coterie``, whose members are stored plain:
+A model file is a zip archive, usually named ``*.coterie``, with uncompressed members:
 
 =====================  =====================================================================
 ``manifest.json``      format, versions, type, and the SHA-256 of every other member
 ``state.json``         the attributes, as a tree of :class:`~coterie.files.model_state.StateWriter`
-``arrays/0.npy`` …     the arrays the tree refers to
-the archive's comment  the SHA-256 of the manifest
+``arrays/0.npy`` …     the arrays that the tree refers to
+comment of the zip     the SHA-256 of the manifest
 =====================  =====================================================================
 
-So any change to the content is noticed. This is integrity, not authenticity: whoever means to
-can write another model, with checksums that fit. The most such a file can do is to hold other
-numbers and texts, in the types of :data:`~coterie.files.model_state.STORABLE_TYPES`.
+The checksums detect damage, not forgery: they can be computed for any content. A forged file can
+only hold other numbers and texts in the types of
+:data:`~coterie.files.model_state.STORABLE_TYPES`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -25,7 +26,7 @@ import stat
 import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -49,22 +50,21 @@ _PART_BYTES = 1 << 20
 
 
 def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator to a file, whole or not at all; the same state, the same bytes.
+    """Write a fitted estimator to a file, completely or not at all. Equal states give equal bytes.
 
     Parameters
     ----------
     estimator : estimator
-        Fitted, of one of the types in :data:`~coterie.files.model_state.STORABLE_TYPES`.
+        Fitted, of a type in :data:`~coterie.files.model_state.STORABLE_TYPES`.
     path : path-like
         The file; ``*.coterie`` by convention.
 
     Raises
     ------
     ModelFileError
-        Where the estimator is not fitted, or an attribute, named by its path, cannot be
-        stored; nothing is written then.
+        If the estimator is not fitted, or holds a value that cannot be stored.
     OutputError
-        Where the file cannot be written.
+        If the file cannot be written.
 
     Examples
     --------
@@ -85,20 +85,19 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
         raise ModelFileError(f"this {name} holds itself, or is nested too deep to store") from error
     if len(state) > _MOST_JSON_BYTES:
         raise ModelFileError(
-            f"this {name} has {len(state):,} bytes of lists and texts, and a model file holds at "
-            f"most {_MOST_JSON_BYTES:,}; keep them in arrays"
+            f"this {name} has {len(state):,} bytes of lists and texts, and a model file can hold "
+            f"{_MOST_JSON_BYTES:,}; keep them in arrays"
         )
     with atomic_file(path) as unfinished:
         _write_archive(unfinished, tree["$object"]["type"], state, writer.arrays)
 
 
 def load_model(path: str | os.PathLike[str], *, classes: Mapping[str, type] | None = None) -> Any:
-    """Read a fitted estimator from a file written by :func:`save_model`.
+    """Read a fitted estimator from a file of :func:`save_model`.
 
     Parameters
     ----------
     path : path-like
-        The file.
     classes : mapping of str to type, optional
         See :class:`~coterie.files.model_state.StateReader`.
 
@@ -110,13 +109,13 @@ def load_model(path: str | os.PathLike[str], *, classes: Mapping[str, type] | No
     Raises
     ------
     ModelFileError
-        Where the file is missing, not a model file, of another format version, incomplete,
-        changed, or holds a type that is not listed.
+        If the file is missing, not a model file, of another format version, damaged, or holds a
+        type that is not listed.
 
     Warns
     -----
     CoterieWarning
-        Where it holds scikit-learn's own estimators, of another version of scikit-learn.
+        If it holds estimators of another version of scikit-learn.
 
     Examples
     --------
@@ -126,7 +125,7 @@ def load_model(path: str | os.PathLike[str], *, classes: Mapping[str, type] | No
     coterie.errors.ModelFileError: cannot read model.pkl: No such file or directory
     """
     path = Path(path)
-    try:
+    with _errors_of(path):
         with opened_model(path) as file:
             manifest, state, arrays = _read_archive(file)
         tree = json.loads(state)
@@ -134,19 +133,13 @@ def load_model(path: str | os.PathLike[str], *, classes: Mapping[str, type] | No
             raise ModelFileError(_damaged("its state is that of another type"))
         reader = StateReader(arrays, classes)
         estimator = reader.decode(tree)
-    except ModelFileError as error:
-        raise ModelFileError(f"cannot load {path}: {error}") from error
-    except OSError as error:
-        raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from error
-    except Exception as error:  # zipfile, json and numpy meet damage in many ways
-        raise ModelFileError(f"cannot load {path}: {_damaged(error)}") from error
     if any(name.startswith("sklearn.") for name in reader.types):
         import sklearn
 
         if manifest["sklearn"] != sklearn.__version__:
             warnings.warn(
                 f"{path} holds estimators of scikit-learn {manifest['sklearn']}, and this is "
-                f"{sklearn.__version__}; if they misbehave, fit the model again",
+                f"{sklearn.__version__}; if they do not work, fit the model again",
                 CoterieWarning,
                 stacklevel=2,
             )
@@ -154,63 +147,55 @@ def load_model(path: str | os.PathLike[str], *, classes: Mapping[str, type] | No
 
 
 def content_checksum(path: str | os.PathLike[str], *, verified: bool = False) -> str:
-    """The SHA-256, in hexadecimal digits, that stands for the whole content of a model file.
+    """Return the SHA-256 of a model file in hexadecimal digits.
 
-    It is that of the manifest, which has the SHA-256 of all else.
+    It is that of the manifest, which holds the SHA-256 of every other member.
 
     Parameters
     ----------
     path : path-like
-        The file.
     verified : bool, default=False
-        Whether all of the file is read, to see that its content is as the checksum says; else
-        only its end is, and that is left to :func:`load_model`.
+        Read the whole file and compare it with the checksum; otherwise only the end of the file
+        is read, and :func:`load_model` does the comparison.
 
     Raises
     ------
     ModelFileError
-        Where the file is not there, or not a model file; and, if verified, where it is damaged.
+        If the file is missing, not a model file, or, with ``verified``, damaged.
     """
     path = Path(path)
-    try:
-        with opened_model(path) as file:
-            _refuse_other_files(file)
-            with zipfile.ZipFile(file) as archive:
-                checksum = _manifest_checksum(archive)
-            if verified:
-                file.seek(0)
-                _read_archive(file)
-            return checksum
-    except ModelFileError as error:
-        raise ModelFileError(f"cannot load {path}: {error}") from error
-    except OSError as error:
-        raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from error
-    except Exception as error:  # zipfile meets damage in many ways
-        raise ModelFileError(f"cannot load {path}: {_damaged(error)}") from error
+    with _errors_of(path), opened_model(path) as file:
+        _refuse_other_files(file)
+        with zipfile.ZipFile(file) as archive:
+            checksum = _manifest_checksum(archive)
+        if verified:
+            file.seek(0)
+            _read_archive(file)
+        return checksum
 
 
 def opened_model(path: str | os.PathLike[str]) -> io.BufferedReader:
-    """Open a file that may hold a model, without ever waiting for whoever writes to it.
+    """Open a file that may hold a model, without waiting for the writer of a pipe.
 
     Raises
     ------
     OSError
-        Where it cannot be opened.
+        If it cannot be opened.
     ModelFileError
-        Where it is a pipe, a device or the like, or larger than any model file.
+        If it is a pipe or a device, or larger than any model file.
     """
 
-    def without_waiting(name: str, flags: int) -> int:
+    def open_nonblocking(name: str, flags: int) -> int:
         return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
 
-    file = open(os.fspath(path), "rb", opener=without_waiting)  # noqa: SIM115 (given to the caller)
+    file = open(os.fspath(path), "rb", opener=open_nonblocking)  # noqa: SIM115 (returned open)
     try:
-        told = os.fstat(file.fileno())
-        if not stat.S_ISREG(told.st_mode):
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
             raise ModelFileError("it is not a file but a pipe, a device or the like")
-        if told.st_size > _MOST_BYTES:
+        if status.st_size > _MOST_BYTES:
             raise ModelFileError(
-                f"it has {told.st_size:,} bytes, and a model file at most {_MOST_BYTES:,}"
+                f"it has {status.st_size:,} bytes, and a model file at most {_MOST_BYTES:,}"
             )
     except BaseException:
         file.close()
@@ -218,8 +203,21 @@ def opened_model(path: str | os.PathLike[str]) -> io.BufferedReader:
     return file
 
 
+@contextlib.contextmanager
+def _errors_of(path: Path) -> Iterator[None]:
+    """Turn every failure to read a file into a ModelFileError that names it."""
+    try:
+        yield
+    except ModelFileError as error:
+        raise ModelFileError(f"cannot load {path}: {error}") from error
+    except OSError as error:
+        raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from error
+    except Exception as error:  # zipfile, json and numpy raise many kinds of exceptions
+        raise ModelFileError(f"cannot load {path}: {_damaged(error)}") from error
+
+
 def _refuse_unfitted(estimator: Any) -> None:
-    # imported here: whoever loads a model may do without it, and it takes long
+    # imported here, because it is slow and not needed to load a model
     from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import check_is_fitted
 
@@ -232,10 +230,6 @@ def _refuse_unfitted(estimator: Any) -> None:
         raise ModelFileError(f"only a fitted estimator can be saved, not a {name}") from error
 
 
-def _array_name(number: int) -> str:
-    return f"arrays/{number}.npy"
-
-
 def _write_archive(
     unfinished: Path, type_name: str, state: bytes, arrays: list[NDArray[Any]]
 ) -> None:
@@ -246,7 +240,7 @@ def _write_archive(
         for number, array in enumerate(arrays):
             content = io.BytesIO()
             np.lib.format.write_array(content, array, allow_pickle=False)
-            name = _array_name(number)
+            name = f"arrays/{number}.npy"
             checksums[name] = _store(archive, name, content.getbuffer())
         manifest = {
             "format": _FORMAT,
@@ -261,13 +255,13 @@ def _write_archive(
 
 
 def _store(archive: zipfile.ZipFile, name: str, content: bytes | memoryview) -> str:
-    """Store a member, without a time stamp, and give its checksum."""
+    """Store a member without a time stamp, and return its checksum."""
     archive.writestr(zipfile.ZipInfo(name), content)
     return hashlib.sha256(content).hexdigest()
 
 
 def _read_archive(file: BinaryIO) -> tuple[dict[str, Any], bytearray, list[NDArray[Any]]]:
-    """The manifest, the state and the arrays, all known to be as they were written."""
+    """Return the manifest, the state and the arrays, after their checksums were verified."""
     _refuse_other_files(file)
     with zipfile.ZipFile(file) as archive:
         _refuse_inflation(archive, os.fstat(file.fileno()).st_size)
@@ -275,22 +269,20 @@ def _read_archive(file: BinaryIO) -> tuple[dict[str, Any], bytearray, list[NDArr
         checksums = manifest["sha256"]
         _check_names(archive, checksums)
         state = _checked(archive, "state.json", checksums["state.json"])
-        arrays = []
-        for number in range(len(checksums) - 1):
-            name = _array_name(number)
-            arrays.append(_array_in(_checked(archive, name, checksums[name])))
+        names = [f"arrays/{number}.npy" for number in range(len(checksums) - 1)]
+        arrays = [_array_in(_checked(archive, name, checksums[name])) for name in names]
     return manifest, state, arrays
 
 
 def _array_in(content: bytearray) -> NDArray[Any]:
-    """The array of a member, in the memory that it was read to."""
+    """Return the array of a member without a copy of its memory."""
     member = io.BytesIO(content[:_MOST_HEADER_BYTES])
     if np.lib.format.read_magic(member) != (1, 0):
         raise ModelFileError(_damaged("an array is of a form that save_model does not write"))
     shape, by_column, dtype = np.lib.format.read_array_header_1_0(member)
     size, begin = math.prod(shape), member.tell()
     if dtype.hasobject or not dtype.itemsize or min(shape, default=0) < 0:
-        raise ModelFileError(_damaged(f"an array of {dtype} is none that save_model writes"))
+        raise ModelFileError(_damaged(f"an array of {dtype} is not written by save_model"))
     if size * dtype.itemsize != len(content) - begin:
         raise ModelFileError(_damaged("an array is not as large as it claims to be"))
     if not size:
@@ -301,11 +293,11 @@ def _array_in(content: bytearray) -> NDArray[Any]:
 
 def _refuse_other_files(file: BinaryIO) -> None:
     if file.read(4) != b"PK\x03\x04":
-        raise ModelFileError("it is not a model file; save_model writes one")
+        raise ModelFileError("it is not a model file; create one with save_model")
 
 
 def _refuse_inflation(archive: zipfile.ZipFile, size: int) -> None:
-    """Refuse members that are compressed or overlap: what is read is no more than the file."""
+    """Refuse compressed or overlapping members, which could need more memory than the file."""
     members = archive.infolist()
     if any(member.compress_type != zipfile.ZIP_STORED for member in members):
         raise ModelFileError(_damaged("it has compressed members, and save_model writes none"))
@@ -319,40 +311,38 @@ def _refuse_inflation(archive: zipfile.ZipFile, size: int) -> None:
 def _read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
     manifest = json.loads(_checked(archive, "manifest.json", _manifest_checksum(archive)))
     if manifest["format"] != _FORMAT:
-        raise ModelFileError(f"it is of the format {manifest['format']!r}, not {_FORMAT!r}")
+        raise ModelFileError(f"its format is {manifest['format']!r}, not {_FORMAT!r}")
     version = manifest["format_version"]
-    if version > _FORMAT_VERSION:
+    if version != _FORMAT_VERSION:
+        advice = "update coterie" if version > _FORMAT_VERSION else "fit the model again"
         raise ModelFileError(
             f"it is of format version {version}, written by coterie {manifest['coterie']}, and "
-            f"this one reads up to {_FORMAT_VERSION}; update coterie"
-        )
-    if version < _FORMAT_VERSION:
-        raise ModelFileError(
-            f"it is of format version {version}, written by coterie {manifest['coterie']}, and "
-            f"this one reads version {_FORMAT_VERSION}; fit the model again and save it"
+            f"this version of coterie reads {_FORMAT_VERSION}; {advice}"
         )
     return dict(manifest)
 
 
 def _manifest_checksum(archive: zipfile.ZipFile) -> str:
     if "manifest.json" not in archive.namelist() or not archive.comment.startswith(_COMMENT):
-        raise ModelFileError("it is a zip archive, but not a model file; save_model writes one")
+        raise ModelFileError(
+            "it is a zip archive, but not a model file; create one with save_model"
+        )
     return archive.comment.removeprefix(_COMMENT).decode()
 
 
 def _check_names(archive: zipfile.ZipFile, checksums: dict[str, str]) -> None:
-    there = Counter(archive.namelist())
+    found = Counter(archive.namelist())
     listed = {"manifest.json", *checksums}
-    for name in sorted(listed - there.keys()):
+    for name in sorted(listed - found.keys()):
         raise ModelFileError(_damaged(f"the member {name} is missing"))
-    for name in sorted(there.keys() - listed):
+    for name in sorted(found.keys() - listed):
         raise ModelFileError(_damaged(f"the member {name} does not belong to it"))
-    for name in sorted(name for name, count in there.items() if count > 1):
+    for name in sorted(name for name, count in found.items() if count > 1):
         raise ModelFileError(_damaged(f"there is more than one member {name}"))
 
 
 def _checked(archive: zipfile.ZipFile, name: str, checksum: str) -> bytearray:
-    """The content of a member, read part by part so that its memory is needed once."""
+    """Return the content of a member; it is read in parts, so that memory is needed only once."""
     content = bytearray(archive.getinfo(name).file_size)
     end = 0
     with archive.open(name) as member:

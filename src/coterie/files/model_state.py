@@ -1,4 +1,4 @@
-"""The state of an estimator as a tree for JSON and a list of arrays, and back, without pickle."""
+"""The state of an estimator as a JSON tree and a list of arrays, without pickle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from coterie.errors import ModelFileError
 
 __all__ = ["STORABLE_TYPES", "StateReader", "StateWriter"]
 
-#: The types a model file may hold: the stable name that files use, and where the class lives now.
+#: The types that a model file may hold: the stable name in files, and where the class is now.
 #: Classes and modules may move and change names; the names on the left never change.
 STORABLE_TYPES = {
     "RobustConsensus": "coterie.consensus.robust.estimator:RobustConsensus",
@@ -65,7 +65,7 @@ STORABLE_TYPES = {
 }
 
 _ARRAY_KINDS = "biufcUSmM"
-# whole numbers up to here are floats, too
+# every integer of so many bits is within the range of a float
 _MOST_BITS = 1023
 _SCALARS = {
     np.dtype(kind).name: np.dtype(kind).type
@@ -79,14 +79,14 @@ _STORABLE = (
 
 
 class StateWriter:
-    """Turns values into a tree for JSON, and sets their arrays aside, each of them once.
+    """Encoder of values as a JSON tree; arrays are collected separately, each of them once.
 
-    What JSON lacks becomes an object of one key, which begins with ``$``.
+    A value that JSON lacks becomes an object with one key, which begins with ``$``.
 
     Attributes
     ----------
     arrays : list of ndarray
-        The arrays met so far; ``{"$array": 3}`` stands for the one at index 3.
+        The arrays found so far; ``{"$array": 3}`` refers to the one at index 3.
 
     Examples
     --------
@@ -102,16 +102,13 @@ class StateWriter:
         self._numbers: dict[int, int] = {}
 
     def encode(self, value: Any, place: str) -> Any:
-        """The tree of a value; ``place`` says where it was found if it cannot be stored."""
+        """Return the tree of a value; ``place`` names the value in error messages."""
         kind = type(value)
         if kind in self._BY_TYPE:
             return self._BY_TYPE[kind](self, value, place)
         if isinstance(value, np.generic):
             return self._scalar(value, place)
         return self._object(value, place)
-
-    def _plain(self, value: Any, _place: str) -> Any:
-        return value
 
     def _int(self, value: int, place: str) -> Any:
         if value.bit_length() > _MOST_BITS:
@@ -169,9 +166,9 @@ class StateWriter:
         return {"$object": {"type": name, "state": state}}
 
     _BY_TYPE: ClassVar[dict[type, Callable[..., Any]]] = {
-        type(None): _plain,
-        bool: _plain,
-        str: _plain,
+        type(None): lambda _self, value, _place: value,
+        bool: lambda _self, value, _place: value,
+        str: lambda _self, value, _place: value,
         int: _int,
         float: _float,
         list: _list,
@@ -185,19 +182,18 @@ class StateWriter:
 
 
 class StateReader:
-    """Turns a tree of :class:`StateWriter` into the values it stands for.
+    """Decoder of the trees of :class:`StateWriter`.
 
-    Only the types in :data:`STORABLE_TYPES` are created, and only by setting their attributes:
-    no constructor and no other code that the tree names is run. A tree that
-    no writer makes raises ModelFileError, KeyError, TypeError, ValueError or the like.
+    It creates only the types in :data:`STORABLE_TYPES`, and only sets their attributes: no
+    constructor and no other code runs. An invalid tree raises ModelFileError, KeyError, TypeError,
+    ValueError or a similar exception.
 
     Parameters
     ----------
     arrays : sequence of ndarray
-        The writer's arrays.
+        The arrays of the writer.
     classes : mapping of str to type, optional
-        Classes to create for some of the names in :data:`STORABLE_TYPES`, in place of those
-        listed there.
+        Classes to create for some names in :data:`STORABLE_TYPES` instead of those listed.
 
     Attributes
     ----------
@@ -213,12 +209,12 @@ class StateReader:
         self.types: set[str] = set()
 
     def decode(self, tree: Any) -> Any:
-        """The value of a tree."""
+        """Return the value of a tree."""
         if isinstance(tree, list):
             return [self.decode(item) for item in tree]
         if not isinstance(tree, dict):
             if type(tree) is int and tree.bit_length() > _MOST_BITS:
-                raise ModelFileError(f"it holds a whole number of {tree.bit_length():,} bits")
+                raise ModelFileError(f"it holds an integer of {tree.bit_length():,} bits")
             return tree
         if len(tree) == 1:
             ((tag, body),) = tree.items()
@@ -226,21 +222,12 @@ class StateReader:
                 return self._BY_TAG[tag](self, body)
         return {key: self.decode(item) for key, item in tree.items()}
 
-    def _float(self, body: str) -> float:
-        return float(body)
-
-    def _tuple(self, body: list[Any]) -> tuple[Any, ...]:
-        return tuple(self.decode(body))
-
     def _dict(self, body: list[Any]) -> dict[Any, Any]:
         return {self.decode(key): self.decode(item) for key, item in body}
 
     def _scalar(self, body: list[Any]) -> Any:
         name, value = body
         return _SCALARS[name](self.decode(value))
-
-    def _array(self, body: int) -> NDArray[Any]:
-        return self.arrays[body]
 
     def _strings(self, body: list[Any]) -> NDArray[np.object_]:
         shape, values = body
@@ -267,21 +254,21 @@ class StateReader:
             value.__dict__.update(state)
             return value
         fields = {field.name: field.default for field in dataclasses.fields(kind)}
-        # fields that came later have defaults, which is what objects without them meant
+        # fields added later have defaults that describe objects of older files
         later = {key: fields[key] for key in fields.keys() - state.keys()}
         if state.keys() - fields.keys() or dataclasses.MISSING in later.values():
             raise ModelFileError(f"it holds a {name} of another version of coterie")
         state |= later
         for attribute, item in state.items():
-            object.__setattr__(value, attribute, item)  # it may be frozen
+            object.__setattr__(value, attribute, item)  # the class may be frozen
         return value
 
     _BY_TAG: ClassVar[dict[str, Callable[..., Any]]] = {
-        "$float": _float,
-        "$tuple": _tuple,
+        "$float": lambda _self, body: float(body),
+        "$tuple": lambda self, body: tuple(self.decode(body)),
         "$dict": _dict,
         "$scalar": _scalar,
-        "$array": _array,
+        "$array": lambda self, body: self.arrays[body],
         "$strings": _strings,
         "$csr": _csr,
         "$object": _object,
@@ -291,7 +278,7 @@ class StateReader:
 def _name_of(kind: type) -> str | None:
     """Return the stable name of a class, or None if it cannot be stored."""
     for name, home in STORABLE_TYPES.items():
-        # compare the class's own name first: importing every home would be slow
+        # compare the names first: importing every module would be slow
         if home.endswith(f":{kind.__name__}") and _class_of(name) is kind:
             return name
     return None
@@ -303,19 +290,19 @@ def _class_of(name: str) -> Any:
 
 
 def _refuse_shadows(kind: type, name: str, attributes: Iterable[str]) -> None:
-    """Refuse attributes that would stand before methods and properties of the class."""
+    """Refuse attributes that would hide methods or properties of the class."""
     for attribute in attributes:
-        behind = inspect.getattr_static(kind, attribute, None)
-        computed = hasattr(type(behind), "__get__") and not isinstance(behind, cached_property)
+        hidden = inspect.getattr_static(kind, attribute, None)
+        computed = hasattr(type(hidden), "__get__") and not isinstance(hidden, cached_property)
         if computed or attribute.startswith("__"):
             raise ModelFileError(f"it holds a {name} with a value for its method {attribute[:80]}")
 
 
 def _state_of(value: Any) -> dict[str, Any]:
-    """The fields of a dataclass, less what it may have cached; all attributes of others.
+    """Return the attributes to store: the fields of a dataclass, without cached properties.
 
-    Less fields, too, that are None where they need not be given: files of objects that do
-    without them stay as they were before there were such fields.
+    Optional fields that are None are left out, so that adding such a field to a class does not
+    change the files of objects without it.
     """
     if dataclasses.is_dataclass(value):
         return {

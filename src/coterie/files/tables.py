@@ -1,8 +1,7 @@
-"""Tables in and out of the program: CSV, Parquet and NPY, by the suffix of the file's name.
+"""Tables in CSV, Parquet and NPY files; the suffix of the name decides.
 
-A CSV is read as text, and nothing is guessed: :func:`label_columns` and
-:func:`feature_matrix` decide what the text means, column by column. Ids are never
-interpreted, so ``007`` comes out as it went in.
+CSV files are read as text. :func:`label_columns` and :func:`feature_matrix` interpret the text of
+each column. Ids are never interpreted, so ``007`` stays ``007``.
 """
 
 from __future__ import annotations
@@ -61,9 +60,8 @@ class Table:
     Attributes
     ----------
     path : Path
-        The file (or folder of Parquet files).
+        The file, or a folder of Parquet files.
     columns : dict of str to pyarrow.ChunkedArray
-        The columns, in the order of the file.
     """
 
     path: Path
@@ -71,36 +69,27 @@ class Table:
 
     @property
     def n_rows(self) -> int:
-        """The number of rows."""
+        """Number of rows."""
         return len(next(iter(self.columns.values())))
 
     def place(self, row: int) -> str:
-        """Where to look for a row, counted from 0: a line of text, or a row counted from 1."""
+        """Describe the place of a row, counted from 0: its line, or its number counted from 1."""
         if _kind(self.path, TableError) != "text":
             return f"row {row + 1}"
         return f"line {line_of_row(self.path, row)}"
 
 
 def read_table(path: str | os.PathLike[str]) -> Table:
-    r"""The table in a ``.csv``, ``.tsv`` (either may be ``.gz``), ``.parquet`` or ``.npy`` file.
+    r"""Read a ``.csv``, ``.tsv`` (both also with ``.gz``), ``.parquet`` or ``.npy`` file.
 
-    Text is UTF-8 with a header; the delimiter (comma, semicolon, tab or ``|``) is told from
-    the first 64 kB; every column is text, and a blank cell is missing. A ``.parquet`` may be
-    a folder of such files. The columns of a plain 2-D array are named p0, p1, …
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-
-    Returns
-    -------
-    Table
+    Text is UTF-8 with a header. The delimiter (comma, semicolon, tab or ``|``) is guessed from
+    the first 64 kB. Every column is text, and a blank cell is missing. A ``.parquet`` may be a
+    folder of such files. The columns of a 2-D array are named p0, p1, …
 
     Raises
     ------
     TableError
-        With the file, the place in it, and what to do.
+        It says which file, where in it, and what to do.
 
     Examples
     --------
@@ -121,8 +110,8 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     repeated = _repeated(names)
     if repeated is not None:
         raise TableError(
-            f"{path} has more than one column named {repeated!r}; rename one, or put a line of "
-            "names on top if the first line is data"
+            f"{path} has more than one column named {repeated!r}; rename one, or add a header if "
+            "the first line is data"
         )
     if not names or not len(columns[0]):
         raise TableError(f"{path} has no rows; a table needs at least one")
@@ -132,34 +121,31 @@ def read_table(path: str | os.PathLike[str]) -> Table:
 def label_columns(
     table: Table, ids: Sequence[str] = (), columns: Sequence[str] | None = None
 ) -> tuple[dict[str, Any], list[str], list[Any]]:
-    r"""The partitions in a table, one a column.
+    r"""Return the partitions in a table, one per column.
 
-    Text of integers only (``3``, ``-1``; not ``03``, which would then be the same as ``3``)
-    becomes int64, in which −1 means missing; other text stays text. Blank, ``NA``, ``NaN``,
-    ``nan`` and ``null`` are missing. Columns that are numbers already pass as they are.
+    A column of text whose values are all integers (``3``, ``-1``; not ``03``, which would become
+    equal to ``3``) is int64, and −1 means missing; other text stays text. Blank, ``NA``, ``NaN``,
+    ``nan`` and ``null`` are missing. Columns of numbers are unchanged.
 
     Parameters
     ----------
     table : Table
-        The table.
     ids : sequence of str
-        The columns that name the rows; not partitions.
+        Columns that identify the rows; they are not partitions.
     columns : sequence of str, optional
-        The columns that are partitions; by default all but the ids.
+        The partitions; by default all columns but the ids.
 
     Returns
     -------
     carried : dict of str to pyarrow.ChunkedArray
-        The id columns, untouched.
-    names : list of str
-        The V names of the partitions.
-    labels : list of pyarrow.ChunkedArray
-        The V columns of n labels.
+        The id columns, unchanged.
+    names : list of V str
+    labels : list of V pyarrow.ChunkedArray
 
     Warns
     -----
     LabelWarning
-        Where a column looks like an id, or has a −1 that does not count as missing.
+        If a column looks like an id, or has a −1 that does not mean missing.
 
     Examples
     --------
@@ -176,25 +162,22 @@ def label_columns(
 def feature_matrix(
     table: Table, ids: Sequence[str] = (), columns: Sequence[str] | None = None
 ) -> tuple[dict[str, Any], list[str], NDArray[np.float64]]:
-    r"""The features in a table, one a column.
+    r"""Return the features in a table, one per column; refuse missing and non-finite cells.
 
     Parameters
     ----------
     table : Table
-        The table.
     ids : sequence of str
-        The columns that name the rows; not features.
+        Columns that identify the rows; they are not features.
     columns : sequence of str, optional
-        The columns that are features; by default all but the ids.
+        The features; by default all columns but the ids.
 
     Returns
     -------
     carried : dict of str to pyarrow.ChunkedArray
-        The id columns, untouched.
-    names : list of str
-        The d names of the features.
+        The id columns, unchanged.
+    names : list of d str
     X : ndarray of shape (n, d)
-        The features, all finite; a cell that is missing or no number is refused by place.
 
     Examples
     --------
@@ -203,30 +186,27 @@ def feature_matrix(
     [[1.0], [2.5]]
     """
     carried, names = _choose(table, ids, columns)
-    X = np.empty((table.n_rows, len(names)))
-    for index, name in enumerate(names):
-        X[:, index] = _numbers(table, name)
-    return carried, names, X
+    return carried, names, np.column_stack([_numbers(table, name) for name in names])
 
 
 def check_table_output(path: str | os.PathLike[str]) -> None:
-    """Refuse a path no table can be written to, before the work that leads to it is done."""
+    """Refuse a path that no table can be written to, so that callers can fail early."""
     check_writable(path)
     _kind(Path(path), OutputError)
 
 
 def write_table(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> None:
-    """Write columns to a file that appears whole or not at all.
+    """Write columns to a file, completely or not at all.
 
-    The suffix decides: text with a header, Parquet (which keeps every type), or a NumPy
-    structured array, with text as fixed-width unicode and missing text as blank.
+    The suffix decides the format: text with a header, Parquet (which keeps every type), or a
+    NumPy structured array (fixed-width text, with missing text as blank).
 
     Parameters
     ----------
     path : path-like
-        The file, with one of the suffixes :func:`read_table` knows.
+        A file with a suffix that :func:`read_table` knows.
     columns : mapping of str to array-like
-        NumPy arrays, pyarrow arrays or lists, of one length.
+        NumPy arrays, pyarrow arrays or lists, all of the same length.
 
     Examples
     --------
@@ -249,26 +229,26 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> Non
 
 
 def _kind(path: Path, error: type[TableError | OutputError]) -> str:
-    """What the name says the file is; a folder can only be one of Parquet files."""
+    """Return the format by the suffix; a folder holds Parquet files."""
     if path.is_dir():
         return "parquet"
     name = path.name.lower()
     for suffix, kind in _KINDS.items():
         if name.endswith(suffix):
             return kind
-    raise error(f"{path}: no table has this name; it must end in one of {', '.join(_KINDS)}")
+    raise error(f"{path}: the name of a table must end in one of {', '.join(_KINDS)}")
 
 
 def _choose(
     table: Table, ids: Sequence[str], columns: Sequence[str] | None
 ) -> tuple[dict[str, Any], list[str]]:
-    """The id columns and the names of the others that are wanted, all known to exist."""
-    names = [name for name in table.columns if name not in ids]
-    names = names if columns is None else list(columns)
+    """Return the id columns and the names of the chosen ones; refuse unknown and repeated names."""
+    default = (name for name in table.columns if name not in ids)
+    names = list(default if columns is None else columns)
     for name in [*ids, *names]:
         if name not in table.columns:
-            there = ", ".join(map(repr, table.columns))
-            raise TableError(f"{table.path} has no column {name!r}; it has {there}")
+            known = ", ".join(map(repr, table.columns))
+            raise TableError(f"{table.path} has no column {name!r}; it has {known}")
     repeated = _repeated([*ids, *names])
     if repeated is not None:
         raise TableError(f"column {repeated!r} of {table.path} is asked for twice; name it once")
@@ -282,7 +262,7 @@ def _repeated(names: list[str]) -> str | None:
 
 
 def _plain(column: Any) -> Any:
-    """The column without encodings that pyarrow's functions do not take."""
+    """Decode types that the functions of pyarrow do not accept."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         return _plain(column.cast(kind.value_type))
@@ -317,8 +297,8 @@ def _labels(table: Table, name: str) -> Any:
     if n >= _FEWEST_IDS and pc.count_distinct(labels).as_py() == n:
         option = shlex.quote(f'"{name}"' if "," in name else name)
         warnings.warn(
-            f"column {name!r} of {table.path} has another value in each of its {n} rows, like "
-            f"an id; if it is one, say --id {option}",
+            f"column {name!r} of {table.path} has a different value in each of its {n} rows; if it "
+            f"is an id, use --id {option}",
             LabelWarning,
             stacklevel=4,
         )
@@ -326,19 +306,19 @@ def _labels(table: Table, name: str) -> Any:
 
 
 def _text_labels(table: Table, name: str, text: Any) -> Any:
-    """Text with its missing values missing; as integers where all of it is."""
+    """Return text with missing values as null, or integers if all values are integers."""
     trimmed = pc.utf8_trim_whitespace(text)
     missing = pc.is_in(trimmed, pa.array(MISSING_TEXTS, text.type))
     present = pc.if_else(missing, pa.scalar(None, text.type), trimmed)
     if pc.all(pc.match_substring_regex(present, INTEGER_PATTERN), min_count=0).as_py():
-        # What does not fit in 64 bits stays text, which is as good a label.
+        # integers beyond 64 bits stay text, which is a valid label, too
         with contextlib.suppress(pa.ArrowInvalid):
             return present.cast(pa.int64())
     _refuse_measurements(table, name, present)
     if pc.any(pc.is_in(trimmed, pa.array(["-1", "-1.0"], text.type))).as_py():
         warnings.warn(
             f"column {name!r} of {table.path} is text, in which -1 is a label like any other; "
-            "leave the cell blank if it is to be missing",
+            "leave the cell blank if the label is missing",
             LabelWarning,
             stacklevel=5,
         )
@@ -346,7 +326,7 @@ def _text_labels(table: Table, name: str, text: Any) -> Any:
 
 
 def _refuse_measurements(table: Table, name: str, present: Any) -> None:
-    """Refuse a column of numbers that are not whole: nobody calls a cluster 1.37."""
+    """Refuse a column of numbers with fractions, which are not names of clusters."""
     if not pc.all(pc.match_substring_regex(present, NUMBER_PATTERN), min_count=1).as_py():
         return
     values = present.cast(pa.float64())
@@ -355,8 +335,8 @@ def _refuse_measurements(table: Table, name: str, present: Any) -> None:
         row = int(np.argmax(fractions))
         raise TableError(
             f"column {name!r} of {table.path} holds {present[row].as_py()} ({table.place(row)}): "
-            "labels are names of clusters, not measurements; `coterie cluster`, or --features "
-            "where there is that option, reads features"
+            "labels are names of clusters, not measurements; for features use `coterie cluster`, "
+            "or --features if the command has it"
         )
 
 
@@ -368,16 +348,16 @@ def _numbers(table: Table, name: str) -> NDArray[np.float64]:
     elif not _is_number(column) and not pa.types.is_decimal(column.type):
         raise TableError(
             f"column {name!r} of {table.path} holds {column.type} values; features are numbers: "
-            "convert it, name it as the id, or name the columns to use"
+            "convert it, name it as an id, or name the columns to use"
         )
     numbers = column.cast(pa.float64(), safe=False)
     _refuse_first(table, name, pc.is_finite(numbers))
     return np.asarray(numbers.to_numpy(), dtype=np.float64)
 
 
-def _refuse_first(table: Table, name: str, good: Any) -> None:
-    """Refuse the first cell of a column that is not good; where that is unknown, it is missing."""
-    row = pc.index(pc.fill_null(good, False), False).as_py()
+def _refuse_first(table: Table, name: str, valid: Any) -> None:
+    """Refuse the first cell of a column that is not valid; null means a missing value."""
+    row = pc.index(pc.fill_null(valid, False), False).as_py()
     if row < 0:
         return
     value = table.columns[name][row].as_py()
@@ -385,7 +365,7 @@ def _refuse_first(table: Table, name: str, good: Any) -> None:
     if value is None or str(value).strip() in MISSING_TEXTS:
         raise TableError(f"{where}: the value is missing; fill it in or leave the row out")
     shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:60] + "…"
-    raise TableError(f"{where}: {shown} is not a finite number; mend it or leave the column out")
+    raise TableError(f"{where}: {shown} is not a finite number; correct it or leave the column out")
 
 
 def _as_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
