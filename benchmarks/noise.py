@@ -23,7 +23,7 @@ from benchmarks.harness import Context
 from benchmarks.results import OKABE_ITO, Result, Table, best_places, standard_error
 from coterie.consensus import OneHotKMeans
 from coterie.consensus.robust.estimator import RobustConsensus
-from coterie.counts.contingency import all_contingencies, pair_counts
+from coterie.counts.contingency import all_contingencies, count_pairs
 from coterie.ensembles.planted import planted_partitions
 from coterie.inspection.scores import clustering_accuracy
 from coterie.labels.tuples import as_label_tuples
@@ -132,7 +132,7 @@ def most_central_partition(P: NDArray[Any]) -> NDArray[Any]:
     [0, 0, 1, 1]
     """
     tuples = as_label_tuples(P)
-    distances = pair_counts(all_contingencies(tuples), tuples.offsets).mirkin
+    distances = count_pairs(tuples, all_contingencies(tuples)).mirkin
     return np.asarray(P)[:, int(np.argmin(tuples.in_given_order(distances.sum(axis=1))))]
 
 

@@ -87,7 +87,7 @@ def _settle(data: SearchData, sweep: Sweep) -> Settled:
 def _sweep_in_turn(
     tuples: LabelTuples, labels: NDArray[np.int64], tables: ClusterTables, threshold: float
 ) -> int:
-    from coterie.counts.cluster_kernels import move_rows
+    from coterie.search.search_kernels import move_rows
 
     everyone = np.ones(tuples.n_tuples, dtype=np.bool_)
     moved: int = move_rows(

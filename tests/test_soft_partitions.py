@@ -231,9 +231,9 @@ def test_partitions_may_join_later(key, n_hard):
 def test_kinds_do_not_mix():
     """Labels do not join memberships, nor the other way round."""
     P, _ = planted()
-    with pytest.raises(InvalidLabelsError, match="before are membership matrices"):
+    with pytest.raises(InvalidLabelsError, match="fitted partitions are membership matrices"):
         make("robust").fit(P).partial_fit(hard_labels(P))
-    with pytest.raises(InvalidLabelsError, match="before are labels"):
+    with pytest.raises(InvalidLabelsError, match="fitted partitions are labels"):
         make("robust").fit(hard_labels(P)).partial_fit(P)
 
 

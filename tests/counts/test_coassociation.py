@@ -164,9 +164,9 @@ def test_weights_are_checked_and_kept():
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        (["a", "b"], "partition_weights=.*one number a partition"),
-        (object(), "one number a partition"),
-        ([[1], [1, 2]], "one number a partition"),
+        (["a", "b"], "partition_weights=.*one number for each partition"),
+        (object(), "one number for each partition"),
+        ([[1], [1, 2]], "one number for each partition"),
         ([1, 1, 1], r"shape \(3,\).*each of the 2"),
         (1.0, r"shape \(\).*each of the 2"),
         ([[1, 1]], r"shape \(1, 2\)"),

@@ -1,4 +1,4 @@
-"""The compiled loops over tuples, against numpy."""
+"""Compiled loops over label tuples, compared with numpy."""
 
 import numpy as np
 import pytest
@@ -20,13 +20,13 @@ def codes(request):
 
 @pytest.fixture
 def turned(codes):
-    """The same, (V, u)."""
+    """The transposed codes, (V, u)."""
     return np.ascontiguousarray(codes.T)
 
 
 @pytest.fixture
 def weights():
-    """Multiplicities of the tuples."""
+    """Weights of the tuples."""
     return np.random.default_rng(2).integers(1, 9, U).astype(np.float64)
 
 
@@ -45,7 +45,7 @@ def votes(codes):
 
 @pytest.mark.parametrize(("start", "stop"), BLOCKS)
 def test_add_contingencies(codes, weights, start, stop):
-    """Zᵀ diag(w) Z of the rows of a block is added to the upper triangle of what is there."""
+    """Zᵀ diag(w) Z of the rows of a block is added to the upper triangle."""
     Z = (codes[start:stop, :, None] == np.arange(V * K)).sum(axis=1)
     out = np.ones((V * K, V * K))
     kernels.add_contingencies(codes, weights, start, stop, out)
@@ -53,9 +53,9 @@ def test_add_contingencies(codes, weights, start, stop):
     assert_array_equal(out, expected)
 
 
-@pytest.mark.parametrize("n", [2047, 2048, 2049, 5000])
+@pytest.mark.parametrize("n", [2048, 2049, 5000])
 def test_add_contingencies_over_several_tiles(n):
-    """Rows are taken a tile at a time, and none is lost where tiles meet."""
+    """No row is lost at the border of two tiles."""
     rng = np.random.default_rng(n)
     codes = rng.integers(0, 3, (n, 2), dtype=np.int32) + np.array([0, 3], dtype=np.int32)
     weights = rng.integers(1, 5, n).astype(np.float64)
@@ -67,8 +67,10 @@ def test_add_contingencies_over_several_tiles(n):
 
 @pytest.mark.parametrize(("start", "stop"), BLOCKS)
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
-def test_count_rows(codes, turned, dtype, start, stop):
-    """The rows of a block hold #{v : same label}; other rows are left alone."""
+def test_count_rows(dtype, start, stop):
+    """The rows of a block hold #{v : same label}; other rows are unchanged."""
+    codes = np.random.default_rng(0).integers(0, K, (U, V), dtype=np.int16)
+    turned = np.ascontiguousarray(codes.T)
     out = np.full((U, U), 99, dtype=dtype)
     kernels.count_rows(turned, start, stop, out)
     expected = np.full((U, U), 99)
@@ -79,7 +81,7 @@ def test_count_rows(codes, turned, dtype, start, stop):
 @pytest.mark.parametrize(("start", "stop"), BLOCKS)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_share_rows(codes, turned, alpha, dtype, start, stop):
-    """The rows of a block hold the weight of votes together over that of votes, or zero."""
+    """The rows of a block hold the ratio of votes together to all votes, or zero."""
     codes[3], turned[:, 3] = -1, -1
     out = np.full((U, U), 99, dtype=dtype)
     kernels.share_rows(turned, alpha, start, stop, np.empty(U), np.empty(U), out)
@@ -101,7 +103,7 @@ def test_bound_rows(codes, turned, alpha, weights, start, stop):
 @pytest.mark.parametrize(("start", "stop"), BLOCKS)
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
 def test_bound_count_rows(weights, dtype, start, stop):
-    """The bound by whole counts is V times the one with equal weights."""
+    """The bound from counts is V times the bound with equal weights."""
     codes = np.random.default_rng(0).integers(0, K, (U, V), dtype=np.int16)
     turned = np.ascontiguousarray(codes.T)
     total = kernels.bound_count_rows(turned, weights, start, stop, np.empty(U, dtype=dtype))

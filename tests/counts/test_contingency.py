@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.cluster import pair_confusion_matrix
 
 from coterie.counts.coassociation import pairwise_lower_bound
-from coterie.counts.contingency import agreement_lower_bound, all_contingencies, pair_counts
+from coterie.counts.contingency import agreement_lower_bound, all_contingencies, count_pairs
 from coterie.inspection.scores import mirkin_distance, mirkin_objective
 from coterie.labels.tuples import as_label_tuples
 from label_matrices import label_matrices, least_objective, weights_for
@@ -24,7 +24,7 @@ def indicator(tuples):
 
 def counts_of(tuples):
     """Pair counts of all pairs of partitions."""
-    return pair_counts(all_contingencies(tuples), tuples.offsets)
+    return count_pairs(tuples, all_contingencies(tuples))
 
 
 @properties

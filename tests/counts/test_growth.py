@@ -296,7 +296,7 @@ def test_names_and_texts_are_joined(frame):
     np.testing.assert_array_equal(est.predict(frame(columns)), [0, 0, 1, 1, 0, 1])
     with pytest.raises(InvalidLabelsError, match="not those of the fit"):
         est.predict(frame(columns)[["carla", "anna", "ben"]])
-    with pytest.raises(InvalidLabelsError, match=r"'carla' \(new column 0\) is there already"):
+    with pytest.raises(InvalidLabelsError, match=r"'carla' \(new column 0\) was fitted already"):
         est.partial_fit(last)
 
 
@@ -304,7 +304,7 @@ def test_a_name_twice_is_refused():
     """Two new columns of one name would be one partition that votes twice."""
     twice = pd.DataFrame([[0, 0], [1, 1], [1, 1]], columns=["x", "x"])
     est = ct.RobustConsensus(2, random_state=0).fit([[0], [1], [1]])
-    with pytest.raises(InvalidLabelsError, match=r"'x' \(new column 1\) is there twice"):
+    with pytest.raises(InvalidLabelsError, match=r"'x' \(new column 1\) is given twice"):
         est.partial_fit(twice)
 
 
@@ -325,7 +325,7 @@ def test_before_any_fit_it_is_fit():
 @pytest.mark.parametrize(
     ("P", "message"),
     [
-        (np.zeros((49, 1), dtype=int), "49 rows.*have 50.*for predict"),
+        (np.zeros((49, 1), dtype=int), "49 rows.*have 50.*predict"),
         (np.full((50, 1), -1), r"partition '0' \(column 0\) has no label"),
         (np.full((50, 1), 0.5), "not a whole number"),
         (np.zeros(50), "two dimensions"),

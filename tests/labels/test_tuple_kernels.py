@@ -1,4 +1,4 @@
-"""The compiled loops of compression, against numpy."""
+"""Compiled loops of compression, compared with numpy; colours do not depend on order."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.testing import assert_array_equal
 
-from coterie.labels.tuple_kernels import group_equal_rows, recoded_rows, refine_colours
+from coterie.labels.tuple_kernels import (
+    group_equal_rows,
+    order_colours,
+    recoded_rows,
+    refine_colours,
+)
 from coterie.labels.tuples import as_label_tuples
 from label_matrices import label_matrices
 
@@ -15,7 +20,7 @@ properties = settings(deadline=None, max_examples=50)
 
 
 def assert_groups(codes):
-    """Groups are numpy's unique rows, numbered as they appear."""
+    """Check that groups are the unique rows of numpy, numbered in order of appearance."""
     first, inverse, counts = group_equal_rows(codes)
     _, np_first, np_inverse, np_counts = np.unique(
         codes, axis=0, return_index=True, return_inverse=True, return_counts=True
@@ -37,26 +42,26 @@ def assert_groups(codes):
     )
 )
 def test_groups_are_the_unique_rows(codes):
-    """Equal rows share a group, unequal ones do not, and groups are numbered as they appear."""
+    """Only equal rows share a group, and groups are numbered in order of appearance."""
     assert_groups(codes)
 
 
 @pytest.mark.parametrize("n_distinct", [1, 50, 4000])
 def test_groups_of_many_rows(n_distinct):
-    """Thousands of groups in one table, whose places collide, are kept apart."""
+    """Thousands of groups whose hashes collide are separated."""
     rng = np.random.default_rng(0)
     rows = rng.integers(-1, 30_000, (n_distinct, 6), dtype=np.int16)
     assert_groups(rows[rng.integers(0, n_distinct, 5000)])
 
 
 def test_groups_of_rows_scattered_in_memory():
-    """Turned and strided codes are grouped as their copies are."""
+    """Transposed and strided codes are grouped like their copies."""
     codes = np.random.default_rng(0).integers(0, 2, (8, 60), dtype=np.int16).T[::2, ::2]
     assert_groups(codes)
 
 
 def test_rows_without_cells_are_equal():
-    """Rows of no partition at all are all the same."""
+    """Rows without columns are all equal."""
     first, inverse, counts = group_equal_rows(np.empty((4, 0), dtype=np.int16))
     assert (first.tolist(), inverse.tolist(), counts.tolist()) == ([0], [0, 0, 0, 0], [4])
 
@@ -69,7 +74,7 @@ def colours_of(codes, offsets, weights, most_rounds=30):
 @properties
 @given(P=label_matrices(max_points=20), seed=st.integers(0, 2**32 - 1))
 def test_colours_follow_a_reordering(P, seed):
-    """Tuples, partitions and clusters take their colours with them wherever they are moved."""
+    """Tuples, partitions and clusters keep their colours in any order."""
     rng = np.random.default_rng(seed)
     tuples = as_label_tuples(P)
     rows, columns = rng.permutation(tuples.n_tuples), rng.permutation(tuples.n_partitions)
@@ -90,7 +95,7 @@ def test_colours_follow_a_reordering(P, seed):
 @properties
 @given(P=label_matrices(max_points=20))
 def test_clusters_differ_where_tuples_do(P):
-    """When all tuples have colours of their own, so have the clusters of each partition."""
+    """If all tuples have different colours, so have the clusters of each partition."""
     tuples = as_label_tuples(P)
     colours, clusters, _ = colours_of(tuples.codes, tuples.offsets, tuples.weights)
     if len(np.unique(colours)) == tuples.n_tuples:
@@ -99,23 +104,23 @@ def test_clusters_differ_where_tuples_do(P):
 
 
 def path(n):
-    """Tuples in a row, neighbours sharing a cluster in the one or the other partition."""
+    """Tuples of which neighbours share a cluster in one of two partitions."""
     return np.column_stack([np.arange(n) // 2, (np.arange(n) + 1) // 2])
 
 
 @pytest.mark.parametrize("n", [6, 21, 40])
 def test_colours_are_refined_to_the_end(n):
-    """On a path of tuples the ends tell, however far away: only mirror images share a colour."""
+    """On a path of tuples only mirror images share a colour."""
     tuples = as_label_tuples(path(n))
     colours, _, _ = colours_of(tuples.codes, tuples.offsets, tuples.weights)
     at_point = tuples.expand(colours)
-    # where n is odd, the mirror swaps the two partitions, which nothing else tells apart
+    # for odd n the mirror image swaps the two partitions
     assert_array_equal(at_point, at_point[::-1])
     assert len(np.unique(at_point)) == (n + 1) // 2
 
 
 def test_weights_colour():
-    """Clusters alike but for the weights of their tuples have different colours."""
+    """Clusters that differ only in the weights of their tuples have different colours."""
     codes = np.array([[0], [1], [2]])
     colours, clusters, _ = colours_of(codes, np.array([0, 3]), np.array([2, 3, 2]))
     assert colours[0] == colours[2] != colours[1]
@@ -123,7 +128,7 @@ def test_weights_colour():
 
 
 def test_missing_labels_colour():
-    """A missing label is not the same as any cluster."""
+    """A missing label differs from every cluster."""
     codes = np.array([[0, 2], [1, -1]])
     colours, clusters, _ = colours_of(codes, np.array([0, 2, 3]), np.array([1, 1]))
     assert colours[0] != colours[1]
@@ -131,22 +136,44 @@ def test_missing_labels_colour():
 
 
 def test_rounds_are_limited():
-    """No more rounds than asked for are made; few rounds tell fewer tuples apart."""
+    """Few rounds separate fewer tuples."""
     tuples = as_label_tuples(path(40))
     few, _, _ = colours_of(tuples.codes, tuples.offsets, tuples.weights, most_rounds=2)
     assert len(np.unique(few)) < 20
 
 
+@pytest.mark.parametrize("memberships", [None, np.array([[0.5, 1], [1, 1], [0.25, 1], [1, 0.5]])])
+def test_ordering_colours_are_kept_in_any_order(memberships):
+    """Tuples in another order keep their colours, also of soft partitions."""
+    codes, offsets = np.array([[0, 2], [0, 3], [1, 2], [1, 3]]), np.array([0, 2, 4])
+    weights = np.array([1.0, 2.0, 3.0, 4.0])
+    tuples, clusters, partitions = order_colours(codes, offsets, weights, memberships)
+    assert len(np.unique(tuples)) == 4 and len(np.unique(clusters)) == 4
+    order = np.array([2, 0, 3, 1])
+    moved = None if memberships is None else np.ascontiguousarray(memberships[order])
+    again = order_colours(codes[order], offsets, weights[order], moved)
+    assert (again[0] == tuples[order]).all()
+    assert (again[1] == clusters).all() and (again[2] == partitions).all()
+
+
+def test_memberships_colour():
+    """Tuples of the same clusters with different memberships have different colours."""
+    codes = np.array([[0, 1], [0, 1]])
+    shares = np.array([[0.25, 0.75], [0.5, 0.5]])
+    tuples, clusters, _ = order_colours(codes, np.array([0, 2]), np.ones(2), shares)
+    assert tuples[0] != tuples[1] and clusters[0] != clusters[1]
+
+
 @pytest.mark.parametrize("dtype", [np.int16, np.int32])
-def test_recoded_rows_are_numpys(dtype, monkeypatch):
-    """Rows and columns are taken, codes looked up, gaps kept; on many threads as on one."""
+def test_recoded_rows(dtype, monkeypatch):
+    """Rows and columns are selected and codes looked up, on any number of threads."""
     rng = np.random.default_rng(0)
     codes = rng.integers(-1, 4, (500, 6)).astype(dtype)
     rows, columns = rng.permutation(500)[:300], rng.permutation(6)[:4]
     starts, lookup = np.arange(4) * 4, rng.permutation(16).astype(np.int32)
     taken = codes[rows[:, None], columns]
     expected = np.where(taken < 0, -1, lookup[taken + starts])
-    monkeypatch.setattr("coterie.labels.tuple_kernels._ROWS_OF_A_THREAD", 10)
+    monkeypatch.setattr("coterie.labels.tuple_kernels._MIN_THREAD_ROWS", 10)
     for threads in ("1", "4"):
         monkeypatch.setenv("COTERIE_NUM_THREADS", threads)
         found = recoded_rows(codes, rows, columns, starts, lookup)

@@ -1,9 +1,9 @@
-"""A clustering seen through the partitions: one table of counts that answers everything in O(m·K).
+"""Contingency tables of a clustering against all partitions, and what follows from them.
 
 For a clustering G of the tuples into K clusters, N[c, b] is the number of points of base cluster c
-that lie in cluster b; where partitions are soft, the sum of their memberships. From N follow the
-objective J, the distance and the information each partition shares with G, the gain of merging two
-clusters, and the place of new points.
+in cluster b, or the sum of their memberships if partitions are soft. The m × K counts give the
+objective J, the distance and mutual information of each partition to G, the gain of merging two
+clusters, and the cluster of new points.
 """
 
 from __future__ import annotations
@@ -28,24 +28,33 @@ _ROWS_AT_ONCE = 1 << 17
 
 @dataclass
 class ClusterTables:
-    """Counts of a clustering against V partitions.
+    """Contingency tables of a clustering against V partitions.
 
     Attributes
     ----------
     table : (m, K)
-        N[c, b], points of base cluster c in cluster b.
+        N[c, b], the number of points of base cluster c in cluster b.
     present : (V, K)
-        Points of cluster b that have a label in partition v.
+        The number of points of cluster b that partition v labels.
     size : (K,)
+        The number of points of each cluster.
     alpha : (V,)
         Partition weights; sums over partitions are divided by their total.
     offsets : (V + 1,)
-        Rows of ``table`` that belong to each partition.
+        Rows ``offsets[v]`` to ``offsets[v + 1]`` of ``table`` belong to partition v.
     complete : bool
         No label is missing, so every row of ``present`` equals ``size``.
     own_together, own_pairs : (V,), or None for labels
-        Of soft partitions: Σ_i |π_iv|² and Σ_i m_iv², what the pairs i = j have in the sums over
-        all pairs. Of labels both are the number of points that v labels.
+        For soft partitions, the part of the pairs i = j in sums over all pairs: Σ_i |π_iv|² and
+        Σ_i m_iv². For labels both are the number of points that v labels.
+
+    Examples
+    --------
+    >>> from coterie.labels.tuples import as_label_tuples
+    >>> tuples = as_label_tuples([[0, 0], [0, 1], [1, 1]])
+    >>> tables = ClusterTables.of(tuples, np.zeros(3, dtype=int), np.ones(2))
+    >>> tables.size, tables.objective()
+    (array([3.]), 4.0)
     """
 
     table: Array
@@ -61,30 +70,29 @@ class ClusterTables:
     def of(
         cls, tuples: LabelTuples, labels: NDArray[Any], alpha: Array, n_clusters: int | None = None
     ) -> ClusterTables:
-        """Tables of tuple labels (u,), −1 for a tuple in no cluster yet."""
+        """Count the tables of tuple labels (u,); −1 is a tuple in no cluster."""
         K = int(labels.max()) + 1 if n_clusters is None else n_clusters
         table, size = _count(tuples, labels, K)
+        present = np.add.reduceat(table, tuples.offsets[:-1], axis=0)
         if tuples.memberships is not None:
-            present = np.add.reduceat(table, tuples.offsets[:-1], axis=0)
             weights = np.where(labels >= 0, tuples.weights, 0.0)
             own = weights @ tuples.squares, weights @ tuples.mass**2
             return cls(table, present, size, alpha, tuples.offsets, False, *own)
-        if tuples.has_missing:
-            present = np.add.reduceat(table, tuples.offsets[:-1], axis=0)
-        else:
-            present = np.tile(size, (tuples.n_partitions, 1))
+        if not tuples.has_missing:
+            # exactly the sizes, also if weights are fractions and sums are rounded
+            present[:] = size
         return cls(table, present, size, alpha, tuples.offsets, not tuples.has_missing)
 
     @property
     def n_clusters(self) -> int:
-        """Clusters with at least one point."""
+        """Return the number of clusters with at least one point."""
         return int((self.size > 0).sum())
 
     def pairs_within(self) -> tuple[Array, Array, Array]:
-        """Ordered pairs, i = j among them, that each partition sees together, three (V,) arrays.
+        """Return three counts of ordered pairs, including i = j, for each partition, (V,) each.
 
-        In one base cluster and one cluster; in one base cluster; in one cluster. Only points
-        that the partition labels count.
+        Pairs in one base cluster and one cluster; in one base cluster; in one cluster. Only
+        points that the partition labels count.
         """
         starts = self.offsets[:-1]
         both = np.add.reduceat((self.table**2).sum(axis=1), starts)
@@ -93,37 +101,38 @@ class ClusterTables:
         return both, label, cluster
 
     def distances(self) -> Array:
-        """Mirkin distance of each partition to the clustering, over the points it labels, (V,).
+        """Return the Mirkin distance of each partition over the points it labels, (V,).
 
-        Where the partition is soft, Σ_{i≠j} of m_i m_j − ⟨π_i, π_j⟩ for pairs that the clustering
-        puts together, and of ⟨π_i, π_j⟩ for the others.
+        For soft partitions it is the sum over i ≠ j of m_i m_j − ⟨π_i, π_j⟩ for pairs in one
+        cluster, and of ⟨π_i, π_j⟩ for the others.
         """
         both, label, cluster = self.pairs_within()
         together, pairs = self._own()
         return label + cluster - 2 * both - (pairs - together)
 
     def objective(self) -> float:
-        """J(G) = Σ_v α_v d(v, G) / Σ α: the mean number of pairs on which a partition differs."""
+        """Return J(G) = Σ_v α_v d(v, G) / Σ α, the mean distance of the partitions to G."""
         return float(self.distances() @ self.alpha / self.alpha.sum())
 
     def score(self, threshold: float) -> float:
-        """What the search maximises: Σ_{same cluster} (M_ij − τ), over labelled pairs."""
+        """Return what the search maximises: Σ_{same cluster} (M_ij − τ), over labelled pairs."""
         both, _, cluster = self.pairs_within()
         return float((both - threshold * cluster) @ self.alpha / self.alpha.sum())
 
     def mean_agreement(self) -> tuple[float, float]:
-        """Mean of M over pairs i ≠ j inside clusters, and over pairs between clusters."""
+        """Return the mean of M over pairs i ≠ j inside clusters, and over pairs between them."""
         both, label, cluster = (x @ self.alpha for x in self.pairs_within())
         labelled = self.present.sum(axis=1)
         own_together, own = (x @ self.alpha for x in self._own())
         all_pairs = (labelled**2) @ self.alpha
-        others = cluster - own > (0.0 if self.own_pairs is None else 1e-9 * own)
-        inside = (both - own_together) / (cluster - own) if others else 1.0
+        # sums of memberships are rounded: a rest of 1e-9 is no pair
+        has_pairs = cluster - own > (0.0 if self.own_pairs is None else 1e-9 * own)
+        inside = (both - own_together) / (cluster - own) if has_pairs else 1.0
         between = (label - both) / (all_pairs - cluster) if all_pairs > cluster else 0.0
         return float(inside), float(between)
 
     def agreement(self) -> Array:
-        """Adjusted Rand index of each partition with the clustering, over what it labels, (V,)."""
+        """Return the adjusted Rand index of each partition over the points it labels, (V,)."""
         both, label, cluster = self.pairs_within()
         n = self.present.sum(axis=1)
         together, pairs = self._own()
@@ -135,36 +144,44 @@ class ClusterTables:
         return np.where(span > 0, (both - expected) / _positive(span), same * 1.0)
 
     def information(self) -> Array:
-        """Mutual information (nats) of each partition with the clustering, (V,)."""
-        return _information(self.table, self.offsets)
+        """Return the mutual information (nats) of each partition with the clustering, (V,)."""
+        starts, n_labels = self.offsets[:-1], np.diff(self.offsets)
+        columns = np.add.reduceat(self.table, starts, axis=0)
+        total = _positive(columns.sum(axis=1))
+        joint = self.table / np.repeat(total, n_labels)[:, None]
+        rows = joint.sum(axis=1, keepdims=True)
+        expected = rows * np.repeat(columns / total[:, None], n_labels, axis=0)
+        ratio = np.divide(joint, expected, out=np.ones_like(joint), where=joint > 0)
+        return np.add.reduceat((joint * np.log(ratio)).sum(axis=1), starts)
 
     def silhouettes(self, tuples: LabelTuples, labels: NDArray[Any]) -> Array:
-        """Silhouette of a point of each tuple under the distance 1 − M, (u,); O(u·V·K).
+        """Return the silhouette of a point of each tuple for the distance 1 − M, (u,); O(u·V·K).
 
-        (b − a) / max(a, b), with a its mean distance to the *other* points of its cluster and b
-        that to the nearest other cluster; 0 for a point alone in its cluster. Where labels are
-        missing, a mean is over all votes on all pairs together.
+        It is (b − a) / max(a, b), with a the mean distance to the *other* points of its cluster
+        and b that to the nearest other cluster, and 0 for a point alone in its cluster. If labels
+        are missing, a mean is over all votes on all pairs.
         """
         silhouettes = np.zeros(tuples.n_tuples)
-        if tuples.memberships is not None:
-            soft = (tuples.codes, tuples.memberships, tuples.partition_of)
-            counts = (self.alpha, self.table, self.present, labels)
-            map_row_blocks(
-                lambda a, b: soft_kernels.silhouette_rows(*soft, *counts, a, b, silhouettes),
-                tuples.n_tuples,
-            )
-            return silhouettes
-        tables = (self.alpha, self.complete, self.table, self.present, self.size, labels)
-        map_row_blocks(
-            lambda a, b: kernels.silhouette_rows(tuples.codes, *tables, a, b, silhouettes),
-            tuples.n_tuples,
-        )
+
+        def fill(start: int, stop: int) -> None:
+            if tuples.memberships is not None:
+                soft_kernels.silhouette_rows(
+                    tuples.codes, tuples.memberships, tuples.partition_of, self.alpha,
+                    self.table, self.present, labels, start, stop, silhouettes,
+                )  # fmt: skip
+            else:
+                kernels.silhouette_rows(
+                    tuples.codes, self.alpha, self.complete, self.table, self.present,
+                    self.size, labels, start, stop, silhouettes,
+                )  # fmt: skip
+
+        map_row_blocks(fill, tuples.n_tuples)
         return silhouettes
 
     def merge_gains(self, threshold: float) -> Array:
-        """What the score gains by merging clusters a and b, (K, K); −inf on the diagonal.
+        """Return the gain of merging clusters a and b, (K, K); −inf on the diagonal.
 
-        Each unordered pair of clusters counts once.
+        The score counts ordered pairs, so it rises by twice the gain.
         """
         affinity, pairs = self.cluster_affinity()
         gains = affinity - threshold * pairs
@@ -172,7 +189,7 @@ class ClusterTables:
         return gains
 
     def cluster_affinity(self) -> tuple[Array, Array]:
-        """Σ of M over pairs (i in a, j in b), and the number of labelled pairs, both (K, K)."""
+        """Return Σ M over pairs (i in a, j in b), and the number of labelled pairs, both (K, K)."""
         share = self.alpha / self.alpha.sum()
         root = np.sqrt(np.repeat(share, np.diff(self.offsets)))[:, None] * self.table
         seen = np.sqrt(share)[:, None] * self.present
@@ -185,33 +202,35 @@ class ClusterTables:
         given: NDArray[np.int64] | None = None,
         memberships: Array | None = None,
     ) -> tuple[NDArray[np.int64], Array]:
-        """Labels and confidences of rows of indicator columns (n', V), the tables unchanged.
+        """Return labels and confidences of rows of indicator columns (n', V); tables are unchanged.
 
-        A row joins the cluster of largest gain Σ_v α_v (N_v[row_v, b] − τ present_v[b]); where
-        ``given`` ≥ 0 the label is that one and only the confidence is computed. With memberships,
-        both (n', S), the rows are soft ones.
+        A row joins the cluster of largest gain Σ_v α_v (N_v[row_v, b] − τ present_v[b]). A label
+        ``given`` ≥ 0 is kept, and only its confidence is computed. With memberships, both arrays
+        are (n', S) and the rows are soft.
         """
         n = len(codes)
         labels, confidence = np.empty(n, dtype=np.int64), np.empty(n)
         fixed = np.full(n, -1, dtype=np.int64) if given is None else given
-        if memberships is not None:
-            partition_of = np.repeat(np.arange(len(self.alpha)), np.diff(self.offsets))
-            soft = (codes, memberships, partition_of, self.alpha, threshold)
-            map_row_blocks(
-                lambda a, b: soft_kernels.assign_rows(
-                    *soft, self.table, self.present, a, b, fixed, labels, confidence
-                ),
-                n,
-            )
-            return labels, confidence
-        tables = (self.alpha, threshold, self.complete, self.table, self.present, self.size)
-        map_row_blocks(
-            lambda a, b: kernels.assign_rows(codes, *tables, a, b, fixed, labels, confidence), n
-        )
+        partition_of = np.repeat(np.arange(len(self.alpha)), np.diff(self.offsets))
+
+        def fill(start: int, stop: int) -> None:
+            rows = (start, stop, fixed, labels, confidence)
+            if memberships is not None:
+                soft_kernels.assign_rows(
+                    codes, memberships, partition_of, self.alpha, threshold, self.table,
+                    self.present, *rows,
+                )  # fmt: skip
+            else:
+                kernels.assign_rows(
+                    codes, self.alpha, threshold, self.complete, self.table, self.present,
+                    self.size, *rows,
+                )  # fmt: skip
+
+        map_row_blocks(fill, n)
         return labels, confidence
 
     def _own(self) -> tuple[Array, Array]:
-        """What the pairs i = j have in the sums over pairs of points together, and over all."""
+        """Return the part of the pairs i = j in sums over pairs together, and over all pairs."""
         if self.own_together is None or self.own_pairs is None:
             labelled = self.present.sum(axis=1)
             return labelled, labelled
@@ -219,7 +238,7 @@ class ClusterTables:
 
 
 def _count(tuples: LabelTuples, labels: NDArray[Any], K: int) -> tuple[Array, Array]:
-    """Points of each base cluster in each cluster (m, K), and of each cluster (K,)."""
+    """Return ``table`` (m, K) and ``size`` (K,)."""
     u, m = tuples.n_tuples, tuples.n_columns
     rows = max(_ROWS_AT_ONCE, m * K)
 
@@ -232,24 +251,12 @@ def _count(tuples: LabelTuples, labels: NDArray[Any], K: int) -> tuple[Array, Ar
             soft_kernels.add_to_tables(tuples.codes, tuples.memberships, *rest)
         return table, size
 
-    # blocks do not depend on the number of threads, nor do sums of fractional weights then
+    # blocks do not depend on the number of threads, so sums of fractional weights do not either
     (table, size), *others = map_in_threads(count, range(0, u, rows))
     for more_table, more_size in others:
         table += more_table
         size += more_size
     return table, size
-
-
-def _information(table: Array, offsets: NDArray[np.int64]) -> Array:
-    """Mutual information of the rows of each partition with the columns, from counts (m, K)."""
-    starts, n_labels = offsets[:-1], np.diff(offsets)
-    columns = np.add.reduceat(table, starts, axis=0)
-    total = _positive(columns.sum(axis=1))
-    joint = table / np.repeat(total, n_labels)[:, None]
-    rows = joint.sum(axis=1, keepdims=True)
-    expected = rows * np.repeat(columns / total[:, None], n_labels, axis=0)
-    ratio = np.divide(joint, expected, out=np.ones_like(joint), where=joint > 0)
-    return np.add.reduceat((joint * np.log(ratio)).sum(axis=1), starts)
 
 
 def _positive(values: Array) -> Array:

@@ -1,4 +1,11 @@
-"""Compiled loops over label tuples: contingency tables, co-association counts, their bound."""
+"""Compiled loops over label tuples: contingency tables, co-association counts, lower bounds.
+
+``turned[v, a]`` is the code of tuple a in partition v, (V, u), −1 if the label is missing:
+transposed, so that the inner loop over tuples b is contiguous in memory. ``weights[a]`` is the
+number of points of tuple a, ``alpha[v]`` the weight of partition v. ``same`` and ``both`` (u,) are
+work space: the votes that put a and b together, and all votes on the pair. ``start`` and ``stop``
+bound the rows a of one thread.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +16,16 @@ import numpy as np
 
 __all__ = ["add_contingencies", "bound_count_rows", "bound_rows", "count_rows", "share_rows"]
 
+#: Rows that are transposed together; V × 2048 codes of 2 bytes fit the second-level cache.
 _TILE = 2048
 
 
 @nb.njit(cache=True, nogil=True)
 def add_contingencies(codes: Any, weights: Any, start: Any, stop: Any, out: Any) -> None:
-    """Add Zᵀ diag(w) Z of rows start..stop to the upper triangle of out, shape (m, m).
+    """Add Zᵀ diag(w) Z of tuples start..stop to the upper triangle of ``out``, (m, m).
 
-    A tile of rows is turned so that each pair of partitions reads two short contiguous
-    columns and adds into one small table, which stays in the nearest cache.
+    A tile of rows is transposed, so that each pair of partitions reads two short contiguous
+    columns and adds to one small block of ``out``, which stays in the first-level cache.
     """
     V = codes.shape[1]
     turned = np.empty((V, _TILE), codes.dtype)
@@ -36,39 +44,25 @@ def add_contingencies(codes: Any, weights: Any, start: Any, stop: Any, out: Any)
 
 @nb.njit(cache=True, nogil=True)
 def count_rows(turned: Any, start: Any, stop: Any, out: Any) -> None:
-    """Rows start..stop of the matrix of counts #{v : same label}; turned is (V, u)."""
+    """Write rows start..stop of the counts #{v : same label}, (u, u); no label is missing."""
     V, u = turned.shape
     for a in range(start, stop):
         row = out[a]
         row[:] = 0
         for v in range(V):
             c = turned[v, a]
-            if c >= 0:
-                for b in range(u):
-                    row[b] += turned[v, b] == c
+            for b in range(u):
+                row[b] += turned[v, b] == c
 
 
 @nb.njit(cache=True, nogil=True)
 def share_rows(
     turned: Any, alpha: Any, start: Any, stop: Any, same: Any, both: Any, out: Any
 ) -> None:
-    """Rows of Σ_v α_v [same label in v] / Σ_v α_v [both labelled in v], 0 where that is 0 / 0.
-
-    ``same`` and ``both`` are work space, (u,) floats.
-    """
-    V, u = turned.shape
+    """Write rows start..stop of Σ_v α_v [same label] / Σ_v α_v [both labelled], 0 for 0 / 0."""
     for a in range(start, stop):
-        same[:] = 0
-        both[:] = 0
-        for v in range(V):
-            c = turned[v, a]
-            if c >= 0:
-                column, weight = turned[v], alpha[v]
-                for b in range(u):
-                    # a choice between two numbers is vectorised where a product is not
-                    same[b] += weight if column[b] == c else 0.0
-                    both[b] += weight if column[b] >= 0 else 0.0
-        for b in range(u):
+        _sum_votes(turned, alpha, a, same, both)
+        for b in range(turned.shape[1]):
             out[a, b] = same[b] / both[b] if both[b] > 0 else 0.0
 
 
@@ -76,24 +70,12 @@ def share_rows(
 def bound_rows(
     turned: Any, alpha: Any, weights: Any, start: Any, stop: Any, same: Any, both: Any
 ) -> Any:
-    """Σ over rows a in start..stop and all b of w_a w_b min(share together, share apart).
-
-    ``same`` and ``both`` are work space, (u,) floats.
-    """
-    V, u = turned.shape
+    """Return Σ w_a w_b min(share together, share apart) over a in start..stop and all b."""
     total = 0.0
     for a in range(start, stop):
-        same[:] = 0
-        both[:] = 0
-        for v in range(V):
-            c = turned[v, a]
-            if c >= 0:
-                for b in range(u):
-                    d = turned[v, b]
-                    same[b] += alpha[v] * (d == c)
-                    both[b] += alpha[v] * (d >= 0)
+        _sum_votes(turned, alpha, a, same, both)
         row = 0.0
-        for b in range(u):
+        for b in range(turned.shape[1]):
             row += weights[b] * min(same[b], both[b] - same[b])
         total += weights[a] * row
     return total
@@ -101,7 +83,7 @@ def bound_rows(
 
 @nb.njit(cache=True, nogil=True)
 def bound_count_rows(turned: Any, weights: Any, start: Any, stop: Any, same: Any) -> Any:
-    """The same for V equal weights and no missing labels, times V; ``same`` holds (u,) counts."""
+    """Return V times the same sum for equal weights and no missing label; ``same`` are counts."""
     V, u = turned.shape
     total = 0.0
     for a in range(start, stop):
@@ -115,3 +97,19 @@ def bound_count_rows(turned: Any, weights: Any, start: Any, stop: Any, same: Any
             row += weights[b] * min(same[b], V - same[b])
         total += weights[a] * row
     return total
+
+
+@nb.njit(cache=True, nogil=True)
+def _sum_votes(turned: Any, alpha: Any, a: Any, same: Any, both: Any) -> None:
+    """Fill ``same`` and ``both`` with the votes on tuple a and every tuple b."""
+    V, u = turned.shape
+    same[:] = 0
+    both[:] = 0
+    for v in range(V):
+        c = turned[v, a]
+        if c >= 0:
+            column, weight = turned[v], alpha[v]
+            for b in range(u):
+                # a choice between two numbers is vectorised, a product with a truth value is not
+                same[b] += weight if column[b] == c else 0.0
+                both[b] += weight if column[b] >= 0 else 0.0

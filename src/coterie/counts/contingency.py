@@ -1,13 +1,13 @@
-"""Contingency tables of all pairs of partitions at once, and what can be read off them.
+"""Contingency tables of all pairs of partitions, and the pair counts that follow from them.
 
-With Z the (u, m) indicator of all clusters of all partitions and w the multiplicities,
+With Z the (u, m) indicator of all clusters of all partitions and ω the weights of the tuples,
 
-    C = Zᵀ diag(w) Z,   shape (m, m),
+    C = Zᵀ diag(ω) Z,   shape (m, m),
 
-holds the contingency table of partitions v and w in its block (v, w) and the cluster sizes on
-its diagonal. One pass of O(u·V²) over the tuples gives the agreement of all pairs of
-partitions, a bound on the objective and the ℓ2 relaxation; no matrix over points is needed. Where
-partitions are soft, Z holds memberships: C is the same product, in fractions of points.
+block (v, w) of C is the contingency table of partitions v and w, and its diagonal holds the
+cluster sizes. One pass of O(u·V²) over the tuples gives the agreement of all pairs of partitions, a
+bound on the objective and the ℓ2 relaxation, without any matrix over points. For soft partitions Z
+holds memberships, and C counts fractions of points.
 """
 
 from __future__ import annotations
@@ -24,31 +24,27 @@ from coterie.counts import soft_kernels
 from coterie.labels.tuples import LabelTuples
 from coterie.runtime.devices import map_row_blocks
 
-__all__ = [
-    "PairCounts",
-    "agreement_lower_bound",
-    "all_contingencies",
-    "count_pairs",
-    "pair_counts",
-    "soft_pair_counts",
-]
+__all__ = ["PairCounts", "agreement_lower_bound", "all_contingencies", "count_pairs"]
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class PairCounts:
-    """Pairs of points, counted for every pair (v, w) of partitions; all arrays are (V, V).
+    """Counts of pairs of points for every pair (v, w) of partitions; all arrays are (V, V).
 
-    Only points that have a label in both partitions count; pairs are ordered, i ≠ j.
-    ``together`` are pairs together in both; ``in_row`` those together in v, ``in_column``
-    those together in w; ``n_points`` is the number of points labelled in both.
-    ``row_cubes`` and ``column_cubes`` are Σ_c n_c (n_c − 1)² over the clusters of v (of w):
-    the moments the variance under chance needs.
+    Pairs are ordered, i ≠ j, of points that both partitions label. For soft partitions a pair is
+    together to the degree a_ij = ⟨π_iv, π_jv⟩, times its mass m_iw m_jw in the other partition.
 
-    Of soft partitions a pair is together to the degree a_ij = ⟨π_iv, π_jv⟩, times the mass
-    m_iw m_jw it has in the other. Then ``row_cubes`` is Σ_i (Σ_j a_ij)², ``row_squares`` Σ a_ij²
-    (with labels that is ``in_row``), and ``n_pairs`` the mass of all pairs.
+    Attributes
+    ----------
+    together : pairs together in both partitions
+    in_row, in_column : pairs together in v, and in w
+    n_points : points labelled in both
+    row_cubes, column_cubes : Σ_c n_c (n_c − 1)² over the clusters of v, and of w
+        Moments for the variance of agreement under chance; for soft partitions Σ_i (Σ_j a_ij)².
+    row_squares, column_squares : Σ a_ij², only for soft partitions; for labels it is ``in_row``
+    soft_pairs : mass of all pairs, only for soft partitions
     """
 
     together: Array
@@ -63,17 +59,17 @@ class PairCounts:
 
     @property
     def n_pairs(self) -> Array:
-        """Pairs of points, i ≠ j, that both partitions label."""
+        """Return the number of pairs, i ≠ j, that both partitions label."""
         return self.n_points * (self.n_points - 1) if self.soft_pairs is None else self.soft_pairs
 
     @property
     def mirkin(self) -> Array:
-        """Mirkin distance: ordered pairs together in one of the two and apart in the other."""
+        """Return the Mirkin distance: ordered pairs together in one partition only."""
         return self.in_row + self.in_column - 2 * self.together
 
 
 def all_contingencies(tuples: LabelTuples, row_weights: Array | None = None) -> Array:
-    """C = Zᵀ diag(row_weights) Z, shape (m, m); the weights are the multiplicities if not given.
+    """Compute C = Zᵀ diag(ω) Z, shape (m, m); ω are the weights of the tuples by default.
 
     >>> from coterie.labels.tuples import as_label_tuples
     >>> C = all_contingencies(as_label_tuples([[0, 0], [0, 1], [0, 1]]))
@@ -85,45 +81,22 @@ def all_contingencies(tuples: LabelTuples, row_weights: Array | None = None) -> 
 
     def count(start: int, stop: int) -> Array:
         C = np.zeros((m, m))
+        rest = (weights, start, stop, C)
         if tuples.memberships is None:
-            kernels.add_contingencies(tuples.codes, weights, start, stop, C)
+            kernels.add_contingencies(tuples.codes, *rest)
         else:
-            soft_kernels.add_contingencies(
-                tuples.codes, tuples.memberships, weights, start, stop, C
-            )
+            soft_kernels.add_contingencies(tuples.codes, tuples.memberships, *rest)
         return C
 
+    # fewer rows than columns in a block would cost more for its (m, m) array than for counting
     total: Array = reduce(np.add, map_row_blocks(count, tuples.n_tuples, max(20_000, m)))
     return total + np.triu(total, 1).T
 
 
-def pair_counts(contingencies: Array, offsets: NDArray[np.int64]) -> PairCounts:
-    """Count pairs of points from the contingency tables of all pairs of partitions."""
-    starts = offsets[:-1]
-
-    def block_sums(values: Array) -> Array:
-        return np.add.reduceat(np.add.reduceat(values, starts, axis=0), starts, axis=1)
-
-    # cluster sizes among the points that the other partition labels too: (m, V) and its mirror
-    sizes = np.add.reduceat(contingencies, starts, axis=1)
-    pairs = np.add.reduceat(sizes * (sizes - 1), starts, axis=0)
-    cubes = np.add.reduceat(sizes * (sizes - 1) ** 2, starts, axis=0)
-    return PairCounts(
-        together=block_sums(contingencies * (contingencies - 1)),
-        in_row=pairs,
-        in_column=pairs.T,
-        n_points=block_sums(contingencies),
-        row_cubes=cubes,
-        column_cubes=cubes.T,
-    )
-
-
 def count_pairs(
-    tuples: LabelTuples,
-    contingencies: Array,
-    row_weights: Array | None = None,
+    tuples: LabelTuples, contingencies: Array, row_weights: Array | None = None
 ) -> PairCounts:
-    """Count pairs of points of labels or of soft partitions.
+    """Count pairs of points for every pair of partitions.
 
     Parameters
     ----------
@@ -131,23 +104,56 @@ def count_pairs(
     contingencies : (m, m)
         Their C of :func:`all_contingencies`.
     row_weights : (u,), optional
-        The weights C was counted with, where they are not those of the tuples.
-    """
-    if tuples.memberships is None:
-        return pair_counts(contingencies, tuples.offsets)
-    weights = tuples.weights if row_weights is None else row_weights
-    return soft_pair_counts(tuples, contingencies, weights)
+        The weights with which C was counted, if they are not those of the tuples.
 
-
-def soft_pair_counts(tuples: LabelTuples, contingencies: Array, weights: Array) -> PairCounts:
-    """Count pairs of soft partitions: sums over all pairs, less what the pairs i = j have in them.
-
+    Examples
+    --------
     >>> from coterie.labels.tuples import as_label_tuples
-    >>> tuples = as_label_tuples([np.array([[0.5, 0.5], [0.5, 0.5]]), np.eye(2)])
-    >>> C = all_contingencies(tuples)
-    >>> soft_pair_counts(tuples, C, tuples.weights).in_row[tuples.partition_order == 0]
-    array([[1., 1.]])
+    >>> tuples = as_label_tuples([[0, 0], [0, 1], [1, 1]])
+    >>> count_pairs(tuples, all_contingencies(tuples)).mirkin
+    array([[0., 4.],
+           [4., 0.]])
     """
+    if tuples.memberships is not None:
+        weights = tuples.weights if row_weights is None else row_weights
+        return _count_soft_pairs(tuples, contingencies, weights)
+    starts = tuples.offsets[:-1]
+    # sizes[c, w] is the size of cluster c among the points that partition w labels, (m, V)
+    sizes = np.add.reduceat(contingencies, starts, axis=1)
+    pairs = np.add.reduceat(sizes * (sizes - 1), starts, axis=0)
+    cubes = np.add.reduceat(sizes * (sizes - 1) ** 2, starts, axis=0)
+    return PairCounts(
+        together=_block_sums(contingencies * (contingencies - 1), starts),
+        in_row=pairs,
+        in_column=pairs.T,
+        n_points=_block_sums(contingencies, starts),
+        row_cubes=cubes,
+        column_cubes=cubes.T,
+    )
+
+
+def agreement_lower_bound(counts: PairCounts, partition_weights: Array) -> float:
+    """Return a lower bound of J(G) for every clustering G, from distances between partitions.
+
+    Mirkin's distance d satisfies the triangle inequality d(v, G) + d(w, G) ≥ d(v, w). Its sum with
+    factors y_vw ≥ 0 such that Σ_w y_vw ≤ α_v (the weights, with sum one) is
+    J(G) = Σ_v α_v d(v, G) ≥ Σ_{v<w} y_vw d(v, w). Here y_vw = α_v α_w / (1 − min α).
+    """
+    alpha = partition_weights / partition_weights.sum()
+    used = alpha[alpha > 0]
+    if len(used) < 2:
+        return 0.0
+    y = np.outer(alpha, alpha) / (1 - used.min())
+    return float((np.triu(y, 1) * counts.mirkin).sum())
+
+
+def _block_sums(values: Array, starts: NDArray[np.int64]) -> Array:
+    """Sum an (m, m) matrix over the block of each pair of partitions, (V, V)."""
+    return np.add.reduceat(np.add.reduceat(values, starts, axis=0), starts, axis=1)
+
+
+def _count_soft_pairs(tuples: LabelTuples, contingencies: Array, weights: Array) -> PairCounts:
+    """Count pairs of soft partitions: sums over all pairs minus the part of the pairs i = j."""
     starts, V = tuples.offsets[:-1], tuples.n_partitions
     mass, squares = tuples.mass, tuples.squares
     sizes = np.add.reduceat(contingencies, starts, axis=1)
@@ -157,15 +163,14 @@ def soft_pair_counts(tuples: LabelTuples, contingencies: Array, weights: Array) 
     for v in range(V):
         own = slice(tuples.offsets[v], tuples.offsets[v + 1])
         rows = Z[:, own]
-        # with how many others a point is together, among those that the other partition has
-        company = mass * (rows @ sizes[own] - squares[:, [v]] * mass)
-        cubes[v] = weights @ company**2
+        # Σ_j a_ij over the other points j, times the mass of both in each partition w, (u, V)
+        degrees = mass * (rows @ sizes[own] - squares[:, [v]] * mass)
+        cubes[v] = weights @ degrees**2
         row_squares[v] = _squared_togetherness(rows, squares[:, v], mass, weights)
     n_points = (weights[:, None] * mass).T @ mass
     own_pairs = (weights[:, None] * mass**2).T @ mass**2
-    squared = np.add.reduceat(np.add.reduceat(contingencies**2, starts, axis=0), starts, axis=1)
     return PairCounts(
-        together=squared - (weights[:, None] * squares).T @ squares,
+        together=_block_sums(contingencies**2, starts) - (weights[:, None] * squares).T @ squares,
         in_row=in_row,
         in_column=in_row.T,
         n_points=n_points,
@@ -177,13 +182,8 @@ def soft_pair_counts(tuples: LabelTuples, contingencies: Array, weights: Array) 
     )
 
 
-def _squared_togetherness(
-    rows: Any,
-    squares: Array,
-    mass: Array,
-    weights: Array,
-) -> Array:
-    """Σ_{i≠j} (⟨π_i, π_j⟩ m_iw m_jw)² for every w, (V,); rows (u, K_v) are the π of one partition.
+def _squared_togetherness(rows: Any, squares: Array, mass: Array, weights: Array) -> Array:
+    """Return Σ_{i≠j} (⟨π_i, π_j⟩ m_iw m_jw)² for every w, (V,); rows (u, K_v) are π of one v.
 
     Over all pairs it is the squared norm of Σ_i m_iw² π_i π_iᵀ, a matrix over clusters.
     """
@@ -191,24 +191,9 @@ def _squared_togetherness(
     known: dict[bytes, float] = {}
     for w in range(mass.shape[1]):
         scale = weights * mass[:, w] ** 2
-        key = scale.tobytes()
+        key = scale.tobytes()  # often equal: all partitions without missing mass share one sum
         if key not in known:
             product = (rows * scale[:, None]).T @ rows
             known[key] = float((product**2).sum() - scale * mass[:, w] ** 2 @ squares**2)
         sums[w] = known[key]
     return sums
-
-
-def agreement_lower_bound(counts: PairCounts, partition_weights: Array) -> float:
-    """A bound below J(G) for every partition G, from the distances between the partitions.
-
-    Mirkin's distance d obeys the triangle inequality, d(v, G) + d(w, G) ≥ d(v, w). Summed with
-    non-negative y_vw such that Σ_w y_vw ≤ α_v (α the weights, summing to one), it gives
-    J(G) = Σ_v α_v d(v, G) ≥ Σ_{v<w} y_vw d(v, w). Here y_vw = α_v α_w / (1 − min α).
-    """
-    alpha = partition_weights / partition_weights.sum()
-    used = alpha[alpha > 0]
-    if len(used) < 2:
-        return 0.0
-    y = np.outer(alpha, alpha) / (1 - used.min())
-    return float((np.triu(y, 1) * counts.mirkin).sum())

@@ -1,19 +1,19 @@
-"""Partitions that join a fitted consensus: tuples split, tables grow, nothing is counted twice.
+"""Partitions added to a fitted consensus: tuples and contingency tables grow without a recount.
 
-To V fitted partitions of n points come V' more of the same points. Two points agree in all V + V'
-just when they had the same tuple and have the same new labels, so the new tuples are the groups of
-(old tuple, new labels): O(n·V'), the old labels are not read again. In the contingency tables
+V' more partitions of the same n points are added to V fitted ones. Two points agree in all V + V'
+partitions if and only if they had the same tuple and have the same new labels. So the new tuples
+are the groups of equal (old tuple, new labels), which takes O(n·V') without the old labels. In the
+contingency tables
 
     C = [[C_old,old  C_old,new],
          [C_new,old  C_new,new]]
 
-the first block is what it was, and O(u·V'·(V + V')) counts give the rest. Tuples and tables come
-out as if all partitions had been there from the beginning.
+the first block is unchanged, and O(u·V'·(V + V')) counts give the rest. The results are the same
+as if all partitions had been fitted together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -24,10 +24,9 @@ from numpy.typing import NDArray
 
 from coterie.counts.contingency import all_contingencies
 from coterie.errors import InvalidLabelsError
-from coterie.labels import tuple_kernels as label_tuple_kernels
 from coterie.labels.label_matrix import MISSING, LabelMatrix, are_memberships, as_label_matrix
 from coterie.labels.soft_memberships import Memberships, as_memberships
-from coterie.labels.tuples import LabelTuples, compress_memberships, tuples_of_groups
+from coterie.labels.tuples import LabelTuples, compress_memberships, group_rows, tuples_of_groups
 from coterie.runtime.devices import map_row_blocks
 
 __all__ = ["Growth", "append_partitions", "contingencies_to_keep"]
@@ -37,16 +36,16 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Growth:
-    """What became of fitted tuples when partitions came to them.
+    """Tuples before and after partitions were added.
 
     Attributes
     ----------
     before : :class:`~coterie.labels.tuples.LabelTuples`
-        The u tuples of the V partitions there were.
+        The u tuples of the V old partitions.
     tuples : :class:`~coterie.labels.tuples.LabelTuples`
-        The tuples of all V + V' partitions; in the given order the new ones come last.
+        The u' tuples of all V + V' partitions; in the given order the new partitions come last.
     origin : (u',) int
-        Which of the tuples before each tuple was part of.
+        The old tuple of each new tuple.
     vocabulary : :class:`~coterie.labels.label_matrix.LabelMatrix` or
     :class:`~coterie.labels.soft_memberships.Memberships`
         Names of all partitions and of their labels, without rows.
@@ -58,9 +57,9 @@ class Growth:
     vocabulary: LabelMatrix | Memberships
 
     def contingencies(self, before: Array | None) -> Array:
-        """Contingency tables C of all pairs of partitions, given those of the pairs before.
+        """Return the contingency tables C of all partitions, given those of the old ones.
 
-        Without these everything is counted.
+        If ``before`` is None, all tables are counted.
         """
         if before is None or self.tuples.memberships is not None:
             return all_contingencies(self.tuples)
@@ -80,17 +79,17 @@ def append_partitions(
     P: Any,
     row_weights: Array | None = None,
 ) -> Growth:
-    """Tuples of the partitions there are and of those in the columns of P.
+    """Add the partitions in the columns of P to fitted tuples.
 
     Parameters
     ----------
-    before : the fitted tuples, with the way back to the n points
+    before : the fitted tuples, with ``inverse``
     vocabulary : names of the fitted partitions and of their labels
     P : (n, V') labels of the same points, in the same order
-        As in ``fit``, but for points that only the partitions before label. Memberships
-        join memberships, and labels labels.
+        As in ``fit``, except that rows without any label are allowed. Memberships can be added to
+        memberships, and labels to labels.
     row_weights : (n,), optional
-        Weights of the points as in the fit, where they have any.
+        Weights of the points as in the fit.
 
     Examples
     --------
@@ -104,18 +103,15 @@ def append_partitions(
         return _append_memberships(before, vocabulary, P, row_weights)
     if are_memberships(P):
         raise InvalidLabelsError(
-            "the partitions before are labels, and these are membership matrices; fit again, on "
-            "membership matrices of all partitions"
+            "the fitted partitions are labels, but the new ones are membership matrices; fit again "
+            "with membership matrices of all partitions"
         )
     new = as_label_matrix(P, allow_unlabelled_rows=True)
     _refuse_other_points(new.n_points, len(before.inverse))
     keys = np.column_stack([before.inverse, new.codes])
-    first, inverse, counts = label_tuple_kernels.group_equal_rows(keys)
-    weights = counts.astype(np.float64)
-    if row_weights is not None:
-        weights = np.bincount(inverse, weights=row_weights).astype(np.float64)
+    first, inverse, weights = group_rows(keys, row_weights)
     origin = before.inverse[first].astype(np.int64)
-    both = _joined(vocabulary, new)
+    both = _joined_vocabulary(vocabulary, new)
     codes = np.empty((len(first), both.n_partitions), dtype=both.codes.dtype)
     codes[:, : before.n_partitions] = _codes_as_given(before)[origin]
     codes[:, before.n_partitions :] = new.codes[first]
@@ -126,7 +122,9 @@ def append_partitions(
 
 
 def contingencies_to_keep(tuples: LabelTuples, contingencies: Array) -> Array | None:
-    """The tables if they are no larger than the tuples; if they are, to count anew is cheap.
+    """Return the tables if they need no more memory than the tuples, else None.
+
+    If there are few tuples, counting the tables again is fast.
 
     >>> from coterie.labels.tuples import as_label_tuples
     >>> few = as_label_tuples([[0, 0], [0, 1]])
@@ -139,11 +137,11 @@ def contingencies_to_keep(tuples: LabelTuples, contingencies: Array) -> Array | 
 def _append_memberships(
     before: LabelTuples, vocabulary: Memberships, P: Any, row_weights: Array | None
 ) -> Growth:
-    """Tuples of soft partitions, the fitted ones written out and compressed again with the new."""
+    """Add soft partitions: expand the fitted memberships and compress them with the new ones."""
     if not are_memberships(P):
         raise InvalidLabelsError(
-            "the partitions before are membership matrices, and these are labels; give a list of "
-            "matrices with one column a label"
+            "the fitted partitions are membership matrices, but the new ones are labels; give a "
+            "list of matrices with one column for each label"
         )
     new = as_memberships(P, allow_unlabelled_rows=True)
     _refuse_other_points(new.n_points, len(before.inverse))
@@ -158,45 +156,41 @@ def _append_memberships(
 def _refuse_other_points(n_new: int, n_before: int) -> None:
     if n_new != n_before:
         raise InvalidLabelsError(
-            f"the new partitions have {n_new} rows (points), those before have {n_before}; give "
-            "the same points in the same order (new points are for predict)"
+            f"the new partitions have {n_new} rows (points), the fitted ones have {n_before}; give "
+            "the same points in the same order (for new points use predict)"
         )
 
 
-def _joined(before: LabelMatrix, new: LabelMatrix) -> LabelMatrix:
-    """Names of the partitions and labels of both, without rows."""
-    numbers = [str(v) for v in range(before.n_partitions + new.n_partitions)]
-    # columns without names are known by their numbers, which go on counting
-    unnamed = list(new.names) == numbers[: new.n_partitions]
-    names = numbers[before.n_partitions :] if unnamed else list(new.names)
-    _refuse_twice([*before.names, *names], before.n_partitions)
-    dtype = np.result_type(before.codes, new.codes)
-    codes = np.empty((0, len(numbers)), dtype=dtype)
-    return LabelMatrix(codes, (*before.categories, *new.categories), (*before.names, *names))
-
-
-def _refuse_twice(names: Sequence[str], n_before: int) -> None:
-    for v in range(n_before, len(names)):
+def _joined_vocabulary(before: LabelMatrix, new: LabelMatrix) -> LabelMatrix:
+    """Return the names of the partitions and labels of both matrices, without rows."""
+    n_before, V = before.n_partitions, before.n_partitions + new.n_partitions
+    numbers = tuple(str(v) for v in range(V))
+    # columns without names are called by their numbers, which continue those before
+    unnamed = new.names == numbers[: new.n_partitions]
+    names = (*before.names, *(numbers[n_before:] if unnamed else new.names))
+    for v in range(n_before, V):
         if names[v] in names[:v]:
-            where = "is there already" if names[v] in names[:n_before] else "is there twice"
+            where = "was fitted already" if names[v] in names[:n_before] else "is given twice"
             raise InvalidLabelsError(
-                f"partition '{names[v]}' (new column {v - n_before}) {where}: it would vote twice; "
-                "leave it out, or give it another name"
+                f"partition '{names[v]}' (new column {v - n_before}) {where}; "
+                "leave it out, or rename it, since it would count twice"
             )
+    codes = np.empty((0, V), dtype=np.result_type(before.codes, new.codes))
+    return LabelMatrix(codes, (*before.categories, *new.categories), names)
 
 
 def _codes_as_given(tuples: LabelTuples) -> NDArray[Any]:
-    """Codes (u, V) of the tuples as the label matrix had them: columns and labels in its order."""
+    """Return the codes (u, V) of the tuples with columns and labels in the user's order."""
     n_labels = tuples.in_given_order(tuples.n_labels)
     starts = np.cumsum(n_labels) - n_labels
+    # the code −1 selects the last entry
     label = np.full(tuples.n_columns + 1, MISSING, dtype=tuples.codes.dtype)
     label[tuples.recode] = np.arange(tuples.n_columns) - np.repeat(starts, n_labels)
-    # the last slot is what the code −1 looks up
     return label[tuples.codes[:, np.argsort(tuples.partition_order)]]
 
 
 def _contingencies_of(tuples: LabelTuples, partitions: NDArray[np.int64]) -> Array:
-    """Rows of C, shape (m, m), of the clusters of some partitions; zero in the others."""
+    """Count the rows of C, (m, m), of the clusters of some partitions; other rows are zero."""
     m = tuples.n_columns
 
     def count(start: int, stop: int) -> Array:
@@ -210,7 +204,10 @@ def _contingencies_of(tuples: LabelTuples, partitions: NDArray[np.int64]) -> Arr
 
 @nb.njit(cache=True, nogil=True)
 def _add_rows(codes: Any, weights: Any, partitions: Any, start: Any, stop: Any, out: Any) -> None:
-    """Add what tuples start..stop count of the clusters of some partitions to their rows."""
+    """Add tuples start..stop to the rows of ``out`` (m, m) of the clusters of ``partitions``.
+
+    ``codes[a, v]`` is the indicator column of tuple a in partition v, −1 if missing.
+    """
     V = codes.shape[1]
     for a in range(start, stop):
         for w in partitions:

@@ -1,4 +1,10 @@
-"""Compiled loops behind :mod:`coterie.labels.tuples`: grouping equal rows, colouring tuples."""
+"""Compiled loops for label tuples: groups of equal rows, and an order that no input order changes.
+
+``codes[a, v]`` is the indicator column of tuple a in partition v, −1 if the label is missing. For
+soft partitions ``codes[a]`` holds S slots, unused ones −1, and ``bits`` the memberships of these
+slots as 64-bit integers. A *colour* is a 64-bit hash that depends on the structure of the data but
+not on its order.
+"""
 
 from __future__ import annotations
 
@@ -12,25 +18,37 @@ from numpy.typing import NDArray
 
 from coterie.runtime.devices import map_row_blocks
 
-__all__ = ["group_equal_rows", "recoded_rows", "refine_colours", "slot_keys"]
+__all__ = ["group_equal_rows", "order_colours", "recoded_rows", "refine_colours", "slot_keys"]
 
+Array = NDArray[np.float64]
+Colours = NDArray[np.uint64]
+
+#: 2⁶⁴ divided by the golden ratio, and a shift: the usual constants of multiplicative hashing.
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
-_ROWS_OF_A_THREAD = 4_096
 _MISSING_COLOUR = np.uint64(0x5851F42D4C957F2D)
+_SINGLED_OUT = np.uint64(0xD1B54A32D192ED03)
+_MIN_THREAD_ROWS = 4_096
+_MAX_ROUNDS = 30
+#: Ties are broken one by one only below this number of tuples, and this number of times.
+_FEW_TUPLES = 2_000
+_MAX_SINGLED_OUT = 200
 
 
 def group_equal_rows(
     codes: NDArray[Any],
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
-    """First row of each group of equal rows, group of each row, size of each group.
+    """Return the first row of each group of equal rows, the group of each row, and group sizes.
 
-    Open addressing on a 64-bit hash of the row; rows with equal hashes are compared cell
-    by cell, so a collision costs time and never correctness. Groups are numbered in the
-    order in which they appear.
+    A hash table with open addressing holds 64-bit hashes of rows. Rows with equal hashes are
+    compared cell by cell, so a collision costs time but is never an error. Groups are numbered in
+    the order of their first rows.
+
+    >>> [x.tolist() for x in group_equal_rows(np.array([[7, 1], [0, 0], [7, 1]]))]
+    [[0, 1], [0, 1, 0], [2, 1]]
     """
-    n = len(codes)
-    slots = 1 << max(4, int(2 * n - 1).bit_length())
+    # at least twice as many slots as rows, and a power of two, so that a mask replaces a division
+    slots = 1 << max(4, int(2 * len(codes) - 1).bit_length())
     first, inverse, counts = _group_equal_rows(np.ascontiguousarray(codes), slots)
     return first, inverse, counts
 
@@ -42,9 +60,9 @@ def recoded_rows(
     starts: NDArray[Any],
     lookup: NDArray[Any],
 ) -> NDArray[Any]:
-    """``lookup[starts[j] + codes[rows[i], columns[j]]]`` for all i, j; −1 where the code is.
+    """Return ``lookup[starts[j] + codes[rows[i], columns[j]]]`` for all i, j; −1 stays −1.
 
-    On all cores, in one pass and without a copy on the way.
+    It is one pass on all cores, without intermediate copies.
 
     >>> codes = np.array([[0, 1], [1, -1]])
     >>> recoded_rows(codes, [1, 0], [1, 0], [0, 2], np.array([5, 6, 7, 8])).tolist()
@@ -55,28 +73,65 @@ def recoded_rows(
     map_row_blocks(
         lambda a, b: _recode_rows(codes, rows, columns, starts, lookup, a, b, recoded),
         len(rows),
-        at_least=_ROWS_OF_A_THREAD,
+        at_least=_MIN_THREAD_ROWS,
     )
     return recoded
 
 
-def slot_keys(codes: NDArray[Any], memberships: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Rows of whole numbers (n, 2S) that are equal where columns and memberships are."""
+def slot_keys(codes: NDArray[Any], memberships: Array) -> NDArray[np.int64]:
+    """Return integer rows (n, 2S) that are equal if and only if columns and memberships are."""
     return np.hstack([codes.astype(np.int64), memberships.view(np.int64)])
+
+
+def order_colours(
+    codes: NDArray[Any],
+    offsets: NDArray[np.int64],
+    weights: Array,
+    memberships: Array | None = None,
+) -> tuple[Colours, Colours, Colours]:
+    """Return the colours of tuples, clusters and partitions by which they are sorted.
+
+    Tuples that share a colour after :func:`refine_colours` are interchangeable, except for rare
+    coincidences. But the order of tied tuples must agree with the order of their clusters and
+    partitions. So one tied tuple is singled out, as if its weight were unique, and the colours are
+    refined again, until all tuples differ.
+    """
+    whole = bool((weights == np.floor(weights)).all())
+    seeds = weights.astype(np.uint64) if whole else weights.view(np.uint64).copy()
+    turn = np.full(len(codes), _MAX_SINGLED_OUT, dtype=np.uint64)
+    shared = colours = refine_colours(codes, offsets, seeds, _MAX_ROUNDS, memberships)
+    for step in range(_MAX_SINGLED_OUT if len(codes) <= _FEW_TUPLES else 0):
+        values, members = np.unique(colours[0], return_counts=True)
+        tied = np.flatnonzero(members > 1)
+        if not len(tied):
+            break
+        chosen = int(np.argmax(colours[0] == values[tied[0]]))
+        turn[chosen], seeds[chosen] = step, _SINGLED_OUT + np.uint64(step)
+        colours = refine_colours(codes, offsets, seeds, _MAX_ROUNDS, memberships)
+    if colours is shared:
+        return colours
+    # the colours before any tie was broken come first; the later ones only break ties
+    return (
+        _ranks(shared[0], turn, colours[0]),
+        _ranks(shared[1], colours[1]),
+        _ranks(shared[2], colours[2]),
+    )
 
 
 def refine_colours(
     codes: NDArray[Any],
     offsets: NDArray[np.int64],
-    weights: NDArray[np.uint64],
-    most_rounds: int,
-    memberships: NDArray[np.float64] | None = None,
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]:
-    """Colours of tuples (u,), clusters (m,) and partitions (V,) that no reordering changes.
+    weights: Colours,
+    max_rounds: int,
+    memberships: Array | None = None,
+) -> tuple[Colours, Colours, Colours]:
+    """Compute colours of tuples (u,), clusters (m,) and partitions (V,) by colour refinement.
 
-    Rounds go on until all tuples differ in colour or no round tells more of them apart. Clusters
-    are coloured last: where the tuples differ, so do the clusters of a partition. Memberships of
-    soft partitions count to the last bit.
+    The first colour of a cluster depends on the weights of its tuples. Then, in rounds, the colour
+    of a partition depends on those of its clusters, that of a tuple on its clusters, and that of a
+    cluster on its tuples. Multisets of colours are hashed by sums, which do not depend on order.
+    Rounds end when all tuples differ or no round separates more of them. Clusters come last, so
+    the clusters of a partition differ if the tuples do. Memberships count to the last bit.
     """
     u, V = len(codes), len(offsets) - 1
     tuples = np.zeros(u, np.uint64)
@@ -90,15 +145,21 @@ def refine_colours(
         colour_tuples = partial(_colour_soft_tuples, bits, partition_of)
         colour_clusters = partial(_colour_soft_clusters, bits)
     colour_clusters(codes, offsets, weights, tuples, clusters, partitions)
-    n_colours = 0
-    for _ in range(most_rounds):
+    previous = 0
+    for _ in range(max_rounds):
         colour_tuples(codes, weights, clusters, partitions, tuples)
         colour_clusters(codes, offsets, weights, tuples, clusters, partitions)
-        told_apart = 1 + int(np.count_nonzero(np.diff(np.sort(tuples))))
-        if told_apart in (n_colours, u):
+        n_colours = 1 + int(np.count_nonzero(np.diff(np.sort(tuples))))
+        if n_colours in (previous, u):
             break
-        n_colours = told_apart
+        previous = n_colours
     return tuples, clusters, partitions
+
+
+def _ranks(*keys: Colours) -> Colours:
+    """Return ranks by the first key, then by the next."""
+    ranks = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)[1]
+    return ranks.ravel().astype(np.uint64)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -115,7 +176,7 @@ def _recode_rows(
 
 @nb.njit(cache=True, nogil=True, inline="always")
 def _mix(a: Any, b: Any) -> Any:
-    """One step of a 64-bit hash: fold b into a."""
+    """Return one step of a 64-bit hash that combines a and b."""
     h = (a ^ b) * _MULTIPLIER
     return h ^ (h >> _SHIFT)
 
@@ -138,6 +199,7 @@ def _same(a: Any, b: Any) -> Any:
 
 @nb.njit(cache=True, nogil=True)
 def _group_equal_rows(codes: Any, slots: Any) -> Any:
+    """Group equal rows; ``table[slot]`` is a group or −1, ``tags[slot]`` 8 bits of its hash."""
     n = codes.shape[0]
     mask = np.uint64(slots - 1)
     table = np.full(slots, -1, np.int32)
@@ -148,6 +210,8 @@ def _group_equal_rows(codes: Any, slots: Any) -> Any:
     n_groups = 0
     for i in range(n):
         h = _hash_row(codes[i])
+        # the slot uses the low bits of the hash, the tag the high ones: most rows that share a
+        # slot differ in the tag, which is cheaper to compare than the rows
         tag = np.uint8(h >> np.uint64(56))
         slot = h & mask
         while True:
@@ -172,7 +236,10 @@ def _group_equal_rows(codes: Any, slots: Any) -> Any:
 def _colour_clusters(
     codes: Any, offsets: Any, weights: Any, tuples: Any, clusters: Any, partitions: Any
 ) -> None:
-    """Fold the colours of its tuples into each cluster, those of its clusters into a partition."""
+    """Combine the colours of tuples into their clusters, and of clusters into partitions.
+
+    ``gathered[c]`` is the sum over the tuples of cluster c; a tuple of weight w counts w times.
+    """
     u, V = codes.shape
     gathered = np.zeros(len(clusters), np.uint64)
     for a in range(u):
@@ -195,14 +262,14 @@ def _fold_into_partitions(offsets: Any, gathered: Any, clusters: Any, partitions
 
 @nb.njit(cache=True, nogil=True)
 def _colour_tuples(codes: Any, weights: Any, clusters: Any, partitions: Any, tuples: Any) -> None:
-    """Colour each tuple by the clusters it lies in, and by its weight."""
+    """Colour each tuple by its clusters and by its weight."""
     u, V = codes.shape
     for a in range(u):
         total = np.uint64(0)
         for v in range(V):
             c = codes[a, v]
-            own = clusters[c] if c >= 0 else _MISSING_COLOUR
-            total += _mix(partitions[v], own)
+            colour = clusters[c] if c >= 0 else _MISSING_COLOUR
+            total += _mix(partitions[v], colour)
         tuples[a] = _mix(weights[a], total)
 
 
@@ -210,7 +277,7 @@ def _colour_tuples(codes: Any, weights: Any, clusters: Any, partitions: Any, tup
 def _colour_soft_clusters(
     bits: Any, codes: Any, offsets: Any, weights: Any, tuples: Any, clusters: Any, partitions: Any
 ) -> None:
-    """The same of slots, ``bits`` being their memberships."""
+    """Combine colours as :func:`_colour_clusters`, with the memberships of soft partitions."""
     gathered = np.zeros(len(clusters), np.uint64)
     for a in range(codes.shape[0]):
         colour = _mix(tuples[a], weights[a])
@@ -225,7 +292,7 @@ def _colour_soft_tuples(
     bits: Any, partition_of: Any, codes: Any, weights: Any, clusters: Any, partitions: Any,
     tuples: Any,
 ) -> None:  # fmt: skip
-    """The same of slots, ``bits`` being their memberships."""
+    """Colour each tuple of soft partitions by its clusters, memberships and weight."""
     for a in range(codes.shape[0]):
         total = np.uint64(0)
         for s in range(codes.shape[1]):

@@ -1,12 +1,12 @@
-"""Exact compression: points with the same labels in every partition are one point with a weight.
+"""Exact compression: points with equal labels in all partitions become one weighted tuple.
 
-Rows i and j of the label matrix with ``P[i, :] == P[j, :]`` have identical rows in the
-co-association matrix and stay identical through every method of this library. So each method
-works on the u ≤ n distinct tuples with their multiplicities and carries its answer back.
+Rows i and j of the label matrix with ``P[i, :] == P[j, :]`` have equal rows in the co-association
+matrix, and every method of this library treats them alike. So each method works on the u ≤ n
+distinct tuples with their weights, and expands its result to the points.
 
-Tuples, partitions and clusters are put into an order that depends on neither the order of points,
-nor that of partitions, nor the names of labels. Every later step sees that order alone and
-breaks ties by it, so the answer does not depend on any of the three either.
+Tuples, partitions and clusters are sorted in an order that depends neither on the order of points
+and partitions nor on the names of labels. Later steps break ties by this order, so results do not
+depend on these either.
 """
 
 from __future__ import annotations
@@ -22,16 +22,20 @@ from scipy.sparse import csr_array
 from coterie.labels import tuple_kernels as kernels
 from coterie.labels.label_matrix import MISSING, LabelMatrix, are_memberships, as_label_matrix
 from coterie.labels.soft_memberships import Memberships, as_memberships, slots_of
-from coterie.labels.tuple_order import order_colours
 
 __all__ = [
     "LabelTuples",
     "as_label_tuples",
     "compress_labels",
     "compress_memberships",
+    "group_rows",
     "tuples_of_groups",
 ]
 
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+#: A mass above this is complete; the rest is rounding.
 _WHOLE = 1 - 1e-9
 
 
@@ -39,114 +43,115 @@ _WHOLE = 1 - 1e-9
 class LabelTuples:
     """The u distinct label tuples of n points in V partitions.
 
+    The cluster indicator Z has one row for each tuple and one column for each of the m clusters of
+    all partitions.
+
     Attributes
     ----------
-    codes : (u, V) array of int16 or int32, row by row in memory
-        Column of the cluster indicator Z in which tuple a has its one for partition v:
-        ``offsets[v] <= codes[a, v] < offsets[v + 1]``; −1 where the label is missing.
+    codes : (u, V) array of int16 or int32, C-contiguous
+        The column of Z in which tuple a has its one for partition v:
+        ``offsets[v] <= codes[a, v] < offsets[v + 1]``, or −1 if the label is missing.
     offsets : (V + 1,) array
-        First indicator column of each partition; ``offsets[V]`` = m, all clusters together.
+        First column of each partition; ``offsets[V]`` is m.
     weights : (u,) float array
-        How many points have this tuple; what the rows weigh together where they have weights.
+        Number of points with this tuple, or the sum of their weights.
     inverse : (n,) array
-        Tuple of each row.
+        Tuple of each point.
     partition_order : (V,) array
-        Which of the user's partitions each column is.
+        The user's partition of each column of ``codes``.
     recode : (m,) array
-        Indicator column of each cluster as the user's matrix has it: cluster c of the user's
-        partition v is ``recode[K_0 + … + K_{v-1} + c]``.
+        Column of each cluster in the user's order: cluster c of the user's partition v has column
+        ``recode[K_0 + … + K_{v-1} + c]``.
     memberships : (u, S) float array, or None for labels
-        Of soft partitions: tuple a lies in the S indicator columns ``codes[a]``, which then is
-        (u, S), rising and with −1 at the end where they are fewer, to these shares.
+        For soft partitions: the shares of tuple a in the columns ``codes[a]``, which then is
+        (u, S), increasing, with −1 in unused slots at the end.
     """
 
     codes: NDArray[Any]
-    offsets: NDArray[np.int64]
-    weights: NDArray[np.float64]
+    offsets: Indices
+    weights: Array
     inverse: NDArray[Any]
-    partition_order: NDArray[np.int64]
-    recode: NDArray[np.int64]
-    memberships: NDArray[np.float64] | None = None
+    partition_order: Indices
+    recode: Indices
+    memberships: Array | None = None
 
     @property
     def n_points(self) -> int:
-        """Number of points n: what all rows weigh together, to the next whole number."""
+        """Return the number of points n: the total weight, rounded."""
         return round(self.weights.sum())
 
     @property
     def n_tuples(self) -> int:
-        """Number of distinct tuples u."""
+        """Return the number of distinct tuples u."""
         return int(self.codes.shape[0])
 
     @property
     def n_partitions(self) -> int:
-        """Number of partitions V."""
+        """Return the number of partitions V."""
         return len(self.offsets) - 1
 
     @property
     def n_columns(self) -> int:
-        """Number of clusters of all partitions together, m."""
+        """Return the number of clusters of all partitions, m."""
         return int(self.offsets[-1])
 
     @property
-    def n_labels(self) -> NDArray[np.int64]:
-        """K_v, the number of clusters of each partition, shape (V,)."""
+    def n_labels(self) -> Indices:
+        """Return the number of clusters K_v of each partition, (V,)."""
         return np.diff(self.offsets)
 
     @property
-    def partition_of(self) -> NDArray[np.int64]:
-        """Partition of each indicator column, shape (m,)."""
+    def partition_of(self) -> Indices:
+        """Return the partition of each indicator column, (m,)."""
         return np.repeat(np.arange(self.n_partitions), self.n_labels)
 
     @cached_property
-    def mass(self) -> NDArray[np.float64]:
-        """Share of each partition's label that the tuples have, (u, V): 0 or 1 where not soft."""
+    def mass(self) -> Array:
+        """Return the labelled mass of each tuple in each partition, (u, V): 0 or 1 for labels."""
         if self.memberships is None:
             return (self.codes >= 0).astype(np.float64)
         rows = np.broadcast_to(np.arange(self.n_tuples)[:, None], self.codes.shape)
-        # padding adds nothing to the last partition
+        # unused slots have code −1, the last partition, and add their membership 0 to it
         cell = rows * self.n_partitions + self.partition_of[self.codes]
         mass = np.bincount(
             cell.ravel(), self.memberships.ravel(), self.n_tuples * self.n_partitions
         )
-        # what rounding leaves of a whole is a whole
-        whole = np.where(mass >= _WHOLE, 1.0, mass)
-        return whole.reshape(self.n_tuples, self.n_partitions)
+        return np.where(mass >= _WHOLE, 1.0, mass).reshape(self.n_tuples, self.n_partitions)
 
     @cached_property
-    def squares(self) -> NDArray[np.float64]:
-        """Σ_c π² of the tuples' shares in the clusters of each partition, (u, V)."""
+    def squares(self) -> Array:
+        """Return Σ_c π_c² of each tuple over the clusters of each partition, (u, V)."""
         if self.memberships is None:
             return self.mass
         return replace(self, memberships=self.memberships**2).mass
 
     @cached_property
     def has_missing(self) -> bool:
-        """Whether any label, or part of one, is missing."""
+        """Return whether any label, or part of one, is missing."""
         if self.memberships is None:
             return bool(self.codes.min(initial=0) < 0)
         return bool(self.mass.min(initial=1.0) < _WHOLE)
 
-    def has_weighted_label(self, partition_weights: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which tuples a partition of positive weight labels, (u,)."""
+    def has_weighted_label(self, partition_weights: Array) -> NDArray[np.bool_]:
+        """Return which tuples have a label in a partition of positive weight, (u,)."""
         if self.memberships is None:
             return np.any((self.codes >= 0) & (partition_weights > 0), axis=1)
         return np.any(self.mass[:, partition_weights > 0] > 0, axis=1)
 
-    def is_complete(self, partition_weights: NDArray[np.float64]) -> bool:
-        """Whether every partition of positive weight labels every tuple, wholly."""
+    def is_complete(self, partition_weights: Array) -> bool:
+        """Return whether every partition of positive weight fully labels every tuple."""
         if self.memberships is None:
             return bool((self.codes[:, partition_weights > 0] >= 0).all())
         return bool(self.mass[:, partition_weights > 0].min(initial=1.0) >= _WHOLE)
 
     def expand(self, of_tuples: NDArray[Any]) -> NDArray[Any]:
-        """Values of the n points from values of the u tuples."""
+        """Return the values of the n points, given those of the u tuples."""
         return of_tuples[self.inverse]
 
-    def labels_of_partition(self, v: int) -> NDArray[np.int64]:
-        """Labels that partition v gives to the tuples, 0..K_v − 1 or −1, shape (u,).
+    def labels_of_partition(self, v: int) -> Indices:
+        """Return the labels 0..K_v − 1 or −1 of the tuples in partition v, (u,).
 
-        The most likely ones where it is soft, the first of equals.
+        For a soft partition it is the cluster of the largest membership, the first of equals.
         """
         if self.memberships is not None:
             own = np.append(self.partition_of == v, False)[self.codes]
@@ -157,14 +162,12 @@ class LabelTuples:
         return np.where(column == MISSING, MISSING, column - self.offsets[v])
 
     def indicator(self, values: NDArray[Any]) -> csr_array:
-        """Z (u, m), sparse: ``values`` where a tuple lies in a base cluster, of their type.
-
-        Where partitions are soft, times the memberships.
+        """Return the sparse Z (u, m) with ``values`` in place of ones, times the memberships.
 
         Parameters
         ----------
         values : array of shape (V,) or (u, 1)
-            One a partition, or one a tuple.
+            One for each partition, or one for each tuple.
 
         >>> as_label_tuples([[0, 0], [0, 1]]).indicator(np.array([2, 3])).toarray().sum(axis=1)
         array([5, 5])
@@ -181,34 +184,32 @@ class LabelTuples:
         )
 
     def in_given_order(self, of_partitions: NDArray[Any]) -> NDArray[Any]:
-        """Values of the V partitions (along the first axis) in the order the user gave them."""
+        """Return values of the V partitions (first axis) in the user's order."""
         given = np.empty_like(of_partitions)
         given[self.partition_order] = of_partitions
         return given
 
     def columns_of(self, codes: NDArray[Any]) -> NDArray[Any]:
-        """Indicator columns (n', V) of rows coded as the user's matrix is."""
+        """Return the indicator columns (n', V) of rows that are coded as the user's matrix."""
         n_labels = self.in_given_order(self.n_labels)
-        starts = np.concatenate([[0], np.cumsum(n_labels)[:-1]])
+        starts = np.cumsum(n_labels) - n_labels
         order, lookup = self.partition_order, self.recode.astype(self.codes.dtype)
         return kernels.recoded_rows(codes, np.arange(len(codes)), order, starts[order], lookup)
 
-    def slots(self) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """The tuples as soft ones, which they may be already: columns (u, S) and memberships."""
+    def slots(self) -> tuple[NDArray[Any], Array]:
+        """Return columns and memberships (u, S) of the tuples, also if they are labels."""
         if self.memberships is not None:
             return self.codes, self.memberships
         return slots_of(self.indicator(np.ones(self.n_partitions)))
 
-    def slots_of(self, soft: Memberships) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """Indicator columns and memberships, both (n', S), of rows of the fitted columns."""
+    def slots_of(self, soft: Memberships) -> tuple[NDArray[Any], Array]:
+        """Return columns and memberships (n', S) of new rows in the user's columns."""
         return slots_of(soft.shares[:, np.argsort(self.recode)])
 
-    def subset(
-        self, chosen: NDArray[Any], weights: NDArray[np.float64] | None = None
-    ) -> LabelTuples:
-        """Some of the tuples (a mask or indices), without the way back to the points.
+    def subset(self, chosen: NDArray[Any], weights: Array | None = None) -> LabelTuples:
+        """Return some of the tuples (a mask or indices), without ``inverse``.
 
-        They may be given other weights.
+        ``weights`` replaces their weights.
         """
         return replace(
             self.without_points(),
@@ -218,30 +219,28 @@ class LabelTuples:
         )
 
     def restricted_to(self, partitions: NDArray[np.bool_]) -> tuple[LabelTuples, NDArray[Any]]:
-        """The tuples of some partitions alone (a mask over columns), of which fewer are distinct.
+        """Return the tuples of some partitions (a mask), and the new tuple of each old one.
 
-        Also returned, for every tuple here, which of those it becomes.
+        Dropping partitions can merge tuples.
         """
         if partitions.all():
             return self, np.arange(self.n_tuples)
-        n_labels = self.n_labels[partitions]
-        offsets = np.concatenate([[0], np.cumsum(n_labels)])
         kept = np.repeat(partitions, self.n_labels)
         lookup = np.where(kept, np.cumsum(kept) - 1, MISSING)
         memberships = None
         if self.memberships is None:
             every, columns = np.arange(self.n_tuples), np.flatnonzero(partitions)
             codes = _reordered(self.codes, every, columns, lookup)
-            first, group, _ = kernels.group_equal_rows(codes)
+            first, group, weights = group_rows(codes, self.weights)
         else:
             codes, memberships = slots_of(self.indicator(np.ones(self.n_partitions))[:, kept])
-            first, group, _ = kernels.group_equal_rows(kernels.slot_keys(codes, memberships))
+            keys = kernels.slot_keys(codes, memberships)
+            first, group, weights = group_rows(keys, self.weights)
             memberships = memberships[first]
-        weights = np.bincount(group, weights=self.weights).astype(np.float64)
         recode = lookup[self.recode]
         restricted = LabelTuples(
             codes[first],
-            offsets,
+            _offsets(self.n_labels[partitions]),
             weights,
             group[self.inverse],
             self.partition_order[partitions],
@@ -251,26 +250,23 @@ class LabelTuples:
         return restricted, group
 
     def without_points(self) -> LabelTuples:
-        """The tuples without the way back to the n points, which new rows do not need."""
+        """Return the tuples without ``inverse``, which new rows do not need."""
         return replace(self, inverse=np.empty(0, dtype=self.inverse.dtype))
 
     def without_compression(self) -> LabelTuples:
-        """The same points, one tuple each: what the compressed answer must agree with."""
+        """Return the same points as one tuple each."""
         n = len(self.inverse)
         return replace(self.subset(self.inverse, np.ones(n)), inverse=np.arange(n))
 
 
-def compress_labels(
-    matrix: LabelMatrix, row_weights: NDArray[np.float64] | None = None
-) -> LabelTuples:
-    """Distinct tuples of a label matrix, by hashing: time and memory linear in n·V.
+def compress_labels(matrix: LabelMatrix, row_weights: Array | None = None) -> LabelTuples:
+    """Compress a label matrix to its distinct tuples, in time and memory linear in n·V.
 
     Parameters
     ----------
     matrix : n rows × V partitions
     row_weights : (n,), all positive, optional
-        How many points a row stands for; one each by default. Whole numbers give what
-        repeating the rows would give.
+        Weight of each row, one by default. A weight w has the effect of w equal rows.
 
     Examples
     --------
@@ -280,19 +276,14 @@ def compress_labels(
     >>> bool((tuples.expand(tuples.codes)[0] == tuples.expand(tuples.codes)[2]).all())
     True
     """
-    first, inverse, counts = kernels.group_equal_rows(matrix.codes)
-    weights = counts.astype(np.float64)
-    if row_weights is not None:
-        weights = np.bincount(inverse, weights=row_weights).astype(np.float64)
+    first, inverse, weights = group_rows(matrix.codes, row_weights)
     return tuples_of_groups(matrix.codes[first], matrix.n_labels, inverse, weights)
 
 
-def compress_memberships(
-    soft: Memberships, row_weights: NDArray[np.float64] | None = None
-) -> LabelTuples:
-    """Distinct rows of soft partitions: those of labels where every row is a unit vector, or zero.
+def compress_memberships(soft: Memberships, row_weights: Array | None = None) -> LabelTuples:
+    """Compress soft partitions to their distinct rows, compared to the last bit.
 
-    Rows are equal if their memberships are, to the last bit.
+    If every row is a unit vector or zero, the result has labels and no memberships.
 
     >>> soft = as_memberships([np.array([[0.9, 0.1], [0.5, 0.5], [0.9, 0.1]])])
     >>> tuples = compress_memberships(soft)
@@ -302,38 +293,12 @@ def compress_memberships(
     if soft.is_hard:
         return compress_labels(soft.labels(), row_weights)
     codes, memberships = slots_of(soft.shares)
-    first, inverse, counts = kernels.group_equal_rows(kernels.slot_keys(codes, memberships))
-    weights = counts.astype(np.float64)
-    if row_weights is not None:
-        weights = np.bincount(inverse, weights=row_weights).astype(np.float64)
-    offsets = np.concatenate([[0], np.cumsum(soft.n_labels)])
-    return _in_order(codes[first], offsets, inverse, weights, memberships[first])
-
-
-def tuples_of_groups(
-    codes: NDArray[Any],
-    n_labels: NDArray[np.int64],
-    inverse: NDArray[Any],
-    weights: NDArray[np.float64],
-) -> LabelTuples:
-    """Label tuples, put in their order, of rows that are grouped already.
-
-    Parameters
-    ----------
-    codes : (u, V), 0..K_v − 1 or −1
-        The distinct rows of a label matrix.
-    n_labels : (V,)
-    inverse : (n,)
-        Which of them each row is.
-    weights : (u,)
-        How many points each stands for.
-    """
-    offsets = np.concatenate([[0], np.cumsum(n_labels)])
-    return _in_order(_indicator_columns(codes, offsets), offsets, inverse, weights)
+    first, inverse, weights = group_rows(kernels.slot_keys(codes, memberships), row_weights)
+    return _sorted(codes[first], _offsets(soft.n_labels), inverse, weights, memberships[first])
 
 
 def as_label_tuples(P: Any) -> LabelTuples:
-    """Label tuples of whatever the caller has: tuples already, memberships, or labels."""
+    """Return the label tuples of tuples, membership matrices, or labels."""
     if isinstance(P, LabelTuples):
         return P
     if are_memberships(P):
@@ -341,20 +306,61 @@ def as_label_tuples(P: Any) -> LabelTuples:
     return compress_labels(as_label_matrix(P))
 
 
-def _in_order(
-    codes: NDArray[Any],
-    offsets: NDArray[np.int64],
-    inverse: NDArray[Any],
-    weights: NDArray[np.float64],
-    memberships: NDArray[np.float64] | None = None,
+def group_rows(
+    rows: NDArray[Any], row_weights: Array | None = None
+) -> tuple[Indices, NDArray[np.int32], Array]:
+    """Return the first row of each group of equal rows, the group of each row, and its weight."""
+    first, group, counts = kernels.group_equal_rows(rows)
+    if row_weights is None:
+        return first, group, counts.astype(np.float64)
+    return first, group, np.bincount(group, weights=row_weights).astype(np.float64)
+
+
+def tuples_of_groups(
+    codes: NDArray[Any], n_labels: Indices, inverse: NDArray[Any], weights: Array
 ) -> LabelTuples:
-    """Tuples, partitions and clusters put into the order of their colours."""
-    tuple_colours, cluster_colours, partition_colours = order_colours(
+    """Return the sorted label tuples of rows that are grouped already.
+
+    Parameters
+    ----------
+    codes : (u, V), 0..K_v − 1 or −1
+        The distinct rows of a label matrix.
+    n_labels : (V,)
+    inverse : (n,)
+        The distinct row of each row.
+    weights : (u,)
+    """
+    offsets = _offsets(n_labels)
+    dtype = np.dtype(np.int16 if offsets[-1] <= np.iinfo(np.int16).max else np.int32)
+    lookup = np.arange(offsets[-1], dtype=dtype)
+    u, V = codes.shape
+    columns = kernels.recoded_rows(codes, np.arange(u), np.arange(V), offsets[:-1], lookup)
+    return _sorted(columns, offsets, inverse, weights)
+
+
+def _offsets(n_labels: Indices) -> Indices:
+    return np.concatenate([[0], np.cumsum(n_labels)])
+
+
+def _sorted(
+    codes: NDArray[Any],
+    offsets: Indices,
+    inverse: NDArray[Any],
+    weights: Array,
+    memberships: Array | None = None,
+) -> LabelTuples:
+    """Sort tuples, partitions and clusters by their colours."""
+    tuple_colours, cluster_colours, partition_colours = kernels.order_colours(
         codes, offsets, weights, memberships
     )
     order = np.argsort(tuple_colours, kind="stable")
     partition_order = np.argsort(partition_colours, kind="stable")
-    recode, new_offsets = _recode(cluster_colours, offsets, partition_order)
+    new_offsets = _offsets(np.diff(offsets)[partition_order])
+    recode = np.empty(offsets[-1], dtype=np.int64)
+    for place, v in enumerate(partition_order):
+        own = slice(offsets[v], offsets[v + 1])
+        by_colour = np.argsort(cluster_colours[own], kind="stable")
+        recode[own][by_colour] = np.arange(new_offsets[place], new_offsets[place + 1])
     rank = np.empty(len(order), dtype=inverse.dtype)
     rank[order] = np.arange(len(order), dtype=inverse.dtype)
     if memberships is None:
@@ -366,46 +372,21 @@ def _in_order(
     )
 
 
-def _indicator_columns(codes: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[Any]:
-    dtype = np.dtype(np.int16 if offsets[-1] <= np.iinfo(np.int16).max else np.int32)
-    lookup = np.arange(offsets[-1], dtype=dtype)
-    u, V = codes.shape
-    return kernels.recoded_rows(codes, np.arange(u), np.arange(V), offsets[:-1], lookup)
-
-
 def _reordered(
-    codes: NDArray[Any],
-    order: NDArray[np.int64],
-    partition_order: NDArray[np.int64],
-    lookup: NDArray[np.int64],
+    codes: NDArray[Any], order: Indices, partition_order: Indices, lookup: Indices
 ) -> NDArray[Any]:
-    """Rows, columns and indicator columns in their new order."""
+    """Return codes with reordered rows and columns, and renumbered indicator columns."""
     no_shift = np.zeros(len(partition_order))
     return kernels.recoded_rows(codes, order, partition_order, no_shift, lookup.astype(codes.dtype))
 
 
 def _reordered_slots(
-    codes: NDArray[Any], memberships: NDArray[np.float64], recode: NDArray[np.int64]
-) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Slots under the new numbers of the columns, rising again."""
+    codes: NDArray[Any], memberships: Array, recode: Indices
+) -> tuple[NDArray[Any], Array]:
+    """Renumber the indicator columns of slots, and sort the slots of each row again."""
     last = len(recode)
     columns = np.append(recode, last)[codes]
     order = np.argsort(columns, axis=1, kind="stable")
     columns = np.take_along_axis(columns, order, axis=1)
-    renamed = np.where(columns == last, MISSING, columns).astype(codes.dtype)
-    return renamed, np.take_along_axis(memberships, order, axis=1)
-
-
-def _recode(
-    cluster_colours: NDArray[np.uint64],
-    offsets: NDArray[np.int64],
-    partition_order: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """New column of each cluster when partitions and, within them, clusters are reordered."""
-    recode = np.empty(offsets[-1], dtype=np.int64)
-    new_offsets = np.concatenate([[0], np.cumsum(np.diff(offsets)[partition_order])])
-    for place, v in enumerate(partition_order):
-        own = slice(offsets[v], offsets[v + 1])
-        by_colour = np.argsort(cluster_colours[own], kind="stable")
-        recode[own][by_colour] = np.arange(new_offsets[place], new_offsets[place + 1])
-    return recode, new_offsets
+    renumbered = np.where(columns == last, MISSING, columns).astype(codes.dtype)
+    return renumbered, np.take_along_axis(memberships, order, axis=1)

@@ -1,15 +1,14 @@
-"""Linear-time search for the median partition: single moves and merges on the true ℓ1 objective.
+"""Linear-time search for the median partition: single moves and merges on the ℓ1 objective.
 
 For a threshold τ (1/2 for J itself) the part of the objective that depends on the clustering G is
 −Σ_{same cluster} (M_ij − τ). The gain of putting tuple a (weight w_a) into cluster b is
 
-    g_a(b) = Σ_v α_v N_v[P_av, b] − τ·size[b]     (less a's own part where b is its cluster)
+    g_a(b) = Σ_v α_v N_v[P_av, b] − τ·size[b]     (without a's own part if it is in b)
 
-with N_v the contingency table of partition v against G, so a sweep over all tuples costs O(u·V·K)
-and no matrix over points exists. Where a label is missing, the pair says nothing: its
-partition drops out of both terms. Sweeps alternate with merges of whole clusters until
-neither helps. Several starts escape poor local optima; above 100,000 tuples they compete on a
-sample of the points, and the winner alone goes on over all tuples.
+with N_v the contingency table of partition v and G. So a sweep over all tuples takes O(u·V·K), and
+no matrix over points is needed. A partition that misses a label of the pair drops out of both
+terms. Sweeps alternate with merges of whole clusters until neither helps. Several starts avoid poor
+local optima; above 100,000 tuples they compete on a sample, and only the best continues.
 """
 
 from __future__ import annotations
@@ -42,11 +41,14 @@ Labels = NDArray[np.int64]
 _log = logging.getLogger(__name__)
 
 MAJORITY = 0.5
+#: Below this mean agreement inside clusters the threshold 1/2 is replaced.
 _CLEAR_MAJORITY = 0.55
 _MAX_SWEEPS = 100
 _CALIBRATION_ROUNDS = 6
 _WEIGHT_ROUNDS = 10
+#: Partitions with more clusters are no starts: merging K_v clusters takes O(K_v³).
 _LARGEST_MERGE_DOWN = 300
+#: All partitions are starts while all searches together visit about so many codes.
 _CELLS_OF_ALL_STARTS = 2_000_000
 _FEWEST_STARTS = 4
 _SAMPLE_ABOVE = 100_000
@@ -55,7 +57,7 @@ _SAMPLE_POINTS = 50_000
 
 @dataclass(frozen=True)
 class Start:
-    """Where a search begins: labels of the tuples (u,), −1 for none, and what they come from."""
+    """A start of the search: labels of the tuples (u,), −1 for none, and the name of its source."""
 
     name: str
     labels: Labels
@@ -68,10 +70,10 @@ class SearchResult:
     Attributes
     ----------
     labels : (u,) labels of the tuples
-    tables : the tables of that clustering
-    threshold : τ at the end: 1/2, or what calibration made of it
-    start : name of the start that led here
-    n_starts, n_sweeps : how much was searched in all
+    tables : the tables of this clustering
+    threshold : the last τ: 1/2, or the calibrated value
+    start : name of the start that led to this clustering
+    n_starts, n_sweeps : number of starts, and of sweeps from all starts
     """
 
     labels: Labels
@@ -89,20 +91,21 @@ def median_search(
     starts: Sequence[Start],
     threshold: float | None = None,
 ) -> SearchResult:
-    """Search for the partition with at most K clusters that the partitions agree on.
+    """Search for the clustering with at most K clusters that minimises the ℓ1 objective.
 
     Parameters
     ----------
     tuples : u distinct label tuples
     partition_weights : (V,)
     n_clusters : int or None
-        K. With None clusters open and close freely, and the objective chooses their number.
-    starts : where to begin; the best end is kept, the first of equals. With none, every
-        tuple begins outside all clusters.
+        K. With None, the objective determines the number of clusters.
+    starts : initial clusterings
+        The best result is kept, the first of equals. Without starts, all tuples begin outside of
+        all clusters.
     threshold : float, optional
-        τ. By default 1/2, calibrated when the partitions agree too little inside the clusters
-        for a majority of them to mean anything: with a and b the mean of M inside and
-        between clusters, a < 0.55 sets τ = (a + b)/2, and the search is repeated until τ settles.
+        τ. The default is 1/2, unless the partitions agree too little inside the clusters: with a
+        and b the mean of M inside and between clusters, a < 0.55 sets τ = (a + b)/2, and the
+        search is repeated until τ converges.
 
     Examples
     --------
@@ -128,16 +131,16 @@ def median_search(
         again = [Start(best.start, best.labels), *starts]
         sweeps = best.n_sweeps
         best = _best_of(tuples, partition_weights, n_clusters, again, tau, sweeps)
-        # once calibrated, never back to one half: the two would take turns
+        # once calibrated, τ does not return to 1/2: it could alternate for ever
         previous, tau = tau, sum(best.tables.mean_agreement()) / 2
     return best
 
 
 def calibrated_majority(tables: ClusterTables) -> float:
-    """The share of votes τ from which two points belong together, in the light of a clustering.
+    """Return the share of votes τ above which two points belong together, given a clustering.
 
-    1/2, unless the partitions agree too little inside the clusters for a majority of them to mean
-    anything: then half way between the mean of M inside and between clusters.
+    It is 1/2, or the middle between the means of M inside and between clusters if the mean inside
+    is so low that a majority of partitions seldom agrees.
     """
     inside, between = tables.mean_agreement()
     return MAJORITY if inside >= _CLEAR_MAJORITY else (inside + between) / 2
@@ -150,11 +153,11 @@ def partition_starts(
     n_clusters: int | None,
     at_most: int | None = None,
 ) -> list[Start]:
-    """Starts from the given partitions, the most promising first.
+    """Return the given partitions as starts, those of the best score first.
 
-    A partition with more than K clusters is merged down to K, the two clusters of highest
-    mean co-association first. All of that, and the objective of every start, is read off
-    the contingency tables C (m, m); the points are not visited.
+    A partition with more than K clusters is merged down to K, the two clusters of highest mean
+    co-association first. Merges and scores follow from the contingency tables C (m, m); the
+    tuples are not visited.
     """
     scored: list[tuple[float, int, int, Labels]] = []
     for v in range(tuples.n_partitions):
@@ -174,35 +177,34 @@ def partition_starts(
     return [
         Start(
             f"partition {tuples.partition_order[v]}",
-            _mapped(tuples.labels_of_partition(v), mapping),
+            np.append(mapping, -1)[tuples.labels_of_partition(v)],
         )
         for _, _, v, mapping in scored[:at_most]
     ]
 
 
 def max_partition_starts(tuples: LabelTuples) -> int:
-    """How many partitions to start from: all while tuples are few, the best four when many."""
-    cells = tuples.codes.size
-    return max(_FEWEST_STARTS, _CELLS_OF_ALL_STARTS // cells)
+    """Return how many partitions are used as starts: all for few tuples, the best four for many."""
+    return max(_FEWEST_STARTS, _CELLS_OF_ALL_STARTS // tuples.codes.size)
 
 
 def learn_partition_weights(
     tuples: LabelTuples, n_clusters: int | None, starts: Sequence[Start]
 ) -> tuple[Array, SearchResult]:
-    """Partition weights that minimise the unsquared loss Σ_v √d(v, G), with the search's G.
+    """Return partition weights that minimise the loss Σ_v √d(v, G), and the search result G.
 
-    Weights w_v ∝ 1/√d(v, G) and the search for G alternate until the weights settle. A
-    partition far from the consensus counts little, and less the farther it is.
+    Weights w_v ∝ 1/√d(v, G) and the search for G alternate until the weights converge, so that
+    partitions far from the consensus have little influence.
     """
     weights = np.ones(tuples.n_partitions)
     result = median_search(tuples, weights, n_clusters, starts)
     for _ in range(_WEIGHT_ROUNDS):
-        # n more pairs: a partition equal to the consensus must not outweigh all others
+        # n added pairs keep a partition that equals the consensus from outweighing all others
         new = 1.0 / np.sqrt(result.tables.distances() + tuples.n_points)
         new *= len(new) / new.sum()
-        settled = np.abs(new - weights).max() < 1e-3
+        change = np.abs(new - weights).max()
         weights = new
-        if settled:
+        if change < 1e-3:
             break
         again = [Start(result.start, result.labels), *starts]
         result = median_search(tuples, weights, n_clusters, again)
@@ -217,10 +219,11 @@ def _best_of(
     tau: float,
     sweeps_before: int = 0,
 ) -> SearchResult:
+    """Search from every start and return the best result."""
     ends = map_in_threads(lambda start: _descend(tuples, alpha, n_clusters, start, tau), starts)
     sweeps = sweeps_before + sum(n for _, _, n in ends)
     scores = [tables.score(tau) for _, tables, _ in ends]
-    # the first among those that differ by rounding alone
+    # the first of those that differ only by rounding
     first = int(np.argmax(np.array(scores) >= max(scores) - 1e-9 * abs(max(scores))))
     labels, tables, _ = ends[first]
     return SearchResult(labels, tables, tau, starts[first].name, len(starts), sweeps)
@@ -233,11 +236,11 @@ def _best_on_a_sample(
     starts: Sequence[Start],
     threshold: float | None,
 ) -> Start:
-    """The best clustering of evenly spaced points, every tuple then joining its best cluster."""
+    """Search on evenly spaced points, and assign every tuple to its best cluster of the result."""
     chosen, counts = evenly_spaced_points(tuples.weights, _SAMPLE_POINTS)
     sample = tuples.subset(chosen, counts)
-    there = [Start(start.name, start.labels[chosen]) for start in starts]
-    found = median_search(sample, alpha, n_clusters, there, threshold)
+    sampled = [Start(start.name, start.labels[chosen]) for start in starts]
+    found = median_search(sample, alpha, n_clusters, sampled, threshold)
     labels, _ = found.tables.assign(tuples.codes, found.threshold, memberships=tuples.memberships)
     return Start(found.start, labels)
 
@@ -245,37 +248,37 @@ def _best_on_a_sample(
 def _descend(
     tuples: LabelTuples, alpha: Array, n_clusters: int | None, start: Start, tau: float
 ) -> tuple[Labels, ClusterTables, int]:
-    """Sweeps and merges from one start until nothing moves."""
+    """Alternate sweeps and merges from one start until neither changes the clustering."""
     labels = start.labels.copy()
     n_sweeps = 0
     while True:
-        tables = _with_room(tuples, labels, alpha, n_clusters)
+        tables = _tables_with_room(tuples, labels, alpha, n_clusters)
         moved = 1
         while moved and n_sweeps < _MAX_SWEEPS:
             moved = sweep(tuples, labels, tables, tau)
             n_sweeps += 1
             if n_clusters is None and tables.size.min() > 0:
-                break
+                break  # no empty cluster is left for tuples that would open a new one
         if n_sweeps >= _MAX_SWEEPS:
             break
-        if not moved and not _merge_where_it_helps(labels, tables, tau):
+        if not moved and not _merge_while_better(labels, tables, tau):
             break
-    labels = _closed_ranks(labels)
+    labels = _without_empty_clusters(labels)
     return labels, ClusterTables.of(tuples, labels, alpha), n_sweeps
 
 
-def _with_room(
+def _tables_with_room(
     tuples: LabelTuples, labels: Labels, alpha: Array, n_clusters: int | None
 ) -> ClusterTables:
-    """Tables with columns for K clusters, or with spare ones where K is free."""
-    labels[:] = _closed_ranks(labels)
+    """Return tables of K clusters, or with additional empty clusters if K is free."""
+    labels[:] = _without_empty_clusters(labels)
     used = int(labels.max()) + 1
     room = used + max(8, used // 2) if n_clusters is None else max(n_clusters, used)
     return ClusterTables.of(tuples, labels, alpha, min(room, tuples.n_tuples + 1))
 
 
-def _merge_where_it_helps(labels: Labels, tables: ClusterTables, tau: float) -> bool:
-    """Merge pairs of clusters, best first, while the score gains; labels change in place."""
+def _merge_while_better(labels: Labels, tables: ClusterTables, tau: float) -> bool:
+    """Merge pairs of clusters, best first, while the score rises; labels change in place."""
     gains = tables.merge_gains(tau)
     empty = tables.size == 0
     gains[empty] = gains[:, empty] = -np.inf
@@ -287,7 +290,7 @@ def _merge_where_it_helps(labels: Labels, tables: ClusterTables, tau: float) -> 
             break
         merged = True
         target[target == b] = a
-        # gains are sums over pairs of members: those of the union are the sums of the two
+        # gains are sums over pairs of points, so the gains of the union are the sums of both
         gains[a] += gains[b]
         gains[:, a] += gains[:, b]
         gains[b] = gains[:, b] = -np.inf
@@ -298,7 +301,7 @@ def _merge_where_it_helps(labels: Labels, tables: ClusterTables, tau: float) -> 
 
 
 def _merge_down(affinity: Array, pairs: Array, n_clusters: int) -> Labels:
-    """Merge clusters, highest mean co-association first, until K are left; new label of each."""
+    """Merge clusters of highest mean co-association until K are left; return their new labels."""
     affinity, pairs = affinity.copy(), pairs.copy()
     target = np.arange(len(affinity))
     alive = len(affinity)
@@ -316,21 +319,17 @@ def _merge_down(affinity: Array, pairs: Array, n_clusters: int) -> Labels:
         mean[:, a] = mean[a]
         mean[b] = mean[:, b] = -np.inf
         alive -= 1
-    return _closed_ranks(target)
+    return _without_empty_clusters(target)
 
 
 def _tables_of_columns(tuples: LabelTuples, columns: Array, alpha: Array) -> ClusterTables:
-    """Tables of a clustering whose contingency with every partition is known, (m, K)."""
+    """Return the tables of a clustering, given its contingency with every partition, (m, K)."""
     present = np.add.reduceat(columns, tuples.offsets[:-1], axis=0)
     return ClusterTables(columns, present, present.max(axis=0), alpha, tuples.offsets, False)
 
 
-def _mapped(labels: Labels, mapping: Labels) -> Labels:
-    return np.append(mapping, -1)[labels]
-
-
-def _closed_ranks(labels: Labels) -> Labels:
-    """The same clusters numbered without gaps, −1 kept."""
+def _without_empty_clusters(labels: Labels) -> Labels:
+    """Renumber the clusters without gaps; −1 stays."""
     used = np.zeros(int(labels.max()) + 2, dtype=np.int64)
     used[labels[labels >= 0]] = 1
-    return _mapped(labels, np.cumsum(used[:-1]) - 1)
+    return np.append(np.cumsum(used[:-1]) - 1, -1)[labels]

@@ -6,7 +6,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from coterie import planted_partitions
 from coterie.consensus.robust.camps import chance_scores, find_camps, partition_agreement
-from coterie.counts.contingency import all_contingencies, pair_counts
+from coterie.counts.contingency import all_contingencies, count_pairs
 from coterie.labels.label_matrix import as_label_matrix
 from coterie.labels.tuples import as_label_tuples, compress_labels
 
@@ -14,7 +14,7 @@ from coterie.labels.tuples import as_label_tuples, compress_labels
 def counts_of(P):
     """Pair counts of all pairs of partitions."""
     tuples = as_label_tuples(P)
-    return pair_counts(all_contingencies(tuples), tuples.offsets)
+    return count_pairs(tuples, all_contingencies(tuples))
 
 
 def test_agreement_is_the_adjusted_rand_index():
@@ -124,6 +124,6 @@ def test_camps_do_not_depend_on_how_many_points_there_are(copies):
     """Many points of each kind give the camps that few give, also beyond what sums can resolve."""
     P, _ = planted_partitions([60, 40], 7, 3, 0.2, random_state=0)
     tuples = compress_labels(as_label_matrix(P), np.full(100, float(copies)))
-    counts = pair_counts(all_contingencies(tuples), tuples.offsets)
+    counts = count_pairs(tuples, all_contingencies(tuples))
     camps = find_camps(counts).reordered(np.argsort(tuples.partition_order))
     assert camps.weights.tolist() == [1, 1, 1, 1, 0, 0, 0]
