@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import itertools
 
 import ibis
 import numpy as np
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bid_tables import MICROS, as_arrow, bid_frame, cells_of, count_by_hand, write_csv
-from coterie.ads.histograms.counting import bid_grid, read_histograms
+from coterie.ads.histograms.counting import bid_grid, gather_cells, read_histograms
 from coterie.ads.logs.amount_codes import amounts_of, codes_of
 from coterie.ads.logs.bid_logs import open_logs
 from coterie.errors import InvalidParameterError, TableError
@@ -25,7 +26,7 @@ ODD = [123_457, 1_000_001, 2_718_281, 8 * MICROS]
 
 
 def logs_of(frame: pd.DataFrame, *without: str, **how):
-    """A frame as an open log, less some columns."""
+    """A frame as an open log, without some columns."""
     return open_logs(ibis.memtable(as_arrow(frame.drop(columns=list(without)))), **how)
 
 
@@ -41,8 +42,16 @@ def three_bids(**changed: list) -> pa.Table:
     return pa.table({**columns, **changed})
 
 
-@pytest.mark.parametrize("edges", [ROUND, ODD, [3_000_000], [1]])
-@pytest.mark.parametrize("weighted", [True, False])
+def lost_bids(bids) -> pa.Table:
+    """Bids of one advertiser on one day, all lost."""
+    n = len(bids)
+    columns = {"advertiser_id": ["a"] * n, "day": ["2026-03-02"] * n, "bid_micros": bids}
+    return pa.table({**columns, "won": [False] * n, "price_micros": pa.nulls(n, pa.int64())})
+
+
+@pytest.mark.parametrize(
+    ("edges", "weighted"), [(ROUND, True), (ODD, False), (ODD, True), ([3_000_000], False)]
+)
 @pytest.mark.parametrize(
     ("revealed", "without", "auction"),
     [
@@ -53,7 +62,7 @@ def three_bids(**changed: list) -> pa.Table:
     ],
 )
 def test_cells_are_those_counted_by_hand(edges, weighted, revealed, without, auction):
-    """Faults and hostile names included, on round and on odd edges, with and without weights."""
+    """With faulty rows, hostile names, round and odd edges, with and without weights."""
     frame = bid_frame(300)
     logs = logs_of(frame, *without, *([] if weighted else ["weight"]), auction=auction)
     found = read_histograms(logs, edges)
@@ -73,26 +82,16 @@ def test_cells_are_those_counted_by_hand(edges, weighted, revealed, without, auc
     st.booleans(),
 )
 def test_every_bid_is_in_its_bin(bids, edges, is_round):
-    """Whatever the bids and the edges, round or not."""
+    """For any bids and any edges, round or not."""
     grid = np.unique(amounts_of(codes_of(edges))) if is_round else np.unique(edges)
-    n = len(bids)
-    rows = pa.table(
-        {
-            "advertiser_id": ["a"] * n,
-            "day": ["2026-03-02"] * n,
-            "bid_micros": bids,
-            "won": [False] * n,
-            "price_micros": pa.nulls(n, pa.int64()),
-        }
-    )
-    found = read_histograms(open_logs(ibis.memtable(rows)), grid).dense()
+    found = read_histograms(open_logs(ibis.memtable(lost_bids(bids))), grid).dense()
     place = np.minimum(np.searchsorted(grid, bids), len(grid) - 1)
     assert found.bids[0].tolist() == np.bincount(place, minlength=len(grid)).tolist()
     assert found.bid.sum() == sum(bids)
 
 
 def test_cells_do_not_depend_on_the_files_or_their_order(tmp_path):
-    """One Parquet file, several, in another order, or text."""
+    """One Parquet file, several in another order, and text give the same cells."""
     frame = bid_frame(300)
     pq.write_table(as_arrow(frame), tmp_path / "one.parquet")
     for i, part in enumerate(np.array_split(np.random.default_rng(1).permutation(300), 4)):
@@ -110,7 +109,7 @@ def test_cells_do_not_depend_on_the_files_or_their_order(tmp_path):
 
 
 def test_cells_are_sorted_and_advertisers_and_days_too():
-    """By advertiser, day and bin."""
+    """Cells are sorted by advertiser, day and bin."""
     found = read_histograms(logs_of(bid_frame(300)), ROUND)
     assert np.array_equal(found.advertisers, np.unique(found.advertisers))
     assert found.days.dtype == np.dtype("datetime64[D]")
@@ -124,7 +123,7 @@ def test_cells_are_sorted_and_advertisers_and_days_too():
 
 
 def test_the_grid_is_quantiles_of_bids_and_prices():
-    """Of amounts rounded up to three digits, each as often as it is there."""
+    """The quantiles are of amounts rounded up to three digits."""
     frame = bid_frame(400, faults=False)
     logs = logs_of(frame, "min_to_win_micros")
     paid = frame.price_micros[frame.won & (frame.price_micros > 0)]
@@ -135,40 +134,12 @@ def test_the_grid_is_quantiles_of_bids_and_prices():
     assert bid_grid(logs, 10_000).tolist() == np.unique(amounts).tolist()
 
 
-def test_a_fine_grid_reaches_into_the_tail():
-    """However few the high amounts are, edges rise by a limited factor, and each is an amount."""
-    bids = [MICROS + i * 10_000 for i in range(2000)] + [50 * MICROS, 100 * MICROS, 400 * MICROS]
-    n = len(bids)
-    rows = pa.table(
-        {
-            "advertiser_id": ["a"] * n,
-            "day": ["2026-03-02"] * n,
-            "bid_micros": bids,
-            "won": [False] * n,
-            "price_micros": pa.nulls(n, pa.int64()),
-        }
-    )
-    grid = bid_grid(open_logs(ibis.memtable(rows)), 64)
-    assert len(grid) <= 64
-    assert {50 * MICROS, 100 * MICROS, 400 * MICROS} <= set(grid.tolist())
-
-
-def test_a_fine_grid_reaches_the_rare_high_amounts():
-    """From 64 bins up: an eighth of the bins is spread over the logarithm, the rest quantiles."""
+def test_a_fine_grid_has_edges_at_rare_high_amounts():
+    """From 64 bins up, an eighth of the edges is evenly spaced in the logarithm."""
     rng = np.random.default_rng(0)
     bids = np.append((MICROS * np.exp(0.3 * rng.standard_normal(3000))).astype(int), 10**9)
     bids = np.append(bids, np.geomspace(10 * MICROS, 9 * 10**8, 60).astype(int))
-    n = len(bids)
-    rows = pa.table(
-        {
-            "advertiser_id": ["a"] * n,
-            "day": ["2026-03-02"] * n,
-            "bid_micros": bids,
-            "won": [False] * n,
-            "price_micros": pa.nulls(n, pa.int64()),
-        }
-    )
-    logs = open_logs(ibis.memtable(rows))
+    logs = open_logs(ibis.memtable(lost_bids(bids)))
     coarse, fine = bid_grid(logs, 63), bid_grid(logs, 128)
     assert len(fine) <= 128
     assert (fine[-1], coarse[-1]) == (10**9, 10**9)
@@ -183,8 +154,8 @@ def _quantiles(bids: np.ndarray, bins: int) -> list[int]:
     return amounts[ranks].tolist()
 
 
-def test_the_default_grid_is_as_fine_as_asked():
-    """And used by the histograms."""
+def test_histograms_use_the_default_grid():
+    """The default grid has at most the given number of bins."""
     logs = logs_of(bid_frame(400))
     assert np.array_equal(read_histograms(logs, bins=10).edges, bid_grid(logs, 10))
     assert 200 < len(bid_grid(logs)) <= 256
@@ -199,7 +170,7 @@ def test_the_default_grid_is_as_fine_as_asked():
     ],
 )
 def test_days_may_be_chosen(days):
-    """For the grid and for the cells, in any form and order."""
+    """Days restrict the grid and the cells, in any form and order."""
     frame = bid_frame(300)
     some = frame[frame.day.isin(["2026-03-01", "2026-03-03"])]
     logs = logs_of(frame)
@@ -210,7 +181,7 @@ def test_days_may_be_chosen(days):
 
 
 def test_times_of_one_day_are_one_day():
-    """In UTC, whatever their zone."""
+    """Days are in UTC for times of any zone."""
     times = [
         datetime.datetime(
             2026, 3, 1, 23, 30, tzinfo=datetime.timezone(datetime.timedelta(hours=-2))
@@ -227,7 +198,7 @@ def test_times_of_one_day_are_one_day():
 
 
 def test_an_advertiser_that_never_won_has_bids_and_no_cost():
-    """Zeros, no nulls."""
+    """Its wins and cost are 0, not null."""
     rows = three_bids(won=[True, False, False], price_micros=[MICROS, None, None])
     dense = read_histograms(open_logs(ibis.memtable(rows))).dense()
     assert dense.wins.sum(axis=1).tolist() == [1, 0]
@@ -236,7 +207,7 @@ def test_an_advertiser_that_never_won_has_bids_and_no_cost():
 
 
 def test_a_log_in_which_nobody_won_has_no_prices():
-    """Its price column may be of no type at all."""
+    """A column of prices that is null throughout is accepted."""
     rows = three_bids(won=[False] * 3, price_micros=pa.nulls(3))
     found = read_histograms(open_logs(ibis.memtable(rows)))
     assert (found.revealed, len(found.prices.bin)) == ("paid", 0)
@@ -244,23 +215,23 @@ def test_a_log_in_which_nobody_won_has_no_prices():
 
 
 def test_one_bid_is_enough():
-    """One advertiser, one day, one bin; a price of nothing is in the first bin."""
+    """One advertiser, one day, one bin; a price of 0 is in the first bin."""
     rows = three_bids(price_micros=[0, 2 * MICROS, None]).slice(0, 1)
     found = read_histograms(open_logs(ibis.memtable(rows)))
     assert found.shape == (1, 1, 1)
     assert (found.prices.count.tolist(), found.prices.price.tolist()) == ([1.0], [0.0])
 
 
-def test_amounts_beyond_all_measure_do_not_count():
-    """A bid of a billion currency units is a fault, and must not break the sums."""
+def test_huge_amounts_do_not_count():
+    """Amounts above a billion currency units are left out, so that sums do not overflow."""
     rows = three_bids(bid_micros=[2 * MICROS, 2**62, 2**62], price_micros=[2**62, 1, 1])
     found = read_histograms(open_logs(ibis.memtable(rows)))
     assert found.bids.bid.tolist() == [2 * MICROS]
     assert found.bids.cost.tolist() == [0]
 
 
-def test_weights_that_are_none_do_not_count():
-    """Zero, below, infinite, not a number or missing."""
+def test_invalid_weights_do_not_count():
+    """Weights that are 0, negative, infinite, NaN or missing are left out."""
     n = 6
     rows = pa.table(
         {
@@ -277,15 +248,15 @@ def test_weights_that_are_none_do_not_count():
     assert (found.prices.count.tolist(), found.bids.cost.tolist()) == ([2.0], [float(MICROS)])
 
 
-def test_currency_and_auction_are_the_logs():
-    """As it says."""
+def test_currency_and_auction_are_kept():
+    """Histograms have the currency and the auction of the log."""
     rows = three_bids().append_column("currency", pa.array(["EUR"] * 3))
     found = read_histograms(open_logs(ibis.memtable(rows), auction="first"))
     assert (found.currency, found.auction, found.revealed) == ("EUR", "first", "none")
 
 
 def histogram_rows(**more: list) -> pa.Table:
-    """Ready-made histograms of two advertisers."""
+    """A table of histograms of two advertisers."""
     return pa.table(
         {
             "advertiser_id": ["b", "a", "a", "a"],
@@ -300,7 +271,7 @@ def histogram_rows(**more: list) -> pa.Table:
 
 
 def test_ready_made_histograms_keep_their_bins():
-    """Sums that are there are summed; bids are taken to be at the upper edge."""
+    """Given sums are added; missing sums of bids are taken from the upper edges."""
     found = read_histograms(open_logs(ibis.memtable(histogram_rows())))
     dense = found.dense()
     assert found.edges.tolist() == [10, 20, 1_234_567]
@@ -312,7 +283,7 @@ def test_ready_made_histograms_keep_their_bins():
 
 
 def test_ready_made_histograms_may_have_prices_and_all_sums():
-    """Then they are used, and coarser bins too."""
+    """Given sums of bids and prices are used, also with coarser bins."""
     more = {
         "bid_micros": [3_000_000.0, 39, 95, 130],
         "prices": [0, 2, 3, 0],
@@ -341,38 +312,95 @@ def test_ready_made_histograms_may_have_prices_and_all_sums():
     ],
 )
 def test_a_log_without_a_usable_row_is_refused(rows):
-    """With what a row must have."""
+    """The message lists what a row needs."""
     with pytest.raises(TableError, match="no row has an advertiser, a day, a bid above 0"):
         read_histograms(open_logs(ibis.memtable(rows)))
 
 
 def test_days_without_a_row_are_refused():
-    """The message says that days were asked for."""
+    """The message mentions the given days."""
     logs = open_logs(ibis.memtable(three_bids()))
     for days in (["1999-01-01"], []):
-        with pytest.raises(TableError, match="no row on the days asked for"):
+        with pytest.raises(TableError, match="no row on the given days"):
             read_histograms(logs, days=days)
-
-
-def test_a_name_without_end_is_refused():
-    """An array of names has room for the longest in every place."""
-    rows = three_bids(advertiser_id=["a", "b" * 1001, "c"])
-    with pytest.raises(TableError, match="an advertiser_id has 1001 characters"):
-        read_histograms(open_logs(ibis.memtable(rows)))
 
 
 @pytest.mark.parametrize(
     "edges", [[], [0, 5], [5, 5], [9, 5], [1.5], [[1]], ["x"], [10**16], [True]]
 )
 def test_edges_that_cannot_be_used_are_refused(edges):
-    """Whole micros, increasing."""
+    """Edges must be increasing whole micros."""
     with pytest.raises(InvalidParameterError, match="edges: they must be"):
         read_histograms(open_logs(ibis.memtable(three_bids())), edges)
 
 
 @pytest.mark.parametrize("how", [{"bins": 0}, {"bins": 2.5}, {"bins": True}, {"days": ["soon"]}])
 def test_settings_that_cannot_be_used_are_named(how):
-    """Before the engine starts."""
+    """The message begins with the name of the setting."""
     (name,) = how
     with pytest.raises(InvalidParameterError, match=f"^{name}"):
         read_histograms(open_logs(ibis.memtable(three_bids())), **how)
+
+
+DAYS = [datetime.date(2026, 2, 27) + datetime.timedelta(days=d) for d in range(4)]
+N_BINS = 5
+
+places = st.tuples(st.sampled_from(["", "a", "B", "é", "🦊"]), st.integers(0, 3), st.integers(0, 4))
+
+
+def engine_rows(cells: list[tuple[str, int, int]], **sums: list) -> pa.Table:
+    """Rows as an engine returns them, each with its number as its count."""
+    return pa.table(
+        {
+            "advertiser_id": pa.array([name for name, _, _ in cells], pa.string()),
+            "day": pa.array([DAYS[day] for _, day, _ in cells], pa.date32()),
+            "bin": pa.array([b for _, _, b in cells], pa.int16()),
+            "count": pa.array([float(i) for i in range(len(cells))], pa.float64()),
+            **sums,
+        }
+    )
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(places, unique=True, max_size=40), st.integers(1, 3))
+def test_cells_are_sorted_and_keep_their_sums(cells, n_chunks):
+    """Cells are the same for any order and chunks of rows; rows without a name do not count."""
+    table = engine_rows(cells)
+    cuts = np.linspace(0, len(table), n_chunks + 1, dtype=int).tolist()
+    parts = [table.slice(start, end - start) for start, end in itertools.pairwise(cuts)]
+    names, days, bids, prices = gather_cells(pa.concat_tables(parts), None, N_BINS, "x")
+    expected = sorted((*cell, float(i)) for i, cell in enumerate(cells) if cell[0])
+    assert [
+        (str(names[a]), DAYS.index(days[d].astype(object)), b, n)
+        for a, d, b, n in zip(bids.advertiser, bids.day, bids.bin, bids.count, strict=True)
+    ] == expected
+    assert names.tolist() == sorted({name for name, _, _ in cells if name})
+    assert len(prices.bin) == 0
+
+
+def test_sums_that_are_missing_are_zero_and_squares_are_counts():
+    """Missing sums are 0, and a missing Σw² is Σw, as in a log without weights."""
+    found = gather_cells(
+        engine_rows([("a", 0, 0), ("a", 0, 1)], wins=[1.0, 2.0]), None, N_BINS, "x"
+    )[2]
+    assert found.square.tolist() == found.count.tolist() == [0.0, 1.0]
+    assert found.wins.tolist() == [1.0, 2.0]
+    assert found.clicks.tolist() == found.cost.tolist() == [0.0, 0.0]
+    assert found.wins.dtype == np.float64
+
+
+def test_rows_without_a_name_or_a_day_do_not_count():
+    """Rows of bids and of prices need an advertiser and a day."""
+    table = engine_rows([("a", 1, 0), ("b", 2, 0), ("", 3, 0), ("c", 0, 0)])
+    days = pa.array([DAYS[1], None, DAYS[3], None], pa.date32())
+    table = table.set_column(1, "day", days)
+    prices = table.append_column("price", pa.array([7.0] * 4))
+    names, dates, _, found = gather_cells(table, prices, N_BINS, "x")
+    assert (names.tolist(), dates.tolist()) == (["a"], [DAYS[1]])
+    assert (found.advertiser.tolist(), found.price.tolist()) == ([0], [7.0])
+
+
+def test_a_very_long_name_is_refused():
+    """The array of names reserves the length of the longest for each."""
+    with pytest.raises(TableError, match="x: an advertiser_id has 1001 characters"):
+        gather_cells(engine_rows([("a" * 1001, 0, 0)]), None, N_BINS, "x")

@@ -1,4 +1,4 @@
-"""The iPinYou loader: counts of prices as histograms in which nothing is hidden."""
+"""The iPinYou loader: counts of prices as histograms without censoring."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_counts_become_histograms(tmp_path):
     arrays(np.int64, st.tuples(st.integers(1, 4), st.integers(2, 9)), elements=st.integers(0, 9))
 )
 def test_curves_are_the_empirical_ones(counts):
-    """W is the share of prices up to b, C the mean price up to b, as are the paper's c.d.f.s."""
+    """W is the share of prices up to b, and C is the mean price up to b."""
     histograms = price_histograms([f"a{i}" for i in range(len(counts))], counts)
     evidence = evidence_of(histograms)
     win = own_curves(evidence)
@@ -89,7 +89,7 @@ def test_curves_are_the_empirical_ones(counts):
 
 
 def test_the_grid_has_a_bin_for_each_price():
-    """Edges rise, are above 0, and every price in micros lies in its own bin."""
+    """Edges increase, are above 0, and every price in micros has a separate bin."""
     edges = price_edges(301)
     assert edges[0] > 0
     assert (np.diff(edges) > 0).all()
@@ -97,7 +97,7 @@ def test_the_grid_has_a_bin_for_each_price():
 
 
 def test_counts_need_a_row_for_each_advertiser():
-    """Anything else is refused."""
+    """Another number of rows is refused."""
     with pytest.raises(InvalidParameterError, match="one row for each of 2 advertisers"):
         price_histograms(["a", "b"], [[1, 2]])
 
@@ -108,23 +108,23 @@ def test_counts_need_a_row_for_each_advertiser():
         ({"counts": {"20": [0, 3, 1, 0]}}, r"\['adv3'\] missing, none unknown"),
         ({"counts": {**COUNTS, "9": [1, 1, 1, 1]}}, r"none missing, \['adv9'\] unknown"),
         ({"counts": {**COUNTS, "3": [2, -1, 1, 5]}}, r"column 'adv3', row 1: -1"),
-        ({"counts": {**COUNTS, "3": [2, 0.5, 0, 5]}}, "'adv3', row 1: 0.5; all must be whole"),
-        ({"counts": {**COUNTS, "3": [2, "x", 0, 5]}}, "'adv3', row 0: 2; all must be whole"),
+        ({"counts": {**COUNTS, "3": [2, 0.5, 0, 5]}}, "'adv3', row 1: 0.5 is not a whole"),
+        ({"counts": {**COUNTS, "3": [2, "x", 0, 5]}}, "'adv3', row 0: 2 is not a whole"),
         ({"prices": [0, 1, 1, 3]}, "column 'price': it must count 0, 1, 2"),
-        ({"counts": {**COUNTS, "3": [2, 0, 0, 6]}}, "'imp_train', advertiser 3: 7, but .* says 8"),
-        ({"counts": {**COUNTS, "3": [2, 0, 5, 0]}}, "'cost_train', advertiser 3: 15, .* says 10"),
+        ({"counts": {**COUNTS, "3": [2, 0, 0, 6]}}, "'imp_train', advertiser 3: 7, but .* has 8"),
+        ({"counts": {**COUNTS, "3": [2, 0, 5, 0]}}, "'cost_train', advertiser 3: 15, .* has 10"),
         ({"about": ["20,2,Oil,1,many,4"]}, "advertisers.csv cannot be read"),
     ],
 )  # fmt: skip
-def test_damaged_files_are_told(tmp_path, change, message):
-    """What is wrong, where, and what to do."""
+def test_damaged_files_are_refused(tmp_path, change, message):
+    """The message says what is wrong, where, and what to do."""
     with pytest.raises(TableError, match=message) as caught:
         load_ipinyou_histograms(written(tmp_path, **change))
     assert "again" in str(caught.value)
 
 
 def test_missing_files_are_named(tmp_path, monkeypatch):
-    """The message names the files, how to get them, and where to put them."""
+    """The message says which files are missing, how to get them, and where to put them."""
     (tmp_path / "data").mkdir()
     monkeypatch.setenv("COTERIE_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -136,12 +136,12 @@ def test_missing_files_are_named(tmp_path, monkeypatch):
 
 
 def test_the_folder_of_the_environment_is_searched(tmp_path, monkeypatch):
-    """Without a folder, COTERIE_DATA says where."""
+    """The default folder is that of COTERIE_DATA."""
     monkeypatch.setenv("COTERIE_DATA", str(written(tmp_path)))
     assert load_ipinyou_histograms()[0].shape == (2, 1, 4)
 
 
-@pytest.mark.skipif(not REAL_DATA, reason="COTERIE_DATA is not set: the real prices are not here")
+@pytest.mark.skipif(not REAL_DATA, reason="COTERIE_DATA is not set")
 def test_the_real_prices():
     """Nine advertisers, 15,395,258 impressions, prices up to 300 fen."""
     histograms, industries = load_ipinyou_histograms(REAL_DATA)

@@ -1,4 +1,4 @@
-"""Public advertising data: where files are looked for, and what is said when they are not there."""
+"""Public advertising data: where files are searched, and errors if they are missing."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def put(folder, *names):
     return folder
 
 
-def test_all_files_must_lie_in_one_folder(tmp_path, monkeypatch):
-    """The user's folder comes first, but only where the dataset is whole in it."""
+def test_all_files_must_be_in_one_folder(tmp_path, monkeypatch):
+    """The folder of COTERIE_DATA comes first, if it has all files of the dataset."""
     monkeypatch.setenv("COTERIE_DATA", str(put(tmp_path / "mine", "a.csv")))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     cache = put(tmp_path / "cache" / "coterie", "a.csv", "b.csv")
@@ -39,7 +39,7 @@ def test_all_files_must_lie_in_one_folder(tmp_path, monkeypatch):
 
 
 def test_a_folder_given_is_the_only_one_searched(tmp_path, monkeypatch):
-    """The environment has no say where a folder is given."""
+    """A given folder replaces those of the environment."""
     monkeypatch.setenv("COTERIE_DATA", str(put(tmp_path / "mine", "a.csv", "b.csv")))
     with pytest.raises(DatasetUnavailableError, match="a shop for toys") as caught:
         files_of(TOY, tmp_path / "other")
@@ -47,8 +47,8 @@ def test_a_folder_given_is_the_only_one_searched(tmp_path, monkeypatch):
     assert str(tmp_path / "mine") not in str(caught.value)
 
 
-def test_everything_missing_is_named_at_once(tmp_path):
-    """One error for all datasets, a line each."""
+def test_all_missing_datasets_are_named(tmp_path):
+    """One error has a line for each missing dataset."""
     with pytest.raises(DatasetUnavailableError) as caught:
         refuse_missing([IPINYOU, PUBLISHER, SNAP], tmp_path)
     lines = str(caught.value).splitlines()
@@ -58,7 +58,7 @@ def test_everything_missing_is_named_at_once(tmp_path):
 
 
 def test_columns_are_read_from_plain_and_gzipped_files(tmp_path):
-    """Only the columns asked for, in their types; a comma or a line break in quotes is text."""
+    """Given columns are read in their types; commas and line breaks in quotes are text."""
     text = 'id,word,n\n007,"a, b",1\n8,"c\nd",2\n'
     (tmp_path / "t.csv").write_text(text)
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode()))
@@ -80,15 +80,15 @@ def test_columns_are_read_from_plain_and_gzipped_files(tmp_path):
         ("a,b\n1\n", None, "t.csv cannot be read"),
     ],
 )
-def test_what_cannot_be_read_is_told(tmp_path, text, types, message):
-    """A wrong type, a missing column, a missing value, a short row."""
+def test_unreadable_files_are_refused(tmp_path, text, types, message):
+    """A wrong type, a missing column, a missing value or a short row is an error."""
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(TableError, match=message):
         read_columns(tmp_path / "t.csv", types)
 
 
-def test_a_file_cut_short_is_told(tmp_path):
-    """Half a gzipped file is no file."""
+def test_an_incomplete_file_is_refused(tmp_path):
+    """Half of a gzipped file cannot be read."""
     whole = gzip.compress(b"a\n" + b"123\n" * 5000)
     (tmp_path / "t.csv.gz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(TableError, match="cannot be read"):

@@ -69,7 +69,7 @@ def test_a_table_without_the_columns_is_refused(tmp_path):
     ):
         read_texts(path)
     (tmp_path / "t.csv").write_text("")
-    with pytest.raises(TableError, match=r"t\.csv: .* this one nothing"):
+    with pytest.raises(TableError, match=r"t\.csv: .* this one has no columns"):
         read_texts(str(tmp_path / "t.csv"))
     with pytest.raises(TableError, match="the table of advertisers: column description missing"):
         read_texts(ibis.memtable(pa.table({"advertiser_id": ["a"]})))

@@ -1,1 +1,1 @@
-"""Win rate and cost by bid: landscapes, pooling, demand and supply."""
+"""Win-rate and cost curves by bid: landscapes, pooling, demand and supply."""

@@ -1,4 +1,4 @@
-"""What advertisers bid on some days, and what curves say they win and spend by it."""
+"""Demand: the bids of some days, and the wins and spend that curves predict for them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Demand:
-    """The bids of some days; N cells of one advertiser and one bin each.
+    """Bids of some days, in N cells of one advertiser and one bin each.
 
     Attributes
     ----------
     advertiser, bin : (N,) int64 arrays
     count : (N,) float64 array
-        Bids in the cell.
+        Number of bids.
     within : (N,) float64 array
-        Where in the bin their mean lies, from 0 (lower edge) to 1 (upper edge).
+        Position of their mean in the bin, from 0 (lower edge) to 1 (upper edge).
     n_advertisers : int
     """
 
@@ -40,7 +40,7 @@ class Demand:
 class Outcome:
     """Impressions and spend by advertiser, (A,) each; the spend in micros per thousand.
 
-    ``spread`` is the standard deviation of the impressions where they are a forecast.
+    ``spread`` is the standard deviation of forecast impressions.
     """
 
     impressions: Floats
@@ -49,7 +49,7 @@ class Outcome:
 
 
 def demand_of(histograms: BidHistograms, days: ArrayLike) -> Demand:
-    """The bids of some days, by index into ``histograms.days``."""
+    """Return the bids of some days, given by index into ``histograms.days``."""
     counts = histograms.dense(days)
     advertiser, at = np.nonzero(counts.bids > 0)
     number = counts.bids[advertiser, at]
@@ -60,7 +60,7 @@ def demand_of(histograms: BidHistograms, days: ArrayLike) -> Demand:
 
 
 def outcome_of(histograms: BidHistograms, days: ArrayLike) -> Outcome:
-    """What was won and spent on some days."""
+    """Return the impressions won and the spend of some days."""
     index = np.asarray(days, dtype=np.int64)
     return Outcome(
         histograms.daily("wins")[:, index].sum(axis=1),
@@ -71,19 +71,18 @@ def outcome_of(histograms: BidHistograms, days: ArrayLike) -> Outcome:
 def expected_outcome(
     demand: Demand, win: Floats, evidence: Evidence, variance: Floats | None = None
 ) -> Outcome:
-    """What win curves say the demand wins and spends.
+    """Compute the expected impressions and spend of a demand from win curves.
 
-    Impressions are Σ n·W(b) and spend Σ n·C(b) over the cells. With the posterior ``variance``
-    of W the spread is told too: the errors of one advertiser's curve at different bids are
-    taken to go together, and chance in the auctions is added,
-    (Σ n·sd(W))² + Σ n·W·(1 − W).
+    Impressions are Σ n·W(b) and spend is Σ n·C(b) over the cells. With the posterior ``variance``
+    of W the variance of the impressions is (Σ n·sd(W))² + Σ n·W·(1 − W): the errors of one
+    advertiser's curve are taken as fully correlated, and the auctions as independent.
 
     Parameters
     ----------
     demand : Demand
     win : (A, G) array
     evidence : Evidence
-        For what a win costs.
+        Gives the cost of a win.
     variance : (A, G) array, optional
     """
     won = demand.count * _in_cells(win, demand)
@@ -92,12 +91,13 @@ def expected_outcome(
     if variance is None:
         return Outcome(impressions, spend)
     rate = won / demand.count
-    doubt = _by_advertiser(demand.count * _in_cells(np.sqrt(variance), demand), demand)
-    chance = _by_advertiser(won * (1 - rate), demand)
-    return Outcome(impressions, spend, np.sqrt(doubt**2 + chance))
+    curve_error = _by_advertiser(demand.count * _in_cells(np.sqrt(variance), demand), demand)
+    auction_variance = _by_advertiser(won * (1 - rate), demand)
+    return Outcome(impressions, spend, np.sqrt(curve_error**2 + auction_variance))
 
 
 def _in_cells(curves: Floats, demand: Demand) -> Floats:
+    """Interpolate the curves at the mean bid of each cell, (N,)."""
     high = curves[demand.advertiser, demand.bin]
     low = np.where(demand.bin > 0, curves[demand.advertiser, demand.bin - 1], 0.0)
     return low + demand.within * (high - low)

@@ -1,26 +1,26 @@
-"""Win-rate and cost curves from counts: what a bid wins, and what a win costs.
+"""Landscapes: win-rate and cost curves estimated from counts.
 
-For an advertiser and a bid b let W(b) = P(market price ≤ b), the share of auctions a bid of b
-wins, and C(b) = E[price paid · won], what an auction costs on average at that bid. A log tells
-of W in one of two ways, and both are *successes among trials* in every bin g of the grid:
+For an advertiser and a bid b let W(b) = P(market price ≤ b), the share of auctions that a bid of b
+wins, and C(b) = E[price paid · won], the mean cost of an auction at that bid. A log gives evidence
+on W in one of two forms, both of them *successes among trials* in every bin g of the grid:
 
 ========  =====================================  ==================================  ==========
 form      successes x_g                          trials y_g                          curve
 ========  =====================================  ==================================  ==========
 hazard    prices revealed in bin g               auctions whose price is known not   W = 1 −
-                                                 to lie below bin g                  Π (1 − x/y)
+                                                 to be below bin g                   Π (1 − x/y)
 rate      bids in bin g that won                 bids in bin g                       isotonic
 ========  =====================================  ==================================  ==========
 
-The hazard form is the Kaplan–Meier estimate: a win reveals the market price, a loss says that
-the price is above the bid (right censoring). Where the log tells the minimum to win of every
-auction nothing is censored, and the same formula is the plain empirical curve. The rate form is
-all that a first-price log without the minimum to win can tell.
+The hazard form is the Kaplan–Meier estimate: a win reveals the market price, and a loss shows that
+the price is above the bid (right censoring). If the log has the minimum to win of every auction,
+nothing is censored, and the formula gives the empirical distribution. A first-price log without
+the minimum to win has the rate form only.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -48,20 +48,19 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Evidence:
-    """What some days tell of each advertiser's win curve, on the grid of bids.
+    """Successes and trials of each advertiser in each bin, counted on some days.
 
     Attributes
     ----------
     form : {"hazard", "rate"}
         See the table above.
     pays : {"price", "bid"}
-        Whether what a win costs goes by the bin of its price or by the bin of its bid.
+        Whether ``price`` is by bin of the price or by bin of the bid.
     edges : (G,) int64 array
         Upper edges of the bins, in micros.
     successes, trials : (A, G) float64 arrays
     price : (G,) float64 array
-        The mean price within each bin of price, or paid by those who won with a bid of that
-        bin; in micros, over all advertisers.
+        Mean price in micros over all advertisers, in each bin of the price or of the bid.
     observations : (A,) float64 array
         The effective number of bids of each advertiser.
     """
@@ -76,33 +75,27 @@ class Evidence:
 
     @property
     def pooled(self) -> Evidence:
-        """The evidence of all advertisers together, as if they were one."""
-        return Evidence(
-            self.form,
-            self.pays,
-            self.edges,
-            self.successes.sum(axis=0, keepdims=True),
-            self.trials.sum(axis=0, keepdims=True),
-            self.price,
-            self.observations.sum(keepdims=True),
+        """Evidence of all advertisers added up, one row."""
+        return replace(
+            self,
+            successes=self.successes.sum(axis=0, keepdims=True),
+            trials=self.trials.sum(axis=0, keepdims=True),
+            observations=self.observations.sum(keepdims=True),
         )
 
     def rows(self, index: ArrayLike) -> Evidence:
-        """The evidence of some advertisers."""
+        """Return the evidence of some advertisers."""
         at = np.asarray(index)
-        return Evidence(
-            self.form,
-            self.pays,
-            self.edges,
-            self.successes[at],
-            self.trials[at],
-            self.price,
-            self.observations[at],
+        return replace(
+            self,
+            successes=self.successes[at],
+            trials=self.trials[at],
+            observations=self.observations[at],
         )
 
 
 def evidence_of(histograms: BidHistograms, days: ArrayLike | None = None) -> Evidence:
-    """Successes and trials in every bin, by what the log reveals.
+    """Compute successes and trials in every bin, in the form that the log allows.
 
     Parameters
     ----------
@@ -112,8 +105,8 @@ def evidence_of(histograms: BidHistograms, days: ArrayLike | None = None) -> Evi
 
     Examples
     --------
-    Three auctions, two of them won at 20 and 30, one lost with a bid of 20: after the price in
-    the second bin, only one auction is left to tell of the third.
+    Two auctions are won at prices of 20 and 30, one is lost with a bid of 20. Only one of them
+    is known to have a price above 20, so the third bin has one trial.
 
     >>> from coterie.ads.histograms.bid_histograms import BidCells, PriceCells
     >>> zero = np.zeros(2)
@@ -130,32 +123,32 @@ def evidence_of(histograms: BidHistograms, days: ArrayLike | None = None) -> Evi
     [[0.0, 0.333, 1.0]]
     """
     counts = histograms.dense(days)
-    # a sampled bid stands for w bids and tells as much as one: counts are those of as many bids
-    # as the weighted ones are worth, so that a weight common to all changes nothing
+    # weighted counts are scaled to the effective number of bids, so that a common weight of all
+    # rows changes nothing
     total = counts.bids.sum(axis=1)
-    worth = np.divide(counts.observations, total, out=np.zeros_like(total), where=total > 0)
-    worth = worth[:, None]
+    scale = np.divide(counts.observations, total, out=np.zeros_like(total), where=total > 0)
+    scale = scale[:, None]
     if histograms.revealed == "none":
         return Evidence(
             "rate",
             "bid",
             counts.edges,
-            counts.wins * worth,
-            counts.bids * worth,
+            counts.wins * scale,
+            counts.bids * scale,
             _price_by_bid(counts, histograms.auction),
             counts.observations,
         )
-    # a bid that lost is known not to cost less than it offered; a revealed price ends the story
+    # an auction is a trial in all bins up to its price or, if it was lost, up to its bid
     losses = np.maximum(counts.bids - counts.wins, 0)
     censored = losses if histograms.revealed == "paid" else np.zeros_like(losses)
-    told = (counts.prices + censored) * worth
-    trials = np.cumsum(told[:, ::-1], axis=1)[:, ::-1]
+    last_trials = (counts.prices + censored) * scale
+    trials = np.cumsum(last_trials[:, ::-1], axis=1)[:, ::-1]
     first = histograms.auction == "first"
     return Evidence(
         "hazard",
         "bid" if first else "price",
         counts.edges,
-        counts.prices * worth,
+        counts.prices * scale,
         trials,
         counts.edges.astype(np.float64) if first else _price_by_bin(counts),
         counts.observations,
@@ -163,10 +156,10 @@ def evidence_of(histograms: BidHistograms, days: ArrayLike | None = None) -> Evi
 
 
 def win_curves(rates: Floats, trials: Floats, form: str) -> Floats:
-    """W at the upper edges of the bins, (A, G), from the rate of success in each bin.
+    """Compute W at the upper edges of the bins, (A, G), from the rate of success in each bin.
 
-    Monotone and in [0, 1] whatever the rates. In the rate form the rates are made monotone by
-    isotonic regression, weighted by the trials.
+    The result is monotone and in [0, 1]. In the rate form the rates are made monotone by isotonic
+    regression, weighted by the trials.
 
     Examples
     --------
@@ -180,11 +173,11 @@ def win_curves(rates: Floats, trials: Floats, form: str) -> Floats:
     if form == "rate":
         fitted = [_monotone(rate, trial) for rate, trial in zip(rates, trials, strict=True)]
         return np.clip(np.array(fitted).reshape(rates.shape), 0.0, 1.0)
-    raise InvalidParameterError(f"form={form!r}: it may be 'hazard' or 'rate'")
+    raise InvalidParameterError(f"form={form!r}: it must be 'hazard' or 'rate'")
 
 
 def own_curves(evidence: Evidence) -> Floats:
-    """W of each advertiser from its own auctions alone, (A, G); flat where they tell nothing."""
+    """Compute W of each advertiser from its own auctions, (A, G); flat in bins without trials."""
     rates = np.divide(
         evidence.successes,
         evidence.trials,
@@ -195,10 +188,10 @@ def own_curves(evidence: Evidence) -> Floats:
 
 
 def spend_curves(win: Floats, evidence: Evidence) -> Floats:
-    """C at the upper edges of the bins, (A, G), in micros: the mean cost of an auction.
+    """Compute C at the upper edges of the bins, (A, G), in micros: the mean cost of an auction.
 
-    Where the price goes by its own bin, C(b) = Σ price · ΔW over the bins up to b; where it
-    goes by the bid, W(b) · price(b). The mean price of what is won, the cost curve, is C / W.
+    With prices by bin of the price, C(b) = Σ price · ΔW over the bins up to b; with prices by bin
+    of the bid, C(b) = W(b) · price(b). The mean price of a win, the cost curve, is C / W.
 
     Examples
     --------
@@ -214,7 +207,7 @@ def spend_curves(win: Floats, evidence: Evidence) -> Floats:
 
 
 def curve_at(curves: Floats, edges: NDArray[np.int64], bids: ArrayLike) -> Floats:
-    """The value of each curve at bids in micros, linear between edges and flat above the last.
+    """Interpolate each curve at bids in micros, linear between edges, constant above the last.
 
     Parameters
     ----------
@@ -239,23 +232,24 @@ def curve_at(curves: Floats, edges: NDArray[np.int64], bids: ArrayLike) -> Float
     share = np.clip((at - lower_edge) / (edges[upper] - lower_edge), 0.0, 1.0)
     high = np.take_along_axis(curves, upper, axis=1)
     low = np.where(upper > 0, np.take_along_axis(curves, np.maximum(upper - 1, 0), axis=1), 0.0)
-    return np.where(share < 1, low + share * (high - low), high)  # on an edge to the last bit
+    # on an edge the value is returned unchanged, without rounding
+    return np.where(share < 1, low + share * (high - low), high)
 
 
 def share_of_wins(counts: DenseCounts, over: str = "wins") -> Floats:
-    """The paper's win-rate c.d.f., (A, G): wins with a bid ≤ b, over all wins or over all bids.
+    """Return the paper's win-rate c.d.f., (A, G): wins with a bid ≤ b over all wins or all bids.
 
-    The paper can be read both ways. Over all wins it is a distribution function, which the
-    Kolmogorov–Smirnov test is made for, and the default. Rows without any are 0.
+    The paper does not say which. The default, over all wins, is a distribution function, as the
+    Kolmogorov–Smirnov test requires. Rows without any are 0.
     """
     if over not in {"wins", "bids"}:
-        raise InvalidParameterError(f"over={over!r}: it may be 'wins' or 'bids'")
+        raise InvalidParameterError(f"over={over!r}: it must be 'wins' or 'bids'")
     total = (counts.wins if over == "wins" else counts.bids).sum(axis=1, keepdims=True)
     return _share(counts.wins, total)
 
 
 def share_of_cost(counts: DenseCounts) -> Floats:
-    """The paper's eCPM-cost c.d.f., (A, G): the cost of wins with a bid ≤ b over all cost."""
+    """Return the paper's eCPM-cost c.d.f., (A, G): cost of wins with a bid ≤ b over all cost."""
     return _share(counts.cost, counts.cost.sum(axis=1, keepdims=True))
 
 
@@ -265,29 +259,26 @@ def _share(part: Floats, total: Floats) -> Floats:
 
 
 def _monotone(rate: Floats, trials: Floats) -> Floats:
-    """Isotonic regression over the bins that were tried, carried on to those that were not."""
+    """Return the isotonic regression over the bins with trials, interpolated to the others."""
     tried = np.flatnonzero(trials > 0)
     if not len(tried):
         return np.zeros_like(rate)
-    # imported here: forecasts do without, and it takes long
+    # imported here because it is slow and forecasts do not need it
     from scipy.optimize import isotonic_regression
 
     fitted = isotonic_regression(rate[tried], weights=trials[tried]).x
     return np.interp(np.arange(len(rate)), tried, fitted)
 
 
-def _lower_edges(edges: NDArray[np.int64]) -> Floats:
-    return np.concatenate([[0.0], edges[:-1]])
-
-
 def _price_by_bin(counts: DenseCounts) -> Floats:
-    """The mean price within each bin of price; the middle of a bin without any."""
-    number, middle = counts.prices.sum(axis=0), (_lower_edges(counts.edges) + counts.edges) / 2
+    """Return the mean price in each bin of the price; the middle of a bin without prices."""
+    number = counts.prices.sum(axis=0)
+    middle = (np.concatenate([[0.0], counts.edges[:-1]]) + counts.edges) / 2
     return np.divide(counts.price.sum(axis=0), number, out=middle, where=number > 0)
 
 
 def _price_by_bid(counts: DenseCounts, auction: str) -> Floats:
-    """The mean price paid with a bid of each bin, never falling as the bid rises."""
+    """Return the mean price in each bin of the bid, made to increase with the bid."""
     edges = counts.edges.astype(np.float64)
     if auction == "first":
         return edges

@@ -1,4 +1,4 @@
-"""Partial pooling: an advertiser's own evidence, completed by that of those it resembles.
+"""Partial pooling: combine an advertiser's own evidence with that of its segment.
 
 Let x successes among y trials be an advertiser's evidence in a bin (see
 :mod:`coterie.ads.curves.landscapes`) and q the rate of its segment there. With a Beta(m·q,
@@ -6,13 +6,12 @@ m·(1−q)) prior in every bin — for hazards, a beta process — the pooled ra
 
     (x + m·q) / (y + m).
 
-The strength m counts in trials: where the advertiser has many more than m, its own rate stands;
-where it has none, as at bids it never made, the segment's does. So pooling is decided bin by
-bin, not once for an advertiser.
+The strength m is a number of trials. With many more trials than m the advertiser's own rate
+dominates; without trials, as at bids it never made, the rate is the segment's. The weight is
+decided bin by bin, not once for an advertiser.
 
-A higher bid wins no less often. In the rate form, where nothing else sees to that, the rates of
-segments rise with the bid before anybody is pooled with them: an advertiser without evidence has
-the curve of its segments, whatever the weights of the isotonic regression.
+A higher bid wins at least as often. In the rate form, the rates of segments are therefore made
+monotone before pooling; an advertiser without evidence then has exactly the curve of its segments.
 """
 
 from __future__ import annotations
@@ -34,22 +33,21 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-#: Trials a bin that a segment itself borrows from the rate of all advertisers.
+#: Strength with which a segment is pooled with all advertisers, in trials per bin.
 SEGMENT_STRENGTH = 20.0
-_MOST_CERTAIN = 1e-9
-_AS_GOOD_AS_INFINITE = 1e6
-# what differs by less differs by rounding
-_SAME_HEIGHT = 1e-12
+_LEAST_AT_RISK = 1e-9
+_LARGEST_STRENGTH = 1e6
+_ROUNDING = 1e-12  # smaller differences of win rates are due to rounding
 
 
 def segment_rates(
     evidence: Evidence, memberships: Floats, max_observations: float | None = None
 ) -> Floats:
-    """The rate of success of every segment in every bin, (K, G).
+    """Compute the rate of success of every segment in every bin, (K, G).
 
     q_s = (Σ_a π_as x_a + m₀ q) / (Σ_a π_as y_a + m₀), with q the rate of all advertisers and
-    m₀ = :data:`SEGMENT_STRENGTH`, so that a small segment leans on all. In the rate form they
-    rise with the bid, by isotonic regression.
+    m₀ = :data:`SEGMENT_STRENGTH`, so that small segments are pooled with all advertisers. In the
+    rate form they are made monotone by isotonic regression.
 
     Parameters
     ----------
@@ -58,8 +56,8 @@ def segment_rates(
     memberships : (A, K) array
         π, the share of each advertiser in each segment.
     max_observations : float, optional
-        An advertiser with more bids than this counts as if it had this many, so that the
-        largest does not stand for its whole segment.
+        The evidence of an advertiser with more bids is scaled down to this many, so that the
+        largest advertiser does not dominate its segment.
     """
     shares = memberships
     if max_observations is not None:
@@ -75,24 +73,23 @@ def segment_rates(
 
 
 def overall_rate(evidence: Evidence) -> Floats:
-    """The rate of success of all advertisers together, (1, G).
+    """Compute the rate of success of all advertisers together, (1, G).
 
-    In a bin without trials it is what leaves the curve as it is there: the hazard 0, or the win
-    rate of the bins beside it. In the rate form it rises with the bid.
+    In a bin without trials the curve is continued: the hazard is 0, the win rate is interpolated.
+    In the rate form the rates are monotone.
     """
     total = evidence.pooled
     if evidence.form != "hazard":
         return own_curves(total)
-    silent = np.zeros_like(total.trials)
-    return np.divide(total.successes, total.trials, out=silent, where=total.trials > 0)
+    rate = np.zeros_like(total.trials)
+    return np.divide(total.successes, total.trials, out=rate, where=total.trials > 0)
 
 
 def mixed_rates(shares: Floats, rates: Floats, form: str) -> Floats:
-    """The rates of a mixture of segments, (A, G).
+    """Compute the rates of a mixture of segments, (A, G).
 
-    The mixture is one of curves. Rates of the rate form are curves, once they rise with the bid,
-    and are mixed as they are; hazards are not: with S_s(g) the probability that a price of
-    segment s is above bin g,
+    Win curves are mixed. In the rate form, monotone rates are win curves and are averaged. For
+    hazards, with S_s(g) the probability that a price of segment s is above bin g,
 
         h_g = Σ_s π_s S_s(g−1) h_sg / Σ_s π_s S_s(g−1).
 
@@ -105,8 +102,8 @@ def mixed_rates(shares: Floats, rates: Floats, form: str) -> Floats:
 
     Examples
     --------
-    Of two segments one has all prices in the first bin, the other in the second: half of all
-    auctions are won in the first, and all of the others in the second.
+    One segment has all prices in the first bin, the other in the second. The mixture wins half of
+    the auctions in the first bin and all others in the second.
 
     >>> mixed_rates(np.array([[0.5, 0.5]]), np.array([[1.0, 0.0], [0.0, 1.0]]), "hazard")
     array([[0.5, 1. ]])
@@ -117,15 +114,15 @@ def mixed_rates(shares: Floats, rates: Floats, form: str) -> Floats:
     before = np.concatenate([np.ones((len(rates), 1)), above[:, :-1]], axis=1)
     at_risk = shares @ before
     return np.divide(
-        shares @ (before * rates), at_risk, out=shares @ rates, where=at_risk > _MOST_CERTAIN
+        shares @ (before * rates), at_risk, out=shares @ rates, where=at_risk > _LEAST_AT_RISK
     )
 
 
 def rising_rates(rates: Floats) -> Floats:
-    """Rates of the rate form as curves, (K, G): as they are where they rise with the bid.
+    """Return monotone rates of the rate form, (K, G): unchanged if they are monotone already.
 
-    Segments have had rising rates from the start in this version; those in older model files
-    may not, and every bin counts alike then.
+    Rates of :func:`segment_rates` are monotone. Others are fitted by isotonic regression with
+    equal weights.
 
     Examples
     --------
@@ -138,7 +135,7 @@ def rising_rates(rates: Floats) -> Floats:
 
 
 def pooled_rates(successes: Floats, trials: Floats, prior: Floats, strength: float) -> Floats:
-    """(x + m·q) / (y + m) in every bin.
+    """Compute (x + m·q) / (y + m) in every bin.
 
     Examples
     --------
@@ -157,7 +154,7 @@ def pooled_rates(successes: Floats, trials: Floats, prior: Floats, strength: flo
 
 
 def pooled_curves(evidence: Evidence, prior: Floats, strength: float) -> Floats:
-    """W of each advertiser from its own evidence and its prior rates, (A, G).
+    """Compute W of each advertiser from its own evidence and its prior rates, (A, G).
 
     Parameters
     ----------
@@ -165,31 +162,31 @@ def pooled_curves(evidence: Evidence, prior: Floats, strength: float) -> Floats:
     prior : (A, G) array
         q, the rates of each advertiser's segment (or mixture of segments).
     strength : float
-        m; 0 is the advertiser's own curve, infinity that of its segment.
+        m; 0 gives the advertiser's own curve, infinity that of its segment.
     """
     rates = pooled_rates(evidence.successes, evidence.trials, prior, strength)
-    weights = prior * 0 + 1 if np.isinf(strength) else evidence.trials + strength
+    weights = np.ones_like(prior) if np.isinf(strength) else evidence.trials + strength
     return win_curves(rates, weights, evidence.form)
 
 
 def win_variance(evidence: Evidence, prior: Floats, strength: float) -> Floats:
-    """The posterior variance of W in every bin, (A, G).
+    """Compute the posterior variance of W in every bin, (A, G).
 
     With independent Beta(α, β) hazards the first two moments of the product are products of
     moments: E[1−h] = β/(α+β), E[(1−h)²] = β(β+1)/((α+β)(α+β+1)).
 
-    For rates it is W(1 − W)/(n + m + 1), where n are the advertiser's own trials in the bins
-    that isotonic regression takes together. They count for the bins between the first and the
-    last that was tried: what lies beyond is bounded by them on one side only. The prior counts
-    once: how an advertiser differs from its segment in one bin is how it differs in the next,
-    so that m trials borrowed in each of fifty bins tell no more than m.
+    For rates it is W(1 − W)/(n + m + 1), where n is the number of the advertiser's own trials in
+    the run of bins that isotonic regression gives one value. They count between the first and the
+    last bin with trials; bins outside are bounded by them on one side only. The prior counts
+    once, because an advertiser differs from its segment in a similar way in adjacent bins: m
+    trials in each of fifty bins are worth no more than m.
     """
-    m = min(strength, _AS_GOOD_AS_INFINITE)
+    m = min(strength, _LARGEST_STRENGTH)
     if evidence.form == "rate":
         win = pooled_curves(evidence, prior, m)
         return win * (1 - win) / (_trials_together(win, evidence.trials) + m + 1)
     alpha = evidence.successes + m * prior
-    total = np.maximum(evidence.trials + m, _MOST_CERTAIN)
+    total = np.maximum(evidence.trials + m, _LEAST_AT_RISK)
     beta = np.maximum(total - alpha, 0.0)
     mean = beta / total
     second = np.cumprod(mean * (beta + 1) / (total + 1), axis=1)
@@ -197,8 +194,9 @@ def win_variance(evidence: Evidence, prior: Floats, strength: float) -> Floats:
 
 
 def _trials_together(win: Floats, trials: Floats) -> Floats:
-    """Σ y over the bins of one height with each bin, (A, G); 0 outside those that were tried."""
-    rises = np.diff(win, axis=1, prepend=-1.0) > _SAME_HEIGHT  # as every row does at its start
+    """Return Σ y over the run of equal W of each bin, (A, G); 0 outside the bins with trials."""
+    # arrays are flattened; prepending −1 starts a new run in every row
+    rises = np.diff(win, axis=1, prepend=-1.0) > _ROUNDING
     run = np.cumsum(rises) - 1
     tried = (trials > 0).ravel()
     upto = np.cumsum(tried)

@@ -1,4 +1,4 @@
-"""How many auctions there will be, and how many wins are clicked: levels, weekdays, shrinkage."""
+"""Supply: the expected number of auctions per day, and shrunk rates of clicks."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-_SURE = 1e6
+_LARGEST_CONCENTRATION = 1e6
 
 
 @dataclass(frozen=True)
 class Supply:
-    """Auctions a day.
+    """Auctions per day.
 
     Attributes
     ----------
     level : (A,) float64 array
-        Mean bids a day of each advertiser over the days since its first bid, weekdays evened out.
+        Mean bids per day of each advertiser since its first bid, adjusted for weekdays.
     weekday : (7,) float64 array
-        Factor of each weekday, Monday first, of mean 1 over those seen; 1 where never seen.
+        Factor of each weekday from Monday, with mean 1 over the weekdays in the log; 1 for others.
     seen : (7,) bool array
         Whether the log has that weekday.
     """
@@ -43,20 +43,20 @@ class Supply:
 
 
 def weekday_of(days: ArrayLike) -> NDArray[np.int64]:
-    """0 for Monday … 6 for Sunday.
+    """Return the weekday of each day, 0 for Monday … 6 for Sunday.
 
     >>> weekday_of(["2026-03-02", "2026-03-08"]).tolist()
     [0, 6]
     """
-    # day 0 of the calendar that numpy counts in, 1970-01-01, was a Thursday
+    # day 0 of numpy's calendar, 1970-01-01, was a Thursday
     return (np.asarray(days, dtype="datetime64[D]").astype(np.int64) + 3) % 7
 
 
 def supply_of(histograms: BidHistograms) -> Supply:
-    """The level of each advertiser and the common pattern of the week.
+    """Estimate the level of each advertiser and the common factors of weekdays.
 
-    The factor of a weekday is the mean, over its days, of the total bids of the advertisers that
-    were there from the first day on, against their mean over weekdays.
+    The factor of a weekday is the mean number of bids on its days over the mean of all weekdays,
+    counting the advertisers that bid on the first day.
     """
     daily = histograms.daily("count")
     weekday = weekday_of(histograms.days)
@@ -74,9 +74,9 @@ def supply_of(histograms: BidHistograms) -> Supply:
 
 
 def expected_supply(supply: Supply, advertiser: int, day: str | None = None) -> float:
-    """The auctions to expect of an advertiser on a day, or on an average one.
+    """Return the expected auctions of an advertiser on a day, or on an average day.
 
-    Raises ValueError where ``day`` is no date.
+    Raises ValueError if ``day`` is not a date.
     """
     factor = 1.0
     if day is not None:
@@ -85,7 +85,7 @@ def expected_supply(supply: Supply, advertiser: int, day: str | None = None) -> 
 
 
 def describe_supply(supply: Supply, day: date | None) -> str:
-    """Where an expected supply comes from, in words that end a sentence on a forecast.
+    """Return the basis of an expected supply, as the end of a sentence about a forecast.
 
     >>> describe_supply(Supply(np.ones(1), np.ones(7), np.ones(7, dtype=bool)), date(2026, 3, 9))
     '; supply of 2026-03-09'
@@ -97,23 +97,23 @@ def describe_supply(supply: Supply, day: date | None) -> str:
 
 
 def shrunk_shares(successes: Floats, trials: Floats, shares: Floats) -> tuple[Floats, Floats]:
-    """Rates of rare events, each shrunk to that of its segments as far as the data warrant.
+    """Shrink the rate of a rare event of each advertiser towards that of its segments.
 
-    Successes of an advertiser are beta-binomial around the rate p of its segments, with a
-    concentration M fitted by maximum likelihood over all advertisers; the shrunk rate is
+    Successes are beta-binomial with the rate p of the advertiser's segments as mean and a common
+    concentration M, fitted by maximum likelihood. The shrunk rate is
     (successes + M·p) / (trials + M).
 
     Parameters
     ----------
     successes, trials : (A,) arrays
-        Clicks and impressions, say.
+        For example clicks and impressions.
     shares : (A, K) array
-        Of each advertiser in each segment.
+        Share of each advertiser in each segment.
 
     Returns
     -------
     rates, concentration : (A,) arrays
-        The latter is M + trials, how many impressions each rate is worth.
+        The concentration is M + trials, the effective number of trials of each rate.
 
     Examples
     --------
@@ -121,26 +121,27 @@ def shrunk_shares(successes: Floats, trials: Floats, shares: Floats) -> tuple[Fl
     >>> bool(0.09 < rates[0] < 0.3), bool(0.098 < rates[1] < 0.1)
     (True, True)
     """
-    # imported here: forecasts do without, and they take long
+    # imported here because they are slow and forecasts do not need them
     from scipy.optimize import minimize_scalar
     from scipy.special import betaln
 
     overall = successes.sum() / max(trials.sum(), 1.0)
     in_segment, at_risk = shares.T @ successes, shares.T @ trials
-    # a segment leans on all advertisers with the weight of a hundred events of theirs
-    lean = 100.0 / max(overall, 1e-6)
-    rate = (in_segment + lean * overall) / (at_risk + lean)
+    # segments are pooled with all advertisers, with the weight of a hundred events
+    weight = 100.0 / max(overall, 1e-6)
+    rate = (in_segment + weight * overall) / (at_risk + weight)
     prior = np.clip(shares @ rate, 1e-9, 1 - 1e-9)
     tried = trials > 0
 
-    def misfit(log_concentration: float) -> float:
+    def negative_log_likelihood(log_concentration: float) -> float:
         m = np.exp(log_concentration)
         a, b = m * prior[tried], m * (1 - prior[tried])
         s, n = successes[tried], trials[tried]
         return -float(np.sum(betaln(a + s, b + np.maximum(n - s, 0)) - betaln(a, b)))
 
     if not tried.any() or successes.sum() == 0:
-        return prior, trials + _SURE
-    best = minimize_scalar(misfit, bounds=(np.log(1.0), np.log(_SURE)), method="bounded").x
+        return prior, trials + _LARGEST_CONCENTRATION
+    bounds = (0.0, np.log(_LARGEST_CONCENTRATION))
+    best = minimize_scalar(negative_log_likelihood, bounds=bounds, method="bounded").x
     concentration = float(np.exp(best))
     return (successes + concentration * prior) / (trials + concentration), trials + concentration

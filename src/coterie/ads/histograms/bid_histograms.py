@@ -1,7 +1,7 @@
-"""Bid histograms: what a log says of every advertiser, on one grid of bids, day by day.
+"""Bid histograms: counts of bids and prices by advertiser and day, on one grid of bids.
 
-A log of any length comes down to two small tables of cells, one by bid and one by price, which
-every later stage reads instead of the log. Amounts are in micros of the currency per thousand
+A log of any length is summarised by two small tables of cells, one by bid and one by price, which
+all later stages use instead of the log. Amounts are in micros of the currency per thousand
 impressions (CPM), as in the log.
 """
 
@@ -18,7 +18,7 @@ __all__ = ["BidCells", "BidHistograms", "DenseCounts", "PriceCells", "bin_of"]
 
 
 def bin_of(values: ArrayLike, edges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The bin of each value: g where edges[g−1] < value ≤ edges[g]; the last bin is open above.
+    """Return the bin g of each value, edges[g−1] < value ≤ edges[g]; the last has no upper limit.
 
     Parameters
     ----------
@@ -43,13 +43,13 @@ class BidCells:
     advertiser, day, bin : (N,) int64 arrays
         Indices into the histograms' ``advertisers``, ``days`` and ``edges``.
     count, square : (N,) float64 arrays
-        Σ w and Σ w² over the bids; w = 1 where the log is not sampled.
+        Σ w and Σ w² over the bids; w = 1 unless the log is a weighted sample.
     bid : (N,) float64 array
         Σ w·bid.
     wins, cost : (N,) float64 arrays
         Σ w and Σ w·price over the bids that won.
     clicks, conversions : (N,) float64 arrays
-        Σ w over the bids that won and were clicked, and that led to a conversion.
+        Σ w over the bids that won and were clicked, or led to a conversion.
     """
 
     advertiser: NDArray[np.int64]
@@ -87,7 +87,7 @@ class PriceCells:
 
 @dataclass(frozen=True)
 class DenseCounts:
-    """The cells of some days, summed: one row an advertiser, one column a bin.
+    """Sums of the cells of some days: one row per advertiser, one column per bin.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ class DenseCounts:
 
     @property
     def observations(self) -> NDArray[np.float64]:
-        """The effective number of bids, (Σw)² / Σw², (A,); 0 for an advertiser without any."""
+        """Effective number of bids, (Σw)² / Σw², (A,); 0 for an advertiser without bids."""
         total, square = self.bids.sum(axis=1), self.squares.sum(axis=1)
         return np.divide(total**2, square, out=np.zeros_like(total), where=square > 0)
 
@@ -131,14 +131,14 @@ class BidHistograms:
     edges : (G,) int64 array
         Upper edges of the bins, in micros, increasing.
     auction : {"second", "first"}
-        What a winner pays.
+        The price of a win: the minimum to win, or the bid.
     revealed : {"paid", "minimum", "none"}
-        What the price cells count: what winners paid, or the minimum to win of every bid,
-        won or lost; nothing where a price says no more than the bid (first price).
+        What the price cells count: prices paid by winners, or the minimum to win of every bid,
+        won or lost; nothing if the price equals the bid (first price).
     bids : BidCells
     prices : PriceCells
     currency : str
-        ISO 4217, empty where the log does not say.
+        ISO 4217, empty if the log has none.
     """
 
     advertisers: NDArray[np.str_]
@@ -163,45 +163,6 @@ class BidHistograms:
         days : array-like of int, optional
             Indices into ``days``; by default all.
         """
-        chosen = self._chosen(days)
-        cells, prices = self.bids, self.prices
-        in_bids, in_prices = chosen[cells.day], chosen[prices.day]
-
-        def summed(
-            part: BidCells | PriceCells, name: str, kept: NDArray[np.bool_]
-        ) -> NDArray[np.float64]:
-            a, _, g = self.shape
-            place = part.advertiser[kept] * g + part.bin[kept]
-            sums = np.bincount(place, getattr(part, name)[kept], a * g)
-            return np.asarray(sums, dtype=np.float64).reshape(a, g)
-
-        def by_advertiser(name: str) -> NDArray[np.float64]:
-            sums = np.bincount(
-                cells.advertiser[in_bids], getattr(cells, name)[in_bids], len(self.advertisers)
-            )
-            return np.asarray(sums, dtype=np.float64)
-
-        return DenseCounts(
-            edges=self.edges,
-            bids=summed(cells, "count", in_bids),
-            squares=summed(cells, "square", in_bids),
-            bid=summed(cells, "bid", in_bids),
-            wins=summed(cells, "wins", in_bids),
-            cost=summed(cells, "cost", in_bids),
-            prices=summed(prices, "count", in_prices),
-            price=summed(prices, "price", in_prices),
-            clicks=by_advertiser("clicks"),
-            conversions=by_advertiser("conversions"),
-        )
-
-    def daily(self, name: str) -> NDArray[np.float64]:
-        """One sum of the bid cells by advertiser and day, (A, D); ``name`` as in BidCells."""
-        a, d, _ = self.shape
-        place = self.bids.advertiser * d + self.bids.day
-        sums = np.bincount(place, getattr(self.bids, name), a * d)
-        return np.asarray(sums, dtype=np.float64).reshape(a, d)
-
-    def _chosen(self, days: ArrayLike | None) -> NDArray[np.bool_]:
         chosen = np.zeros(len(self.days), dtype=bool)
         index = np.arange(len(self.days)) if days is None else np.asarray(days, dtype=np.int64)
         if index.size and (index.min() < 0 or index.max() >= len(self.days)):
@@ -209,4 +170,37 @@ class BidHistograms:
                 f"days: indices must be from 0 to {len(self.days) - 1}, got {index.tolist()}"
             )
         chosen[index] = True
-        return chosen
+        a, _, g = self.shape
+
+        def summed(cells: BidCells | PriceCells, name: str) -> NDArray[np.float64]:
+            kept = chosen[cells.day]
+            place = cells.advertiser[kept] * g + cells.bin[kept]
+            return _sums(place, getattr(cells, name)[kept], a * g).reshape(a, g)
+
+        def by_advertiser(name: str) -> NDArray[np.float64]:
+            kept = chosen[self.bids.day]
+            return _sums(self.bids.advertiser[kept], getattr(self.bids, name)[kept], a)
+
+        return DenseCounts(
+            edges=self.edges,
+            bids=summed(self.bids, "count"),
+            squares=summed(self.bids, "square"),
+            bid=summed(self.bids, "bid"),
+            wins=summed(self.bids, "wins"),
+            cost=summed(self.bids, "cost"),
+            prices=summed(self.prices, "count"),
+            price=summed(self.prices, "price"),
+            clicks=by_advertiser("clicks"),
+            conversions=by_advertiser("conversions"),
+        )
+
+    def daily(self, name: str) -> NDArray[np.float64]:
+        """Return one sum of :class:`BidCells` by advertiser and day, (A, D)."""
+        a, d, _ = self.shape
+        place = self.bids.advertiser * d + self.bids.day
+        return _sums(place, getattr(self.bids, name), a * d).reshape(a, d)
+
+
+def _sums(place: NDArray[np.int64], values: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    # bincount of an empty array gives integers
+    return np.asarray(np.bincount(place, values, n), dtype=np.float64)

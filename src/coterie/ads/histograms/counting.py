@@ -1,21 +1,27 @@
-"""Histogram queries: from a log of any length, by its engine, to the cells of all advertisers.
+"""Counting: let the engine that holds a log count its histograms.
 
-Every engine gives the same cells, exactly: edges, bins and sums of amounts are whole numbers, and
-nothing depends on the order of rows. Sums with weights, which are not whole, agree up to rounding.
+Every engine gives exactly the same cells, because edges, bins and sums of amounts are integers and
+do not depend on the order of rows. Weighted sums are floats and agree up to rounding.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
-from coterie.ads.histograms.bid_histograms import BidHistograms, bin_of
-from coterie.ads.histograms.cells import gather_cells
+from coterie.ads.histograms.bid_histograms import (
+    BidCells,
+    BidHistograms,
+    PriceCells,
+    bin_of,
+)
 from coterie.ads.logs.amount_codes import (
     MOST_MICROS,
     amounts_of,
@@ -30,29 +36,31 @@ from coterie.errors import InvalidParameterError, TableError
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["bid_grid", "read_histograms"]
+__all__ = ["bid_grid", "gather_cells", "read_histograms"]
 
 log = logging.getLogger("coterie")
 
+#: A grid of this many bins or more has some bins evenly spaced in the logarithm.
 _BINS_TO_SPREAD = 64
+_KEYS = ("advertiser", "day", "bin")
+_LONGEST_NAME = 1000
 
 
 def bid_grid(
     logs: BidLogs, bins: int = 256, days: Sequence[Any] | None = None
 ) -> NDArray[np.int64]:
-    """A grid of bids on which the bids and the revealed prices of a log spread evenly.
+    """Return a grid whose bins hold equal numbers of the bids and revealed prices of a log.
 
-    The engine rounds every amount up to three significant digits and counts equal ones. The grid
-    is the least amounts that g/G of all reach at most, g = 1 … G; where there are no more than G
-    different ones, it is all of them. From 64 bins up an eighth of them is spread evenly over the
-    logarithm of the amounts instead, so that the rare high bids, where bids may move to, are not
-    all in the last bin. No amount is above the last edge.
+    The engine rounds every amount up to three significant digits and counts equal ones. The edges
+    are the g/G quantiles of the amounts, g = 1 … G, or all amounts if there are at most G distinct
+    ones. From 64 bins up, an eighth of the edges are evenly spaced in the logarithm instead, so
+    that rare high bids are not all in the last bin. The last edge is the largest amount.
 
     Parameters
     ----------
     logs : BidLogs
     bins : int
-        The most bins there may be, G.
+        The largest number of bins, G.
     days : sequence of dates, optional
         The days to count; by default all.
 
@@ -77,8 +85,8 @@ def bid_grid(
     found = pa.concat_tables(fetch(_amounts(logs, days, part)) for part in _parts(logs))
     if not found.num_rows:
         raise TableError(_nothing_usable(logs, days))
-    amount, of_row = np.unique(found["amount"].to_numpy(), return_inverse=True)
-    n = np.bincount(of_row, found["n"].to_numpy().astype(np.float64))
+    amount, index = np.unique(found["amount"].to_numpy(), return_inverse=True)
+    n = np.bincount(index, found["n"].to_numpy().astype(np.float64))
     if logs.kind != "histograms":
         amount = amounts_of(amount)
     return _grid_over(amount.astype(np.int64), n, int(bins))
@@ -90,19 +98,19 @@ def read_histograms(
     bins: int = 256,
     days: Sequence[Any] | None = None,
 ) -> BidHistograms:
-    """The histograms of a log, counted where it is.
+    """Count the histograms of a log in its engine.
 
-    A row counts where advertiser and day are known, the bid is above 0 and it is known whether
-    it won. A price that is not known or below 0 adds nothing to the cost.
+    A row counts if it has an advertiser, a day, a bid above 0 and a result, won or lost. A price
+    that is missing or below 0 adds nothing to the cost.
 
     Parameters
     ----------
     logs : BidLogs
     edges : array-like of int, optional
         Increasing upper edges of the bins, in micros; by default :func:`bid_grid`. The engine
-        is fastest where they have three significant digits, as the grid's have.
+        is fastest if they have three significant digits, as those of :func:`bid_grid` have.
     bins : int
-        The most bins of the default grid.
+        The largest number of bins of the default grid.
     days : sequence of dates, optional
         The days to read; by default all.
 
@@ -120,36 +128,22 @@ def read_histograms(
     grid = bid_grid(logs, bins, days) if edges is None else _checked_edges(edges)
     log.info("Counting bids by advertiser, day and bin")
     found = {part: fetch(_cells(logs, grid, days, part)) for part in _parts(logs)}
-    cells = gather_cells(found["bids"], found.get("prices"), len(grid), logs.source)
-    if not len(cells.advertisers):
+    advertisers, dates, bids, prices = gather_cells(
+        found["bids"], found.get("prices"), len(grid), logs.source
+    )
+    if not len(advertisers):
         raise TableError(_nothing_usable(logs, days))
     return BidHistograms(
-        advertisers=cells.advertisers,
-        days=cells.days,
-        edges=grid,
-        auction=logs.auction,
-        revealed=_revealed(logs),
-        bids=cells.bids,
-        prices=cells.prices,
-        currency=logs.currency,
+        advertisers, dates, grid, logs.auction, logs.revealed, bids, prices, logs.currency
     )
 
 
 def _parts(logs: BidLogs) -> list[str]:
-    return ["bids"] if _revealed(logs) == "none" else ["bids", "prices"]
-
-
-def _revealed(logs: BidLogs) -> str:
-    """What prices tell: "paid" by winners, the "minimum" to win of every bid, or "none"."""
-    if logs.kind == "histograms":
-        return "paid" if "prices" in logs.table.columns else "none"
-    if logs.logs_minimum:
-        return "minimum"
-    return "paid" if logs.auction == "second" else "none"
+    return ["bids"] if logs.revealed == "none" else ["bids", "prices"]
 
 
 def _rows(logs: BidLogs, days: Sequence[Any] | None, part: str) -> ir.Table:
-    """The rows that count, with the amount to bin them by; names and days are left to the cells."""
+    """Return the counted rows with the amount to bin; :func:`gather_cells` checks keys."""
     table = logs.table
     if logs.kind == "histograms":
         kept, amount = [table.bin_micros.between(1, MOST_MICROS)], table.bin_micros
@@ -157,7 +151,7 @@ def _rows(logs: BidLogs, days: Sequence[Any] | None, part: str) -> ir.Table:
         kept = [table.bid_micros.between(1, MOST_MICROS), table.won.notnull()]
         amount = table.bid_micros
         if part == "prices":
-            is_minimum = _revealed(logs) == "minimum"
+            is_minimum = logs.revealed == "minimum"
             amount = table.min_to_win_micros if is_minimum else table.price_micros
             kept += [amount.between(0, MOST_MICROS)] + [table.won] * (not is_minimum)
     if logs.weighted:
@@ -172,12 +166,12 @@ def _dates(days: Sequence[Any]) -> list[Any]:
         return np.asarray(days, dtype="datetime64[D]").astype(object).ravel().tolist()
     except (TypeError, ValueError) as error:
         raise InvalidParameterError(
-            f"days: they must be dates as in 2026-03-02, got {days!r}"
+            f"days={days!r}: they must be dates such as 2026-03-02"
         ) from error
 
 
 def _amounts(logs: BidLogs, days: Sequence[Any] | None, part: str) -> ir.Table:
-    """Amounts, or their codes, and how often each is there."""
+    """Return amounts, or their codes, and the number of rows with each."""
     rows = _rows(logs, days, part)
     if logs.kind == "histograms":
         return rows.group_by("amount").agg(n=rows[part].fill_null(0.0).sum())
@@ -186,17 +180,17 @@ def _amounts(logs: BidLogs, days: Sequence[Any] | None, part: str) -> ir.Table:
 
 
 def _grid_over(amount: NDArray[np.int64], n: NDArray[Any], bins: int) -> NDArray[np.int64]:
-    """Edges that hold alike, and between them some that are equally far apart."""
+    """Return edges of bins with equal counts, and some evenly spaced in the logarithm."""
     if len(amount) <= bins or bins < _BINS_TO_SPREAD:
         return _even_edges(amount, n, bins)
     spread = bins // 8
     wanted = np.geomspace(amount[0], amount[-1], spread + 2)[1:-1]
-    apart = amount[np.searchsorted(amount, wanted)]
-    return np.union1d(_even_edges(amount, n, bins - spread), apart)
+    spaced = amount[np.searchsorted(amount, wanted)]
+    return np.union1d(_even_edges(amount, n, bins - spread), spaced)
 
 
 def _even_edges(amount: NDArray[np.int64], n: NDArray[Any], bins: int) -> NDArray[np.int64]:
-    """At most ``bins`` of the increasing amounts, so that all hold alike; the last is one.
+    """Choose at most ``bins`` of the increasing amounts, the last included, with equal counts.
 
     >>> _even_edges(np.array([1, 2, 3, 9]), np.array([5.0, 1.0, 1.0, 1.0]), 2).tolist()
     [1, 9]
@@ -204,15 +198,15 @@ def _even_edges(amount: NDArray[np.int64], n: NDArray[Any], bins: int) -> NDArra
     if len(amount) <= bins:
         return amount
     reached = np.cumsum(n)
-    # reached / all ≥ g / G, without a division
+    # reached / total ≥ g / G, without a division
     places = np.searchsorted(reached * bins, np.arange(1, bins) * reached[-1])
     return np.unique(amount[np.append(places, len(amount) - 1)])
 
 
 def _checked_edges(edges: ArrayLike) -> NDArray[np.int64]:
     grid = np.asarray(edges)
-    whole = grid.ndim == 1 and grid.size and np.issubdtype(grid.dtype, np.integer)
-    if not whole or grid[0] < 1 or grid[-1] > MOST_MICROS or np.any(np.diff(grid) <= 0):
+    is_whole = grid.ndim == 1 and grid.size and np.issubdtype(grid.dtype, np.integer)
+    if not is_whole or grid[0] < 1 or grid[-1] > MOST_MICROS or np.any(np.diff(grid) <= 0):
         raise InvalidParameterError(
             "edges: they must be whole numbers of micros, above 0 and increasing"
         )
@@ -220,21 +214,21 @@ def _checked_edges(edges: ArrayLike) -> NDArray[np.int64]:
 
 
 def _bins(rows: ir.Table, edges: NDArray[np.int64]) -> tuple[ir.Table, Any]:
-    """Return the rows and the bin of each amount, as ``bid_histograms.bin_of`` gives it."""
+    """Return the rows and the bin of each amount, equal to ``bid_histograms.bin_of``."""
     import ibis
 
     if not np.array_equal(amounts_of(codes_of(edges)), edges):
         numbers = [ibis.literal(g, "int64") for g in range(len(edges))]
         return rows, by_bisection(rows.amount, edges[:-1].tolist(), numbers.__getitem__)
-    # no edge is among the amounts of a code, so the bin of an amount is that of its code
+    # every edge is the largest amount of a code, so all amounts of a code have one bin
     least, most = int(edges[0]), int(edges[-1])
     first, last = codes_of([least, most]).tolist()
     bins = bin_of(amounts_of(np.arange(first, last + 1)), edges)
-    # as one text: engines make the array once, and plan with one literal in place of thousands
+    # one text literal, because plans with thousands of literals are slow
     table = ibis.literal(",".join(map(str, bins.tolist()))).split(",").cast("array<int16>")
     inside = ibis.least(ibis.greatest(rows.amount, least), most)
     place = code_column(inside, least, most) - first
-    # a column of its own: Ibis writes an index twice, and engines would compute it twice
+    # a separate column, because Ibis writes an array index twice in SQL
     rows = rows.mutate(place=place.cast("int32"))
     return rows, table[rows.place]
 
@@ -242,7 +236,7 @@ def _bins(rows: ir.Table, edges: NDArray[np.int64]) -> tuple[ir.Table, Any]:
 def _cells(
     logs: BidLogs, edges: NDArray[np.int64], days: Sequence[Any] | None, part: str
 ) -> ir.Table:
-    """The sums over the rows of each advertiser, day and bin."""
+    """Return the query of the sums over the rows of each advertiser, day and bin."""
     rows, bins = _bins(_rows(logs, days, part), edges)
     if logs.kind == "histograms":
         sums = _sums_of_histograms(rows, part)
@@ -250,7 +244,7 @@ def _cells(
         sums = _weighted_sums(rows, part)
     else:
         sums = _whole_sums(rows, part)
-    # floats as the cells have them: exact up to 2^53, and engines sum whole numbers as wider ones
+    # floats are exact up to 2^53; engines differ in the type of integer sums
     as_floats = {name: total.cast("float64") for name, total in sums.items()}
     return rows.group_by("advertiser_id", "day", bin=bins).agg(**as_floats)
 
@@ -293,14 +287,14 @@ def _weighted_sums(rows: ir.Table, part: str) -> dict[str, Any]:
 
 
 def _sums_of_histograms(rows: ir.Table, part: str) -> dict[str, Any]:
-    """Sums of sums; amounts that are not there are taken to be at the upper edge."""
+    """Return sums of sums; missing sums of amounts are taken from the upper edges."""
 
     def total(name: str) -> Any:
         return rows[name].fill_null(0.0).sum()
 
-    amounts, of = {"prices": ("price_micros", "price"), "bids": ("bid_micros", "bid")}[part]
-    amount = total(amounts) if amounts in rows.columns else (rows[part] * rows.amount).sum()
-    sums = {"count": total(part), of: amount}
+    column, name = {"prices": ("price_micros", "price"), "bids": ("bid_micros", "bid")}[part]
+    amount = total(column) if column in rows.columns else (rows[part] * rows.amount).sum()
+    sums = {"count": total(part), name: amount}
     if part == "prices":
         return sums
     led_to = {name: total(name) for name in ("clicks", "conversions") if name in rows.columns}
@@ -308,8 +302,91 @@ def _sums_of_histograms(rows: ir.Table, part: str) -> dict[str, Any]:
 
 
 def _nothing_usable(logs: BidLogs, days: Sequence[Any] | None) -> str:
-    on_days = "" if days is None else " on the days asked for"
+    on_days = "" if days is None else " on the given days"
     return (
-        f"{logs.source}: no row{on_days} has an advertiser, a day, a bid above 0 and says whether "
-        "it won; check the log for what is wrong with them"
+        f"{logs.source}: no row{on_days} has an advertiser, a day, a bid above 0 and a value of "
+        "won; run the checks of the log to see why"
     )
+
+
+def gather_cells(
+    bids: pa.Table, prices: pa.Table | None, n_bins: int, source: str
+) -> tuple[NDArray[np.str_], NDArray[np.datetime64], BidCells, PriceCells]:
+    """Index advertisers and days, and sort the cells by advertiser, day and bin.
+
+    Parameters
+    ----------
+    bids, prices : Arrow tables
+        Columns ``advertiser_id``, ``day``, ``bin`` and the sums of the cells, rows in any order.
+        A missing sum is 0, and a missing Σ w² is Σ w. Rows without an advertiser or a day do not
+        count. Prices are of advertisers and days with bids.
+    n_bins : int
+    source : str
+        Path or name of the log, for messages.
+
+    Returns
+    -------
+    advertisers, days, bids, prices
+        See :class:`~coterie.ads.histograms.bid_histograms.BidHistograms`.
+
+    Examples
+    --------
+    >>> import datetime
+    >>> rows = {"advertiser_id": ["b", "a", None], "day": [datetime.date(2026, 3, 2)] * 3,
+    ...         "bin": [0, 5, 1], "count": [1.0, 2.0, 3.0]}
+    >>> advertisers, days, bids, prices = gather_cells(pa.table(rows), None, 6, "a log")
+    >>> advertisers.tolist(), bids.bin.tolist(), bids.count.tolist()
+    (['a', 'b'], [5, 0], [2.0, 1.0])
+    """
+    bids = _with_keys(bids)
+    prices = bids.slice(0, 0) if prices is None else _with_keys(prices)
+    names = _sorted_names(bids["advertiser_id"], source)
+    days = np.unique(_day_numbers(bids))
+
+    def sorted_cells(cells: pa.Table, wanted: type[Any]) -> Any:
+        place = pc.index_in(cells["advertiser_id"], pa.array(names)).to_numpy().astype(np.int64)
+        place *= len(days)
+        place += np.searchsorted(days, _day_numbers(cells))
+        place *= n_bins
+        place += cells["bin"].to_numpy()
+        order = np.argsort(place)
+        index = np.unravel_index(place[order], (len(names), len(days), n_bins))
+        sums = {
+            field.name: _sum(cells, field.name, order)
+            for field in fields(wanted)
+            if field.name not in _KEYS
+        }
+        return wanted(**dict(zip(_KEYS, index, strict=True)), **sums)
+
+    dates = days.astype("datetime64[D]")
+    return names, dates, sorted_cells(bids, BidCells), sorted_cells(prices, PriceCells)
+
+
+def _with_keys(cells: pa.Table) -> pa.Table:
+    """Return the cells that have an advertiser and a day."""
+    has_both = pc.and_(pc.not_equal(cells["advertiser_id"], ""), pc.is_valid(cells["day"]))
+    # usually all have both, and filtering would copy millions of cells
+    all_have = pc.all(has_both, skip_nulls=False, min_count=0).as_py()
+    return cells if all_have else cells.filter(has_both)
+
+
+def _sum(cells: pa.Table, name: str, order: NDArray[np.int64]) -> NDArray[np.float64]:
+    if name == "square" and name not in cells.column_names:
+        name = "count"
+    if name not in cells.column_names:
+        return np.zeros(len(order))
+    return np.take(cells[name].to_numpy().astype(np.float64, copy=False), order)
+
+
+def _day_numbers(cells: pa.Table) -> NDArray[np.int32]:
+    return cells["day"].cast(pa.date32()).cast(pa.int32()).to_numpy()
+
+
+def _sorted_names(column: pa.ChunkedArray, source: str) -> NDArray[np.str_]:
+    names = column.unique().to_pylist()
+    longest = max(map(len, names), default=0)
+    if longest > _LONGEST_NAME:
+        raise TableError(
+            f"{source}: an advertiser_id has {longest} characters; the limit is {_LONGEST_NAME}"
+        )
+    return np.sort(np.array(names, dtype=str))

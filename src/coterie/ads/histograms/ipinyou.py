@@ -1,4 +1,4 @@
-"""The iPinYou market prices: all that a log could tell of nine advertisers' auctions."""
+"""iPinYou: market-price histograms of nine advertisers of the contest of 2013."""
 
 from __future__ import annotations
 
@@ -24,47 +24,39 @@ _PREFIX = "adv"
 def load_ipinyou_histograms(
     folder: str | os.PathLike[str] | None = None,
 ) -> tuple[BidHistograms, dict[str, str]]:
-    """The market-price histograms of nine advertisers of the iPinYou contest (2013).
+    """Load the market-price histograms of nine advertisers of the iPinYou contest (2013).
 
-    They count the training impressions of seasons 2 and 3 by the price paid, the highest
-    competing bid. Every impression was won, so nothing is censored (``revealed="minimum"``);
-    what was bid is not told, and each auction stands in the histograms with the least bid that
-    would have won it. Auctions that the contest's own bidder lost are not in the data: a win
-    rate is among those it won.
+    They count the training impressions of seasons 2 and 3 by the price paid, which is the highest
+    competing bid. Every impression was won, so nothing is censored (``revealed="minimum"``). The
+    data have no bids; each auction is counted with the smallest bid that would have won it.
+    Auctions that the contest's bidder lost are missing: win rates are among those it won.
 
     Parameters
     ----------
     folder : path, optional
         The folder with ``ipinyou_market_price/market_price_hist.csv`` and ``advertisers.csv``;
-        by default the one that the environment variable ``COTERIE_DATA`` names, or the cache.
+        by default that of the environment variable ``COTERIE_DATA``, or the cache.
 
     Returns
     -------
     histograms : BidHistograms
-        One bin a fen of CPM; one day, the first of season 2, as the files do not tell days
-        apart. Clicks are known by advertiser alone, and spread evenly.
+        One bin per fen of CPM; one day, the first of season 2, because the files have no days.
+        Clicks are known only by advertiser, and are spread evenly.
     industries : dict of str to str
-        By advertiser id, the only public text on them.
+        By advertiser id; the only public text about them.
 
     Raises
     ------
     DatasetUnavailableError
-        If the files are not there; the message says how to get them.
+        The files are missing; the message says how to get them.
     TableError
-        If they are damaged, or do not agree with each other.
+        The files are damaged or contradict each other.
     """
     prices_path, advertisers_path = files_of(IPINYOU, folder, IPINYOU.files[:2])
     table = read_columns(prices_path)
-    about = read_columns(
-        advertisers_path,
-        {
-            "advertiser": "string",
-            "industry": "string",
-            "imp_train": "int64",
-            "cost_train": "int64",
-            "clk_train": "int64",
-        },
-    )
+    columns = dict.fromkeys(("advertiser", "industry"), "string")
+    columns |= dict.fromkeys(("imp_train", "cost_train", "clk_train"), "int64")
+    about = read_columns(advertisers_path, columns)
     order = np.argsort(about["advertiser"].astype(str))
     advertisers = about["advertiser"].astype(str)[order]
     counts = _checked_counts(prices_path, table, advertisers)
@@ -74,9 +66,9 @@ def load_ipinyou_histograms(
 
 
 def price_edges(n_prices: int) -> NDArray[np.int64]:
-    """Edges of a grid with one bin for each of the prices 0, 1, 2, … fen, in micros.
+    """Return the edges, in micros, of a grid with one bin for each price 0, 1, 2, … fen.
 
-    The first edge is one micro: a grid is of bids, and no bid is 0.
+    The first edge is one micro, because a bid is above 0.
 
     >>> price_edges(3).tolist()
     [1, 10000, 20000]
@@ -87,14 +79,14 @@ def price_edges(n_prices: int) -> NDArray[np.int64]:
 def price_histograms(
     advertisers: ArrayLike, counts: ArrayLike, clicks: ArrayLike | None = None
 ) -> BidHistograms:
-    """Counts of market prices in fen as bid histograms in which nothing is hidden.
+    """Convert counts of market prices in fen to bid histograms without censoring.
 
     Parameters
     ----------
     advertisers : (A,) array-like of str
         Sorted.
     counts : (A, P) array-like
-        Auctions whose market price is 0, 1, …, P−1 fen.
+        Number of auctions with a market price of 0, 1, …, P−1 fen.
     clicks : (A,) array-like, optional
 
     Examples
@@ -140,21 +132,21 @@ def price_histograms(
 def _checked_counts(
     path: Path, table: dict[str, Any], advertisers: NDArray[np.str_]
 ) -> NDArray[np.int64]:
-    """Counts by advertiser and price, (A, P)."""
+    """Return the counts by advertiser and price, (A, P)."""
     wanted = {"price"} | {f"{_PREFIX}{name}" for name in advertisers}
     if set(table) != wanted:
         missing, unknown = sorted(wanted - set(table)), sorted(set(table) - wanted)
         raise TableError(
-            f"{path} does not have the columns of the advertisers beside it: "
-            f"{missing or 'none'} missing, {unknown or 'none'} unknown; get both files again"
+            f"{path}: the columns do not match the advertisers: {missing or 'none'} missing, "
+            f"{unknown or 'none'} unknown; get both files again"
         )
     for name, values in table.items():
         whole = [isinstance(v, int | float) and v >= 0 and v % 1 == 0 for v in values.tolist()]
         wrong = np.flatnonzero(~np.array(whole))
         if len(wrong):
             raise TableError(
-                f"{path}, column {name!r}, row {wrong[0]}: {values[wrong[0]]}; all must be whole "
-                "numbers from 0 up; get the file again"
+                f"{path}, column {name!r}, row {wrong[0]}: {values[wrong[0]]} is not a "
+                "whole number from 0 up; get the file again"
             )
     if not np.array_equal(table["price"], np.arange(len(table["price"]))):
         raise TableError(f"{path}, column 'price': it must count 0, 1, 2, …; get the file again")
@@ -164,14 +156,14 @@ def _checked_counts(
 def _refuse_other_totals(
     path: Path, about: dict[str, Any], order: NDArray[np.intp], counts: NDArray[np.int64]
 ) -> None:
-    """Impressions and cost of each advertiser are told in both files and must agree."""
+    """Require that both files agree on the impressions and cost of each advertiser."""
     prices = np.arange(counts.shape[1])
     for name, totals in (("imp_train", counts.sum(axis=1)), ("cost_train", counts @ prices)):
-        told = about[name][order]
-        wrong = np.flatnonzero(told != totals)
+        given = about[name][order]
+        wrong = np.flatnonzero(given != totals)
         if len(wrong):
             raise TableError(
                 f"{path}, column {name!r}, advertiser {about['advertiser'][order][wrong[0]]}: "
-                f"{told[wrong[0]]}, but the price histogram says {totals[wrong[0]]}; get both "
+                f"{given[wrong[0]]}, but the price histogram has {totals[wrong[0]]}; get both "
                 "files again"
             )

@@ -1,9 +1,8 @@
-"""Public advertising data: which files, where they lie, and how a person gets them.
+"""Public advertising data: names of files, where they are searched, and how to get them.
 
-Their terms do not allow this package to carry or fetch them. They are looked for as
-``<folder>/<dataset>/<file>`` in the folders of
-:func:`coterie.datasets.dataset_files.data_folders`: the
-one that the environment variable ``COTERIE_DATA`` names, then the cache.
+Their licences do not allow this package to include or download them. They are searched as
+``<folder>/<dataset>/<file>`` in the folder of the environment variable ``COTERIE_DATA`` and in
+the cache.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class PublicData:
-    """A public dataset: the name of its folder, its files, and where a person gets them."""
+    """A public dataset: the name of its folder, its files, and how to get them."""
 
     name: str
     files: tuple[str, ...]
@@ -52,7 +51,7 @@ PUBLISHER = PublicData(
 SNAP = PublicData(
     "snap_political_ads",
     ("snap_political_ads.csv.gz",),
-    "the yearly files of the Snap Political Ads Library, put together",
+    "join the yearly files of the Snap Political Ads Library",
 )
 
 
@@ -61,15 +60,15 @@ def files_of(
     folder: str | os.PathLike[str] | None = None,
     names: Sequence[str] | None = None,
 ) -> list[Path]:
-    """The paths of a dataset's files, all in one folder.
+    """Return the paths of a dataset's files, all in one folder.
 
     Parameters
     ----------
     dataset : PublicData
     folder : path, optional
-        The folder that holds the dataset's; by default those of the module's description.
+        The folder above the dataset's; by default COTERIE_DATA and the cache.
     names : sequence of str, optional
-        The files wanted; by default all.
+        The required files; by default all.
 
     Raises
     ------
@@ -99,7 +98,7 @@ def files_of(
 def refuse_missing(
     datasets: Sequence[PublicData], folder: str | os.PathLike[str] | None = None
 ) -> None:
-    """Raise one error that names every dataset which is not there, before any work is done."""
+    """Raise one error that names every missing dataset."""
     messages = []
     for dataset in datasets:
         try:
@@ -111,19 +110,18 @@ def refuse_missing(
 
 
 def read_columns(path: Path, types: dict[str, str] | None = None) -> dict[str, Any]:
-    """The columns of a CSV file, plain or gzipped, as numpy arrays.
+    """Read the columns of a CSV file, plain or gzipped, as numpy arrays.
 
     Parameters
     ----------
     path : Path
     types : dict of str to str, optional
-        The columns wanted and their types as pyarrow names them; by default all columns, with
-        types by what they hold.
+        Columns and their pyarrow types; by default all columns, with inferred types.
 
     Raises
     ------
     TableError
-        Where the file cannot be read, or a column is missing or of another type.
+        The file cannot be read, or a column is missing or has another type.
     """
     import pyarrow as pa
     from pyarrow import csv

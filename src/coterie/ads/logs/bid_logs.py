@@ -110,13 +110,14 @@ class BidLogs:
         """Descriptions, read once on first use: checks and models need them."""
         return {} if self.texts is None else read_texts(self.texts)
 
-    def revealed_prices(self, auction: str) -> str:
-        """Return which prices the log reveals: those "paid", the "minimum" to win, or "none"."""
+    @cached_property
+    def revealed(self) -> str:
+        """Prices that the log reveals: those "paid", the "minimum" to win, or "none"."""
         if self.kind == "histograms":
             return "paid" if "prices" in self.table.columns else "none"
         if self.logs_minimum:
             return "minimum"
-        return "paid" if auction == "second" else "none"
+        return "paid" if self.auction == "second" else "none"
 
     def _distinct(self, name: str) -> list[Any]:
         """Return the sorted distinct values of a column, at most ``_MOST_DISTINCT`` of them."""

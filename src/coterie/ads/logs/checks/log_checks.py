@@ -270,7 +270,6 @@ def _overview(logs: BidLogs, sums: LogSums, texts: dict[str, str]) -> LogOvervie
     bids, wins = sums.total("bids"), sums.total("wins")
     first, last = (str(sums.days[i]) if len(sums.days) else None for i in (0, -1))
     with_text = sum(bool(texts.get(name, "").strip()) for name in sums.cells.advertisers)
-    auction, currency, revealed = _market(logs)
     return LogOverview(
         source=logs.source,
         kind=logs.kind,
@@ -287,23 +286,18 @@ def _overview(logs: BidLogs, sums: LogSums, texts: dict[str, str]) -> LogOvervie
         win_rate=wins / bids if bids > 0 else None,
         spend=sums.total("cost") / _MICROS / 1000,
         median_bid=sums.median_bid / _MICROS or None,
-        auction=auction,
-        revealed=revealed,
-        currency=currency,
+        auction=_attribute(logs, "auction", "mixed"),
+        revealed=_attribute(logs, "revealed", "none"),
+        currency=_attribute(logs, "currency", "mixed"),
         weighted=logs.weighted,
         texts=None if logs.texts is None else len(texts),
         advertisers_with_text=with_text,
     )
 
 
-def _market(logs: BidLogs) -> tuple[str, str, str]:
-    """Return auction, currency and revealed prices; "mixed" if there are several."""
-
-    def unique(name: str) -> str:
-        try:
-            return str(getattr(logs, name))
-        except TableError:
-            return "mixed"
-
-    auction = unique("auction")
-    return auction, unique("currency"), logs.revealed_prices(auction)
+def _attribute(logs: BidLogs, name: str, otherwise: str) -> str:
+    """Return an attribute of a log, or another value if the log has several."""
+    try:
+        return str(getattr(logs, name))
+    except TableError:
+        return otherwise
