@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from benchmarks.command_steps import (
-    Data,
     Json,
     Output,
     as_json_text,
@@ -71,27 +70,6 @@ def speed(
         )
     lines = [report.METHOD, *as_notes(report.notes(results))]
     show(as_json, everything, report.as_tables(results), lines, output)
-
-
-@app.command("ads-real")
-def ads_real(
-    as_json: Json = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer draws; some seconds.")] = False,
-    data: Data = None,
-    output: Output = None,
-) -> None:
-    """Real advertising data: censored auctions, orders of a publisher, texts of political ads.
-
-    Example: python -m benchmarks ads-real --data FOLDER -o ads-real-report
-    """
-    from benchmarks import ads_real_report as report
-    from benchmarks.ads_real import FILES, run_real
-    from benchmarks.ads_real_tables import as_tables
-
-    prepare_folder(output, FILES)
-    with progress("measuring", None) as advance:
-        everything = run_real(data, output, quick=quick, before_step=advance)
-    show(as_json, everything, as_tables(everything), report.summary_lines(everything), output)
 
 
 app.command()(divided)

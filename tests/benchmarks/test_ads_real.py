@@ -1,208 +1,282 @@
-"""All experiments on real advertising data: the run, its files, its tables and its words."""
+"""Experiments on real data: their pieces against oracles, and results from kept figures."""
 
 from __future__ import annotations
 
-import copy
-import gzip
 import json
-import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.stats import CensoredData, ecdf
+from sklearn.linear_model import LinearRegression
 
 from auction_rows import weekly_rows, write_rows
-from benchmarks import ads_real, ads_real_report, ads_real_tables
-from benchmarks.ads_real import FILES, run_real
-from benchmarks.ads_real_pictures import as_pictures
-from coterie.ads.histograms.public_data import IPINYOU, PUBLISHER, SNAP
-from coterie.errors import DatasetUnavailableError, OutputError
+from benchmarks.ads_real import _result, publisher, run, snap
+from benchmarks.ads_real.ipinyou import LAWS, curve_errors, estimates, seen_by_bidder
+from benchmarks.ads_real.order_forecasts import (
+    SOURCES,
+    Candidate,
+    History,
+    forecasts,
+    weekday_evidence,
+)
+from benchmarks.ads_real.orders import read_orders, views_of_orders
+from benchmarks.harness import Context
+from coterie.ads.histograms.ipinyou import FEN
+from coterie.errors import DatasetUnavailableError, InvalidParameterError
+from coterie.inspection.scores import adjusted_rand_index
 
-REAL_DATA = os.environ.get("COTERIE_DATA")
+P = 8
+auctions = st.lists(
+    st.tuples(st.integers(0, P - 1), st.integers(1, P - 1)), min_size=1, max_size=40
+)
+amounts = arrays(np.float64, st.tuples(st.integers(1, 4), st.just(17)), elements=st.integers(0, 9))
+WEEKDAYS = np.arange(22) % 7
+labelled = st.lists(st.tuples(st.integers(0, 3), st.floats(-5, 5)), min_size=3, max_size=20)
+KEPT = Path(__file__).parents[2] / "docs" / "benchmarks" / "generated" / "ads_real.json"
 
 
-def write_small_data(folder: Path) -> Path:
-    """The three datasets with their columns, small and made up."""
-    rng = np.random.default_rng(0)
-    for dataset in (IPINYOU, PUBLISHER, SNAP):
-        (folder / dataset.name).mkdir()
-    counts = {name: rng.integers(0, 50, 31) for name in ("11", "22")}
-    lines = ["price,adv11,adv22"]
-    lines += [f"{p},{counts['11'][p]},{counts['22'][p]}" for p in range(31)]
-    (folder / IPINYOU.name / IPINYOU.files[0]).write_text("\n".join(lines))
-    lines = ["advertiser,season,industry,clk_train,cost_train,imp_train"]
-    lines += [f"{a},2,Oil & <gas>|{a},9,{n @ np.arange(31)},{n.sum()}" for a, n in counts.items()]
-    (folder / IPINYOU.name / IPINYOU.files[1]).write_text("\n".join(lines))
-    lines = ["advertiser,part,click,market_price,pctr"]
-    lines += [f"11,test,0,{rng.integers(31)},{rng.random():.4f}" for _ in range(300)]
-    packed = gzip.compress("\n".join(lines).encode())
-    (folder / IPINYOU.name / IPINYOU.files[2]).write_bytes(packed)
-    write_rows(folder / PUBLISHER.name / PUBLISHER.files[0], weekly_rows(8))
-    lines = ["ad_id,currency,spend,impressions,organization,candidate_ballot,advertiser,interests"]
-    words = ("sea", "sun", "road", "engine", "vote", "health")
-    for a in range(40):
-        text = f"{words[a % 6]} {words[(a + 1) % 6]} people{a}"
-        lines.append(f"i{a},USD,{rng.integers(20, 90)},10000,{text},,payer{a},")
-    packed = gzip.compress("\n".join(lines).encode())
-    (folder / SNAP.name / SNAP.files[0]).write_bytes(packed)
-    return folder
+def paired(some):
+    """Counts by price and bid, (1, P, P)."""
+    pairs = np.zeros((1, P, P), dtype=np.int64)
+    for price, bid in some:
+        pairs[0, price, bid] += 1
+    return pairs
+
+
+@settings(deadline=None, max_examples=50)
+@given(auctions)
+def test_a_bidder_sees_the_prices_of_its_wins(some):
+    """Bids, wins and costs by bid, and prices of won auctions alone, as counted one by one."""
+    counts = seen_by_bidder(paired(some)).dense()
+    for b in range(P):
+        prices = [price for price, bid in some if bid == b]
+        won = [price for price in prices if price <= b]
+        assert counts.bids[0, b] == len(prices)
+        assert counts.bid[0, b] == b * FEN * len(prices)
+        assert counts.wins[0, b] == len(won)
+        assert counts.cost[0, b] == sum(won) * FEN
+    for p in range(P):
+        paid = [price for price, bid in some if price == p <= bid]
+        assert counts.prices[0, p] == len(paid)
+        assert counts.price[0, p] == p * FEN * len(paid)
+
+
+@settings(deadline=None, max_examples=50)
+@given(auctions)
+def test_kaplan_meier_is_scipys(some):
+    """Losses are right-censored at the bid; scipy's estimate is the same at every price."""
+    prices = [price for price, bid in some if price <= bid]
+    # scipy calls for an event at least
+    if not prices:
+        assert not estimates(seen_by_bidder(paired(some)))["kaplan_meier"].any()
+        return
+    lost = [bid for price, bid in some if price > bid]
+    oracle = ecdf(CensoredData(uncensored=prices, right=lost)).cdf.evaluate(np.arange(P))
+    found = estimates(seen_by_bidder(paired(some)))["kaplan_meier"][0]
+    assert found == pytest.approx(oracle, abs=1e-12)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.integers(0, 9), min_size=3, max_size=30).filter(any))
+def test_laws_of_bids_are_distributions(prices):
+    """No bid of 0, all chances add up to 1, whatever the prices."""
+    for law in LAWS:
+        chances = law.probabilities(np.array(prices))
+        assert chances[0] == 0
+        assert (chances >= 0).all()
+        assert chances.sum() == pytest.approx(1)
+
+
+def test_errors_end_at_the_largest_bid():
+    """What lies beyond counts for nothing."""
+    curves = np.array([[0.0, 0.5, 0.0], [0.1, 0.4, 1.0]])
+    worst, mean = curve_errors(curves, np.array([0.0, 0.5, 1.0]), np.array([1, 2]))
+    assert worst == pytest.approx([0.0, 0.1])
+    assert mean == pytest.approx([0.0, 0.2 / 3])
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """Results of a quick run on small data, and the folder of its report."""
-    folder = tmp_path_factory.mktemp("real")
-    data = folder / "data"
-    data.mkdir()
-    caught = []
-    whole = ads_real_report.as_json
-
-    def catching(results, described):
-        caught.append(results)
-        return whole(results, described)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ads_real.report, "as_json", catching)
-        told = run_real(write_small_data(data), folder / "report", quick=True)
-    return told, folder / "report", caught[0]
+def log(tmp_path_factory):
+    """Twelve orders of two kinds over thirty days."""
+    return read_orders(write_rows(tmp_path_factory.mktemp("log") / "rows.csv.gz", weekly_rows()))
 
 
-def test_the_report_is_written_whole(finished):
-    """Page, figures and pictures, and nothing else; the figures are what was returned."""
-    told, folder, _ = finished
-    assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
-    assert json.loads((folder / "ads_real.json").read_text(encoding="utf-8")) == told
-    assert list(told) == ["ipinyou", "publisher", "snap", "environment"]
-    page = (folder / "ads_real.md").read_text(encoding="utf-8")
-    for name in FILES[2:]:
-        assert (folder / name).read_bytes().startswith(b"\x89PNG")
-        assert f"({name})" in page
+def test_views_find_the_kinds_and_see_no_later_day(log):
+    """Sites, countries and prices tell the two kinds apart, from the days given alone."""
+    views = views_of_orders(log, 10, [2], seeds=[0, 1])
+    kinds = log.orders % 2
+    assert {name: labels.shape for name, labels in views.items()} == dict.fromkeys(
+        ("placement", "audience", "price"), (12, 2)
+    )
+    for labels in views.values():
+        assert adjusted_rand_index(kinds, labels[:, 0]) == 1.0
+    later = replace(log, impressions=np.where(log.day >= 10, 3 * log.impressions, log.impressions))
+    again = views_of_orders(later, 10, [2], seeds=[0, 1])
+    assert all(np.array_equal(views[name], again[name]) for name in views)
 
 
-def test_the_page_has_all_tables_findings_and_sources(finished):
-    """Every table and sentence, the command, and how to get the data."""
-    told, folder, _ = finished
-    page = (folder / "ads_real.md").read_text(encoding="utf-8")
-    tables = ads_real_tables.as_tables(told)
-    assert len(tables) == 8
-    for table in tables:
-        assert table.markdown() in page
-        assert all(len(row) == len(table.headings) for row in table.rows)
-    for line in ads_real_report.summary_lines(told):
-        assert line in page
-    assert ads_real_report.COMMAND in page
-    for dataset in (IPINYOU, PUBLISHER, SNAP):
-        assert dataset.how_to_get in page
+@settings(deadline=None, max_examples=50)
+@given(amounts)
+def test_weekday_factors_are_ratios_of_means(table):
+    """x / y is the mean on that weekday over the mean of all days, and y the number of days."""
+    weekday = WEEKDAYS[:17]
+    x, y = weekday_evidence(table, weekday)
+    for a, values in enumerate(table):
+        if not values.any():
+            assert not x[a].any()
+            assert not y[a].any()
+            continue
+        for w in range(7):
+            assert y[a, w] == (weekday == w).sum()
+            assert x[a, w] / y[a, w] == pytest.approx(values[weekday == w].mean() / values.mean())
 
 
-def test_what_is_only_drawn_is_not_in_the_figures(finished):
-    """Curves and single prices are for the pictures."""
-    told, _, results = finished
-    assert "curves" in results["ipinyou"]
-    assert "curves" not in told["ipinyou"]
-    assert all("ecpm" not in segment for segment in told["snap"]["segments"])
+def test_an_exact_week_is_forecast_exactly():
+    """Level times weekday factor, eCPM times weekday factor: own finds both, whatever half-life."""
+    shape, price = np.array([1, 2, 3, 4, 5, 6, 7.0]), np.array([7, 6, 5, 4, 3, 2, 1.0])
+    days = np.arange(26) % 7
+    impressions = np.outer([10.0, 300.0], shape[days])
+    revenue = impressions * price[days]
+    history = History(impressions[:, :21], revenue[:, :21], days)
+    found = dict(forecasts(history, {2: np.array([0, 1])}, [2.0], [1.0]))
+    for source in ("own", "global", "global+pooled"):
+        candidate = next(c for c in found if c.source == source)
+        assert found[candidate][0] == pytest.approx(impressions[:, 21:], rel=1e-6)
+    own = found[Candidate("own", half_life=2.0)]
+    assert own[1] == pytest.approx(revenue[:, 21:], rel=1e-6)
 
 
-def test_the_best_of_each_row_is_bold(finished):
-    """Bold stands where the figure is the smallest of its measure."""
-    table = ads_real_tables.ipinyou_by_size_table(finished[0]["ipinyou"])
-    for r, row in enumerate(table.rows):
-        for start in (2, 5):
-            values = [float(text) for text in row[start : start + 3]]
-            bold = [(r, start + c) in table.stressed for c in range(3)]
-            assert bold == [value == min(values) for value in values]
+def test_settings_are_chosen_before_the_holdout(log):
+    """Another holdout changes errors, not settings; and one half-life serves all sources."""
+    before = publisher.errors_of(log, 2, (2,))
+    spoiled = replace(log, impressions=np.where(log.day >= 25, 5.0, log.impressions))
+    after = publisher.errors_of(spoiled, 2, (2,))
+    for source in SOURCES:
+        one, other = before["sources"][source], after["sources"][source]
+        assert (one["settings"], one["backtest"]) == (other["settings"], other["backtest"])
+        assert one["impressions"]["wape"] < other["impressions"]["wape"]
+    half_lives = {s["settings"].get("half_life") for s in before["sources"].values()}
+    assert len(half_lives - {None}) == 1
 
 
-def test_the_words_follow_the_figures(finished):
-    """Whether segments help is decided by two standard errors, in either direction."""
-    part = copy.deepcopy(finished[0]["publisher"])
-    difference = part["sources"]["segment+pooled"]["impressions"]["difference_from"][
-        "global+pooled"
-    ]
-    for mean, words in ((-0.1, "So it helps"), (0.1, "So it harms"), (0.01, "do not help")):
-        difference.update(mean=mean, se=0.02)
-        assert any(words in line for line in ads_real_tables.publisher_findings(part))
+def test_segments_that_matter_are_found_and_used(log):
+    """Two kinds of week: a segment's shape beats that of all orders, and random segments'."""
+    found = publisher.errors_of(log, 2, (2,))
+    assert found["segments"]["sizes"] == [6, 6]
+    assert found["segments"]["view_agreement"] == dict.fromkeys(
+        ("placement", "audience", "price"), pytest.approx(1.0)
+    )
+    errors = {name: source["impressions"]["wape"] for name, source in found["sources"].items()}
+    assert errors["segment"] < 0.15
+    assert errors["global"] > 2 * errors["segment"]
+    assert errors["flat"] > errors["global"]
+    assert found["random_segments"]["segment"]["impressions"]["mean"] > 2 * errors["segment"]
+    difference = found["sources"]["segment"]["impressions"]["difference_from"]["global"]
+    assert difference["mean"] == pytest.approx(errors["segment"] - errors["global"])
 
 
-def test_what_could_not_be_measured_is_a_dash(finished):
-    """No thin orders, no error of thin orders: a dash, and bold goes to the others."""
-    part = copy.deepcopy(finished[0]["publisher"])
-    for told in part["sources"].values():
-        told["impressions"]["wape_thin"] = None
-    table = ads_real_tables.publisher_table(part)
-    column = table.headings.index("impressions: of thin orders")
-    assert {row[column] for row in table.rows} == {"–"}
-    assert not any(c == column for _, c in table.stressed)
+@pytest.mark.parametrize("settings_", [{"horizon": 8}, {"origins": 0}, {"origins": 20}])
+def test_too_few_days_are_refused(log, settings_):
+    """A week before the first origin, and a horizon of a week at most."""
+    with pytest.raises(InvalidParameterError, match="lower origins or horizon"):
+        publisher.errors_of(log, **{"origins": 2, "numbers": (2,), **settings_})
 
 
-def test_pictures_show_the_figures(finished):
-    """Every advertiser's truth, every source's WAPE and every segment's median are drawn."""
-    results = finished[2]
-    pictures = as_pictures(results)
-    assert sorted(pictures) == sorted(FILES[2:])
-    panels = pictures["ads_real_ipinyou.png"].axes
-    for axes, advertiser in zip(panels, results["ipinyou"]["advertisers"], strict=False):
-        truth = results["ipinyou"]["curves"][advertiser["advertiser"]]["truth"]
-        assert axes.lines[0].get_ydata().tolist() == truth
-        assert len(axes.lines) == 4
-    axes = pictures["ads_real_publisher.png"].axes[0]
-    for container, name in zip(axes.containers, ("impressions", "revenue"), strict=True):
-        drawn = container.lines[0].get_xdata()
-        assert list(drawn) == [s[name]["wape"] for s in results["publisher"]["sources"].values()]
-    axes = pictures["ads_real_snap.png"].axes[0]
-    medians = [line.get_xdata()[0] for line in axes.lines if line.get_marker() == "o"]
-    assert medians == [segment["quartiles"][1] for segment in results["snap"]["segments"]]
+@settings(deadline=None, max_examples=50)
+@given(labelled)
+def test_explained_share_is_that_of_a_regression_on_segments(some):
+    """η² is the R² of scikit-learn's regression on indicators of the segments."""
+    labels, values = (np.array(column) for column in zip(*some, strict=True))
+    indicators = np.eye(4)[labels]
+    found = snap.explained_share(labels, values[:, None])[0]
+    if np.ptp(values) < 1e-6:
+        return
+    oracle = LinearRegression().fit(indicators, values).score(indicators, values)
+    assert found == pytest.approx(oracle, abs=1e-6)
+
+
+@settings(deadline=None, max_examples=50)
+@given(labelled)
+def test_the_strength_is_that_of_the_least_error_left_out(some):
+    """Leaving members out one at a time, by brute force, finds no better strength."""
+    labels, values = (np.array(column) for column in zip(*some, strict=True))
+    tried = [0.5, 2.0, 10.0, np.inf]
+
+    def brute_force(strength):
+        total = 0.0
+        for i in range(len(values)):
+            rest = np.arange(len(values)) != i
+            mean = values[rest].mean()
+            mates = values[rest & (labels == labels[i])]
+            predicted = (
+                mean
+                if np.isinf(strength)
+                else (mates.sum() + strength * mean) / (len(mates) + strength)
+            )
+            total += (values[i] - predicted) ** 2
+        return total
+
+    chosen = snap.leave_one_out_strength(labels, values, tried)
+    assert brute_force(chosen) == pytest.approx(min(map(brute_force, tried)), abs=1e-9)
+
+
+def test_texts_that_matter_are_found():
+    """Planted prices are explained beyond chance and predicted for advertisers never seen."""
+    found = snap.results_of(planted(), numbers=(2, 4), permutations=100, repeats=2)
+    two = found["explained"][0]
+    assert two["eta_squared"] > 0.8
+    assert two["p"] == pytest.approx(1 / 101)
+    assert two["by_chance"] == pytest.approx(1 / 59, abs=0.02)
+    assert two["by_chance"] <= two["by_chance_95"]
+    predicted = found["predicted"]
+    assert list(predicted) == ["global", "K = 2", "K = 4", "ridge"]
+    assert predicted["K = 2"]["rmse_log"] < 0.5 * predicted["global"]["rmse_log"]
+    gain = predicted["K = 2"]["rmse_less_global"]
+    assert gain["mean"] < -5 * gain["se"] < 0
+    assert predicted["K = 2"]["wape"] < predicted["global"]["wape"]
+    dear = found["segments"][0]
+    assert set(dear["words"]) & {"engine", "cars", "dealer", "road"}
+    medians = [segment["quartiles"][1] for segment in found["segments"]]
+    assert medians == sorted(medians, reverse=True)
+    assert sum(segment["advertisers"] for segment in found["segments"]) == 60
+
+
+@pytest.mark.parametrize("settings_", [{"folds": 1}, {"folds": 99}, {"repeats": 0}])
+def test_folds_that_cannot_be_are_refused(settings_):
+    """Folds from 2 to the number of advertisers, at least one repeat."""
+    with pytest.raises(InvalidParameterError, match="folds may be 2 to the number"):
+        snap.results_of(planted(20), **settings_)
+
+
+def planted(n=60, shift=1.0, seed=0):
+    """Advertisers of two kinds of text; those of one cost e^shift times those of the other."""
+    rng = np.random.default_rng(seed)
+    words = (["beach", "hotel", "sea", "sun"], ["engine", "cars", "dealer", "road"])
+    texts = [" ".join(rng.choice(words[a % 2], 6)) + f" name{a}" for a in range(n)]
+    ecpm = np.exp(1 + shift * (np.arange(n) % 2) + 0.2 * rng.normal(size=n))
+    impressions = np.full(n, 1e5)
+    return snap.SnapAdvertisers(
+        [f"a{a}" for a in range(n)], texts, ecpm * impressions / 1000, impressions, {}
+    )
 
 
 def test_missing_data_are_named_before_any_work(tmp_path):
-    """All datasets that are not there, and nothing written."""
-    with pytest.raises(DatasetUnavailableError) as caught:
-        run_real(tmp_path, tmp_path / "report")
-    for dataset in (IPINYOU, PUBLISHER, SNAP):
-        assert dataset.name in str(caught.value)
-        assert dataset.how_to_get in str(caught.value)
-    assert not (tmp_path / "report").exists()
+    """All three datasets are named at once."""
+    with pytest.raises(DatasetUnavailableError, match=r"(?s)ipinyou.*publisher.*snap"):
+        run(Context(data=tmp_path))
 
 
-def test_a_folder_that_cannot_be_is_refused_before_any_work(tmp_path, monkeypatch):
-    """A file where the report's folder should be."""
-    data = tmp_path / "data"
-    data.mkdir()
-    (tmp_path / "report").write_text("in the way")
-    monkeypatch.setattr(ads_real, "run_ipinyou", lambda *_, **__: pytest.fail("worked"))
-    with pytest.raises(OutputError, match="cannot make the folder"):
-        run_real(write_small_data(data), tmp_path / "report")
-
-
-def test_steps_are_told(tmp_path):
-    """Each experiment says what it is at, before and between its steps."""
-    said = []
-    data = tmp_path / "data"
-    data.mkdir()
-    run_real(write_small_data(data), quick=True, before_step=said.append)
-    assert list(dict.fromkeys(said)) == [
-        "win curves of iPinYou's advertisers",
-        "orders of the publisher's auction",
-        "texts and prices of Snap's advertisers",
-    ]
-
-
-@pytest.mark.skipif(not REAL_DATA, reason="COTERIE_DATA is not set: the real data are not here")
-def test_the_real_data_say_what_the_page_says():
-    """A quick run: Kaplan–Meier wins, pooling is no worse than own, texts explain a little."""
-    told = run_real(REAL_DATA, quick=True)
-    cells = told["ipinyou"]["cells"]
-    assert len(told["ipinyou"]["advertisers"]) == 9
-    better = [
-        c["errors"]["kaplan_meier"]["mean"]["mean"] < c["errors"]["paid"]["mean"]["mean"]
-        for c in cells
-    ]
-    assert np.mean(better) > 0.95
-    sources = told["publisher"]["sources"]
-    assert told["publisher"]["orders"] == 75
-    assert told["publisher"]["notes"]["rows_without_impressions"] == 189_538
-    assert sources["segment+pooled"]["backtest"] < sources["own"]["backtest"]
-    assert sources["own"]["impressions"]["wape"] < sources["flat"]["impressions"]["wape"]
-    assert told["snap"]["notes"]["advertisers_in_dollars"] == 521
-    assert 0 < told["snap"]["explained"][-1]["eta_squared"] < 0.3
-    assert told["snap"]["explained"][-1]["p"] < 0.05
+def test_the_documented_figures_make_tables_and_pictures():
+    """Every row has every column, every column of figures a best value where it should."""
+    result = _result(json.loads(KEPT.read_text(encoding="utf-8")))
+    assert len(result.tables) == 8
+    for table in result.tables:
+        assert table.rows
+        assert all(len(row) == len(table.headings) for row in table.rows)
+    assert set(result.plots) == {"ipinyou", "publisher", "snap"}
+    assert all(draw() is not None for draw in result.plots.values())

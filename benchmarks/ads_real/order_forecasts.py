@@ -4,8 +4,8 @@ The forecast of order a on a day of weekday w is
 
     impressions = level_a · f_aw,    revenue = impressions · ecpm_a · g_aw
 
-with the order's own recent level and eCPM, and weekday factors f and g of mean about 1. What an
-order can borrow is the shape of its week: sources differ in where f and g come from.
+with the order's own recent level and eCPM, and weekday factors f and g of mean about 1. Sources
+differ in where f and g come from: the order itself, all orders, its segment, or a mixture.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ HALF_LIVES = (0.5, 1.0, 2.0, 4.0, 7.0, 14.0)
 _SEGMENT_DAYS = 5.0
 # impressions a day from which an order counts fully in a shared shape
 _FULL_COUNT = 100.0
-_NEXT_TO_NOTHING = 1e-9
+_NEGLIGIBLE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,11 @@ class History:
 
     @property
     def n_ahead(self) -> int:
-        """The number H of days to forecast."""
+        """Return the number H of days to forecast."""
         return len(self.weekday) - self.impressions.shape[1]
 
     def evidence(self) -> tuple[Pair, Pair]:
-        """What the days tell of the weekday factors of impressions and of eCPM."""
+        """Return the evidence of the weekday factors of impressions and of eCPM."""
         known = self.weekday[: self.impressions.shape[1]]
         return (
             weekday_evidence(self.impressions, known),
@@ -96,21 +96,11 @@ class History:
 
 
 def weekday_evidence(amounts: Floats, weekday: Labels, base: Floats | None = None) -> Pair:
-    """What days tell of weekday factors: x and y, (A, 7) each, in days; the factor is x / y.
+    """Return x and y, (A, 7) each, in days; the weekday factor is x / y.
 
-    On weekday w an order's amount is told by y_w days, and x_w = y_w · (amount per ``base`` on
-    these days) / (amount per ``base`` on all days). An order without any amount tells nothing.
+    y_w days of weekday w were seen, and x_w = y_w · (amount per ``base`` on these days) / (amount
+    per ``base`` on all days). ``base`` (A, T) is what amounts (A, T) are divided by, or days.
 
-    Parameters
-    ----------
-    amounts : (A, T) array
-    weekday : (T,) int array
-        From 0 to 6.
-    base : (A, T) array, optional
-        What amounts are to be taken per unit of; by default per day.
-
-    Examples
-    --------
     >>> x, y = weekday_evidence(np.array([[2.0, 4.0, 6.0, 0.0]]), np.array([0, 1, 0, 1]))
     >>> x[:, :2].round(3).tolist(), y[:, :2].tolist()
     ([[2.667, 1.333]], [[2.0, 2.0]])
@@ -124,13 +114,11 @@ def weekday_evidence(amounts: Floats, weekday: Labels, base: Floats | None = Non
 
 
 def forecast(history: History, shapes: Shapes, half_life: float) -> Pair:
-    """Impressions and revenue on the days ahead, (A, H) each.
+    """Return impressions and revenue on the days ahead, (A, H) each.
 
-    The level is Σ ω·impressions / Σ ω·f over the known days, a day counting half as much as
-    one ``half_life`` days later; that of eCPM is Σ ω·revenue / Σ ω·impressions·g.
+    The level is Σ ω·impressions / Σ ω·f over the known days, where the weight ω halves every
+    ``half_life`` days into the past; that of eCPM is Σ ω·revenue / Σ ω·impressions·g.
 
-    Examples
-    --------
     >>> flat = Shapes(np.ones((1, 7)), np.ones((1, 7)))
     >>> history = History(np.array([[8.0, 8.0]]), np.array([[2.0, 2.0]]), np.array([0, 1, 2]))
     >>> [amounts.tolist() for amounts in forecast(history, flat, 7.0)]
@@ -153,22 +141,16 @@ def forecasts(
     half_lives: Sequence[float] = HALF_LIVES,
     strengths: Sequence[float] = STRENGTHS,
 ) -> Iterator[tuple[Candidate, Pair]]:
-    """The forecasts of every source with all its settings.
+    """Yield the forecasts of every source with all its settings.
 
-    Parameters
-    ----------
-    history : History
-    segments : dict of int to (A,) int arrays
-        Labels of the orders by number of segments; −1 for one in no segment, which takes what
-        all orders share.
-    half_lives, strengths : sequences of float
-        To try.
+    ``segments`` has the labels (A,) of the orders by number of segments; an order with label −1
+    takes what all orders share.
     """
     yield Candidate("last week"), _last_week(history)
     for candidate, shapes in _shapes(history, segments, strengths):
         for half_life in half_lives:
-            settled = replace(candidate, half_life=half_life)
-            yield settled, forecast(history, shapes, half_life)
+            tried = replace(candidate, half_life=half_life)
+            yield tried, forecast(history, shapes, half_life)
 
 
 def _shapes(
@@ -177,11 +159,11 @@ def _shapes(
     evidence = history.evidence()
     count = np.minimum(history.impressions.mean(axis=1) / _FULL_COUNT, 1.0)
     flat = Shapes(*(np.ones_like(x) for x, _ in evidence))
-    # a weekday that says nothing is taken to be like any other
+    # a weekday without evidence is taken to be like any other
     together = np.zeros(len(count), dtype=np.int64)
-    everyone = _of_segments(evidence, count, together, flat, _NEXT_TO_NOTHING)
+    everyone = _of_segments(evidence, count, together, flat, _NEGLIGIBLE)
     yield Candidate("flat"), flat
-    yield Candidate("own"), _pooled(evidence, flat, _NEXT_TO_NOTHING)
+    yield Candidate("own"), _pooled(evidence, flat, _NEGLIGIBLE)
     yield Candidate("global"), everyone
     for strength in strengths:
         yield (
@@ -196,7 +178,7 @@ def _shapes(
 
 
 def _pooled(evidence: tuple[Pair, Pair], prior: Shapes, strength: float) -> Shapes:
-    """Each order's factors drawn towards a prior that counts as so many days."""
+    """Shrink each order's factors towards a prior that counts as so many days."""
     (x, y), (u, v) = evidence
     return Shapes(
         pooled_rates(x, y, prior.impressions, strength), pooled_rates(u, v, prior.ecpm, strength)
@@ -206,10 +188,7 @@ def _pooled(evidence: tuple[Pair, Pair], prior: Shapes, strength: float) -> Shap
 def _of_segments(
     evidence: tuple[Pair, Pair], count: Floats, labels: Labels, prior: Shapes, strength: float
 ) -> Shapes:
-    """The factors of each order's segment, pooled with the prior; the prior where it has none.
-
-    The prior has one shape for all orders.
-    """
+    """Return the factors of each order's segment, pooled with the prior, which all orders share."""
     member = np.zeros((len(labels), int(labels.max(initial=-1)) + 1))
     inside = np.flatnonzero(labels >= 0)
     member[inside, labels[inside]] = count[inside]
@@ -223,12 +202,12 @@ def _of_segments(
 
 
 def _last_week(history: History) -> Pair:
-    """The same weekday of the week before."""
+    """Return the same weekday of the week before."""
     n_days = history.impressions.shape[1]
     ago = n_days - 7 + np.arange(history.n_ahead) % 7
     return history.impressions[:, ago], history.revenue[:, ago]
 
 
 def _ratio(part: Floats, whole: Floats) -> Floats:
-    """Part by whole; 0 where there is no whole."""
+    """Return part / whole, and 0 where whole is 0."""
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)

@@ -1,7 +1,7 @@
-"""The orders of a publisher's auction: what is read of them, and three looks that group them.
+"""Orders of a publisher's auction, and three views that group them.
 
 =========  ==================================================================================
-placement  the mix of sites and ad units an order's impressions were on
+placement  the mix of sites and ad units of an order's impressions
 audience   the mix of countries and devices
 price      Kolmogorov–Smirnov similarity of the distribution of revenue per impression (eCPM)
 =========  ==================================================================================
@@ -45,7 +45,7 @@ class OrderLog:
         Indices: of the order, the day, the site with its ad unit, the country with its device.
     impressions, revenue : (N,) float64 arrays
     notes : dict of str to float
-        What was met in the file and what became of it.
+        How many rows of the file were dropped, and why.
     """
 
     orders: NDArray[np.int64]
@@ -59,7 +59,7 @@ class OrderLog:
     notes: dict[str, float]
 
     def daily(self, name: str) -> Floats:
-        """The sum of ``impressions`` or ``revenue`` by order and day, (A, T)."""
+        """Return the sum of ``impressions`` or ``revenue`` by order and day, (A, T)."""
         shape = len(self.orders), len(self.days)
         return _summed(self.order, self.day, getattr(self, name), shape)
 
@@ -67,9 +67,8 @@ class OrderLog:
 def read_orders(path: Path) -> OrderLog:
     """Read the file of the 2019 auction.
 
-    Rows without impressions tell nothing and are left out, as is a row with negative revenue.
-    Rows that repeat another are kept: the file has many rows that agree in all but their
-    figures, so that equal ones are no sign of a fault.
+    Rows without impressions and rows with negative revenue are dropped. Rows that repeat another
+    are kept: many rows of the file agree in all but their figures, so equal rows are no fault.
     """
     codes = ("order_id", "site_id", "ad_unit_id", "geo_id", "device_category_id")
     table = read_columns(path)
@@ -110,22 +109,10 @@ def read_orders(path: Path) -> OrderLog:
 def views_of_orders(
     log: OrderLog, n_days: int, ks: Sequence[int], seeds: Sequence[int] = range(5)
 ) -> dict[str, Labels]:
-    """The partitions each look gives from the first days alone: as many votes for each look.
+    """Return partitions (A, V) of each view from the first days alone; −1 where a view is silent.
 
-    Parameters
-    ----------
-    log : OrderLog
-    n_days : int
-    ks : sequence of int
-        Numbers of clusters.
-    seeds : sequence of int
-        Of k-means, each of which gives a partition for every number of clusters: one run alone
-        would be a matter of luck.
-
-    Returns
-    -------
-    dict of str to (A, V) int64 arrays
-        −1 where a look says nothing of an order.
+    Every seed of k-means gives one partition for each number of clusters in ``ks``, so that no
+    single run decides.
     """
     known = log.day < n_days
     curves, observations = price_curves(log, known)
@@ -146,10 +133,10 @@ def views_of_orders(
 
 
 def price_curves(log: OrderLog, known: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """The c.d.f. of eCPM over an order's impressions, (A, G), and its observations, (A,).
+    """Return the c.d.f. of eCPM over an order's impressions, (A, G), and its observations, (A,).
 
-    Impressions come in rows of one eCPM each, so an order has at most as many observations as
-    rows: (Σn)² / Σn² of their impressions n.
+    Impressions come in rows of one eCPM each, so the effective number of observations is
+    (Σn)² / Σn² over the impressions n of the rows.
     """
     n, order = log.impressions[known], log.order[known]
     ecpm = log.revenue[known] / n
@@ -165,9 +152,9 @@ def price_curves(log: OrderLog, known: NDArray[np.bool_]) -> tuple[Floats, Float
 
 
 def _mixes(log: OrderLog, code: NDArray[np.int64], known: NDArray[np.bool_]) -> Floats:
-    """Roots of the shares of each code in an order's impressions: rows of length 1, or 0.
+    """Return square roots of the shares of each code in an order's impressions.
 
-    Their products are the Bhattacharyya coefficients of the mixes.
+    Products of two rows are the Bhattacharyya coefficients of the mixes.
     """
     shape = len(log.orders), int(code.max()) + 1
     counts = _summed(log.order[known], code[known], log.impressions[known], shape)
@@ -187,7 +174,7 @@ def _joint_code(*columns: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _repeated(table: dict[str, Any]) -> NDArray[np.bool_]:
-    """Which rows equal one before them in every column."""
+    """Return which rows equal an earlier one in every column."""
     codes = np.stack([np.unique(column, return_inverse=True)[1] for column in table.values()])
     order = np.lexsort(codes)
     same = (np.diff(codes[:, order], axis=1) == 0).all(axis=0)

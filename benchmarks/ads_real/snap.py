@@ -1,48 +1,61 @@
-"""What texts tell of prices, on the political ads of Snap: text segments against spend per view.
+"""Text segments against prices, on the political ads of Snap.
 
-An advertiser's price is its eCPM, a thousand times its spend over its impressions, and its text
-is what its ads say of it: who pays, who is advertised, the candidate and the interests aimed at.
-Two questions: how much of the variance of log eCPM between advertisers do text segments explain,
-beyond what segments filled at random would; and how well is the eCPM of an advertiser that was
-never seen told by the mean of its segment, against the mean of all?
+An advertiser's price is its eCPM, a thousand times its spend over its impressions. Its text is what
+its ads say of it: who pays, who is advertised, the candidate and the interests aimed at. Two
+questions: how much of the variance of log eCPM between advertisers do text segments explain, beyond
+segments filled at random; and how well does the mean of a segment predict the eCPM of an advertiser
+that was never seen, compared with the mean of all?
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from coterie.ads.histograms.public_data import read_columns
+from benchmarks.harness import Context
+from benchmarks.results import OKABE_ITO, Table
+from coterie.ads.histograms.public_data import SNAP, files_of, read_columns
 from coterie.ads.segments.text_view import TextView, characteristic_words, text_clusters
 from coterie.errors import InvalidParameterError, TableError
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 __all__ = [
-    "NUMBERS",
     "SnapAdvertisers",
     "explained_share",
     "leave_one_out_strength",
+    "measure",
+    "plot",
     "read_snap",
-    "run_snap",
+    "results_of",
     "shrunken_means",
+    "tables",
 ]
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-NUMBERS = (4, 8, 16, 32)
 #: Strengths to choose from, in advertisers; infinity is the mean of all.
 STRENGTHS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, np.inf)
 _SHOWN = 8
 _RUNS = 10
 _LEAST_SPEND = 10
 _TEXTS = ("organization", "candidate_ballot", "advertiser", "interests")
-_LOG = logging.getLogger("coterie")
+_WAYS = {"global": "mean of all", "ridge": "ridge regression on the text vectors"}
+
+
+def measure(context: Context) -> dict[str, Any]:
+    """Answer both questions from the file of the ads."""
+    data = read_snap(files_of(SNAP, context.data)[0])
+    if context.quick:
+        return results_of(data, numbers=(8, 32), permutations=200, repeats=1)
+    return results_of(data)
 
 
 @dataclass(frozen=True)
@@ -66,15 +79,15 @@ class SnapAdvertisers:
 
     @property
     def log_ecpm(self) -> Floats:
-        """log(1000 · spend / impressions), (A,)."""
+        """Return log(1000 · spend / impressions), (A,)."""
         return np.log(1000 * self.spend / self.impressions)
 
 
 def read_snap(path: Path, least_spend: float = _LEAST_SPEND) -> SnapAdvertisers:
-    """Read the ads and put those of one advertiser together; dollars only.
+    """Read the ads paid in dollars and sum them by advertiser.
 
-    Advertisers that spent less than ``least_spend`` are left out: the file has whole dollars,
-    and of ten dollars rounding alone is up to five hundredths.
+    Advertisers that spent less than ``least_spend`` are dropped: the file has whole dollars, so
+    rounding alone changes ten dollars by up to 5%.
     """
     kinds = dict.fromkeys(_TEXTS, "string") | {
         "currency": "string",
@@ -108,16 +121,8 @@ def read_snap(path: Path, least_spend: float = _LEAST_SPEND) -> SnapAdvertisers:
 
 
 def explained_share(labels: ArrayLike, values: ArrayLike) -> Floats:
-    """η², the variance between segments over all variance, of each column of values, (R,).
+    """Return η² of each column of values (A, R): variance between segments over all variance.
 
-    Parameters
-    ----------
-    labels : (A,) array-like of int
-        −1 is a segment too.
-    values : (A, R) array-like
-
-    Examples
-    --------
     >>> explained_share([0, 0, 1, 1], [[1.0, 1.0], [1.0, 3.0], [3.0, 1.0], [3.0, 3.0]]).tolist()
     [1.0, 0.0]
     """
@@ -131,9 +136,9 @@ def explained_share(labels: ArrayLike, values: ArrayLike) -> Floats:
 
 
 def shrunken_means(labels: Labels, values: Floats, strength: float) -> Floats:
-    """The mean of each segment drawn to that of all, (K + 1,); the last entry is that of all.
+    """Return the mean of each segment shrunk to that of all, (K + 1,); the last is that of all.
 
-    (Σ y + m·μ) / (n + m) over the n members, with m the strength and μ the mean of all.
+    (Σ y + m·μ) / (n + m) over the n members, where m is the strength and μ the mean of all.
 
     >>> shrunken_means(np.array([0, 0, 1]), np.array([3.0, 3.0, 0.0]), 1.0).round(3).tolist()
     [2.667, 1.0, 2.0]
@@ -151,7 +156,7 @@ def shrunken_means(labels: Labels, values: Floats, strength: float) -> Floats:
 def leave_one_out_strength(
     labels: Labels, values: Floats, strengths: Sequence[float] = STRENGTHS
 ) -> float:
-    """The strength with which the other members tell each member best, in squares.
+    """Return the strength with the least squared error of each member from the others.
 
     >>> y = np.repeat([0.0, 5.0, 9.0], 10) + np.tile([-0.1, 0.1], 15)
     >>> leave_one_out_strength(np.repeat([0, 1, 2], 10), y, [0.5, 5.0, np.inf])
@@ -164,53 +169,35 @@ def leave_one_out_strength(
     mean = (values.sum() - y) / max(len(values) - 1, 1)
 
     def squares(strength: float) -> float:
-        told = mean if np.isinf(strength) else (others + strength * mean) / (size + strength)
-        return float(np.sum((y - told) ** 2))
+        predicted = mean if np.isinf(strength) else (others + strength * mean) / (size + strength)
+        return float(np.sum((y - predicted) ** 2))
 
     return min(strengths, key=squares)
 
 
-def run_snap(
+def results_of(
     data: SnapAdvertisers,
     *,
-    numbers: Sequence[int] = NUMBERS,
+    numbers: Sequence[int] = (4, 8, 16, 32),
     permutations: int = 1000,
     folds: int = 5,
     repeats: int = 4,
-    after_repeat: Callable[[], None] | None = None,
 ) -> dict[str, Any]:
-    """Answer both questions.
+    """Return η² by number of segments, errors of held-out advertisers, and the segments.
 
-    Parameters
-    ----------
-    data : SnapAdvertisers
-    numbers : sequence of int
-        Numbers of segments, all reported.
-    permutations : int
-        Random fillings of the segments to compare η² with.
-    folds, repeats : int
-        Of the cross-validation. Terms, vectors, segments and strength are learned on the
-        training folds alone.
-    after_repeat : callable, optional
-        Called when a repeat is done.
-
-    Returns
-    -------
-    dict
-        ``explained`` by number of segments; ``predicted``: errors of held-out advertisers by
-        the mean of all ("global"), of the segment ("K = …"), and by ridge regression on the
-        text vectors ("ridge"); ``segments``: words and prices of each.
+    Terms, vectors, segments and strength are learned on the training folds alone. Held-out
+    advertisers are predicted by the mean of all ("global"), of the segment ("K = …"), and by ridge
+    regression on the text vectors ("ridge").
     """
     if not 2 <= folds <= len(data.names) or repeats < 1:
         raise InvalidParameterError(
             f"folds={folds}, repeats={repeats}: folds may be 2 to the number of advertisers, "
             f"{len(data.names)}, and repeats from 1 up"
         )
-    _LOG.info("Grouping %d advertisers by their texts", len(data.names))
     vectors = TextView(random_state=0).fit_transform(data.texts)
     shown = text_clusters(vectors, [_SHOWN], random_state=0)[:, 0]
     y = data.log_ecpm
-    told = _held_out(data.texts, y, numbers, folds, repeats, after_repeat)
+    predicted = _held_out(data.texts, y, numbers, folds, repeats)
     return {
         "notes": data.notes,
         "median_ecpm": float(np.exp(np.median(y))),
@@ -222,13 +209,85 @@ def run_snap(
         ],
         "folds": folds,
         "repeats": repeats,
-        "predicted": {name: _errors(found, told["global"], y) for name, found in told.items()},
-        "segments": _segments_told(data, shown),
+        "predicted": {
+            name: _errors(found, predicted["global"], y) for name, found in predicted.items()
+        },
+        "segments": _segments(data, shown),
     }
 
 
+def tables(data: dict[str, Any]) -> list[Table]:
+    """Return what segments explain, what they predict, and their words and prices."""
+    figures = ("eta_squared", "sd_of_runs", "by_chance", "by_chance_95", "p")
+    explained = [
+        (str(row["n_segments"]), *(f"{row[name]:.3f}" for name in figures))
+        for row in data["explained"]
+    ]
+    headings = ("text segments", "η²", "SD of runs", "by chance", "95% of chance below", "p")
+    title = "Snap: share of the variance of log eCPM explained by text segments"
+    found = [Table(title, headings, explained)]
+    predicted, rows = data["predicted"], []
+    for name, errors in predicted.items():
+        gap = errors["rmse_less_global"]
+        difference = f"{gap['mean']:+.3f} ± {gap['se']:.3f}".replace("-", "−")
+        rows.append(
+            (
+                f"mean of the text segment, {name}" if name.startswith("K") else _WAYS[name],
+                f"{errors['rmse_log']:.3f}",
+                f"{errors['wape']:.3f}",
+                "" if name == "global" else difference,
+            )
+        )
+    bold = {
+        (min(range(len(rows)), key=lambda r, c=c: float(rows[r][c])), c)  # type: ignore[misc]
+        for c in (1, 2)
+    }
+    headings = ("predicted by", "RMSE of log eCPM", "WAPE of eCPM", "RMSE minus that of the mean")
+    title = f"Snap: advertisers held out, {data['folds']} folds, {data['repeats']} repeats"
+    found.append(Table(title, headings, rows, bold=bold))
+    rows = [
+        (
+            ", ".join(segment["words"]) or "(none)",
+            str(segment["advertisers"]),
+            *(f"{value:.2f}" for value in segment["quartiles"]),
+        )
+        for segment in data["segments"]
+    ]
+    headings = ("typical words", "advertisers", "lower quartile", "median eCPM", "upper quartile")
+    return [*found, Table("Snap: text segments and their prices, USD", headings, rows)]
+
+
+def plot(data: dict[str, Any]) -> Figure:
+    """Draw every advertiser's eCPM by text segment, with median and quartiles."""
+    from matplotlib.figure import Figure
+
+    segments = data["segments"]
+    figure = Figure(figsize=(8.5, 0.9 + 0.5 * len(segments)), layout="constrained")
+    axes = figure.subplots()
+    rng = np.random.default_rng(0)
+    for place, segment in enumerate(segments):
+        ecpm = np.array(segment["ecpm"])
+        heights = place + rng.uniform(-0.25, 0.25, len(ecpm))
+        axes.plot(ecpm, heights, ".", color="#BBBBBB", markersize=4)
+        low, middle, high = segment["quartiles"]
+        axes.plot([low, high], [place, place], color=OKABE_ITO["blue"], lw=3)
+        axes.plot(middle, place, "o", color=OKABE_ITO["blue"], markersize=7)
+    axes.axvline(data["median_ecpm"], color="#666666", lw=0.8, ls="--")
+    names = [f"{', '.join(s['words'][:3])} ({s['advertisers']})" for s in segments]
+    axes.set_yticks(range(len(segments)), names, fontsize=8.5)
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    ticks = [0.5, 1, 2, 5, 10, 20, 50]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_xticks([], minor=True)
+    axes.set_xlabel("eCPM, USD (dots: advertisers; blue: median and quartiles; dashed: all)")
+    axes.tick_params(length=0)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    return figure
+
+
 def _texts_by_advertiser(rows: dict[str, Any], advertiser: Labels, n: int) -> list[str]:
-    """Every name and interest of an advertiser's ads once, field by field."""
+    """Return every name and interest of an advertiser's ads once, field by field."""
     found: list[dict[str, None]] = [{} for _ in range(n)]
     for field in _TEXTS:
         for a, value in zip(advertiser.tolist(), rows[field], strict=True):
@@ -238,10 +297,7 @@ def _texts_by_advertiser(rows: dict[str, Any], advertiser: Labels, n: int) -> li
 
 
 def _explained(vectors: Floats, k: int, y: Floats, permutations: int) -> dict[str, float]:
-    """η² of K text segments and of the same segments filled at random.
-
-    Both are means over several runs of k-means, each of which finds other segments.
-    """
+    """Return η² of K text segments and of random ones, means over several runs of k-means."""
     rng = np.random.default_rng(0)
     dealt = rng.permuted(np.repeat(y[:, None], permutations, axis=1), axis=0)
     columns = np.column_stack([y, dealt])
@@ -262,25 +318,18 @@ def _explained(vectors: Floats, k: int, y: Floats, permutations: int) -> dict[st
 
 
 def _held_out(
-    texts: list[str],
-    y: Floats,
-    numbers: Sequence[int],
-    folds: int,
-    repeats: int,
-    after_repeat: Callable[[], None] | None,
+    texts: list[str], y: Floats, numbers: Sequence[int], folds: int, repeats: int
 ) -> dict[str, Floats]:
-    """What every way says of every advertiser when it is held out, (repeats, A) each."""
+    """Return the prediction of every advertiser when it is held out, (repeats, A) each."""
     names = ["global", *(f"K = {k}" for k in numbers), "ridge"]
-    told = {name: np.zeros((repeats, len(y))) for name in names}
+    predicted = {name: np.zeros((repeats, len(y))) for name in names}
     for repeat in range(repeats):
         fold = np.random.default_rng(repeat).permutation(np.arange(len(y)) % folds)
         for held in range(folds):
             train, test = np.flatnonzero(fold != held), np.flatnonzero(fold == held)
             for name, values in _predicted(texts, y, train, test, numbers).items():
-                told[name][repeat, test] = values
-        if after_repeat is not None:
-            after_repeat()
-    return told
+                predicted[name][repeat, test] = values
+    return predicted
 
 
 def _predicted(
@@ -295,41 +344,43 @@ def _predicted(
     view = TextView(random_state=0)
     known = view.fit_transform([texts[i] for i in train])
     new = view.transform([texts[i] for i in test])
-    told = {"global": np.full(len(test), y[train].mean())}
+    predicted = {"global": np.full(len(test), y[train].mean())}
     labels = text_clusters(known, list(numbers), random_state=0)
     for k, column in zip(numbers, labels.T, strict=True):
         strength = leave_one_out_strength(column, y[train])
-        told[f"K = {k}"] = shrunken_means(column, y[train], strength)[_nearest(known, column, new)]
+        predicted[f"K = {k}"] = shrunken_means(column, y[train], strength)[
+            _nearest(known, column, new)
+        ]
     ridge = RidgeCV(np.logspace(-1, 3, 9)).fit(known, y[train])
-    told["ridge"] = np.asarray(ridge.predict(new), dtype=np.float64)
-    return told
+    predicted["ridge"] = np.asarray(ridge.predict(new), dtype=np.float64)
+    return predicted
 
 
 def _nearest(known: Floats, labels: Labels, new: Floats) -> Labels:
-    """The segment whose centre is nearest to each new row; −1 for a row of zeros."""
+    """Return the segment with the nearest centre to each new row; −1 for a row of zeros."""
     centres = np.stack([known[labels == s].mean(axis=0) for s in range(int(labels.max()) + 1)])
     distance = np.sum(centres**2, axis=1) - 2 * new @ centres.T
     return np.where(new.any(axis=1), np.argmin(distance, axis=1), -1).astype(np.int64)
 
 
-def _errors(told: Floats, reference: Floats, y: Floats) -> dict[str, Any]:
-    """RMSE of log eCPM, its difference from the reference's, and WAPE of eCPM."""
-    square, other = ((found - y) ** 2 for found in (told, reference))
+def _errors(predicted: Floats, reference: Floats, y: Floats) -> dict[str, Any]:
+    """Return RMSE of log eCPM, its difference from the reference's, and WAPE of eCPM."""
+    square, other = ((found - y) ** 2 for found in (predicted, reference))
     rmse, before = (float(np.sqrt(s.mean())) for s in (square, other))
-    # the repeats hold out the same advertisers, so these are what varies
+    # the repeats hold out the same advertisers: average them first
     gaps = (square - other).mean(axis=0)
     # a² − b² = (a − b)(a + b)
     se = float(np.std(gaps, ddof=1) / np.sqrt(len(gaps)) / (rmse + before))
     ecpm = np.exp(y)
     return {
         "rmse_log": rmse,
-        "wape": float(np.abs(np.exp(told) - ecpm).mean() / ecpm.mean()),
+        "wape": float(np.abs(np.exp(predicted) - ecpm).mean() / ecpm.mean()),
         "rmse_less_global": {"mean": rmse - before, "se": se},
     }
 
 
-def _segments_told(data: SnapAdvertisers, labels: Labels) -> list[dict[str, Any]]:
-    """Words, sizes and prices of the segments, the dearest first."""
+def _segments(data: SnapAdvertisers, labels: Labels) -> list[dict[str, Any]]:
+    """Return words, sizes and prices of the segments, the most expensive first."""
     words = characteristic_words(data.texts, labels, n=5)
     ecpm = np.exp(data.log_ecpm)
     found = [
