@@ -219,42 +219,27 @@ def results_of(
 def tables(data: dict[str, Any]) -> list[Table]:
     """Return what segments explain, what they predict, and their words and prices."""
     figures = ("eta_squared", "sd_of_runs", "by_chance", "by_chance_95", "p")
-    explained = [
-        (str(row["n_segments"]), *(f"{row[name]:.3f}" for name in figures))
-        for row in data["explained"]
-    ]
-    headings = ("text segments", "η²", "SD of runs", "by chance", "95% of chance below", "p")
-    title = "Snap: share of the variance of log eCPM explained by text segments"
-    found = [Table(title, headings, explained)]
-    predicted, rows = data["predicted"], []
-    for name, errors in predicted.items():
-        gap = errors["rmse_less_global"]
-        difference = f"{gap['mean']:+.3f} ± {gap['se']:.3f}".replace("-", "−")
-        rows.append(
+    explained = Table(
+        "Snap: share of the variance of log eCPM explained by text segments",
+        ("text segments", "η²", "SD of runs", "by chance", "95% of chance below", "p"),
+        [
+            (str(row["n_segments"]), *(f"{row[name]:.3f}" for name in figures))
+            for row in data["explained"]
+        ],
+    )
+    segments = Table(
+        "Snap: text segments and their prices, USD",
+        ("typical words", "advertisers", "lower quartile", "median eCPM", "upper quartile"),
+        [
             (
-                f"mean of the text segment, {name}" if name.startswith("K") else _WAYS[name],
-                f"{errors['rmse_log']:.3f}",
-                f"{errors['wape']:.3f}",
-                "" if name == "global" else difference,
+                ", ".join(segment["words"]) or "(none)",
+                str(segment["advertisers"]),
+                *(f"{value:.2f}" for value in segment["quartiles"]),
             )
-        )
-    bold = {
-        (min(range(len(rows)), key=lambda r, c=c: float(rows[r][c])), c)  # type: ignore[misc]
-        for c in (1, 2)
-    }
-    headings = ("predicted by", "RMSE of log eCPM", "WAPE of eCPM", "RMSE minus that of the mean")
-    title = f"Snap: advertisers held out, {data['folds']} folds, {data['repeats']} repeats"
-    found.append(Table(title, headings, rows, bold=bold))
-    rows = [
-        (
-            ", ".join(segment["words"]) or "(none)",
-            str(segment["advertisers"]),
-            *(f"{value:.2f}" for value in segment["quartiles"]),
-        )
-        for segment in data["segments"]
-    ]
-    headings = ("typical words", "advertisers", "lower quartile", "median eCPM", "upper quartile")
-    return [*found, Table("Snap: text segments and their prices, USD", headings, rows)]
+            for segment in data["segments"]
+        ],
+    )
+    return [explained, _predicted_table(data), segments]
 
 
 def plot(data: dict[str, Any]) -> Figure:
@@ -284,6 +269,21 @@ def plot(data: dict[str, Any]) -> Figure:
     axes.tick_params(length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
     return figure
+
+
+def _predicted_table(data: dict[str, Any]) -> Table:
+    rows, errors = [], []
+    for name, found in data["predicted"].items():
+        gap = found["rmse_less_global"]
+        difference = f"{gap['mean']:+.3f} ± {gap['se']:.3f}".replace("-", "−")
+        way = f"mean of the text segment, {name}" if name.startswith("K") else _WAYS[name]
+        errors.append([found["rmse_log"], found["wape"]])
+        texts = (f"{error:.3f}" for error in errors[-1])
+        rows.append((way, *texts, "" if name == "global" else difference))
+    bold = {(int(r), c + 1) for c, r in enumerate(np.argmin(np.array(errors), axis=0))}
+    headings = ("predicted by", "RMSE of log eCPM", "WAPE of eCPM", "RMSE minus that of the mean")
+    title = f"Snap: advertisers held out, {data['folds']} folds, {data['repeats']} repeats"
+    return Table(title, headings, rows, bold=bold)
 
 
 def _texts_by_advertiser(rows: dict[str, Any], advertiser: Labels, n: int) -> list[str]:
