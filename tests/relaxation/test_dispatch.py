@@ -1,58 +1,58 @@
-"""Where the relaxation is computed, and what is said when it is somewhere else."""
+"""Where the relaxation runs, and the warnings about a fallback."""
 
 import numpy as np
 import pytest
 
 import coterie as ct
 from coterie.errors import DeviceFallbackWarning, MemoryFallbackWarning
-from coterie.relaxation import dispatch as placement
+from coterie.relaxation import dispatch
 
 
 @pytest.fixture
 def labels():
-    """Partitions of 600 points into three clusters, no two points alike."""
+    """Partitions of 600 points into three clusters; all points are distinct."""
     return ct.planted_partitions([300, 200, 100], 30, 4, 0.4, random_state=0)[0]
 
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """A GPU that is there and has room; what would run on it runs on the CPU."""
+    """Replace the GPU: it is available and large, and its result is the ℓ2 factor."""
     calls = []
 
     def on_the_cpu(codes, alpha, weights, start, **steps):
         calls.append(len(codes))
-        return placement.least_squares_result(start)
+        return dispatch.least_squares_result(start)
 
-    monkeypatch.setattr(placement, "gpu_obstacle", lambda: "")
-    monkeypatch.setattr(placement, "gpu_memory", lambda: 1 << 40)
-    monkeypatch.setattr(placement, "gpu_robust_factor", on_the_cpu)
+    monkeypatch.setattr(dispatch, "gpu_obstacle", lambda: "")
+    monkeypatch.setattr(dispatch, "gpu_memory", lambda: 1 << 40)
+    monkeypatch.setattr(dispatch, "gpu_robust_factor", on_the_cpu)
     return calls
 
 
 def fitted(labels, **settings):
-    """The flagship with some settings."""
+    """Fit RobustConsensus with some settings."""
     return ct.RobustConsensus(3, random_state=0, **settings).fit(labels)
 
 
 @pytest.mark.parametrize(
-    ("relaxation", "where"), [("auto", "l2"), ("admm", "cpu"), ("divided", "parts"), ("l2", "l2")]
+    ("relaxation", "place"), [("auto", "l2"), ("admm", "cpu"), ("divided", "parts"), ("l2", "l2")]
 )
-def test_the_setting_decides(labels, relaxation, where):
-    """Each relaxation that can be asked for is the one that is computed."""
-    assert fitted(labels, relaxation=relaxation, device="cpu").relaxation_ == where
+def test_the_setting_decides(labels, relaxation, place):
+    """Every requested relaxation is the one that runs."""
+    assert fitted(labels, relaxation=relaxation, device="cpu").relaxation_ == place
 
 
 def test_auto_relaxes_few_tuples(labels):
-    """Up to 500 distinct tuples the ADMM is quick, and takes part by itself."""
+    """Up to 500 distinct tuples "auto" runs the ADMM."""
     assert fitted(labels[:400]).relaxation_ == "cpu"
 
 
 def test_without_a_gpu_the_cpu_takes_its_place(labels, monkeypatch):
-    """device="cuda" without a GPU gives the CPU's answer and says why."""
-    monkeypatch.setattr(placement, "gpu_obstacle", lambda: "no GPU here")
-    with pytest.warns(DeviceFallbackWarning, match=r"cannot be used: no GPU here") as told:
+    """device="cuda" without a GPU gives the result of the CPU, and a warning."""
+    monkeypatch.setattr(dispatch, "gpu_obstacle", lambda: "no GPU here")
+    with pytest.warns(DeviceFallbackWarning, match=r"cannot be used: no GPU here") as caught:
         est = fitted(labels, relaxation="admm", device="cuda")
-    assert told[0].filename == __file__
+    assert caught[0].filename == __file__
     assert est.relaxation_ == "cpu"
     with pytest.warns(DeviceFallbackWarning, match="least squares take its place"):
         assert fitted(labels, device="cuda").relaxation_ == "l2"
@@ -60,43 +60,43 @@ def test_without_a_gpu_the_cpu_takes_its_place(labels, monkeypatch):
     np.testing.assert_array_equal(est.labels_, cpu.labels_)
 
 
-def test_too_small_a_gpu_is_told(labels, gpu, monkeypatch):
-    """A GPU without room for the state leaves it to the CPU, with the figures."""
-    monkeypatch.setattr(placement, "gpu_memory", lambda: 1000)
+def test_a_gpu_that_is_too_small_is_reported(labels, gpu, monkeypatch):
+    """If the GPU has too little memory, the CPU is used; the warning has the numbers."""
+    monkeypatch.setattr(dispatch, "gpu_memory", lambda: 1000)
     with pytest.warns(MemoryFallbackWarning, match=r"would need .* of the GPU .* are free"):
         est = fitted(labels, relaxation="admm", device="cuda")
     assert est.relaxation_ == "cpu" and gpu == []
 
 
 @pytest.mark.parametrize("relaxation", ["auto", "admm"])
-def test_a_gpu_that_was_asked_for_is_used(labels, gpu, relaxation):
-    """device="cuda" relaxes on the GPU, also where "auto" would be too slow on the CPU."""
+def test_a_requested_gpu_is_used(labels, gpu, relaxation):
+    """device="cuda" runs on the GPU, also if "auto" would not run the ADMM on the CPU."""
     est = fitted(labels, relaxation=relaxation, device="cuda")
     assert est.relaxation_ == "cuda" and len(gpu) == 1
 
 
 def test_few_tuples_stay_on_the_cpu(labels, gpu):
-    """With a few hundred tuples the way to the GPU is longer than the work."""
+    """For a few hundred tuples the CPU is faster."""
     assert fitted(labels[:300], device="cuda").relaxation_ == "cpu" and gpu == []
 
 
-def test_auto_looks_for_a_gpu_where_it_pays(labels, gpu, monkeypatch):
-    """device="auto" takes a GPU for many tuples and an ADMM that was asked for, else never."""
-    monkeypatch.setattr(placement, "_FEWEST_TO_LOOK_FOR_GPU", 500)
+def test_auto_detects_a_gpu_for_many_tuples(labels, gpu, monkeypatch):
+    """device="auto" uses a GPU only for many tuples and a requested ADMM."""
+    monkeypatch.setattr(dispatch, "_FEWEST_TO_DETECT_GPU", 500)
     assert fitted(labels, relaxation="admm").relaxation_ == "cuda"
     assert fitted(labels, relaxation="auto").relaxation_ == "l2"
     assert fitted(labels[:400], relaxation="admm").relaxation_ == "cpu"
 
 
-def test_the_cpu_solves_in_parts_what_it_cannot_hold(labels, monkeypatch):
-    """Beyond the largest undivided state the ADMM goes by parts, and says so with the figures."""
-    monkeypatch.setattr(placement, "_MOST_UNDIVIDED", 100)
+def test_large_problems_are_solved_in_parts(labels, monkeypatch):
+    """Above the largest undivided problem the ADMM runs in parts, with a warning."""
+    monkeypatch.setattr(dispatch, "_MOST_UNDIVIDED", 100)
     with pytest.warns(MemoryFallbackWarning, match=r"at most 100 tuples .* in parts"):
         est = fitted(labels, relaxation="admm", device="cpu")
     assert est.relaxation_ == "parts"
 
 
-def test_parts_are_polished_over_all_tuples(labels):
-    """The answer of the parts takes part as it is and after moves on the objective."""
+def test_the_result_of_parts_is_refined(labels):
+    """The result of the parts is a candidate before and after the local search."""
     est = fitted(labels, relaxation="divided", device="cpu")
     assert "relaxation, moved" in est.selected_["reason"]

@@ -1,6 +1,4 @@
-"""The robust relaxation on parts: how tuples are dealt, parts combined, and what it costs."""
-
-from __future__ import annotations
+"""The robust relaxation in parts: division, rotation, combination, memory."""
 
 import tracemalloc
 from dataclasses import dataclass
@@ -25,26 +23,26 @@ from coterie.relaxation.rounding import round_by_kmeans
 
 
 def problem(P, K, weights=None):
-    """Tuples, partition weights in their order, and the ℓ2 start."""
+    """Return tuples, partition weights in their order, and the ℓ2 start."""
     tuples = as_label_tuples(P)
     alpha = np.ones(tuples.n_partitions) if weights is None else weights[tuples.partition_order]
     return tuples, alpha, least_squares_factor(tuples, alpha, K)
 
 
 def l1_distance(tuples, alpha, factor):
-    """‖M − F Fᵀ‖₁ over points, from the dense matrix."""
+    """Return ‖M − F Fᵀ‖₁ over points from the dense matrix."""
     gap = np.abs(tuple_coassociation(tuples, alpha).dense() - factor @ factor.T)
     return tuples.weights @ gap @ tuples.weights
 
 
 def with_missing(P, share, seed=0):
-    """The labels with a share of them missing."""
+    """Replace a share of the labels by −1."""
     return np.where(np.random.default_rng(seed).random(P.shape) < share, -1, P)
 
 
 @dataclass
 class Solved:
-    """A problem, and what becomes of it in parts and as a whole."""
+    """A problem, and its divided and undivided result."""
 
     y: np.ndarray
     tuples: LabelTuples
@@ -59,7 +57,7 @@ class Solved:
     params=["complete", "missing labels", "unequal weights", "repeated tuples"],
 )
 def solved(request):
-    """A planted partition seen through noise, in parts of 400 tuples and undivided."""
+    """A noisy planted partition, solved in parts of 400 tuples and undivided."""
     noise = 0.15 if request.param == "repeated tuples" else 0.4
     sizes = (2000, 1200, 800) if request.param == "repeated tuples" else (500, 300, 200)
     P, y = planted_partitions(sizes, 10, 0, noise, random_state=3)
@@ -73,7 +71,7 @@ def solved(request):
 
 
 def test_one_part_is_the_undivided_relaxation():
-    """With u up to the size of a part nothing is divided, and nothing differs."""
+    """If u is at most the size of a part, the result is that of robust_factor."""
     P, _ = planted_partitions([60, 40], 10, 3, 0.3, random_state=0)
     tuples, alpha, start = problem(P, 2)
     whole = robust_factor(tuple_coassociation(tuples, alpha), start, max_iter=50, tol=1e-4)
@@ -82,16 +80,12 @@ def test_one_part_is_the_undivided_relaxation():
     )
     assert np.array_equal(found.factor, whole.factor)
     assert (found.n_parts, found.theta) == (1, 1.0)
-    assert (found.objective, found.n_iter, found.converged) == (
-        whole.objective,
-        whole.n_iter,
-        whole.converged,
-    )
     assert found.history == whole.history
+    assert (found.objective, found.converged) == (whole.objective, whole.converged)
 
 
 def test_without_noise_the_answer_is_exact():
-    """Where M has rank K, F Fᵀ is M, though no part has seen most of it."""
+    """If M has rank K, F Fᵀ equals M, although each part has only some of its entries."""
     y = np.repeat([0, 1, 2], [70, 50, 31])
     tuples = as_label_tuples(np.stack([y, 2 - y, (y + 1) % 3], axis=1))
     tuples = tuples.without_compression()
@@ -104,8 +98,8 @@ def test_without_noise_the_answer_is_exact():
     assert found.objective == pytest.approx(0.0, abs=1e-3)
 
 
-def test_it_is_no_worse_than_its_start_and_near_the_undivided(solved):
-    """Over all pairs: not above the ℓ2 start, and within 2% of what the whole ADMM reaches."""
+def test_the_objective_is_near_the_undivided_one(solved):
+    """Over all pairs it is not above the ℓ2 start, and within 2% of the undivided ADMM."""
     reached = l1_distance(solved.tuples, solved.alpha, solved.found.factor)
     assert solved.found.n_parts > 1
     assert solved.found.converged
@@ -115,7 +109,7 @@ def test_it_is_no_worse_than_its_start_and_near_the_undivided(solved):
 
 
 def test_labels_agree_with_those_of_the_undivided(solved):
-    """Rounded alike, both give the same clusters but for a few points."""
+    """After rounding, both give the same clusters except for a few points."""
     ours, theirs = (
         solved.tuples.expand(round_by_kmeans(factor, solved.tuples.weights, 3, 0))
         for factor in (solved.found.factor, solved.whole.factor)
@@ -124,20 +118,8 @@ def test_labels_agree_with_those_of_the_undivided(solved):
     assert clustering_accuracy(solved.y, ours) >= clustering_accuracy(solved.y, theirs) - 0.01
 
 
-def test_many_votes_give_the_labels_of_the_undivided():
-    """Where the clusters are clear, divided and undivided agree: ARI at least .98."""
-    P, _ = planted_partitions([600, 400, 300, 200], 20, 0, 0.5, random_state=1)
-    tuples, alpha, start = problem(P, 4)
-    found = divided_factor(tuples, alpha, start, part_size=500, random_state=0)
-    whole = robust_factor(tuple_coassociation(tuples, alpha), start)
-    ours, theirs = (
-        round_by_kmeans(factor, tuples.weights, 4, 0) for factor in (found.factor, whole.factor)
-    )
-    assert adjusted_rand_index(ours, theirs) >= 0.98
-
-
 def test_columns_are_orthogonal_and_fall(solved):
-    """F = H√D over points: columns orthogonal under the weights, the longest first."""
+    """F = H√D over points: weighted columns are orthogonal, the longest first."""
     factor = solved.found.factor
     gram = (factor * solved.tuples.weights[:, None]).T @ factor
     assert np.diag(np.diag(gram)) == pytest.approx(gram, abs=1e-8 * gram[0, 0])
@@ -145,7 +127,7 @@ def test_columns_are_orthogonal_and_fall(solved):
 
 
 def test_the_slowest_part_is_reported():
-    """Steps and history are those of one part; too few steps for any part is no convergence."""
+    """Steps and history are those of one part; all parts must converge."""
     P, _ = planted_partitions([300, 200], 10, 0, 0.5, random_state=0)
     tuples, alpha, start = problem(P, 2)
     short = divided_factor(tuples, alpha, start, part_size=150, max_iter=3, random_state=0)
@@ -155,8 +137,8 @@ def test_the_slowest_part_is_reported():
     assert {len(values) for values in found.history.values()} == {found.n_iter}
 
 
-def test_a_seed_decides_and_the_order_of_points_does_not():
-    """The same seed gives the same factor, also when points come in another order."""
+def test_the_seed_fixes_the_factor():
+    """The same seed gives the same factor, also for another order of the points."""
     P, _ = planted_partitions([200, 150, 100], 12, 0, 0.5, random_state=4)
     shuffled = np.random.default_rng(0).permutation(len(P))
     rows = []
@@ -168,8 +150,8 @@ def test_a_seed_decides_and_the_order_of_points_does_not():
     assert rows[0] == pytest.approx(rows[2], abs=1e-9)
 
 
-def test_parts_that_disagree_leave_the_start():
-    """Parts of a few tuples fit chance: the sample of pairs says so, and the start is kept."""
+def test_parts_that_disagree_give_a_factor_near_the_start():
+    """Very small parts fit noise; the sample of pairs detects it."""
     P, _ = planted_partitions([100] * 5, 8, 0, 0.7, random_state=0)
     tuples, alpha, start = problem(P, 5)
     found = divided_factor(tuples, alpha, start, part_size=20, random_state=0)
@@ -178,10 +160,10 @@ def test_parts_that_disagree_leave_the_start():
 
 
 def test_no_matrix_over_all_tuples_is_made():
-    """Memory stays far below u² bytes, the least that any matrix over tuples takes."""
+    """Peak memory is far below u² bytes, the least that a matrix over tuples takes."""
     P, _ = planted_partitions([4000, 3000, 1000], 12, 0, 0.7, random_state=0)
     tuples, alpha, start = problem(P, 3)
-    divided_factor(tuples, alpha, start, part_size=12, max_iter=1)  # compiled, if it was not
+    divided_factor(tuples, alpha, start, part_size=12, max_iter=1)  # compile first
     tracemalloc.start()
     found = divided_factor(tuples, alpha, start, part_size=250, max_iter=2, random_state=0)
     peak = tracemalloc.get_traced_memory()[1]
@@ -190,7 +172,7 @@ def test_no_matrix_over_all_tuples_is_made():
     assert peak < tuples.n_tuples**2 / 6
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     n_tuples=st.integers(41, 300),
     n_clusters=st.integers(1, 6),
@@ -198,13 +180,13 @@ def test_no_matrix_over_all_tuples_is_made():
     n_heavy=st.integers(0, 12),
     seed=st.integers(0, 2**20),
 )
-def test_every_point_is_dealt_once(n_tuples, n_clusters, part_size, n_heavy, seed):
-    """Weights add up, a light tuple is in one part and a heavy one in all; parts are of a size."""
+def test_every_point_is_in_one_part(n_tuples, n_clusters, part_size, n_heavy, seed):
+    """Weights add up; a light tuple is in one part, a heavy one in all; sizes are equal."""
     rng = np.random.default_rng(seed)
     weights = rng.integers(1, 5, n_tuples).astype(float)
     weights[rng.permutation(n_tuples)[:n_heavy]] = rng.integers(1, 2000)
     start = rng.standard_normal((n_tuples, n_clusters))
-    parts, of_parts = divided._deal(weights, start, part_size, np.random.RandomState(seed))
+    parts, of_parts = divided._divide(weights, start, part_size, np.random.RandomState(seed))
     heavy = weights > 4 * weights.sum() / part_size
     times = np.bincount(np.concatenate(parts), minlength=n_tuples)
     total = np.bincount(np.concatenate(parts), weights=np.concatenate(of_parts))
@@ -217,19 +199,19 @@ def test_every_point_is_dealt_once(n_tuples, n_clusters, part_size, n_heavy, see
     assert all(np.all(np.diff(part) > 0) for part in parts)
 
 
-def test_parts_are_like_the_whole():
-    """Every part has its share of each cluster, to a point or two of each stratum."""
+def test_parts_have_the_proportions_of_the_whole():
+    """Every part has its share of each cluster, up to a few points."""
     P, y = planted_partitions([300, 200, 100], 15, 0, 0.3, random_state=0)
     tuples, _, start = problem(P, 3)
     tuples, start = tuples.without_compression(), start[tuples.inverse]
-    parts, _ = divided._deal(tuples.weights, start, 150, np.random.RandomState(0))
+    parts, _ = divided._divide(tuples.weights, start, 150, np.random.RandomState(0))
     for part in parts:
         assert np.bincount(y[part]) == pytest.approx(np.array([75, 50, 25]), abs=4)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
 def test_the_sampled_objective_is_exact_on_all_tuples(missing):
-    """With every point in the sample it is ‖M − F_θ F_θᵀ‖₁, for each θ."""
+    """With every point in the sample it equals ‖M − F_θ F_θᵀ‖₁ for each θ."""
     P, _ = planted_partitions([50, 30], 9, 0, 0.5, random_state=5)
     tuples, alpha, start = problem(with_missing(P, missing), 2, np.linspace(1, 3, 9))
     tuples, start = tuples.without_compression(), start[tuples.inverse]
@@ -241,7 +223,7 @@ def test_the_sampled_objective_is_exact_on_all_tuples(missing):
 
 
 def test_the_sampled_objective_is_near_on_a_sample():
-    """A sixth of the tuples, some of them heavy, tell the objective to some percent."""
+    """A sixth of the tuples, some of them heavy, gives the objective within 5%."""
     P, _ = planted_partitions([3000, 2000], 10, 0, 0.25, random_state=0)
     tuples, alpha, start = problem(P, 2)
     assert tuples.weights.max() > 100
@@ -249,16 +231,16 @@ def test_the_sampled_objective_is_near_on_a_sample():
     assert found == pytest.approx(l1_distance(tuples, alpha, start), rel=0.05)
 
 
-def test_turning_undoes_a_rotation():
-    """A factor times any orthogonal matrix is turned back to where it was."""
+def test_rotation_is_undone():
+    """A factor times any orthogonal matrix is rotated back."""
     rng = np.random.default_rng(0)
     factor, weights = rng.standard_normal((30, 4)), rng.integers(1, 9, 30).astype(float)
     rotation = np.linalg.qr(rng.standard_normal((4, 4)))[0]
-    assert divided._turned(factor @ rotation, factor, weights) == pytest.approx(factor)
+    assert divided._rotated(factor @ rotation, factor, weights) == pytest.approx(factor)
 
 
-def test_what_cannot_be_divided_is_refused():
-    """A start of other tuples, and parts too small for K clusters."""
+def test_bad_start_and_part_size_are_refused():
+    """A start of the wrong length, and parts too small for K clusters, are errors."""
     P, _ = planted_partitions([30, 20], 10, 0, 0.5, random_state=0)
     tuples, alpha, start = problem(P, 2)
     with pytest.raises(InvalidParameterError, match="one row for each of the"):
@@ -267,8 +249,8 @@ def test_what_cannot_be_divided_is_refused():
         divided_factor(tuples, alpha, start, part_size=7)
 
 
-def test_many_clusters_need_no_room_where_nothing_is_divided():
-    """With K above a quarter of the tuples, all of them in one part are solved as they are."""
+def test_many_clusters_are_solved_undivided():
+    """K may exceed a quarter of the tuples if there is one part."""
     P, _ = planted_partitions([10, 8], 6, 0, 0.5, random_state=0)
     tuples, alpha, start = problem(P, 8)
     assert tuples.n_tuples < 4 * 8
@@ -276,7 +258,7 @@ def test_many_clusters_need_no_room_where_nothing_is_divided():
 
 
 def test_one_tuple_may_have_nearly_all_points():
-    """Sampled points that all lie in one tuple tell nothing of the others, and break nothing."""
+    """A sample without pairs of different tuples gives a finite factor."""
     P, _ = planted_partitions([300, 200, 100], 20, 0, 0.4, random_state=0)
     weights = np.ones(600)
     weights[0] = 1e9

@@ -13,7 +13,7 @@ from coterie.relaxation.eigenpairs import (
 
 @pytest.fixture
 def matrix():
-    """A symmetric matrix with three large eigenvalues, and negative ones as large."""
+    """A symmetric matrix with three large eigenvalues and large negative ones."""
     rng = np.random.default_rng(0)
     Q = np.linalg.qr(rng.normal(size=(80, 80)))[0]
     values = np.concatenate([[9.0, 7.0, 5.0], rng.uniform(-1, 1, 75), [-4.0, -6.0]])
@@ -21,27 +21,27 @@ def matrix():
 
 
 def check(matrix, vectors, values, tolerance):
-    """The pairs are the three largest of the matrix."""
+    """Compare with the three largest pairs of the matrix."""
     assert np.allclose(values, [9, 7, 5], atol=tolerance)
     assert np.abs(matrix @ vectors - vectors * values).max() < tolerance
     assert np.allclose(vectors.T @ vectors, np.eye(3), atol=tolerance)
 
 
 def test_dense_and_lanczos_find_the_algebraically_largest(matrix):
-    """Both direct solvers give the three largest, falling, whatever the negative ones."""
+    """Both solvers give the three largest pairs in falling order, not the negative ones."""
     check(matrix, *dense_eigenpairs(matrix, 3), 1e-10)
     check(matrix, *lanczos_eigenpairs(lambda x: matrix @ x, 80, 3, np.ones(80)), 1e-8)
 
 
-def test_lanczos_starts_from_an_eigenvector_all_the_same():
-    """A start that is an eigenvector (as a constant vector often is) does not stall it."""
+def test_lanczos_can_start_from_an_eigenvector():
+    """A start that is an eigenvector, as a constant vector often is, does not stop it."""
     A = np.ones((30, 30)) + 5 * np.diag(np.arange(30) % 2)
     values = lanczos_eigenpairs(lambda x: A @ x, 30, 2, np.ones(30))[1]
     assert np.allclose(values, np.linalg.eigvalsh(A)[::-1][:2])
 
 
 def test_refinement_converges_from_a_rough_block(matrix):
-    """Power steps with Rayleigh–Ritz reach the tolerance and say so."""
+    """Power steps with Rayleigh–Ritz reach the tolerance."""
     rng = np.random.default_rng(1)
     exact = dense_eigenpairs(matrix, 3)[0]
     rough = np.column_stack([exact + 0.1 * rng.normal(size=exact.shape), rng.normal(size=(80, 5))])
@@ -52,20 +52,20 @@ def test_refinement_converges_from_a_rough_block(matrix):
     check(matrix, block[:, :3], values[:3], 1e-6)
 
 
-def test_refinement_says_when_it_fell_short(matrix):
-    """One step from noise does not meet a tight tolerance, and that is reported."""
+def test_refinement_reports_no_convergence(matrix):
+    """One step from noise does not meet a small tolerance."""
     noise = np.random.default_rng(2).normal(size=(80, 5))
     assert not refined_eigenpairs(noise, lambda x: matrix @ x, 3, 1e-12, max_steps=1)[3]
 
 
 @pytest.fixture
 def guess():
-    """Eight orthonormal columns that have nothing to do with the matrix."""
+    """Eight orthonormal columns, independent of the matrix."""
     return np.linalg.qr(np.random.default_rng(1).normal(size=(80, 8)))[0]
 
 
-def test_krylov_converges_from_anywhere(matrix, guess):
-    """The wider spans hold the three largest pairs, and the block stays orthonormal."""
+def test_krylov_converges_from_any_start(matrix, guess):
+    """The three largest pairs are found, and the block stays orthonormal."""
     block, values, met = krylov_eigenpairs(
         guess, matrix @ guess, lambda x: matrix @ x, 3, 1e-10, max_products=9
     )
@@ -75,15 +75,15 @@ def test_krylov_converges_from_anywhere(matrix, guess):
 
 
 def test_krylov_takes_fewer_products_than_power_steps(matrix, guess):
-    """At as many products, the pairs from all spans are closer than those from the last."""
+    """After the same number of products, Krylov pairs are more accurate."""
     steps = 4
     _, values, _ = krylov_eigenpairs(guess, matrix @ guess, lambda x: matrix @ x, 3, 0.0, steps)
     powers = refined_eigenpairs(matrix @ guess, lambda x: matrix @ x, 3, 0.0, steps)[1]
     assert np.abs(values[:3] - [9, 7, 5]).max() < 0.1 * np.abs(powers[:3] - [9, 7, 5]).max()
 
 
-def test_krylov_needs_no_product_when_it_is_there(matrix):
-    """A guess within the tolerance is returned, rotated, without a product."""
+def test_krylov_needs_no_product_for_exact_vectors(matrix):
+    """Vectors within the tolerance are rotated and returned without a product."""
     exact = dense_eigenpairs(matrix, 5)[0]
     mixed = exact @ np.linalg.qr(np.random.default_rng(0).normal(size=(5, 5)))[0]
     block, values, met = krylov_eigenpairs(mixed, matrix @ mixed, pytest.fail, 3, 1e-9, 2)
@@ -91,8 +91,8 @@ def test_krylov_needs_no_product_when_it_is_there(matrix):
     check(matrix, block[:, :3], values[:3], 1e-9)
 
 
-def test_krylov_fills_the_space_and_stops_there(matrix):
-    """When the spans are the whole space, the pairs are exact and nothing more is added."""
+def test_krylov_is_exact_in_the_full_space(matrix):
+    """If the spans fill the space, the pairs are exact and no column is added."""
     A = matrix[:10, :10]
     X = np.linalg.qr(np.random.default_rng(3).normal(size=(10, 4)))[0]
     block, values, _ = krylov_eigenpairs(X, A @ X, lambda x: A @ x, 3, 0.0, max_products=6)
@@ -100,8 +100,8 @@ def test_krylov_fills_the_space_and_stops_there(matrix):
     assert np.abs(A @ block[:, :3] - block[:, :3] * values[:3]).max() < 1e-12
 
 
-def test_dense_finds_all_it_is_asked_for_when_lapack_misses_some(matrix, monkeypatch):
-    """A part of the spectrum may come back short; then the whole is computed."""
+def test_dense_finds_all_pairs_if_lapack_misses_some(matrix, monkeypatch):
+    """If LAPACK returns too few pairs of a subset, the full spectrum is computed."""
     whole = np.linalg.eigh
 
     def short(A, subset_by_index=None):

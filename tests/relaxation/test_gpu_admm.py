@@ -1,4 +1,4 @@
-"""The robust relaxation on a GPU computes what it computes on the CPU."""
+"""The robust relaxation on a GPU equals that on the CPU."""
 
 import numpy as np
 import pytest
@@ -16,13 +16,14 @@ from coterie.relaxation.gpu_admm import (
     strip_table,
 )
 from coterie.relaxation.least_squares import least_squares_factor
+from coterie.relaxation.rounding import round_by_pivoted_qr
 from coterie.runtime.devices import gpu_memory, gpu_obstacle
 
 on_gpu = pytest.mark.skipif(bool(gpu_obstacle()), reason=f"no GPU to test on: {gpu_obstacle()}")
 
 
 def problem(sizes, n_partitions, n_bad, noise, missing=0.0, seed=0):
-    """Planted tuples, partition weights (unequal where labels are missing) and the ℓ2 factor."""
+    """Return planted tuples, partition weights (unequal if labels miss) and the ℓ2 factor."""
     P, _ = ct.planted_partitions(sizes, n_partitions, n_bad, noise, random_state=seed)
     rng = np.random.default_rng(seed)
     P = np.where(rng.random(P.shape) < missing, -1, P)
@@ -33,18 +34,18 @@ def problem(sizes, n_partitions, n_bad, noise, missing=0.0, seed=0):
 
 @pytest.mark.parametrize("n_tiles", [1, 2, 31, 32, 33, 100])
 def test_strips_cover_every_tile_once(n_tiles):
-    """Each tile on or above the diagonal is in one strip, at the place its row and column say."""
+    """Each tile on or above the diagonal is in one strip, with its index."""
     seen = {}
-    for i, first, place, length in strip_table(n_tiles):
+    for i, first, tile, length in strip_table(n_tiles):
         for t in range(length):
             assert (i, first + t) not in seen
-            seen[i, first + t] = place + t
+            seen[i, first + t] = tile + t
     upper = [(i, j) for i in range(n_tiles) for j in range(i, n_tiles)]
-    assert seen == {cell: place for place, cell in enumerate(upper)}
+    assert seen == {cell: index for index, cell in enumerate(upper)}
 
 
 def test_memory_is_three_bytes_a_pair():
-    """A hundred thousand tuples take about 30 GB of the device; floats in place of counts, 45."""
+    """A hundred thousand tuples take about 30 GB on the device; with floats for M, 45 GB."""
     u = 100_000
     assert required_gpu_bytes(u, 10) == pytest.approx(3.1 * u**2, rel=0.1)
     assert required_gpu_bytes(u, 10, n_partitions=256) == pytest.approx(3.6 * u**2, rel=0.1)
@@ -54,8 +55,8 @@ def test_memory_is_three_bytes_a_pair():
 @on_gpu
 @pytest.mark.parametrize("n_clusters", [2, 10, 20, 50])
 @pytest.mark.parametrize("n_tuples", [70, 256, 1000])
-def test_a_step_is_that_of_the_formulas(n_tuples, n_clusters):
-    """State, objective, residual and product agree with dense float64 matrices."""
+def test_a_step_equals_the_formulas(n_tuples, n_clusters):
+    """Objective, residual and product agree with dense float64 matrices."""
     rng = np.random.default_rng(n_tuples + n_clusters)
     codes = (rng.integers(0, 5, (n_tuples, 12)) + 5 * np.arange(12)).astype(np.int16)
     weights = rng.integers(1, 4, n_tuples).astype(float)
@@ -92,21 +93,19 @@ def test_a_step_is_that_of_the_formulas(n_tuples, n_clusters):
     ids=["small", "missing", "noisy", "ten clusters", "counts of two bytes"],
 )
 def test_objective_and_labels_are_those_of_the_cpu(sizes, n_partitions, n_bad, noise, missing):
-    """The objective agrees to 1e-4, and the factor rounds to the same labels."""
+    """The objective agrees to 1e-4, and the rounded labels are equal."""
     tuples, alpha, start = problem(sizes, n_partitions, n_bad, noise, missing)
     here = robust_factor(tuple_coassociation(tuples, alpha), start)
     there = gpu_robust_factor(tuples.codes, alpha, tuples.weights, start)
     assert there.objective == pytest.approx(here.objective, rel=1e-4)
     assert there.factor.shape == here.factor.shape and there.converged
-    labels = [
-        ct.rounding.round_by_pivoted_qr(found.factor, tuples.weights) for found in (here, there)
-    ]
+    labels = [round_by_pivoted_qr(found.factor, tuples.weights) for found in (here, there)]
     assert adjusted_rand_score(*labels) == 1.0
 
 
 @on_gpu
 def test_the_estimator_gives_the_same_labels_on_both_devices():
-    """RobustConsensus with device="cuda" is RobustConsensus."""
+    """RobustConsensus gives equal labels with device="cpu" and "cuda"."""
     P, _ = ct.planted_partitions([300, 250, 200, 150], 20, 8, 0.25, random_state=1)
     fitted = [
         ct.RobustConsensus(4, relaxation="admm", device=device, random_state=0).fit(P)
@@ -118,8 +117,8 @@ def test_the_estimator_gives_the_same_labels_on_both_devices():
 
 @on_gpu
 @pytest.mark.parametrize("unit", [1e-60, 1e60])
-def test_the_unit_of_partition_weights_means_nothing(unit):
-    """Unequal weights far beyond single precision give what plain ones do."""
+def test_the_unit_of_partition_weights_does_not_matter(unit):
+    """Unequal weights outside the range of single precision give the same objective."""
     tuples, alpha, start = problem([200, 150, 100], 12, 3, 0.2, 0.2)
     plain, scaled = (
         gpu_robust_factor(tuples.codes, alpha * by, tuples.weights, start, max_iter=5)
@@ -129,8 +128,8 @@ def test_the_unit_of_partition_weights_means_nothing(unit):
 
 
 @on_gpu
-def test_the_answer_is_the_same_each_time():
-    """Sums are taken in a fixed order: two runs agree to the last bit."""
+def test_runs_are_equal():
+    """Sums are in a fixed order, so two runs agree to the last bit."""
     tuples, alpha, start = problem([300, 200, 100], 12, 4, 0.25)
     first, second = (
         gpu_robust_factor(tuples.codes, alpha, tuples.weights, start, max_iter=20) for _ in range(2)
@@ -139,8 +138,8 @@ def test_the_answer_is_the_same_each_time():
 
 
 @on_gpu
-def test_what_is_required_is_what_is_taken():
-    """The estimate of the memory is not below what is allocated, nor far above."""
+def test_the_memory_estimate_holds():
+    """The estimate is not below the allocated memory, and not far above."""
     import torch
 
     rng = np.random.default_rng(0)
@@ -157,7 +156,7 @@ def test_what_is_required_is_what_is_taken():
 
 @on_gpu
 def test_a_singular_block_is_made_orthonormal():
-    """Where Cholesky fails on dependent columns, Householder reflections take its place."""
+    """If Cholesky fails on dependent columns, Householder reflections are used."""
     tuples, alpha, start = problem([60, 40], 6, 0, 0.3)
     solver = gpu_admm.GpuSolver(tuples.codes, alpha, tuples.weights, start)
     same = solver.root.repeat(1, 3)

@@ -33,8 +33,8 @@ def test_spectrum_is_that_of_m():
     assert np.allclose(values, np.linalg.eigvalsh(coassociation(P))[::-1][:6])
 
 
-def test_contingencies_may_be_handed_over():
-    """Tables computed before give the same factor."""
+def test_contingencies_may_be_given():
+    """Given tables lead to the same factor."""
     P, _ = planted_partitions([50, 30], 7, 2, 0.2, random_state=1)
     tuples = as_label_tuples(P)
     alone = least_squares_factor(tuples, np.ones(7), 2)
@@ -42,8 +42,8 @@ def test_contingencies_may_be_handed_over():
     assert np.allclose(alone @ alone.T, handed @ handed.T)
 
 
-def test_partitions_without_weight_have_no_say():
-    """A weight of zero is the same as leaving the partition out."""
+def test_partitions_of_weight_zero_are_ignored():
+    """A weight of zero equals removing the partition."""
     P, _ = planted_partitions([50, 30], 7, 2, 0.2, random_state=1)
     weights = np.array([1.0, 1, 1, 1, 1, 0, 0])
     all_seven, five = as_label_tuples(P), as_label_tuples(P[:, :5])
@@ -52,7 +52,7 @@ def test_partitions_without_weight_have_no_say():
     assert np.allclose(F @ F.T, G @ G.T)
 
 
-def test_labels_missing_at_random_leave_the_factor_near():
+def test_labels_missing_at_random_change_little():
     """With a fifth of the labels missing at random, F Fᵀ stays near that of all labels."""
     P, _ = planted_partitions([150, 100], 30, 0, 0.1, random_state=2)
     holes = np.where(np.random.default_rng(0).random(P.shape) < 0.2, -1, P)

@@ -1,4 +1,4 @@
-"""The textbook form, and what the printed signs do."""
+"""The textbook form converges; with the printed signs it diverges."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ def case():
 
 
 def test_derived_signs_converge():
-    """With the signs of the derivation, M = E + L holds ever better and ‖M − L‖₁ falls."""
+    """With the derived signs the residual of M = E + L and ‖M − L‖₁ fall."""
     M, start = case()
     result = reference_robust_relaxation(M, start, n_iter=80)
     assert result.residual[-1] < 1e-3 * np.linalg.norm(M)

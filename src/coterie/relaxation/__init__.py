@@ -1,15 +1,17 @@
 """Continuous relaxations of the consensus problem: M ≈ H D Hᵀ with HᵀH = I, D ≥ 0.
 
-``robust_admm``     ℓ1 loss, the paper's method, on one matrix of state
-``iteration``       the steps, the penalty and when to stop, whatever computes them
-``symmetric_tiles`` its state: half of a symmetric matrix, tile by tile
-``least_squares``   ℓ2 loss, from contingency tables, no matrix over points
-``reference_admm``  the ℓ1 method in its textbook form: to read, and to test against
-``eigenpairs``      the K largest eigenpairs, warm-started
-``symmetric_tiles`` half of a symmetric matrix, in tiles, and products with it
-``gpu_admm``        the ℓ1 method on a GPU; ``gpu_kernels`` are its kernels
-``divided``         the ℓ1 method in parts, where one matrix of state is too large
-``placement``       which of these it is to be: where there is room, and what is said if not
+``admm``                ℓ1 loss on the CPU, the method of the paper
+``gpu_admm``            the same on a GPU; ``gpu_kernels`` has its kernels
+``divided_admm``        the same in parts, if the matrix over pairs of tuples is too large
+``reference_admm``      the same in its textbook form, to read and as test oracle
+``iteration``           the loop of the ADMM: penalty and stopping rule
+``dispatch``            which of these runs: CPU, GPU, parts or none
+``least_squares``       ℓ2 loss, from contingency tables
+``symmetric_tiles``     half of a symmetric matrix in tiles
+``eigenpairs``          the K largest eigenpairs
+``spectral_embedding``  normalised cut of a weighted graph
+``transfer_cut``        normalised cut of a bipartite graph
+``rounding``            from a factor to labels
 """
 
 from coterie.relaxation.admm import robust_factor

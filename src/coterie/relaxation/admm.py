@@ -1,24 +1,24 @@
-"""The robust relaxation: M ≈ H D Hᵀ in ℓ1, by the alternating direction method on one state.
+"""The robust relaxation: M ≈ H D Hᵀ in ℓ1, by the alternating direction method.
 
     min ‖M − L‖₁   s.t.  L = H D Hᵀ,  HᵀH = I_K,  D ≥ 0 diagonal
 
-With E = M − L split off and Ω its multiplier, the augmented Lagrangian
+With E = M − L and its multiplier Ω, the augmented Lagrangian
 
     ‖E‖₁ + ⟨Ω, E − M + L⟩ + (μ/2) ‖E − M + L‖²_F
 
-is minimised over E (soft threshold) and over L (K largest eigenpairs of B = M − E − Ω/μ, negative
-ones cut to zero) in turn, then Ω ← Ω + μ(E − M + L). How μ grows is told in :mod:`.iteration`.
-Substituting, with Y = Ω/μ and C = clip(M − L − Y, −1/μ, +1/μ),
+is minimised in turn over E (soft threshold) and over L (the K largest eigenpairs of
+B = M − E − Ω/μ, negative ones cut to zero); then Ω ← Ω + μ(E − M + L). :mod:`.iteration` says how
+μ grows. Substituting, with Y = Ω/μ and C = clip(M − L − Y, −1/μ, +1/μ),
 
     B  = L + C,       Y₊ = (L₊ − B) μ/μ₊,
 
-so that B is the only full matrix: E and Ω are never stored. On compressed tuples with
-multiplicities w, sums are w-weighted and the eigenproblem is that of S B S, S = diag(√w).
-(Over-relaxation, which speeds up the convex case, was tried: some problems ended percents higher.)
+so B is the only full matrix: E and Ω are never stored. On compressed tuples with multiplicities w,
+sums are w-weighted and the eigenproblem is that of S B S, S = diag(√w). (Over-relaxation, which
+speeds up the convex case, was tried: some problems ended some percent higher.)
 
-B is symmetric and kept as the tiles of its upper triangle. One pass over them makes a tile of L,
-updates that of B, and multiplies it with the last eigenvectors, from which the next ones take one
-or two further products.
+B is symmetric; only the tiles of its upper triangle are stored. One pass over them computes each
+tile of L, updates that of B, and multiplies it by the last eigenvectors. The next eigenvectors
+need one or two further products.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
 from coterie.counts.coassociation import TupleCoassociation, coassociation_bytes
-from coterie.relaxation.admm_kernels import gap_sums, step_tile
 from coterie.relaxation.eigenpairs import dense_eigenpairs, krylov_eigenpairs, lanczos_eigenpairs
 from coterie.relaxation.iteration import RobustRelaxation, minimise
 from coterie.relaxation.symmetric_tiles import SymmetricTiles, Tile, add_product, n_stored, summed
 from coterie.runtime.devices import on_one_thread, readable_bytes
 
-__all__ = ["TiledSolver", "required_bytes", "robust_factor"]
+__all__ = ["TiledSolver", "gap_sums", "required_bytes", "robust_factor", "step_tile"]
 
 Matrix = NDArray[np.float64]
 
@@ -49,13 +49,15 @@ _EXTRA_COLUMNS = 6
 _SINGLE_PRECISION_ABOVE = 4000
 _PRODUCTS = 8
 _PROBES = 3
+# Sums may be reassociated, so that they use vector registers; no result depends on NaN or −0.
+_VECTORISED = {"reassoc", "contract", "nsz", "nnan", "ninf"}
 
 
 def required_bytes(n_tuples: int, counted: bool = True) -> int:
-    """Memory the relaxation takes for u tuples: half of the state, and M.
+    """Return the memory in bytes that the relaxation of u tuples takes: half of B, and M.
 
-    The state has 8 bytes an entry up to 4,000 tuples and 4 above. M is a byte an entry where
-    counts say it all (``counted``: equal weights, no label missing), floats otherwise.
+    B has 8 bytes an entry up to 4,000 tuples and 4 above. M has one byte an entry if it is stored
+    as counts (``counted``: equal weights, no label missing), else floats.
     """
     state = n_stored(n_tuples) * _state_dtype(n_tuples).itemsize
     return state + coassociation_bytes(n_tuples, counted)
@@ -73,23 +75,23 @@ def robust_factor(
 ) -> RobustRelaxation:
     """Minimise ‖M − F Fᵀ‖₁ over F of shape (u, K).
 
-    Above 4,000 tuples the state is in single precision; the objective at the end is summed in
-    double, and differs from that of a state in double by less than one part in 10,000. An
-    interrupt takes effect within a step.
+    Above 4,000 tuples B is in single precision. The final objective is summed in double precision
+    and differs from that of a computation in double by less than one part in 10,000. An interrupt
+    takes effect within a step.
 
     Parameters
     ----------
     M : co-association of u tuples with their weights
     start : (u, K)
-        Where to begin; the ℓ2 solution by default of the callers.
+        The initial factor, usually the ℓ2 solution.
     rho : float > 1
         Growth of μ a step: smaller is slower and ends at a slightly lower objective.
     max_iter, tol
         Stop when the primal residual is below ``tol`` and the dual one below 10 ``tol``, each
         relative to its scale (see :class:`RobustRelaxation`).
     eigen_tolerance
-        Residual, relative to the largest eigenvalue, to which the eigenpairs are computed at
-        each step. Ten times looser, some problems end a percent higher.
+        Residual of the eigenpairs of each step, relative to the largest eigenvalue. With a
+        tolerance ten times larger, some problems end a percent higher.
     callback : called with the step number and the objective
 
     Examples
@@ -102,7 +104,7 @@ def robust_factor(
     >>> result.converged, result.factor.shape
     (True, (3, 2))
     """
-    # the tiles are divided among threads, so what is done with one stays on its own
+    # Tiles are divided among threads, so the products of one tile use a single thread.
     with on_one_thread():
         solver = TiledSolver(M, start, eigen_tolerance)
         if _log.isEnabledFor(logging.INFO):
@@ -118,18 +120,13 @@ def robust_factor(
 
 
 class TiledSolver:
-    """The state of the iteration: B over tuples, the factor F of L, the eigenvector block.
+    """State of the iteration: B over tuples, the factor F of L, the block of eigenvectors.
 
-    With a small ``eigen_tolerance`` every step is that of the textbook (:mod:`.reference_admm`),
+    With a small ``eigen_tolerance`` every step is the textbook step of :mod:`.reference_admm`, up
     to rounding.
     """
 
-    def __init__(
-        self,
-        M: TupleCoassociation,
-        start: Matrix,
-        eigen_tolerance: float = 1e-4,
-    ) -> None:
+    def __init__(self, M: TupleCoassociation, start: Matrix, eigen_tolerance: float = 1e-4) -> None:
         u, self.k = start.shape
         self.M = M
         self.n_points = float(M.weights.sum())
@@ -139,58 +136,63 @@ class TiledSolver:
         self.weights = M.weights.astype(self.dtype)
         self.state = SymmetricTiles(u, self.dtype)
         self.factor = start
-        self.block = self._first_block(start)
+        noise = np.random.default_rng(0).standard_normal((u, min(_EXTRA_COLUMNS, u - self.k)))
+        self.block = np.linalg.qr(np.column_stack([self.root * start, noise]))[0]
         self.product = np.zeros_like(self.block)
-        self.mean, self.norm = self._mean_and_norm()
+        size, square = self._gap_sums(np.zeros((u, 1)))
+        self.mean, self.norm = size / self.n_points**2, float(np.sqrt(square))
 
     def step(self, shrink: float, bound: float) -> tuple[float, float]:
-        """B ← L + C; the objective ‖M − L‖₁ and the residual after the E-step."""
-        stepped = self._tile_step(shrink, bound)
-        totals, products = zip(*self.state.map_shares(stepped), strict=True)
+        """Set B ← L + C; return ‖M − L‖₁ and the residual after the E-step."""
+        update = self._tile_update(shrink, bound)
+        totals, products = zip(*self.state.map_shares(update), strict=True)
         objective, residual = summed(totals)
         self.product = self.root * summed(products)
         return float(objective), float(np.sqrt(residual))
 
     def advance(self) -> float:
-        """L ← K largest eigenpairs of B, negative ones cut; returns ‖L₊ − L‖_F."""
+        """Set L to the K largest eigenpairs of B, negative ones cut; return ‖L₊ − L‖_F."""
         vectors, values = self._eigenpairs()
         before = self.root * self.factor
         after = vectors * np.sqrt(np.maximum(values, 0.0))
         self.factor = after / self.root
-        return _distance(after, before)
+        # ‖A Aᵀ − B Bᵀ‖_F from the triangle of a QR: no square matrix, no cancellation.
+        R = np.linalg.qr(np.column_stack([after, before]))[1]
+        left, right = R[:, : self.k], R[:, self.k :]
+        return float(np.linalg.norm(left @ left.T - right @ right.T))
 
     def objective(self) -> float:
-        """‖M − L‖₁ of the current factor in double precision, without touching the state."""
+        """Return ‖M − L‖₁ of the current factor in double precision."""
         return self._gap_sums(self.factor)[0]
 
     def expected_seconds(self) -> float:
-        """About how long a step will take: that of one tile, times the tiles of a thread."""
+        """Estimate the time of a step from that of one tile."""
         first = self.state.shares[0][0]
         scratch = [Tile(first.rows, first.columns, first.values.copy())]
-        stepped, seconds = self._tile_step(1.0, 1.0), np.inf
-        for _ in range(_PROBES):  # the first of them may have to compile
+        update, seconds = self._tile_update(1.0, 1.0), np.inf
+        for _ in range(_PROBES):  # the first call may compile
             before = time.perf_counter()
-            stepped(scratch)
+            update(scratch)
             seconds = min(seconds, time.perf_counter() - before)
-        # refining the eigenpairs, by more products and small algebra, takes about twice as long
+        # The further products of the eigenpairs take about twice as long as the pass itself.
         return 3.0 * seconds * len(self.state.shares[0])
 
-    def _tile_step(
+    def _tile_update(
         self, shrink: float, bound: float
     ) -> Callable[[Sequence[Tile]], tuple[Matrix, Matrix]]:
-        """What a thread does with its tiles: the step, its two sums, and B times the block."""
-        scale, shrunk, bounded = (self.dtype.type(x) for x in (self.M.scale, shrink, bound))
+        """Return the work of a thread on its tiles: the update, its two sums, and B @ block."""
+        scale, shrink_, bound_ = (self.dtype.type(x) for x in (self.M.scale, shrink, bound))
         factor = self.factor.astype(self.dtype)
-        turned = np.ascontiguousarray(factor.T)
+        transposed = np.ascontiguousarray(factor.T)
         block = (self.root * self.block).astype(self.dtype)
 
         def work(share: Sequence[Tile]) -> tuple[Matrix, Matrix]:
             total, sums, product = np.zeros(2), np.empty(2), np.zeros(block.shape)
             for tile in share:
-                low = factor[tile.rows] @ turned[:, tile.columns]
+                low = factor[tile.rows] @ transposed[:, tile.columns]
                 values = self.M.values[tile.rows, tile.columns]
                 rows, columns = self.weights[tile.rows], self.weights[tile.columns]
-                step_tile(tile.values, low, values, scale, shrunk, bounded, rows, columns, sums)
+                step_tile(tile.values, low, values, scale, shrink_, bound_, rows, columns, sums)
                 total += tile.copies * sums
                 add_product(tile, block, product)
             return total, product
@@ -198,7 +200,7 @@ class TiledSolver:
         return work
 
     def _eigenpairs(self) -> tuple[Matrix, Matrix]:
-        """K largest eigenpairs of S B S: dense when small, else from the last block."""
+        """Return the K largest eigenpairs of S B S: dense if small, else from the last block."""
         u, q = self.block.shape
         if u <= max(_DENSE_UP_TO, 3 * q):
             return dense_eigenpairs(self.root * self.state.dense() * self.root.T, self.k)
@@ -213,29 +215,18 @@ class TiledSolver:
         return found
 
     def _times(self, X: Matrix) -> Matrix:
-        """S B S @ X."""
+        """Return S B S @ X."""
         return self.root * (self.state @ (self.root * X))
 
-    def _first_block(self, start: Matrix) -> Matrix:
-        u = len(start)
-        extra = min(_EXTRA_COLUMNS, u - self.k)
-        noise = np.random.default_rng(0).standard_normal((u, extra))
-        return np.linalg.qr(np.column_stack([self.root * start, noise]))[0]
-
-    def _mean_and_norm(self) -> tuple[float, float]:
-        """Mean size of an entry of M over points, and ‖M‖_F."""
-        size, square = self._gap_sums(np.zeros((self.state.n, 1)))
-        return size / self.n_points**2, float(np.sqrt(square))
-
     def _gap_sums(self, factor: Matrix) -> tuple[float, float]:
-        """‖M − F Fᵀ‖₁ and ‖M − F Fᵀ‖²_F over points, in double precision."""
-        turned = np.ascontiguousarray(factor.T)
+        """Return ‖M − F Fᵀ‖₁ and ‖M − F Fᵀ‖²_F over points, in double precision."""
+        transposed = np.ascontiguousarray(factor.T)
         weights = self.M.weights
 
         def work(share: Sequence[Tile]) -> Matrix:
             total, sums = np.zeros(2), np.empty(2)
             for tile in share:
-                low = factor[tile.rows] @ turned[:, tile.columns]
+                low = factor[tile.rows] @ transposed[:, tile.columns]
                 values = self.M.values[tile.rows, tile.columns]
                 gap_sums(low, values, self.M.scale, weights[tile.rows], weights[tile.columns], sums)
                 total += tile.copies * sums
@@ -245,12 +236,59 @@ class TiledSolver:
         return float(size), float(square)
 
 
-def _distance(A: Matrix, B: Matrix) -> float:
-    """‖A Aᵀ − B Bᵀ‖_F for tall A and B, without the square matrices and without cancellation."""
-    R = np.linalg.qr(np.column_stack([A, B]))[1]
-    left, right = R[:, : A.shape[1]], R[:, A.shape[1] :]
-    return float(np.linalg.norm(left @ left.T - right @ right.T))
-
-
 def _state_dtype(n_tuples: int) -> np.dtype[Any]:
     return np.dtype(np.float32 if n_tuples > _SINGLE_PRECISION_ABOVE else np.float64)
+
+
+# The kernels add the entries of a row of a tile (a few hundred) in the type of the tile, and the
+# rows in double precision. So sums are exact to a few units of 1e-7 also in single precision.
+
+
+@nb.njit(cache=True, nogil=True, fastmath=_VECTORISED)
+def step_tile(
+    state: Any, low: Any, values: Any, scale: Any, shrink: Any, bound: Any, row_weights: Any,
+    column_weights: Any, sums: Any,
+) -> None:  # fmt: skip
+    """Set B ← L + C with C = clip(M − L − Y, ±bound), Y = shrink·(L − B), on one tile.
+
+    B is ``state``, L is ``low`` and M is ``values·scale``, all of the shape of the tile.
+    ``row_weights`` and ``column_weights`` are the multiplicities of its tuples. ``sums`` (2,) gets
+    the weighted sums of |M − L| and of (C + Y)², the squared residual M − E − L.
+    """
+    n_rows, n_columns = state.shape
+    zero = state.dtype.type(0)
+    objective = residual = 0.0
+    for i in range(n_rows):
+        row, low_row, value_row = state[i], low[i], values[i]
+        row_objective = row_residual = zero
+        for j in range(n_columns):
+            y = (low_row[j] - row[j]) * shrink
+            gap = value_row[j] * scale - low_row[j]
+            clipped = min(max(gap - y, -bound), bound)
+            row[j] = low_row[j] + clipped
+            row_objective += column_weights[j] * abs(gap)
+            row_residual += column_weights[j] * (clipped + y) ** 2
+        objective += row_weights[i] * row_objective
+        residual += row_weights[i] * row_residual
+    sums[0] = objective
+    sums[1] = residual
+
+
+@nb.njit(cache=True, nogil=True, fastmath=_VECTORISED)
+def gap_sums(
+    low: Any, values: Any, scale: Any, row_weights: Any, column_weights: Any, sums: Any
+) -> None:
+    """Write the weighted sums of |M − L| and (M − L)² on one tile; arrays as in step_tile."""
+    n_rows, n_columns = low.shape
+    size = square = 0.0
+    for i in range(n_rows):
+        low_row, value_row = low[i], values[i]
+        row_size = row_square = 0.0
+        for j in range(n_columns):
+            gap = value_row[j] * scale - low_row[j]
+            row_size += column_weights[j] * abs(gap)
+            row_square += column_weights[j] * gap * gap
+        size += row_weights[i] * row_size
+        square += row_weights[i] * row_square
+    sums[0] = size
+    sums[1] = square

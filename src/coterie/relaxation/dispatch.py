@@ -1,7 +1,7 @@
-"""Where the relaxation is computed: on the CPU, on a GPU, in parts, or as least squares instead.
+"""Where the relaxation runs: on the CPU, on a GPU, in parts, or as least squares only.
 
-The ADMM holds a matrix over all pairs of tuples. Which machine can hold it, and what is done where
-none can, is decided here, before anything large is allocated, and said.
+The ADMM holds a matrix over all pairs of tuples. The choice is made before anything large is
+allocated; a warning reports a fallback.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ Array = NDArray[np.float64]
 
 _log = logging.getLogger(__name__)
 
-#: "auto" relaxes up to so many tuples; on the CPU at most so many are relaxed undivided.
-_MOST_RELAXED_SOON = 500
+#: "auto" runs the ADMM up to this many tuples.
+_MOST_FOR_AUTO = 500
+#: The CPU solves at most this many tuples without division.
 _MOST_UNDIVIDED = 40_000
 _PART_SIZE = 4_000
-#: From here on a GPU is quicker: where it was asked for, and where it must be looked for first.
+#: From here on a GPU is faster: if it was requested, and if it must be detected first.
 _FEWEST_ON_GPU = 400
-_FEWEST_TO_LOOK_FOR_GPU = 2_000
+_FEWEST_TO_DETECT_GPU = 2_000
 
 
 def dispatch_relaxation(
@@ -48,18 +49,24 @@ def dispatch_relaxation(
     tol: float,
     random_state: Any,
 ) -> tuple[RobustRelaxation, str]:
-    """Relax on the device asked for, or where it fits.
+    """Compute the relaxation on the requested device, or where it fits.
 
     Parameters
     ----------
     tuples : u distinct tuples
     partition_weights : (V,)
     start : (u, K)
-        The ℓ2 factor: what comes back where nothing else is wanted or possible.
+        The ℓ2 factor, which is also the result if no ADMM runs.
     relaxation : {"auto", "admm", "divided", "l2"}
     device : {"auto", "cpu", "cuda"}
     max_iter, tol, random_state
-        Of the ADMM; the last deals the tuples into parts.
+        Settings of the ADMM; the last one seeds the division into parts.
+
+    Returns
+    -------
+    result : RobustRelaxation
+    place : str
+        "cpu", "cuda", "parts", or "l2" if no ADMM ran.
 
     Examples
     --------
@@ -69,66 +76,63 @@ def dispatch_relaxation(
     >>> dispatch_relaxation(tuples, np.ones(2), np.eye(3)[:, :2], relaxation="admm", **settings)[1]
     'cpu'
     """
-    where = _place(tuples, partition_weights, start.shape[1], relaxation, device)
-    if where == "l2":
-        return least_squares_result(start), where
-    if where != "cpu":  # which tells more of itself
-        _log.info("robust relaxation of %d tuples (%s)", tuples.n_tuples, where)
+    place = _choose_place(tuples, partition_weights, start.shape[1], relaxation, device)
+    if place == "l2":
+        return least_squares_result(start), place
+    if place != "cpu":  # robust_factor logs its own message
+        _log.info("robust relaxation of %d tuples (%s)", tuples.n_tuples, place)
     steps: dict[str, Any] = {"max_iter": max_iter, "tol": tol}
-    if where == "cuda":
-        found = gpu_robust_factor(tuples.codes, partition_weights, tuples.weights, start, **steps)
-    elif where == "parts":
-        # a part must be able to hold every cluster
-        size = max(_PART_SIZE, 4 * start.shape[1])
-        found = divided_factor(
-            tuples, partition_weights, start, part_size=size, random_state=random_state, **steps
-        )
+    if place == "cuda":
+        result = gpu_robust_factor(tuples.codes, partition_weights, tuples.weights, start, **steps)
+    elif place == "parts":
+        # A part must be able to contain every cluster.
+        steps |= {"part_size": max(_PART_SIZE, 4 * start.shape[1]), "random_state": random_state}
+        result = divided_factor(tuples, partition_weights, start, **steps)
     else:
-        found = robust_factor(tuple_coassociation(tuples, partition_weights), start, **steps)
-    return found, where
+        result = robust_factor(tuple_coassociation(tuples, partition_weights), start, **steps)
+    return result, place
 
 
 def least_squares_result(factor: Array) -> RobustRelaxation:
-    """The ℓ2 factor in place of the robust one: no steps, no history."""
+    """Return the ℓ2 factor as a result without steps and history."""
     history: dict[str, list[float]] = {
         name: [] for name in ("objective", "primal_residual", "dual_residual", "mu")
     }
     return RobustRelaxation(factor, np.nan, history, 0, True)
 
 
-def _place(
+def _choose_place(
     tuples: LabelTuples, partition_weights: Array, n_clusters: int, relaxation: str, device: str
 ) -> str:
-    """Which of "cpu", "cuda", "parts" and "l2" it is to be; a fallback is told by a warning."""
     u = tuples.n_tuples
     if relaxation in ("l2", "divided"):
         return {"l2": "l2", "divided": "parts"}[relaxation]
     soft = tuples.memberships is not None
-    late = relaxation == "auto" and u > _MOST_RELAXED_SOON
-    instead = "least squares take its place" if late else "the CPU takes its place"
+    too_slow = relaxation == "auto" and u > _MOST_FOR_AUTO
+    instead = "least squares take its place" if too_slow else "the CPU takes its place"
     counted = bool(np.ptp(partition_weights) == 0) and not tuples.has_missing and not soft
     if soft and device == "cuda":
         warnings.warn(
-            f"device='cuda' is for labels, and these are memberships; {instead}",
+            f"device='cuda' needs labels, and these are memberships; {instead}",
             DeviceFallbackWarning,
             stacklevel=7,
         )
     needed = required_gpu_bytes(u, n_clusters, counted, tuples.n_partitions)
-    if not soft and _on_gpu(u, needed, relaxation, device, instead):
+    if not soft and _can_use_gpu(u, needed, relaxation, device, instead):
         return "cuda"
     if relaxation == "auto":
-        return "l2" if late else "cpu"
-    return "cpu" if _fits(u, counted) else "parts"
+        return "l2" if too_slow else "cpu"
+    return "cpu" if _fits_in_memory(u, counted) else "parts"
 
 
-def _on_gpu(u: int, needed: int, relaxation: str, device: str, instead: str) -> bool:
-    """Whether a GPU is wanted, there, and large enough."""
-    wanted = device == "cuda" and u > _FEWEST_ON_GPU
-    looked_for = device == "auto" and relaxation == "admm" and u > _FEWEST_TO_LOOK_FOR_GPU
-    if not wanted and not looked_for:
+def _can_use_gpu(u: int, needed: int, relaxation: str, device: str, instead: str) -> bool:
+    """Whether a GPU is worth using, available, and large enough; warn if it was requested."""
+    requested = device == "cuda" and u > _FEWEST_ON_GPU
+    detect = device == "auto" and relaxation == "admm" and u > _FEWEST_TO_DETECT_GPU
+    if not requested and not detect:
         return False
     if obstacle := gpu_obstacle():
-        if wanted:
+        if requested:
             warnings.warn(
                 f"device='cuda' cannot be used: {obstacle}; {instead}",
                 DeviceFallbackWarning,
@@ -136,7 +140,7 @@ def _on_gpu(u: int, needed: int, relaxation: str, device: str, instead: str) -> 
             )
         return False
     free = gpu_memory()
-    if needed > free and wanted:
+    if needed > free and requested:
         warnings.warn(
             f"the ADMM would need {readable_bytes(needed)} of the GPU for {u:,} distinct label "
             f"tuples ({readable_bytes(free)} are free): {instead}",
@@ -146,8 +150,8 @@ def _on_gpu(u: int, needed: int, relaxation: str, device: str, instead: str) -> 
     return needed <= free
 
 
-def _fits(u: int, counted: bool) -> bool:
-    """Whether the CPU can hold the ADMM's state undivided; if not, say so."""
+def _fits_in_memory(u: int, counted: bool) -> bool:
+    """Whether the CPU can solve without division; warn if not."""
     needed, free = required_bytes(u, counted), available_memory()
     if u <= _MOST_UNDIVIDED and needed <= free // 2:
         return True
@@ -155,7 +159,7 @@ def _fits(u: int, counted: bool) -> bool:
         f"the ADMM would need {readable_bytes(needed)} for {u:,} distinct label tuples "
         f"({readable_bytes(free)} are free; at most {_MOST_UNDIVIDED:,} tuples and half of the "
         "free memory are used): it is solved in parts instead. Set relaxation='divided' to "
-        "choose that yourself, or 'l2' for least squares, which is much quicker",
+        "silence this warning, or 'l2' for least squares, which is much faster",
         MemoryFallbackWarning,
         stacklevel=8,
     )

@@ -1,20 +1,20 @@
-"""The robust relaxation where its (u, u) state does not fit: solved on parts, then combined.
+"""The robust relaxation in parts, for problems whose (u, u) matrix does not fit in memory.
 
     min ‖M − F Fᵀ‖₁,   F (u, K),   M (u, u) the co-association of u weighted tuples
 
-*Divide.* Tuples are dealt into P parts, each like the whole; tuples of so many points that a
-part without them would not be are in every part, with 1/P of their weight. *Conquer.* Each part is
-solved by :func:`~coterie.relaxation.admm.robust_factor` from its rows of the start G, the
-ℓ2 factor of all tuples. A factor is known up to a rotation only, so that of part p is turned
-onto the start: R_p = argmin ‖S (F_p R − G_p)‖_F over orthogonal R, S = diag(√w) (Procrustes).
-*Combine.* The turned rows T fit the pairs within parts, and some of that is chance. Pairs across
-parts tell how much: on a sample of pairs, the best of
+*Divide.* Tuples are distributed over P parts of similar composition. A tuple of very many points
+is in every part, with 1/P of its weight. *Conquer.* Each part is solved by
+:func:`~coterie.relaxation.admm.robust_factor` from its rows of the start G, the ℓ2 factor of all
+tuples. A factor is unique up to a rotation, so that of part p is rotated towards the start:
+R_p = argmin ‖S (F_p R − G_p)‖_F over orthogonal R, S = diag(√w) (Procrustes).
+*Combine.* The rotated rows T fit the pairs within parts, partly by chance. Pairs across parts
+measure how much: on a sample of pairs the best of
 
     F_θ = G + θ (T − G),   0 ≤ θ ≤ 1
 
-is kept, which there is no worse than the start, as with the undivided method, nor than the parts.
-Time is linear in u and memory that of one part; M is known exactly within parts and sample,
-whatever the weights and with labels missing.
+is selected. On the sample it is no worse than the start or the parts. Time is linear in u, and
+memory is that of one part. M is exact within parts and sample, also with weights and missing
+labels.
 """
 
 from __future__ import annotations
@@ -45,28 +45,28 @@ _log = logging.getLogger(__name__)
 
 #: A tuple of more than this many times n/part_size points is in every part.
 _HEAVY = 4.0
-#: Parts hold at least 3/8 of ``part_size`` tuples, more than K if it is at least this times K.
+#: Parts hold at least 3/8 of ``part_size`` tuples. So ``part_size`` ≥ 4 K gives more than K.
 _SMALLEST_PART = 4
 _MOST_SAMPLED = 4000
 _STEPS = np.linspace(0.0, 1.0, 11)
-_ROWS_AT_ONCE = 256
+_ROWS_A_BLOCK = 256
 
 
 @dataclass
 class DividedRelaxation(RobustRelaxation):
     """Result of the divided relaxation.
 
-    As that of the undivided one, but ``objective`` is estimated on a sample of pairs where there
-    are several parts; ``n_iter`` and ``history`` are of the part with most steps; ``converged``
-    tells whether all parts did.
+    As that of the undivided one, except: with several parts ``objective`` is estimated on a
+    sample of pairs; ``n_iter`` and ``history`` are those of the part with most steps;
+    ``converged`` says whether all parts converged.
 
     Attributes
     ----------
     n_parts : int
         P.
     theta : float
-        How far the factor is from the start (0) towards the parts' rows (1). Near 0 the parts
-        were too small, or did not come to the same answer.
+        θ, from the start (0) to the rows of the parts (1). Near 0 the parts were too small, or
+        disagreed.
     """
 
     n_parts: int = 1
@@ -85,20 +85,20 @@ def divided_factor(
 ) -> DividedRelaxation:
     """Minimise ‖M − F Fᵀ‖₁ over F (u, K) part by part, in time linear in u.
 
-    Parts are solved one after the other: each uses all cores, and one state is held at a time.
+    Parts are solved one after the other: each uses all cores, and only one is in memory.
 
     Parameters
     ----------
     tuples : u distinct label tuples
     partition_weights : (V,)
     start : (u, K)
-        The ℓ2 factor: where each part begins, and what their rotations are taken from.
+        The ℓ2 factor: the start of each part, and the target of the rotations.
     part_size : int, at least 4 K if u is larger
-        Most tuples in a part, and points in the sample, up to 4,000 of these. With u up to this,
-        there is one part, and the answer is that of ``robust_factor``.
+        Largest number of tuples in a part, and of points in the sample (at most 4,000). If u is
+        not larger, there is one part, and the result is that of ``robust_factor``.
     max_iter, tol : as in :func:`~coterie.relaxation.admm.robust_factor`
     random_state : int, RandomState or None
-        Seeds which part gets which of similar tuples.
+        Seed of the distribution of similar tuples over parts.
 
     Examples
     --------
@@ -117,20 +117,22 @@ def divided_factor(
         M = tuple_coassociation(tuples, partition_weights)
         whole = robust_factor(M, start, max_iter=max_iter, tol=tol)
         return DividedRelaxation(**vars(whole))
-    parts, part_weights = _deal(tuples.weights, start, part_size, check_random_state(random_state))
+    parts, part_weights = _divide(
+        tuples.weights, start, part_size, check_random_state(random_state)
+    )
     solved = []
     for p, (part, weights) in enumerate(zip(parts, part_weights, strict=True)):
         _log.info("robust relaxation of part %d of %d: %d tuples", p + 1, len(parts), len(part))
         M = tuple_coassociation(tuples.subset(part, weights), partition_weights)
         found = robust_factor(M, start[part], max_iter=max_iter, tol=tol)
-        solved.append(replace(found, factor=_turned(found.factor, start[part], weights)))
-    rows = _stacked(parts, [found.factor for found in solved], len(start))
+        solved.append(replace(found, factor=_rotated(found.factor, start[part], weights)))
+    rows = _mean_rows(parts, [found.factor for found in solved], len(start))
     n_sampled = min(part_size, _MOST_SAMPLED)
     objectives = _sampled_objectives(tuples, partition_weights, start, rows, n_sampled)
     best = int(np.argmin(objectives))
     slowest = max(solved, key=lambda found: found.n_iter)
     return DividedRelaxation(
-        _by_falling_eigenvalue(_between(start, rows, _STEPS[best]), tuples.weights),
+        _by_falling_eigenvalue(start + _STEPS[best] * (rows - start), tuples.weights),
         float(objectives[best]),
         slowest.history,
         slowest.n_iter,
@@ -141,15 +143,15 @@ def divided_factor(
 
 
 def l1_distance(M: TupleCoassociation, factor: Matrix) -> float:
-    """‖M − F Fᵀ‖₁ over points, a block of rows at a time.
+    """Return ‖M − F Fᵀ‖₁ over points, computed by blocks of rows.
 
     >>> M = TupleCoassociation(np.eye(2), 1.0, np.array([3.0, 1.0]))
     >>> l1_distance(M, np.array([[1.0], [0.0]]))
     1.0
     """
     total = 0.0
-    for first in range(0, len(factor), _ROWS_AT_ONCE):
-        block = slice(first, first + _ROWS_AT_ONCE)
+    for first in range(0, len(factor), _ROWS_A_BLOCK):
+        block = slice(first, first + _ROWS_A_BLOCK)
         gap = M.values[block] * M.scale - factor[block] @ factor.T
         total += float(M.weights[block] @ np.abs(gap) @ M.weights)
     return total
@@ -158,8 +160,7 @@ def l1_distance(M: TupleCoassociation, factor: Matrix) -> float:
 def _check_shapes(tuples: LabelTuples, start: Matrix, part_size: int) -> None:
     if start.ndim != 2 or len(start) != tuples.n_tuples:
         raise InvalidParameterError(
-            f"start has shape {start.shape}; one row for each of the {tuples.n_tuples} tuples "
-            "is needed"
+            f"start has shape {start.shape}; give one row for each of the {tuples.n_tuples} tuples"
         )
     least = _SMALLEST_PART * start.shape[1]
     if part_size < min(least, tuples.n_tuples):
@@ -169,14 +170,14 @@ def _check_shapes(tuples: LabelTuples, start: Matrix, part_size: int) -> None:
         )
 
 
-def _deal(
+def _divide(
     weights: Matrix, start: Matrix, part_size: int, rng: np.random.RandomState
 ) -> tuple[list[Indices], list[Matrix]]:
-    """Tuples of each part, ascending, and their weights in it, which add up to the given ones.
+    """Return the tuples of each part, ascending, and their weights in it.
 
-    The heavy ones, fewer than part_size/4, are in every part. The others are put in order by
-    stratum, then weight, then chance, and dealt in turn. A stratum is who the start puts next
-    to the same one of K tuples that are most unlike each other.
+    Heavy tuples, fewer than part_size/4, are in every part. The others are sorted by stratum,
+    weight and a random number, and distributed in turn. The stratum of a tuple is the most similar
+    of K pivot tuples, which a pivoted QR of the start selects.
     """
     heavy = weights > _HEAVY * weights.sum() / part_size
     light = np.flatnonzero(~heavy)
@@ -191,39 +192,38 @@ def _deal(
     return parts, [shares[part] for part in parts]
 
 
-def _turned(factor: Matrix, towards: Matrix, weights: Matrix) -> Matrix:
-    """The factor times the orthogonal R that brings it nearest to ``towards``, row by row."""
-    left, _, right = np.linalg.svd((factor * weights[:, None]).T @ towards)
+def _rotated(factor: Matrix, target: Matrix, weights: Matrix) -> Matrix:
+    """Return the factor times the orthogonal R that brings it nearest to ``target``."""
+    left, _, right = np.linalg.svd((factor * weights[:, None]).T @ target)
     return factor @ (left @ right)
 
 
-def _stacked(parts: Sequence[Indices], factors: Sequence[Matrix], n_tuples: int) -> Matrix:
-    """Rows of all tuples (u, K), the mean where a tuple is in several parts."""
+def _mean_rows(parts: Sequence[Indices], factors: Sequence[Matrix], n_tuples: int) -> Matrix:
+    """Return rows of all tuples (u, K): the mean of their rows in the parts."""
     rows = np.zeros((n_tuples, factors[0].shape[1]))
-    times = np.zeros(n_tuples)
+    n_parts = np.zeros(n_tuples)
     for part, factor in zip(parts, factors, strict=True):
         rows[part] += factor
-        times[part] += 1
-    return rows / times[:, None]
+        n_parts[part] += 1
+    return rows / n_parts[:, None]
 
 
 def _sampled_objectives(
     tuples: LabelTuples, partition_weights: Matrix, start: Matrix, rows: Matrix, n_sampled: int
 ) -> Matrix:
-    """‖M − F_θ F_θᵀ‖₁ for each θ, estimated from the pairs of evenly spaced points.
+    """Estimate ‖M − F_θ F_θᵀ‖₁ for each θ from the pairs of evenly spaced points.
 
-    Pairs of different tuples are those of the sample, scaled up; the pairs within a tuple are all
-    counted.
+    Sampled pairs of different tuples are scaled up; all pairs within a tuple are counted.
     """
     chosen, counts = evenly_spaced_points(tuples.weights, n_sampled)
     M = tuple_coassociation(tuples.subset(chosen, counts), partition_weights)
     sampled = _pairs_of_different_tuples(counts)
-    # where one tuple has nearly all points, no pair of different ones may be in the sample
+    # If one tuple has nearly all points, the sample may have no pair of different tuples.
     scale = _pairs_of_different_tuples(tuples.weights) / sampled if sampled else 0.0
     itself = self_coassociation(tuples, partition_weights)
     estimates = []
     for theta in _STEPS:
-        factor = _between(start, rows, theta)
+        factor = start + theta * (rows - start)
         within = np.abs(itself - np.einsum("ak,ak->a", factor, factor))
         between = l1_distance(M, factor[chosen]) - counts**2 @ within[chosen]
         estimates.append(scale * between + tuples.weights**2 @ within)
@@ -234,11 +234,7 @@ def _pairs_of_different_tuples(weights: Matrix) -> float:
     return float(weights.sum() ** 2 - weights @ weights)
 
 
-def _between(start: Matrix, rows: Matrix, theta: float) -> Matrix:
-    return start + theta * (rows - start)
-
-
 def _by_falling_eigenvalue(factor: Matrix, weights: Matrix) -> Matrix:
-    """The factor of the same F Fᵀ with orthogonal columns (over points), largest first."""
+    """Rotate the factor so that its columns are orthogonal over points, largest first."""
     _, axes = np.linalg.eigh((factor * weights[:, None]).T @ factor)
     return factor @ axes[:, ::-1]

@@ -1,4 +1,4 @@
-"""The K algebraically largest eigenpairs of a symmetric matrix, from where they last were."""
+"""The K algebraically largest eigenpairs of a symmetric matrix, direct or from a good guess."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Product = Callable[[Matrix], Matrix]
 
 
 def dense_eigenpairs(A: Matrix, k: int) -> tuple[Matrix, Matrix]:
-    """Eigenvectors (n, k) and eigenvalues (k,) by LAPACK, largest first.
+    """Return eigenvectors (n, k) and eigenvalues (k,) by LAPACK, largest first.
 
     >>> vectors, values = dense_eigenpairs(np.diag([1.0, 3.0, 2.0]), 2)
     >>> values
@@ -32,7 +32,7 @@ def dense_eigenpairs(A: Matrix, k: int) -> tuple[Matrix, Matrix]:
     """
     n = len(A)
     values, vectors = eigh(A, subset_by_index=[n - k, n - 1])
-    if len(values) < k:  # LAPACK may miss some of a part of the spectrum, never of the whole
+    if len(values) < k:  # LAPACK can miss eigenvalues of a subset, but not of the full spectrum
         values, vectors = (part[..., -k:] for part in eigh(A))
     return vectors[:, ::-1], values[::-1]
 
@@ -40,10 +40,10 @@ def dense_eigenpairs(A: Matrix, k: int) -> tuple[Matrix, Matrix]:
 def lanczos_eigenpairs(
     product: Product, n: int, k: int, start: Matrix, tolerance: float = 0.0
 ) -> tuple[Matrix, Matrix]:
-    """Eigenvectors (n, k) and eigenvalues (k,) by ARPACK from products with the matrix alone.
+    """Return eigenvectors (n, k) and eigenvalues (k,) by ARPACK, from products with the matrix.
 
-    The starting vector must not be an eigenvector (a constant vector often is one), so a
-    fixed pseudo-random one is added to ``start``.
+    The starting vector must not be an eigenvector, as a constant vector often is. So a fixed
+    pseudo-random vector is added to ``start``.
     """
     operator = LinearOperator(
         (n, n), matvec=lambda x: product(x.reshape(n, -1)).ravel(), dtype=float
@@ -58,12 +58,12 @@ def lanczos_eigenpairs(
 
 
 def eigsh_rng_option(rng: np.random.Generator) -> dict[str, np.random.Generator]:
-    """What makes ``eigsh`` give the same answer each time: since 1.17 SciPy draws restarts."""
+    """Return the option that makes ``eigsh`` repeatable: SciPy 1.17 draws restarts at random."""
     return {"rng": rng} if "rng" in inspect.signature(eigsh).parameters else {}
 
 
 def symmetric_part(A: Matrix) -> Matrix:
-    """A without what rounding has left of a difference from its transpose."""
+    """Return (A + Aᵀ) / 2, which removes asymmetry by rounding."""
     return (A + A.T) / 2.0
 
 
@@ -75,23 +75,21 @@ def refined_eigenpairs(
     Parameters
     ----------
     first : (n, q), q ≥ k
-        A @ (the last block), which the caller has from the pass that made A. The columns
-        beyond k speed up convergence.
+        A @ block, which the caller has computed. The columns beyond k speed up convergence.
     product : X ↦ A @ X
     tolerance
         Stop when the residuals ‖A h − λ h‖ of the top k are below this share of λ_1.
 
     Returns
     -------
-    block (n, q), values (q,), vectors' residual norms (k,), whether all met the tolerance
+    block (n, q), values (q,), residual norms (k,), whether all met the tolerance
     """
     AQ = first
     for _ in range(max_steps):
         Q = np.linalg.qr(AQ)[0]
         AQ = product(Q)
         values, rotation = np.linalg.eigh(Q.T @ AQ)
-        rotation = rotation[:, ::-1]
-        values = values[::-1]
+        values, rotation = values[::-1], rotation[:, ::-1]
         Q, AQ = Q @ rotation, AQ @ rotation
         residuals = np.linalg.norm(AQ[:, :k] - Q[:, :k] * values[:k], axis=0)
         if residuals.max() <= tolerance * max(values[0], 0.0):
@@ -102,19 +100,19 @@ def refined_eigenpairs(
 def krylov_eigenpairs(
     X: Matrix, AX: Matrix, product: Product, k: int, tolerance: float, max_products: int
 ) -> tuple[Matrix, Matrix, bool]:
-    """The k algebraically largest eigenpairs of A in the block Krylov space of a good guess.
+    """Return the k largest eigenpairs of A in the block Krylov space of a good guess X.
 
-    Rayleigh–Ritz in the span of X; while the residual of the k leading pairs is above the
-    tolerance, the span is widened by the residuals of its leading q pairs, at one product with A
-    a time. The spans are those of X, AX, A²X …, of which this finds the best pairs, where
-    power steps look in the last one only.
+    Rayleigh–Ritz in the span of X. While the residual of the k leading pairs is above the
+    tolerance, the span is extended by the residuals of its leading q pairs, with one product
+    each time. The result is the best in the span of X, AX, A²X …, whereas power steps use the
+    last of these only.
 
     Parameters
     ----------
     X : (n, q) with orthonormal columns, q ≥ k
         The last known leading vectors; the columns beyond k speed up convergence.
     AX : (n, q)
-        A @ X, which the caller has from the pass that made A.
+        A @ X, which the caller has computed.
     product : X ↦ A @ X
     tolerance
         Stop when ‖A H − H Λ‖_F ≤ tolerance for the k leading pairs (H, Λ).
@@ -140,17 +138,17 @@ def krylov_eigenpairs(
         met = bool(np.linalg.norm(residual[:, :k]) <= tolerance)
         if met or n_products == max_products:
             break
-        fresh = _orthonormal_beside(basis, residual)
-        basis, image = np.column_stack([basis, fresh]), np.column_stack([image, product(fresh)])
+        added = _orthonormal_complement(basis, residual)
+        basis, image = np.column_stack([basis, added]), np.column_stack([image, product(added)])
     return block, values, met
 
 
-def _orthonormal_beside(basis: Matrix, Y: Matrix) -> Matrix:
-    """Orthonormal columns, orthogonal to the basis, that span with it what Y does with it."""
-    n, taken = basis.shape
-    Y = Y[:, : max(0, n - taken)]
+def _orthonormal_complement(basis: Matrix, Y: Matrix) -> Matrix:
+    """Return orthonormal columns, orthogonal to the basis, that extend it to the span of both."""
+    n, n_columns = basis.shape
+    Y = Y[:, : max(0, n - n_columns)]
     Y = Y / np.maximum(np.linalg.norm(Y, axis=0), np.finfo(float).tiny)
-    # twice is enough: the second pass removes what rounding left of the first
+    # Two passes: the second removes the rounding errors of the first.
     for _ in range(2):
         Y = np.linalg.qr(Y - basis @ (basis.T @ Y))[0]
     return Y

@@ -1,11 +1,11 @@
-"""The robust relaxation on a GPU: the steps of :mod:`.robust_admm`, tile by tile in Triton.
+"""The robust relaxation on a GPU: the steps of :mod:`.admm`, tile by tile in Triton.
 
-State and M lie on the device as the tiles on and above the diagonal, B in float32 and M as counts
-in one byte where counts say it all: 3 u² bytes in all, where full matrices alone would take 5 u².
-A step is one pass over them (low-rank part, clip, objective, residual and the product with the
-block of eigenvectors); each refinement of the eigenvectors is one more pass over B. Products of
-tiles are three of half the digits each on the tensor cores, right to about 1e-6; plain TF32 would
-be wrong in the fourth digit. Sums over tiles and all small algebra are in float64.
+B and M are on the device as the tiles on and above the diagonal, B in float32 and M as counts of
+one byte if possible: about 3 u² bytes, where full matrices would take 5 u². A step is one pass over
+them (low-rank part, clip, objective, residual, and the product with the block of eigenvectors).
+Each refinement of the eigenvectors is one more pass over B. A product of tiles is three products of
+bfloat16 parts on the tensor cores, correct to about 1e-6; plain TF32 would be wrong in the fourth
+digit. Sums over tiles and all small algebra are in float64.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _TILES_A_STRIP = 32
 _ROWS_GATHERED = 32
 _SMALLEST_DOT = 16
 _EXTRA_COLUMNS = 6
-_MOST_IN_A_BYTE = 255
+_LARGEST_BYTE = 255
 _PRODUCTS = 8
-#: Residuals of eigenpairs below this are rounding of float32.
+#: Residuals of eigenpairs below this are rounding errors of float32.
 _EIGEN_FLOOR = 3e-6
 _WARPS = 4
 _STAGES = 2
@@ -50,15 +50,15 @@ _STAGES = 2
 def required_gpu_bytes(
     n_tuples: int, n_clusters: int, counted: bool = True, n_partitions: int = 1
 ) -> int:
-    """Memory on the device for u tuples: half of the state and of M, and the product's parts.
+    """Return the bytes on the device for u tuples: half of B, half of M, and partial products.
 
-    M is counts of one byte, two for more than 255 partitions, or floats (not ``counted``). A
-    twentieth is added for what the allocator rounds up.
+    M has one byte an entry, two for more than 255 partitions, or floats (not ``counted``). A
+    twentieth is added for the rounding of the allocator.
     """
     t = -(-n_tuples // _TILE)
     tiles = t * (t + 1) // 2
     columns = _padded(n_clusters + _EXTRA_COLUMNS)
-    share_bytes = (1 if n_partitions <= _MOST_IN_A_BYTE else 2) if counted else 4
+    share_bytes = (1 if n_partitions <= _LARGEST_BYTE else 2) if counted else 4
     tile_bytes = _TILE * _TILE * (4 + share_bytes) + _TILE * columns * 4
     small = n_tuples * columns * 8 * 30
     parts = tiles * _TILE * columns * 4 // _TILES_A_STRIP
@@ -78,20 +78,20 @@ def gpu_robust_factor(
     callback: Callable[[int, float], None] | None = None,
     device: str = "cuda",
 ) -> RobustRelaxation:
-    """Minimise ‖M − F Fᵀ‖₁ over F (u, K) on a GPU, as ``robust_factor`` does on the CPU.
+    """Minimise ‖M − F Fᵀ‖₁ over F (u, K) on a GPU.
 
     Parameters
     ----------
     codes : (u, V) label tuples, −1 missing
-        Two tuples are together in v where their codes are equal. M is made on the device.
+        Equal codes in column v mean the same cluster. M is computed on the device.
     partition_weights : (V,)
-        Partitions of weight 0 are left out.
+        Partitions of weight 0 are ignored.
     weights : (u,) multiplicities of the tuples
     start : (u, K)
     rho, max_iter, tol, eigen_tolerance, callback
         As in :func:`~coterie.relaxation.admm.robust_factor`.
     device : str
-        Of PyTorch.
+        A device of PyTorch.
     """
     solver = GpuSolver(codes, partition_weights, weights, start, eigen_tolerance, device)
     found = minimise(solver, rho, max_iter, tol, callback)
@@ -99,9 +99,9 @@ def gpu_robust_factor(
 
 
 def strip_table(n_tiles: int) -> NDArray[np.int64]:
-    """Strips that cover the tiles on and above the diagonal, ``n_tiles`` a side, (s, 4).
+    """Return the strips (s, 4) of the tiles on and above the diagonal, ``n_tiles`` a side.
 
-    Row of tiles, first column of tiles, place of the first tile, number of tiles.
+    Columns: row of tiles, first column of tiles, index of the first tile, number of tiles.
 
     >>> strip_table(2).tolist()
     [[0, 0, 0, 2], [1, 1, 2, 1]]
@@ -109,13 +109,13 @@ def strip_table(n_tiles: int) -> NDArray[np.int64]:
     firsts = [np.arange(i, n_tiles, _TILES_A_STRIP) for i in range(n_tiles)]
     i = np.repeat(np.arange(n_tiles), [len(first) for first in firsts])
     j = np.concatenate(firsts)
-    place = i * n_tiles - i * (i - 1) // 2 + (j - i)
+    tile = i * n_tiles - i * (i - 1) // 2 + (j - i)
     length = np.minimum(_TILES_A_STRIP, n_tiles - j)
-    return np.column_stack([i, j, place, length]).astype(np.int64)
+    return np.column_stack([i, j, tile, length]).astype(np.int64)
 
 
 class GpuSolver:
-    """The state of the iteration on the device; a :class:`~.iteration.Solver`.
+    """State of the iteration on the device: a :class:`~.iteration.Solver`.
 
     ``factor`` is a float64 tensor (u, K).
     """
@@ -142,7 +142,9 @@ class GpuSolver:
         self.root = self._float64(np.sqrt(weights))[:, None]
         self.weights = self._padded_rows(self._float64(weights)[:, None], 1)
         self.factor = self._float64(start)
-        self.block = self._first_block()
+        extra = min(_EXTRA_COLUMNS, self.u - self.k)
+        noise = self._float64(np.random.default_rng(0).standard_normal((self.u, extra)))
+        self.block = torch.linalg.qr(torch.cat([self.root * self.factor, noise], dim=1))[0]
         self.columns = _padded(self.block.shape[1])
         n_tiles = self.tiles * (self.tiles + 1) // 2
         self.values, self.scale, self.mean, self.norm = self._shares(codes, partition_weights)
@@ -150,17 +152,19 @@ class GpuSolver:
         self.by_column = self._empty((n_tiles, _TILE, self.columns))
         self.by_row = self._empty((len(self.strips), _TILE, self.columns))
         self.product = self._empty((self.rows, self.columns), torch.float64)
-        _log.info("%s on %s for %d tuples", readable_bytes(self._allocated()), self.device, self.u)
+        held = (self.state, self.values, self.by_column, self.by_row, self.product)
+        n_bytes = sum(tensor.numel() * tensor.element_size() for tensor in held)
+        _log.info("%s on %s for %d tuples", readable_bytes(n_bytes), self.device, self.u)
 
     def step(self, shrink: float, bound: float) -> tuple[float, float]:
-        """B ← L + clip(M − L − Y); the objective ‖M − L‖₁ and the residual after the E-step."""
+        """Set B ← L + clip(M − L − Y); return ‖M − L‖₁ and the residual after the E-step."""
         from coterie.relaxation.gpu_kernels import STEP
 
         objective, residual = self._pass(STEP, self.block, shrink, bound)
         return objective, residual**0.5
 
     def advance(self) -> float:
-        """L ← K largest eigenpairs of B, negative ones cut; returns ‖L₊ − L‖_F."""
+        """Set L to the K largest eigenpairs of B, negative ones cut; return ‖L₊ − L‖_F."""
         torch = self.torch
         vectors, values = self._eigenpairs()
         before = self.root * self.factor
@@ -174,7 +178,7 @@ class GpuSolver:
         return float(torch.sqrt(torch.clamp(square, min=0.0)))
 
     def objective(self) -> float:
-        """‖M − L‖₁ of the current factor, without touching the state."""
+        """Return ‖M − L‖₁ of the current factor; the state does not change."""
         from coterie.relaxation.gpu_kernels import OBJECTIVE
 
         return self._pass(OBJECTIVE, self.block, 0.0, 0.0)[0]
@@ -186,12 +190,12 @@ class GpuSolver:
 
     @cached_property
     def _first_strip(self) -> torch.Tensor:
-        """First strip of each row of tiles, and their number at the end."""
+        """First strip of each row of tiles, then the number of strips."""
         rows = self.torch.arange(self.tiles + 1, device=self.device)
         return self.torch.searchsorted(self.strips[:, 0].contiguous(), rows)
 
     def _pass(self, task: int, block: Any, shrink: float, bound: float) -> tuple[float, float]:
-        """One pass over the strips; the two sums over all tuples."""
+        """Run one pass over the strips; return the two sums over all tuples."""
         from coterie.relaxation.gpu_kernels import PRODUCT, strip_kernel
 
         sums = self._empty((len(self.strips), 2))
@@ -223,7 +227,7 @@ class GpuSolver:
         return first, second
 
     def _gathered(self) -> Any:
-        """S B S X of the last pass, (u, q), float64."""
+        """Return S B S X of the last pass, (u, q), float64."""
         from coterie.relaxation.gpu_kernels import gather_kernel
 
         gather_kernel[(self.tiles, _TILE // _ROWS_GATHERED)](
@@ -246,37 +250,37 @@ class GpuSolver:
         return self._gathered()
 
     def _eigenpairs(self) -> tuple[Any, Any]:
-        """K largest eigenpairs of S B S in the block Krylov space of the last ones.
+        """Return the K largest eigenpairs of S B S in the block Krylov space of the last ones.
 
-        As :func:`~.eigenpairs.krylov_eigenpairs`, with the small problem solved on the host.
+        As :func:`~.eigenpairs.krylov_eigenpairs`; the small problem is solved on the host.
         """
         torch, k, q = self.torch, self.k, self.block.shape[1]
         basis, image = self.block, self._gathered()
         for n_products in range(_PRODUCTS + 1):
             values, rotation = np.linalg.eigh(symmetric_part(_on_host(basis.T @ image)))
-            turn = self._float64(rotation[:, : -q - 1 : -1])
+            rotation = self._float64(rotation[:, : -q - 1 : -1])
             values = self._float64(values[: -q - 1 : -1])
-            block = basis @ turn
-            residual = image @ turn - block * values
+            block = basis @ rotation
+            residual = image @ rotation - block * values
             error = float(torch.linalg.norm(residual[:, :k]))
             met = error <= self.eigen_tolerance * max(float(values[0]), 0.0)
             if met or n_products == _PRODUCTS or self.u < basis.shape[1] + q:
                 break
-            fresh = self._orthonormal(residual, basis)
-            basis = torch.cat([basis, fresh], dim=1)
-            image = torch.cat([image, self._times(fresh)], dim=1)
+            added = self._orthonormal(residual, basis)
+            basis = torch.cat([basis, added], dim=1)
+            image = torch.cat([image, self._times(added)], dim=1)
         self.block = block
         return block[:, :k], values[:k]
 
     def _orthonormal(self, A: Any, basis: Any) -> Any:
-        """Orthonormal columns, orthogonal to the basis, that span with it what A does with it.
+        """Return orthonormal columns, orthogonal to the basis, that extend it to the span of A.
 
-        By Cholesky of AᵀA, twice, or by Householder reflections where the columns are dependent.
+        By Cholesky of AᵀA, twice, or by Householder reflections if columns are dependent.
         """
         torch = self.torch
         for _ in range(2):
             A = A - basis @ (basis.T @ A)
-            # columns of unit length are as well conditioned as can be
+            # Columns of unit length improve the condition of AᵀA.
             A = A / torch.clamp(torch.linalg.norm(A, dim=0), min=1e-300)
             triangle, failed = torch.linalg.cholesky_ex(A.T @ A)
             if int(failed):
@@ -285,33 +289,27 @@ class GpuSolver:
                 A = torch.linalg.solve_triangular(triangle, A.T, upper=False).T
         return A
 
-    def _first_block(self) -> Any:
-        extra = min(_EXTRA_COLUMNS, self.u - self.k)
-        noise = np.random.default_rng(0).standard_normal((self.u, extra))
-        first = self.torch.cat([self.root * self.factor, self._float64(noise)], dim=1)
-        return self.torch.linalg.qr(first)[0]
-
     def _shares(
         self, codes: NDArray[Any], partition_weights: Matrix
     ) -> tuple[Any, float, float, float]:
-        """M in tiles and its scale, the mean size of an entry over points, and ‖M‖_F."""
+        """Return M in tiles and its scale, its mean |entry| over points, and ‖M‖_F."""
         from coterie.relaxation.gpu_kernels import shares_kernel
 
         torch = self.torch
         used = partition_weights > 0
         alpha = partition_weights[used]
-        turned = np.full((int(used.sum()), self.rows), -1, dtype=codes.dtype)
-        turned[:, : self.u] = codes[:, used].T
+        by_partition = np.full((int(used.sum()), self.rows), -1, dtype=codes.dtype)
+        by_partition[:, : self.u] = codes[:, used].T
         counted = bool(np.all(alpha == alpha[0]) and codes[:, used].min() >= 0)
         kind = torch.float32
         if counted:
-            kind = torch.uint8 if len(alpha) <= _MOST_IN_A_BYTE else torch.int16
+            kind = torch.uint8 if len(alpha) <= _LARGEST_BYTE else torch.int16
         n_tiles = self.tiles * (self.tiles + 1) // 2
         values = self._empty((n_tiles, _TILE, _TILE), kind)
         sums = self._empty((len(self.strips), 2))
         shares_kernel[(len(self.strips),)](
-            torch.from_numpy(turned).to(self.device),
-            # in units of the largest, which single precision can hold
+            torch.from_numpy(by_partition).to(self.device),
+            # Relative to the largest weight, so that single precision suffices for any unit.
             torch.from_numpy((alpha / alpha.max()).astype(np.float32)).to(self.device),
             self.weights,
             self.strips,
@@ -328,7 +326,7 @@ class GpuSolver:
         return values, scale, scale * total / self.n_points**2, scale * squares**0.5
 
     def _padded_rows(self, values: Any, columns: int) -> Any:
-        """Float32 with rows up to whole tiles and so many columns, zeros where there were none."""
+        """Return float32 values, padded by zeros to whole tiles of rows and to ``columns``."""
         padded = self._zeros((self.rows, columns))
         padded[: len(values), : values.shape[1]] = values
         return padded
@@ -342,13 +340,9 @@ class GpuSolver:
     def _zeros(self, shape: tuple[int, ...]) -> Any:
         return self.torch.zeros(shape, dtype=self.torch.float32, device=self.device)
 
-    def _allocated(self) -> int:
-        held = (self.state, self.values, self.by_column, self.by_row, self.product)
-        return sum(tensor.numel() * tensor.element_size() for tensor in held)
-
 
 def _padded(n_columns: int) -> int:
-    """The next power of two, at least what a product of tiles needs."""
+    """Return the next power of two, at least the smallest width of a product of tiles."""
     return max(_SMALLEST_DOT, 1 << (n_columns - 1).bit_length())
 
 

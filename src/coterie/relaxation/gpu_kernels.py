@@ -1,12 +1,14 @@
-"""Triton kernels of the robust relaxation: one pass over a symmetric state, kept as half of it.
+"""Triton kernels of the robust relaxation: passes over half of a symmetric matrix.
 
-A symmetric (u, u) matrix is kept as its tiles of T × T on and above the diagonal, tile (i, j),
-i ≤ j, at place ``i·t − i(i − 1)/2 + j − i`` of t tiles a side: half the memory and half the bytes
-a pass. A program works on a *strip*, some tiles next to each other in one row of tiles. Of a tile B
-it adds B X_j to its rows in registers and writes Bᵀ X_i beside; :func:`gather_kernel` adds up the
-two, so that the product is the same each time (atomic additions would not be).
+A symmetric (u, u) matrix is stored as its tiles of T × T on and above the diagonal. Of t tiles a
+side, tile (i, j), i ≤ j, has the index ``i·t − i(i − 1)/2 + j − i``. This halves the memory and the
+bytes read in a pass. A program works on a *strip*: adjacent tiles in one row of tiles. For a tile B
+it adds B X_j to its rows in registers and writes Bᵀ X_i to memory. :func:`gather_kernel` adds both
+in a fixed order, so that the product is reproducible; atomic additions would not be.
 
-Rows beyond u are filled up with factors, weights and shares of zero, and stay zero.
+``strips`` (s, 4) int64 has for each strip the row of tiles, the first column of tiles, the index of
+the first tile, and the number of tiles. Rows from u to a multiple of T have factors, weights and
+shares of zero, and stay zero.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import triton.language as tl
 
 __all__ = ["OBJECTIVE", "PRODUCT", "STEP", "gather_kernel", "shares_kernel", "strip_kernel"]
 
-#: What a pass over the strips does: the product alone, a step and the product, the objective alone.
+#: Tasks of a pass over the strips: the product only, a step and the product, the objective only.
 PRODUCT, STEP, OBJECTIVE = 0, 1, 2
 
 
@@ -40,26 +42,21 @@ def strip_kernel(
     Q: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """B ← L + clip(M − L − Y, ±bound), Y = shrink·(L − B), L = F Fᵀ, and B X, for one strip.
+    """Set B ← L + clip(M − L − Y, ±bound), Y = shrink·(L − B), L = F Fᵀ, and add B X, on a strip.
 
-    ``strips`` (s, 4) int64: row of tiles, first column of tiles, place of the first tile, tiles.
-    ``factor`` (u, K), ``block`` X (u, Q) and ``weights`` (u,) are float32; ``values·scale`` is M.
-    ``sums`` (s, 2) gets the weighted sums of |M − L| and of (B − L + Y)².
+    ``state`` has the tiles of B and ``values`` those of M / ``scale``. ``factor`` (u, K),
+    ``block`` X (u, Q) and ``weights`` (u,) are float32. ``by_row`` (s, T, Q) gets the products of
+    the rows of a strip, ``by_column`` (tiles, T, Q) those of the transposed tiles. ``sums`` (s, 2)
+    gets the weighted sums of |M − L| and of (B − L + Y)².
     """
-    s = tl.program_id(0)
-    i = tl.load(strips + 4 * s)
-    j_first = tl.load(strips + 4 * s + 1)
-    tile_first = tl.load(strips + 4 * s + 2)
-    length = tl.load(strips + 4 * s + 3)
+    s, i, j_first, tile_first, length = _load_strip(strips)
     within = tl.arange(0, T)
-    of_block = tl.arange(0, Q)
-    of_factor = tl.arange(0, K)
     rows = i * T + within
     row_weights = tl.load(weights + rows)
     if TASK != 0:
-        row_factor = tl.load(factor + rows[:, None] * K + of_factor[None, :])
+        row_factor = _load_rows(factor, rows, K)
     if TASK != 2:
-        row_block = tl.load(block + rows[:, None] * Q + of_block[None, :])
+        row_block = _load_rows(block, rows, Q)
         product = tl.zeros((T, Q), tl.float32)
     objective = tl.zeros((T,), tl.float32)
     residual = tl.zeros((T,), tl.float32)
@@ -71,10 +68,10 @@ def strip_kernel(
         if TASK != 2:
             B = tl.load(state + cells)
         if TASK != 0:
-            column_factor = tl.load(factor + columns[:, None] * K + of_factor[None, :])
+            column_factor = _load_rows(factor, columns, K)
             low = tl.dot(row_factor, tl.trans(column_factor), input_precision=PRECISION)
             gap = tl.load(values + cells).to(tl.float32) * scale - low
-            # a tile off the diagonal stands for two
+            # A tile off the diagonal occurs twice in the matrix.
             column_weights = tl.load(weights + columns) * tl.where(j > i, 2.0, 1.0)
             objective += tl.sum(tl.abs(gap) * column_weights[None, :], axis=1)
             if TASK == 1:
@@ -85,12 +82,12 @@ def strip_kernel(
                 y += clipped
                 residual += tl.sum(y * y * column_weights[None, :], axis=1)
         if TASK != 2:
-            column_block = tl.load(block + columns[:, None] * Q + of_block[None, :])
+            column_block = _load_rows(block, columns, Q)
             product += tl.dot(B, column_block, input_precision=PRECISION)
-            turned = tl.dot(tl.trans(B), row_block, input_precision=PRECISION)
-            tl.store(by_column + (tile * T + within)[:, None] * Q + of_block[None, :], turned)
+            transposed = tl.dot(tl.trans(B), row_block, input_precision=PRECISION)
+            _store_rows(by_column, tile * T + within, transposed, Q)
     if TASK != 2:
-        tl.store(by_row + (s * T + within)[:, None] * Q + of_block[None, :], product)
+        _store_rows(by_row, s * T + within, product, Q)
     if TASK != 0:
         tl.store(sums + 2 * s, tl.sum(objective * row_weights, axis=0))
         tl.store(sums + 2 * s + 1, tl.sum(residual * row_weights, axis=0))
@@ -107,14 +104,17 @@ def gather_kernel(
     PART: tl.constexpr,
     Q: tl.constexpr,
 ):
-    """Add up in float64 what the strips have put down: rows of B X, (u, Q), PART at a time."""
+    """Write PART rows of B X, (u, Q), as the float64 sum of the products of all strips.
+
+    ``first_strip`` (t + 1,) is the first strip of each row of tiles.
+    """
     j = tl.program_id(0).to(tl.int64)
     within = tl.program_id(1) * PART + tl.arange(0, PART)
     cells = within[:, None] * Q + tl.arange(0, Q)[None, :]
     total = tl.zeros((PART, Q), tl.float64)
     for s in range(tl.load(first_strip + j), tl.load(first_strip + j + 1)):
         total += tl.load(by_row + s * T * Q + cells).to(tl.float64)
-    tile = j
+    tile = j  # index of tile (0, j)
     for i in range(0, j):
         total += tl.load(by_column + tile * T * Q + cells).to(tl.float64)
         tile += n_tiles - i - 1
@@ -134,16 +134,12 @@ def shares_kernel(
     COUNTED: tl.constexpr,
     T: tl.constexpr,
 ):
-    """Tiles of M for one strip: counts of equal codes, or weighted shares where labels miss.
+    """Compute tiles of M on a strip: counts of equal codes, or weighted shares if labels miss.
 
-    ``codes`` (V, u), −1 missing; ``sums`` (s, 2) gets the weighted sums of M and M², counts as
-    they are.
+    ``codes`` (V, u), −1 missing; ``alpha`` (V,) partition weights. ``values`` gets the tiles and
+    ``sums`` (s, 2) the weighted sums of M and M², of counts if they are counted.
     """
-    s = tl.program_id(0)
-    i = tl.load(strips + 4 * s)
-    j_first = tl.load(strips + 4 * s + 1)
-    tile_first = tl.load(strips + 4 * s + 2)
-    length = tl.load(strips + 4 * s + 3)
+    s, i, j_first, tile_first, length = _load_strip(strips)
     within = tl.arange(0, T)
     rows = i * T + within
     row_weights = tl.load(weights + rows)
@@ -175,3 +171,21 @@ def shares_kernel(
         squares += tl.sum(same * same * column_weights[None, :], axis=1)
     tl.store(sums + 2 * s, tl.sum(total * row_weights, axis=0))
     tl.store(sums + 2 * s + 1, tl.sum(squares * row_weights, axis=0))
+
+
+@triton.jit
+def _load_strip(strips):
+    """Return the index of the strip of this program, and its row of the table."""
+    s = tl.program_id(0)
+    row = strips + 4 * s
+    return s, tl.load(row), tl.load(row + 1), tl.load(row + 2), tl.load(row + 3)
+
+
+@triton.jit
+def _load_rows(matrix, rows, WIDTH: tl.constexpr):
+    return tl.load(matrix + rows[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :])
+
+
+@triton.jit
+def _store_rows(matrix, rows, values, WIDTH: tl.constexpr):
+    tl.store(matrix + rows[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :], values)

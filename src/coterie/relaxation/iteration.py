@@ -1,11 +1,8 @@
-"""The steps of the alternating direction method, whatever computes them.
+"""The loop of the alternating direction method, for any solver of its steps.
 
-A :class:`Solver` holds the state and makes one step of each kind; :func:`minimise` says how the
-penalty μ grows from step to step, when it is held, and when the two residuals are small enough.
-
-μ grows by the factor ρ for as long as the primal residual is large beside the dual one, then is
-held, so that both go to zero: growing it for ever would freeze L wherever it is. It is never held
-for more than 20 steps at a time, which ends the cycles that a fixed μ can run into.
+The penalty μ grows by the factor ρ while the primal residual is large compared with the dual one.
+Otherwise it is held, so that both go to zero: a μ that always grows would stop L too early. It is
+held for 20 steps at most, which ends the cycles that can occur at a fixed μ.
 """
 
 from __future__ import annotations
@@ -39,11 +36,11 @@ class RobustRelaxation:
     factor : (u, K)
         F with L = F Fᵀ over tuples: rows of H√D, columns by falling eigenvalue.
     objective : float
-        ‖M − F Fᵀ‖₁ over points, at the step where it was least.
+        ‖M − F Fᵀ‖₁ over points, the least of all steps.
     history : dict of lists
-        ``objective``, ``primal_residual`` ‖E − M + L‖_F and ``dual_residual`` μ‖L₊ − L‖_F a step,
-        the first relative to ‖M‖_F, the second to n, the largest norm the multiplier Ω can have
-        (its entries lie in [−1, 1]); and ``mu``.
+        One value a step of ``objective``, ``primal_residual`` ‖E − M + L‖_F, ``dual_residual``
+        μ‖L₊ − L‖_F and ``mu``. The primal residual is relative to ‖M‖_F. The dual one is relative
+        to n, the largest norm of the multiplier Ω, whose entries are in [−1, 1].
     n_iter : int
     converged : bool
         Whether both residuals fell below their tolerance.
@@ -57,10 +54,10 @@ class RobustRelaxation:
 
 
 class Solver(Protocol):
-    """What makes the steps: on the CPU :mod:`.robust_admm`, on a GPU :mod:`.gpu_admm`.
+    """State and steps of the iteration: on the CPU :mod:`.admm`, on a GPU :mod:`.gpu_admm`.
 
-    ``mean`` and ``norm`` are the mean size of an entry of M over points and ‖M‖_F; ``n_points``
-    is the sum of the tuples' weights; ``factor`` is F of the current L = F Fᵀ, (u, K).
+    ``mean`` is the mean |entry| of M over points, ``norm`` is ‖M‖_F, ``n_points`` is the sum of
+    the weights of the tuples, and ``factor`` (u, K) is F of the current L = F Fᵀ.
     """
 
     mean: float
@@ -69,13 +66,13 @@ class Solver(Protocol):
     factor: Matrix
 
     def step(self, shrink: float, bound: float) -> tuple[float, float]:
-        """B ← L + clip(M − L − Y); the objective ‖M − L‖₁ and the residual after the E-step."""
+        """Set B ← L + clip(M − L − Y); return ‖M − L‖₁ and the residual after the E-step."""
 
     def advance(self) -> float:
-        """L ← K largest eigenpairs of B, negative ones cut; returns ‖L₊ − L‖_F."""
+        """Set L to the K largest eigenpairs of B, negative ones cut; return ‖L₊ − L‖_F."""
 
     def objective(self) -> float:
-        """‖M − L‖₁ of the current factor, without touching the state."""
+        """Return ‖M − L‖₁ of the current factor; the state does not change."""
 
 
 def minimise(
@@ -85,23 +82,19 @@ def minimise(
     tol: float,
     callback: Callable[[int, float], None] | None,
 ) -> RobustRelaxation:
-    """Step until both residuals are small, or ``max_iter`` times; the best factor met is kept.
-
-    μ grows by the factor ``rho`` while the primal residual is large beside the dual one, is held
-    otherwise, and is never held more than 20 steps in a row. Every tenth step is logged.
-    """
+    """Step until both residuals are small, at most ``max_iter`` times; return the best factor."""
     mu = 1.0 / solver.mean
     history: dict[str, list[float]] = {
         name: [] for name in ("objective", "primal_residual", "dual_residual", "mu")
     }
     best, best_objective = solver.factor, np.inf
-    shrink, held, converged = 0.0, 0, False
+    shrink, n_held, converged = 0.0, 0, False
     for iteration in range(max_iter):
         objective, residual = solver.step(shrink, 1.0 / mu)
         if objective < best_objective:
             best, best_objective = solver.factor, objective
-        moved = solver.advance()
-        primal, dual = residual / solver.norm, mu * moved / solver.n_points
+        change = solver.advance()
+        primal, dual = residual / solver.norm, mu * change / solver.n_points
         for name, value in zip(history, (objective, primal, dual, mu), strict=True):
             history[name].append(float(value))
         if callback is not None:
@@ -111,9 +104,9 @@ def minimise(
         if primal <= tol and dual <= _DUAL_TOLERANCE * tol:
             converged = True
             break
-        held = 0 if primal > _BALANCE * dual or held == _LONGEST_HOLD else held + 1
-        grown = mu if held else rho * mu
-        shrink, mu = mu / grown, grown
+        n_held = 0 if primal > _BALANCE * dual or n_held == _LONGEST_HOLD else n_held + 1
+        next_mu = mu if n_held else rho * mu
+        shrink, mu = mu / next_mu, next_mu
     final = solver.objective()
     if final < best_objective:
         best, best_objective = solver.factor, final

@@ -1,17 +1,15 @@
-"""The ℓ2 twin of the robust relaxation, from contingency tables alone.
+"""The ℓ2 relaxation, from contingency tables.
 
     min ‖M − H D Hᵀ‖²_F   s.t.  HᵀH = I_K,  D ≥ 0 diagonal
 
 is solved by the K largest eigenpairs of M. With α the partition weights and Z the (n, m) cluster
-indicator, M = Z A Zᵀ where A repeats α_v over the clusters of v, so the eigenpairs of the n × n
-matrix M are those of the m × m matrix A^½ C A^½, C = Zᵀ Z the contingency tables of all pairs
-of partitions: if (λ, x) is one, so is (λ, Z A^½ x / √λ). No matrix over points is made.
+indicator, M = Z A Zᵀ, where A repeats α_v over the clusters of v. So the eigenpairs of the n × n
+matrix M follow from those of the m × m matrix A^½ C A^½, where C = Zᵀ Z has the contingency tables
+of all pairs of partitions: (λ, x) gives (λ, Z A^½ x / √λ). No matrix over points is needed.
 
-Where partitions are soft, Z holds memberships, and all of this holds as it is.
-
-Where labels are missing, row i of Z is scaled by 1/p_i, p_i the weight of the partitions that
-label i. That is M itself when nothing is missing, and M up to chance when labels are
-missing at random.
+For soft partitions, Z holds memberships, and the same holds. If labels are missing, row i of Z is
+scaled by 1/p_i, with p_i the weight of the partitions that label i. This is M if nothing is
+missing, and approximates M if labels are missing at random.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from coterie.runtime.devices import map_row_blocks
 __all__ = ["least_squares_factor", "least_squares_spectrum"]
 
 _DENSE_UP_TO = 1500
-_ROWS_OF_A_THREAD = 4_096
+_ROWS_A_THREAD = 4_096
 
 
 def least_squares_factor(
@@ -40,21 +38,21 @@ def least_squares_factor(
     n_clusters: int,
     contingencies: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """Rows of H√D of the ℓ2 relaxation for every tuple.
+    """Return rows of H√D of the ℓ2 relaxation for every tuple.
 
     Parameters
     ----------
     tuples : u distinct label tuples
     partition_weights : (V,)
     n_clusters : int
-        K, the rank. Where the tuples have a lower rank, the last columns are zero.
+        K, the rank. If M has a lower rank, the last columns are zero.
     contingencies : (m, m), optional
-        C of :func:`~coterie.counts.contingency.all_contingencies`, if the caller has it already.
+        C of :func:`~coterie.counts.contingency.all_contingencies` if known.
 
     Returns
     -------
     F : (u, K)
-        F Fᵀ is the best approximation of M of rank K; columns by falling eigenvalue.
+        F Fᵀ is the best approximation of M by rank K; columns by falling eigenvalue.
 
     Examples
     --------
@@ -66,11 +64,11 @@ def least_squares_factor(
            [0., 1.]])
     """
     vectors, values = least_squares_spectrum(tuples, partition_weights, n_clusters, contingencies)
-    used = values > values[0] * 1e-12
-    # Z A^½ x / √λ, times √λ for the D^½: the √λ cancel
+    positive = values > values[0] * 1e-12
+    # Z A^½ x / √λ, times √λ of D^½: the √λ cancel.
     of_clusters = np.zeros((tuples.n_columns, n_clusters))
-    of_clusters[:, : len(values)] = _column_roots(tuples, partition_weights)[:, None] * vectors
-    of_clusters[:, : len(values)] *= used
+    roots = _column_roots(tuples, partition_weights)[:, None]
+    of_clusters[:, : len(values)] = roots * vectors * positive
     factor = _sums_over_clusters(tuples, of_clusters)
     if tuples.has_missing:
         factor *= _row_scale(tuples, partition_weights)[:, None]
@@ -83,9 +81,9 @@ def least_squares_spectrum(
     k: int,
     contingencies: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Top eigenvectors (m, k') and eigenvalues (k',) of A^½ C A^½: the eigenvalues are M's.
+    """Return the top eigenvectors (m, k') and eigenvalues (k',) of A^½ C A^½, k' = min(k, m).
 
-    k' = min(k, m).
+    The eigenvalues are those of M.
     """
     if contingencies is None or tuples.has_missing:
         row_scale = _row_scale(tuples, partition_weights)
@@ -100,12 +98,12 @@ def least_squares_spectrum(
 
 
 def _column_roots(tuples: LabelTuples, partition_weights: NDArray[np.float64]) -> NDArray[Any]:
-    """√α_v for every cluster of v, α summing to one: shape (m,)."""
+    """Return √α_v for every cluster of v, with Σα = 1: shape (m,)."""
     return np.repeat(np.sqrt(partition_weights / partition_weights.sum()), tuples.n_labels)
 
 
 def _row_scale(tuples: LabelTuples, partition_weights: NDArray[np.float64]) -> NDArray[Any]:
-    """1/p_a with p_a the share of the weight that labels tuple a; 1 where nothing is missing."""
+    """Return 1/p_a, with p_a the share of the weight that labels tuple a; 0 if p_a = 0."""
     if not tuples.has_missing:
         return np.ones(tuples.n_tuples)
     alpha = partition_weights / partition_weights.sum()
@@ -114,7 +112,7 @@ def _row_scale(tuples: LabelTuples, partition_weights: NDArray[np.float64]) -> N
 
 
 def _sums_over_clusters(tuples: LabelTuples, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Z·values, (u, k), on all cores: values (m, k) of the clusters summed for every tuple."""
+    """Return Z·values (u, k): for every tuple, the sum of the values (m, k) of its clusters."""
     sums = np.empty((tuples.n_tuples, values.shape[1]))
 
     def add(start: int, stop: int) -> None:
@@ -123,12 +121,13 @@ def _sums_over_clusters(tuples: LabelTuples, values: NDArray[np.float64]) -> NDA
         else:
             sum_over_clusters(tuples.codes, tuples.memberships, values, start, stop, sums)
 
-    map_row_blocks(add, tuples.n_tuples, at_least=_ROWS_OF_A_THREAD)
+    map_row_blocks(add, tuples.n_tuples, at_least=_ROWS_A_THREAD)
     return sums
 
 
 @nb.njit(cache=True, nogil=True)
 def _sum_over_clusters(codes: Any, values: Any, start: Any, stop: Any, sums: Any) -> None:
+    """Write sums[a] = Σ_v values[codes[a, v]] for tuples start..stop; code −1 is missing."""
     k = values.shape[1]
     for a in range(start, stop):
         for j in range(k):

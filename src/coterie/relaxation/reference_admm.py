@@ -1,8 +1,8 @@
 """The robust relaxation in its textbook form: three full matrices, one eigendecomposition a step.
 
-To be read beside :mod:`coterie.relaxation.admm` and to test it against; never fast.
+Read it beside :mod:`coterie.relaxation.admm`; it is slow, and the oracle of its tests.
 ``signs="derived"`` are the updates that minimise the augmented Lagrangian
-‖E‖₁ + ⟨Ω, E − M + L⟩ + (μ/2)‖E − M + L‖²; ``signs="printed"`` are those printed in the paper, which
+‖E‖₁ + ⟨Ω, E − M + L⟩ + (μ/2)‖E − M + L‖². ``signs="printed"`` are those printed in the paper, which
 negate the argument of the soft threshold and the multiplier in the eigenproblem. They diverge.
 """
 
@@ -21,7 +21,7 @@ Matrix = NDArray[np.float64]
 
 @dataclass
 class ReferenceRelaxation:
-    """L = H D Hᵀ (n, n), and a step: ‖M − L‖₁, ‖E − M + L‖_F and the L itself if kept."""
+    """L = H D Hᵀ (n, n); for each step ‖M − L‖₁, ‖E − M + L‖_F, and L if requested."""
 
     low_rank: Matrix
     objective: list[float]
@@ -71,6 +71,6 @@ def _soft_threshold(A: Matrix, threshold: float) -> Matrix:
 
 
 def _leading_part(B: Matrix, k: int) -> Matrix:
-    """The K algebraically largest eigenpairs of B, negative eigenvalues cut to zero."""
+    """Return the part of B in its K largest eigenpairs, negative eigenvalues cut to zero."""
     values, vectors = np.linalg.eigh(B)
     return (vectors[:, -k:] * np.maximum(values[-k:], 0.0)) @ vectors[:, -k:].T

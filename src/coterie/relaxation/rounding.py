@@ -1,4 +1,4 @@
-"""From a continuous factor to labels: pivoted QR and k-means on the rows of H√D."""
+"""Rounding of a continuous factor H√D to labels: pivoted QR, and k-means on its rows."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from coterie.runtime.sampling import draw_weighted_subsample
 
 __all__ = ["round_by_kmeans", "round_by_pivoted_qr"]
 
+# Up to this many rows, one thread is faster than several.
 _FEW = 5_000
 _SAMPLE = 20_000
 _STARTS = 10
-_ROWS_AT_ONCE = 1 << 13
+_ROWS_A_BLOCK = 1 << 13
 
 
 def round_by_pivoted_qr(
     factor: NDArray[np.float64], weights: NDArray[np.float64] | None = None
 ) -> NDArray[np.int64]:
-    """Labels by column-pivoted QR: deterministic, no starting values.
+    """Round by column-pivoted QR, which is deterministic and needs no start.
 
-    The K pivot rows of the factor F (u, K) are the most independent ones, one a cluster; the
-    nearest orthogonal matrix to them rotates F so that each cluster lies along an axis, and
-    a row belongs to the axis where it is largest. Above 20,000 rows the pivots are sought among
+    The K pivot rows of the factor F (u, K) are the most independent ones, one a cluster. The
+    nearest orthogonal matrix to them rotates F so that each cluster is near an axis. The label of
+    a row is the axis of its largest coordinate. Above 20,000 rows the pivots are chosen among
     those of largest weight.
 
     >>> round_by_pivoted_qr(np.array([[1.0, 1.0], [1.0, 1.0], [1.0, -1.0]]))
@@ -52,10 +53,10 @@ def round_by_kmeans(
     n_clusters: int,
     random_state: Any = None,
 ) -> NDArray[np.int64]:
-    """Labels by weighted k-means on the rows of the factor F (u, K), best of ten starts.
+    """Round by weighted k-means on the rows of the factor F (u, K), best of ten starts.
 
-    Above 20,000 rows the centres are those of a sample drawn by weight, and every row joins the
-    nearest one.
+    Above 20,000 rows the centres are those of a sample drawn by weight, and every row gets the
+    label of the nearest centre.
 
     >>> round_by_kmeans(np.array([[0.0], [0.1], [5.0]]), np.ones(3), 2, 0).tolist()
     [0, 0, 1]
@@ -68,7 +69,6 @@ def round_by_kmeans(
         )
         rows = factor[chosen]
     model = KMeans(n_clusters, n_init=_STARTS, random_state=rng)
-    # a few thousand rows are sooner done than handed to other threads
     threads = on_one_thread() if len(rows) <= _FEW else contextlib.nullcontext()
     with ignore_duplicate_points_warning(), threads:
         model.fit(rows, sample_weight=sample_weight)
@@ -77,16 +77,16 @@ def round_by_kmeans(
 
 
 def _nearest(rows: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The nearest of K centres to each row, in blocks of rows."""
+    """Return the index of the nearest centre of each row, computed by blocks of rows."""
     labels = np.empty(len(rows), dtype=np.int64)
     half_squares = (centres**2).sum(axis=1) / 2
 
-    def join(start: int, stop: int) -> None:
-        for a in range(start, stop, _ROWS_AT_ONCE):
-            block = slice(a, min(a + _ROWS_AT_ONCE, stop))
+    def assign(start: int, stop: int) -> None:
+        for a in range(start, stop, _ROWS_A_BLOCK):
+            block = slice(a, min(a + _ROWS_A_BLOCK, stop))
             # |x − c|² = |x|² − 2 (x·c − |c|²/2)
             labels[block] = (rows[block] @ centres.T - half_squares).argmax(axis=1)
 
     with on_one_thread():
-        map_row_blocks(join, len(rows), at_least=_ROWS_AT_ONCE)
+        map_row_blocks(assign, len(rows), at_least=_ROWS_A_BLOCK)
     return labels

@@ -1,15 +1,16 @@
-"""Spectral clustering of a weighted graph: normalised cut over things that stand for many points.
+"""Spectral clustering of a weighted graph: normalised cut over vertices that represent many points.
 
 The graph of n points has the affinity W = Z A Zᵀ, where A (u, u) is the affinity of u distinct
-things and Z (n, u) says which of them each point is. Normalised cut needs the leading eigenvectors
-of Δ^−½ W Δ^−½, Δ the diagonal of the row sums of W. Those with an eigenvalue other than 0 are
-constant over points that are the same thing: they are Z diag(ω)^−½ y, with y an eigenvector of
+vertices and Z (n, u) the indicator of the vertex of each point. Normalised cut needs the leading
+eigenvectors of Δ^−½ W Δ^−½, with Δ the diagonal of the row sums of W. Those with a nonzero
+eigenvalue are constant over the points of a vertex: they are Z diag(ω)^−½ y, with y an
+eigenvector of
 
     diag(ω / d)^½ A diag(ω / d)^½,   d = A ω,   shape (u, u),
 
-ω (u,) the number of points of each thing. So nothing of size n is made, and nothing is lost as long
-as the K-th eigenvalue is positive; beyond that the full graph has only directions that separate
-identical points, which mean nothing.
+and ω (u,) the number of points of each vertex. So no matrix of size n is needed. The result is
+exact while the K-th eigenvalue is positive; further eigenvectors of the full graph would only
+separate identical points.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ __all__ = ["normalized_cut_rows", "spectral_labels"]
 Array = NDArray[np.float64]
 
 _DENSE_UP_TO = 400
-_FAINT = 1e-9
+# Weight of the edges between all vertices, relative to the largest affinity.
+_JOINING_EDGE = 1e-9
 
 
 def spectral_labels(
@@ -41,14 +43,14 @@ def spectral_labels(
     Parameters
     ----------
     affinity : (u, u) array, not negative
-        A; where it is not symmetric, the mean of A and Aᵀ is taken. ``A[a, a]`` is the affinity of
-        a point to itself and to those that are the same as it.
+        A; the mean of A and Aᵀ is used. ``A[a, a]`` is the affinity of a point to itself and to
+        the other points of its vertex.
     weights : (u,) array, positive
-        ω, how many points each row stands for.
+        ω, the number of points of each row.
     n_clusters : int
-        K. Where u ≤ K, each row is a cluster of its own.
+        K. If u ≤ K, each row is a separate cluster.
     random_state : int, RandomState or None
-        For the start of the eigensolver and of k-means.
+        Seed of the eigensolver and of k-means.
 
     Returns
     -------
@@ -74,10 +76,10 @@ def spectral_labels(
 def normalized_cut_rows(
     affinity: Array, weights: Array, n_components: int, random_state: Any = None
 ) -> Array:
-    """Rows of the leading eigenvectors of the normalised affinity, each of length one.
+    """Return rows of the leading eigenvectors of the normalised affinity, scaled to length one.
 
-    All things are joined by edges of a billionth of the largest affinity, so that a graph in more
-    parts than ``n_components`` has leading eigenvectors that are its own, not the solver's whim.
+    Edges of a billionth of the largest affinity join all vertices. Without them, the leading
+    eigenvectors of a graph with more than ``n_components`` components would not be unique.
 
     Parameters
     ----------
@@ -97,15 +99,15 @@ def normalized_cut_rows(
     """
     N = _normalized(affinity, weights)
     vectors = _leading_eigenvectors(N, n_components, check_random_state(random_state))
-    # the length of a row takes ω^−½ with it
+    # Scaling to length one makes the factor ω^−½ of a row unnecessary.
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.maximum(length, np.finfo(np.float64).tiny)
 
 
 def _normalized(affinity: Array, weights: Array) -> Array:
-    """diag(ω / d)^½ A diag(ω / d)^½ of the symmetrised and faintly joined affinity."""
+    """Return diag(ω / d)^½ A diag(ω / d)^½ of the symmetrised affinity with joining edges."""
     A = (affinity + affinity.T) / 2
-    A += _FAINT * (float(A.max()) or 1.0)
+    A += _JOINING_EDGE * (float(A.max()) or 1.0)
     scale = np.sqrt(weights / (A @ weights))
     A *= scale[:, None]
     A *= scale
@@ -113,9 +115,9 @@ def _normalized(affinity: Array, weights: Array) -> Array:
 
 
 def _leading_eigenvectors(N: Array, k: int, rng: np.random.RandomState) -> Array:
-    """Eigenvectors (u, k) of the algebraically largest eigenvalues."""
+    """Return eigenvectors (u, k) of the algebraically largest eigenvalues."""
     u = len(N)
-    # a constant vector is an eigenvector of a regular graph, where Lanczos would stand still
+    # A constant start is an eigenvector of a regular graph, with which Lanczos would stop.
     start = rng.standard_normal(u)
     if u <= _DENSE_UP_TO:
         with on_one_thread():
@@ -124,5 +126,5 @@ def _leading_eigenvectors(N: Array, k: int, rng: np.random.RandomState) -> Array
         return dense_eigenpairs(N, k)[0]
     try:
         return lanczos_eigenpairs(lambda x: N @ x, u, k, start)[0]
-    except ArpackError:  # no convergence: the long way round always arrives
+    except ArpackError:  # no convergence
         return dense_eigenpairs(N, k)[0]

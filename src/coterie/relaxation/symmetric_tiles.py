@@ -2,9 +2,9 @@
 
     A = [A_IJ],  A_JI = A_IJᵀ,  only I ≤ J stored, each tile contiguous
 
-A tile is small enough for the second-level cache, so whatever is done with it (an update, two
-products) costs one trip to memory. Which thread takes which tiles depends on the order of the
-matrix and the number of threads alone, so results do not vary from run to run.
+A tile fits in the second-level cache, so an update and two products read it from memory once.
+The tiles of a thread depend only on the order of the matrix and the number of threads, so results
+do not vary between runs.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from coterie.runtime.devices import map_in_threads, n_threads
 __all__ = ["SymmetricTiles", "Tile", "add_product", "n_stored", "summed", "tile_edges"]
 
 _SIDE = 256
+# A thread gets at least this many tiles.
 _LEAST_SHARE = 8
 
 
 @dataclass(frozen=True)
 class Tile:
-    """Where a tile lies, and its numbers; ``copies`` is how often it occurs in the matrix."""
+    """Position and values of a tile."""
 
     rows: slice
     columns: slice
@@ -34,17 +35,17 @@ class Tile:
 
     @property
     def copies(self) -> int:
-        """Two off the diagonal, where its transpose is not stored."""
+        """How often the tile occurs in the matrix: twice off the diagonal, by its transpose."""
         return 1 if self.rows == self.columns else 2
 
 
 class SymmetricTiles:
-    """A symmetric (n, n) matrix of zeros to begin with.
+    """A symmetric (n, n) matrix, initially zero.
 
     Attributes
     ----------
     shares : list of lists of Tile
-        The tiles, divided among the threads.
+        The tiles of each thread.
 
     Examples
     --------
@@ -61,8 +62,8 @@ class SymmetricTiles:
         edges = tile_edges(n)
         self._numbers = np.zeros(n_stored(n), dtype=dtype)
         tiles, begin = [], 0
-        for place, rows in enumerate(edges):
-            for columns in edges[place:]:
+        for index, rows in enumerate(edges):
+            for columns in edges[index:]:
                 shape = rows.stop - rows.start, columns.stop - columns.start
                 end = begin + shape[0] * shape[1]
                 tiles.append(Tile(rows, columns, self._numbers[begin:end].reshape(shape)))
@@ -76,7 +77,7 @@ class SymmetricTiles:
         return self._numbers.nbytes
 
     def __matmul__(self, X: NDArray[Any]) -> NDArray[np.float64]:
-        """A @ X for X of shape (n, q): products in A's type, summed over tiles in double."""
+        """Return A @ X for X (n, q): products in A's type, summed over tiles in double."""
         X = np.ascontiguousarray(X, dtype=self.dtype)
 
         def multiply(share: Sequence[Tile]) -> NDArray[np.float64]:
@@ -88,11 +89,11 @@ class SymmetricTiles:
         return summed(self.map_shares(multiply))
 
     def map_shares(self, work: Callable[[list[Tile]], Any]) -> list[Any]:
-        """``work`` of every share, each on a thread of its own; in order."""
+        """Return ``work(share)`` of every share in order, each computed on its thread."""
         return map_in_threads(work, self.shares)
 
     def dense(self) -> NDArray[Any]:
-        """The whole matrix."""
+        """Return the full matrix."""
         A = np.empty((self.n, self.n), dtype=self.dtype)
         for share in self.shares:
             for tile in share:
@@ -102,14 +103,14 @@ class SymmetricTiles:
 
 
 def add_product(tile: Tile, X: NDArray[Any], total: NDArray[np.float64]) -> None:
-    """Add a tile's part of A @ X, and that of its transpose."""
+    """Add the part of a tile, and of its transpose, in A @ X."""
     total[tile.rows] += tile.values @ X[tile.columns]
     if tile.copies == 2:
         total[tile.columns] += tile.values.T @ X[tile.rows]
 
 
 def summed(parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """The sum of the threads' parts, always in the same order; the first is overwritten."""
+    """Return the sum of the threads' results, in fixed order; the first is overwritten."""
     total = parts[0]
     for part in parts[1:]:
         total += part
@@ -117,7 +118,7 @@ def summed(parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 
 
 def tile_edges(n: int) -> list[slice]:
-    """The rows 0..n in nearly equal pieces of at most 256.
+    """Split the rows 0..n into nearly equal pieces of at most 256.
 
     >>> tile_edges(300)
     [slice(0, 150, None), slice(150, 300, None)]
@@ -127,7 +128,7 @@ def tile_edges(n: int) -> list[slice]:
 
 
 def n_stored(n: int) -> int:
-    """How many numbers the upper block triangle of an (n, n) matrix holds.
+    """Return the number of entries in the upper block triangle of an (n, n) matrix.
 
     >>> n_stored(300)
     67500

@@ -1,4 +1,4 @@
-"""Normalised cut of a bipartite graph, found on its smaller side and carried to the other.
+"""Normalised cut of a bipartite graph of points and clusters, solved on its smaller side.
 
 Points a (u of them, of multiplicity w_a) are linked to clusters j (m of them) with strength
 B_aj ≥ 0. The normalised cut of the graph of all n + m vertices needs the leading singular vectors
@@ -6,7 +6,7 @@ of the scaled links
 
     N = diag(w / d)^½ B diag(e)^−½,   d = B 1 (u,),   e = Bᵀ w (m,),
 
-that is, an eigenproblem of order min(u, m), however many points there are.
+which is an eigenproblem of order min(u, m), for any number of points.
 """
 
 from __future__ import annotations
@@ -26,31 +26,32 @@ __all__ = ["transfer_cut", "transfer_embedding"]
 Array = NDArray[np.float64]
 
 _DENSE_UP_TO = 1500
-_GHOST_SHARE = 1e-10
+# Share of all links that an artificial point has.
+_EXTRA_LINKS = 1e-10
 _NEGLIGIBLE = 1e-12
 
 
 def transfer_cut(
     indicator: csr_array, weights: Array, n_clusters: int, random_state: Any = None
 ) -> NDArray[np.int64]:
-    """Labels of points by the normalised cut of the graph that links them to clusters.
+    """Label points by the normalised cut of the graph that links them to clusters.
 
-    k-means on the rows of :func:`transfer_embedding`, each counted as often as its multiplicity.
+    k-means on the rows of :func:`transfer_embedding`, weighted by multiplicity.
 
     Parameters
     ----------
     indicator : (u, m) sparse, B ≥ 0
-        How strongly each point is linked to each cluster.
+        Strength of the link of each point to each cluster.
     weights : (u,)
         Multiplicities of the points.
     n_clusters : int
-        K. Fewer come out only where fewer rows of B differ by more than a factor.
+        K. There are fewer clusters only if fewer rows of B differ by more than a factor.
     random_state : int, RandomState or None, default=None
 
     Returns
     -------
     labels : (u,)
-        A row without links says nothing and joins the cluster of most points.
+        A row without links gets the label of the largest cluster.
 
     Examples
     --------
@@ -62,30 +63,30 @@ def transfer_cut(
     labels = np.zeros(len(weights), dtype=np.int64)
     if linked.any():
         rows = transfer_embedding(indicator, weights, n_clusters)[linked]
-        own = weights[linked]
-        found = round_by_kmeans(rows, own, min(n_clusters, len(rows)), random_state)
+        sizes = weights[linked]
+        found = round_by_kmeans(rows, sizes, min(n_clusters, len(rows)), random_state)
         labels[linked] = found
-        labels[~linked] = np.bincount(found, weights=own).argmax()
+        labels[~linked] = np.bincount(found, weights=sizes).argmax()
     return labels
 
 
 def transfer_embedding(indicator: csr_array, weights: Array, n_clusters: int) -> Array:
-    """Points as unit vectors, near each other where the normalised cut would not part them.
+    """Embed points as unit vectors that are near each other if the normalised cut joins them.
 
-    With U (m, k) the leading eigenvectors of NᵀN, the rows of diag(d)^−1 B diag(e)^−½ U, each
-    scaled to unit length. The unscaled columns are those of the normalised cut of the
-    whole bipartite graph, each times its singular value; the first one is constant.
+    With U (m, k) the leading eigenvectors of NᵀN, these are the rows of diag(d)^−1 B diag(e)^−½ U,
+    scaled to unit length. Before scaling, the columns are those of the normalised cut of the
+    bipartite graph, times their singular values; the first column is constant.
 
-    Where the graph falls apart into more than K pieces, any K eigenvectors of the eigenvalue 1
-    would do. A ghost point, linked to all clusters alike with 1e−10 of all links, settles it:
-    pieces with the most points a cluster keep a direction of their own.
+    If the graph has more than K components, K eigenvectors of the eigenvalue 1 are not unique. An
+    artificial point, linked equally to all clusters with 1e−10 of all links, makes them unique:
+    components with the most points a cluster are separated first.
 
     Parameters
     ----------
     indicator : (u, m) sparse, B ≥ 0
     weights : (u,)
     n_clusters : int
-        K; k = min(K, m, u), counting only rows and columns that have links.
+        K; k = min(K, m, u), where m and u count only rows and columns with links.
 
     Returns
     -------
@@ -106,7 +107,7 @@ def transfer_embedding(indicator: csr_array, weights: Array, n_clusters: int) ->
         return np.zeros((len(weights), 0))
     scaled = _scaled_links(indicator[rows][:, columns], weights[rows])
     U = _right_singular_vectors(scaled, min(n_clusters, len(rows), len(columns)))
-    # scaling a row of N does not change its direction, so diag(d)^−1 B diag(e)^−½ is not needed
+    # Rows of N and of diag(d)^−1 B diag(e)^−½ have the same direction.
     unit = (scaled @ U)[:-1]
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     embedding = np.zeros((len(weights), unit.shape[1]))
@@ -115,18 +116,18 @@ def transfer_embedding(indicator: csr_array, weights: Array, n_clusters: int) ->
 
 
 def _scaled_links(links: csr_array, weights: Array) -> csr_array:
-    """N of the points and, in its last row, of the ghost: shape (u + 1, m)."""
+    """Return N of the points and, in the last row, of the artificial point: (u + 1, m)."""
     m = links.shape[1]
     strength = links.sum(axis=1)
-    ghost_weight = _GHOST_SHARE * (weights @ strength) / m
+    extra_weight = _EXTRA_LINKS * (weights @ strength) / m
     links = vstack([links, csr_array(np.ones((1, m)))], format="csr")
-    strength, weights = np.append(strength, m), np.append(weights, ghost_weight)
+    strength, weights = np.append(strength, m), np.append(weights, extra_weight)
     into_clusters = links.T @ weights
     return diags_array(np.sqrt(weights / strength)) @ links @ diags_array(into_clusters**-0.5)
 
 
 def _right_singular_vectors(N: csr_array, k: int) -> Array:
-    """Right singular vectors of the k largest singular values of N, shape (m, k)."""
+    """Return the right singular vectors of the k largest singular values of N, (m, k)."""
     if N.shape[1] <= N.shape[0]:
         return _leading_eigenpairs(N.T.tocsr(), k)[0]
     left, values = _leading_eigenpairs(N, k)
@@ -135,12 +136,12 @@ def _right_singular_vectors(N: csr_array, k: int) -> Array:
 
 
 def _leading_eigenpairs(F: csr_array, k: int) -> tuple[Array, Array]:
-    """The k largest eigenpairs of F Fᵀ."""
+    """Return the k largest eigenpairs of F Fᵀ."""
     order = F.shape[0]
     if order > max(_DENSE_UP_TO, 4 * k):
         transposed = F.T.tocsr()
         try:
             return lanczos_eigenpairs(lambda x: F @ (transposed @ x), order, k, np.ones(order))
-        except ArpackNoConvergence:  # many nearly equal values; LAPACK does not mind
+        except ArpackNoConvergence:  # many nearly equal values, which LAPACK can separate
             pass
     return dense_eigenpairs((F @ F.T).toarray(), k)
