@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from benchmarks.environment import environment
 from benchmarks.harness import error_line
 from benchmarks.kept_trials import KeptTrials
-from benchmarks.peer_trials import Status
+from benchmarks.peers.trials import Status
 from benchmarks.program_runs import ProgramRun, run_program
 from benchmarks.scale_labels import Family, LabelFiles, Recipe, write_labels
 from coterie.datasets.dataset_files import cache_folder
