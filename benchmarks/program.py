@@ -20,7 +20,6 @@ from benchmarks.command_steps import (
 from benchmarks.consensus_commands import divided
 from benchmarks.incremental import growing
 from benchmarks.scale_commands import gpu, relaxation, scale, tables
-from benchmarks.serve_command import serve
 
 __all__ = ["app"]
 
@@ -74,4 +73,3 @@ app.command()(relaxation)
 app.command()(gpu)
 app.command()(scale)
 app.command()(tables)
-app.command()(serve)
