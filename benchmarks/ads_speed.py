@@ -25,7 +25,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import norm
 
 from benchmarks.harness import Context
-from benchmarks.measuring import Work, measure_side_by_side
+from benchmarks.measuring import Stopwatch, measure_side_by_side
 from benchmarks.results import Result, Table
 from coterie.ads.histograms.bid_histograms import BidHistograms, bin_of
 from coterie.ads.logs.amount_codes import MOST_MICROS, amounts_of, codes_of
@@ -89,10 +89,7 @@ def compare_engine(rows: int, repeats: int = 3) -> dict[str, Any]:
         first_file = min((Path(log) / "bids").iterdir())
         warm_up = partial(_warm_up, str(first_file), edges)
         measured = measure_side_by_side(
-            {
-                name: Work(run=partial(_call, work), warm_up=warm_up, describe=_describe)
-                for name, work in works.items()
-            },
+            {name: partial(_count, work=work, warm_up=warm_up) for name, work in works.items()},
             repeats=repeats,
         )
     ours = measured["coterie"]
@@ -287,17 +284,24 @@ def _count_by_ibis(log: str, edges: Sequence[int] | None) -> BidHistograms:
     return read_histograms(open_logs(log), None if edges is None else list(edges))
 
 
-def _call(work: Callable[[], Any], _: None) -> Any:
-    return work()
+def _count(
+    watch: Stopwatch, work: Callable[[], Any], warm_up: Callable[[], None]
+) -> dict[str, Any]:
+    """Measure one way to count the cells of a log."""
+    with watch.warm_up():
+        warm_up()
+    with watch.measure():
+        found = work()
+    return _describe(found)
 
 
-def _warm_up(file: str, edges: Sequence[int], _: None) -> None:
+def _warm_up(file: str, edges: Sequence[int]) -> None:
     """Import what both need and read a part of the log."""
     _count_by_ibis(file, edges)
     count_by_sql(file, edges)
 
 
-def _describe(_: None, found: BidHistograms | dict[str, pa.Table]) -> dict[str, Any]:
+def _describe(found: BidHistograms | dict[str, pa.Table]) -> dict[str, Any]:
     cells = _our_cells(found) if isinstance(found, BidHistograms) else _sql_cells(found)
     digest = hashlib.sha256()
     for part in cells.values():

@@ -1,22 +1,24 @@
-"""The robust relaxation on parts beside the same relaxation undivided, and what search adds.
+"""The robust relaxation in parts beside the same relaxation undivided.
 
-Each cell is relaxed three ways: by least squares (where the others start), by the ADMM on all
-tuples, and by the ADMM on parts of several sizes. How low the ℓ1 objective is, how many points are
-where they belong before and after the search, and how long it takes, are measured; in the last
-cell on so many tuples that the undivided one is left out. All partitions have an equal vote.
+Each cell is relaxed by least squares, where the others start, by the ADMM on all tuples, and by the
+ADMM on parts of several sizes. Measured are the ℓ1 objective, the accuracy before and after the
+search over all tuples, and processor time. The last cell has too many tuples for the undivided
+relaxation. All partitions have equal weights.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from statistics import median
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.harness import Context
+from benchmarks.results import OKABE_ITO, Result, Table, seconds_text
 from coterie.consensus.robust.votes import Votes
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.ensembles.making import make_partitions
@@ -28,182 +30,194 @@ from coterie.relaxation.divided_admm import divided_factor, l1_distance
 from coterie.relaxation.rounding import round_by_kmeans, round_by_pivoted_qr
 from coterie.search.median_search import Start, median_search
 
-__all__ = ["CELLS", "QUICK_CELLS", "DividedCell", "DividedRow", "run_divided"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Labels = NDArray[np.int64]
-Drawn = tuple[NDArray[Any], NDArray[Any]]
+Drawn = tuple[NDArray[Any], NDArray[Any]]  # labels (n, V) and truth (n,)
+Row = dict[str, Any]
 
-_TEN_SIZES = (300, 200, 150, 100, 80, 60, 40, 30, 25, 15)
 _SEED = 0
+_TEN_SIZES = (300, 200, 150, 100, 80, 60, 40, 30, 25, 15)
+_STYLES = {
+    "l2": ("ℓ2", OKABE_ITO["orange"], "s"),
+    "undivided": ("undivided", OKABE_ITO["vermilion"], "D"),
+    "divided": ("divided", OKABE_ITO["blue"], "o"),
+    "polished": ("polished", OKABE_ITO["sky"], "^"),
+}
 
 
-@dataclass(frozen=True)
-class DividedCell:
-    """Partitions to relax.
-
-    Attributes
-    ----------
-    title : str
-    draw : function without arguments
-        Label matrix (n, V) and true labels (n,).
-    n_clusters : int
-    part_sizes : the most tuples of a part, for one row of results each
-    undivided : bool
-        Whether to relax all tuples at once as well.
-    """
+class Cell(NamedTuple):
+    """Partitions to relax: one row of results for each largest size of a part."""
 
     title: str
-    draw: Callable[[], Drawn]
     n_clusters: int
+    draw: Callable[[], Drawn]
     part_sizes: tuple[int, ...]
     undivided: bool = True
 
 
-@dataclass(frozen=True)
-class DividedRow:
-    """What parts of one size make of a cell.
+def run(context: Context) -> Result:
+    """Relax all cells; ``--quick`` takes planted cells with a quarter of the points."""
+    list(measure_cell(Cell("warm-up", 2, partial(_planted, (30, 20), 9, 0.5), (20,))))
+    rows: list[Row] = []
+    for cell in context.track(cells_of(context.quick), "relaxing"):
+        rows += measure_cell(cell)
+    plots = {"": lambda: draw(rows)}
+    return Result("divided", [table_of(rows)], {"rows": rows}, notes_of(rows), plots)
 
-    Attributes
-    ----------
-    title : of the cell
-    n_points, n_tuples, part_size, n_parts : int
-    theta : float
-        How far the answer is from least squares (0) towards the parts' rows (1).
-    seconds : dict
-        Processor time of ``divided`` and, if it ran, ``undivided``, on all cores together.
-    excess : dict
-        ‖M − F Fᵀ‖₁ of ``l2`` and ``divided`` relative to ``undivided``, less 1; empty if that
-        did not run.
-    accuracy : dict
-        Of ``l2``, ``undivided``, ``divided`` and ``polished``, the last searched over all tuples.
-    agreement : float or None
-        Adjusted Rand index of the labels of ``divided`` and ``undivided``.
+
+def cells_of(quick: bool) -> list[Cell]:
+    """Return the cells."""
+    if quick:
+        return _planted_cells(1, (250, 500))
+    many = partial(_planted, _times((400, 250, 200, 150), 50), 20, 0.5)
+    return [
+        *_planted_cells(4, (1000, 2000)),
+        Cell("digits, subspaces", 10, partial(_digits, "subspaces", 40), (400, 800)),
+        Cell("digits, subsamples", 10, partial(_digits, "subsample", 20), (400, 800)),
+        Cell("4 clusters, many points", 4, many, (4000,), undivided=False),
+    ]
+
+
+def measure_cell(cell: Cell) -> Iterator[Row]:
+    """Yield a row for each size of parts.
+
+    ``seconds`` is processor time on all cores; ``excess`` is ‖M − F Fᵀ‖₁ relative to that of the
+    undivided relaxation, less 1; ``theta`` is the step from least squares (0) to the parts' rows
+    (1); ``agreement`` is the adjusted Rand index of the divided and undivided labels.
     """
-
-    title: str
-    n_points: int
-    n_tuples: int
-    part_size: int
-    n_parts: int
-    theta: float
-    seconds: dict[str, float]
-    excess: dict[str, float]
-    accuracy: dict[str, float]
-    agreement: float | None
-
-
-def run_divided(
-    cells: Iterable[DividedCell], before_step: Callable[[str], None] | None = None
-) -> list[DividedRow]:
-    """Run all cells; kernels are compiled before.
-
-    Examples
-    --------
-    >>> draw = partial(planted_partitions, (60, 40), 9, 0, 0.5, random_state=0)
-    >>> row, = run_divided([DividedCell("two clusters", draw, 2, (50,))])
-    >>> row.n_parts, sorted(row.accuracy)
-    (2, ['divided', 'l2', 'polished', 'undivided'])
-    """
-    warm_up = partial(_planted, (30, 20), 9, 0.5)
-    list(_run_cell(DividedCell("warm-up", warm_up, 2, (20,)), lambda _: None))
-    say = before_step or (lambda _: None)
-    return [row for cell in cells for row in _run_cell(cell, say)]
-
-
-def _run_cell(cell: DividedCell, say: Callable[[str], None]) -> Iterator[DividedRow]:
-    """A row for each size of parts; what they are compared with is computed once."""
-    say(f"{cell.title}: least squares")
-    setting = _Setting(cell)
-    whole = None
-    if cell.undivided:
-        say(f"{cell.title}: undivided")
-        whole = _Undivided(setting)
+    P, truth = cell.draw()
+    votes = Votes.from_tuples(as_label_tuples(P), None, cell.n_clusters)
+    start = least_squares_factor(votes.tuples, votes.weights, cell.n_clusters, votes.contingencies)
+    whole = _relax_whole(votes, start) if cell.undivided else None
     for part_size in cell.part_sizes:
-        say(f"{cell.title}: parts of {part_size:,}")
-        yield _row(setting, whole, part_size)
+        found, seconds = _relax_parts(votes, start, part_size)
+        labels = {"l2": _round(votes, start), "divided": _round(votes, found.factor)}
+        first = Start("divided", labels["divided"])
+        search = median_search(votes.tuples, votes.weights, cell.n_clusters, [first])
+        labels["polished"] = search.labels
+        row = {
+            "title": cell.title,
+            "n_points": len(truth),
+            "n_tuples": votes.tuples.n_tuples,
+            "part_size": part_size,
+            "n_parts": found.n_parts,
+            "theta": found.theta,
+            "seconds": {"divided": seconds},
+            "excess": {},
+            "agreement": None,
+        }
+        if whole is not None:
+            labels["undivided"] = whole["labels"]
+            row["seconds"]["undivided"] = whole["seconds"]
+            row["excess"] = {"l2": whole["excess"](start), "divided": whole["excess"](found.factor)}
+            row["agreement"] = _agreement(votes, labels["divided"], whole["labels"])
+        expand = votes.tuples.expand
+        row["accuracy"] = {n: clustering_accuracy(truth, expand(a)) for n, a in labels.items()}
+        yield row
 
 
-def _row(setting: _Setting, whole: _Undivided | None, part_size: int) -> DividedRow:
-    """What parts of one size make of it."""
-    votes, start = setting.votes, setting.start
+def notes_of(rows: Sequence[Row]) -> list[str]:
+    """Return how far the parts are from the undivided relaxation."""
+    both = [row for row in rows if row["excess"]]
+    excess = [row["excess"]["divided"] for row in both]
+    lower = sum(row["excess"]["divided"] < row["excess"]["l2"] for row in both)
+    gap = max(row["accuracy"]["undivided"] - row["accuracy"]["divided"] for row in both)
+    short = max(max(row["accuracy"].values()) - row["accuracy"]["polished"] for row in rows)
+    return [
+        "The objective of the parts exceeds that of the undivided relaxation by "
+        f"{_percent(median(excess))} (median), at most {_percent(max(excess))}; it is below "
+        f"that of least squares in {lower} of {len(both)} rows.",
+        f"The accuracy of the parts is at most {max(gap, 0.0):.3f} below that of the undivided "
+        f"relaxation. After the search it is at most {short:.3f} below the best of the row.",
+    ]
+
+
+def table_of(rows: Sequence[Row]) -> Table:
+    """Return one row for each cell and size of parts."""
+    headings = (
+        "cell", "n", "u", "part size", "parts", "θ", "CPU s undivided", "divided",
+        "above undivided: ℓ2", "divided", "ARI", "accuracy: ℓ2", "undivided", "divided", "polished",
+    )  # fmt: skip
+    texts = [
+        (
+            row["title"],
+            *(f"{row[name]:,}" for name in ("n_points", "n_tuples", "part_size", "n_parts")),
+            f"{row['theta']:.1f}",
+            *(_text(row["seconds"].get(name), seconds_text) for name in ("undivided", "divided")),
+            *(_text(row["excess"].get(name), _percent) for name in ("l2", "divided")),
+            _text(row["agreement"], "{:.3f}".format),
+            *(_text(row["accuracy"].get(name), "{:.3f}".format) for name in _STYLES),
+        )
+        for row in rows
+    ]
+    return Table("Divided and undivided", headings, texts)
+
+
+def draw(rows: Sequence[Row]) -> Figure:
+    """Draw the objective above the undivided one, and the accuracy, of every row."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 1.6 + 0.36 * len(rows)), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    _draw_dots(left, [row["excess"] for row in rows], ("l2", "divided"))
+    left.set_xscale("symlog", linthresh=1e-3)
+    left.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g}%")
+    left.set_xlabel("objective above that of the undivided relaxation")
+    _draw_dots(right, [row["accuracy"] for row in rows], tuple(_STYLES))
+    right.set_xlabel("accuracy")
+    names = [f"{row['title']}; {row['n_parts']} parts of {row['part_size']:,}" for row in rows]
+    left.set_yticks(range(len(rows)), names, fontsize=8)
+    left.set_ylim(len(rows) - 0.5, -0.5)
+    handles, labels = right.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False)
+    return figure
+
+
+def _draw_dots(axes: Axes, figures: Sequence[dict[str, float]], names: Sequence[str]) -> None:
+    for place in range(0, len(figures), 2):
+        axes.axhspan(place - 0.5, place + 0.5, color="#f4f4f4", zorder=0)
+    for lane, name in enumerate(names):
+        title, colour, marker = _STYLES[name]
+        height = 0.7 * ((lane + 0.5) / len(names) - 0.5)
+        shown = [(row[name], place + height) for place, row in enumerate(figures) if name in row]
+        x, y = zip(*shown, strict=True)
+        axes.plot(x, y, marker, color=colour, markersize=4.5, label=title)
+    axes.grid(axis="x", color="#dddddd", linewidth=0.6)
+    axes.tick_params(length=0)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+
+
+def _relax_whole(votes: Votes, start: NDArray[np.float64]) -> dict[str, Any]:
+    began = time.process_time()
+    M = tuple_coassociation(votes.tuples, votes.weights)
+    relaxed = robust_factor(M, start)
+    return {
+        "seconds": time.process_time() - began,
+        "labels": _round(votes, relaxed.factor),
+        "excess": lambda factor: l1_distance(M, factor) / relaxed.objective - 1.0,
+    }
+
+
+def _relax_parts(votes: Votes, start: NDArray[np.float64], part_size: int) -> tuple[Any, float]:
     began = time.process_time()
     found = divided_factor(
         votes.tuples, votes.weights, start, part_size=part_size, random_state=_SEED
     )
-    seconds = {"divided": time.process_time() - began}
-    labels = {"l2": setting.rounded(start), "divided": setting.rounded(found.factor)}
-    labels["polished"] = setting.polished(labels["divided"])
-    excess: dict[str, float] = {}
-    agreement = None
-    if whole is not None:
-        seconds["undivided"] = whole.seconds
-        excess = {"l2": whole.excess(start), "divided": whole.excess(found.factor)}
-        labels["undivided"] = whole.labels
-        agreement = setting.agreement(labels["divided"], whole.labels)
-    return DividedRow(
-        setting.title,
-        len(setting.truth),
-        votes.tuples.n_tuples,
-        part_size,
-        found.n_parts,
-        found.theta,
-        seconds,
-        excess,
-        {name: setting.accuracy(some) for name, some in labels.items()},
-        agreement,
-    )
+    return found, time.process_time() - began
 
 
-class _Setting:
-    """The votes, truth and start of a cell, and the steps from a factor to a figure."""
-
-    def __init__(self, cell: DividedCell) -> None:
-        P, self.truth = cell.draw()
-        self.title, self.K = cell.title, cell.n_clusters
-        # with equal weights no tuple is lost: those of the votes are those of the points
-        self.votes = Votes.from_tuples(as_label_tuples(P), None, self.K)
-        self.start = least_squares_factor(
-            self.votes.tuples, self.votes.weights, self.K, self.votes.contingencies
-        )
-
-    def rounded(self, factor: NDArray[np.float64]) -> Labels:
-        """Labels of the tuples as RobustConsensus gets them from a factor."""
-        weights = self.votes.tuples.weights
-        rounded = [
-            round_by_pivoted_qr(factor, weights),
-            round_by_kmeans(factor, weights, self.K, _SEED),
-        ]
-        return min(rounded, key=self.votes.objective)
-
-    def polished(self, labels: Labels) -> Labels:
-        """The labels after the search from them over all tuples."""
-        start = Start("divided", labels)
-        return median_search(self.votes.tuples, self.votes.weights, self.K, [start]).labels
-
-    def accuracy(self, labels: Labels) -> float:
-        """Share of points in the right cluster."""
-        return clustering_accuracy(self.truth, self.votes.tuples.expand(labels))
-
-    def agreement(self, ours: Labels, theirs: Labels) -> float:
-        """Adjusted Rand index over points."""
-        expand = self.votes.tuples.expand
-        return adjusted_rand_index(expand(ours), expand(theirs))
+def _round(votes: Votes, factor: NDArray[np.float64]) -> Labels:
+    """Return labels of the tuples, rounded as in RobustConsensus."""
+    weights = votes.tuples.weights
+    by_kmeans = round_by_kmeans(factor, weights, factor.shape[1], _SEED)
+    return min([round_by_pivoted_qr(factor, weights), by_kmeans], key=votes.objective)
 
 
-class _Undivided:
-    """The relaxation of all tuples at once."""
-
-    def __init__(self, setting: _Setting) -> None:
-        began = time.process_time()
-        self.M = tuple_coassociation(setting.votes.tuples, setting.votes.weights)
-        relaxed = robust_factor(self.M, setting.start)
-        self.seconds = time.process_time() - began
-        self.objective = relaxed.objective
-        self.labels = setting.rounded(relaxed.factor)
-
-    def excess(self, factor: NDArray[np.float64]) -> float:
-        """How much higher the objective of another factor is, relative to this one's."""
-        return l1_distance(self.M, factor) / self.objective - 1.0
+def _agreement(votes: Votes, one: Labels, other: Labels) -> float:
+    return adjusted_rand_index(votes.tuples.expand(one), votes.tuples.expand(other))
 
 
 def _planted(
@@ -214,7 +228,7 @@ def _planted(
     correlated: bool = False,
     missing: float = 0.0,
 ) -> Drawn:
-    """Planted partitions, a share of whose labels is missing."""
+    """Draw planted partitions and remove a share of their labels."""
     P, y = planted_partitions(
         sizes, n_partitions, n_bad, noise, correlated=correlated, random_state=_SEED
     )
@@ -223,24 +237,21 @@ def _planted(
 
 
 def _digits(strategy: str, n_partitions: int) -> Drawn:
-    """Partitions of the 1,797 handwritten digits that scikit-learn brings along."""
+    """Make partitions of scikit-learn's 1,797 handwritten digits."""
     from sklearn.datasets import load_digits
 
     X, y = load_digits(return_X_y=True)
-    labels = make_partitions(
-        X, 10, n_partitions=n_partitions, strategy=strategy, random_state=_SEED
-    )
-    return labels, y
+    return make_partitions(X, 10, n_partitions, strategy=strategy, random_state=_SEED), y
 
 
 def _times(sizes: tuple[int, ...], factor: int) -> tuple[int, ...]:
     return tuple(size * factor for size in sizes)
 
 
-def _planted_cells(scale: int, part_sizes: tuple[int, ...]) -> tuple[DividedCell, ...]:
-    """Planted cells of 1,000 points times ``scale``, four times that where tuples repeat."""
+def _planted_cells(scale: int, part_sizes: tuple[int, ...]) -> list[Cell]:
+    """Return planted cells of 1,000 points times ``scale``, 4,000 times where tuples repeat."""
     three, four = _times((500, 250, 250), scale), _times((400, 250, 200, 150), scale)
-    cells: tuple[tuple[str, int, Callable[[], Drawn]], ...] = (
+    cells: list[tuple[str, int, Callable[[], Drawn]]] = [
         ("8 equal clusters", 8, partial(_planted, (125 * scale,) * 8, 40, 0.6)),
         ("4 clusters", 4, partial(_planted, four, 12, 0.5)),
         ("10 clusters, 1.5% to 30%", 10, partial(_planted, _times(_TEN_SIZES, scale), 20, 0.4)),
@@ -248,20 +259,13 @@ def _planted_cells(scale: int, part_sizes: tuple[int, ...]) -> tuple[DividedCell
         ("4 of 10 wrong together", 3, partial(_planted, three, 10, 0.4, 4, True)),
         ("a third missing", 4, partial(_planted, four, 12, 0.3, missing=1 / 3)),
         ("repeated tuples", 4, partial(_planted, _times(four, 4), 12, 0.15)),
-    )
-    return tuple(DividedCell(title, draw, K, part_sizes) for title, K, draw in cells)
+    ]
+    return [Cell(*cell, part_sizes) for cell in cells]
 
 
-QUICK_CELLS = _planted_cells(1, (250, 500))
-CELLS = (
-    *_planted_cells(4, (1000, 2000)),
-    DividedCell("digits, subspaces", partial(_digits, "subspaces", 40), 10, (400, 800)),
-    DividedCell("digits, subsamples", partial(_digits, "subsample", 20), 10, (400, 800)),
-    DividedCell(
-        "4 clusters, many points",
-        partial(_planted, _times((400, 250, 200, 150), 50), 20, 0.5),
-        4,
-        (4000,),
-        undivided=False,
-    ),
-)
+def _text(value: float | None, shown: Callable[[float], str]) -> str:
+    return "" if value is None else shown(value)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f}%"

@@ -1,22 +1,23 @@
-"""How fast a step of the robust relaxation is on a GPU, beside plain tensor code and the bytes.
+"""Time of one step of the robust relaxation on a GPU beside plain tensor code and the CPU.
 
-Planted labels in which no two points are alike: V = 40 partitions into K = 10 clusters, 16 of them
-wrong together, 20% of all labels noise. The same steps are taken by the fused kernels, by
-plain tensor code on full matrices, and (for few points) by the CPU.
+Planted labels of K = 10 clusters in V = 40 partitions: 16 are wrong in the same way, and 20% of all
+labels are noise, so that no two points are equal. The same steps are taken by the fused kernels, by
+plain tensor code on full matrices, and (up to 10,000 points) by the CPU.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.plain_tensors import PlainTensorSolver
+from benchmarks.harness import Context
+from benchmarks.results import OKABE_ITO, Result, Table
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.ensembles.planted import planted_partitions
 from coterie.errors import MissingExtraError
@@ -27,79 +28,220 @@ from coterie.relaxation.gpu_admm import GpuSolver, gpu_robust_factor, required_g
 from coterie.relaxation.iteration import minimise
 from coterie.relaxation.least_squares import least_squares_factor
 from coterie.relaxation.rounding import round_by_pivoted_qr
-from coterie.runtime.devices import gpu_memory, gpu_obstacle
+from coterie.runtime.devices import gpu_memory, gpu_obstacle, readable_bytes
 
-__all__ = ["GpuResults", "GpuRow", "run_gpu"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
+Matrix = NDArray[np.float64]
+
+SIZES, QUICK_SIZES = (2_000, 5_000, 10_000, 30_000, 100_000, 200_000), (2_000, 10_000)
 N_CLUSTERS, N_PARTITIONS, N_BAD, NOISE = 10, 40, 16, 0.2
-#: Up to so many points the CPU takes part, and up to so many plain tensor code does.
+# up to how many points the CPU and the plain tensor code are measured
 _MOST_ON_CPU, _MOST_PLAIN = 10_000, 100_000
 _PLAIN_STEPS, _CPU_STEPS = 6, 10
-#: Bytes of half of the state and of the counts that a step must move, and those of a product.
+# bytes per pair of points: a step reads and writes half of the state and reads half of the
+# counts; a product reads half of the state
 _STEP_BYTES, _PRODUCT_BYTES = 4.5, 2.0
+_ROWS_AT_ONCE, _EXTRA_COLUMNS = 4096, 6
+_STYLES = {
+    "fused": ("fused kernels", OKABE_ITO["blue"], "o", "-"),
+    "plain": ("plain tensor code", OKABE_ITO["orange"], "s", "-"),
+    "cpu": ("CPU, all cores", OKABE_ITO["vermilion"], "D", "-"),
+    "bytes": ("bytes alone", OKABE_ITO["grey"], "", "--"),
+}
 
 
-@dataclass(frozen=True)
-class GpuRow:
-    """What was measured at one number of points.
-
-    Attributes
-    ----------
-    n_points, n_tuples : int
-    n_iter : int
-        Steps taken.
-    milliseconds : dict of str to float
-        Median time of a step: ``fused`` and its two parts ``fused: state`` and ``fused:
-        eigenvectors``, ``plain``, ``cpu``, and ``bytes``, what moving the bytes alone would take.
-    passes : float
-        Passes over the state a step, the first of which changes it.
-    peak_bytes : int
-        Highest memory on the device.
-    above_cpu : float or None
-        By how much the objective exceeds the CPU's after as many steps.
-    accuracy : float
-        Of the rounded labels against the planted clusters.
-    """
-
-    n_points: int
-    n_tuples: int
-    n_iter: int
-    milliseconds: dict[str, float]
-    passes: float
-    peak_bytes: int
-    above_cpu: float | None
-    accuracy: float
-
-
-@dataclass(frozen=True)
-class GpuResults:
-    """The rows, the device, and the bytes a second it copies."""
-
-    rows: Sequence[GpuRow]
-    device: str
-    bandwidth: float
-
-
-def run_gpu(
-    sizes: Sequence[int], n_iter: int = 60, before_step: Callable[[str], None] | None = None
-) -> GpuResults:
-    """Measure at each number of points; those that would not fit on the device are left out."""
+def run(context: Context, *, steps: int = 60) -> Result:
+    """Measure ``steps`` steps at every number of points that fits on the device."""
     if obstacle := gpu_obstacle():
         raise MissingExtraError(f"there is no GPU to measure: {obstacle}")
     import torch
 
     bandwidth = _copy_bandwidth()
     rows = []
-    for n in sizes:
-        if before_step is not None:
-            before_step(f"{n:,} points")
+    for n in context.track(QUICK_SIZES if context.quick else SIZES, "measuring"):
         if required_gpu_bytes(n, N_CLUSTERS) <= gpu_memory():
-            rows.append(_measured(n, n_iter, bandwidth))
+            rows.append(_measure(n, steps, bandwidth))
         torch.cuda.empty_cache()
-    return GpuResults(rows, torch.cuda.get_device_name(), bandwidth)
+    device = torch.cuda.get_device_name()
+    return result_of({"rows": rows, "device": device, "copy_bytes_a_second": bandwidth})
 
 
-def _measured(n: int, n_iter: int, bandwidth: float) -> GpuRow:
+def result_of(data: dict[str, Any], **others: Any) -> Result:
+    """Return the result of measured rows."""
+    headings = (
+        "n", "fused, ms", "state", "eigenvectors", "passes", "bytes, ms", "plain, ms", "CPU, ms",
+        "peak memory", "above CPU", "accuracy",
+    )  # fmt: skip
+    table = [
+        (
+            f"{row['n_points']:,}",
+            *(
+                _milliseconds(row, part)
+                for part in ("fused", "fused: state", "fused: eigenvectors")
+            ),
+            f"{row['passes']:.2f}",
+            *(_milliseconds(row, way) for way in ("bytes", "plain", "cpu")),
+            readable_bytes(row["peak_bytes"]),
+            "–" if row["above_cpu"] is None else f"{row['above_cpu']:+.1e}",
+            f"{row['accuracy']:.3f}",
+        )
+        for row in data["rows"]
+    ]
+    title = f"Milliseconds a step on {data['device']}"
+    speed = f"{data['device']} copies {data['copy_bytes_a_second'] / 1e12:.2f} TB/s."
+    plots = {"": lambda: draw(data)}
+    return Result("gpu", [Table(title, headings, table)], data, [speed], plots, **others)
+
+
+def draw(data: dict[str, Any]) -> Figure:
+    """Draw milliseconds a step against the number of points."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.0, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for way, (title, colour, marker, line) in _STYLES.items():
+        rows = [row for row in data["rows"] if way in row["milliseconds"]]
+        axes.plot(
+            [row["n_points"] for row in rows],
+            [row["milliseconds"][way] for row in rows],
+            color=colour, marker=marker, linestyle=line, label=title,
+        )  # fmt: skip
+    axes.set(xscale="log", yscale="log", xlabel="distinct points", ylabel="milliseconds a step")
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    axes.set_title(f"The robust relaxation on {data['device']}", loc="left", fontsize=11)
+    return figure
+
+
+class PlainTensorSolver:
+    """The steps of the robust relaxation in plain tensor code, without kernels of our own.
+
+    Full matrices, counts in one byte, the state in float32, and blocks of rows, so that temporary
+    arrays stay small. It is a :class:`~coterie.relaxation.iteration.Solver`.
+
+    Parameters
+    ----------
+    codes : (u, V) labels, none missing
+    partition_weights : (V,), all equal
+    weights : (u,), all one
+    start : (u, K)
+    device : str
+    """
+
+    def __init__(
+        self,
+        codes: NDArray[Any],
+        partition_weights: Matrix,
+        weights: Matrix,
+        start: Matrix,
+        device: str = "cuda",
+    ) -> None:
+        import torch
+
+        self.torch = torch
+        self.u, self.k = start.shape
+        self.n_points = float(weights.sum())
+        self.scale = 1.0 / len(partition_weights)
+        self.factor = torch.from_numpy(start).to(device)
+        turned = torch.from_numpy(np.ascontiguousarray(codes.T)).to(device)
+        self.counts = torch.zeros((self.u, self.u), dtype=torch.uint8, device=device)
+        total = squares = 0.0
+        for rows in self._row_blocks():
+            for labels in turned:
+                self.counts[rows] += labels[rows, None] == labels
+            block = self.counts[rows].float() * self.scale
+            total += float(block.sum(dtype=torch.float64))
+            squares += float((block**2).sum(dtype=torch.float64))
+        self.mean, self.norm = total / self.n_points**2, squares**0.5
+        self.state = torch.zeros((self.u, self.u), dtype=torch.float32, device=device)
+        noise = np.random.default_rng(0).standard_normal((self.u, _EXTRA_COLUMNS))
+        first = torch.cat([self.factor, torch.from_numpy(noise).to(device)], dim=1)
+        self.block = torch.linalg.qr(first)[0]
+        self.product = torch.empty_like(self.block)
+
+    def step(self, shrink: float, bound: float) -> tuple[float, float]:
+        """B ← L + clip(M − L − Y), and B times the block."""
+        torch = self.torch
+        F, X = self.factor.float(), self.block.float()
+        objective = residual = 0.0
+        for rows in self._row_blocks():
+            low = F[rows] @ F.T
+            y = (low - self.state[rows]) * shrink
+            gap = self.counts[rows].float() * self.scale - low
+            clipped = torch.clamp(gap - y, -bound, bound)
+            self.state[rows] = low + clipped
+            objective += float(gap.abs().sum(dtype=torch.float64))
+            residual += float(((clipped + y) ** 2).sum(dtype=torch.float64))
+            self.product[rows] = (self.state[rows] @ X).double()
+        return objective, residual**0.5
+
+    def advance(self) -> float:
+        """L ← K largest eigenpairs of B by one more product and Rayleigh–Ritz."""
+        torch = self.torch
+        basis = torch.linalg.qr(self.product)[0]
+        image = (self.state @ basis.float()).double()
+        values, rotation = torch.linalg.eigh(basis.T @ image)
+        self.block = basis @ rotation.flip(1)
+        values = values.flip(0)[: self.k].clamp(min=0.0)
+        before, self.factor = self.factor, self.block[:, : self.k] * values.sqrt()
+        both = torch.linalg.qr(torch.cat([self.factor, before], dim=1))[1]
+        after, before = both[:, : self.k], both[:, self.k :]
+        return float(torch.linalg.norm(after @ after.T - before @ before.T))
+
+    def objective(self) -> float:
+        """‖M − L‖₁ of the current factor."""
+        F, total = self.factor.float(), 0.0
+        for rows in self._row_blocks():
+            gap = self.counts[rows].float() * self.scale - F[rows] @ F.T
+            total += float(gap.abs().sum(dtype=self.torch.float64))
+        return total
+
+    def _row_blocks(self) -> list[slice]:
+        starts = range(0, self.u, _ROWS_AT_ONCE)
+        return [slice(start, min(start + _ROWS_AT_ONCE, self.u)) for start in starts]
+
+
+class _Timed:
+    """A solver whose steps are timed, with the work of the device."""
+
+    def __init__(self, solver: Any) -> None:
+        self.inner = solver
+        self.mean, self.norm, self.n_points = solver.mean, solver.norm, solver.n_points
+        self.objective = solver.objective
+        self.steps: list[float] = []
+        self.advances: list[float] = []
+
+    @property
+    def factor(self) -> Any:
+        return self.inner.factor
+
+    def step(self, shrink: float, bound: float) -> tuple[float, float]:
+        return _timed(self.steps, lambda: self.inner.step(shrink, bound))
+
+    def advance(self) -> float:
+        return _timed(self.advances, self.inner.advance)
+
+    def milliseconds(self, name: str) -> dict[str, float]:
+        """Return medians of a whole step and of its two parts."""
+        whole = [a + b for a, b in zip(self.steps, self.advances, strict=True)]
+        parts = {"": whole, ": state": self.steps, ": eigenvectors": self.advances}
+        return {name + part: 1e3 * statistics.median(taken) for part, taken in parts.items()}
+
+
+def _timed(taken: list[float], work: Callable[[], Any]) -> Any:
+    import torch
+
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    result = work()
+    torch.cuda.synchronize()
+    taken.append(time.perf_counter() - start)
+    return result
+
+
+def _measure(n: int, n_iter: int, bandwidth: float) -> dict[str, Any]:
     import torch
 
     tuples, truth = _planted(n)
@@ -110,89 +252,50 @@ def _measured(n: int, n_iter: int, bandwidth: float) -> GpuRow:
     torch.cuda.reset_peak_memory_stats()
     solver: Any = _Timed(GpuSolver(*problem))
     found: Any = minimise(solver, 1.1, n_iter, 0.0, None)
-    peak = torch.cuda.max_memory_allocated()
-    passes = solver.inner.n_products / n_iter
-    factor = found.factor.cpu().numpy()
-    milliseconds = solver.milliseconds("fused")
-    u = tuples.n_tuples
-    floor = (_STEP_BYTES + _PRODUCT_BYTES * (passes - 1)) * u**2 / bandwidth
-    milliseconds["bytes"] = 1e3 * floor
-    del solver
+    row = {
+        "n_points": n,
+        "n_tuples": tuples.n_tuples,
+        "n_iter": n_iter,
+        "milliseconds": solver.milliseconds("fused"),
+        "passes": solver.inner.n_products / n_iter,
+        "peak_bytes": torch.cuda.max_memory_allocated(),
+        "above_cpu": None,
+    }
+    moved = (_STEP_BYTES + _PRODUCT_BYTES * (row["passes"] - 1)) * tuples.n_tuples**2
+    row["milliseconds"]["bytes"] = 1e3 * moved / bandwidth
+    labels = tuples.expand(round_by_pivoted_qr(found.factor.cpu().numpy(), tuples.weights))
+    row["accuracy"] = clustering_accuracy(truth, labels)
+    del solver, found  # frees memory of the device for the plain tensor code
     torch.cuda.empty_cache()
     if n <= _MOST_PLAIN:
         plain: Any = _Timed(PlainTensorSolver(*problem))
         minimise(plain, 1.1, _PLAIN_STEPS, 0.0, None)
-        milliseconds["plain"] = plain.milliseconds("plain")["plain"]
-    above = None
+        row["milliseconds"]["plain"] = plain.milliseconds("plain")["plain"]
     if n <= _MOST_ON_CPU:
-        milliseconds["cpu"], above = _beside_the_cpu(tuples, alpha, start)
-    labels = tuples.expand(round_by_pivoted_qr(factor, tuples.weights))
-    accuracy = clustering_accuracy(truth, labels)
-    return GpuRow(n, u, n_iter, milliseconds, passes, peak, above, accuracy)
+        row["milliseconds"]["cpu"], row["above_cpu"] = _compare_with_cpu(tuples, alpha, start)
+    return row
 
 
-class _Timed:
-    """A solver whose steps are timed, the device's work included."""
-
-    def __init__(self, solver: Any) -> None:
-        self.inner = solver
-        self.mean, self.norm, self.n_points = solver.mean, solver.norm, solver.n_points
-        self.steps: list[float] = []
-        self.advances: list[float] = []
-
-    @property
-    def factor(self) -> Any:
-        return self.inner.factor
-
-    def step(self, shrink: float, bound: float) -> tuple[float, float]:
-        return self._timed(self.steps, lambda: self.inner.step(shrink, bound))
-
-    def advance(self) -> float:
-        return self._timed(self.advances, self.inner.advance)
-
-    def objective(self) -> float:
-        return float(self.inner.objective())
-
-    def milliseconds(self, name: str) -> dict[str, float]:
-        """Medians of a whole step and of its two parts."""
-        whole = [a + b for a, b in zip(self.steps, self.advances, strict=True)]
-        parts = {"": whole, ": state": self.steps, ": eigenvectors": self.advances}
-        return {name + part: 1e3 * statistics.median(taken) for part, taken in parts.items()}
-
-    @staticmethod
-    def _timed(taken: list[float], work: Callable[[], Any]) -> Any:
-        import torch
-
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        result = work()
-        torch.cuda.synchronize()
-        taken.append(time.perf_counter() - began)
-        return result
-
-
-def _beside_the_cpu(
-    tuples: LabelTuples, alpha: NDArray[np.float64], start: NDArray[np.float64]
-) -> tuple[float, float]:
-    """Median milliseconds of a step on the CPU, and by how much the GPU's objective is above."""
+def _compare_with_cpu(tuples: LabelTuples, alpha: Matrix, start: Matrix) -> tuple[float, float]:
+    """Return milliseconds a step on the CPU, and the relative excess of the GPU's objective."""
     M = tuple_coassociation(tuples, alpha)
     ends: list[float] = []
     robust_factor(M, start, max_iter=1, tol=0.0)  # compiles the kernels
-    here = robust_factor(
+    cpu = robust_factor(
         M,
         start,
         max_iter=_CPU_STEPS,
         tol=0.0,
         callback=lambda *_: ends.append(time.perf_counter()),
     )
-    there = gpu_robust_factor(
+    gpu = gpu_robust_factor(
         tuples.codes, alpha, tuples.weights, start, max_iter=_CPU_STEPS, tol=0.0
     )
-    return 1e3 * statistics.median(np.diff(ends).tolist()), there.objective / here.objective - 1
+    return 1e3 * statistics.median(np.diff(ends).tolist()), gpu.objective / cpu.objective - 1
 
 
 def _planted(n: int) -> tuple[LabelTuples, NDArray[Any]]:
-    """The planted labels, one tuple a point, and what was planted."""
+    """Return planted labels, one tuple a point, and the planted clusters."""
     sizes = [len(part) for part in np.array_split(np.arange(n), N_CLUSTERS)]
     P, truth = planted_partitions(sizes, N_PARTITIONS, N_BAD, NOISE, random_state=0)
     tuples = as_label_tuples(P)
@@ -200,16 +303,17 @@ def _planted(n: int) -> tuple[LabelTuples, NDArray[Any]]:
 
 
 def _copy_bandwidth() -> float:
-    """Bytes read and written a second by a large copy on the device."""
+    """Return bytes read and written a second by a large copy on the device."""
     import torch
 
     source = torch.randn(1 << 28, device="cuda")
     target = torch.empty_like(source)
-    taken = []
+    taken: list[float] = []
     for _ in range(10):
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        target.copy_(source)
-        torch.cuda.synchronize()
-        taken.append(time.perf_counter() - began)
+        _timed(taken, lambda: target.copy_(source))
     return 2 * source.numel() * source.element_size() / statistics.median(taken)
+
+
+def _milliseconds(row: dict[str, Any], name: str) -> str:
+    value = row["milliseconds"].get(name)
+    return "–" if value is None else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""A Spark cluster on this machine, for as long as a benchmark needs one."""
+"""A Spark cluster on this machine for the time of a benchmark."""
 
 from __future__ import annotations
 
@@ -19,41 +19,39 @@ from pathlib import Path
 from benchmarks.harness import error_line
 from coterie.errors import CoterieError, InvalidParameterError, MissingExtraError
 
-__all__ = ["LocalSpark", "check_spark"]
-
 _HOST = "127.0.0.1"
 
 
 def check_spark(spark: str | None) -> None:
-    """Refuse now what cannot run on Spark later.
+    """Refuse a setting that cannot run on Spark.
 
     >>> check_spark("spark://host:7077")
     Traceback (most recent call last):
-    coterie.errors.InvalidParameterError: --spark spark://host:7077: ...
+    coterie.errors.InvalidParameterError: spark=spark://host:7077: ...
     """
     if spark is None:
         return
     if spark != "local" and not spark.startswith("pyspark://"):
         raise InvalidParameterError(
-            f"--spark {spark}: say local, or name a cluster as in pyspark://host:7077"
+            f"spark={spark}: give local, or the URL of a cluster such as pyspark://host:7077"
         )
     if importlib.util.find_spec("pyspark") is None:
-        raise MissingExtraError("--spark needs PySpark: pip install 'coterie[spark]'")
+        raise MissingExtraError("Spark needs PySpark: pip install 'coterie[spark]'")
     if not shutil.which("java") and "JAVA_HOME" not in os.environ:
-        raise MissingExtraError("--spark needs Java 17 or later, on the PATH or in JAVA_HOME")
+        raise MissingExtraError("Spark needs Java 17 or later on the PATH or in JAVA_HOME")
 
 
 class LocalSpark:
-    """A standalone Spark cluster on this machine, a master and two workers, reached by loopback.
+    """A standalone Spark cluster, a master and two workers, that listens on loopback only.
 
-    In a ``with`` block it gives the URL of the engine; at its end no process is left.
+    A ``with`` block gives the URL of the engine. At its end all processes are killed.
 
     Parameters
     ----------
     folder : Path
-        For all that the processes write.
+        Folder for everything that the processes write.
     seconds : float
-        The most the cluster may take to start.
+        Time limit for the start of the cluster.
     """
 
     n_workers = 2
@@ -95,21 +93,17 @@ class LocalSpark:
 
     def _start(self, role: str, *arguments: str) -> None:
         spec = importlib.util.find_spec("pyspark")
-        if spec is None or spec.origin is None:
-            raise MissingExtraError("a Spark cluster needs PySpark: pip install 'coterie[spark]'")
+        assert spec is not None and spec.origin is not None  # check_spark has looked
         home = Path(spec.origin).parent
-        command = [
-            str(home / "bin" / "spark-class"),
-            f"org.apache.spark.deploy.{role.lower()}.{role}",
-        ]
         variables = {
             "SPARK_HOME": str(home),
             "SPARK_LOCAL_IP": _HOST,
             "SPARK_LOCAL_DIRS": str(self.folder),
         }
+        name = f"org.apache.spark.deploy.{role.lower()}.{role}"
         with (self.folder / f"{role.lower()}-{len(self._processes)}.log").open("wb") as log:
             process = subprocess.Popen(
-                [*command, "--host", _HOST, *arguments],
+                [str(home / "bin" / "spark-class"), name, "--host", _HOST, *arguments],
                 env={**os.environ, **variables},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -118,21 +112,19 @@ class LocalSpark:
             )
         self._processes.append(process)
 
-    def _wait(self, is_so: Callable[[], bool], end: float) -> None:
-        while not is_so():
+    def _wait(self, is_ready: Callable[[], bool], end: float) -> None:
+        while not is_ready():
             ended = any(process.poll() is not None for process in self._processes)
             if ended or time.monotonic() > end:
                 logs = [path.read_text(errors="replace") for path in self.folder.glob("*.log")]
-                said = error_line("\n".join(logs))
-                raise CoterieError(f"no Spark cluster within {self.seconds:g} s: {said}")
+                message = error_line("\n".join(logs))
+                raise CoterieError(f"no Spark cluster within {self.seconds:g} s: {message}")
             time.sleep(0.2)
 
 
 def _free_ports(n: int) -> list[int]:
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(n)]
-        for one in sockets:
-            one.bind((_HOST, 0))
+        sockets = [stack.enter_context(socket.create_server((_HOST, 0))) for _ in range(n)]
         return [one.getsockname()[1] for one in sockets]
 
 
@@ -142,9 +134,9 @@ def _is_open(port: int) -> bool:
 
 
 def _n_alive(web_port: int) -> int:
-    """Workers that the master counts as alive."""
+    """Return the number of workers that the master reports as alive."""
     try:
-        # past any proxy that is set
+        # an empty handler bypasses proxies of the environment
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(f"http://{_HOST}:{web_port}/json/", timeout=5) as page:
             return sum(worker["state"] == "ALIVE" for worker in json.load(page)["workers"])

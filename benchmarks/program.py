@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,13 +16,12 @@ from benchmarks.command_steps import (
     as_notes,
     prepare_folder,
     progress,
+    require_matplotlib,
     show,
     text_file,
     write_files,
 )
-from benchmarks.consensus_commands import divided
-from benchmarks.incremental import growing
-from benchmarks.scale_commands import gpu, relaxation, scale, tables
+from benchmarks.serve_command import serve
 
 __all__ = ["app"]
 
@@ -31,45 +33,58 @@ app = typer.Typer(
 )
 
 
+app.command()(serve)
+
+
 @app.command()
-def speed(
+def peers(
     as_json: Json = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A tenth of the rows or fewer; some minutes.")
+        bool, typer.Option("--quick", help="At most 1,000 points and 3 s a trial; two minutes.")
     ] = False,
-    repeats: Annotated[
-        int, typer.Option(min=1, help="Most runs of each contender; the median counts.")
-    ] = 3,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=1, metavar="S", help="Most a trial may take: 60, with --quick 3."),
+    ] = None,
+    environments: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="The peers' environments, made if not there."),
+    ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Keep each trial here, and go on from those kept."),
+    ] = None,
     output: Output = None,
 ) -> None:
-    """Time and peak memory, side by side with other ways to the same answer.
+    """Accuracy, time, memory and largest n, beside the packages one would pick instead.
 
-    Run it on a machine that does nothing else. Example: python -m benchmarks speed -o speed-report
+    Each is installed by pip into an environment of its own, in the user's cache unless told
+    otherwise. Run it on a machine that does nothing else.
+    Example: python -m benchmarks peers --keep trials -o peers-report
     """
-    prepare_folder(output, ("speed.json", "speed.md"))
-    from benchmarks import speed_report as report
+    prepare_folder(output, ("peers.json", "peers.md", "peers.png"))
+    prepare_folder(keep, ())
+    if output is not None:
+        require_matplotlib()
+    from benchmarks import peers_report as report
     from benchmarks.environment import environment
-    from benchmarks.speed import FULL, QUICK, run_speed
+    from benchmarks.peers import FULL, QUICK, run_peers
 
-    with progress("measuring", None) as advance:
-        results = run_speed(QUICK if quick else FULL, repeats, before_step=advance)
+    effort = QUICK if quick else FULL
+    if seconds is not None:
+        effort = replace(effort, limits=replace(effort.limits, seconds=seconds))
+    with progress("comparing", None) as advance:
+        results = run_peers(effort, environments=environments, keep=keep, before_step=advance)
     described = environment()
     everything = report.as_json(results, described)
     if output is not None:
-        page = report.as_page(results, described)
+        picture, page = report.as_picture(results), report.as_page(results, described)
         write_files(
             {
-                output / "speed.json": text_file(as_json_text(everything)),
-                output / "speed.md": text_file(page),
+                output / "peers.json": text_file(as_json_text(everything)),
+                output / "peers.md": text_file(page),
+                output / "peers.png": partial(picture.savefig, format="png", dpi=150),
             }
         )
-    lines = [report.METHOD, *as_notes(report.notes(results))]
+    lines = [report.METHOD, *report.summary_lines(results), *as_notes(report.notes(results))]
     show(as_json, everything, report.as_tables(results), lines, output)
-
-
-app.command()(divided)
-app.command()(growing)
-app.command()(relaxation)
-app.command()(gpu)
-app.command()(scale)
-app.command()(tables)

@@ -1,15 +1,14 @@
-"""A command in a fresh process: its wall time, its peak memory, and what it said.
+"""Run a command in a new process: wall time, peak memory and output.
 
-Run as a script, this module is the watcher: a small process between us and the command,
+Run as a script, this module is the watcher, a small process between this one and the command::
 
     python program_runs.py SECONDS FOLDER COMMAND …
 
-which starts the command, ends it after SECONDS, and leaves ``output``, ``error`` and ``run.json``
-in FOLDER. It is there because Linux counts the memory of the process that starts a command
-towards the peak of the command: ours, which has written and judged large tables, would be taken
-for that of the program. The watcher needs about ten megabytes.
-
-Nothing but the standard library is imported here, lest the watcher grow.
+It starts the command, ends it after SECONDS, and writes ``output``, ``error`` and ``run.json`` to
+FOLDER. Linux counts the memory of the process that starts a command towards the peak of the
+command. Started from here, a benchmark with large tables in memory would be counted as memory of
+the program. The watcher needs about ten megabytes; to keep it small, the module imports only the
+standard library.
 """
 
 from __future__ import annotations
@@ -26,26 +25,29 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["ProgramRun", "run_program"]
+__all__ = ["PROGRAM", "ProgramRun", "busy_notes", "failure_text", "run_program"]
+
+#: The command that runs coterie.
+PROGRAM = (sys.executable, "-P", "-m", "coterie")
+# load average up to which a machine counts as idle
+_IDLE_LOAD = 1.5
 
 
 class ProgramRun(NamedTuple):
-    """What came of a command.
+    """The outcome of a command.
 
     Attributes
     ----------
     status : int
-        Its exit status; −s where signal s ended it.
+        Exit status; −s if signal s ended the command.
     in_time : bool
-        False if it was ended because its time was up.
-    seconds : float
-        Wall time from its start to its end.
-    processor_seconds : float
-        Of all its threads, and of processes it has waited for.
+        False if it was ended because the time was up.
+    seconds, processor_seconds : float
+        Wall time from start to end; processor time of all threads and awaited processes.
     peak_bytes : int
-        The highest resident set (``ru_maxrss``).
+        Highest resident set (``ru_maxrss``).
     output, error : str
-        What it wrote to the standard streams.
+        Standard streams.
     """
 
     status: int
@@ -60,16 +62,7 @@ class ProgramRun(NamedTuple):
 def run_program(
     command: Sequence[str], seconds: float, variables: Mapping[str, str] | None = None
 ) -> ProgramRun:
-    r"""Run a command to its end, or for so many seconds.
-
-    Parameters
-    ----------
-    command : sequence of str
-        The program and its arguments.
-    seconds : float
-        The most it may take.
-    variables : dict of str to str, optional
-        Environment variables it gets beside ours.
+    r"""Run a command for at most ``seconds``; ``variables`` are added to its environment.
 
     Examples
     --------
@@ -79,30 +72,47 @@ def run_program(
     """
     from coterie.errors import CoterieError
 
-    with tempfile.TemporaryDirectory(prefix="coterie-run-") as folder:
-        watcher = [sys.executable, "-I", "-S", __file__, str(seconds), folder, *command]
-        surroundings = {**os.environ, **(variables or {})}
-        with subprocess.Popen(watcher, env=surroundings, stderr=subprocess.PIPE) as process:
+    with tempfile.TemporaryDirectory(prefix="coterie-run-") as name:
+        folder = Path(name)
+        watcher = [sys.executable, "-I", "-S", __file__, str(seconds), name, *command]
+        environment = {**os.environ, **(variables or {})}
+        with subprocess.Popen(watcher, env=environment, stderr=subprocess.PIPE) as process:
             try:
-                said_of_it = process.communicate()[1].decode(errors="replace").splitlines()
+                errors = process.communicate()[1].decode(errors="replace").splitlines()
             except BaseException:
-                process.terminate()  # it ends the command, and then itself
+                process.terminate()  # the watcher then ends the command and itself
                 raise
         if process.returncode != 0:
-            raise CoterieError(f"{command[0]} could not be run: {said_of_it[-1]}")
-        measured = json.loads((Path(folder) / "run.json").read_text(encoding="utf-8"))
-        said: dict[str, Any] = {name: _text(Path(folder) / name) for name in ("output", "error")}
-    return ProgramRun(**measured, **said)
+            raise CoterieError(f"{command[0]} could not be run: {errors[-1]}")
+        measured: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        for stream in ("output", "error"):
+            measured[stream] = (folder / stream).read_text(encoding="utf-8", errors="replace")
+    return ProgramRun(**measured)
 
 
-def _watch(arguments: list[str]) -> None:
-    seconds, folder, *command = arguments
-    measured = _measured(command, float(seconds), Path(folder))
+def failure_text(run: ProgramRun, folder: Path) -> str:
+    """Return why a command failed, without the path of the folder; empty if it did not."""
+    from benchmarks.harness import error_line
+
+    if run.status == 0:
+        return ""
+    return error_line(run.error).replace(f"{folder}{os.sep}", "") or f"exit status {run.status}"
+
+
+def busy_notes(load: float) -> list[str]:
+    """Return a note if the load average before the first run shows that the machine was busy."""
+    if load <= _IDLE_LOAD:
+        return []
+    return [f"The load average before the first run was {load:.1f}: wall times are too long."]
+
+
+def _watch(seconds: str, folder: str, *command: str) -> None:
+    measured = _measure(command, float(seconds), Path(folder))
     (Path(folder) / "run.json").write_text(json.dumps(measured), encoding="utf-8")
 
 
-def _measured(command: list[str], limit: float, folder: Path) -> dict[str, Any]:
-    over: list[int] = []
+def _measure(command: Sequence[str], limit: float, folder: Path) -> dict[str, Any]:
+    signals: list[int] = []
     with (folder / "output").open("wb") as output, (folder / "error").open("wb") as error:
         start = time.perf_counter()
         process = subprocess.Popen(
@@ -110,8 +120,8 @@ def _measured(command: list[str], limit: float, folder: Path) -> dict[str, Any]:
         )
 
         def end(number: int, _: object) -> None:
-            over.append(number)
-            _end_group(process.pid)
+            signals.append(number)
+            _kill_group(process.pid)
 
         for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, end)
@@ -120,24 +130,20 @@ def _measured(command: list[str], limit: float, folder: Path) -> dict[str, Any]:
         seconds = time.perf_counter() - start
         signal.setitimer(signal.ITIMER_REAL, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    _end_group(process.pid)  # what it may have left running
+    _kill_group(process.pid)  # processes that the command has left running
     return {
         "status": process.returncode,
-        "in_time": signal.SIGALRM not in over,
+        "in_time": signal.SIGALRM not in signals,
         "seconds": seconds,
         "processor_seconds": usage.ru_utime + usage.ru_stime,
         "peak_bytes": usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024),
     }
 
 
-def _end_group(leader: int) -> None:
+def _kill_group(leader: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
 
 
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
-
-
 if __name__ == "__main__":
-    _watch(sys.argv[1:])
+    _watch(*sys.argv[1:])

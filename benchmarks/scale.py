@@ -1,8 +1,8 @@
-"""How time and memory grow with n: the program itself on label tables of ten thousand rows and up.
+"""Time and memory of the program on label tables of ten thousand to ten million rows.
 
-Every trial is ``coterie consensus TABLE --id id -k K -o OUT --quiet --json`` in a fresh process
-(:mod:`~benchmarks.program_runs`), timed from its start to its end. The labels it has
-written are joined by id with the truth (:mod:`~benchmarks.scale_labels`).
+Every trial runs ``coterie consensus TABLE --id id -k K -o OUT --quiet --json`` in a new process
+(:mod:`benchmarks.program_runs`) and compares the written labels, joined by id, with the truth.
+There are two families of tables (:mod:`benchmarks.scale_tables`).
 """
 
 from __future__ import annotations
@@ -11,327 +11,365 @@ import hashlib
 import json
 import os
 import signal
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from benchmarks.environment import environment
-from benchmarks.harness import error_line
-from benchmarks.kept_trials import KeptTrials
-from benchmarks.peers.trials import Status
-from benchmarks.program_runs import ProgramRun, run_program
-from benchmarks.scale_labels import Family, LabelFiles, Recipe, write_labels
-from coterie.datasets.dataset_files import cache_folder
+import coterie
+from benchmarks.environment import describe_environment
+from benchmarks.harness import Context
+from benchmarks.program_runs import PROGRAM, ProgramRun, busy_notes, failure_text, run_program
+from benchmarks.results import OKABE_ITO, Result, Table, seconds_text
+from benchmarks.scale_tables import N_CLUSTERS, write_table
+from coterie.errors import TableError
 from coterie.inspection.scores import clustering_accuracy
+from coterie.runtime.devices import readable_bytes
 
-__all__ = [
-    "LEAST_POINTS",
-    "Effort",
-    "NotRun",
-    "ScaleResults",
-    "ScaleTrial",
-    "expected_seconds",
-    "run_scale",
-    "working_folder",
-]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-LEAST_POINTS = 10_000
-_PROGRAM = (sys.executable, "-P", "-c", "from coterie.command_line import main; main()")
-_PACKAGE = Path(__file__).parents[1]
-# parts of the package that the program does not run on a label table
-_NOT_RUN = ("ads", "benchmarks")
+FAMILIES = {"fixed": "fixed K", "diverse": "diverse K"}
+#: Growth is fitted from this size on; below it, starting the program takes most of the time.
+GROWTH_FROM = 100_000
+PEERS = Path(__file__).parents[1] / "docs/benchmarks/generated/peers.json"
+
 _OUT_OF_MEMORY = ("MemoryError", "std::bad_alloc", "Out of Memory", "Unable to allocate")
+_STYLES = {"fixed": (OKABE_ITO["blue"], "o"), "diverse": (OKABE_ITO["vermilion"], "s")}
+_NOT_RUN_BY_CONSENSUS = "ads"
+
+Trial = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Effort:
-    """How much is measured.
+def run(
+    context: Context, *, most: int | None = None, seconds: float = 600.0, peers: str = str(PEERS)
+) -> Result:
+    """Run the program on growing tables of both families.
 
-    Attributes
-    ----------
-    most : int
-        The largest n.
-    seconds : float
-        The most a trial may take; one that is expected to take longer is not begun.
+    ``most`` is the largest n: 10⁷, with ``--quick`` 10⁵. A trial may take ``seconds``; one that is
+    expected to take longer is not started. ``peers`` is a file written by the benchmark ``peers``;
+    its curves are drawn too.
     """
+    others = read_peers(Path(peers))
+    sizes = sizes_up_to(most or (10**5 if context.quick else 10**7))
+    trials: list[Trial] = []
+    not_run: list[dict[str, Any]] = []
+    load = round(os.getloadavg()[0], 2)
+    with tempfile.TemporaryDirectory(prefix="coterie-scale-") as folder:
+        run_trial = partial(_find_or_run, context, Path(folder), seconds, load)
+        for family in context.track(FAMILIES, "running the program"):
+            found, left = run_family(family, sizes, seconds, run_trial)
+            trials, not_run = trials + found, not_run + left
+    growth = {family: growth_of(_done(trials, family)) for family in FAMILIES}
+    limits = {"most": sizes[-1], "seconds": seconds}
+    return result_of(
+        {"trials": trials, "not_run": not_run, "growth": growth, "peers": others, "limits": limits}
+    )
 
-    most: int = 10_000_000
-    seconds: float = 600.0
 
-    @property
-    def sizes(self) -> list[int]:
-        """The sizes, two for each power of ten.
+def sizes_up_to(most: int) -> list[int]:
+    """Return the sizes, two for each power of ten.
 
-        >>> Effort(most=10**6).sizes
-        [10000, 31623, 100000, 316228, 1000000]
-        """
-        powers = range(8, 2 * len(str(self.most)))
-        return [n for n in (round(10 ** (power / 2)) for power in powers) if n <= self.most]
-
-
-@dataclass(frozen=True)
-class ScaleTrial:
-    """The program on one table.
-
-    Attributes
-    ----------
-    family, n_points : which table
-    status : "done", or why there is no answer
-    message : str
-        The last line of the error; empty where there is none.
-    seconds, processor_seconds : float
-        Wall time from start to end, and time on processors.
-    peak_bytes : int
-        Highest resident set of the process.
-    first_seconds : float or None
-        Wall time of a first run that had to compile kernels, where there was one.
-    accuracy : float or None
-    n_clusters, n_tuples, path : what the program told; None where it did not
-    tuples_exact : bool
-        Whether it counted the tuples, or estimated their number.
-    stages : dict of str to float
-        Seconds of its stages, if it told them.
-    date, load : when it began, and how many processes wanted to run before the first trial
+    >>> sizes_up_to(10**6)
+    [10000, 31623, 100000, 316228, 1000000]
     """
-
-    family: Family
-    n_points: int
-    status: Status
-    message: str = ""
-    seconds: float = 0.0
-    processor_seconds: float = 0.0
-    peak_bytes: int = 0
-    first_seconds: float | None = None
-    accuracy: float | None = None
-    n_clusters: int | None = None
-    n_tuples: int | None = None
-    tuples_exact: bool = True
-    path: str | None = None
-    stages: dict[str, float] = field(default_factory=dict)
-    date: str = ""
-    load: float = 0.0
+    powers = range(8, 2 * len(str(most)))
+    return [n for n in (round(10 ** (power / 2)) for power in powers) if n <= most]
 
 
-@dataclass(frozen=True)
-class NotRun:
-    """A table that was left out, and why."""
-
-    family: Family
-    n_points: int
-    why: str
-
-
-@dataclass(frozen=True)
-class ScaleResults:
-    """All that was found."""
-
-    effort: Effort
-    trials: list[ScaleTrial]
-    not_run: list[NotRun]
-
-    def done(self, family: Family) -> list[ScaleTrial]:
-        """The trials of a family that have an answer, by n."""
-        return [t for t in self.trials if t.family == family and t.status == "done"]
+def run_family(
+    family: str, sizes: Sequence[int], limit: float, run_trial: Callable[[str, int], Trial]
+) -> tuple[list[Trial], list[dict[str, Any]]]:
+    """Run trials until one fails or would take too long; return them and the sizes left out."""
+    trials: list[Trial] = []
+    why = ""
+    for n in sizes:
+        expected = expected_seconds(trials, n)
+        if expected > limit:
+            why = f"about {expected:,.0f} s expected, more than {limit:,g} s"
+            break
+        trials.append(run_trial(family, n))
+        if trials[-1]["status"] != "done":
+            why = f"{trials[-1]['status']} at {n:,}"
+            break
+    left = sizes[len(trials) :]
+    return trials, [{"family": family, "n_points": n, "why": why} for n in left]
 
 
-def run_scale(
-    effort: Effort, folder: Path, before_step: Callable[[str], None] | None = None
-) -> ScaleResults:
-    """Run the program on larger and larger tables of both families.
+def expected_seconds(done: Sequence[Trial], n_points: int) -> float:
+    """Extrapolate the time from smaller trials of a family.
 
-    Parameters
-    ----------
-    effort : Effort
-    folder : Path
-        For tables, finished trials and compiled kernels; what is there already is used.
-    before_step : called with a few words on what is done next
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    bench = _Bench(effort.seconds, folder, before_step or (lambda _: None))
-    trials: list[ScaleTrial] = []
-    not_run: list[NotRun] = []
-    for family in get_args(Family):
-        found, rest = _one_family(family, effort, bench)
-        trials += found
-        not_run += rest
-    return ScaleResults(effort, trials, not_run)
+    The last two give the exponent. It is at least 1, because starting the program dominates small
+    tables, and at most 2, so that one disturbed trial does not end the family.
 
-
-def expected_seconds(trials: Sequence[ScaleTrial], n_points: int) -> float:
-    """How long n points will take, from trials of a family on fewer: at least linear growth.
-
-    The last two trials give the exponent, kept between 1 (starting the program weighs on small
-    tables) and 2 (one disturbed trial must not end the family).
-
-    >>> some = [ScaleTrial("fixed", n, "done", seconds=s) for n, s in ((100, 3.0), (1000, 12.0))]
-    >>> expected_seconds(some, 10_000)
+    >>> trials = [{"n_points": n, "seconds": s} for n, s in ((100, 3.0), (1000, 12.0))]
+    >>> expected_seconds(trials, 10_000)
     120.0
     """
-    if not trials:
+    if not done:
         return 0.0
-    last = trials[-1]
+    n, seconds = done[-1]["n_points"], done[-1]["seconds"]
     exponent = 1.0
-    if len(trials) > 1:
-        before = trials[-2]
-        growth = np.log(last.seconds / before.seconds) / np.log(last.n_points / before.n_points)
+    if len(done) > 1:
+        growth = np.log(seconds / done[-2]["seconds"]) / np.log(n / done[-2]["n_points"])
         exponent = float(np.clip(growth, 1.0, 2.0))
-    return last.seconds * (n_points / last.n_points) ** exponent
+    return float(seconds * (n_points / n) ** exponent)
 
 
-def working_folder(folder: Path | None) -> Path:
-    """The folder of this benchmark alone, in the one given or in the user's cache.
+def growth_of(done: Sequence[Trial]) -> dict[str, float | None]:
+    """Return least-squares slopes of log(seconds) and log(memory) on log(n).
 
-    >>> working_folder(Path("big-disk")).as_posix()
-    'big-disk/coterie-scale'
+    >>> trials = [{"n_points": n, "seconds": n / 1e4, "peak_bytes": 7} for n in (10**5, 10**6)]
+    >>> {what: round(exponent, 6) for what, exponent in growth_of(trials).items()}
+    {'seconds': 1.0, 'peak_bytes': 0.0}
     """
-    return (cache_folder() if folder is None else folder) / "coterie-scale"
-
-
-def _one_family(
-    family: Family, effort: Effort, bench: _Bench
-) -> tuple[list[ScaleTrial], list[NotRun]]:
-    """Trials of a family until one fails or would take too long, and the tables left out."""
-    trials: list[ScaleTrial] = []
-    for place, n in enumerate(effort.sizes):
-        expected = expected_seconds(trials, n)
-        if expected > effort.seconds:
-            why = f"about {expected:,.0f} s expected, more than {effort.seconds:,g} s"
-            return trials, [NotRun(family, left, why) for left in effort.sizes[place:]]
-        trials.append(bench.trial(Recipe(family, n)))
-        if trials[-1].status != "done":
-            why = f"{trials[-1].status} at {n:,}"
-            return trials, [NotRun(family, left, why) for left in effort.sizes[place + 1 :]]
-    return trials, []
-
-
-class _Bench:
-    """Where trials are made: their limit, room for tables, and those kept."""
-
-    def __init__(self, seconds: float, folder: Path, say: Callable[[str], None]) -> None:
-        self.seconds, self.folder, self.say = seconds, folder, say
-        self.kept = KeptTrials(folder / "trials.jsonl")
-        self.load = os.getloadavg()[0]
-
-    def trial(self, recipe: Recipe) -> ScaleTrial:
-        """A trial that was kept, or a new one; only those with an answer are kept."""
-        described = environment()
-        date = described.pop("date")
-        key = {"recipe": asdict(recipe), "program": _program_digest(), "environment": described}
-        known = self.kept.find(key)
-        if known is not None:
-            return ScaleTrial(**known)
-        title = f"{recipe.n_points:,} points, {recipe.family} K"
-        self.say(f"{title}: writing the table")
-        files = write_labels(recipe, self.folder)
-        self.say(f"{title}: consensus")
-        outcome = self._outcome(recipe, files)
-        found = ScaleTrial(
-            recipe.family, recipe.n_points, **outcome, date=date, load=round(self.load, 2)
-        )
-        if found.status == "done":
-            self.kept.add(key, asdict(found))
-        return found
-
-    def _outcome(self, recipe: Recipe, files: LabelFiles) -> dict[str, Any]:
-        """Run once more if kernels were compiled in the first run: that happens once a machine."""
-        out, kernels = self.folder / "consensus.parquet", self.folder / "kernels"
-        command = [*_PROGRAM, "consensus", str(files.table), "--id", "id"]
-        command += ["-k", str(recipe.n_clusters), "-o", str(out), "--quiet", "--json"]
-        first_seconds = None
-        before = _n_files(kernels)
-        run = run_program(command, self.seconds, {"NUMBA_CACHE_DIR": str(kernels)})
-        if run.status == 0 and _n_files(kernels) > before:
-            first_seconds = run.seconds
-            run = run_program(command, self.seconds, {"NUMBA_CACHE_DIR": str(kernels)})
-        try:
-            return {
-                "seconds": run.seconds,
-                "processor_seconds": run.processor_seconds,
-                "peak_bytes": run.peak_bytes,
-                "first_seconds": first_seconds,
-                **(_judged(run, out, files.truth) if run.status == 0 else self._failure(run)),
-            }
-        finally:
-            out.unlink(missing_ok=True)
-
-    def _failure(self, run: ProgramRun) -> dict[str, Any]:
-        """Why a run has no answer; where things lie on this machine is nobody's concern."""
-        if not run.in_time:
-            return {"status": "time-out", "message": f"no answer in {run.seconds:.0f} s"}
-        if run.status == -signal.SIGKILL:
-            message = "killed by the system, which was out of memory"
-            return {"status": "memory", "message": message}
-        message = error_line(run.error) or f"ended with status {run.status}"
-        for place in (self.folder, _PACKAGE.parent):
-            message = message.replace(f"{place}{os.sep}", "")
-        out_of_memory = any(sign in run.error for sign in _OUT_OF_MEMORY)
-        return {"status": "memory" if out_of_memory else "crash", "message": message}
-
-
-def _judged(run: ProgramRun, out: Path, truth: Path) -> dict[str, Any]:
-    """What the program told, and the accuracy of what it wrote."""
-    y = np.load(truth)
-    labels = _labels_by_id(out, len(y))
-    if isinstance(labels, str):
-        return {"status": "wrong labels", "message": labels}
+    large = [trial for trial in done if trial["n_points"] >= GROWTH_FROM]
+    log_n = np.log([trial["n_points"] for trial in large])
     return {
-        "status": "done",
-        "accuracy": clustering_accuracy(y, labels),
-        **_told(json.loads(run.output)),
+        what: float(np.polyfit(log_n, np.log([trial[what] for trial in large]), 1)[0])
+        if len(large) > 1
+        else None
+        for what in ("seconds", "peak_bytes")
     }
 
 
-def _told(facts: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of the facts the program prints; its paths differ in what they know."""
+def read_peers(path: Path) -> dict[str, Any] | None:
+    """Return the curves of other packages on labels, from a result of the benchmark ``peers``."""
+    if not path.exists():
+        return None
+    try:
+        everything = json.loads(path.read_text(encoding="utf-8"))
+        curves: dict[str, dict[str, Any]] = {}
+        for trial in everything["trials"]:
+            if not trial["growing"] or trial["kind"] != "labels" or trial["package"] == "coterie":
+                continue
+            curve = curves.setdefault(trial["method"], {"points": [], "stopped": None})
+            point = [trial["n"], trial["seconds"], trial["peak_bytes"]]
+            if trial["status"] == "done":
+                curve["points"].append(point)
+            elif trial["status"] != "not installed":
+                curve["stopped"] = curve["stopped"] or [trial["n"], trial["status"]]
+        limits = {name: everything["limits"][name] for name in ("seconds", "memory")}
+        return {"curves": curves, **limits, "date": everything["environment"]["date"]}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise TableError(
+            f"{path} is not a result of `python -m benchmarks peers` ({error!r}); set peers to "
+            "another file"
+        ) from error
+
+
+def _find_or_run(
+    context: Context, folder: Path, limit: float, load: float, family: str, n: int
+) -> Trial:
+    """Return a kept trial of the same program and machine, or run it; keep it if it succeeds."""
+    described = describe_environment()
+    date = described.pop("date")
+    key = {"family": family, "n": n, "program": _program_digest(), "environment": described}
+    kept = context.trials("scale")
+    found = kept.find(key)
+    if found is None:
+        outcome = _run_trial(folder, limit, family, n)
+        found = {"family": family, "n_points": n, **outcome, "date": date, "load": load}
+        if found["status"] == "done":
+            kept.add(key, found)
+    return found
+
+
+def _run_trial(folder: Path, limit: float, family: str, n: int) -> Trial:
+    table, out, kernels = (folder / name for name in ("t.parquet", "out.parquet", "kernels"))
+    y = write_table(table, family, n)
+    command = [*PROGRAM, "consensus", str(table), "--id", "id", "-k", str(N_CLUSTERS)]
+    command += ["-o", str(out), "--quiet", "--json"]
+    first_seconds, before = None, _n_files(kernels)
+    run = run_program(command, limit, {"NUMBA_CACHE_DIR": str(kernels)})
+    # kernels are compiled once on a machine, so a run that compiles is repeated
+    if run.status == 0 and _n_files(kernels) > before:
+        first_seconds = run.seconds
+        run = run_program(command, limit, {"NUMBA_CACHE_DIR": str(kernels)})
+    try:
+        return {
+            "seconds": run.seconds,
+            "processor_seconds": run.processor_seconds,
+            "peak_bytes": run.peak_bytes,
+            "first_seconds": first_seconds,
+            **judge(run, out, y, folder),
+        }
+    finally:
+        out.unlink(missing_ok=True)
+
+
+def judge(run: ProgramRun, out: Path, y: NDArray[np.uint8], folder: Path) -> Trial:
+    """Return status, message, accuracy and the facts that the program printed."""
+    if run.status == 0:
+        labels = _labels_by_id(out, len(y))
+        if isinstance(labels, str):
+            return {"status": "wrong labels", "message": labels}
+        accuracy = clustering_accuracy(y, labels)
+        return {"status": "done", "message": "", "accuracy": accuracy, **_facts(run.output)}
+    if not run.in_time:
+        return {"status": "time-out", "message": f"no answer in {run.seconds:.0f} s"}
+    memory = run.status == -signal.SIGKILL or any(sign in run.error for sign in _OUT_OF_MEMORY)
+    return {"status": "memory" if memory else "crash", "message": failure_text(run, folder)}
+
+
+def _facts(output: str) -> dict[str, Any]:
+    """Return facts of a run in memory, or of one in an engine, which prints more of them."""
+    facts = json.loads(output)
     engine = facts.get("engine")
-    facts = facts | engine if isinstance(engine, dict) else facts
-    stages = facts.get("stages", facts.get("seconds"))  # in memory the latter is one number
+    engine = engine if isinstance(engine, dict) else {}
     return {
-        "n_clusters": facts.get("clusters", facts.get("n_clusters")),
-        "n_tuples": facts.get("tuples", facts.get("n_tuples")),
-        "tuples_exact": facts.get("tuples_exact", True),
-        "path": facts.get("path"),
-        "stages": stages if isinstance(stages, dict) else {},
+        "n_clusters": facts.get("clusters"),
+        "n_tuples": engine.get("tuples", facts.get("tuples")),
+        "tuples_exact": engine.get("tuples_exact", True),
+        "path": engine.get("path"),
+        "stages": engine.get("seconds", {}),
     }
 
 
 def _labels_by_id(out: Path, n_points: int) -> NDArray[np.int64] | str:
-    """Labels in the order of the ids, or what is wrong with them; rows may come in any order."""
+    """Return the labels in the order of the ids, or what is wrong with the table."""
     try:
         table = pq.read_table(out, columns=["id", "label"])
         ids, written = table["id"].to_numpy(), table["label"].to_numpy()
     except (OSError, KeyError, pa.ArrowException) as error:
-        return f"the table written cannot be read: {error}"
-    if len(ids) != n_points or not np.array_equal(np.sort(ids), np.arange(n_points)):
+        return f"the written table cannot be read: {error}"
+    if not np.array_equal(np.sort(ids), np.arange(n_points)):
         return f"{len(ids):,} rows, which are not the {n_points:,} ids, each once"
     if written.dtype.kind not in "iu":
-        return f"labels of type {written.dtype}, not whole numbers"
+        return f"labels of type {written.dtype}, not integers"
     labels = np.empty(n_points, dtype=np.int64)
     labels[ids] = written
     return labels
 
 
 def _program_digest() -> str:
-    """What tells one state of the program from another: its source files."""
+    """Return a digest of the source files that a consensus runs."""
+    package = Path(coterie.__file__).parent
     digest = hashlib.sha256()
-    for path in _source_files():
-        digest.update(path.relative_to(_PACKAGE).as_posix().encode())
-        digest.update(path.read_bytes())
+    for path in sorted(package.rglob("*.py")):
+        if path.relative_to(package).parts[0] != _NOT_RUN_BY_CONSENSUS:
+            digest.update(path.relative_to(package).as_posix().encode() + path.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def _source_files() -> Iterator[Path]:
-    for path in sorted(_PACKAGE.rglob("*.py")):
-        if path.relative_to(_PACKAGE).parts[0] not in _NOT_RUN:
-            yield path
 
 
 def _n_files(folder: Path) -> int:
     return sum(path.is_file() for path in folder.rglob("*")) if folder.exists() else 0
+
+
+def _done(trials: Sequence[Trial], family: str) -> list[Trial]:
+    return [t for t in trials if t["family"] == family and t["status"] == "done"]
+
+
+def result_of(data: dict[str, Any], **others: Any) -> Result:
+    """Return tables, notes and picture of the measured trials."""
+    notes = [
+        f"{FAMILIES[t['family']]}, {t['n_points']:,} points: {t['status']}: {t['message']}"
+        for t in data["trials"]
+        if t["status"] != "done"
+    ]
+    notes += [
+        f"{FAMILIES[left['family']]}, {left['n_points']:,} points: not run: {left['why']}"
+        for left in data["not_run"]
+    ]
+    notes += busy_notes(max((trial["load"] for trial in data["trials"]), default=0.0))
+    plots = {"": lambda: draw(data)}
+    return Result("scale", tables_of(data), data, notes, plots, **others)
+
+
+def tables_of(data: dict[str, Any]) -> list[Table]:
+    """Return the trials, the stages that the program printed, and the exponents of growth."""
+    headings = (
+        "family", "path", "n", "tuples", "seconds", "processor s", "peak memory", "accuracy",
+        "clusters", "first run, s",
+    )  # fmt: skip
+    trials = [(*_name_texts(t), *_trial_texts(t)) for t in data["trials"]]
+    staged = [t for t in data["trials"] if t.get("stages")]
+    stages = list(dict.fromkeys(stage for t in staged for stage in t["stages"]))
+    stage_rows = [
+        (*_name_texts(t), *(_seconds_or_blank(t["stages"].get(stage)) for stage in stages))
+        for t in staged
+    ]
+    growth = [
+        (FAMILIES[family], *("" if e is None else f"{e:.2f}" for e in exponents.values()))
+        for family, exponents in data["growth"].items()
+    ]
+    title = f"Exponent of growth with n, from {GROWTH_FROM:,} points on"
+    tables = [Table("Time and memory", headings, trials, n_named=2)]
+    if staged:
+        stage_headings = ("family", "path", "n", *stages)
+        tables.append(Table("Stages in seconds", stage_headings, stage_rows, n_named=2))
+    return [*tables, Table(title, ("family", "seconds", "peak memory"), growth)]
+
+
+def _name_texts(trial: Trial) -> tuple[str, ...]:
+    return FAMILIES[trial["family"]], trial.get("path") or "in memory", f"{trial['n_points']:,}"
+
+
+def _trial_texts(trial: Trial) -> tuple[str, ...]:
+    if trial["status"] != "done":
+        return ("", trial["status"], "", "", "", "", "")
+    about = "" if trial["tuples_exact"] else "≈ "
+    return (
+        f"{about}{trial['n_tuples']:,}",
+        seconds_text(trial["seconds"]),
+        seconds_text(trial["processor_seconds"]),
+        readable_bytes(trial["peak_bytes"]),
+        f"{trial['accuracy']:.4f}",
+        str(trial["n_clusters"]),
+        _seconds_or_blank(trial["first_seconds"]),
+    )
+
+
+def _seconds_or_blank(seconds: float | None) -> str:
+    return "" if seconds is None else seconds_text(seconds)
+
+
+def draw(data: dict[str, Any]) -> Figure:
+    """Draw seconds and peak memory against n: the program and other packages."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(12.4, 5.6), layout="constrained")
+    titles = {"seconds": "Seconds", "peak_bytes": "Peak memory, GB"}
+    for axes, (what, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
+        unit = 1e9 if what == "peak_bytes" else 1.0
+        _draw_peers(axes, data["peers"] or {"curves": {}}, 1 if what == "seconds" else 2, unit)
+        for family, name in FAMILIES.items():
+            done = _done(data["trials"], family)
+            colour, marker = _STYLES[family]
+            axes.plot(
+                [trial["n_points"] for trial in done],
+                [trial[what] / unit for trial in done],
+                color=colour, marker=marker, markersize=5, linewidth=2.4, label=f"coterie, {name}",
+            )  # fmt: skip
+        axes.set(xscale="log", yscale="log", xlabel="n", title=title)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.grid(color="#e4e4e4", linewidth=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(loc="lower right", fontsize=8, frameon=False)
+    return figure
+
+
+def _draw_peers(axes: Axes, peers: dict[str, Any], place: int, unit: float) -> None:
+    """Draw thin lines; a cross and the reason where a method stopped.
+
+    ``place`` is the index of the figure in a point (n, seconds, bytes).
+    """
+    grey = OKABE_ITO["grey"]
+    for method, curve in peers["curves"].items():
+        if not curve["points"]:
+            continue
+        x, y = zip(*((point[0], point[place] / unit) for point in curve["points"]), strict=True)
+        axes.plot(x, y, color=grey, linewidth=0.9, alpha=0.7)
+        if curve["stopped"] is not None:
+            axes.plot(x[-1], y[-1], "x", color=grey, markersize=6)
+            end = f"{method}: {curve['stopped'][1]}"
+            axes.annotate(
+                end, (x[-1], y[-1]), (5, 0), textcoords="offset points", fontsize=6.5, va="center"
+            )

@@ -1,263 +1,252 @@
-"""Time and memory of the library beside other ways to the same answer, in one run.
+"""Time and memory of the library beside other ways to the same answer.
 
-Every contender of a cell is measured in fresh processes, in turn, so that ratios compare like with
-like; compilation is excluded (:mod:`benchmarks.measuring`). What the figures
-should be is written down as limits beside them.
+All contenders of a cell run in new processes, in turn, on the same labels; compilation is excluded
+(:mod:`benchmarks.measuring`). The first use of the package, with compilation, is measured
+separately.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from benchmarks import contenders, search_speed
-from benchmarks.first_use import FirstUse, measure_first_use
-from benchmarks.measuring import Measurement, Work, measure, measure_side_by_side
+from benchmarks import speed_works as works
+from benchmarks.harness import Context, error_line
+from benchmarks.measuring import Measurement, Work, measure_side_by_side
+from benchmarks.results import Result, Table, seconds_text
+from coterie.errors import CoterieError
+from coterie.runtime.devices import readable_bytes
 
-__all__ = [
-    "FULL",
-    "QUICK",
-    "CellTimes",
-    "Check",
-    "Scale",
-    "SpeedCell",
-    "SpeedResults",
-    "run_speed",
-    "run_speed_cell",
-    "speed_cells",
-    "time_ratio",
-]
-
-#: The contender that is ours, in every cell; the others are its rivals.
+#: Name of the library among the contenders of a cell.
 OURS = "coterie"
+#: Rows of k-means labels, planted rows, tuples to relax, and steps of the relaxation.
+FULL = {"n_rows": 200_000, "n_large": 1_000_000, "n_tuples": 3_000, "n_iter": 40}
+QUICK = {"n_rows": 20_000, "n_large": 50_000, "n_tuples": 600, "n_iter": 20}
+
+_SHARES = (300, 200, 150, 100, 80, 60, 40, 30, 25, 15)
+_FIRST_USE = """
+import json, time
+times = [time.perf_counter()]
+import coterie
+times.append(time.perf_counter())
+from coterie import RobustConsensus, planted_partitions
+times.append(time.perf_counter())
+P, _ = planted_partitions([60, 30, 10], 10, 4, 0.1, random_state=0)
+fits = []
+for _ in range(2):
+    start = time.perf_counter()
+    RobustConsensus(3, random_state=0).fit(P)
+    fits.append(time.perf_counter() - start)
+print(json.dumps([times[1] - times[0], times[2] - times[1], *fits]))
+"""
 
 Measured = Mapping[str, Measurement]
 
 
-@dataclass(frozen=True)
-class Scale:
-    """How large the cells are.
-
-    ``n_rows`` of k-means labels, ``n_large`` planted rows, ``n_tuples`` to relax in ``n_iter``
-    steps.
-    """
-
-    n_rows: int
-    n_large: int
-    n_tuples: int
-    n_iter: int
-
-
-FULL = Scale(n_rows=200_000, n_large=1_000_000, n_tuples=3_000, n_iter=40)
-QUICK = Scale(n_rows=20_000, n_large=50_000, n_tuples=600, n_iter=20)
-
-
-@dataclass(frozen=True)
-class Check:
-    """A figure and what it should be: at most, or at least, the limit."""
-
-    what: str
-    value: float
-    limit: float
-    at_most: bool = True
-
-    @property
-    def met(self) -> bool:
-        """Whether it is so.
-
-        >>> Check("time ratio", 0.4, 0.5).met, Check("speed-up", 10, 20, at_most=False).met
-        (True, False)
-        """
-        return self.value <= self.limit if self.at_most else self.value >= self.limit
-
-
-@dataclass(frozen=True)
-class SpeedCell:
-    """One comparison.
-
-    Attributes
-    ----------
-    name, title : for machines and for people
-    inputs : writes the labels that the contenders read
-    contenders : by name; ``"coterie"`` is ours
-    checks : reads the checks off the measurements
-    """
+class Cell(NamedTuple):
+    """One comparison: the labels to write, the contenders, and ratios of their figures."""
 
     name: str
     title: str
-    inputs: Work
+    write_labels: Callable[[], None]
     contenders: Mapping[str, Work]
-    checks: Callable[[Measured], list[Check]]
+    ratios: Callable[[Measured], dict[str, float]]
 
 
-@dataclass(frozen=True)
-class CellTimes:
-    """A cell's measurements, by contender, and its checks."""
-
-    name: str
-    title: str
-    measured: Measured
-    checks: list[Check]
-
-
-@dataclass(frozen=True)
-class SpeedResults:
-    """All cells at a scale, and what first use costs (``"cold"`` and ``"warm"``)."""
-
-    scale: Scale
-    cells: list[CellTimes]
-    first_use: Mapping[str, FirstUse]
-    first_use_checks: list[Check]
-
-
-def run_speed(
-    scale: Scale, repeats: int = 3, before_step: Callable[[str], None] | None = None
-) -> SpeedResults:
-    """Measure all cells at a scale. The label matrices live in a temporary folder meanwhile.
-
-    Parameters
-    ----------
-    scale : Scale
-    repeats : int
-        Most runs of a contender; fewer where a minute in all is reached before.
-    before_step : called with a few words on what is measured next
-    """
-    say = before_step or _say_nothing
+def run(context: Context, *, repeats: int = 3) -> Result:
+    """Measure all cells, each contender at most ``repeats`` times, and the first use."""
+    size = QUICK if context.quick else FULL
     with tempfile.TemporaryDirectory(prefix="coterie-speed-") as folder:
-        cells = [run_speed_cell(cell, repeats, say) for cell in speed_cells(scale, Path(folder))]
-    say("first use")
-    first_use = measure_first_use()
-    quick_import = Check("import coterie, seconds", first_use["warm"].import_package, 1.0)
-    return SpeedResults(scale, cells, first_use, [quick_import])
+        cells = speed_cells(Path(folder), **size)
+        measured = [measure_cell(cell, repeats) for cell in context.track(cells, "measuring")]
+    data = {"cells": measured, "first_use": measure_first_use(), "size": size}
+    return Result("speed", tables_of(data), data, warning_notes(measured))
 
 
-def run_speed_cell(cell: SpeedCell, repeats: int, before_step: Callable[[str], None]) -> CellTimes:
-    """Make the inputs of a cell and measure its contenders."""
-    before_step(f"{cell.title}: making the labels")
-    measure(cell.inputs)
-    measured = measure_side_by_side(
-        cell.contenders, repeats, before_run=lambda name: before_step(f"{cell.title}: {name}")
-    )
-    return CellTimes(cell.name, cell.title, measured, cell.checks(measured))
-
-
-def speed_cells(scale: Scale, folder: Path) -> list[SpeedCell]:
-    """The cells at a scale; their labels will lie in ``folder``."""
+def speed_cells(folder: Path, n_rows: int, n_large: int, n_tuples: int, n_iter: int) -> list[Cell]:
+    """Return the cells; their labels will be written to ``folder``."""
     return [
-        _kmeans_cell(scale, folder, "fixed_k", "kmeans", "admm", most_time=0.5),
-        _kmeans_cell(scale, folder, "diverse_k", "diverse", "l2", most_time=1.0),
-        _relaxation_cell(scale, folder),
-        _large_cell(scale, folder),
-        _search_cell(scale, folder),
+        _kmeans_cell(folder / "fixed_k.npz", n_rows, "kmeans", "admm"),
+        _kmeans_cell(folder / "diverse_k.npz", n_rows, "diverse", "l2"),
+        _relaxation_cell(folder / "relaxation.npz", n_tuples, n_iter),
+        _large_cell(folder / "large.npz", n_large),
+        _search_cell(folder / "search.npz", n_large),
     ]
+
+
+def measure_cell(cell: Cell, repeats: int) -> dict[str, Any]:
+    """Write the labels of a cell and measure its contenders."""
+    cell.write_labels()
+    measured = measure_side_by_side(cell.contenders, repeats)
+    return {
+        "name": cell.name,
+        "title": cell.title,
+        "contenders": {name: asdict(found) for name, found in measured.items()},
+        "ratios": cell.ratios(measured),
+    }
 
 
 def time_ratio(measured: Measured) -> float:
-    """Our time over that of the fastest rival."""
-    return measured[OURS].seconds / min(
-        found.seconds for name, found in measured.items() if name != OURS
-    )
+    """Return the time of the library over that of the fastest other contender."""
+    others = [found.seconds for name, found in measured.items() if name != OURS]
+    return measured[OURS].seconds / min(others)
 
 
-def _kmeans_cell(
-    scale: Scale, folder: Path, name: str, strategy: str, relaxation: str, most_time: float
-) -> SpeedCell:
-    """Labels of 40 k-means runs, against k-means on their one-hot encoding."""
-    path = folder / f"{name}.npz"
+def percent_above(measured: Measured) -> float:
+    """Return by how many percent the objective of the library exceeds that of the other."""
+    ours, other = (found.facts["objective"] for found in measured.values())
+    return 100 * (ours / other - 1.0) if other else 0.0
+
+
+def warning_notes(cells: list[dict[str, Any]]) -> list[str]:
+    """Return a note for each kind of warning that a contender raised."""
+    return [
+        f"{cell['title']}, {name}: {kind}, {times} times"
+        for cell in cells
+        for name, found in cell["contenders"].items()
+        for kind, times in found["warnings"].items()
+    ]
+
+
+def measure_first_use() -> dict[str, dict[str, float]]:
+    """Return seconds to import and to fit, before (``cold``) and after (``warm``) compilation."""
+    steps = ("import_package", "import_estimator", "first_fit", "second_fit")
+    found = {}
+    with tempfile.TemporaryDirectory(prefix="coterie-kernels-") as folder:
+        # the first process fills the folder of compiled kernels, the second one uses it
+        for state in ("cold", "warm"):
+            child = subprocess.run(
+                [sys.executable, "-c", _FIRST_USE],
+                env={**os.environ, "NUMBA_CACHE_DIR": folder},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if child.returncode != 0:
+                message = error_line(child.stderr) or f"exit code {child.returncode}"
+                raise CoterieError(f"the first use could not be measured: {message}")
+            found[state] = dict(zip(steps, json.loads(child.stdout), strict=True))
+    return found
+
+
+def _kmeans_cell(path: Path, n_rows: int, strategy: str, relaxation: str) -> Cell:
+    """Labels of 40 k-means runs; the alternative is k-means on their one-hot encoding."""
     K, V = 8, 40
     kind = f"K = {K}" if strategy == "kmeans" else f"K = {K} to 50"
-    return SpeedCell(
-        name,
-        f"{scale.n_rows:,} × {V} labels by k-means with {kind}",
-        contenders.kmeans_labels(path, scale.n_rows, K, V, strategy),
+    return Cell(
+        path.stem,
+        f"{n_rows:,} × {V} labels by k-means with {kind}",
+        partial(works.write_kmeans_labels, path, n_rows, K, V, strategy),
         {
-            OURS: contenders.robust_consensus(path, K, relaxation=relaxation),
-            "one-hot k-means, sparse": contenders.one_hot_kmeans(path, K, dense=False),
-            "one-hot k-means, dense": contenders.one_hot_kmeans(path, K, dense=True),
+            OURS: partial(works.fit_consensus, path=path, n_clusters=K, relaxation=relaxation),
+            "one-hot k-means, sparse": partial(
+                works.fit_one_hot_kmeans, path=path, n_clusters=K, dense=False
+            ),
+            "one-hot k-means, dense": partial(
+                works.fit_one_hot_kmeans, path=path, n_clusters=K, dense=True
+            ),
         },
-        partial(_kmeans_checks, most_time=most_time),
+        lambda measured: {
+            "time / faster one-hot k-means": time_ratio(measured),
+            "peak memory / label matrix": measured[OURS].peak_bytes
+            / measured[OURS].facts["label_bytes"],
+        },
     )
 
 
-def _kmeans_checks(measured: Measured, most_time: float) -> list[Check]:
-    ours = measured[OURS]
-    return [
-        Check("time / faster one-hot k-means", time_ratio(measured), most_time),
-        Check("peak memory / label matrix", ours.peak_bytes / ours.facts["label_bytes"], 4.0),
-    ]
-
-
-def _relaxation_cell(scale: Scale, folder: Path) -> SpeedCell:
-    """The robust relaxation where nothing compresses, against its textbook form."""
-    path = folder / "relaxation.npz"
+def _relaxation_cell(path: Path, n_tuples: int, n_iter: int) -> Cell:
+    """The robust relaxation of distinct tuples, and its textbook form."""
     K, V = 8, 40
-    sizes = tuple(scale.n_tuples // K + (k < scale.n_tuples % K) for k in range(K))
-    return SpeedCell(
-        "relaxation",
-        f"robust relaxation of {scale.n_tuples:,} distinct tuples, {scale.n_iter} steps",
-        contenders.planted_labels(path, sizes, V, 0, 0.6),
+    sizes = tuple(n_tuples // K + (k < n_tuples % K) for k in range(K))
+    return Cell(
+        path.stem,
+        f"robust relaxation of {n_tuples:,} distinct tuples, {n_iter} steps",
+        partial(works.write_planted_labels, path, sizes, V, 0, 0.6),
         {
-            OURS: contenders.robust_relaxation(path, K, scale.n_iter),
-            "textbook": contenders.reference_relaxation(path, K, scale.n_iter),
+            OURS: partial(works.relax, path=path, n_clusters=K, n_iter=n_iter),
+            "textbook": partial(works.relax_by_the_book, path=path, n_clusters=K, n_iter=n_iter),
         },
-        _relaxation_checks,
+        lambda measured: {
+            "times as fast as the textbook": 1.0 / time_ratio(measured),
+            "objective above the textbook's, %": percent_above(measured),
+        },
     )
 
 
-def _relaxation_checks(measured: Measured) -> list[Check]:
-    ours, reference = (measured[name].facts["objective"] for name in (OURS, "textbook"))
-    return [
-        Check("times as fast as the textbook", 1.0 / time_ratio(measured), 20.0, at_most=False),
-        Check("objective above the textbook's, %", 100 * (ours / reference - 1.0), 0.1),
-    ]
-
-
-def _large_cell(scale: Scale, folder: Path) -> SpeedCell:
-    """Many points, nearly all distinct, two votes in five wrong together."""
-    path = folder / "large.npz"
-    shares = (300, 200, 150, 100, 80, 60, 40, 30, 25, 15)
-    sizes = tuple(scale.n_large * share // 1000 for share in shares)
-    V = 40
-    return SpeedCell(
-        "large",
+def _large_cell(path: Path, n_large: int) -> Cell:
+    """Many points, nearly all distinct; two partitions in five are wrong in the same way."""
+    sizes, V = tuple(n_large * share // 1000 for share in _SHARES), 40
+    return Cell(
+        path.stem,
         f"{sum(sizes):,} × {V} planted labels, 40% wrong together, 20% noise",
-        contenders.planted_labels(path, sizes, V, 2 * V // 5, 0.2),
-        {OURS: contenders.robust_consensus(path, len(sizes), relaxation="l2")},
-        _no_checks,
+        partial(works.write_planted_labels, path, sizes, V, 2 * V // 5, 0.2),
+        {OURS: partial(works.fit_consensus, path=path, n_clusters=len(sizes), relaxation="l2")},
+        lambda _: {},
     )
 
 
-def _search_cell(scale: Scale, folder: Path) -> SpeedCell:
-    """The discrete search alone, on all cores, against one tuple after the other."""
-    path = folder / "search.npz"
+def _search_cell(path: Path, n_large: int) -> Cell:
+    """The discrete search on all cores, and one tuple after the other."""
     K, V = 10, 24
-    return SpeedCell(
-        "search",
-        f"search over {scale.n_large:,} × {V} planted labels, 20% noise",
-        contenders.planted_labels(path, (scale.n_large // K,) * K, V, 0, 0.2),
+    return Cell(
+        path.stem,
+        f"search over {n_large:,} × {V} planted labels, 20% noise",
+        partial(works.write_planted_labels, path, (n_large // K,) * K, V, 0, 0.2),
         {
-            OURS: search_speed.sweeps_in_blocks(path, K),
-            "one tuple after the other": search_speed.one_tuple_after_the_other(path, K),
+            OURS: partial(works.search, path=path, n_clusters=K, in_blocks=True),
+            "one tuple after the other": partial(
+                works.search, path=path, n_clusters=K, in_blocks=False
+            ),
         },
-        _search_checks,
+        lambda measured: {
+            "times as fast as one after the other": 1.0 / time_ratio(measured),
+            "J above one after the other, %": percent_above(measured),
+        },
     )
 
 
-def _search_checks(measured: Measured) -> list[Check]:
-    ours, in_turn = (found.facts["objective"] for found in measured.values())
-    # what two cores can do; more cores do more
+def tables_of(data: dict[str, Any]) -> list[Table]:
+    """Return the tables of times, ratios and first use."""
+    headings = (
+        "cell", "contender", "seconds", "runs", "peak memory", "warm-up, s", "tuples", "J",
+        "accuracy",
+    )  # fmt: skip
+    times = [
+        (cell["title"], name, *_measurement_texts(found))
+        for cell in data["cells"]
+        for name, found in cell["contenders"].items()
+    ]
+    ratios = [
+        (cell["title"], what, f"{value:.3g}")
+        for cell in data["cells"]
+        for what, value in cell["ratios"].items()
+    ]
+    state = {"cold": "none: compiled now", "warm": "compiled before"}
+    first = [(state[name], *map(seconds_text, data["first_use"][name].values())) for name in state]
+    steps = ("kernels on disk", "import coterie", "import RobustConsensus", "first fit", "second")
     return [
-        Check("times as fast as in turn", 1.0 / time_ratio(measured), 1.6, at_most=False),
-        Check("J above that of in turn, %", 100 * (ours / in_turn - 1.0), 0.1),
+        Table("Time and memory", headings, times, n_named=2),
+        Table("Ratios", ("cell", "figure", "measured"), ratios, n_named=2),
+        Table("First use in a new process, seconds", steps, first),
     ]
 
 
-def _no_checks(_: Measured) -> list[Check]:
-    return []
-
-
-def _say_nothing(_: str) -> None:
-    """What is said to nobody."""
+def _measurement_texts(found: dict[str, Any]) -> tuple[str, ...]:
+    facts = found["facts"]
+    return (
+        seconds_text(found["seconds"]),
+        str(len(found["runs"])),
+        readable_bytes(found["peak_bytes"]),
+        seconds_text(found["warm_up_seconds"]),
+        f"{facts['n_tuples']:,}" if "n_tuples" in facts else "",
+        f"{facts['objective']:.5g}",
+        f"{facts['accuracy']:.3f}" if "accuracy" in facts else "",
+    )

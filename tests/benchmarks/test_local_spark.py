@@ -1,4 +1,4 @@
-"""A cluster starts, is given by its URL, and ends in any case; here Spark is a small script."""
+"""A cluster starts, is reached by its URL, and always ends; here Spark is a small script."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks import local_spark
 from benchmarks.local_spark import LocalSpark, check_spark
 from coterie.errors import CoterieError, InvalidParameterError, MissingExtraError
 
-# a master that listens and counts two workers; workers that wait
+# a master that listens and reports two workers; workers that wait
 _WORKING = """
 import http.server, json, socket, sys, time
 name, *rest = sys.argv[1:]
@@ -32,10 +32,10 @@ http.server.HTTPServer(("127.0.0.1", int(options["--webui-port"])), Page).serve_
 
 
 @pytest.fixture
-def spark(monkeypatch, tmp_path):
-    """Put a script in place of Spark's."""
+def install(monkeypatch, tmp_path):
+    """Return a function that replaces Spark by a script."""
 
-    def install(script: str) -> None:
+    def replace(script: str) -> None:
         program = tmp_path / "bin" / "spark-class"
         program.parent.mkdir()
         program.write_text(f"#!{sys.executable} -IS\n{script}")
@@ -43,11 +43,11 @@ def spark(monkeypatch, tmp_path):
         found = ModuleSpec("pyspark", None, origin=str(tmp_path / "__init__.py"))
         monkeypatch.setattr(local_spark.importlib.util, "find_spec", lambda _: found)
 
-    return install
+    return replace
 
 
 def is_running(process) -> bool:
-    """Whether a process is there."""
+    """Return whether a process exists."""
     try:
         os.kill(process.pid, 0)
     except ProcessLookupError:
@@ -55,14 +55,14 @@ def is_running(process) -> bool:
     return True
 
 
-def test_a_cluster_is_reached_by_loopback_and_leaves_no_process(spark, tmp_path):
-    """A master and two workers while the block lasts, also where it ends by an error."""
-    spark(_WORKING)
+def test_a_cluster_listens_on_loopback_and_leaves_no_process(install, tmp_path):
+    """A master and two workers run in the block, also if it ends by an error."""
+    install(_WORKING)
     cluster = LocalSpark(tmp_path / "it's here", seconds=30)
     with pytest.raises(ZeroDivisionError), cluster as url:
         address, query = url.removeprefix("pyspark://").split("?")
-        assert address.startswith("127.0.0.1:")
         settings = dict(urllib.parse.parse_qsl(query))
+        assert address.startswith("127.0.0.1:")
         assert settings["spark.driver.bindAddress"] == "127.0.0.1"
         assert settings["spark.local.dir"] == str(tmp_path / "it's here")
         assert [is_running(process) for process in cluster._processes] == [True] * 3
@@ -77,25 +77,25 @@ def test_a_cluster_is_reached_by_loopback_and_leaves_no_process(spark, tmp_path)
         ("import sys; sys.exit('ERROR: no memory')", "ERROR: no memory"),
     ],
 )
-def test_a_cluster_that_does_not_start_is_told_and_ended(spark, tmp_path, script, message):
-    """One that is silent until its time is up, and one that ends with a word."""
-    spark(script)
+def test_a_cluster_that_does_not_start_is_ended(install, tmp_path, script, message):
+    """A silent cluster after its time limit, and one that fails."""
+    install(script)
     cluster = LocalSpark(tmp_path / "cluster", seconds=0.5)
     with pytest.raises(CoterieError, match=message), cluster:
         pass
     assert [is_running(process) for process in cluster._processes] == [False]
 
 
-def test_what_is_missing_is_told_before_the_work(monkeypatch):
-    """No Spark asked for is fine; a URL of something else, no PySpark, no Java are not."""
+def test_missing_requirements_are_found_before_the_work(monkeypatch):
+    """Another engine, no Java, and no PySpark are refused."""
     check_spark(None)
-    with pytest.raises(InvalidParameterError, match="say local, or name a cluster"):
+    with pytest.raises(InvalidParameterError, match="give local"):
         check_spark("duckdb://")
     monkeypatch.setattr(local_spark.shutil, "which", lambda _: None)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(local_spark.importlib.util, "find_spec", lambda _: "there")
-    with pytest.raises(MissingExtraError, match="Java 17"):
+    with pytest.raises(MissingExtraError, match="Java"):
         check_spark("local")
     monkeypatch.setattr(local_spark.importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(MissingExtraError, match="pip install"):
+    with pytest.raises(MissingExtraError, match="PySpark"):
         check_spark("pyspark://host:7077")

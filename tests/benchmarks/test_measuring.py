@@ -1,99 +1,114 @@
-"""Time and memory of known work, in fresh processes."""
+"""Time and memory of known works, measured in new processes."""
 
 from __future__ import annotations
 
+import os
 import signal
 import warnings
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks import measuring
-from benchmarks.measuring import Measurement, Work, measure, measure_side_by_side
+from benchmarks.measuring import Measurement, Stopwatch, combine, measure, measure_side_by_side
 from coterie.errors import CoterieError
 
 N = 15_000_000
 BYTES = 8 * N
 
 
-def taking(seconds: float) -> Measurement:
-    """A measurement of so many seconds."""
-    return Measurement(seconds, 0, 0.0, "", runs=(seconds,))
+@pytest.fixture(autouse=True)
+def importable(monkeypatch):
+    """Let the new process import the works of this module."""
+    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
 
 
-def test_an_allocation_is_seen():
-    """A result of 120 MB needs 120 MB beyond the input, give or take a little."""
-    found = measure(Work(load=partial(int, N), run=np.ones))
+def allocate(watch, keeps):
+    """Hold 120 MB before the work; allocate as much in the work, and keep or free it."""
+    held = np.ones(N)
+    with watch.warm_up():
+        warnings.warn("ignored", stacklevel=1)
+    with watch.measure():
+        made = np.ones(N) if keeps else np.var(held)
+        warnings.warn("counted", stacklevel=1)
+    return {"size": np.size(made), "held": held.size}
+
+
+def only_read(watch):
+    """Sum a large input."""
+    held = np.ones(N)
+    with watch.measure():
+        total = held.sum()
+    return {"total": float(total)}
+
+
+def fail(watch, number):
+    """Raise an error, or a signal."""
+    with watch.measure():
+        signal.raise_signal(number) if number else int("x")
+    return {}
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_memory_of_the_work_is_measured(keeps):
+    """An array of 120 MB counts, also if it is freed; warnings of the work are counted."""
+    found = measure(partial(allocate, keeps=keeps))
     assert BYTES <= found.peak_bytes < 1.15 * BYTES
-    assert found.seconds > 0
-    assert found.runs == (found.seconds,)
-
-
-def test_memory_that_is_freed_again_is_seen():
-    """The deviations that a variance makes and frees count, though a number is left."""
-    found = measure(Work(load=partial(np.ones, N), run=np.var))
-    assert BYTES <= found.peak_bytes < 1.15 * BYTES
+    assert found.runs == (found.seconds,) and found.seconds > 0 and found.warm_up_seconds > 0
+    assert found.warnings == {"UserWarning": 1}
+    assert found.facts == {"size": N if keeps else 1, "held": N}
 
 
 def test_neither_input_nor_parent_count():
-    """What the input holds, and what the parent process holds, is not memory of the work."""
+    """Arrays of the input and of the parent process are not memory of the work."""
     held = np.ones(N)
-    found = measure(Work(load=partial(np.ones, N), run=np.sum))
+    found = measure(only_read)
     assert found.peak_bytes < 0.1 * BYTES
-    assert held[0] == 1
+    assert found.facts == {"total": held.sum()}
 
 
-def test_warm_up_comes_first_and_facts_come_last():
-    """The warm-up sees the input before the run; the facts are made from input and result."""
-    work = Work(load=partial(list, "ab"), warm_up=list.pop, run=len, describe=dict.fromkeys)
-    assert measure(work).facts == {"a": 1}
-
-
-def test_warnings_are_counted_not_shown(capfd):
-    """A warning of the work is counted by its kind and printed nowhere."""
-    assert measure(Work(load=partial(str, "odd"), run=warnings.warn)).warnings == {"UserWarning": 1}
-    assert capfd.readouterr() == ("", "")
-
-
-def test_failure_is_told():
-    """Work that raises gives one error with its message, no traceback from the depths."""
+def test_failures_are_reported():
+    """The error of the work or the signal that ended it, in one line."""
     with pytest.raises(CoterieError, match=r"failed: ValueError: .*'x'"):
-        measure(Work(load=partial(str, "x"), run=int))
-
-
-def test_a_killed_child_is_told():
-    """Work that is killed gives an error that names the signal."""
-    with pytest.raises(CoterieError, match="ended by signal 9; if that is 9, memory ran out"):
-        measure(Work(load=partial(int, signal.SIGKILL), run=signal.raise_signal))
+        measure(partial(fail, number=0))
+    with pytest.raises(CoterieError, match=r"signal 9.*memory ran out"):
+        measure(partial(fail, number=signal.SIGKILL))
 
 
 def test_without_a_resettable_mark_the_largest_resident_set_is_used(monkeypatch, tmp_path):
-    """Where the high-water mark cannot be reset the method says that the figure is a bound."""
+    """The method says that the figure is a lower bound."""
     monkeypatch.setattr(measuring, "_CLEAR", tmp_path / "none" / "clear_refs")
-    before = measuring._largest_resident_set()
-    found = measuring._measured_here(Work(run=type))
-    assert "ru_maxrss" in found.memory_method
-    assert 0 <= found.peak_bytes <= measuring._largest_resident_set() - before
+    watch = Stopwatch()
+    with watch.measure():
+        pass
+    assert "ru_maxrss" in watch.measured["memory_method"]
+    assert watch.measured["peak_bytes"] >= 0
 
 
-def test_works_take_turns(monkeypatch):
-    """Rounds go through all works; one that has taken enough time is not repeated."""
+def test_works_take_turns_until_they_took_enough_time(monkeypatch):
+    """Rounds go through all works; a work that took enough time is not repeated."""
     order = []
-    works = {"slow": Work(run=abs), "quick": Work(run=len)}
-    seconds = {works["slow"].run: 40.0, works["quick"].run: 1.0}
-    monkeypatch.setattr(measuring, "measure", lambda work: taking(seconds[work.run]))
-    found = measure_side_by_side(works, repeats=4, enough_seconds=60.0, before_run=order.append)
+
+    def record(work):
+        order.append(work)
+        seconds = {"slow": 40.0, "quick": 1.0}[work]
+        return Measurement(seconds, 0, 0.0, "", runs=(seconds,))
+
+    monkeypatch.setattr(measuring, "measure", record)
+    works = {"slow": "slow", "quick": "quick"}
+    found = measure_side_by_side(works, repeats=4, enough_seconds=60.0)
     assert order == ["slow", "quick", "slow", "quick", "quick", "quick"]
-    assert found["slow"].runs == (40.0, 40.0)
-    assert found["quick"].runs == (1.0,) * 4
+    assert found["slow"].runs == (40.0, 40.0) and found["quick"].runs == (1.0,) * 4
 
 
-def test_several_runs_become_one():
-    """The median time, the largest memory and warm-up, the sum of warnings, all times kept."""
+def test_several_runs_are_combined():
+    """Median time, largest memory and warm-up, sum of warnings, facts of the first run."""
     runs = [
         Measurement(3.0, 10, 0.5, "m", {"a": 1}, {"W": 1}, (3.0,)),
         Measurement(1.0, 30, 9.0, "m", {"a": 2}, {"W": 2, "X": 1}, (1.0,)),
     ]
     expected = Measurement(2.0, 30, 9.0, "m", {"a": 1}, {"W": 3, "X": 1}, (3.0, 1.0))
-    assert measuring.combined(runs) == expected
+    assert combine(runs) == expected

@@ -1,4 +1,4 @@
-"""Programs are measured as they are, and none outlives its time."""
+"""Commands are measured without the memory of this process, and end in time."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ import numpy as np
 import pytest
 
 from benchmarks import program_runs
-from benchmarks.program_runs import run_program
+from benchmarks.program_runs import failure_text, run_program
 from coterie.errors import CoterieError
 
 MEGABYTE = 1_000_000
 
 
 def python(code: str) -> list[str]:
-    """The command that runs some Python."""
+    """Return the command that runs some Python."""
     return [sys.executable, "-S", "-c", code]
 
 
-def test_the_watcher_imports_the_standard_library_alone():
-    """Anything more would count towards the memory of the program."""
+def test_the_watcher_imports_the_standard_library_only():
+    """Other modules would count towards the memory of the program."""
     names = set()
     for node in ast.parse(Path(program_runs.__file__).read_text()).body:
         if isinstance(node, ast.Import):
@@ -36,8 +36,8 @@ def test_the_watcher_imports_the_standard_library_alone():
     assert names <= set(sys.stdlib_module_names)
 
 
-def test_peak_memory_is_the_programs_and_not_ours():
-    """Our own large arrays do not count; those of the program do."""
+def test_peak_memory_is_that_of_the_program():
+    """Large arrays of this process do not count; those of the program do."""
     ours = np.ones(300 * MEGABYTE // 8)
     small = run_program(python("pass"), 60)
     large = run_program(python(f"bytearray(b'x') * {200 * MEGABYTE}"), 60)
@@ -46,31 +46,31 @@ def test_peak_memory_is_the_programs_and_not_ours():
     assert 190 * MEGABYTE < large.peak_bytes - small.peak_bytes < 220 * MEGABYTE
 
 
-def test_what_a_program_said_and_how_it_ended_is_told():
-    """Streams apart, exit status, signals, variables, and time on processors within wall time."""
-    run = run_program(python("import sys; print('é'); sys.exit('no')"), 60)
-    assert (run.status, run.output, run.error) == (1, "é\n", "no\n")
-    assert 0 < run.seconds < 60
-    assert run.processor_seconds > 0
+def test_streams_status_and_variables(tmp_path):
+    """Both streams, the exit status, a signal and environment variables; no path in a failure."""
+    code = f"import os, sys; print('é', os.environ['COLOUR']); sys.exit('error: {tmp_path}/x: no')"
+    run = run_program(python(code), 60, {"COLOUR": "red"})
+    assert (run.status, run.output) == (1, "é red\n")
+    assert failure_text(run, tmp_path) == "error: x: no"
+    assert 0 < run.processor_seconds and 0 < run.seconds < 60
     killed = run_program(python("import os; os.kill(os.getpid(), 9)"), 60)
     assert (killed.status, killed.in_time) == (-signal.SIGKILL, True)
-    told = run_program(python("import os; print(os.environ['COLOUR'])"), 60, {"COLOUR": "red"})
-    assert told.output == "red\n"
+    assert failure_text(killed, tmp_path) == "exit status -9"
+    assert failure_text(killed._replace(status=0), tmp_path) == ""
 
 
-def test_a_program_is_ended_with_all_it_started_when_its_time_is_up(tmp_path):
-    """Neither it nor its own child goes on."""
+def test_a_program_ends_with_its_children_when_the_time_is_up(tmp_path):
+    """Neither the program nor its child continues."""
     child = "import time, sys; time.sleep(2); open(sys.argv[1], 'w')"
     code = f"import subprocess as s, sys; s.run([sys.executable, '-c', {child!r}, sys.argv[1]])"
     run = run_program([*python(code), str(tmp_path / "alive")], 0.5)
-    assert not run.in_time
-    assert run.status == -signal.SIGKILL
+    assert (run.in_time, run.status) == (False, -signal.SIGKILL)
     time.sleep(2.5)
     assert not (tmp_path / "alive").exists()
 
 
 def test_an_interrupt_ends_the_program(monkeypatch, tmp_path):
-    """Interrupted while we wait, we leave no program behind."""
+    """An interrupt while the program runs leaves no process behind."""
     started = tmp_path / "started"
 
     def interrupt(_):
@@ -86,7 +86,7 @@ def test_an_interrupt_ends_the_program(monkeypatch, tmp_path):
         os.kill(int(started.read_text()), 0)
 
 
-def test_a_command_that_is_not_there_is_told():
-    """The name and the reason, not a traceback."""
+def test_an_unknown_command_is_an_error():
+    """The error names the command and the reason."""
     with pytest.raises(CoterieError, match=r"no-such-program could not be run: .*No such file"):
         run_program(["no-such-program"], 10)

@@ -1,132 +1,137 @@
-"""Cells, ratios and checks of the speed benchmark."""
+"""The contenders of the benchmarks speed and growing, and the ratios of their figures."""
 
 from __future__ import annotations
 
-import os
-
+import numpy as np
 import pytest
+from sklearn.cluster import KMeans
+from sklearn.preprocessing import OneHotEncoder
 
-from benchmarks import measuring, speed
-from benchmarks.first_use import FirstUse
-from benchmarks.measuring import Measurement
-from benchmarks.speed import (
-    FULL,
-    QUICK,
-    Check,
-    Scale,
-    run_speed,
-    run_speed_cell,
-    speed_cells,
-    time_ratio,
-)
+from benchmark_results import check_result
+from benchmarks import growing, measuring, speed
+from benchmarks import speed_works as works
+from benchmarks.harness import Context
+from benchmarks.measuring import Measurement, Stopwatch
+from coterie import RobustConsensus, clustering_accuracy, mirkin_objective
+from coterie.errors import InvalidLabelsError
 
-TINY = Scale(n_rows=200, n_large=1000, n_tuples=50, n_iter=4)
+STEPS = ("import_package", "import_estimator", "first_fit", "second_fit")
 
 
-def taking(seconds: float, peak_bytes: int = 0, **facts) -> Measurement:
-    """A measurement of so many seconds."""
-    return Measurement(seconds, peak_bytes, 0.0, "", facts)
+@pytest.fixture
+def planted(tmp_path):
+    """Return a file of planted labels and its arrays."""
+    path = tmp_path / "planted.npz"
+    works.write_planted_labels(path, (40, 30, 20), 10, 3, 0.1)
+    with np.load(path) as arrays:
+        return path, arrays["P"], arrays["y"]
 
 
-def checks_of(name: str, measured: dict, tmp_path) -> dict[str, Check]:
-    """The checks of the cell of that name, by what they check."""
-    cell = next(cell for cell in speed_cells(FULL, tmp_path) if cell.name == name)
-    return {check.what: check for check in cell.checks(measured)}
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Run works in this process, which is quicker."""
+
+    def measure(work):
+        watch = Stopwatch()
+        facts = work(watch)
+        return Measurement(facts=facts, **watch.measured)
+
+    monkeypatch.setattr(measuring, "measure", measure)
 
 
-def test_ratio_is_to_the_faster_rival():
-    """Our time over the least of the others'."""
-    measured = {"coterie": taking(2.0), "sparse": taking(8.0), "dense": taking(4.0)}
-    assert time_ratio(measured) == 0.5
+def test_a_small_run_of_speed(monkeypatch, in_this_process):
+    """Every cell has all contenders; ratios follow from the measured figures."""
+    sizes = {"n_rows": 200, "n_large": 1000, "n_tuples": 50, "n_iter": 8}
+    first_use = {state: dict.fromkeys(STEPS, 1.0) for state in ("cold", "warm")}
+    monkeypatch.setattr(speed, "QUICK", sizes)
+    monkeypatch.setattr(speed, "measure_first_use", lambda: first_use)
+    data = check_result(speed.run(Context(quick=True), repeats=1))
+    cells = {cell["name"]: cell for cell in data["cells"]}
+    assert [len(cell["contenders"]) for cell in cells.values()] == [3, 3, 2, 1, 2]
+    ours, sparse, dense = cells["fixed_k"]["contenders"].values()
+    time, memory = cells["fixed_k"]["ratios"].values()
+    assert time == ours["seconds"] / min(sparse["seconds"], dense["seconds"])
+    assert memory == ours["peak_bytes"] / (4 * 200 * 40)
+    ours, textbook = cells["relaxation"]["contenders"].values()
+    assert ours["facts"]["n_iter"] == textbook["facts"]["n_iter"] == 8
+    assert ours["facts"]["objective"] == pytest.approx(textbook["facts"]["objective"], rel=1e-3)
+    blocks, in_turn = (found["facts"] for found in cells["search"]["contenders"].values())
+    assert blocks["objective"] == pytest.approx(in_turn["objective"], rel=0.01)
 
 
-@pytest.mark.parametrize(("name", "most"), [("fixed_k", 0.5), ("diverse_k", 1.0)])
-def test_kmeans_cells_are_checked_for_time_and_memory(name, most, tmp_path):
-    """Time against the faster rival, peak memory against the label matrix."""
-    measured = {
-        "coterie": taking(6.0, 300, label_bytes=100),
-        "one-hot k-means, sparse": taking(10.0),
-        "one-hot k-means, dense": taking(8.0),
+def test_a_small_run_of_growing(in_this_process):
+    """partial_fit sees all partitions and gets near the objective of fit."""
+    data = check_result(growing.run(Context(), rows=400, repeats=1))
+    for cell in data["cells"]:
+        ours, whole = (found["facts"] for found in cell["contenders"].values())
+        assert ours["n_tuples"] == whole["n_tuples"]
+        _, above = cell["ratios"].values()
+        assert above == pytest.approx(100 * (ours["objective"] / whole["objective"] - 1))
+        assert abs(above) < 5
+
+
+def test_first_use_compiles_once():
+    """Times are positive; the first fit is slower when nothing is compiled."""
+    found = speed.measure_first_use()
+    assert all(seconds > 0 for state in found.values() for seconds in state.values())
+    assert found["cold"]["first_fit"] > found["warm"]["first_fit"]
+
+
+@pytest.mark.parametrize(("strategy", "most"), [("kmeans", 3), ("diverse", 17)])
+def test_kmeans_labels(tmp_path, strategy, most):
+    """Runs of k-means have K clusters, or from K to √n."""
+    works.write_kmeans_labels(tmp_path / "kmeans.npz", 300, 3, 8, strategy)
+    with np.load(tmp_path / "kmeans.npz") as arrays:
+        P = arrays["P"]
+        assert (P.shape, arrays["y"].shape, P.dtype) == ((300, 8), (300,), np.int32)
+    counts = [len(np.unique(column)) for column in P.T]
+    assert 3 <= min(counts) <= max(counts) <= most
+    assert len(set(counts)) > 1 or strategy == "kmeans"
+
+
+def test_facts_of_a_consensus(planted):
+    """Tuples, accuracy and objective are those of the estimator."""
+    path, P, y = planted
+    fitted = RobustConsensus(3, relaxation="l2", random_state=0).fit(P)
+    assert works.fit_consensus(Stopwatch(), path, 3, relaxation="l2") == {
+        "n_tuples": fitted.n_tuples_,
+        "n_iter": 0,
+        "method": fitted.selected_["method"],
+        "accuracy": clustering_accuracy(y, fitted.labels_),
+        "objective": mirkin_objective(P, fitted.labels_),
+        "label_bytes": 4 * 90 * 10,
     }
-    checks = checks_of(name, measured, tmp_path)
-    time, memory = checks.values()
-    assert (time.value, time.limit, time.met) == (0.75, most, most == 1.0)
-    assert (memory.value, memory.limit, memory.met) == (3.0, 4.0, True)
 
 
-def test_the_relaxation_is_checked_for_speed_and_objective(tmp_path):
-    """Twenty times as fast is enough; so is an objective a thousandth above, or any below."""
-    measured = {"coterie": taking(1.0, objective=100.05), "textbook": taking(20.0, objective=100.0)}
-    speed_up, objective = checks_of("relaxation", measured, tmp_path).values()
-    assert (speed_up.value, speed_up.met) == (20.0, True)
-    assert objective.value == pytest.approx(0.05)
-    assert objective.met
-    measured["coterie"] = taking(1.1, objective=100.2)
-    assert [check.met for check in checks_of("relaxation", measured, tmp_path).values()] == [
-        False
-    ] * 2
+def test_the_warm_up_compiles_the_kernels_for_many_tuples(planted, monkeypatch):
+    """Labels of many rows warm up with a second fit in single precision."""
+    monkeypatch.setattr(works, "_SINGLE_PRECISION_ROWS", 60)
+    fits, fit = [], RobustConsensus.fit
+
+    def record(self, P):
+        fits.append((self.max_iter, len(P)))
+        return fit(self, P)
+
+    monkeypatch.setattr(RobustConsensus, "fit", record)
+    works.fit_consensus(Stopwatch(), planted[0], 3, relaxation="admm")
+    assert [n for _, n in fits] == [90, 63, 90]
+    assert fits[1][0] == 2
 
 
-def test_the_search_is_checked_for_speed_and_objective(tmp_path):
-    """It is to be 1.6 times as fast as in turn, and J no more than a thousandth higher."""
-    measured = {"coterie": taking(1.0, objective=100.0), "in turn": taking(2.0, objective=100.0)}
-    speed_up, objective = checks_of("search", measured, tmp_path).values()
-    assert (speed_up.value, speed_up.met) == (2.0, True)
-    assert (objective.value, objective.met) == (0.0, True)
-    measured["coterie"] = taking(1.5, objective=100.2)
-    assert not any(check.met for check in checks_of("search", measured, tmp_path).values())
+@pytest.mark.parametrize("dense", [False, True])
+def test_one_hot_kmeans_is_that_of_scikit_learn(planted, dense):
+    """Ten starts of scikit-learn's k-means on its encoding of the labels."""
+    path, P, y = planted
+    encoded = OneHotEncoder().fit_transform(P)
+    encoded = encoded.toarray().astype(np.float32) if dense else encoded
+    labels = KMeans(3, n_init=10, random_state=0).fit(encoded).labels_
+    facts = works.fit_one_hot_kmeans(Stopwatch(), path, 3, dense)
+    assert facts["accuracy"] == clustering_accuracy(y, labels)
+    assert facts["objective"] == mirkin_objective(P, labels)
 
 
-def test_scales_are_those_promised(tmp_path):
-    """200,000 and a million rows and 3,000 tuples in full; a tenth of the rows when quick."""
-    assert (FULL.n_rows, FULL.n_large, FULL.n_tuples) == (200_000, 1_000_000, 3_000)
-    assert QUICK.n_rows * 10 <= FULL.n_rows
-    assert [cell.name for cell in speed_cells(FULL, tmp_path)] == [
-        "fixed_k", "diverse_k", "relaxation", "large", "search",
-    ]  # fmt: skip
-    assert "1,000,000 × 40" in speed_cells(FULL, tmp_path)[3].title
-
-
-def test_a_cell_end_to_end_in_fresh_processes(tmp_path):
-    """Labels are made and both contenders measured, each in a process of its own."""
-    cell = speed_cells(TINY, tmp_path)[2]
-    steps = []
-    found = run_speed_cell(cell, 1, steps.append)
-    assert [step.rsplit(": ", 1)[1] for step in steps] == [
-        "making the labels",
-        "coterie",
-        "textbook",
-    ]
-    ours, reference = found.measured.values()
-    assert ours.facts["n_tuples"] == reference.facts["n_tuples"] == 50
-    assert ours.facts["n_iter"] == reference.facts["n_iter"] == 4
-    assert found.checks[0].value == pytest.approx(reference.seconds / ours.seconds)
-
-
-def test_all_cells_run(monkeypatch):
-    """All contenders work at a tiny scale (here in this process), and the files are removed."""
-    folders = set()
-
-    def measure_here(work):
-        if isinstance(work.load(), os.PathLike):
-            folders.add(work.load().parent)
-        return measuring._measured_here(work)
-
-    for module in (measuring, speed):
-        monkeypatch.setattr(module, "measure", measure_here)
-    use = {"cold": FirstUse(0.1, 2.0, 9.0, 0.1), "warm": FirstUse(0.05, 2.0, 0.2, 0.1)}
-    monkeypatch.setattr(speed, "measure_first_use", lambda: use)
-    found = run_speed(TINY, repeats=1)
-    assert {cell.name: list(cell.measured) for cell in found.cells} == {
-        "fixed_k": ["coterie", "one-hot k-means, sparse", "one-hot k-means, dense"],
-        "diverse_k": ["coterie", "one-hot k-means, sparse", "one-hot k-means, dense"],
-        "relaxation": ["coterie", "textbook"],
-        "large": ["coterie"],
-        "search": ["coterie", "one tuple after the other"],
-    }
-    ours, in_turn = found.cells[4].measured.values()
-    assert ours.facts == in_turn.facts
-    assert found.cells[3].measured["coterie"].facts["accuracy"] > 0.9
-    assert [check.value for check in found.first_use_checks] == [0.05]
-    (folder,) = folders
-    assert not folder.exists()
+def test_the_reference_refuses_labels_that_compress(tmp_path):
+    """The textbook form has no multiplicities, so equal rows are an error."""
+    works.write_planted_labels(tmp_path / "equal.npz", (30, 30), 3, 0, 0.0)
+    with pytest.raises(InvalidLabelsError, match=r"equal\.npz are equal"):
+        works.relax_by_the_book(Stopwatch(), tmp_path / "equal.npz", 2, n_iter=3)

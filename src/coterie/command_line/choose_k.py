@@ -1,4 +1,4 @@
-"""``coterie choose-k``: the number of clusters, from partitions or from features."""
+"""``coterie choose-k``: how many clusters the partitions, or the features, speak for."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import typer
 
 from coterie.command_line.cluster import read_features
 from coterie.command_line.consensus import read_labels
-from coterie.command_line.terminal import layout, options
+from coterie.command_line.terminal import options
 from coterie.command_line.terminal.outputs import Outputs
 from coterie.command_line.terminal.progress import shown_notes, shown_stages
+from coterie.command_line.terminal.summary import print_json
+from coterie.command_line.terminal.terminal_text import summary_console
 from coterie.errors import InvalidParameterError
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ _MEASURES = (
     "cdf_area",
     "delta_area",
 )
-# The measures in the summary: heading and number format.
+#: What a person is shown of them: heading, and how a number is written.
 _SHOWN = {
     "n_clusters": ("clusters", "d"),
     "objective": ("objective", ",.0f"),
@@ -51,26 +53,17 @@ _SHOWN = {
 def choose_k(
     source: Annotated[
         Path,
-        typer.Argument(
-            metavar="LABELS", help="Table with a row per point, a column per partition."
-        ),
+        typer.Argument(metavar="LABELS", help="A row a point, a column a partition."),
     ],
-    smallest: Annotated[
-        int, typer.Option("--from", min=2, metavar="K", help="Smallest number of clusters.")
-    ] = 2,
+    smallest: Annotated[int, typer.Option("--from", min=2, metavar="K", help="The fewest.")] = 2,
     largest: Annotated[
         int | None,
-        typer.Option(
-            "--to",
-            min=2,
-            metavar="K",
-            help="Largest number of clusters; by default 10 or the number of points.",
-        ),
+        typer.Option("--to", min=2, metavar="K", help="The most; by default 10, or the points."),
     ] = None,
     features: Annotated[
         bool,
         typer.Option(
-            "--features", help="Columns are features; samples of the rows are clustered for each K."
+            "--features", help="The columns are features: cluster samples of the rows for each K."
         ),
     ] = False,
     id_columns: options.IdColumns = None,
@@ -82,9 +75,9 @@ def choose_k(
 ) -> None:
     """Compare numbers of clusters, and recommend one.
 
-    LABELS is a table as for coterie consensus. With --features it is a table
-    as for coterie cluster: samples of its rows are clustered many times for
-    each K, and the share of ambiguous pairs of points is shown.
+    LABELS is a table as for coterie consensus. With --features it is one
+    as for coterie cluster: samples of its rows are clustered many times
+    for each K, and how many pairs of points that leaves ambiguous is shown.
 
     Example: coterie choose-k labels.csv --id name --from 2 --to 8
     """
@@ -97,22 +90,25 @@ def choose_k(
         started = time.perf_counter()
         with shown_stages(quiet):
             read = read_features if features else read_labels
-            *_, table = read(source, ids, wanted)
-            choice = _choose(source, table, smallest, largest, features, seed)
+            _, table = read(source, ids, wanted)
+            choice = _chosen(source, table, smallest, largest, features, seed)
         seconds = time.perf_counter() - started
         outputs.write({}, None, lambda: _picture(choice))
     facts = {
         "input": str(source),
         **choice_facts(choice),
         "seconds": round(seconds, 3),
-        "written": outputs.written,
+        "written": {kind: str(path) for kind, path in outputs.paths.items()},
         "notes": notes,
     }
-    layout.print_answer(facts, _print_summary, as_json, quiet)
+    if as_json:
+        print_json(facts)
+    elif not quiet:
+        _print(facts)
 
 
 def choice_facts(choice: KChoice) -> dict[str, Any]:
-    """Return the facts about a choice of K, ready for JSON; None for an undefined measure."""
+    """The facts of a choice of K, ready for JSON: None where a criterion cannot be had."""
     return {
         "recommended": int(choice.best_k),
         "reason": choice.reason,
@@ -127,10 +123,10 @@ def choice_facts(choice: KChoice) -> dict[str, Any]:
     }
 
 
-def _choose(
+def _chosen(
     source: Path, table: Any, smallest: int, largest: int | None, features: bool, seed: int
 ) -> KChoice:
-    """Choose K by the partitions in a table (n, V), or by samples of its features."""
+    """The choice by partitions, or by samples of features, in a table (n, V)."""
     from coterie.inspection.choosing_k import choose_k as choose
 
     n_points = len(table) if features else table.n_points
@@ -141,13 +137,13 @@ def _choose(
             f"{'--from' if largest is None else '--to'}"
         )
     ks = range(smallest, most + 1)
-    partitions = _resampled(table, ks, seed) if features else table
+    partitions = _samples(table, ks, seed) if features else table
     _log.info("comparing %d to %d clusters", ks[0], ks[-1])
     return choose(partitions, ks, random_state=seed)
 
 
-def _resampled(X: Any, ks: range, seed: int) -> dict[int, Any]:
-    """Cluster samples of the rows, the same samples for each K."""
+def _samples(X: Any, ks: range, seed: int) -> dict[int, Any]:
+    """Partitions of samples of the rows, the same samples for each K."""
     from coterie.inspection.stability import resampled_ensembles
 
     ensembles: dict[int, Any] = {}
@@ -164,29 +160,30 @@ def _picture(choice: KChoice) -> Figure:
 
 
 def _number(value: Any) -> int | float | None:
-    """Return a plain number, or None if it is not finite."""
+    """A number of Python, or None for what is not one."""
     number = value.item() if hasattr(value, "item") else value
     return None if isinstance(number, float) and not math.isfinite(number) else number
 
 
-def _print_summary(facts: dict[str, Any]) -> None:
+def _print(facts: dict[str, Any]) -> None:
+    from rich.padding import Padding
     from rich.text import Text
 
-    console = layout.stdout_console()
+    console = summary_console()
     heading = Text.assemble((facts["input"], "bold"), ": K by several criteria")
     console.print(heading, soft_wrap=True)
-    layout.print_indented(console, _table(facts))
+    console.print(Padding(_table(facts), (1, 0, 1, 2), expand=False))
     console.print(
         Text.assemble((f"Take K = {facts['recommended']}", "bold"), f": {facts['reason']}")
     )
     by = ", ".join(f"{name} {k}" for name, k in facts["by_criterion"].items() if k is not None)
-    console.print(f"By criterion: {by}", style="dim")
+    console.print(Text(f"By criterion: {by}", style="dim"))
     if facts["written"]:
-        console.print("Wrote " + ", ".join(facts["written"].values()), soft_wrap=True)
+        console.print(Text("Wrote " + ", ".join(facts["written"].values())), soft_wrap=True)
 
 
 def _table(facts: dict[str, Any]) -> Table:
-    """Return a table with a row per K; a measure without any value has no column."""
+    """A row a K; a measure that cannot be had for any K has no column."""
     from rich.table import Table
 
     shown = {

@@ -1,1 +1,1 @@
-"""Label matrices, soft memberships, and their compression to distinct tuples."""
+"""Labels in: label matrices, soft memberships, and their compression into distinct tuples."""

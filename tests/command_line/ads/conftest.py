@@ -1,4 +1,4 @@
-"""Fixtures: a small simulated market, results of commands on it, and logs with faults."""
+"""A small simulated market, what each command makes of it, and logs with something wrong."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MICROS = 1_000_000
 
 @pytest.fixture(scope="session")
 def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Simulate 80 advertisers in 4 segments on 4 days; tests must not write to it."""
+    """A market of 80 advertisers of 4 kinds on 4 days; nobody may write to it."""
     folder = tmp_path_factory.mktemp("simulated") / "market"
     settings = MarketSettings(advertisers=80, segments=4, days=4, bids_per_day=15, seed=1)
     return simulate_logs(settings, folder).folder
@@ -32,29 +32,29 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def segmented(market: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Return the facts of ``ads segment --json`` on the market, and the written files."""
+    """The facts that ``ads segment --json`` tells of the market, and the files it wrote."""
     folder = tmp_path_factory.mktemp("segmented")
     model, members = folder / "market.coterie", folder / "members.parquet"
-    facts = _facts("segment", market, "-k", "3,4", "-o", model, "--members", members)
+    facts = _told("segment", market, "-k", "3,4", "-o", model, "--members", members)
     return facts | {"model_file": model, "members_file": members}
 
 
 @pytest.fixture(scope="session")
 def evaluated(market: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Return the facts of ``ads evaluate --json`` on the market, and the written file."""
+    """The facts that ``ads evaluate --json`` tells of the market, and the file it wrote."""
     file = tmp_path_factory.mktemp("evaluated") / "evaluation.json"
-    return _facts("evaluate", market, "-k", "3,4", "-o", file) | {"file": file}
+    return _told("evaluate", market, "-k", "3,4", "-o", file) | {"file": file}
 
 
 @pytest.fixture
 def write_log(tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that writes a log, with given columns, and its texts."""
+    """A function that writes a log, with some columns replaced, and the texts beside it."""
     return lambda **how: _write_log(tmp_path / "log", **how)
 
 
 @pytest.fixture
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Return a function after whose call every write fails with a full disk."""
+    """A function that fills the disk: whatever is written to an unfinished file fails."""
 
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -69,17 +69,17 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 @pytest.fixture
 def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail the test if a log is opened."""
+    """Make reading any log a failure: what is refused must be refused before."""
     monkeypatch.setattr(
         "coterie.ads.logs.bid_logs.open_logs", lambda *_, **__: pytest.fail("the log was opened")
     )
 
 
-def _facts(command: str, *arguments: object) -> dict[str, Any]:
+def _told(command: str, *arguments: object) -> dict[str, Any]:
     result = CliRunner().invoke(app, ["ads", command, *map(str, arguments), "--json"])
     assert result.exit_code == 0, result.stderr
-    facts: dict[str, Any] = json.loads(result.stdout)
-    return facts
+    told: dict[str, Any] = json.loads(result.stdout)
+    return told
 
 
 def _write_log(
@@ -91,7 +91,7 @@ def _write_log(
     texts: bool = True,
     **columns: Any,
 ) -> Path:
-    """Write a second-price log in which every second advertiser pays twice the price."""
+    """A second-price log in which every second advertiser meets a market twice as dear."""
     rng = np.random.default_rng(0)
     n = len(advertisers) * days * bids
     who = np.repeat(np.arange(len(advertisers)), days * bids)

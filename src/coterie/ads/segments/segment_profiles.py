@@ -1,4 +1,4 @@
-"""Segment profiles: names, price levels, outliers and uncertain members of segments."""
+"""What a segment is like, in words: its name, its price level, its odd and doubtful members."""
 
 from __future__ import annotations
 
@@ -17,31 +17,29 @@ __all__ = ["SegmentProfile", "describe_segments", "doubtful_members", "outlying_
 Floats = NDArray[np.float64]
 
 _PRICE_LEVELS = ("low price", "medium price", "high price")
-#: The curve of an outlier differs from its segment's by more than this, and by more than this
-#: many standard deviations, in a bin with at least this many trials.
-_LEAST_DISTANCE = 0.15
-_LEAST_DEVIATIONS = 4.0
-_FEWEST_TRIALS = 10.0
-#: The largest share of an uncertain member is below this.
+#: An own curve further than this from its segment's, and further than chance, is an outlier's.
+_FAR = 0.15
+_BEYOND_CHANCE = 4.0
+_ENOUGH = 10.0
 _CERTAIN = 0.6
 
 
 @dataclass(frozen=True)
 class SegmentProfile:
-    """Profile of a segment.
+    """One segment.
 
     Attributes
     ----------
     name : str
-        Its characteristic words and its price level.
+        Its telling words and its price level.
     words : list of str
     price_level : str
     median_price : float
-        The bid, in micros, that wins half of its auctions; the last edge if none does.
+        The bid, in micros, that wins half of its auctions; the last edge where none does.
     size : int
-        Number of members; a member has its largest share in the segment.
+        Members, by their largest share.
     observations : float
-        Number of bids of its members.
+        Bids of its members.
     """
 
     name: str
@@ -55,7 +53,7 @@ class SegmentProfile:
 def describe_segments(
     evidence: Evidence, memberships: Memberships, texts: Sequence[str]
 ) -> list[SegmentProfile]:
-    """Describe every segment by its characteristic words and its price level.
+    """Name every segment, by the words that tell it apart and by what it pays.
 
     Parameters
     ----------
@@ -63,54 +61,62 @@ def describe_segments(
         Of A advertisers.
     memberships : Memberships
     texts : sequence of A str
-        Empty if there is none.
+        Empty where there is none.
     """
-    # imported here because it needs scikit-learn, which reading a profile does not
-    from coterie.ads.segments.text_view import characteristic_words
-
     labels = memberships.labels
     n_segments = memberships.shares.shape[1] - 1
     curves = segment_curves(evidence, memberships)[:-1]
     prices = np.array([_price_of_half(curve, evidence.edges) for curve in curves])
     levels = _price_levels(prices)
+    from coterie.ads.segments.text_view import (
+        characteristic_words,  # which needs scikit-learn, as profiles do not
+    )
+
     words = characteristic_words(list(texts), labels, n=3) if any(texts) else [[]] * n_segments
     words = [*words, *[[]] * (n_segments - len(words))]
-    profiles, names = [], set[str]()
+    profiles, taken = [], set[str]()
     for s in range(n_segments):
-        subject = " ".join(words[s][:2]) if words[s] else f"segment {s + 1}"
-        name = _distinct_name(f"{subject}, {levels[s]}", names)
-        names.add(name)
+        name = _unlike(_name(words[s], levels[s], s), taken)
+        taken.add(name)
         mine = labels == s
-        size, observations = int(mine.sum()), float(evidence.observations[mine].sum())
-        price = float(prices[s])
-        profiles.append(SegmentProfile(name, list(words[s]), levels[s], price, size, observations))
+        profiles.append(
+            SegmentProfile(
+                name,
+                list(words[s]),
+                levels[s],
+                float(prices[s]),
+                int(mine.sum()),
+                float(evidence.observations[mine].sum()),
+            )
+        )
     return profiles
 
 
 def segment_curves(evidence: Evidence, memberships: Memberships) -> Floats:
-    """Compute W of every segment and, in the last row, of all advertisers, (K + 1, G)."""
+    """W of every segment, and in the last row of all advertisers, (K + 1, G)."""
     trials = memberships.shares.T @ evidence.trials
     return win_curves(memberships.rates, trials + 1.0, evidence.form)
 
 
 def outlying_members(evidence: Evidence, memberships: Memberships) -> NDArray[np.int64]:
-    """Return the advertisers whose own curve differs from their segment's, farthest first.
+    """Advertisers whose own curve is unlike their segment's, farthest first.
 
-    The difference in some bin must be above 0.15, and above four standard deviations of a curve
-    with the advertiser's trials.
+    In some bin the two must differ by more than a difference that matters, and by more than
+    chance would: so many standard deviations of a curve with the advertiser's trials.
     """
     own = own_curves(evidence)
     expected = segment_curves(evidence, memberships)[memberships.labels]
-    deviation = np.sqrt(win_variance(evidence, memberships.prior, 1.0))
-    distance = np.where(evidence.trials >= _FEWEST_TRIALS, np.abs(own - expected), 0.0)
-    distance[distance < _LEAST_DEVIATIONS * deviation] = 0.0
+    doubt = np.sqrt(win_variance(evidence, memberships.prior, 1.0))
+    told = evidence.trials >= _ENOUGH
+    distance = np.where(told, np.abs(own - expected), 0.0)
+    distance[distance < _BEYOND_CHANCE * doubt] = 0.0
     farthest = distance.max(axis=1, initial=0.0)
-    outliers = np.flatnonzero(farthest > _LEAST_DISTANCE)
-    return outliers[np.argsort(-farthest[outliers], kind="stable")]
+    odd = np.flatnonzero(farthest > _FAR)
+    return odd[np.argsort(-farthest[odd], kind="stable")]
 
 
 def doubtful_members(memberships: Memberships, observations: Floats) -> NDArray[np.int64]:
-    """Return the advertisers with bids whose largest share is small, the smallest first."""
+    """Advertisers with bids that no segment has a clear claim to, most doubtful first."""
     most = memberships.shares[:, :-1].max(axis=1, initial=0.0)
     doubtful = np.flatnonzero((most < _CERTAIN) & (observations > 0))
     return doubtful[np.argsort(most[doubtful], kind="stable")]
@@ -122,7 +128,7 @@ def _price_of_half(curve: Floats, edges: NDArray[np.int64]) -> float:
 
 
 def _price_levels(prices: Floats) -> list[str]:
-    """Divide the segments into thirds by price; two segments are low and high."""
+    """Thirds of the segments by price; with one or two segments there is no middle."""
     if len(prices) == 1:
         return [_PRICE_LEVELS[1]]
     rank = np.argsort(np.argsort(prices, kind="stable"), kind="stable")
@@ -130,7 +136,11 @@ def _price_levels(prices: Floats) -> list[str]:
     return [_PRICE_LEVELS[level] for level in third]
 
 
-def _distinct_name(name: str, names: set[str]) -> str:
-    if name not in names:
+def _name(words: Sequence[str], level: str, number: int) -> str:
+    return f"{' '.join(words[:2]) if words else f'segment {number + 1}'}, {level}"
+
+
+def _unlike(name: str, taken: set[str]) -> str:
+    if name not in taken:
         return name
-    return next(f"{name} ({i})" for i in range(2, len(names) + 3) if f"{name} ({i})" not in names)
+    return next(f"{name} ({i})" for i in range(2, len(taken) + 3) if f"{name} ({i})" not in taken)

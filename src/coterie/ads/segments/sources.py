@@ -1,7 +1,8 @@
-"""Sources of curves: the advertiser itself, all advertisers, or segments.
+"""Where an advertiser's curve may come from: itself, everyone, or a segment found in some way.
 
-A *candidate* is one source with its settings, for example the segments of the win view at α = .05
-and K = 12. :mod:`coterie.ads.forecasts.backtest` chooses among them by forecast errors.
+A *candidate* is one such way with its settings: the segments of the win view at α = .05 and
+K = 12, say. Forecasts have a referee, so which settings are right is settled by
+:mod:`coterie.ads.forecasts.backtest`, for every source alike.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ __all__ = [
 
 Labels = NDArray[np.int64]
 
-#: In the order of the tables.
+#: In the order in which tables show them.
 SOURCES = ("own", "global", "text", "win", "cost", "l2", "robust")
 _LOG = logging.getLogger("coterie")
 
@@ -45,9 +46,9 @@ class Candidate:
     source : str
         One of :data:`SOURCES`.
     settings : tuple of (str, value) pairs
-        Sorted; identifies the same candidate on other days.
+        Sorted; names the same candidate on other days.
     memberships : Memberships
-        For "own", advertisers are pooled with the curve of all.
+        Of "own" too: what it is pooled with is the curve of all.
     """
 
     source: str
@@ -56,7 +57,7 @@ class Candidate:
 
     @property
     def key(self) -> tuple[str, tuple[tuple[str, Any], ...]]:
-        """Key that is equal for the same candidate on other days."""
+        """What is equal for the same candidate on other days."""
         return self.source, self.settings
 
 
@@ -70,18 +71,18 @@ def candidates(
     max_observations: float | None = 2000,
     random_state: int = 0,
 ) -> Iterator[Candidate]:
-    """Yield every candidate that the views allow, source by source.
+    """Every candidate the views allow, source by source.
 
     Parameters
     ----------
     views : mapping of str to View
     evidence : Evidence
     n_segments : sequence of int
-        Numbers of segments of the sources "l2" and "robust"; the others use those of their view.
+        Numbers of segments of the two consensus sources; the others take those of their view.
     sources : sequence of str
-        Of :data:`SOURCES`; a source whose view is missing is left out.
+        Of :data:`SOURCES`; the views a source needs and that are not there leave it out.
     consensus : consensus function, optional
-        Replaces :class:`~coterie.RobustConsensus` in the source "robust".
+        In place of :class:`~coterie.RobustConsensus` in the source "robust".
     max_observations : float, optional
         See :func:`~coterie.ads.curves.pooling.segment_rates`.
     random_state : int
@@ -89,12 +90,12 @@ def candidates(
     unknown = [source for source in sources if source not in SOURCES]
     if unknown or not sources:
         raise InvalidParameterError(
-            f"sources={list(sources)}: give at least one of {', '.join(SOURCES)}"
+            f"sources={list(sources)}: they may be {', '.join(SOURCES)}, and there must be one"
         )
-    unlabelled = np.full(len(evidence.observations), -1, dtype=np.int64)
+    nobody = np.full(len(evidence.observations), -1, dtype=np.int64)
     for source in sources:
         if source in {"own", "global"}:
-            yield Candidate(source, (), hard_memberships(evidence, unlabelled))
+            yield Candidate(source, (), hard_memberships(evidence, nobody))
         elif source in views:
             view = views[source]
             for settings, labels in zip(view.settings, view.partitions.T, strict=True):
@@ -117,24 +118,24 @@ def candidates(
 def consensus_labels(
     views: Mapping[str, View], consensus: Any
 ) -> tuple[Labels, NDArray[np.float64] | None]:
-    """Compute the consensus of all partitions of all views, and the weight of each partition.
+    """The consensus of all partitions of all views, and the weight it gave to each of them.
 
-    Advertisers without a label in any partition get −1, and partitions without a label get the
-    weight 0; the consensus is fitted on the others. Weights are None if the consensus function
-    has no ``partition_weights_``.
+    Advertisers of whom no partition says anything get −1, and partitions that say nothing of
+    anyone the weight 0; the function is fitted on the others. Without weights of its own it
+    weighs all alike: None.
     """
     partitions = np.hstack([view.partitions for view in views.values()])
-    placed, nonempty = np.any(partitions >= 0, axis=1), np.any(partitions >= 0, axis=0)
+    placed, telling = np.any(partitions >= 0, axis=1), np.any(partitions >= 0, axis=0)
     labels = np.full(len(partitions), -1, dtype=np.int64)
     if not placed.any():
         return labels, None
-    fitted = clone(consensus).fit(partitions[np.ix_(placed, nonempty)])
+    fitted = clone(consensus).fit(partitions[np.ix_(placed, telling)])
     labels[placed] = fitted.labels_
     given = getattr(fitted, "partition_weights_", None)
     if given is None:
         return labels, None
     weights = np.zeros(partitions.shape[1])
-    weights[nonempty] = given
+    weights[telling] = given
     return labels, weights
 
 
@@ -144,16 +145,17 @@ def robust_memberships(
     labels: Labels,
     max_observations: float | None = 2000,
 ) -> Memberships:
-    """Convert consensus labels to shares, using the text view and each advertiser's auctions."""
-    # the other views are computed from the same auctions, which would count twice
+    """Consensus labels made into shares by the votes of the views and each one's own auctions."""
+    # the market view is made of the same auctions: its vote would count them twice
     votes = [view.partitions for name, view in views.items() if name == "text"]
     return learn_memberships(evidence, labels, votes, max_observations=max_observations)
 
 
 def consensus_function(consensus: Any, n_segments: int, random_state: int = 0) -> Any:
-    """Return the given consensus function, or a robust one, with ``n_segments`` clusters.
+    """The consensus function to fit: the one given, or the robust one, with so many segments.
 
-    The default uses the least-squares relaxation, because ADMM takes several times as long.
+    The default has least squares in place of the ADMM relaxation, which takes several times as
+    long.
     """
     from coterie.consensus.robust.estimator import RobustConsensus
 

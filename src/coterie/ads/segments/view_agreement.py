@@ -1,4 +1,4 @@
-"""View agreement: how well the views agree with each other and with the segments."""
+"""How far the views agree with one another and with the segments, and which one dissents."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 __all__ = ["ViewAgreement", "compare_views", "paper_table_of_clusters"]
 
 Labels = NDArray[np.int64]
-#: Below this adjusted Rand index a view is taken as unrelated to the segments.
-_UNRELATED = 0.05
+#: Below this adjusted Rand index two views have next to nothing in common.
+_NOTHING_IN_COMMON = 0.05
 
 
 @dataclass(frozen=True)
@@ -27,19 +27,19 @@ class ViewAgreement:
     ----------
     names : list of V str
     ari : (V, V) float64 array
-        Adjusted Rand index of every pair of views, over the advertisers with both labels.
+        Adjusted Rand index of every pair of views, over the advertisers both place.
     with_segments : (V,) float64 array
-        Adjusted Rand index of each view and the segments.
+        The same of each view and the segments.
     weights : (V,) float64 array
-        Weight of each view in the consensus; they sum to 1.
+        The share of each view in the say of the consensus; they sum to 1.
     pairs : list of dict
         For every ordered pair, and for the segments against each view: ``a``, ``b``, ``tpn``,
-        ``fpn``, ``rand``, ``ari``; a is the reference.
+        ``fpn``, ``rand``, ``ari``; a is taken as right.
     placed : (A, V) int64 array
-        Segment of each advertiser according to each view: the most frequent segment of its
-        cluster; −1 without a label.
+        Where each view would put each advertiser: the segment most of its cluster is in; −1
+        where it says nothing.
     dissenting : str
-        The view with weight 0 or unrelated to the segments; empty if there is none.
+        The view with no say, or nothing in common with the segments; empty where there is none.
     sentence : str
     """
 
@@ -56,14 +56,14 @@ class ViewAgreement:
 def compare_views(
     views: Mapping[str, View], segments: Labels, partition_weights: NDArray[np.float64] | None
 ) -> ViewAgreement:
-    """Compare views by their partitions with the nearest number of clusters.
+    """Compare one partition of every view, the one with the number of clusters nearest.
 
     Parameters
     ----------
     views : mapping of str to View
     segments : (A,) int array
     partition_weights : (V,) array or None
-        Weights of the partitions of all views in the consensus; None for equal weights.
+        Of the consensus, over the partitions of all views in order; None is all alike.
     """
     names = list(views)
     n_segments = int(segments.max(initial=-1)) + 1
@@ -73,7 +73,7 @@ def compare_views(
         len(names), len(names)
     )
     with_segments = np.array([_ari(shown[name], segments) for name in names])
-    weights = _view_weights(views, partition_weights)
+    weights = _say(views, partition_weights)
     dissenting = _dissenting(names, with_segments, weights)
     placed = [_placed_by(shown[name], segments) for name in names]
     return ViewAgreement(
@@ -89,39 +89,46 @@ def compare_views(
 
 
 def paper_table_of_clusters(views: Mapping[str, View]) -> list[list[Any]]:
-    """Return the paper's table of clusters by level of the test: view, level, pairs, clusters.
+    """The paper's table of clusters at each level of the test: view, level, pairs, clusters.
 
-    Clusters are those of the leader rule, whose number follows from the graph alone. The paper
-    does not say how it counted.
+    The clusters are those of the leader rule, the only one of ours that settles their number
+    from the graph alone; the paper does not say how it counted.
     """
-    return [
-        [view.name, alpha, similar, view.leaders.get(alpha)]
-        for view in views.values()
-        for alpha, similar in view.edges.items()
-    ]
+    rows = []
+    for view in views.values():
+        for alpha, similar in view.edges.items():
+            rows.append([view.name, alpha, similar, view.leaders.get(alpha)])
+    return rows
 
 
 def _representative(view: View, n_segments: int) -> Labels:
-    """Return the partition with the nearest number of clusters; of several, the middle one."""
+    """The partition with the number of clusters nearest; of several, the middle one.
+
+    One that places nobody comes last.
+    """
     distance = np.array([abs(int(str(settings["k"])) - n_segments) for settings in view.settings])
     distance = np.where((view.partitions >= 0).any(axis=0), distance, np.inf)
     nearest = np.flatnonzero(distance == distance.min())
     return view.partitions[:, nearest[len(nearest) // 2]]
 
 
-def _ari(a: Labels, b: Labels) -> float:
-    from coterie.inspection.scores import adjusted_rand_index  # needs scikit-learn
+def _both(a: Labels, b: Labels) -> NDArray[np.bool_]:
+    return (a >= 0) & (b >= 0)
 
-    both = (a >= 0) & (b >= 0)
+
+def _ari(a: Labels, b: Labels) -> float:
+    both = _both(a, b)
+    from coterie.inspection.scores import adjusted_rand_index  # which needs scikit-learn
+
     return adjusted_rand_index(a[both], b[both]) if both.sum() > 1 else 0.0
 
 
 def _pair(a: str, b: str, labelled: Mapping[str, Labels]) -> dict[str, Any]:
     first, second = labelled[a], labelled[b]
-    both = (first >= 0) & (second >= 0)
+    both = _both(first, second)
     if both.sum() < 2:
         return {"a": a, "b": b, "tpn": None, "fpn": None, "rand": None, "ari": None}
-    from coterie.inspection.scores import pair_rates  # needs scikit-learn
+    from coterie.inspection.scores import pair_rates  # which needs scikit-learn
 
     rates = pair_rates(first[both], second[both])
     sizes = np.bincount(first[both]).astype(np.float64)
@@ -137,7 +144,7 @@ def _pair(a: str, b: str, labelled: Mapping[str, Labels]) -> dict[str, Any]:
     }
 
 
-def _view_weights(
+def _say(
     views: Mapping[str, View], partition_weights: NDArray[np.float64] | None
 ) -> NDArray[np.float64]:
     sizes = [view.partitions.shape[1] for view in views.values()]
@@ -149,9 +156,9 @@ def _view_weights(
 
 
 def _placed_by(partition: Labels, segments: Labels) -> Labels:
-    """Return the most frequent segment of each advertiser's cluster."""
+    """The segment that most members of each advertiser's cluster are in."""
     placed = np.full(len(partition), -1, dtype=np.int64)
-    known = (partition >= 0) & (segments >= 0)
+    known = _both(partition, segments)
     if not known.any():
         return placed
     table = np.zeros((partition.max() + 1, segments.max() + 1))
@@ -165,10 +172,10 @@ def _placed_by(partition: Labels, segments: Labels) -> Labels:
 def _dissenting(
     names: list[str], with_segments: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> str:
-    without_weight = [name for name, weight in zip(names, weights, strict=True) if weight == 0]
-    if without_weight:
-        return without_weight[0]
-    if len(names) > 1 and with_segments.min() < _UNRELATED:
+    silent = [name for name, weight in zip(names, weights, strict=True) if weight == 0]
+    if silent:
+        return silent[0]
+    if len(names) > 1 and with_segments.min() < _NOTHING_IN_COMMON:
         return names[int(with_segments.argmin())]
     return ""
 
@@ -181,19 +188,24 @@ def _sentence(
 ) -> str:
     if not names:
         return "There was no view to compare."
-    nearest, high = names[int(with_segments.argmax())], with_segments.max()
-    first = f"The {nearest} view is nearest to the segments (adjusted Rand index {high:.2f})"
+    nearest = names[int(with_segments.argmax())]
+    told = (
+        f"The {nearest} view is nearest to the segments (adjusted Rand {with_segments.max():.2f})"
+    )
     if not dissenting:
         farthest = names[int(with_segments.argmin())]
         if farthest == nearest:
-            return f"{first}."
-        low = with_segments.min()
-        return f"{first}, the {farthest} view is farthest ({low:.2f}); all views have weight."
+            return f"{told}."
+        return (
+            f"{told}, the {farthest} view farthest ({with_segments.min():.2f}); none was set aside."
+        )
     at = names.index(dissenting)
-    index = f"{with_segments[at]:.2f}"
     if weights[at] == 0:
         return (
-            f"{first}. The {dissenting} view agrees with the others no better than chance "
-            f"({index} with the segments) and has no weight."
+            f"{told}. The {dissenting} view agrees with the others no better than chance "
+            f"({with_segments[at]:.2f} with the segments) and was given no vote."
         )
-    return f"{first}. The {dissenting} view is almost unrelated to them ({index})."
+    return (
+        f"{told}. The {dissenting} view has next to nothing in common with them "
+        f"({with_segments[at]:.2f})."
+    )

@@ -1,22 +1,22 @@
-"""Views: four descriptions of the same advertisers, each clustered several times.
+"""Four looks at the same advertisers, each of which gives several partitions of them.
 
 ========  =====================================================================================
-text      clusters of the words of the advertiser's text
-win       as in the paper: Kolmogorov–Smirnov similarity of the win-rate c.d.f., normalised cut
-cost      as in the paper: the same for the eCPM-cost c.d.f.
-market    not in the paper: a mixture of win curves fitted to the auctions, which places also
-          advertisers with a dozen bids and does not depend on how they bid
+text      what the advertiser says: clusters of its words
+win       the paper's: Kolmogorov–Smirnov similarity of the win-rate c.d.f., normalised cut
+cost      the paper's: the same for the eCPM-cost c.d.f.
+market    ours: a mixture of win curves fitted to the auctions themselves, so that an advertiser
+          with a dozen bids is placed by what they say and not by its bidding habits
 ========  =====================================================================================
 
-Each view has a partition for every number of clusters and, for win and cost, for every level α of
-the test. The consensus decides which of them to trust.
+Each look is taken at several numbers of clusters and, where it has one, at several levels α of
+the test: which of them is right is nobody's guess here, it is left to the consensus.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,27 +38,27 @@ _LOG = logging.getLogger("coterie")
 
 @dataclass(frozen=True)
 class View:
-    """Partitions of the advertisers by one view.
+    """The partitions one look gives.
 
     Attributes
     ----------
     name : str
     partitions : (A, V) int64 array
-        −1 for an advertiser without the data of the view: no text, no win, no bid.
+        −1 where the look says nothing of an advertiser: no text, no win, no bid.
     settings : list of V dicts
-        ``k``, and ``alpha`` or ``start`` if the view has one.
+        ``k``, and ``alpha`` or ``start`` where the view has one.
     edges, leaders : dicts of float to int
-        Numbers of similar pairs and of leader clusters at each α; empty for text and market.
+        The number of similar pairs at each α, and of leader clusters; empty for text and market.
     """
 
     name: str
     partitions: Labels
     settings: list[dict[str, object]]
-    edges: dict[float, int] = field(default_factory=dict)
-    leaders: dict[float, int] = field(default_factory=dict)
+    edges: dict[float, int]
+    leaders: dict[float, int]
 
     def column(self, **wanted: object) -> Labels:
-        """Return the first partition with these settings."""
+        """The first partition with these settings."""
         for index, settings in enumerate(self.settings):
             if wanted.items() <= settings.items():
                 return self.partitions[:, index]
@@ -77,7 +77,7 @@ def make_views(
     wins_over: str = "wins",
     random_state: int = 0,
 ) -> dict[str, View]:
-    """Make every view that the data allow.
+    """Take every look that the data allow.
 
     Parameters
     ----------
@@ -85,15 +85,15 @@ def make_views(
     evidence : Evidence
         Of the same days.
     vectors : (A, d) array or None
-        Vectors of the texts: rows of length 1, or zeros for a missing text. Without vectors there
-        is no text view.
+        Of the texts, rows of length 1, or 0 where there is none; without them the text view is
+        left out.
     ks : sequence of int
         Numbers of clusters.
     alphas : sequence of float
         Levels of the Kolmogorov–Smirnov test.
     max_observations, tolerance
-        See :func:`~coterie.ads.segments.similarity.ks_graphs`. The paper has neither; with many
-        observations the test separates advertisers whose forecasts are equal.
+        See :func:`~coterie.ads.segments.similarity.ks_graph`. The paper has neither: with many
+        observations the test tells apart what no forecast would.
     wins_over : {"wins", "bids"}
         See :func:`~coterie.ads.curves.landscapes.share_of_wins`.
     random_state : int
@@ -101,16 +101,22 @@ def make_views(
     views: dict[str, View] = {}
     if vectors is not None and np.any(vectors):
         _LOG.info("Grouping advertisers by their texts")
-        # as many partitions as the other views have, so that views have equal weight
+        # as many partitions as the other views have, so that each has the same say
         starts = range(random_state, random_state + len(alphas))
         views["text"] = View(
             "text",
             np.hstack([text_clusters(vectors, list(ks), random_state=start) for start in starts]),
             [{"k": k, "start": start} for start in starts for k in ks],
+            {},
+            {},
         )
     wins = counts.wins.sum(axis=1)
-    both = {"win": share_of_wins(counts, wins_over), "cost": share_of_cost(counts)}
-    for name, curves in both.items() if (wins > 0).sum() > 1 else ():
+    for name, curves in (
+        ("win", share_of_wins(counts, wins_over)),
+        ("cost", share_of_cost(counts)),
+    ):
+        if (wins > 0).sum() < 2:
+            continue
         _LOG.info("Comparing the %s curves of all pairs of advertisers", name)
         graphs = ks_graphs(
             curves, wins, list(alphas), max_observations=max_observations, tolerance=tolerance
@@ -136,14 +142,14 @@ def _market_view(
     ks: Sequence[int],
     max_observations: float | None,
 ) -> View:
-    """Fit mixtures of win curves, started from one partition of every other view."""
-    _LOG.info("Grouping advertisers by their markets")
-    without_bids = evidence.observations <= 0
+    """Mixtures of win curves, started from one partition of every other view."""
+    _LOG.info("Grouping advertisers by the market they meet")
+    silent = evidence.observations <= 0
     columns, settings = [], []
     for name, start in starts.items():
         for k in ks:
             labels = start.column(k=k)
             found = learn_memberships(evidence, labels, max_observations=max_observations).labels
-            columns.append(np.where(without_bids, -1, found))
+            columns.append(np.where(silent, -1, found))
             settings.append({"k": k, "start": name})
-    return View("market", np.stack(columns, axis=1), settings)
+    return View("market", np.stack(columns, axis=1), settings, {}, {})

@@ -1,4 +1,4 @@
-"""``coterie ads report``: from a log to one HTML file."""
+"""``coterie ads report``: the whole job, from a log to one HTML file."""
 
 from __future__ import annotations
 
@@ -15,11 +15,17 @@ import typer
 from coterie.command_line.ads import reading
 from coterie.command_line.ads.check import faults_as_notes
 from coterie.command_line.ads.evaluate import HoldoutDays, verdicts
-from coterie.command_line.ads.segment import fit_model, model_facts
-from coterie.command_line.terminal import layout, options
-from coterie.command_line.terminal.layout import counted
+from coterie.command_line.ads.layout import (
+    counted,
+    print_files,
+    print_heading,
+    stdout_console,
+)
+from coterie.command_line.ads.segment import forecaster_of, model_facts
+from coterie.command_line.terminal import options
 from coterie.command_line.terminal.outputs import write_all
 from coterie.command_line.terminal.progress import shown_notes, shown_stages
+from coterie.command_line.terminal.summary import print_json
 from coterie.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -28,7 +34,7 @@ if TYPE_CHECKING:
     from coterie.ads.report.contents import Report
     from coterie.ads.segments.settings import SegmentSettings
 
-__all__ = ["MadeReport", "check_can_render", "make_report", "report"]
+__all__ = ["MadeReport", "check_can_render", "made_report", "report"]
 
 TITLE = "Advertising segments and forecasts"
 
@@ -36,19 +42,17 @@ TITLE = "Advertising segments and forecasts"
 def report(
     logs: reading.Logs,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="HTML file to write.")
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The HTML file to write.")
     ],
     holdout_days: HoldoutDays = 1,
     evaluation: Annotated[
-        bool, typer.Option(help="Hold out the last days to measure the forecast error.")
+        bool, typer.Option(help="Hold out the last days to tell how good forecasts are.")
     ] = True,
     save_model: Annotated[
         Path | None,
-        typer.Option(
-            "--save-model", metavar="MODEL", help="Write the model here, for ads forecast."
-        ),
+        typer.Option("--save-model", metavar="MODEL", help="Keep the model for ads forecast."),
     ] = None,
-    title: Annotated[str, typer.Option(help="Title of the page.")] = TITLE,
+    title: Annotated[str, typer.Option(help="Of the page.")] = TITLE,
     advertisers: reading.AdvertiserTable = None,
     segments: reading.Segments = "8,12,16",
     consensus: reading.Consensus = "robust",
@@ -61,40 +65,40 @@ def report(
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Make a report of a log: segments, forecasts at any bid, and their errors.
+    """Make the report of a log: segments, forecasts at any bid, and how good they are.
 
-    The report is one HTML file without external resources. Choose an
-    advertiser and a bid in it to see impressions and spend.
+    One HTML file that needs nothing but itself. Choose an advertiser
+    and a bid in it, and see impressions and spend.
 
     Example: coterie ads report market -o report.html
     """
-    source = reading.LogInput(
-        logs, engine, advertisers, table, auction, {"report": output, "model": save_model}
-    )
-    source.check_outputs()
+    reading.check_outputs({"report": output, "model": save_model}, logs, advertisers, engine)
     check_can_render()
     settings = reading.segment_settings(segments, consensus, seed)
     with shown_notes(quiet) as notes, shown_stages(quiet):
-        log = source.read(bins, allow_faults)
-        made = make_report(log, settings, holdout_days if evaluation else 0, title)
+        source = reading.read_source(logs, engine, advertisers, table, auction, bins, allow_faults)
+        made = made_report(source, settings, holdout_days if evaluation else 0, title)
         write_all(made.steps(output, save_model))
-    facts = model_facts(made.model) | {"source": log.logs.source, "notes": notes}
+    facts = model_facts(made.model) | {"source": source.logs.source, "notes": notes}
     facts["written"] = [str(path) for path in (output, save_model) if path is not None]
     if made.evaluation is not None:
         facts["evaluation"] = made.evaluation.as_dict()
-    layout.print_answer(facts, _print_summary, as_json, quiet)
+    if as_json:
+        print_json(facts)
+    elif not quiet:
+        _print_for_people(facts)
 
 
 @dataclass(frozen=True)
 class MadeReport:
-    """A model, its evaluation on held-out days if there was one, and the contents of the page."""
+    """A model, its evaluation on days held out where there was one, and the page about them."""
 
     model: AdForecaster
     evaluation: Evaluation | None
     payload: Report
 
     def steps(self, output: Path, save_model: Path | None) -> dict[Path, Callable[[Path], None]]:
-        """Return the functions that write the page, and the model if requested."""
+        """How to write the page, and the model if it is to be kept."""
         from coterie.ads.report.rendering import write_report
         from coterie.files.model_files import save_model as save
 
@@ -106,44 +110,40 @@ class MadeReport:
         return steps
 
 
-def make_report(
-    log: reading.Source, settings: SegmentSettings, holdout_days: int, title: str = TITLE
+def made_report(
+    source: reading.Source,
+    settings: SegmentSettings,
+    holdout_days: int,
+    title: str = TITLE,
 ) -> MadeReport:
-    """Evaluate, fit, and collect the contents of the page.
+    """Evaluate, fit, and gather what the page shows.
 
     Parameters
     ----------
-    log : Source
+    source : Source
     settings : SegmentSettings
     holdout_days : int
-        0 for no evaluation. With too few days there is no evaluation either, and the page says
-        so.
+        0 is not to evaluate. With too few days to hold any out the evaluation is left out too,
+        and the page says so.
     title : str
-        The title of the page.
+        Of the page.
     """
     from coterie.ads.forecasts.evaluation import evaluate
     from coterie.ads.report.contents import report_payload
 
-    found, n_days = None, len(log.histograms.days)
-    notes = faults_as_notes(log.check)
-    if holdout_days and n_days > holdout_days:
-        found = evaluate(log.histograms, log.texts, holdout_days=holdout_days, settings=settings)
+    histograms, found = source.histograms, None
+    notes = faults_as_notes(source.check)
+    if holdout_days and len(histograms.days) > holdout_days:
+        found = evaluate(histograms, source.texts, holdout_days=holdout_days, settings=settings)
     elif holdout_days:
-        notes.append(
-            {
-                "severity": "note",
-                "what": "too few days to hold any out, so the forecasts were not tested",
-                "count": n_days,
-                "examples": [],
-            }
-        )
-    # Fitted to all days, so that the model is the same with and without an evaluation.
-    model = fit_model(log, settings)
+        notes.append(_too_few_days(len(histograms.days)))
+    # chosen anew, on all days: one log has one model, whether an evaluation looked at it or not
+    model = forecaster_of(settings).fit(histograms, source.texts)
     payload = report_payload(
         model,
         found,
-        source=log.logs.source,
-        engine=log.logs.engine,
+        source=source.logs.source,
+        engine=source.logs.engine,
         quality=notes,
         steps=_steps(model, found),
         title=title,
@@ -152,50 +152,72 @@ def make_report(
 
 
 def check_can_render() -> None:
-    """Refuse, before the work, if a package for logs or pages is not installed."""
+    """Refuse, before the work, where what reads logs or writes pages is not installed."""
     missing = [name for name in ("ibis", "jinja2") if importlib.util.find_spec(name) is None]
     if missing:
         raise MissingExtraError(
-            f"the report needs {' and '.join(missing)}, not installed: pip install 'coterie[ads]'"
+            f"the report needs {' and '.join(missing)}, not installed here: "
+            "pip install 'coterie[ads]'"
         )
+
+
+def _too_few_days(n_days: int) -> dict[str, Any]:
+    return {
+        "severity": "note",
+        "what": "too few days to hold any out, so the forecasts were not tested",
+        "count": n_days,
+        "examples": [],
+    }
 
 
 def _steps(model: AdForecaster, found: Evaluation | None) -> list[tuple[str, str]]:
-    """Return the steps by which the report was made."""
+    """How the report was made, in the order it was."""
     choice, agreement = model.choice_, model.agreement_
-    estimates = {
-        "hazard": "Kaplan–Meier: a win gives the market price, a loss a lower bound of it",
+    grounds = {
+        "hazard": "Kaplan–Meier: a win tells the market price, a loss that it is above the bid",
         "rate": "isotonic regression of wins on bids",
     }
-    bins = f"{len(model.edges_)} bins of bid"
-    steps = {
-        "Command": shlex.join(["coterie", *sys.argv[1:]]),
-        "Histograms": f"bids, wins, cost and prices by advertiser, day and {bins}",
-        "Curves": estimates[model.form_],
-        "Views": f"{', '.join(agreement.names) or 'none'}, each at several settings",
-        "Segments": f"{len(model.segments_)}, from the consensus of the views, then adjusted by "
-        "each advertiser's own auctions and text",
-        "Pooling": "own evidence completed by that of the segments, strength "
-        f"{choice.strength:g} trials a bin",
-    }
+    steps = [
+        ("Command", shlex.join(["coterie", *sys.argv[1:]])),
+        (
+            "Histograms",
+            f"bids, wins, cost and prices by advertiser, day and {len(model.edges_)} bins of bid",
+        ),
+        ("Curves", grounds[model.form_]),
+        ("Views", f"{', '.join(agreement.names) or 'none'}, each at several settings"),
+        (
+            "Segments",
+            f"{len(model.segments_)}, from the consensus of the views, then by each advertiser's "
+            "own auctions and its text",
+        ),
+        (
+            "Pooling",
+            f"own evidence completed by that of the segments, strength {choice.strength:g} trials "
+            "a bin",
+        ),
+    ]
     if choice.days:
-        steps["Choice"] = (
-            f"number of segments and strength by forecasting {choice.days} days from the days "
-            f"before, error {choice.error:.1%}"
+        steps.append(
+            (
+                "Choice",
+                f"number of segments and strength by forecasting {choice.days} days from those "
+                f"before, error {choice.error:.1%}",
+            )
         )
     if found is not None:
-        steps["Evaluation"] = f"{', '.join(found.days)} held out, forecast from the bids made then"
-    return list(steps.items())
+        steps.append(
+            ("Evaluation", f"{', '.join(found.days)} held out, forecast from the bids made then")
+        )
+    return steps
 
 
-def _print_summary(facts: dict[str, Any]) -> None:
-    console = layout.stdout_console()
-    layout.print_heading(
-        console,
-        facts["source"],
+def _print_for_people(facts: dict[str, Any]) -> None:
+    console = stdout_console()
+    told = (
         f": {counted(facts['advertisers'], 'advertiser')} in "
-        f"{counted(len(facts['segments']), 'segment')}",
+        f"{counted(len(facts['segments']), 'segment')}"
     )
+    print_heading(console, facts["source"], told)
     for sentence in verdicts(facts.get("evaluation", {})):
         console.print(sentence)
-    layout.print_files(console, facts["written"])
+    print_files(console, facts["written"])

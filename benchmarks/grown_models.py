@@ -1,0 +1,203 @@
+"""Fitted forecasters of as many advertisers as a benchmark wants, grown from a small fitted one.
+
+Fitting a hundred thousand advertisers takes far longer than a benchmark of serving them should.
+So a small market is simulated and fitted, and its advertisers are drawn again and again: each
+copy has a volume of its own, counts drawn anew around those of its original, and figures that
+differ a little. What was fitted about the market as a whole stays: the grid, the curves of the
+segments, the strength of pooling, the text view.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from coterie.ads.forecasts.forecaster import AdForecaster
+from coterie.ads.logs.simulation.simulated_traits import MarketSettings
+from coterie.ads.segments.memberships import Memberships
+from coterie.ads.segments.segment_profiles import doubtful_members
+from coterie.errors import InvalidParameterError
+
+__all__ = ["MARKET", "fitted_market", "grown"]
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+#: The market that is fitted: a week of second-price auctions.
+MARKET = MarketSettings(advertisers=400, segments=16, bids_per_day=30.0)
+# standard deviations of the logarithm: how much is bid, and what it costs or brings
+_VOLUME, _LITTLE = 0.5, 0.05
+# shares are raised to a power between these and made to sum to 1 again: the largest stays so
+_SHARPER = (0.8, 1.25)
+
+
+def fitted_market(settings: MarketSettings = MARKET) -> AdForecaster:
+    """Simulate a market and fit a forecaster to it, with one set of settings to choose from."""
+    from coterie.ads.histograms.counting import read_histograms
+    from coterie.ads.logs.bid_logs import open_logs, read_descriptions
+    from coterie.ads.logs.simulation.simulated_logs import simulate_logs
+
+    with tempfile.TemporaryDirectory(prefix="coterie-market-") as folder:
+        logs = open_logs(simulate_logs(settings, Path(folder) / "market").folder)
+        histograms, texts = read_histograms(logs), read_descriptions(logs)
+    model = AdForecaster(settings.segments, alphas=(0.05,), strengths=(1.0, 10.0), origins=1)
+    return model.fit(histograms, texts)
+
+
+def grown(model: AdForecaster, advertisers: int, seed: int = 0) -> AdForecaster:
+    """A forecaster of so many advertisers, made of those of a fitted one.
+
+    Every original is there at least once. Advertisers have new names, the same for every seed,
+    so that two models grown from one answer the same questions differently. How far the views
+    agree is not computed anew.
+
+    Parameters
+    ----------
+    model : AdForecaster
+        Fitted; it is not changed.
+    advertisers : int
+        At least as many as the model has.
+    seed : int
+
+    Returns
+    -------
+    AdForecaster
+    """
+    n_before = len(model.advertisers_)
+    if advertisers < n_before:
+        raise InvalidParameterError(
+            f"advertisers={advertisers}: a model of {n_before} can only grow; ask for as many or "
+            "more"
+        )
+    rng = np.random.default_rng(seed)
+    again = rng.integers(n_before, size=advertisers - n_before)
+    source = rng.permutation(np.concatenate([np.arange(n_before), again]))
+    result = clone(model)  # and what was fitted, but nothing that it may have cached
+    vars(result).update({name: value for name, value in vars(model).items() if name[-1] == "_"})
+    width = len(str(advertisers - 1))
+    result.advertisers_ = np.array([f"adv-{number:0{width}d}" for number in range(advertisers)])
+    _grow_shares(result, model, source, rng)
+    _grow_evidence(result, model, source, rng)
+    _grow_rates(result, model, source, rng)
+    _grow_texts(result, model, source, rng)
+    _describe_anew(result, model, source)
+    return result
+
+
+def _grow_shares(
+    result: AdForecaster, model: AdForecaster, source: Rows, rng: np.random.Generator
+) -> None:
+    """Shares around those of the originals, and the segments in order of size again."""
+    K = model.shares_.shape[1] - 1
+    sizes = np.bincount(model.labels_[source][model.labels_[source] >= 0], minlength=K)
+    order = np.argsort(-sizes, kind="stable")
+    kept = [*order.tolist(), K]
+    sharper = rng.uniform(*_SHARPER, size=(len(source), 1))
+    shares = model.shares_[source][:, kept] ** sharper
+    result.shares_ = shares / shares.sum(axis=1, keepdims=True)
+    result.rates_ = model.rates_[kept]
+    result.labels_ = _renumbered(model.labels_, order)[source]
+    result.confidence_ = result.shares_[:, :-1].max(axis=1, initial=0.0)
+    result.segments_ = [model.segments_[s] for s in order]
+    placed = _renumbered(model.agreement_.placed, order)
+    result.agreement_ = replace(model.agreement_, placed=placed[source])
+
+
+def _grow_evidence(
+    result: AdForecaster, model: AdForecaster, source: Rows, rng: np.random.Generator
+) -> None:
+    """Poisson counts around those of the originals, times a volume of each advertiser's own."""
+    volume = np.exp(rng.normal(0.0, _VOLUME, len(source)))
+    other = sp.csr_array(model.trials_by_bin_ - model.successes_)
+    other.data = np.maximum(other.data, 0.0)  # rounding may leave less than nothing
+    result.successes_ = _drawn_anew(model.successes_, source, volume, rng)
+    result.trials_by_bin_ = sp.csr_array(
+        result.successes_ + _drawn_anew(other, source, volume, rng)
+    )
+    told_before, told = model.trials_by_bin_.sum(axis=1), result.trials_by_bin_.sum(axis=1)
+    result.observations_ = told * _ratio(model.observations_, told_before)[source]
+
+
+def _grow_rates(
+    result: AdForecaster, model: AdForecaster, source: Rows, rng: np.random.Generator
+) -> None:
+    """Supply, bids, wins, cost and rates of rare events, in step with the evidence."""
+
+    def varied(values: Floats) -> Floats:
+        return values[source] * np.exp(rng.normal(0.0, _LITTLE, len(source)))
+
+    more = _ratio(result.observations_, model.observations_[source])
+    result.supply_ = replace(model.supply_, level=model.supply_.level[source] * more)
+    result.bid_ = varied(model.bid_)
+    result.wins_ = model.wins_[source] * more
+    result.cost_ = varied(model.cost_) * more
+    before = model.observations_.sum()
+    result.rows_ = float(model.rows_ * result.observations_.sum() / before) if before else 0.0
+    for event in ("click", "conversion"):
+        rate, worth = getattr(model, f"{event}_rate_"), getattr(model, f"{event}_worth_")
+        if rate is not None:
+            setattr(result, f"{event}_rate_", np.clip(varied(rate), 0.0, 1.0))
+            prior_worth = (worth - model.wins_)[source]
+            setattr(result, f"{event}_worth_", prior_worth + result.wins_)
+
+
+def _grow_texts(
+    result: AdForecaster, model: AdForecaster, source: Rows, rng: np.random.Generator
+) -> None:
+    """Unit vectors near those of the originals; a text that is not there stays away."""
+    if model.vectors_ is None:
+        return
+    vectors = model.vectors_[source]
+    there = vectors.any(axis=1)
+    vectors[there] += rng.normal(0.0, _LITTLE, (int(there.sum()), vectors.shape[1]))
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    result.vectors_ = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+
+
+def _describe_anew(result: AdForecaster, model: AdForecaster, source: Rows) -> None:
+    """Sizes of segments, and who is odd or doubtful; copies of an odd one are odd."""
+    labels = result.labels_
+    result.segments_ = [
+        replace(
+            profile,
+            size=int((labels == s).sum()),
+            observations=float(result.observations_[labels == s].sum()),
+        )
+        for s, profile in enumerate(result.segments_)
+    ]
+    rank = np.full(len(model.advertisers_), -1)
+    rank[model.outliers_] = np.arange(len(model.outliers_))
+    odd = np.flatnonzero(rank[source] >= 0)
+    result.outliers_ = odd[np.argsort(rank[source][odd], kind="stable")]
+    memberships = Memberships(result.shares_, result.rates_, result.form_)
+    result.doubtful_ = doubtful_members(memberships, result.observations_)
+
+
+def _drawn_anew(
+    counts: Any, source: Rows, volume: Floats, rng: np.random.Generator
+) -> sp.csr_array:
+    """Rows of a CSR array, each count drawn from the Poisson law around its mean times volume."""
+    rows = sp.csr_array(counts)[source]
+    rows.data = rng.poisson(rows.data * np.repeat(volume, np.diff(rows.indptr))).astype(np.float64)
+    rows.eliminate_zeros()
+    rows.sort_indices()
+    return rows
+
+
+def _renumbered(labels: Rows, order: Rows) -> Rows:
+    """Labels of segments that were put in this order; −1 stays −1."""
+    number = np.empty(len(order) + 1, dtype=np.int64)
+    number[order], number[-1] = np.arange(len(order)), -1
+    return number[labels]
+
+
+def _ratio(part: Floats, whole: Floats) -> Floats:
+    """Their quotient; 0 where there is nothing to divide by."""
+    return np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0)

@@ -1,0 +1,158 @@
+"""Time of one step of the robust relaxation beside its unavoidable work.
+
+A step must update the whole state and find its leading eigenvectors. The unavoidable work is
+therefore to read and write a (u, u) matrix in single precision once and to multiply it twice by
+K + 6 columns, as many as the solver keeps, with NumPy's BLAS. Both run in the same process on the
+same number of threads. The u tuples are distinct, so nothing compresses.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness import Context
+from benchmarks.measuring import Measurement, Stopwatch, measure
+from benchmarks.results import Result, Table, seconds_text
+from coterie.counts.coassociation import TupleCoassociation, tuple_coassociation
+from coterie.ensembles.planted import planted_partitions
+from coterie.labels.tuples import as_label_tuples
+from coterie.relaxation.admm import required_bytes, robust_factor
+from coterie.relaxation.least_squares import least_squares_factor
+from coterie.runtime.devices import map_row_blocks, on_one_thread, readable_bytes
+
+SIZES = (2_000, 5_000, 10_000, 20_000, 40_000)
+N_CLUSTERS, N_PARTITIONS, NOISE = 10, 40, 0.6
+#: The first steps use new memory and refine more; they are not counted.
+N_FIRST = 3
+
+_COLUMNS = N_CLUSTERS + 6
+# enough for the kernels in single precision
+_WARM_UP_TUPLES = 4_100
+# above 1.6 GB only some rows of the matrix are timed
+_MOST_NUMBERS = 4 * 10**8
+_N_TIMED = 5
+
+
+def run(context: Context, *, most: int = 20_000, steps: int = 10, repeats: int = 2) -> Result:
+    """Measure ``steps`` steps at each size up to ``most`` tuples (40,000 take 5 GB).
+
+    Of ``repeats`` runs, the one with the lowest mean counts.
+    """
+    sizes = [u for u in SIZES if u <= (5_000 if context.quick else most)]
+    found = [
+        summarise(u, [measure(partial(relax, n_tuples=u, n_steps=steps)) for _ in range(repeats)])
+        for u in context.track(sizes, "measuring")
+    ]
+    return Result("relaxation", [table_of(found)], {"sizes": found})
+
+
+def relax(watch: Stopwatch, n_tuples: int, n_steps: int) -> dict[str, Any]:
+    """Time the steps of the relaxation of distinct tuples, and the unavoidable work."""
+    sizes = [len(part) for part in np.array_split(np.arange(n_tuples), N_CLUSTERS)]
+    P = planted_partitions(sizes, N_PARTITIONS, 0, NOISE, random_state=0)[0]
+    tuples, equal = as_label_tuples(P), np.ones(N_PARTITIONS)
+    M, start = tuple_coassociation(tuples, equal), least_squares_factor(tuples, equal, N_CLUSTERS)
+    few, ends = slice(0, _WARM_UP_TUPLES), []
+    with watch.warm_up():
+        part = TupleCoassociation(M.values[few, few].copy(), M.scale, M.weights[few])
+        robust_factor(part, start[few], max_iter=2, tol=0.0)
+    with watch.measure():
+        found = robust_factor(
+            M,
+            start,
+            max_iter=N_FIRST + n_steps,
+            tol=0.0,
+            callback=lambda *_: ends.append(time.perf_counter()),
+        )
+    read_write, product = unavoidable_seconds(n_tuples)
+    return {
+        "step_seconds": np.diff(ends)[N_FIRST - 1 :].tolist(),
+        "objective": found.objective,
+        "read_write_seconds": read_write,
+        "product_seconds": product,
+        "matrix_bytes": M.values.nbytes,
+    }
+
+
+def unavoidable_seconds(n: int) -> tuple[float, float]:
+    """Return seconds to read and write an (n, n) float32 matrix, and to multiply it once.
+
+    The product with K + 6 columns uses the threads of BLAS, or one BLAS thread in each thread of
+    the library; the faster one counts.
+    """
+    n_rows = min(n, _MOST_NUMBERS // n)
+    A = np.ones((n_rows, n), dtype=np.float32)
+    X, Y = np.ones((n, _COLUMNS), dtype=np.float32), np.empty((n_rows, _COLUMNS), np.float32)
+
+    def negate(start: int, stop: int) -> None:
+        np.negative(A[start:stop], out=A[start:stop])
+
+    def multiply(start: int, stop: int) -> None:
+        np.matmul(A[start:stop], X, out=Y[start:stop])
+
+    read_write = _least_seconds(lambda: map_row_blocks(negate, n_rows))
+    product = _least_seconds(lambda: np.matmul(A, X, out=Y))
+    with on_one_thread():
+        product = min(product, _least_seconds(lambda: map_row_blocks(multiply, n_rows)))
+    return n / n_rows * read_write, n / n_rows * product
+
+
+def summarise(n_tuples: int, runs: Sequence[Measurement]) -> dict[str, Any]:
+    """Return the figures of a size: steps of the best run, the least of each other time."""
+    best = min(runs, key=lambda run: float(np.mean(run.facts["step_seconds"]))).facts
+    seconds = float(np.mean(best["step_seconds"]))
+    read_write = min(run.facts["read_write_seconds"] for run in runs)
+    product = min(run.facts["product_seconds"] for run in runs)
+    unavoidable = read_write + 2.0 * product
+    return {
+        "n_tuples": n_tuples,
+        "n_runs": len(runs),
+        "step_seconds": best["step_seconds"],
+        "seconds": seconds,
+        "read_write_seconds": read_write,
+        "product_seconds": product,
+        "unavoidable_seconds": unavoidable,
+        "ratio": seconds / unavoidable,
+        "matrix_bytes": best["matrix_bytes"],
+        "peak_bytes": max(run.peak_bytes for run in runs),
+        "estimated_bytes": required_bytes(n_tuples),
+        "objective": best["objective"],
+    }
+
+
+def table_of(sizes: Sequence[dict[str, Any]]) -> Table:
+    """Return one row for each size."""
+    headings = (
+        "tuples", "runs", "steps", "a step, s", "read and write, s", "product, s",
+        "unavoidable, s", "ratio", "M", "peak beyond M", "both", "estimate",
+    )  # fmt: skip
+    seconds = ("seconds", "read_write_seconds", "product_seconds", "unavoidable_seconds")
+    rows = [
+        (
+            f"{size['n_tuples']:,}",
+            str(size["n_runs"]),
+            str(len(size["step_seconds"])),
+            *(seconds_text(size[name]) for name in seconds),
+            f"{size['ratio']:.2f}",
+            readable_bytes(size["matrix_bytes"]),
+            readable_bytes(size["peak_bytes"]),
+            readable_bytes(size["matrix_bytes"] + size["peak_bytes"]),
+            readable_bytes(size["estimated_bytes"]),
+        )
+        for size in sizes
+    ]
+    return Table("A step of the robust relaxation", headings, rows)
+
+
+def _least_seconds(work: Callable[[], Any]) -> float:
+    seconds = []
+    for _ in range(_N_TIMED):
+        start = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)

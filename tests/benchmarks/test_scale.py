@@ -1,0 +1,209 @@
+"""The program on growing tables: the tables, and trials that are scored, kept and limited."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from benchmark_results import check_result
+from benchmarks import scale, scale_tables
+from benchmarks.harness import Context
+from benchmarks.program_runs import PROGRAM, ProgramRun, run_program
+from benchmarks.scale_tables import label_chunks, write_table
+from coterie.errors import TableError
+from coterie.inspection.scores import adjusted_rand_index, clustering_accuracy, contingency
+
+DONE = ProgramRun(0, True, 0.0, 0.5, 5_000_000, "", "")
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """Make chunks of few rows, so that small tables have several."""
+    monkeypatch.setattr(scale_tables, "CHUNK_ROWS", 4096)
+
+
+def all_rows(family: str, n: int, **settings) -> tuple[np.ndarray, np.ndarray]:
+    """Return all labels (n, V) and the truth (n,)."""
+    chunks = list(label_chunks(family, n, **settings))
+    P = np.vstack([np.column_stack(columns) for _, columns in chunks])
+    return P, np.concatenate([y for y, _ in chunks])
+
+
+class FakeProgram:
+    """A program that takes a millisecond a row and answers with column p0, in reverse order."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        self.compiles = False
+        self.change = lambda table: table
+        self.run = DONE
+        engine = {"tuples": 7, "path": "streamed", "seconds": {"fit": 0.25}, "tuples_exact": False}
+        self.facts = {"clusters": 10, "tuples": 9, "seconds": 2.0, "engine": engine}
+
+    def __call__(self, command, _, variables) -> ProgramRun:
+        """Answer a command."""
+        source, out = command[command.index("consensus") + 1], command[command.index("-o") + 1]
+        table = pq.read_table(source, columns=["id", "p0"]).rename_columns(["id", "label"])
+        n = table.num_rows
+        if self.compiles and not self.sizes:
+            Path(f"{variables['NUMBA_CACHE_DIR']}.nbc").touch()
+        self.sizes.append(n)
+        pq.write_table(self.change(table.take(np.arange(n)[::-1])), out)
+        seconds = self.run.seconds or n / 1000
+        return self.run._replace(seconds=seconds, output=json.dumps(self.facts))
+
+
+@pytest.fixture
+def program(monkeypatch):
+    """Replace the program."""
+    fake = FakeProgram()
+    monkeypatch.setattr(scale, "run_program", fake)
+    return fake
+
+
+@pytest.mark.parametrize(("family", "most"), [("fixed", 10), ("diverse", 40)])
+def test_right_partitions_split_the_truth_and_wrong_ones_do_not(family, most):
+    """Without noise a right label is in one cluster of y; wrong partitions are unrelated to y."""
+    P, y = all_rows(family, 4000, noise=0.0)
+    n_labels = [len(np.unique(column)) for column in P.T]
+    assert 10 <= min(n_labels) <= max(n_labels) <= most
+    assert len(set(n_labels)) > 5 or family == "fixed"
+    for column in P.T[:24]:
+        assert (np.diff(contingency(column, y).indptr) == 1).all()
+    for column in P.T[24:]:
+        assert abs(adjusted_rand_index(column, y)) < 0.02
+        assert adjusted_rand_index(column, P[:, -1]) > 0.3
+
+
+def test_rows_depend_on_neither_n_nor_later_chunks():
+    """A smaller table is the beginning of a larger one; 18% of the labels differ by noise."""
+    P, y = all_rows("fixed", 9000)
+    head, head_y = all_rows("fixed", 5000)
+    assert np.array_equal(head, P[:5000]) and np.array_equal(head_y, y[:5000])
+    assert not np.array_equal(P[:4096], P[4096:8192])
+    assert (P != all_rows("fixed", 9000, noise=0.0)[0]).mean() == pytest.approx(0.18, abs=0.005)
+
+
+def test_a_written_table_has_the_drawn_rows(tmp_path):
+    """An int64 id, one byte a label, one row group a chunk; the truth is returned."""
+    y = write_table(tmp_path / "t.parquet", "diverse", 5000)
+    table, (P, truth) = pq.read_table(tmp_path / "t.parquet"), all_rows("diverse", 5000)
+    assert [field.type for field in table.schema] == [pa.int64()] + [pa.int8()] * 40
+    assert pq.ParquetFile(tmp_path / "t.parquet").num_row_groups == 2
+    assert np.array_equal(table["id"], np.arange(5000)) and np.array_equal(y, truth)
+    assert np.array_equal(np.column_stack(table.columns[1:]), P)
+
+
+def test_trials_are_scored_and_kept(program, tmp_path, monkeypatch):
+    """Rows are joined by id; a second run reads the kept trials, another program runs anew."""
+    context = Context(keep=tmp_path)
+    result = scale.run(context, most=40_000, peers="none")
+    data = check_result(result)
+    assert program.sizes == [10_000, 31_623] * 2
+    for trial in data["trials"]:
+        P, y = all_rows(trial["family"], trial["n_points"])
+        assert trial["accuracy"] == clustering_accuracy(y, P[:, 0])
+        assert (trial["n_clusters"], trial["n_tuples"], trial["path"]) == (10, 7, "streamed")
+        assert (trial["seconds"], trial["stages"]) == (trial["n_points"] / 1000, {"fit": 0.25})
+    assert result.tables[0].rows[0][3] == "≈ 7"
+    assert scale.run(context, most=40_000, peers="none").data["trials"] == data["trials"]
+    assert len(program.sizes) == 4
+    monkeypatch.setattr(scale, "_program_digest", lambda: "another")
+    scale.run(context, most=10_000, peers="none")
+    assert len(program.sizes) == 6
+
+
+def test_a_run_that_compiles_is_repeated(program, monkeypatch):
+    """The second run counts; the first one is reported separately."""
+    program.compiles = True
+    program.facts = {"clusters": 10, "tuples": 3, "seconds": 1.5}
+    monkeypatch.setattr(scale, "_n_files", lambda folder: folder.with_suffix(".nbc").exists())
+    fixed, diverse = scale.run(Context(), most=10_000, peers="none").data["trials"]
+    assert program.sizes == [10_000] * 3
+    assert (fixed["first_seconds"], diverse["first_seconds"]) == (10.0, None)
+    assert (fixed["n_tuples"], fixed["path"], fixed["stages"]) == (3, None, {})
+
+
+def test_a_family_stops_where_a_table_would_take_too_long(program):
+    """31.6 s at 31,623 points make 100 s at 100,000, more than the allowed 60 s."""
+    data = scale.run(Context(), most=400_000, seconds=60.0, peers="none").data
+    assert program.sizes == [10_000, 31_623] * 2
+    assert [left["n_points"] for left in data["not_run"]] == [100_000, 316_228] * 2
+    assert data["not_run"][0]["why"] == "about 100 s expected, more than 60 s"
+    assert data["growth"]["fixed"] == {"seconds": None, "peak_bytes": None}
+
+
+@pytest.mark.parametrize(
+    ("run", "status", "message"),
+    [
+        (ProgramRun(-9, False, 61.0, 1.0, 1, "", ""), "time-out", "no answer in 61 s"),
+        (ProgramRun(-9, True, 1.0, 1.0, 1, "", ""), "memory", "exit status -9"),
+        (ProgramRun(1, True, 1.0, 1.0, 1, "", "a\nMemoryError: 9 GB"), "memory", "MemoryError"),
+        (ProgramRun(1, True, 1.0, 1.0, 1, "", "error: no id"), "crash", "error: no id"),
+    ],
+)
+def test_a_failure_ends_the_family_and_is_not_kept(program, tmp_path, run, status, message):
+    """Each kind of failure has a name; the next run tries again."""
+    program.run = run
+    result = scale.run(Context(keep=tmp_path), most=40_000, peers="none")
+    assert [trial["status"] for trial in check_result(result)["trials"]] == [status, status]
+    assert message in result.notes[0] and "not run" in result.notes[2]
+    program.run = DONE
+    again = scale.run(Context(keep=tmp_path), most=10_000, peers="none")
+    assert {trial["status"] for trial in again.data["trials"]} == {"done"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda table: table.slice(1), "9,999 rows, which are not the 10,000 ids"),
+        (lambda table: table.take([0, *range(9999)]), "not the 10,000 ids"),
+        (lambda table: table.rename_columns(["id", "colour"]), "cannot be read"),
+        (lambda table: table.set_column(1, "label", [["a"] * 10_000]), "not integers"),
+    ],
+)
+def test_wrong_outputs_are_no_answers(program, change, message):
+    """Lost or repeated rows, a missing column, labels that are texts."""
+    program.change = change
+    trial = scale.run(Context(), most=10_000, peers="none").data["trials"][0]
+    assert trial["status"] == "wrong labels" and message in trial["message"]
+
+
+def test_the_real_program_finds_the_clusters(tmp_path):
+    """Its output and its JSON are understood."""
+    table, out = tmp_path / "t.parquet", tmp_path / "out.parquet"
+    y = write_table(table, "fixed", 600)
+    command = [*PROGRAM, "consensus", str(table), "--id", "id", "-k", "10", "-o", str(out)]
+    run = run_program([*command, "--quiet", "--json"], 120)
+    found = scale.judge(run, out, y, tmp_path)
+    assert (found["status"], found["n_clusters"], found["n_tuples"]) == ("done", 10, 600)
+    assert found["accuracy"] > 0.99
+
+
+def test_curves_of_peers_are_read(tmp_path):
+    """Methods of other packages on labels, and where they stopped; another file is an error."""
+    common = {"growing": True, "kind": "labels", "package": "p", "method": "m", "peak_bytes": 5}
+    trials = [
+        {**common, "n": 1000, "seconds": 0.5, "status": "done"},
+        {**common, "n": 2000, "seconds": 8.0, "status": "time-out"},
+        {**common, "n": 2000, "seconds": 8.0, "status": "done", "package": "coterie"},
+        {**common, "n": 9, "seconds": None, "status": "not installed", "method": "x"},
+    ]
+    everything = {
+        "trials": trials,
+        "limits": {"seconds": 8, "memory": 9},
+        "environment": {"date": "d"},
+    }
+    path = tmp_path / "peers.json"
+    path.write_text(json.dumps(everything))
+    peers = scale.read_peers(path)
+    assert peers["curves"]["m"] == {"points": [[1000, 0.5, 5]], "stopped": [2000, "time-out"]}
+    assert peers["curves"]["x"]["points"] == []
+    path.write_text("{}")
+    with pytest.raises(TableError, match=r"peers\.json"):
+        scale.read_peers(path)

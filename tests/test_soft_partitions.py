@@ -1,0 +1,304 @@
+"""Soft partitions through every consensus function: what holds for labels holds for memberships."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import coterie as ct
+from coterie.consensus.base import ConsensusFunction
+from coterie.consensus.registry import CONSENSUS_METHODS, make_consensus
+from coterie.errors import DeviceFallbackWarning, InvalidLabelsError
+from coterie.files.model_state import StateReader, StateWriter
+from coterie.inspection.stability import consensus_cdf, proportion_of_ambiguous_pairs
+from coterie.labels.soft_memberships import hard_labels
+from coterie.labels.tuples import as_label_tuples
+from soft_memberships import pair_matrices, soft_objectives
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning"),
+]
+
+#: Methods whose definition needs base clusters that hold a point or do not.
+LABELS_ONLY = {"hgpa", "mcla", "correlation"}
+SOFT = [key for key in CONSENSUS_METHODS if key not in LABELS_ONLY]
+ROBUST = [
+    {"relaxation": "admm", "refine": False},
+    {"relaxation": "l2", "refine": False},
+    {"relaxation": "divided"},
+    {"refine": True},
+    {"partition_weights": "learned"},
+    {"n_clusters": None},
+    {"n_clusters": None, "refine": False},
+]
+
+
+def make(key, **settings):
+    """An estimator of three clusters that is not fitted yet."""
+    return make_consensus(key, 3, random_state=0).set_params(**settings)
+
+
+def planted(n=60, V=6, K=3, vagueness=0.6, seed=0, missing=0.0):
+    """Soft partitions that lean to one of K equal clusters, and what they lean to."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % K
+    P = []
+    for _ in range(V):
+        rows = (1 - vagueness) * np.eye(K)[y] + vagueness * rng.dirichlet(np.ones(K), n)
+        rows[rng.random(n) < missing] = 0
+        P.append(rows[:, rng.permutation(K)])
+    return P, y
+
+
+def units(labels):
+    """Membership matrices of labels, −1 a row of zeros."""
+    return [np.eye(column.max() + 2)[column][:, :-1] for column in labels.T]
+
+
+def same_partition(a, b):
+    """Whether two labellings differ in names alone."""
+    return ct.clustering_accuracy(a, b) == 1 and ct.clustering_accuracy(b, a) == 1
+
+
+@pytest.mark.parametrize("key", CONSENSUS_METHODS)
+def test_unit_vectors_are_labels(key):
+    """Matrices of unit vectors and zeros give what the labels give, bit for bit."""
+    P, _ = ct.planted_partitions([24, 20, 16], 5, 0, 0.2, random_state=0)
+    P = np.where(np.random.default_rng(0).random(P.shape) < 0.05, -1, P)
+    P[(P < 0).all(axis=1)] = 0
+    a, b = make(key).fit(P), make(key).fit(units(P))
+    assert (a.labels_ == b.labels_).all() and (a.confidence_ == b.confidence_).all()
+    assert a.objective_ == b.objective_
+    assert (a.partition_agreement_ == b.partition_agreement_).all()
+    rows = np.random.default_rng(1).integers(3, size=(20, 5))
+    of_labels = a.predict(rows, return_confidence=True)
+    of_units = b.predict([np.eye(3)[column] for column in rows.T], return_confidence=True)
+    assert all((x == y).all() for x, y in zip(of_labels, of_units, strict=True))
+
+
+@pytest.mark.parametrize("key", SOFT)
+def test_soft_consensus_finds_what_partitions_lean_to(key):
+    """However vague each is, partitions that lean to the same clusters give these."""
+    P, y = planted()
+    est = make(key).fit(P)
+    assert ct.clustering_accuracy(y, est.labels_) > 0.95
+    assert est.objective_ == pytest.approx(
+        soft_objectives(P, est.labels_[None], est.partition_weights_)[0]
+    )
+    assert 0 <= est.confidence_.min() and est.confidence_.max() <= 1
+    assert (est.predict(P) == est.labels_).all()
+
+
+@pytest.mark.parametrize("key", SOFT)
+def test_missing_mass_is_accepted(key):
+    """Rows of zeros are missing labels."""
+    P, y = planted(vagueness=0.4, missing=0.15, V=8)
+    assert ct.clustering_accuracy(y, make(key).fit(P).labels_) > 0.9
+
+
+@pytest.mark.parametrize("key", sorted(LABELS_ONLY))
+def test_methods_of_labels_refuse(key):
+    """The message names the method, the reason and the way out, which works."""
+    P, y = planted(vagueness=0.3)
+    est = make(key)
+    with pytest.raises(InvalidLabelsError, match=rf"{type(est).__name__} .*hard_labels\(P\)"):
+        est.fit(P)
+    assert not hasattr(est, "labels_")
+    assert len(est.fit(hard_labels(P)).labels_) == len(y)
+
+
+@pytest.mark.parametrize("key", SOFT)
+def test_sparse_is_dense(key):
+    """Sparse matrices give what dense ones give, bit for bit."""
+    P, _ = planted(missing=0.1)
+    P = [np.where(m < 0.2, 0.0, m) for m in P]
+    a, b = make(key).fit(P), make(key).fit(tuple(sp.csc_array(m) for m in P))
+    assert (a.labels_ == b.labels_).all() and a.objective_ == b.objective_
+
+
+@pytest.mark.parametrize("key", SOFT)
+def test_order_changes_nothing(key):
+    """Points, partitions and columns may come in any order."""
+    P, _ = planted(vagueness=0.8)
+    rng = np.random.default_rng(1)
+    points, partitions = rng.permutation(60), rng.permutation(6)
+    a = make(key).fit(P)
+    b = make(key).fit([P[v][points][:, rng.permutation(3)] for v in partitions])
+    assert (b.labels_ == a.labels_[points]).all()
+    assert b.objective_ == pytest.approx(a.objective_)
+    assert b.partition_agreement_ == pytest.approx(a.partition_agreement_[partitions])
+
+
+def test_tuples_do_not_depend_on_order():
+    """Codes, memberships and weights of the tuples are the same whatever the order, to the bit."""
+    P, _ = planted(missing=0.1)
+    rng = np.random.default_rng(2)
+    points, partitions = rng.permutation(60), rng.permutation(6)
+    one = as_label_tuples(P)
+    two = as_label_tuples([P[v][points][:, rng.permutation(3)] for v in partitions])
+    for name in ("codes", "memberships", "weights", "offsets"):
+        assert (getattr(one, name) == getattr(two, name)).all()
+
+
+@pytest.mark.parametrize("settings", ROBUST, ids=str)
+def test_settings_of_the_flagship(settings):
+    """Every setting of the flagship works on memberships; the bound holds."""
+    P, y = planted(vagueness=0.5, missing=0.05)
+    est = make("robust", **settings).fit(P)
+    assert ct.clustering_accuracy(y, est.labels_) > 0.95
+    assert 0 <= est.lower_bound_ <= est.objective_ + 1e-9
+    assert est.embedding_.shape[0] == 60
+
+
+def test_dissenters_are_set_aside():
+    """Soft partitions that follow another course together lose their vote."""
+    P, y = planted(n=150, V=6, vagueness=0.4)
+    rng = np.random.default_rng(0)
+    wrong = rng.permutation(y)
+    bad = [0.7 * np.eye(3)[wrong] + 0.3 * rng.dirichlet(np.ones(3), 150) for _ in range(3)]
+    est = make("robust").fit([*P, *bad])
+    assert est.partition_weights_.tolist() == [1.0] * 6 + [0.0] * 3
+    assert ct.clustering_accuracy(y, est.labels_) == 1
+
+
+def test_whole_weights_are_repeats():
+    """Rows of weight w give what w copies of them give; weight 0 has no say."""
+    P, _ = planted(n=30)
+    weights = np.random.default_rng(0).integers(1, 4, size=30)
+    a = make("robust").fit(P, sample_weight=weights)
+    b = make("robust").fit([np.repeat(m, weights, axis=0) for m in P])
+    assert (np.repeat(a.labels_, weights) == b.labels_).all()
+    assert a.objective_ == pytest.approx(b.objective_)
+    assert a.lower_bound_ == pytest.approx(b.lower_bound_)
+    weights[:3] = 0
+    c = make("robust").fit(P, sample_weight=weights)
+    d = make("robust").fit([m[3:] for m in P], sample_weight=weights[3:])
+    assert (c.labels_[3:] == d.labels_).all()
+    assert (c.labels_ == d.predict(P)).all()
+
+
+def test_new_rows_join_where_they_gain():
+    """predict takes the cluster of largest gain, from the definition."""
+    P, _ = planted(V=4)
+    new, _ = planted(V=4, seed=5, missing=0.2)
+    est = make("robust", partition_weights=None).fit(P)
+    predicted = est.predict(new)
+    members = np.eye(3)[est.labels_]
+    for i in range(60):
+        together = sum((m @ n[i]) @ members for m, n in zip(P, new, strict=True))
+        both = sum((m.sum(axis=1) * n[i].sum()) @ members for m, n in zip(P, new, strict=True))
+        gains = together - est.threshold_ * both
+        if predicted[i] >= 0:
+            assert gains[predicted[i]] == pytest.approx(gains.max())
+
+
+def test_soft_rows_join_a_consensus_of_unit_vectors():
+    """Fitted on unit vectors, rows between two clusters go where most of their mass is."""
+    y = np.repeat([0, 1, 2], 10)
+    est = make("robust").fit([np.eye(3)[y]] * 4)
+    row = np.array([[0.2, 0.1, 0.7]])
+    label, confidence = est.predict([row] * 4, return_confidence=True)
+    assert label[0] == est.labels_[y == 2][0] and 0 < confidence[0] < 1
+    assert (est.predict([np.eye(3)[y]] * 4) == est.labels_).all()
+
+
+def test_other_matrices_are_refused_in_predict():
+    """The same number and widths of matrices as in fit; labels are none."""
+    P, _ = planted()
+    est = make("robust").fit(P)
+    with pytest.raises(InvalidLabelsError, match="those of the fit had 3, 3, 3, 3, 3, 3"):
+        est.predict(P[:5])
+    with pytest.raises(InvalidLabelsError, match="fitted on 6 membership matrices"):
+        est.predict(hard_labels(P))
+    of_labels = make("robust").fit(hard_labels(P))
+    with pytest.raises(InvalidLabelsError, match="labels are wanted here"):
+        of_labels.predict(P)
+
+
+@pytest.mark.parametrize("key", ["robust", "median", "l2"])
+@pytest.mark.parametrize("n_hard", [0, 4, 6])
+def test_partitions_may_join_later(key, n_hard):
+    """partial_fit ends where fit on all matrices ends, unit vectors or not."""
+    P, _ = planted(vagueness=0.5)
+    P[:n_hard] = units(hard_labels(P[:n_hard])) if n_hard else []
+    grown = make(key).fit(P[:4]).partial_fit(P[4:])
+    whole = make(key).fit(P)
+    assert same_partition(grown.labels_, whole.labels_)
+    assert grown.objective_ == pytest.approx(whole.objective_)
+    assert (grown.predict(P) == grown.labels_).all()
+
+
+def test_kinds_do_not_mix():
+    """Labels do not join memberships, nor the other way round."""
+    P, _ = planted()
+    with pytest.raises(InvalidLabelsError, match="fitted partitions are membership matrices"):
+        make("robust").fit(P).partial_fit(hard_labels(P))
+    with pytest.raises(InvalidLabelsError, match="fitted partitions are labels"):
+        make("robust").fit(hard_labels(P)).partial_fit(P)
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_models_are_kept(tmp_path, hard):
+    """A model of memberships comes back from its file and predicts the same."""
+    P, _ = planted()
+    given = units(hard_labels(P)) if hard else P
+    est = make("robust").fit(given)
+    ct.save_model(est, tmp_path / "soft.coterie")
+    loaded = ct.load_model(tmp_path / "soft.coterie")
+    assert isinstance(loaded, ConsensusFunction)
+    new, _ = planted(seed=7)
+    assert (loaded.predict(new) == est.predict(new)).all()
+    assert (loaded.partial_fit(P[:2]).labels_ == est.partial_fit(P[:2]).labels_).all()
+
+
+def test_fields_that_came_later_have_defaults():
+    """State of tuples without memberships, as earlier versions wrote it, is that of labels."""
+    writer = StateWriter()
+    tree = writer.encode(as_label_tuples([[0, 0], [1, 0]]), "state")
+    assert "memberships" not in tree["$object"]["state"]
+    assert StateReader(writer.arrays).decode(tree).memberships is None
+
+
+def test_k_is_chosen():
+    """choose_k takes memberships, and finds the number of clusters they lean to."""
+    P, _ = planted(n=120, K=4, vagueness=0.5)
+    choice = ct.choose_k(P, range(2, 7), random_state=0)
+    assert choice.best_k == 4 and np.isnan(choice.pac).all()
+
+
+def test_ambiguous_pairs_are_counted():
+    """c.d.f. and PAC of memberships are those of M over pairs that some partition has both of."""
+    P, _ = planted(missing=0.4)
+    known = np.triu(pair_matrices(P)[1].sum(axis=0) > 0, 1)
+    M = ct.coassociation(P)[known]
+    x, cdf = consensus_cdf(P, 20)
+    assert cdf == pytest.approx([(M <= edge).mean() for edge in x])
+    ambiguous = proportion_of_ambiguous_pairs(P, 0.3, 0.6)
+    assert ambiguous == pytest.approx(((M > 0.3) & (M < 0.6)).mean())
+
+
+def test_gpus_are_for_labels():
+    """device="cuda" is told to be of no use, and the CPU takes its place."""
+    P, _ = planted()
+    with pytest.warns(DeviceFallbackWarning, match="these are memberships"):
+        est = make("robust", device="cuda").fit(P)
+    assert est.relaxation_ == "cpu"
+
+
+@pytest.mark.parametrize("key", ["cspa", "hbgf"])
+def test_cuts_by_relaxation(key):
+    """The spectral cuts take memberships too."""
+    P, y = planted()
+    assert ct.clustering_accuracy(y, make(key, partitioner="spectral").fit(P).labels_) == 1
+
+
+def test_compression_is_exact():
+    """Copies of rows are one tuple, and M over points is M over tuples."""
+    P, _ = planted(n=20, missing=0.2)
+    P = [np.vstack([m, m]) for m in P]
+    tuples = as_label_tuples(P)
+    assert tuples.n_tuples == 20 and (tuples.weights == 2).all()
+    apart = tuples.without_compression()
+    assert (apart.memberships == tuples.memberships[tuples.inverse]).all()
+    M = ct.coassociation(P)
+    assert (M[:20, :20] == M[20:, 20:]).all() and (M[:20, 20:] == M[:20, :20]).all()
