@@ -261,11 +261,11 @@ def test_unknown_average_is_refused():
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ([1.0], r"shape \(1,\); P has 2 partitions"),
+        ([1.0], r"shape \(1,\).*2 partitions"),
         ([1.0, -1.0], r"partition_weights\[1\] is -1"),
         ([np.nan, 1.0], r"partition_weights\[0\] is nan"),
         ([0.0, 0.0], "all zero"),
-        (["a", "b"], "must be numbers"),
+        (["a", "b"], "give one number"),
     ],
 )
 def test_unusable_weights_are_refused(weights, message):

@@ -1,4 +1,4 @@
-"""Reading a fitted consensus: how each partition stands to it, where it is unsure, and in words."""
+"""Reports on a fitted consensus: its partitions, its least certain points, and a summary."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from coterie.consensus.robust.camps import Dissent, find_camps
-from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.contingency import all_contingencies, count_pairs
 from coterie.errors import InvalidParameterError
 
@@ -31,24 +30,23 @@ _MOST_SIZES = 12
 
 @dataclass(frozen=True)
 class PartitionRow:
-    """How one partition stands to the consensus.
+    """One partition compared with the consensus.
 
     Attributes
     ----------
     name : str
     n_clusters : int
     agreement : float
-        Adjusted Rand index with the consensus, over the points the partition labels.
+        Adjusted Rand index with the consensus, over the points that the partition labels.
     mirkin_share : float
         Share of the pairs of those points that are together in one of the two and apart in the
         other.
     camp : int
-        Partitions of one camp agree with each other beyond chance; 0 is the largest.
+        Partitions of one camp agree with each other beyond chance; 0 is the largest camp.
     weight : float
-        What its vote counted.
+        Weight of its vote.
     odd_one_out : bool
-        Whether it stands outside the camp (or the equally large camps) that decides, be its
-        vote counted or not.
+        Whether it is outside the deciding camp (or camps of equal size), even if it votes.
     """
 
     name: str
@@ -62,7 +60,7 @@ class PartitionRow:
 
 @dataclass(frozen=True)
 class PointRow:
-    """How sure the consensus is of one point: its place in the input, cluster and confidence."""
+    """One point: its row in the input, its cluster and the confidence of the consensus."""
 
     point: int
     cluster: int
@@ -70,18 +68,18 @@ class PointRow:
 
 
 def partition_report(estimator: Any, names: Sequence[str] | None = None) -> list[PartitionRow]:
-    """How every partition stands to the consensus, the one that agrees most first.
+    """Compare every partition with the consensus.
 
     Parameters
     ----------
-    estimator : fitted consensus function, or a clusterer that has fitted one
+    estimator : fitted consensus function, or fitted clusterer that holds one
     names : sequence of V str, optional
-        Names of the partitions; those of the table's columns if not given.
+        Names of the partitions; by default those of the columns of P.
 
     Returns
     -------
     list of V PartitionRow
-        By falling agreement; equals in the order of the columns.
+        By falling agreement; ties are in the order of the columns.
 
     Examples
     --------
@@ -95,7 +93,10 @@ def partition_report(estimator: Any, names: Sequence[str] | None = None) -> list
     tuples, dissent = consensus._tuples, dissent_of(consensus)
     names = partition_names(consensus, names)
     n_clusters = tuples.in_given_order(tuples.n_labels)
-    shares = tuples.in_given_order(_mirkin_shares(consensus._tables))
+    tables = consensus._tables
+    labelled = tables.present.sum(axis=1)
+    n_pairs = np.maximum(labelled * (labelled - 1), 1.0)
+    shares = tuples.in_given_order(tables.distances() / n_pairs)
     rows = [
         PartitionRow(
             name=names[v],
@@ -112,13 +113,12 @@ def partition_report(estimator: Any, names: Sequence[str] | None = None) -> list
 
 
 def point_report(estimator: Any, n: int = 10) -> list[PointRow]:
-    """The n points the consensus is least sure of, the least sure first.
+    """Return the n points with the least confidence, or all points, by rising confidence.
 
     Parameters
     ----------
-    estimator : fitted consensus function, or a clusterer that has fitted one
+    estimator : fitted consensus function, or fitted clusterer that holds one
     n : int
-        How many; all where there are fewer.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def point_report(estimator: Any, n: int = 10) -> list[PointRow]:
     2
     """
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise InvalidParameterError(f"n={n!r}: give a whole number of points, 1 or more")
+        raise InvalidParameterError(f"n={n!r}: give an integer, at least 1")
     consensus = fitted_consensus(estimator)
     confidence = consensus.confidence_
     return [
@@ -139,13 +139,13 @@ def point_report(estimator: Any, n: int = 10) -> list[PointRow]:
 
 
 def summary(estimator: Any, names: Sequence[str] | None = None) -> str:
-    """What there is to know of a fitted consensus, in lines for a person.
+    """Describe a fitted consensus in a few lines of text.
 
     Parameters
     ----------
-    estimator : fitted consensus function, or a clusterer that has fitted one
+    estimator : fitted consensus function, or fitted clusterer that holds one
     names : sequence of V str, optional
-        Names of the partitions; those of the table's columns if not given.
+        Names of the partitions; by default those of the columns of P.
 
     Examples
     --------
@@ -183,42 +183,36 @@ def summary(estimator: Any, names: Sequence[str] | None = None) -> str:
 
 
 def fitted_consensus(estimator: Any) -> Any:
-    """The fitted consensus function that is, or is in, an estimator."""
+    """Return the fitted consensus function of an estimator, which may be the estimator itself."""
     consensus = getattr(estimator, "consensus_", estimator)
     check_is_fitted(consensus)
     if not hasattr(consensus, "partition_agreement_"):
         raise InvalidParameterError(
-            f"{type(consensus).__name__} is no consensus of partitions; "
-            "give a fitted RobustConsensus, ConsensusClusterer or the like"
+            f"{type(consensus).__name__} is no consensus of partitions; give a fitted "
+            "RobustConsensus, ConsensusClusterer or a similar estimator"
         )
     return consensus
 
 
 def dissent_of(consensus: Any) -> Dissent:
-    """Camps of the partitions, found now where the method did not ask for them."""
-    if hasattr(consensus, "dissent_"):
-        found: Dissent = consensus.dissent_
-        return found
+    """Return the camps of the partitions; find them if the method did not."""
+    if isinstance(dissent := getattr(consensus, "dissent_", None), Dissent):
+        return dissent
     tuples = consensus._tuples
     counts = count_pairs(tuples, all_contingencies(tuples))
     return find_camps(counts).reordered(np.argsort(tuples.partition_order))
 
 
 def partition_names(consensus: Any, names: Sequence[str] | None = None) -> list[str]:
-    """Names of the partitions: those given, one each, or those of the columns it was fitted on."""
+    """Return the given names after a check, or the names of the columns that were fitted."""
     V = len(consensus.partition_weights_)
     if names is None:
         return [str(name) for name in consensus._vocabulary.names]
     if len(names) != V:
         raise InvalidParameterError(
-            f"names has {len(names)} entries for {V} partitions; give one each"
+            f"names has {len(names)} entries for {V} partitions; give one name per partition"
         )
     return [str(name) for name in names]
-
-
-def _mirkin_shares(tables: ClusterTables) -> NDArray[np.float64]:
-    n = tables.present.sum(axis=1)
-    return tables.distances() / np.maximum(n * (n - 1), 1.0)
 
 
 def _sizes_in_words(labels: NDArray[Any]) -> str:

@@ -1,7 +1,7 @@
-"""Pictures of a consensus, in the manner of scikit-learn's displays.
+"""Plots of a consensus, in the style of the displays of scikit-learn.
 
-A display holds the numbers it draws, so they can be looked at and tested without a picture;
-``from_…`` computes them and draws, ``plot`` draws again. matplotlib is imported when drawing.
+A display holds the numbers that it draws. ``from_…`` computes and draws them, ``plot`` draws them
+again. matplotlib is imported only to draw.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-# blue and vermilion of Okabe and Ito's palette for all kinds of colour vision
+# blue and vermilion of the palette of Okabe and Ito, which is safe for colour-blind readers
 _BLUE, _VERMILION = "#0072B2", "#D55E00"
 _MOST_NAMES = 40
 _CRITERIA = {
@@ -46,9 +46,10 @@ _CRITERIA = {
 
 @dataclass(eq=False)
 class CoassociationDisplay:
-    """Heat map of the co-association matrix M (n, n), points ordered by cluster.
+    """Heat map of the co-association matrix M (n, n), with the points ordered by cluster.
 
-    Blocks on the diagonal are clusters; what is dark beside them, or pale inside, is dissent.
+    Dark blocks on the diagonal are clusters. Dark cells outside them and pale cells inside show
+    where the partitions disagree.
 
     Parameters
     ----------
@@ -57,11 +58,11 @@ class CoassociationDisplay:
     labels : (s,)
         Their clusters.
     points : (s,) int
-        Which points they are, as numbers of rows of P.
+        Their rows in P.
 
     Attributes
     ----------
-    ax_, figure_, image_ : the axes, the figure, and the heat map drawn
+    ax_, figure_, image_ : the axes, the figure and the heat map
     """
 
     matrix: Array
@@ -70,9 +71,9 @@ class CoassociationDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, P: Any, **settings: Any) -> Self:
-        """Draw the partitions ``P`` a consensus was fitted on, ordered by its clusters.
+        """Draw the partitions ``P`` of a fitted consensus, with its clusters and weights.
 
-        Its partition weights are used. ``settings`` are those of :meth:`from_labels`.
+        ``settings`` are those of :meth:`from_labels`.
 
         Examples
         --------
@@ -83,11 +84,9 @@ class CoassociationDisplay:
         [1.0, 1.0, 0.0, 0.33]
         """
         consensus = fitted_consensus(estimator)
-        learned = {
-            "confidence": consensus.confidence_,
-            "partition_weights": consensus.partition_weights_,
-        }
-        return cls.from_labels(P, consensus.labels_, **(learned | settings))
+        settings.setdefault("confidence", consensus.confidence_)
+        settings.setdefault("partition_weights", consensus.partition_weights_)
+        return cls.from_labels(P, consensus.labels_, **settings)
 
     @classmethod
     def from_labels(
@@ -110,23 +109,21 @@ class CoassociationDisplay:
         labels : (n,)
             Clusters, shown in the order of their labels.
         confidence : (n,), optional
-            Within a cluster, points come by falling confidence; by default it is what
-            ``confidence_`` of a consensus with these labels would be.
+            Points of a cluster are sorted by falling confidence; by default that of a consensus
+            with these labels.
         partition_weights : (V,), optional
         max_points : int
-            Of more points a sample is shown, every cluster by its share but with one point
-            at least.
-        random_state : seed of that sample
+            With more points a sample is shown: a share of each cluster, at least one point.
+        random_state : seed of the sample
         ax, plot_settings : as in :meth:`plot`
         """
         matrix = as_label_matrix(P)
-        names, codes = np.unique(
-            _one_a_point("labels", labels, matrix.n_points), return_inverse=True
-        )
+        labels = _check_length("labels", labels, matrix.n_points)
+        names, codes = np.unique(labels, return_inverse=True)
         alpha = check_partition_weights(partition_weights, matrix.n_partitions)
         if confidence is None:
             confidence = _confidence(matrix, codes, alpha)
-        confidence = _one_a_point("confidence", confidence, matrix.n_points)
+        confidence = _check_length("confidence", confidence, matrix.n_points)
         points = _stratified_sample(codes, max_points, np.random.default_rng(random_state))
         points = points[np.lexsort((points, -confidence[points], codes[points]))]
         shown = LabelMatrix(matrix.codes[points], matrix.categories, matrix.names)
@@ -134,10 +131,9 @@ class CoassociationDisplay:
         return display.plot(ax, **plot_settings)
 
     def plot(self, ax: Any = None, *, cmap: str = "Blues", colorbar: bool = True) -> Self:
-        """Draw the heat map, the clusters outlined, on ``ax`` or a new figure."""
+        """Draw the heat map with outlined clusters on ``ax`` or a new figure."""
         plt = _pyplot()
-        if ax is None:
-            _, ax = plt.subplots(figsize=(6.4, 5.6), layout="constrained")
+        ax = _axes(ax, (6.4, 5.6))
         self.ax_, self.figure_ = ax, ax.figure
         self.image_ = ax.imshow(self.matrix, cmap=cmap, vmin=0, vmax=1, interpolation="nearest")
         names, starts, sizes = np.unique(self.labels, return_index=True, return_counts=True)
@@ -159,26 +155,26 @@ class CoassociationDisplay:
 
 @dataclass(eq=False)
 class PartitionAgreementDisplay:
-    """Heat map of how well partitions agree, by camps, beside their agreement with the consensus.
+    """Heat map of the agreement of partitions, beside their agreement with the consensus.
 
     Parameters
     ----------
     agreement : (V, V)
-        Adjusted Rand index of every pair of partitions, in the order shown.
+        Adjusted Rand index of every pair of partitions, in the order shown: by camps.
     with_consensus : (V,)
-        Adjusted Rand index of each with the consensus.
+        Adjusted Rand index of each partition with the consensus.
     camps : (V,) int
-        Camp of each; members of one camp stand together.
+        Camp of each partition.
     decides : (V,) bool
-        Whether its camp decides; the others are dissenters.
+        Whether the camp of the partition decides; otherwise the partition dissents.
     names : sequence of V str
     order : (V,) int
-        Which column of P each is.
+        The column of P of each partition.
 
     Attributes
     ----------
     ax_, bars_ax_, figure_ : the axes of heat map and bars, and the figure
-    image_, bars_ : what was drawn there
+    image_, bars_ : the heat map and the bars
     """
 
     agreement: Array
@@ -192,13 +188,13 @@ class PartitionAgreementDisplay:
     def from_estimator(
         cls, estimator: Any, names: Sequence[str] | None = None, *, ax: Any = None, **settings: Any
     ) -> Self:
-        """Draw the partitions a consensus was fitted on.
+        """Draw the partitions that a consensus was fitted on.
 
         Parameters
         ----------
-        estimator : fitted consensus function, or a clusterer that has fitted one
+        estimator : fitted consensus function, or fitted clusterer that holds one
         names : sequence of V str, optional
-            Names of the partitions; those of the table's columns if not given.
+            Names of the partitions; by default those of the columns of P.
         ax, settings : as in :meth:`plot`
 
         Examples
@@ -224,7 +220,7 @@ class PartitionAgreementDisplay:
         return display.plot(ax, **settings)
 
     def plot(self, ax: Any = None, *, cmap: str = "Blues") -> Self:
-        """Draw both panels in the place of ``ax`` or on a new figure."""
+        """Draw both panels in place of ``ax`` or on a new figure."""
         V = len(self.names)
         (self.ax_, self.bars_ax_), self.figure_ = _panels(
             ax, (8.4, 4.8), 1, 2, sharey=True, width_ratios=(1.3, 1)
@@ -250,11 +246,11 @@ class PartitionAgreementDisplay:
         return self
 
     def _draw_brackets(self) -> None:
-        """A bracket above each camp; one for all partitions that stand alone."""
+        """Draw a bracket above each camp, and one above all camps of a single partition."""
         from matplotlib.transforms import offset_copy
 
         heat, size = self.ax_, np.bincount(self.camps)[self.camps]
-        # camps are numbered by falling size: those of one come last and stand side by side
+        # camps are numbered by falling size, so those of size one are last and side by side
         kinds = np.where(size == 1, -1, self.camps)
         across = heat.get_xaxis_transform()
         above = offset_copy(across, self.figure_, y=5, units="points")
@@ -263,8 +259,8 @@ class PartitionAgreementDisplay:
             ends, middle = [members[0] - 0.4, members[-1] + 0.4], members.mean()
             heat.plot(ends, [1, 1], "|-", color="black", ms=6, transform=above, clip_on=False)
             if len(members) > 0.1 * len(kinds):
-                text, place = f"camp {kind}" if kind >= 0 else "alone", (middle, 1)
-                heat.annotate(text, place, (0, 9), across, "offset points", ha="center")
+                text = f"camp {kind}" if kind >= 0 else "alone"
+                heat.annotate(text, (middle, 1), (0, 9), across, "offset points", ha="center")
 
     def _mark_dissenters(self, every: int) -> None:
         from matplotlib.patches import Patch
@@ -279,13 +275,13 @@ class PartitionAgreementDisplay:
 
 @dataclass(eq=False)
 class ConvergenceDisplay:
-    """Objective and residuals of every step of the ADMM.
+    """Objective and residuals of every ADMM step.
 
     Parameters
     ----------
     history : mapping of str to sequence of float
-        ``objective``, ``primal_residual`` and ``dual_residual``, as ``history_`` of a fitted
-        :class:`~coterie.RobustConsensus` has them.
+        ``objective``, ``primal_residual`` and ``dual_residual``: ``history_`` of a fitted
+        :class:`~coterie.RobustConsensus`.
 
     Attributes
     ----------
@@ -296,7 +292,7 @@ class ConvergenceDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
-        """Draw how the relaxation of a fitted :class:`~coterie.RobustConsensus` went.
+        """Draw the convergence of a fitted :class:`~coterie.RobustConsensus`.
 
         Examples
         --------
@@ -311,13 +307,13 @@ class ConvergenceDisplay:
         history = getattr(getattr(estimator, "consensus_", estimator), "history_", {})
         if not history.get("primal_residual"):
             raise InvalidParameterError(
-                "there is no history to draw: the least-squares relaxation takes no steps; fit a "
+                "there is no history to draw: the least-squares relaxation has no steps; fit a "
                 "RobustConsensus with relaxation='admm', on few enough distinct label tuples"
             )
         return cls(history).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw both panels in the place of ``ax`` or on a new figure."""
+        """Draw both panels in place of ``ax`` or on a new figure."""
         (self.ax_, self.residuals_ax_), self.figure_ = _panels(ax, (6.4, 4.8), 2, 1, sharex=True)
         steps = np.arange(1, len(self.history["objective"]) + 1)
         self.ax_.plot(steps, self.history["objective"], color=_BLUE, lw=1.8)
@@ -325,10 +321,8 @@ class ConvergenceDisplay:
         self.ax_.set_title("Convergence of the robust relaxation", loc="left")
         kinds = {"primal_residual": (_BLUE, "-"), "dual_residual": (_VERMILION, "--")}
         for name, (colour, style) in kinds.items():
-            values = self.history[name]
-            self.residuals_ax_.plot(
-                steps, values, color=colour, ls=style, lw=1.8, label=name.replace("_", " ")
-            )
+            drawn = {"color": colour, "ls": style, "label": name.replace("_", " ")}
+            self.residuals_ax_.plot(steps, self.history[name], lw=1.8, **drawn)
         self.residuals_ax_.set(xlabel="step", ylabel="relative residual", yscale="log")
         self.residuals_ax_.legend(frameon=False)
         for panel in (self.ax_, self.residuals_ax_):
@@ -338,7 +332,7 @@ class ConvergenceDisplay:
 
 @dataclass(eq=False)
 class ChooseKDisplay:
-    """The criteria of :func:`~coterie.choose_k` over K, one panel each, the chosen K marked.
+    """Criteria of :func:`~coterie.choose_k` over K, one panel each, with the chosen K marked.
 
     Parameters
     ----------
@@ -348,7 +342,7 @@ class ChooseKDisplay:
     ----------
     ax_, figure_ : the first axes and the figure
     axes_ : dict of str to axes
-        By criterion. One that could not be had for any K has no panel.
+        By criterion. A criterion that is unavailable for every K has no panel.
     """
 
     choice: KChoice
@@ -367,7 +361,7 @@ class ChooseKDisplay:
         return cls(choice).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw the panels in the place of ``ax`` or on a new figure."""
+        """Draw the panels in place of ``ax`` or on a new figure."""
         ks, best = np.asarray(self.choice.ks), self.choice.best_k
         curves = {name: getattr(self.choice, name) for name in _CRITERIA}
         curves = {name: curve for name, curve in curves.items() if np.isfinite(curve).any()}
@@ -390,33 +384,35 @@ def _pyplot() -> Any:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise MissingExtraError(
-            "pictures need matplotlib, which is not installed: pip install 'coterie[plots]'"
+            "plots need matplotlib, which is not installed: pip install 'coterie[plots]'"
         ) from error
     return plt
+
+
+def _axes(ax: Any, figsize: tuple[float, float]) -> Any:
+    return _pyplot().subplots(figsize=figsize, layout="constrained")[1] if ax is None else ax
 
 
 def _panels(
     ax: Any, figsize: tuple[float, float], n_rows: int, n_columns: int, **settings: Any
 ) -> tuple[Any, Any]:
-    """Panels in the place of ``ax``, or on a figure of their own, and the figure."""
-    plt = _pyplot()
-    if ax is None:
-        _, ax = plt.subplots(figsize=figsize, layout="constrained")
+    """Return panels in place of ``ax`` or on a new figure, and the figure."""
+    ax = _axes(ax, figsize)
     place = ax.get_subplotspec()
     if place is None:
         raise InvalidParameterError(
-            "ax is no subplot, so it cannot be divided into panels; make it with plt.subplots()"
+            "ax is no subplot, so it cannot be divided into panels; create it with plt.subplots()"
         )
     ax.set_axis_off()
     ratios = {key: settings.pop(key) for key in list(settings) if key.endswith("ratios")}
     return place.subgridspec(n_rows, n_columns, **ratios).subplots(**settings), ax.figure
 
 
-def _one_a_point(name: str, values: Any, n_points: int) -> NDArray[Any]:
+def _check_length(name: str, values: Any, n_points: int) -> NDArray[Any]:
     array = np.asarray(values)
     if array.shape != (n_points,):
         raise InvalidLabelsError(
-            f"{name} has shape {array.shape}, P has {n_points} points; give one value a point"
+            f"{name} has shape {array.shape}, P has {n_points} points; give one value per point"
         )
     return array
 
@@ -430,16 +426,16 @@ def _confidence(matrix: LabelMatrix, labels: NDArray[np.int64], alpha: Array) ->
 def _stratified_sample(
     labels: NDArray[np.int64], at_most: int, random: np.random.Generator
 ) -> NDArray[np.int64]:
-    """At most so many points, of every cluster (0, 1, …) its share, but one at least."""
+    """Draw at most ``at_most`` points: a share of each cluster, at least one."""
     if at_most < 1:
-        raise InvalidParameterError(f"max_points={at_most}: show 1 point or more")
+        raise InvalidParameterError(f"max_points={at_most}: give at least 1")
     n = len(labels)
     if n <= at_most:
         return np.arange(n)
     shuffled = random.permutation(n)
     by_cluster = shuffled[np.argsort(labels[shuffled], kind="stable")]
     sizes = np.bincount(labels)
-    # place of each point within its cluster, as a share of it: those with the least stay
-    place = np.arange(n) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    share = place / np.repeat(sizes, sizes)
+    # rank of each point in its cluster divided by the size; the points with the least are kept
+    rank = np.arange(n) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    share = rank / np.repeat(sizes, sizes)
     return by_cluster[np.argsort(share, kind="stable")[:at_most]]

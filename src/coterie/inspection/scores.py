@@ -1,8 +1,8 @@
-"""How alike two partitions are, and how well one fits many: all from contingency tables.
+"""Scores of two partitions, and of one partition against many, from contingency tables.
 
 With n_ab the number of points in cluster a of one partition and cluster b of the other, every
-score here is a sum over the cells n_ab that are not zero, so time and memory grow with the
-number of points and of cells, never with the number of pairs of points.
+score is a sum over the nonzero n_ab. Time and memory grow with the number of points and of
+nonzero cells, not with the number of pairs of points.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _MEANS: dict[str, Callable[[float, float], float]] = {
 
 
 class PairRates(NamedTuple):
-    """What becomes of the pairs of points of a reference partition in another one.
+    """Rates of pairs of points that a partition puts together, given a reference partition.
 
     Attributes
     ----------
     tpn : float
-        Share of the pairs together in the reference that are together in the other too;
-        1.0 where the reference has no such pairs.
-    fpn : float
-        Share of the pairs apart in the reference that are together in the other; 0.0 where
+        Share of the pairs together in the reference that are together in the partition; 1.0 if
         the reference has no such pairs.
+    fpn : float
+        Share of the pairs apart in the reference that are together in the partition; 0.0 if the
+        reference has no such pairs.
     """
 
     tpn: float
@@ -60,12 +60,12 @@ def contingency(labels_true: ArrayLike, labels_pred: ArrayLike) -> sparse.csr_ar
     Parameters
     ----------
     labels_true, labels_pred : (n,) array-like
-        Labels of any kind that can be sorted: integers, texts. Nothing stands for "missing".
+        Labels of any type that can be sorted: integers, text. No value means "missing".
 
     Returns
     -------
     (A, B) sparse array of int64
-        Rows and columns follow the sorted distinct labels of the one and of the other.
+        Rows and columns are the sorted distinct labels of the two partitions.
 
     Examples
     --------
@@ -73,26 +73,24 @@ def contingency(labels_true: ArrayLike, labels_pred: ArrayLike) -> sparse.csr_ar
     array([[1, 1],
            [1, 0]])
     """
-    rows, columns = _codes(labels_true, "labels_true"), _codes(labels_pred, "labels_pred")
-    _refuse_lengths(rows, columns, ("labels_true", "labels_pred"))
-    return _cross_count(rows, columns)
+    return _table(labels_true, labels_pred, ("labels_true", "labels_pred"))
 
 
 def clustering_accuracy(y_true: ArrayLike, labels: ArrayLike) -> float:
-    """Share of points labelled right under the best one-to-one naming of the clusters.
+    """Compute the share of correct points under the best matching of clusters to classes.
 
-    max over injective matchings π of (1/n) Σ_a n_{a, π(a)}. Where the numbers of clusters
-    differ, the points of clusters left without a partner count as errors.
+    This is the maximum of (1/n) Σ_a n_{a, π(a)} over injective matchings π. If the numbers of
+    clusters differ, the points of unmatched clusters count as errors.
 
     Parameters
     ----------
     y_true, labels : (n,) array-like
-        The classes, and the clusters to be judged.
+        The classes and the clusters.
 
     Returns
     -------
     float
-        In (0, 1]; 1 if and only if the two are the same partition.
+        In (0, 1]; 1 if and only if the two partitions are equal.
 
     Examples
     --------
@@ -108,7 +106,7 @@ def normalized_mutual_information(
     labels: ArrayLike,
     average: Literal["arithmetic", "geometric", "max", "min"] = "arithmetic",
 ) -> float:
-    """Mutual information of two partitions over an average of their entropies.
+    """Compute the mutual information of two partitions divided by a mean of their entropies.
 
     I = Σ_ab (n_ab/n) log(n n_ab / (n_a n_b)), divided by the chosen mean of H(true) and
     H(labels), H = −Σ_a (n_a/n) log(n_a/n).
@@ -116,15 +114,14 @@ def normalized_mutual_information(
     Parameters
     ----------
     y_true, labels : (n,) array-like
-        The two partitions; swapping them changes nothing.
+        The two partitions, in any order.
     average : {"arithmetic", "geometric", "max", "min"}
-        How the two entropies are made one.
+        The mean of the two entropies.
 
     Returns
     -------
     float
-        In [0, 1]. Two partitions of one cluster each are the same (1.0); if only one of
-        them has a single cluster they share nothing (0.0).
+        In [0, 1]; 1.0 if both partitions have a single cluster, 0.0 if only one of them has.
 
     Examples
     --------
@@ -132,7 +129,7 @@ def normalized_mutual_information(
     1.0
     """
     if average not in _MEANS:
-        raise InvalidParameterError(f"average is {average!r}; it may be one of {', '.join(_MEANS)}")
+        raise InvalidParameterError(f"average={average!r}: give one of {', '.join(_MEANS)}")
     table = contingency(y_true, labels)
     if table.shape == (1, 1):
         return 1.0
@@ -144,20 +141,20 @@ def normalized_mutual_information(
 
 
 def adjusted_rand_index(y_true: ArrayLike, labels: ArrayLike) -> float:
-    """Agreement on pairs of points, corrected for chance: 1 for equal partitions, 0 on average.
+    """Compute the agreement on pairs of points, corrected for chance.
 
-    With T pairs together in both, A and B pairs together in the one and in the other, and N
-    pairs in all: (T − AB/N) / ((A + B)/2 − AB/N).
+    With A and B pairs together in the first and in the second partition, T pairs together in
+    both, and N pairs in all: (T − AB/N) / ((A + B)/2 − AB/N).
 
     Parameters
     ----------
     y_true, labels : (n,) array-like
-        The two partitions; swapping them changes nothing.
+        The two partitions, in any order.
 
     Returns
     -------
     float
-        In [−0.5, 1].
+        In [−0.5, 1]: 1 for equal partitions, 0 on average for independent ones.
 
     Examples
     --------
@@ -167,7 +164,7 @@ def adjusted_rand_index(y_true: ArrayLike, labels: ArrayLike) -> float:
     both, in_true, in_labels, pairs = _pairs_together(contingency(y_true, labels))
     if both == in_true == in_labels:
         return 1.0
-    # whole numbers to the last step: exact for any n
+    # integers up to the division: exact for any n
     return (
         (both * pairs - in_true * in_labels)
         * 2
@@ -176,35 +173,33 @@ def adjusted_rand_index(y_true: ArrayLike, labels: ArrayLike) -> float:
 
 
 def mirkin_distance(a: ArrayLike, b: ArrayLike) -> int:
-    """Ordered pairs i ≠ j on which two partitions differ: Σ n_a² + Σ n_b² − 2 Σ n_ab².
+    """Count the ordered pairs i ≠ j on which two partitions differ: Σ n_a² + Σ n_b² − 2 Σ n_ab².
 
     Parameters
     ----------
     a, b : (n,) array-like
-        The two partitions; swapping them changes nothing.
+        The two partitions, in any order.
 
     Returns
     -------
     int
-        A metric on partitions, 0 to n (n − 1).
+        A metric on partitions, from 0 to n (n − 1).
 
     Examples
     --------
     >>> mirkin_distance([0, 0, 1], [0, 1, 1])
     4
     """
-    rows, columns = _codes(a, "a"), _codes(b, "b")
-    _refuse_lengths(rows, columns, ("a", "b"))
-    return _mirkin(_cross_count(rows, columns))
+    return _mirkin(_table(a, b, ("a", "b")))
 
 
 def pair_rates(reference: ArrayLike, labels: ArrayLike) -> PairRates:
-    """True and false positive rates over pairs of points, from a reference to another partition.
+    """Compute the true and false positive rates of a partition over pairs of points.
 
     Parameters
     ----------
     reference, labels : (n,) array-like
-        The partition that is taken as right, and the other one. Order matters.
+        The partition taken as correct, and the one to judge.
 
     Returns
     -------
@@ -216,9 +211,8 @@ def pair_rates(reference: ArrayLike, labels: ArrayLike) -> PairRates:
     >>> pair_rates([0, 0, 1, 1], [0, 0, 0, 1])
     PairRates(tpn=0.5, fpn=0.5)
     """
-    rows, columns = _codes(reference, "reference"), _codes(labels, "labels")
-    _refuse_lengths(rows, columns, ("reference", "labels"))
-    both, together, in_labels, pairs = _pairs_together(_cross_count(rows, columns))
+    table = _table(reference, labels, ("reference", "labels"))
+    both, together, in_labels, pairs = _pairs_together(table)
     apart = pairs - together
     return PairRates(
         tpn=both / together if together else 1.0,
@@ -229,28 +223,27 @@ def pair_rates(reference: ArrayLike, labels: ArrayLike) -> PairRates:
 def mirkin_objective(
     P: Any, labels: ArrayLike, partition_weights: ArrayLike | None = None
 ) -> float:
-    """Weighted mean Mirkin distance from a partition G to V given ones, in linear time.
+    """Compute the weighted mean Mirkin distance from a partition G to V partitions.
 
     J(G) = Σ_ij (1/Σw) Σ_{v : i and j labelled in v} w_v |M^v_ij − X_ij|
 
     over all ordered pairs, with M^v_ij = [P_iv = P_jv] and X_ij = [G_i = G_j]. Without missing
-    labels and with equal weights this is ‖M − X‖₁, M the co-association matrix. Each v
-    contributes w_v times the Mirkin distance between column v and G on the points v labels.
+    labels and with equal weights this is ‖M − X‖₁, M the co-association matrix. Partition v
+    contributes w_v times the Mirkin distance between column v and G on the points it labels.
 
     Parameters
     ----------
     P : (n, V) label matrix
-        Anything :func:`coterie.labels.label_matrix.as_label_matrix` reads; −1 where a label is
-        missing.
+        Input of :func:`coterie.labels.label_matrix.as_label_matrix`; −1 is a missing label.
     labels : (n,) array-like
-        The partition G; every point has a label.
+        The partition G, without missing labels.
     partition_weights : (V,) array-like, optional
-        w ≥ 0, not all zero; equal if not given.
+        w ≥ 0, not all zero; equal by default.
 
     Returns
     -------
     float
-        J(G) ≥ 0; the lower the better G fits.
+        J(G) ≥ 0; smaller is better.
 
     Examples
     --------
@@ -258,6 +251,8 @@ def mirkin_objective(
     >>> mirkin_objective(P, [0, 0, 1])
     1.3333333333333333
     """
+    # imported here to keep the import of the scores quick
+    from coterie.counts.coassociation import check_partition_weights
     from coterie.labels.label_matrix import MISSING, as_label_matrix
 
     matrix = as_label_matrix(P)
@@ -267,7 +262,7 @@ def mirkin_objective(
             f"labels has {len(codes)} points and P has {matrix.n_points} rows; "
             "they must describe the same points"
         )
-    weights = _partition_weights(partition_weights, matrix.n_partitions)
+    weights = check_partition_weights(partition_weights, matrix.n_partitions)
     total = 0.0
     for v in np.flatnonzero(weights):
         column = matrix.codes[:, v]
@@ -276,29 +271,40 @@ def mirkin_objective(
     return float(total / weights.sum())
 
 
+def _table(first: ArrayLike, second: ArrayLike, names: tuple[str, str]) -> sparse.csr_array:
+    """Return the contingency table of two label arrays, named in error messages."""
+    rows, columns = _codes(first, names[0]), _codes(second, names[1])
+    if len(rows) != len(columns):
+        raise InvalidLabelsError(
+            f"{names[0]} has {len(rows)} labels and {names[1]} has {len(columns)}; "
+            "they must describe the same points"
+        )
+    return _cross_count(rows, columns)
+
+
 def _codes(labels: ArrayLike, name: str, missing: int | None = None) -> NDArray[np.intp]:
-    """Labels of any kind as 0..K−1, in the order of the sorted distinct labels."""
+    """Return labels as codes 0..K−1 in the order of the sorted distinct labels."""
     values = _as_array(labels, name)
     if values.ndim != 1:
         raise InvalidLabelsError(
-            f"{name} has shape {values.shape}; give one label a point, shape (n,)"
+            f"{name} has shape {values.shape}; give one label per point, shape (n,)"
         )
     if values.size == 0:
         raise InvalidLabelsError(f"{name} is empty; give at least one label")
     try:
-        unusable = np.asarray(values != values, dtype=bool)  # noqa: PLR0124 (NaN alone does)
+        unusable = np.asarray(values != values, dtype=bool)  # noqa: PLR0124 (true for NaN only)
         distinct, codes = np.unique(values, return_inverse=True)
     except TypeError:
         raise InvalidLabelsError(
-            f"{name} mixes kinds of labels, or has blanks (None); make all of them one kind"
+            f"{name} mixes kinds of labels, or has blanks (None); use one type for all labels"
         ) from None
     if missing is not None and distinct.dtype.kind in "if":
         unusable |= values == missing
     if unusable.any():
         row = int(np.argmax(unusable))
         raise InvalidLabelsError(
-            f"{name} has no label at row {row} (it holds {values[row]}; {int(unusable.sum())} "
-            "such rows in all); give these points a label, or leave them out"
+            f"{name} has no label at row {row} (value {values[row]}; {int(unusable.sum())} such "
+            "rows in all); label these points or leave them out"
         )
     return codes
 
@@ -307,55 +313,22 @@ def _as_array(labels: ArrayLike, name: str) -> NDArray[Any]:
     try:
         values = np.asarray(labels)
     except ValueError:
-        raise InvalidLabelsError(f"{name} is a ragged list; give one label a point") from None
+        raise InvalidLabelsError(f"{name} is a ragged list; give one label per point") from None
     if values.dtype.kind in "US" and not hasattr(labels, "dtype"):
-        # numpy turns [1, "a"] and [nan, "a"] into texts; as objects they are found out
+        # numpy turns [1, "a"] and [nan, "a"] into text; as objects they fail to sort
         values = np.asarray(labels, dtype=object)
     return values
 
 
-def _refuse_lengths(
-    rows: NDArray[np.intp], columns: NDArray[np.intp], names: tuple[str, str]
-) -> None:
-    if len(rows) != len(columns):
-        raise InvalidLabelsError(
-            f"{names[0]} has {len(rows)} labels and {names[1]} has {len(columns)}; "
-            "they must describe the same points"
-        )
-
-
-def _partition_weights(given: ArrayLike | None, n_partitions: int) -> NDArray[np.float64]:
-    if given is None:
-        return np.ones(n_partitions)
-    try:
-        weights = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidParameterError("partition_weights must be numbers, one a partition") from None
-    if weights.shape != (n_partitions,):
-        raise InvalidParameterError(
-            f"partition_weights has shape {weights.shape}; P has {n_partitions} partitions, "
-            f"so it must be ({n_partitions},)"
-        )
-    wrong = ~(np.isfinite(weights) & (weights >= 0))
-    if wrong.any():
-        v = int(np.argmax(wrong))
-        raise InvalidParameterError(
-            f"partition_weights[{v}] is {weights[v]}; weights are finite and not negative"
-        )
-    if not weights.any():
-        raise InvalidParameterError("partition_weights are all zero; one must be positive")
-    return weights
-
-
 def _cross_count(rows: NDArray[Any], columns: NDArray[Any]) -> sparse.csr_array:
-    """Contingency table of two arrays of codes ≥ 0; empty codes make empty rows or columns."""
+    """Return the contingency table of two arrays of codes ≥ 0."""
     shape = (int(rows.max(initial=-1)) + 1, int(columns.max(initial=-1)) + 1)
     ones = np.ones(len(rows), dtype=np.int64)
     return sparse.coo_array((ones, (rows, columns)), shape=shape).tocsr()
 
 
 def _sums_of_squares(table: sparse.csr_array) -> tuple[int, int, int]:
-    """Σ n_ab², Σ n_a² and Σ n_b², as Python integers."""
+    """Return Σ n_ab², Σ n_a² and Σ n_b² as Python integers, which cannot overflow."""
     sides = (table.data, np.asarray(table.sum(axis=1)), np.asarray(table.sum(axis=0)))
     cells, rows, columns = (int(np.dot(counts, counts)) for counts in sides)
     return cells, rows, columns
@@ -367,18 +340,18 @@ def _mirkin(table: sparse.csr_array) -> int:
 
 
 def _pairs_together(table: sparse.csr_array) -> tuple[int, int, int, int]:
-    """Ordered pairs together in both partitions, in the first, in the second; pairs in all."""
+    """Count ordered pairs together in both partitions, in the first, in the second; and all."""
     n = int(table.data.sum())
     cells, rows, columns = _sums_of_squares(table)
     return cells - n, rows - n, columns - n, n * (n - 1)
 
 
 def _largest_matching(table: sparse.csr_array) -> int:
-    """Largest Σ n_ab over matchings of rows to columns.
+    """Return the largest Σ n_ab over matchings of rows to columns.
 
-    The table stays sparse: every row may also go to a column of its own, worth nothing, so a
-    matching of all rows exists, and one more in every cell (no weight may be zero) adds the
-    same to all of them.
+    An extra column of weight 1 for every row makes a matching of all rows possible while the
+    table stays sparse. Every other weight is n_ab + 1, because the solver needs positive weights;
+    this adds the same amount to every matching.
     """
     from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
@@ -386,14 +359,14 @@ def _largest_matching(table: sparse.csr_array) -> int:
         table = table.T.tocsr()
     cells = table.copy()
     cells.data += 1
-    alone = sparse.eye_array(table.shape[0], dtype=np.int64, format="csr")
-    graph = sparse.hstack([cells, alone], format="csr")
+    unmatched = sparse.eye_array(table.shape[0], dtype=np.int64, format="csr")
+    graph = sparse.hstack([cells, unmatched], format="csr")
     rows, columns = min_weight_full_bipartite_matching(graph, maximize=True)
     matched = columns < table.shape[1]
     return int(table[rows[matched], columns[matched]].sum())
 
 
 def _entropy(counts: NDArray[np.int64]) -> float:
-    """−Σ p log p of positive counts."""
+    """Return −Σ p log p of positive counts."""
     shares = counts / counts.sum()
     return float(-np.dot(shares, np.log(shares)))
