@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote
 
-from coterie.engines.queries import SECRET_NAME, engine_message, is_engine_error, masked
+from coterie.engines.queries import SECRET_NAME, engine_errors, engine_message, masked
 from coterie.errors import InvalidParameterError, MissingExtraError, TableError
 
 if TYPE_CHECKING:
@@ -232,13 +232,7 @@ def _new_session(master: str, settings: Mapping[str, str]) -> SparkSession:
         defaults["spark.sql.shuffle.partitions"] = "8"
     for name, value in {**defaults, **settings}.items():
         builder = builder.config(name, value)
-    try:
+    with engine_errors(f"Spark does not start on {master}", InvalidParameterError):
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
-    except Exception as error:
-        if not is_engine_error(error):
-            raise
-        raise InvalidParameterError(
-            f"Spark does not start on {master}: {engine_message(error)}"
-        ) from error
     return session

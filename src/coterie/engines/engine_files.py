@@ -1,7 +1,7 @@
-"""How an engine is to read files: the same rows from DuckDB and from Spark, and nothing guessed.
+"""Text files for an engine: DuckDB and Spark read the same rows.
 
-The header of text is read here, so that no engine sniffs a dialect, takes a line for a comment or
-matches columns by their position.
+The header is read here, so that no engine guesses the dialect, takes a line for a comment or
+matches columns by position.
 """
 
 from __future__ import annotations
@@ -46,34 +46,25 @@ _LONGEST_HEADER = 1 << 20
 
 @dataclass(frozen=True)
 class TextLayout:
-    """How delimited text is read.
-
-    Attributes
-    ----------
-    delimiter : str
-    columns : tuple of str
-        Their names; empty where an engine alone can open the files, and reads the header.
-    has_header : bool
-        Without one, quotes are characters like any other.
-    """
+    """The format of delimited text."""
 
     delimiter: str = ","
-    columns: tuple[str, ...] = ()
-    has_header: bool = True
+    columns: tuple[str, ...] = ()  # empty if only the engine can open the files
+    has_header: bool = True  # without a header, quotes are ordinary characters
 
 
 def is_remote(path: str) -> bool:
-    """Whether a path is for an engine alone to open, as s3://bucket/bids is."""
+    """Return whether only an engine can open a path, for example s3://bucket/bids."""
     return "://" in path
 
 
 def is_text(name: str) -> bool:
-    """Whether a file is delimited text, by its name."""
+    """Return whether the name is that of delimited text."""
     return name.lower().endswith(TEXT_ENDINGS)
 
 
 def first_bytes(path: str, n: int) -> bytes:
-    """The first bytes of a file, fewer where it has no more."""
+    """Return the first n bytes of a file, or all if it is shorter."""
     try:
         with Path(path).open("rb") as file:
             return file.read(n)
@@ -82,14 +73,14 @@ def first_bytes(path: str, n: int) -> bytes:
 
 
 def open_text(path: str, errors: str = "strict") -> io.TextIOBase:
-    """Open delimited text, gzipped or not; a byte-order mark is left out."""
+    """Open delimited text, gzipped or not; skip a byte-order mark."""
     if first_bytes(path, 2) == b"\x1f\x8b":
         return gzip.open(path, "rt", encoding="utf-8-sig", errors=errors, newline="")
     return Path(path).open(encoding="utf-8-sig", errors=errors, newline="")
 
 
 def header_line(path: str) -> str:
-    """The first line of a text file."""
+    """Return the first line of a text file."""
     try:
         with open_text(path) as lines:
             line = lines.readline(_LONGEST_HEADER)
@@ -103,7 +94,7 @@ def header_line(path: str) -> str:
 
 
 def header_fields(header: str, delimiter: str) -> list[str]:
-    """The names in a header line.
+    """Return the names in a header line.
 
     >>> header_fields('a,"b,c"', ",")
     ['a', 'b,c']
@@ -115,7 +106,7 @@ def header_fields(header: str, delimiter: str) -> list[str]:
 
 
 def delimiter_of(header: str) -> str:
-    """Which of comma, tab, semicolon and bar divides a header line into the most names.
+    """Return the one of comma, tab, semicolon and bar that gives a header line the most names.
 
     >>> delimiter_of('"a;b;c",d')
     ','
@@ -124,33 +115,33 @@ def delimiter_of(header: str) -> str:
     def n_names(delimiter: str) -> int:
         try:
             return len(next(csv.reader([header], delimiter=delimiter, strict=True)))
-        except csv.Error:  # quotes within a name, or a name that is too long to be one
+        except csv.Error:  # quotes inside a name, or a name that is too long
             return 0
 
     return max(",\t;|", key=n_names)
 
 
 def header_difference(here: Iterable[str], there: Iterable[str]) -> str:
-    """What the names of one file have and lack beside those of another, in words."""
+    """Describe the difference between the column names of two files."""
     sides = {"has": set(here) - set(there), "lacks": set(there) - set(here)}
-    told = [f"it {verb} {', '.join(sorted(names))}" for verb, names in sides.items() if names]
-    return " and ".join(told) or "the order of columns"
+    parts = [f"it {verb} {', '.join(sorted(names))}" for verb, names in sides.items() if names]
+    return " and ".join(parts) or "the order of columns"
 
 
 def path_for_duckdb(path: str) -> str:
-    """A path that DuckDB, which takes every one for a glob, takes for what it is."""
+    """Escape a path for DuckDB, which reads every path as a glob."""
     return path if is_remote(path) else glob.escape(path)
 
 
 def path_for_spark(path: str) -> str:
-    """A path that is neither a glob nor looked for in the default file system."""
+    """Return a path as a URL of the local file system without glob characters."""
     if is_remote(path):
         return path
     return f"file://{escaped_for_hadoop(str(Path(path).absolute()))}"
 
 
 def escaped_for_hadoop(path: str) -> str:
-    r"""A path in which nothing is a pattern.
+    r"""Escape the glob characters of Hadoop in a path.
 
     >>> print(escaped_for_hadoop("a[1]*.csv"))
     a\[1\]\*.csv
@@ -161,7 +152,7 @@ def escaped_for_hadoop(path: str) -> str:
 def text_in_duckdb(
     paths: Sequence[str], layout: TextLayout, connection: Any, view: str | None = None
 ) -> ir.Table:
-    """Text files as a table of DuckDB, every column text; ``view`` is the name of its view."""
+    """Read text files as a table of DuckDB with text columns; ``view`` names its view."""
     quote = '"' if layout.has_header else ""
     columns = dict.fromkeys(layout.columns, "VARCHAR")
     return connection.read_csv(
@@ -173,28 +164,25 @@ def text_in_duckdb(
         escape=quote,
         comment="",
         skip=0,
-        # DuckDB looks for a dialect only where the columns are not known
+        # DuckDB guesses a dialect only if the columns are not given
         **({"columns": columns} if columns else {"all_varchar": True}),
     )
 
 
 def text_in_spark(paths: Sequence[str], layout: TextLayout, session: SparkSession) -> DataFrame:
-    """Text files as a Spark frame, every column text."""
+    """Read text files as a Spark frame with text columns."""
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    schema = StructType([StructField(name, StringType()) for name in layout.columns])
     return session.read.csv(
         [path_for_spark(path) for path in paths],
-        schema=_text_schema(layout.columns) if layout.columns else None,
+        schema=schema if layout.columns else None,
         sep=layout.delimiter,
         header=layout.has_header,
         quote='"' if layout.has_header else "",
         escape='"',
         multiLine=True,
         mode="FAILFAST",
-        # headers that were not compared here are to be compared there
+        # if headers were not compared here, Spark compares them
         enforceSchema=bool(layout.columns),
     )
-
-
-def _text_schema(columns: Iterable[str]) -> Any:
-    from pyspark.sql.types import StringType, StructField, StructType
-
-    return StructType([StructField(name, StringType()) for name in columns])

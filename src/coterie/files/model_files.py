@@ -147,21 +147,10 @@ def load_model(path: str | os.PathLike[str], *, classes: Mapping[str, type] | No
 
 
 def content_checksum(path: str | os.PathLike[str], *, verified: bool = False) -> str:
-    """Return the SHA-256 of a model file in hexadecimal digits.
+    """Return the SHA-256 of the manifest, which identifies the content of a model file.
 
-    It is that of the manifest, which holds the SHA-256 of every other member.
-
-    Parameters
-    ----------
-    path : path-like
-    verified : bool, default=False
-        Read the whole file and compare it with the checksum; otherwise only the end of the file
-        is read, and :func:`load_model` does the comparison.
-
-    Raises
-    ------
-    ModelFileError
-        If the file is missing, not a model file, or, with ``verified``, damaged.
+    With ``verified`` the whole file is read and compared with its checksums; otherwise only its
+    end is read. A missing, foreign or damaged file raises a ModelFileError.
     """
     path = Path(path)
     with _errors_of(path), opened_model(path) as file:
@@ -177,12 +166,7 @@ def content_checksum(path: str | os.PathLike[str], *, verified: bool = False) ->
 def opened_model(path: str | os.PathLike[str]) -> io.BufferedReader:
     """Open a file that may hold a model, without waiting for the writer of a pipe.
 
-    Raises
-    ------
-    OSError
-        If it cannot be opened.
-    ModelFileError
-        If it is a pipe or a device, or larger than any model file.
+    A pipe, a device or a file larger than any model file raises a ModelFileError.
     """
 
     def open_nonblocking(name: str, flags: int) -> int:

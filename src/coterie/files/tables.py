@@ -55,17 +55,10 @@ _FEWEST_IDS = 20
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Named columns of one length n ≥ 1, and the file they came from.
-
-    Attributes
-    ----------
-    path : Path
-        The file, or a folder of Parquet files.
-    columns : dict of str to pyarrow.ChunkedArray
-    """
+    """Named columns of one length n ≥ 1, and the file (or folder) they came from."""
 
     path: Path
-    columns: dict[str, Any]
+    columns: dict[str, Any]  # pyarrow.ChunkedArray
 
     @property
     def n_rows(self) -> int:
@@ -84,12 +77,8 @@ def read_table(path: str | os.PathLike[str]) -> Table:
 
     Text is UTF-8 with a header. The delimiter (comma, semicolon, tab or ``|``) is guessed from
     the first 64 kB. Every column is text, and a blank cell is missing. A ``.parquet`` may be a
-    folder of such files. The columns of a 2-D array are named p0, p1, …
-
-    Raises
-    ------
-    TableError
-        It says which file, where in it, and what to do.
+    folder of such files. The columns of a 2-D array are named p0, p1, … A file that cannot be
+    read raises a TableError that says where and why.
 
     Examples
     --------
@@ -162,22 +151,10 @@ def label_columns(
 def feature_matrix(
     table: Table, ids: Sequence[str] = (), columns: Sequence[str] | None = None
 ) -> tuple[dict[str, Any], list[str], NDArray[np.float64]]:
-    r"""Return the features in a table, one per column; refuse missing and non-finite cells.
+    """Return the id columns, the names of the d features, and the features as an (n, d) array.
 
-    Parameters
-    ----------
-    table : Table
-    ids : sequence of str
-        Columns that identify the rows; they are not features.
-    columns : sequence of str, optional
-        The features; by default all columns but the ids.
-
-    Returns
-    -------
-    carried : dict of str to pyarrow.ChunkedArray
-        The id columns, unchanged.
-    names : list of d str
-    X : ndarray of shape (n, d)
+    ``ids`` and ``columns`` are those of :func:`label_columns`. Missing and non-finite cells are
+    refused.
 
     Examples
     --------
@@ -199,14 +176,8 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> Non
     """Write columns to a file, completely or not at all.
 
     The suffix decides the format: text with a header, Parquet (which keeps every type), or a
-    NumPy structured array (fixed-width text, with missing text as blank).
-
-    Parameters
-    ----------
-    path : path-like
-        A file with a suffix that :func:`read_table` knows.
-    columns : mapping of str to array-like
-        NumPy arrays, pyarrow arrays or lists, all of the same length.
+    NumPy structured array (fixed-width text, with missing text as blank). Columns are NumPy
+    arrays, pyarrow arrays or lists, all of the same length.
 
     Examples
     --------

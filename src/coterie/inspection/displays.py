@@ -1,7 +1,6 @@
 """Plots of a consensus, in the style of the displays of scikit-learn.
 
-A display holds the numbers that it draws. ``from_…`` computes and draws them, ``plot`` draws them
-again. matplotlib is imported only to draw.
+A display holds the numbers that it draws: ``from_…`` computes and draws them, ``plot`` draws.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from coterie.errors import InvalidLabelsError, InvalidParameterError, MissingExt
 from coterie.inspection.diagnostics import dissent_of, fitted_consensus, partition_names
 from coterie.labels.label_matrix import LabelMatrix, as_label_matrix
 from coterie.labels.tuples import compress_labels
+from coterie.runtime.sampling import stratified_sample
 
 if TYPE_CHECKING:
     from coterie.inspection.choosing_k import KChoice
@@ -55,10 +55,8 @@ class CoassociationDisplay:
     ----------
     matrix : (s, s)
         M of the points shown, in the order shown.
-    labels : (s,)
-        Their clusters.
-    points : (s,) int
-        Their rows in P.
+    labels, points : (s,)
+        Their clusters, and their rows in P.
 
     Attributes
     ----------
@@ -71,9 +69,7 @@ class CoassociationDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, P: Any, **settings: Any) -> Self:
-        """Draw the partitions ``P`` of a fitted consensus, with its clusters and weights.
-
-        ``settings`` are those of :meth:`from_labels`.
+        """Draw the partitions ``P`` of a fitted consensus; settings as in :meth:`from_labels`.
 
         Examples
         --------
@@ -109,22 +105,25 @@ class CoassociationDisplay:
         labels : (n,)
             Clusters, shown in the order of their labels.
         confidence : (n,), optional
-            Points of a cluster are sorted by falling confidence; by default that of a consensus
-            with these labels.
+            Sorts the points of a cluster; by default that of a consensus with these labels.
         partition_weights : (V,), optional
         max_points : int
             With more points a sample is shown: a share of each cluster, at least one point.
         random_state : seed of the sample
         ax, plot_settings : as in :meth:`plot`
         """
+        if max_points < 1:
+            raise InvalidParameterError(f"max_points={max_points}: give at least 1")
         matrix = as_label_matrix(P)
         labels = _check_length("labels", labels, matrix.n_points)
         names, codes = np.unique(labels, return_inverse=True)
         alpha = check_partition_weights(partition_weights, matrix.n_partitions)
         if confidence is None:
-            confidence = _confidence(matrix, codes, alpha)
+            tuples = compress_labels(matrix).without_compression()
+            tables = ClusterTables.of(tuples, codes, alpha[tuples.partition_order])
+            confidence = tables.assign(tuples.codes, 0.5, codes, tuples.memberships)[1]
         confidence = _check_length("confidence", confidence, matrix.n_points)
-        points = _stratified_sample(codes, max_points, np.random.default_rng(random_state))
+        points = stratified_sample(codes, max_points, np.random.default_rng(random_state))
         points = points[np.lexsort((points, -confidence[points], codes[points]))]
         shown = LabelMatrix(matrix.codes[points], matrix.categories, matrix.names)
         display = cls(coassociation(shown, alpha), names[codes[points]], points)
@@ -132,21 +131,23 @@ class CoassociationDisplay:
 
     def plot(self, ax: Any = None, *, cmap: str = "Blues", colorbar: bool = True) -> Self:
         """Draw the heat map with outlined clusters on ``ax`` or a new figure."""
-        plt = _pyplot()
         ax = _axes(ax, (6.4, 5.6))
+        from matplotlib.patches import Rectangle
+
         self.ax_, self.figure_ = ax, ax.figure
         self.image_ = ax.imshow(self.matrix, cmap=cmap, vmin=0, vmax=1, interpolation="nearest")
         names, starts, sizes = np.unique(self.labels, return_index=True, return_counts=True)
         for start, size in zip(starts, sizes, strict=True):
             corner = (start - 0.5, start - 0.5)
-            ax.add_patch(plt.Rectangle(corner, size, size, fill=False, color=_VERMILION, lw=1.2))
+            ax.add_patch(Rectangle(corner, size, size, fill=False, color=_VERMILION, lw=1.2))
+        # the names of small clusters would overlap
         large = sizes >= 0.025 * len(self.labels)
         middles = (starts + (sizes - 1) / 2)[large]
         ax.set_xticks(middles, names[large])
         ax.set_yticks(middles, names[large])
         ax.tick_params(length=0)
-        ax.set_xlabel(f"{len(self.labels):,} points by cluster and falling confidence")
-        ax.set_ylabel("cluster")
+        n_shown = f"{len(self.labels):,}"
+        ax.set(xlabel=f"{n_shown} points by cluster and falling confidence", ylabel="cluster")
         ax.set_title("Which points the partitions put together", loc="left")
         if colorbar:
             self.figure_.colorbar(self.image_, ax=ax, label="share of partitions", shrink=0.8)
@@ -164,7 +165,6 @@ class PartitionAgreementDisplay:
     with_consensus : (V,)
         Adjusted Rand index of each partition with the consensus.
     camps : (V,) int
-        Camp of each partition.
     decides : (V,) bool
         Whether the camp of the partition decides; otherwise the partition dissents.
     names : sequence of V str
@@ -173,8 +173,7 @@ class PartitionAgreementDisplay:
 
     Attributes
     ----------
-    ax_, bars_ax_, figure_ : the axes of heat map and bars, and the figure
-    image_, bars_ : the heat map and the bars
+    ax_, bars_ax_, figure_, image_, bars_ : axes of heat map and bars, the figure, and both plots
     """
 
     agreement: Array
@@ -188,14 +187,9 @@ class PartitionAgreementDisplay:
     def from_estimator(
         cls, estimator: Any, names: Sequence[str] | None = None, *, ax: Any = None, **settings: Any
     ) -> Self:
-        """Draw the partitions that a consensus was fitted on.
+        """Draw the partitions that a consensus, or a clusterer with a consensus, was fitted on.
 
-        Parameters
-        ----------
-        estimator : fitted consensus function, or fitted clusterer that holds one
-        names : sequence of V str, optional
-            Names of the partitions; by default those of the columns of P.
-        ax, settings : as in :meth:`plot`
+        ``names`` are by default those of the columns of P; ``settings`` as in :meth:`plot`.
 
         Examples
         --------
@@ -222,10 +216,8 @@ class PartitionAgreementDisplay:
     def plot(self, ax: Any = None, *, cmap: str = "Blues") -> Self:
         """Draw both panels in place of ``ax`` or on a new figure."""
         V = len(self.names)
-        (self.ax_, self.bars_ax_), self.figure_ = _panels(
-            ax, (8.4, 4.8), 1, 2, sharey=True, width_ratios=(1.3, 1)
-        )
-        heat, bars = self.ax_, self.bars_ax_
+        (heat, bars), self.figure_ = _panels(ax, (8.4, 4.8), 1, 2, (1.3, 1), sharey=True)
+        self.ax_, self.bars_ax_ = heat, bars
         self.image_ = heat.imshow(self.agreement, cmap=cmap, vmin=0, vmax=1, aspect="auto")
         every = -(-V // _MOST_NAMES)
         heat.set_yticks(np.arange(V)[::every], self.names[::every])
@@ -236,13 +228,14 @@ class PartitionAgreementDisplay:
         colours = np.where(self.decides, _BLUE, _VERMILION)
         self.bars_ = bars.barh(np.arange(V), self.with_consensus, height=0.75, color=colours)
         bars.axvline(0, color="black", lw=0.8)
-        bars.set_xlim(min(0.0, 1.1 * float(self.with_consensus.min())), 1)
+        lowest = min(0.0, 1.1 * float(self.with_consensus.min()))
+        bars.set(xlim=(lowest, 1), xlabel="adjusted Rand index")
         bars.tick_params(left=False, labelleft=False)
         bars.spines[["top", "right", "left"]].set_visible(False)
-        bars.set_xlabel("adjusted Rand index")
         bars.set_title("and with the consensus", loc="left", pad=26)
         self._draw_brackets()
-        self._mark_dissenters(every)
+        if not self.decides.all():
+            self._mark_dissenters(every)
         return self
 
     def _draw_brackets(self) -> None:
@@ -265,8 +258,6 @@ class PartitionAgreementDisplay:
     def _mark_dissenters(self, every: int) -> None:
         from matplotlib.patches import Patch
 
-        if self.decides.all():
-            return
         for label, decides in zip(self.ax_.get_yticklabels(), self.decides[::every], strict=True):
             label.set_color("black" if decides else _VERMILION)
         kinds = [Patch(color=_BLUE, label="decides"), Patch(color=_VERMILION, label="dissents")]
@@ -280,8 +271,7 @@ class ConvergenceDisplay:
     Parameters
     ----------
     history : mapping of str to sequence of float
-        ``objective``, ``primal_residual`` and ``dual_residual``: ``history_`` of a fitted
-        :class:`~coterie.RobustConsensus`.
+        ``history_`` of a fitted :class:`~coterie.RobustConsensus`.
 
     Attributes
     ----------
@@ -299,8 +289,7 @@ class ConvergenceDisplay:
         >>> from coterie import RobustConsensus, planted_partitions
         >>> P, _ = planted_partitions([60, 40], 5, n_bad=0, noise=0.1, random_state=0)
         >>> est = RobustConsensus(2, random_state=0).fit(P)
-        >>> display = ConvergenceDisplay.from_estimator(est)
-        >>> len(display.ax_.lines[0].get_xdata()) == est.n_iter_
+        >>> len(ConvergenceDisplay.from_estimator(est).history["objective"]) == est.n_iter_
         True
         """
         check_is_fitted(estimator)
@@ -319,10 +308,9 @@ class ConvergenceDisplay:
         self.ax_.plot(steps, self.history["objective"], color=_BLUE, lw=1.8)
         self.ax_.set(ylabel="objective ‖M − HDHᵀ‖₁")
         self.ax_.set_title("Convergence of the robust relaxation", loc="left")
-        kinds = {"primal_residual": (_BLUE, "-"), "dual_residual": (_VERMILION, "--")}
-        for name, (colour, style) in kinds.items():
-            drawn = {"color": colour, "ls": style, "label": name.replace("_", " ")}
-            self.residuals_ax_.plot(steps, self.history[name], lw=1.8, **drawn)
+        for name, colour, style in (("primal", _BLUE, "-"), ("dual", _VERMILION, "--")):
+            values, label = self.history[f"{name}_residual"], f"{name} residual"
+            self.residuals_ax_.plot(steps, values, style, color=colour, lw=1.8, label=label)
         self.residuals_ax_.set(xlabel="step", ylabel="relative residual", yscale="log")
         self.residuals_ax_.legend(frameon=False)
         for panel in (self.ax_, self.residuals_ax_):
@@ -379,33 +367,28 @@ class ChooseKDisplay:
         return self
 
 
-def _pyplot() -> Any:
+def _axes(ax: Any, size: tuple[float, float]) -> Any:
+    """Return ``ax``, or the axes of a new figure."""
+    if ax is not None:
+        return ax
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise MissingExtraError(
-            "plots need matplotlib, which is not installed: pip install 'coterie[plots]'"
-        ) from error
-    return plt
-
-
-def _axes(ax: Any, figsize: tuple[float, float]) -> Any:
-    return _pyplot().subplots(figsize=figsize, layout="constrained")[1] if ax is None else ax
+        raise MissingExtraError("plots need matplotlib: pip install 'coterie[plots]'") from error
+    return plt.subplots(figsize=size, layout="constrained")[1]
 
 
 def _panels(
-    ax: Any, figsize: tuple[float, float], n_rows: int, n_columns: int, **settings: Any
+    ax: Any, size: tuple[float, float], rows: int, columns: int, ratios: Any = None, **shared: bool
 ) -> tuple[Any, Any]:
-    """Return panels in place of ``ax`` or on a new figure, and the figure."""
-    ax = _axes(ax, figsize)
+    """Return a grid of panels in place of ``ax`` or on a new figure, and the figure."""
+    ax = _axes(ax, size)
     place = ax.get_subplotspec()
     if place is None:
-        raise InvalidParameterError(
-            "ax is no subplot, so it cannot be divided into panels; create it with plt.subplots()"
-        )
+        raise InvalidParameterError("ax is no subplot; create it with plt.subplots()")
     ax.set_axis_off()
-    ratios = {key: settings.pop(key) for key in list(settings) if key.endswith("ratios")}
-    return place.subgridspec(n_rows, n_columns, **ratios).subplots(**settings), ax.figure
+    grid = place.subgridspec(rows, columns, width_ratios=ratios)
+    return grid.subplots(**shared), ax.figure
 
 
 def _check_length(name: str, values: Any, n_points: int) -> NDArray[Any]:
@@ -415,27 +398,3 @@ def _check_length(name: str, values: Any, n_points: int) -> NDArray[Any]:
             f"{name} has shape {array.shape}, P has {n_points} points; give one value per point"
         )
     return array
-
-
-def _confidence(matrix: LabelMatrix, labels: NDArray[np.int64], alpha: Array) -> Array:
-    tuples = compress_labels(matrix).without_compression()
-    tables = ClusterTables.of(tuples, labels, alpha[tuples.partition_order])
-    return tables.assign(tuples.codes, 0.5, labels, tuples.memberships)[1]
-
-
-def _stratified_sample(
-    labels: NDArray[np.int64], at_most: int, random: np.random.Generator
-) -> NDArray[np.int64]:
-    """Draw at most ``at_most`` points: a share of each cluster, at least one."""
-    if at_most < 1:
-        raise InvalidParameterError(f"max_points={at_most}: give at least 1")
-    n = len(labels)
-    if n <= at_most:
-        return np.arange(n)
-    shuffled = random.permutation(n)
-    by_cluster = shuffled[np.argsort(labels[shuffled], kind="stable")]
-    sizes = np.bincount(labels)
-    # rank of each point in its cluster divided by the size; the points with the least are kept
-    rank = np.arange(n) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    share = rank / np.repeat(sizes, sizes)
-    return by_cluster[np.argsort(share, kind="stable")[:at_most]]

@@ -7,7 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["draw_weighted_subsample", "evenly_spaced_points", "sample_multiplicities"]
+__all__ = [
+    "draw_weighted_subsample",
+    "evenly_spaced_points",
+    "sample_multiplicities",
+    "stratified_sample",
+]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -73,3 +78,21 @@ def sample_multiplicities(weights: Array, most: int, random_state: Any) -> Array
     if (counts == weights).all() and weights.sum() < _MAX_WITHOUT_REPLACEMENT:
         return rng.multivariate_hypergeometric(counts, most, method="marginals").astype(float)
     return rng.multinomial(most, weights / weights.sum()).astype(float)
+
+
+def stratified_sample(labels: Indices, most: int, rng: np.random.Generator) -> Indices:
+    """Draw at most ``most`` points: about the same share of each cluster 0, 1, …, at least one.
+
+    >>> stratified_sample(np.array([0, 0, 0, 0, 1]), 2, np.random.default_rng(0)).tolist()
+    [2, 4]
+    """
+    n = len(labels)
+    if n <= most:
+        return np.arange(n)
+    shuffled = rng.permutation(n)
+    by_cluster = shuffled[np.argsort(labels[shuffled], kind="stable")]
+    sizes = np.bincount(labels)
+    # rank of each point in its cluster divided by the size; the points with the least are kept
+    rank = np.arange(n) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    share = rank / np.repeat(sizes, sizes)
+    return by_cluster[np.argsort(share, kind="stable")[:most]]

@@ -33,21 +33,11 @@ _FIRST_INEXACT = {"float16": 2.0**11, "float32": 2.0**24, "float64": 2.0**53}
 
 @dataclass(frozen=True)
 class LabelColumn:
-    """A column of labels in the engine.
-
-    Attributes
-    ----------
-    name : str
-    values : ibis column
-        The labels; NULL means missing, and −1 too if they are integers.
-    low, high : int or None
-        Bounds of the labels if they are integers; None for text.
-    has_missing : bool
-    """
+    """A column of labels in the engine."""
 
     name: str
-    values: ir.Column
-    low: int | None
+    values: ir.Column  # int64, uint64 or text; NULL means missing, and −1 in an int64 column
+    low: int | None  # bounds of integer labels; None for text
     high: int | None
     has_missing: bool
 
@@ -61,15 +51,9 @@ class Profile:
 
 
 def profile_labels(table: ir.Table, names: Sequence[str], source: str) -> Profile:
-    """Profile every label column; refuse an empty table and values that cannot be labels.
+    """Profile the label columns ``names``; refuse an empty table and values that cannot be labels.
 
-    Parameters
-    ----------
-    table : ibis table
-    names : sequence of V str
-        The partitions.
-    source : str
-        The name of the table for messages.
+    ``source`` is the name of the table for messages.
 
     Examples
     --------

@@ -30,7 +30,7 @@ from coterie.engines.engine_files import (
     text_in_duckdb,
     text_in_spark,
 )
-from coterie.engines.queries import LocalTables, engine_message, is_engine_error
+from coterie.engines.queries import LocalTables, engine_errors
 from coterie.errors import InvalidLabelsError, TableError
 
 if TYPE_CHECKING:
@@ -48,31 +48,17 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class LabelSource:
-    """A table in its engine.
-
-    Attributes
-    ----------
-    table : ibis table
-    name : str
-        The name for messages.
-    is_text : bool
-        Whether it is delimited text; then every column is text.
-    """
+    """A table in its engine."""
 
     table: ir.Table
-    name: str
-    is_text: bool = False
+    name: str  # for messages
+    is_text: bool = False  # read from delimited text, so that every column is text
 
 
 def open_source(source: Any, local: LocalTables) -> LabelSource:
-    """Open a table; only the names and types of its columns are read.
+    """Open a table: Parquet or CSV files, a folder or a glob of them, or the name of a table.
 
-    Parameters
-    ----------
-    source : path, sequence of paths, str or ibis table
-        A Parquet or CSV file, a folder or a glob of them, or the name of a table.
-    local : :class:`~coterie.engines.queries.LocalTables`
-        The engine, with the temporary views of files.
+    Only the names and types of the columns are read. Views of files are temporary, in ``local``.
     """
     connection = local.connection
     if is_ibis_table(source):
@@ -89,12 +75,8 @@ def open_source(source: Any, local: LocalTables) -> LabelSource:
         raise TableError(
             f"only DuckDB and Spark read files; give a table of {connection.name} instead"
         )
-    try:
+    with engine_errors(name):
         table = _read_text(paths, local) if texts else _read_parquet(paths, local)
-    except Exception as error:
-        if not is_engine_error(error):
-            raise
-        raise TableError(f"{name}: {engine_message(error)}") from error
     return LabelSource(table, name, bool(texts))
 
 

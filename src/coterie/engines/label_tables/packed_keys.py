@@ -47,20 +47,11 @@ Keys = Sequence[NDArray[np.int64]]
 
 @dataclass(frozen=True, eq=False)
 class KeyLayout:
-    """The digit and key of each partition, and the label of each digit.
-
-    Attributes
-    ----------
-    columns : tuple of V :class:`~coterie.engines.label_tables.label_profile.LabelColumn`
-    labels : tuple of V arrays
-        The label of each digit from 1 up.
-    groups : tuple of tuples of int
-        The partitions in each key; the last one is the lowest digit.
-    """
+    """The digit and key of each partition, and the label of each digit."""
 
     columns: tuple[LabelColumn, ...]
-    labels: tuple[NDArray[Any], ...]
-    groups: tuple[tuple[int, ...], ...]
+    labels: tuple[NDArray[Any], ...]  # for each partition, the labels of its digits from 1 up
+    groups: tuple[tuple[int, ...], ...]  # for each key, its partitions; the last is the lowest
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -124,13 +115,8 @@ class KeyLayout:
     ) -> NDArray[Any]:
         """Return the codes (n, V) of packed rows.
 
-        Parameters
-        ----------
-        keys : sequence of (n,) int64 arrays
-        codes_of : V arrays of r_v codes
-            The code of each digit of partition v.
-        places : (V,) int
-            The column of the result that holds partition v.
+        ``codes_of[v]`` holds the code of each digit of partition v, ``places[v]`` is the column of
+        the result for partition v.
         """
         n, V = len(keys[0]), len(self.columns)
         codes = np.empty((n, V), dtype=codes_of[0].dtype)

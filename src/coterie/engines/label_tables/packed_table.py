@@ -28,20 +28,11 @@ _FEWEST_ROWS = 1 << 12
 
 @dataclass(frozen=True, eq=False)
 class TupleCounts:
-    """Distinct label tuples in the order of their keys, which is the same in every engine.
+    """Distinct label tuples in the order of their keys, which is the same in every engine."""
 
-    Attributes
-    ----------
-    keys : list of (u,) int64 arrays
-    counts : (u,) int64 array
-        Number of rows with each tuple.
-    share : float
-        Share of all possible tuples that were eligible: 1, or less for a sample.
-    """
-
-    keys: list[NDArray[np.int64]]
-    counts: NDArray[np.int64]
-    share: float = 1.0
+    keys: list[NDArray[np.int64]]  # one (u,) array per key
+    counts: NDArray[np.int64]  # (u,), number of rows with each tuple
+    share: float = 1.0  # of all possible tuples, how many were eligible; below 1 for a sample
 
     @property
     def n_tuples(self) -> int:
@@ -56,25 +47,13 @@ class TupleCounts:
 
 @dataclass(frozen=True, eq=False)
 class PackedTable:
-    """A label table in its engine, its labels packed into keys.
+    """A label table in its engine, with its labels packed into keys."""
 
-    Attributes
-    ----------
-    rows : ibis table
-        The carried columns and the keys.
-    layout : :class:`~coterie.engines.label_tables.packed_keys.KeyLayout`
-    n_rows : int
-    carried : tuple of str
-        Columns that are copied to the output.
-    put : callable
-        Copies an Arrow table to the engine.
-    """
-
-    rows: ir.Table
+    rows: ir.Table  # the carried columns and the keys
     layout: KeyLayout
     n_rows: int
-    carried: tuple[str, ...]
-    put: Callable[[pa.Table], ir.Table]
+    carried: tuple[str, ...]  # columns to copy to the output
+    put: Callable[[pa.Table], ir.Table]  # copies an Arrow table to the engine
 
     def count_tuples(self, at_most: int) -> TupleCounts | None:
         """Count all distinct tuples; return None if there are more than ``at_most``."""

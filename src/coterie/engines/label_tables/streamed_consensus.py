@@ -46,14 +46,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class StreamedConsensus:
-    """A fitted estimator and the rule that assigns all rows of a table to its clusters.
-
-    Attributes
-    ----------
-    estimator : fitted consensus function
-    coder : RowCoder
-    rule : AssignmentRule
-    """
+    """A fitted estimator and the rule that assigns all rows of a table to its clusters."""
 
     estimator: Any
     coder: RowCoder
@@ -98,20 +91,11 @@ class StreamedConsensus:
 
 @dataclass(frozen=True, eq=False)
 class RowCoder:
-    """The map from packed rows to the indicator columns of a fitted consensus.
-
-    Attributes
-    ----------
-    layout : :class:`~coterie.engines.label_tables.packed_keys.KeyLayout`
-    codes_of : tuple of V arrays
-        The indicator column of each digit of a partition; −1 for a missing label.
-    places : (V,) int
-        The column of the label tuples that holds each partition.
-    """
+    """The map from packed rows to the indicator columns of a fitted consensus."""
 
     layout: KeyLayout
-    codes_of: tuple[NDArray[Any], ...]
-    places: NDArray[np.int64]
+    codes_of: tuple[NDArray[Any], ...]  # per partition, the column of each digit; −1 is missing
+    places: NDArray[np.int64]  # (V,), the column of the label tuples for each partition
 
     @classmethod
     def of(cls, layout: KeyLayout, tuples: LabelTuples, vocabulary: LabelMatrix) -> RowCoder:
@@ -144,21 +128,11 @@ class RowCoder:
 
 @dataclass(frozen=True, eq=False)
 class AssignmentRule:
-    """A rule that assigns rows to clusters.
+    """A rule that assigns rows to clusters."""
 
-    Attributes
-    ----------
-    tuples : :class:`~coterie.labels.tuples.LabelTuples`
-        They define the indicator columns.
-    tables : :class:`~coterie.counts.cluster_tables.ClusterTables`
-        Counts of the current clusters, of all rows or of a sample.
-    threshold : float
-        τ, the share of votes above which two points should be together.
-    """
-
-    tuples: LabelTuples
-    tables: ClusterTables
-    threshold: float
+    tuples: LabelTuples  # they define the indicator columns
+    tables: ClusterTables  # counts of the current clusters, of all rows or of a sample
+    threshold: float  # τ, the share of votes above which two points should be together
 
     def assign(self, codes: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return labels and confidences of rows of indicator columns (n, V).
@@ -184,15 +158,7 @@ class AssignmentRule:
 
 @dataclass(frozen=True, eq=False)
 class SweepResult:
-    """The best rule found, the tables of all rows under it, and the costs.
-
-    Attributes
-    ----------
-    rule : AssignmentRule
-    counted : :class:`~coterie.counts.cluster_tables.ClusterTables`
-    costs : list of float
-        J_τ after each sweep; the smallest is that of ``rule``.
-    """
+    """The best rule found, the tables of all rows under it, and J_τ after each sweep."""
 
     rule: AssignmentRule
     counted: ClusterTables
@@ -226,17 +192,8 @@ def sweep_until_converged(
 ) -> SweepResult:
     """Sweep while J_τ falls by more than a share ``tol``, at most ``max_sweeps`` times.
 
-    Parameters
-    ----------
-    batches : callable
-        Returns all rows in batches of indicator columns (n_b, V); called for every sweep.
-    rule : AssignmentRule
-        The start.
-
-    Returns
-    -------
-    SweepResult
-        Its J_τ is at most that of the clustering by ``rule``.
+    ``batches`` is called for every sweep and returns all rows in batches of indicator columns
+    (n_b, V). J_τ of the result is at most that of the clustering by ``rule``.
     """
     costs: list[float] = []
     best: tuple[AssignmentRule, ClusterTables] | None = None

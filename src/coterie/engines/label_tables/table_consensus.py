@@ -164,19 +164,9 @@ def consensus_table(
 
 @dataclass(eq=False)
 class TableRun:
-    """The settings of a run, its output, and the time of its stages.
+    """The settings of a run, its output, and the time of its stages."""
 
-    Attributes
-    ----------
-    estimator : consensus function
-        The run fits it.
-    max_tuples, sample_size, max_sweeps : int
-        As in :func:`consensus_table`.
-    output : :class:`~coterie.engines.label_tables.table_outputs.TableOutput`, optional
-    seconds : dict of str to float
-    """
-
-    estimator: Any
+    estimator: Any  # fitted by the run
     max_tuples: int
     sample_size: int
     max_sweeps: int

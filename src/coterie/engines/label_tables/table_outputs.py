@@ -42,14 +42,7 @@ _WEEK = 7 * 24 * 3600.0
 
 @dataclass(frozen=True)
 class TableOutput:
-    """The place of the output.
-
-    Attributes
-    ----------
-    path : Path
-    is_folder : bool
-        Whether it is a folder of Parquet files or one file.
-    """
+    """The place of the output: one Parquet file, or a folder of them."""
 
     path: Path
     is_folder: bool
@@ -139,14 +132,8 @@ class PartWriter:
 def plan_output(out: Any, engine: str, sources: Sequence[Path]) -> TableOutput:
     """Decide between file and folder; refuse an output that cannot be written, before any work.
 
-    Parameters
-    ----------
-    out : path-like
-        ``*.parquet``, or a folder: a name that ends in / or has no suffix, and always on Spark.
-    engine : str
-        Name of the engine.
-    sources : sequence of Path
-        The input, which is never overwritten.
+    A name that ends in / or has no suffix is a folder, and so is every output of Spark. The files
+    in ``sources`` are the input and are never overwritten.
     """
     text = os.fspath(out)
     if not text:
