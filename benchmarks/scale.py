@@ -297,15 +297,17 @@ def tables_of(data: dict[str, Any]) -> list[Table]:
         for t in staged
     ]
     growth = [
-        (FAMILIES[family], *("" if e is None else f"{e:.2f}" for e in exponents.values()))
+        (FAMILIES[family], *(f"{exponent:.2f}" for exponent in exponents.values()))
         for family, exponents in data["growth"].items()
+        if exponents["seconds"] is not None
     ]
     title = f"Exponent of growth with n, from {GROWTH_FROM:,} points on"
-    tables = [Table("Time and memory", headings, trials, n_named=2)]
-    if staged:
-        stage_headings = ("family", "path", "n", *stages)
-        tables.append(Table("Stages in seconds", stage_headings, stage_rows, n_named=2))
-    return [*tables, Table(title, ("family", "seconds", "peak memory"), growth)]
+    tables = [
+        Table("Time and memory", headings, trials, n_named=2),
+        Table("Stages in seconds", (*headings[:3], *stages), stage_rows, n_named=2),
+        Table(title, ("family", "seconds", "peak memory"), growth),
+    ]
+    return [table for table in tables if table.rows]
 
 
 def _name_texts(trial: Trial) -> tuple[str, ...]:
@@ -357,19 +359,19 @@ def draw(data: dict[str, Any]) -> Figure:
 
 
 def _draw_peers(axes: Axes, peers: dict[str, Any], place: int, unit: float) -> None:
-    """Draw thin lines; a cross and the reason where a method stopped.
+    """Draw a thin line for each method, with a cross where it stopped.
 
     ``place`` is the index of the figure in a point (n, seconds, bytes).
     """
-    grey = OKABE_ITO["grey"]
+    names: dict[tuple[int, str], str] = {}  # methods that end at the same place share a label
     for method, curve in peers["curves"].items():
-        if not curve["points"]:
-            continue
-        x, y = zip(*((point[0], point[place] / unit) for point in curve["points"]), strict=True)
-        axes.plot(x, y, color=grey, linewidth=0.9, alpha=0.7)
-        if curve["stopped"] is not None:
-            axes.plot(x[-1], y[-1], "x", color=grey, markersize=6)
-            end = f"{method}: {curve['stopped'][1]}"
-            axes.annotate(
-                end, (x[-1], y[-1]), (5, 0), textcoords="offset points", fontsize=6.5, va="center"
+        points = [(point[0], point[place] / unit) for point in curve["points"]]
+        if points:
+            axes.plot(*zip(*points, strict=True), color=OKABE_ITO["grey"], linewidth=0.9)
+            n, value = points[-1]
+            axes.plot(n, value, "x" if curve["stopped"] else ".", color=OKABE_ITO["grey"])
+            names[n, f"{value:.2g}"] = ", ".join(
+                filter(None, (names.get((n, f"{value:.2g}")), method))
             )
+    for (n, value), label in names.items():
+        axes.annotate(label, (n, float(value)), (5, 3), textcoords="offset points", fontsize=7)
