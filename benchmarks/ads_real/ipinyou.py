@@ -25,8 +25,14 @@ from benchmarks.harness import Context
 from benchmarks.results import OKABE_ITO, Table, standard_error
 from coterie.ads.curves.landscapes import evidence_of, own_curves
 from coterie.ads.histograms.bid_histograms import BidCells, BidHistograms, PriceCells
-from coterie.ads.histograms.ipinyou import FEN, load_ipinyou_histograms, price_edges
-from coterie.ads.histograms.public_data import IPINYOU, files_of, read_columns
+from coterie.ads.histograms.ipinyou import (
+    FEN,
+    IPINYOU,
+    files_of,
+    load_ipinyou_histograms,
+    price_edges,
+    read_columns,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

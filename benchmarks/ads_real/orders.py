@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.ads.histograms.public_data import read_columns
+from coterie.ads.histograms.ipinyou import read_columns
 from coterie.ads.segments.graph_clusters import normalised_cuts
 from coterie.ads.segments.similarity import ks_graph
 from coterie.ads.segments.text_view import text_clusters

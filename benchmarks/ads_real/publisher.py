@@ -19,7 +19,7 @@ from benchmarks.ads_real.order_forecasts import SOURCES, Candidate, History, Pai
 from benchmarks.ads_real.orders import OrderLog, read_orders, views_of_orders
 from benchmarks.harness import Context
 from benchmarks.results import OKABE_ITO, Table
-from coterie.ads.histograms.public_data import PUBLISHER, files_of
+from coterie.ads.histograms.ipinyou import PublicData, files_of
 from coterie.consensus.robust.estimator import RobustConsensus
 from coterie.errors import InvalidParameterError
 from coterie.inspection.scores import adjusted_rand_index
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["errors_of", "measure", "paired_difference", "plot", "tables", "wape"]
+
+PUBLISHER = PublicData(
+    "publisher_auction_2019",
+    ("publisher_auction_2019.csv.gz",),
+    "Kaggle, saurav9786/real-time-advertisers-auction",
+)
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from benchmarks.harness import Context
 from benchmarks.results import OKABE_ITO, Table
-from coterie.ads.histograms.public_data import SNAP, files_of, read_columns
+from coterie.ads.histograms.ipinyou import PublicData, files_of, read_columns
 from coterie.ads.segments.text_view import TextView, characteristic_words, text_clusters
 from coterie.errors import InvalidParameterError, TableError
 
@@ -37,6 +37,12 @@ __all__ = [
     "shrunken_means",
     "tables",
 ]
+
+SNAP = PublicData(
+    "snap_political_ads",
+    ("snap_political_ads.csv.gz",),
+    "join the yearly files of the Snap Political Ads Library",
+)
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]

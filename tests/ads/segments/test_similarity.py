@@ -81,7 +81,7 @@ def test_distances_are_the_two_sample_statistics():
 def test_distances_that_do_not_fit_are_refused(monkeypatch):
     """The message says how much they need and what to use instead; nothing is allocated."""
     monkeypatch.setattr(similarity, "available_memory", lambda: 1000)
-    with pytest.raises(InvalidParameterError, match=r"need .* free; ks_graph keeps"):
+    with pytest.raises(InvalidParameterError, match=r"need .* free; ks_graph"):
         ks_distances(some_curves(50, 4)[0])
 
 
@@ -137,7 +137,7 @@ def test_levels_fit_in_a_byte():
     levels = np.linspace(0.2, 0.9, 256)
     joined = [graph.nnz > 0 for graph in ks_graphs(pair, [8, 8], levels[:255])]
     assert joined == [textbook(pair, [8, 8], alpha).any() for alpha in levels[:255]]
-    with pytest.raises(InvalidParameterError, match="alphas has 256 levels"):
+    with pytest.raises(InvalidParameterError, match="alphas has 256"):
         ks_graphs(pair, [8, 8], levels)
 
 
@@ -231,7 +231,7 @@ def test_values_off_by_rounding_are_taken():
     ("change", "message"),
     [
         ((2, 3, np.nan), r"row 2, column 3: nan after"),
-        ((2, 3, 0.0), r"row 2, column 3: 0 after 0\.\d+; a c\.d\.f\. has values"),
+        ((2, 3, 0.0), r"row 2, column 3: 0 after 0\.\d+; a c\.d\.f\."),
         ((1, 0, -0.5), r"row 1, column 0: -0\.5; "),
         ((1, 7, 1.5), r"row 1, column 7: 1\.5 after"),
     ],
@@ -266,7 +266,7 @@ def test_tables_that_are_none_are_refused(curves):
         ({"tolerance": -1}, "tolerance=-1"),
         ({"tolerance": np.nan}, "tolerance=nan"),
         ({"max_observations": 0}, "max_observations=0"),
-        ({"weights": "cosine"}, "weights='cosine': it may be binary or pvalue"),
+        ({"weights": "cosine"}, "weights='cosine': .*binary or pvalue"),
     ],
 )
 def test_settings_of_no_use_are_refused(settings_, message):
@@ -280,5 +280,5 @@ def test_a_graph_that_does_not_fit_is_refused(monkeypatch):
     """The search stops once more pairs are found than memory holds, and says what to change."""
     curves, m = some_curves(400, 5)
     monkeypatch.setattr(similarity, "available_memory", lambda: 10_000)
-    with pytest.raises(InvalidParameterError, match=r"more than [\d,]+ pairs .* raise alpha"):
+    with pytest.raises(InvalidParameterError, match=r"more than [\d,]+ .*raise alpha"):
         ks_graph(curves, m)

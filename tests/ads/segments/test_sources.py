@@ -100,7 +100,7 @@ def test_sources_can_be_asked_for(training):
 @pytest.mark.parametrize("sources", [("own", "robst"), ("market",), ()])
 def test_unknown_sources_are_refused(training, sources):
     """The message lists what there is."""
-    with pytest.raises(InvalidParameterError, match="they may be own, global, text"):
+    with pytest.raises(InvalidParameterError, match="own, global, text"):
         list(candidates(training.views, training.evidence, [3], sources=sources))
 
 

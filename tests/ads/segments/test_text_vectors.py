@@ -17,7 +17,7 @@ from coterie.ads.segments.text_vectors import (
     _characters_in,
     _weigher,
     _words_in,
-    cleaned_texts,
+    clean_texts,
 )
 from coterie.errors import InvalidParameterError
 
@@ -37,17 +37,17 @@ texts = st.lists(words, max_size=12).map(" ".join) | st.text(max_size=30)
 def test_weights_are_those_of_scikit_learn(terms_in, how, fitted, asked):
     """Terms are taken apart and weighed as there, to the last bit."""
     vectorizer = TfidfVectorizer(lowercase=False, sublinear_tf=True, **how)
-    vectorizer.fit(cleaned_texts([*fitted, "hotel by the beach"]))
+    vectorizer.fit(clean_texts([*fitted, "hotel by the beach"]))
     terms = np.array(vectorizer.get_feature_names_out(), dtype=object)
-    found = _weigher(terms, vectorizer.idf_, terms_in)(cleaned_texts(asked))
-    expected = vectorizer.transform(cleaned_texts(asked))
+    found = _weigher(terms, vectorizer.idf_, terms_in)(clean_texts(asked))
+    expected = vectorizer.transform(clean_texts(asked))
     np.testing.assert_array_equal(found.toarray(), expected.toarray())
 
 
 def test_terms_must_be_there_once():
     """A term that is there twice, or without a weight, is refused."""
     twice = np.array(["a", "a"], dtype=object)
-    with pytest.raises(InvalidParameterError, match="2 terms, 1 of them different"):
+    with pytest.raises(InvalidParameterError, match="2 terms, 1 of them distinct"):
         _weigher(twice, np.ones(2), _words_in)
     with pytest.raises(InvalidParameterError, match="with 3 weights"):
         _weigher(np.array(["a", "b"], dtype=object), np.ones(3), _words_in)
@@ -65,7 +65,7 @@ def test_characters_without_end_take_no_room_without_end(monkeypatch):
     monkeypatch.setattr(text_vectors, "_SPELLING", kept)
     monkeypatch.setattr(text_vectors, "_MOST_KEPT", 3)
     assert (
-        cleaned_texts(["hotel, by the: beach!", "hotel, by the: beach!"])
+        clean_texts(["hotel, by the: beach!", "hotel, by the: beach!"])
         == ["hotel by the beach"] * 2
     )
     assert len(kept) == 3

@@ -57,14 +57,14 @@ def test_fitted_texts_and_new_ones_are_treated_alike():
 def test_made_ready_once_it_says_the_same_every_time():
     """To the bit, of one text or of several, of none, and from several threads."""
     view = TextView().fit(TEXTS)
-    ready = view.ready()
+    ready = view.make_transform()
     assert_array_equal(ready(TEXTS), view.transform(TEXTS))
     with ThreadPoolExecutor(4) as pool:
         apart = list(pool.map(lambda text: ready([text])[0], TEXTS))
     assert_array_equal(apart, view.transform(TEXTS))
     assert ready([]).shape == (0, len(view.components_))
     with pytest.raises(NotFittedError):
-        TextView().ready()
+        TextView().make_transform()
 
 
 def test_spelling_does_not_separate():
@@ -172,7 +172,7 @@ def test_unit_rows():
     ("embeddings", "message"),
     [
         ([1.0, 2.0], r"shape \(2,\); they need 2 rows"),
-        ([[1.0, 2.0]], r"shape \(1, 2\); they need 2 rows, one an advertiser"),
+        ([[1.0, 2.0]], r"shape \(1, 2\); they need 2 rows"),
         (np.empty((2, 0)), r"shape \(2, 0\)"),
         ([[1.0, 2.0], [np.inf, 0.0]], "row 1, column 0: inf"),
         ([["a"], ["b"]], "not a table of numbers"),

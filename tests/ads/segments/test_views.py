@@ -1,4 +1,4 @@
-"""Four looks at the same advertisers."""
+"""Views of advertisers: their partitions, settings and missing labels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from coterie.ads.curves.landscapes import evidence_of, share_of_cost, share_of_wins
-from coterie.ads.segments.graph_clusters import leader_clusters, normalised_cut
+from coterie.ads.segments.graph_clusters import leader_clusters, normalised_cuts
 from coterie.ads.segments.similarity import ks_graph
 from coterie.ads.segments.text_view import description_vectors, text_clusters
 from coterie.ads.segments.views import VIEWS, make_views
@@ -16,7 +16,7 @@ from markets import EASY, log_of, market
 ALPHAS, KS = (0.01, 0.1), (3, 5)
 
 
-def looks(histograms, descriptions=None, days=None, **how):
+def views_of(histograms, descriptions=None, days=None, **how):
     """All views of a log."""
     vectors = description_vectors(histograms, descriptions)
     how = {"ks": KS, "alphas": ALPHAS, **how}
@@ -25,13 +25,13 @@ def looks(histograms, descriptions=None, days=None, **how):
 
 @pytest.fixture(scope="module")
 def views():
-    """Of the training days of an easy market."""
+    """Views of the training days of an easy market."""
     made = market(EASY)
-    return looks(made.histograms, made.descriptions, [0, 1, 2])
+    return views_of(made.histograms, made.descriptions, [0, 1, 2])
 
 
 def test_every_view_has_its_partitions_and_their_settings(views):
-    """One column for each of its settings, labels from 0 to K − 1."""
+    """A view has one column per setting, with labels from 0 to K − 1."""
     assert tuple(views) == VIEWS
     for name, view in views.items():
         assert view.name == name
@@ -48,8 +48,8 @@ def test_every_view_has_its_partitions_and_their_settings(views):
         views["win"].column(k=99)
 
 
-def test_views_are_silent_where_they_have_nothing_to_go_by(views):
-    """No text, no win, no bid."""
+def test_views_have_no_label_without_data(views):
+    """Advertisers without a text, a win or a bid get −1."""
     made = market(EASY)
     counts = made.histograms.dense([0, 1, 2])
     has_text = np.array([str(name) in made.descriptions for name in made.histograms.advertisers])
@@ -63,7 +63,7 @@ def test_views_are_silent_where_they_have_nothing_to_go_by(views):
 
 
 def test_views_find_what_was_planted(views):
-    """Right texts and well observed markets: the text and the market view nearly agree with it."""
+    """With right texts and many bids, the text and the market view find the segments."""
     made = market(EASY)
     for name, least in (("text", 0.8), ("market", 0.9)):
         labels = views[name].column(k=3)
@@ -73,11 +73,11 @@ def test_views_find_what_was_planted(views):
 
 @pytest.mark.parametrize("over", ["wins", "bids"])
 def test_win_and_cost_views_are_cuts_of_the_graphs(over):
-    """Of the Kolmogorov–Smirnov graph at each level, whose pairs and leaders are told."""
+    """They are cuts of the Kolmogorov–Smirnov graph, and count its pairs and leaders."""
     made = market(EASY)
     counts = made.histograms.dense()
     wins = counts.wins.sum(axis=1)
-    found = looks(made.histograms, max_observations=500, wins_over=over, tolerance=0.02)
+    found = views_of(made.histograms, max_observations=500, wins_over=over, tolerance=0.02)
     assert tuple(found) == ("win", "cost", "market")
     curves = {"win": share_of_wins(counts, over), "cost": share_of_cost(counts)}
     for name, curve in curves.items():
@@ -85,13 +85,13 @@ def test_win_and_cost_views_are_cuts_of_the_graphs(over):
             graph = ks_graph(curve, wins, alpha, max_observations=500, tolerance=0.02)
             assert found[name].edges[alpha] == graph.nnz // 2
             assert found[name].leaders[alpha] == leader_clusters(graph, wins).max() + 1
-            cut = normalised_cut(graph, 3, random_state=0)
+            cut = normalised_cuts(graph, [3], random_state=0)[:, 0]
             np.testing.assert_array_equal(found[name].column(alpha=alpha, k=3), cut)
         assert found[name].edges[0.01] >= found[name].edges[0.1]
 
 
 def test_texts_are_clustered_once_for_each_level(views):
-    """So that each view has as many partitions, from starts of their own."""
+    """The text view has as many partitions as the others, from different starts."""
     made = market(EASY)
     vectors = description_vectors(made.histograms, made.descriptions)
     for start in (0, 1):
@@ -101,32 +101,32 @@ def test_texts_are_clustered_once_for_each_level(views):
 
 
 def test_the_same_seed_gives_the_same_views(views):
-    """To the last label."""
+    """Labels are equal in every run."""
     made = market(EASY)
-    again = looks(made.histograms, made.descriptions, [0, 1, 2])
+    again = views_of(made.histograms, made.descriptions, [0, 1, 2])
     for name, view in again.items():
         np.testing.assert_array_equal(view.partitions, views[name].partitions)
 
 
 def test_views_the_data_do_not_allow_are_left_out():
-    """No text, fewer than two winners: no view at all; texts alone: two."""
+    """With fewer than two winners and no texts there is no view."""
     log = log_of(bid=[5, 6, 7], won=[1, 0, 0], price=3, advertiser=[0, 1, 2], edges=[5, 10])
-    assert looks(log, ks=(2,)) == {}
+    assert views_of(log, ks=(2,)) == {}
     texts = {"a000": "beach hotel", "a001": "car dealer"}
-    found = looks(log, texts, ks=(2,))
+    found = views_of(log, texts, ks=(2,))
     assert tuple(found) == ("text", "market")
     assert found["text"].partitions.tolist() == [[0, 0], [1, 1], [-1, -1]]
-    empty = looks(log, dict.fromkeys(texts, "  "), ks=(2,))
+    empty = views_of(log, dict.fromkeys(texts, "  "), ks=(2,))
     assert empty == {}
 
 
-def test_views_in_which_nobody_is_alike_place_nobody():
-    """Two advertisers far apart: all labels −1, and no trouble."""
+def test_views_without_similar_advertisers_have_no_labels():
+    """Two very different advertisers get the label −1."""
     price = np.repeat([10, 90], 200)
     log = log_of(
         bid=price, won=True, price=price, advertiser=np.repeat([0, 1], 200), edges=[10, 50, 90]
     )
-    found = looks(log, ks=(1,))
+    found = views_of(log, ks=(1,))
     assert tuple(found) == ("win", "cost", "market")
     assert all((view.partitions == -1).all() for view in found.values())
     assert found["win"].edges == {0.01: 0, 0.1: 0}

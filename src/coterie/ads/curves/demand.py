@@ -17,35 +17,22 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Demand:
-    """Bids of some days, in N cells of one advertiser and one bin each.
-
-    Attributes
-    ----------
-    advertiser, bin : (N,) int64 arrays
-    count : (N,) float64 array
-        Number of bids.
-    within : (N,) float64 array
-        Position of their mean in the bin, from 0 (lower edge) to 1 (upper edge).
-    n_advertisers : int
-    """
+    """Bids of some days, in N cells of one advertiser and one bin each."""
 
     advertiser: NDArray[np.int64]
     bin: NDArray[np.int64]
-    count: Floats
-    within: Floats
+    count: Floats  # number of bids
+    within: Floats  # position of their mean in the bin, 0 at the lower edge, 1 at the upper
     n_advertisers: int
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Impressions and spend by advertiser, (A,) each; the spend in micros per thousand.
-
-    ``spread`` is the standard deviation of forecast impressions.
-    """
+    """Impressions and spend by advertiser, (A,) each."""
 
     impressions: Floats
-    spend: Floats
-    spread: Floats | None = None
+    spend: Floats  # in micros per thousand impressions
+    spread: Floats | None = None  # standard deviation of forecast impressions
 
 
 def demand_of(histograms: BidHistograms, days: ArrayLike) -> Demand:
@@ -71,19 +58,12 @@ def outcome_of(histograms: BidHistograms, days: ArrayLike) -> Outcome:
 def expected_outcome(
     demand: Demand, win: Floats, evidence: Evidence, variance: Floats | None = None
 ) -> Outcome:
-    """Compute the expected impressions and spend of a demand from win curves.
+    """Compute the expected impressions and spend of a demand from win curves (A, G).
 
     Impressions are Σ n·W(b) and spend is Σ n·C(b) over the cells. With the posterior ``variance``
     of W the variance of the impressions is (Σ n·sd(W))² + Σ n·W·(1 − W): the errors of one
-    advertiser's curve are taken as fully correlated, and the auctions as independent.
-
-    Parameters
-    ----------
-    demand : Demand
-    win : (A, G) array
-    evidence : Evidence
-        Gives the cost of a win.
-    variance : (A, G) array, optional
+    advertiser's curve are taken as fully correlated, and the auctions as independent. ``evidence``
+    gives the cost of a win.
     """
     won = demand.count * _in_cells(win, demand)
     paid = demand.count * _in_cells(spend_curves(win, evidence), demand)

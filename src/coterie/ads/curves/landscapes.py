@@ -207,18 +207,9 @@ def spend_curves(win: Floats, evidence: Evidence) -> Floats:
 
 
 def curve_at(curves: Floats, edges: NDArray[np.int64], bids: ArrayLike) -> Floats:
-    """Interpolate each curve at bids in micros, linear between edges, constant above the last.
+    """Interpolate curves (A, G) at bids in micros, linear between edges, constant above the last.
 
-    Parameters
-    ----------
-    curves : (A, G) array
-    edges : (G,) array
-    bids : (A, B) array-like
-        B bids for each advertiser; or (B,), the same for all.
-
-    Returns
-    -------
-    (A, B) array
+    ``bids`` are (A, B), B for each advertiser, or (B,), the same for all. The result is (A, B).
 
     Examples
     --------

@@ -45,19 +45,14 @@ def segment_rates(
 ) -> Floats:
     """Compute the rate of success of every segment in every bin, (K, G).
 
-    q_s = (Σ_a π_as x_a + m₀ q) / (Σ_a π_as y_a + m₀), with q the rate of all advertisers and
-    m₀ = :data:`SEGMENT_STRENGTH`, so that small segments are pooled with all advertisers. In the
-    rate form they are made monotone by isotonic regression.
+    With π the shares (A, K) of advertisers in segments, q the rate of all advertisers and
+    m₀ = :data:`SEGMENT_STRENGTH`,
 
-    Parameters
-    ----------
-    evidence : Evidence
-        Of A advertisers.
-    memberships : (A, K) array
-        π, the share of each advertiser in each segment.
-    max_observations : float, optional
-        The evidence of an advertiser with more bids is scaled down to this many, so that the
-        largest advertiser does not dominate its segment.
+        q_s = (Σ_a π_as x_a + m₀ q) / (Σ_a π_as y_a + m₀).
+
+    In the rate form they are made monotone by isotonic regression. The evidence of an advertiser
+    with more than ``max_observations`` bids is scaled down to this many, so that the largest
+    advertiser does not dominate its segment.
     """
     shares = memberships
     if max_observations is not None:
@@ -86,19 +81,12 @@ def overall_rate(evidence: Evidence) -> Floats:
 
 
 def mixed_rates(shares: Floats, rates: Floats, form: str) -> Floats:
-    """Compute the rates of a mixture of segments, (A, G).
+    """Compute the rates (A, G) of mixtures of segments from shares π (A, K) and rates (K, G).
 
     Win curves are mixed. In the rate form, monotone rates are win curves and are averaged. For
     hazards, with S_s(g) the probability that a price of segment s is above bin g,
 
         h_g = Σ_s π_s S_s(g−1) h_sg / Σ_s π_s S_s(g−1).
-
-    Parameters
-    ----------
-    shares : (A, K) array
-        π; rows sum to 1.
-    rates : (K, G) array
-    form : {"hazard", "rate"}
 
     Examples
     --------
@@ -154,15 +142,9 @@ def pooled_rates(successes: Floats, trials: Floats, prior: Floats, strength: flo
 
 
 def pooled_curves(evidence: Evidence, prior: Floats, strength: float) -> Floats:
-    """Compute W of each advertiser from its own evidence and its prior rates, (A, G).
+    """Compute W of each advertiser from its own evidence and its prior rates q, all (A, G).
 
-    Parameters
-    ----------
-    evidence : Evidence
-    prior : (A, G) array
-        q, the rates of each advertiser's segment (or mixture of segments).
-    strength : float
-        m; 0 gives the advertiser's own curve, infinity that of its segment.
+    The strength m = 0 gives the advertiser's own curve, infinity that of its segment.
     """
     rates = pooled_rates(evidence.successes, evidence.trials, prior, strength)
     weights = np.ones_like(prior) if np.isinf(strength) else evidence.trials + strength

@@ -25,21 +25,11 @@ _LARGEST_CONCENTRATION = 1e6
 
 @dataclass(frozen=True)
 class Supply:
-    """Auctions per day.
+    """Auctions per day."""
 
-    Attributes
-    ----------
-    level : (A,) float64 array
-        Mean bids per day of each advertiser since its first bid, adjusted for weekdays.
-    weekday : (7,) float64 array
-        Factor of each weekday from Monday, with mean 1 over the weekdays in the log; 1 for others.
-    seen : (7,) bool array
-        Whether the log has that weekday.
-    """
-
-    level: Floats
-    weekday: Floats
-    seen: NDArray[np.bool_]
+    level: Floats  # (A,), mean bids per day since the first bid, adjusted for weekdays
+    weekday: Floats  # (7,), factors from Monday, mean 1 over the weekdays in the log, else 1
+    seen: NDArray[np.bool_]  # (7,), whether the log has that weekday
 
 
 def weekday_of(days: ArrayLike) -> NDArray[np.int64]:
@@ -99,21 +89,10 @@ def describe_supply(supply: Supply, day: date | None) -> str:
 def shrunk_shares(successes: Floats, trials: Floats, shares: Floats) -> tuple[Floats, Floats]:
     """Shrink the rate of a rare event of each advertiser towards that of its segments.
 
-    Successes are beta-binomial with the rate p of the advertiser's segments as mean and a common
-    concentration M, fitted by maximum likelihood. The shrunk rate is
-    (successes + M·p) / (trials + M).
-
-    Parameters
-    ----------
-    successes, trials : (A,) arrays
-        For example clicks and impressions.
-    shares : (A, K) array
-        Share of each advertiser in each segment.
-
-    Returns
-    -------
-    rates, concentration : (A,) arrays
-        The concentration is M + trials, the effective number of trials of each rate.
+    Successes (A,) among trials (A,), for example clicks among impressions, are beta-binomial. The
+    mean is the rate p of the advertiser's segments, by its shares (A, K) in them; the concentration
+    M is common and fitted by maximum likelihood. Returns the shrunk rates (successes + M·p) /
+    (trials + M) and their effective numbers of trials, M + trials.
 
     Examples
     --------

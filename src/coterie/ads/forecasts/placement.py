@@ -178,7 +178,7 @@ class Placer:
     @cached_property
     def _vectors_of(self) -> Callable[[Iterable[str | None]], Floats]:
         assert self._text_view is not None
-        return self._text_view.ready()
+        return self._text_view.make_transform()
 
     def _by_vectors(self, texts: Floats, vectors: Floats) -> Iterable[Placement | None]:
         """Return the places of vectors of texts, (n, d); None for one that resembles no other."""

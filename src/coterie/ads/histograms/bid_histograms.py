@@ -20,11 +20,7 @@ __all__ = ["BidCells", "BidHistograms", "DenseCounts", "PriceCells", "bin_of"]
 def bin_of(values: ArrayLike, edges: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the bin g of each value, edges[g−1] < value ≤ edges[g]; the last has no upper limit.
 
-    Parameters
-    ----------
-    values : array-like
-    edges : (G,) int64 array
-        Increasing upper edges, in micros.
+    ``edges`` (G,) are increasing upper edges.
 
     Examples
     --------
@@ -38,78 +34,48 @@ def bin_of(values: ArrayLike, edges: NDArray[np.int64]) -> NDArray[np.int64]:
 class BidCells:
     """Sums over the bids of one advertiser, on one day, in one bin of the bid; arrays of N cells.
 
-    Attributes
-    ----------
-    advertiser, day, bin : (N,) int64 arrays
-        Indices into the histograms' ``advertisers``, ``days`` and ``edges``.
-    count, square : (N,) float64 arrays
-        Σ w and Σ w² over the bids; w = 1 unless the log is a weighted sample.
-    bid : (N,) float64 array
-        Σ w·bid.
-    wins, cost : (N,) float64 arrays
-        Σ w and Σ w·price over the bids that won.
-    clicks, conversions : (N,) float64 arrays
-        Σ w over the bids that won and were clicked, or led to a conversion.
+    w is the weight of a bid, 1 unless the log is a weighted sample.
     """
 
-    advertiser: NDArray[np.int64]
+    advertiser: NDArray[np.int64]  # indices into advertisers, days and edges of the histograms
     day: NDArray[np.int64]
     bin: NDArray[np.int64]
-    count: NDArray[np.float64]
-    square: NDArray[np.float64]
-    bid: NDArray[np.float64]
-    wins: NDArray[np.float64]
-    cost: NDArray[np.float64]
-    clicks: NDArray[np.float64]
-    conversions: NDArray[np.float64]
+    count: NDArray[np.float64]  # Σ w
+    square: NDArray[np.float64]  # Σ w²
+    bid: NDArray[np.float64]  # Σ w·bid
+    wins: NDArray[np.float64]  # Σ w over the bids that won
+    cost: NDArray[np.float64]  # Σ w·price over the bids that won
+    clicks: NDArray[np.float64]  # Σ w over the bids that won and were clicked
+    conversions: NDArray[np.float64]  # Σ w over the bids that won and led to a conversion
 
 
 @dataclass(frozen=True)
 class PriceCells:
-    """Sums over the prices of one advertiser, on one day, in one bin of the price; M cells.
+    """Sums over the prices of one advertiser, on one day, in one bin of the price; M cells."""
 
-    Attributes
-    ----------
-    advertiser, day, bin : (M,) int64 arrays
-        Indices into the histograms' ``advertisers``, ``days`` and ``edges``.
-    count : (M,) float64 array
-        Σ w over the prices.
-    price : (M,) float64 array
-        Σ w·price.
-    """
-
-    advertiser: NDArray[np.int64]
+    advertiser: NDArray[np.int64]  # indices as in BidCells
     day: NDArray[np.int64]
     bin: NDArray[np.int64]
-    count: NDArray[np.float64]
-    price: NDArray[np.float64]
+    count: NDArray[np.float64]  # Σ w
+    price: NDArray[np.float64]  # Σ w·price
 
 
 @dataclass(frozen=True)
 class DenseCounts:
-    """Sums of the cells of some days: one row per advertiser, one column per bin.
+    """Sums of the cells of some days: one row per advertiser, one column per bin, (A, G)."""
 
-    Attributes
-    ----------
-    edges : (G,) int64 array
-        Upper edges of the bins, in micros.
-    bids, squares, bid, wins, cost : (A, G) float64 arrays
-        By bin of the bid: see :class:`BidCells`.
-    prices, price : (A, G) float64 arrays
-        By bin of the price: number and sum.
-    clicks, conversions : (A,) float64 arrays
-    """
-
-    edges: NDArray[np.int64]
+    edges: NDArray[np.int64]  # (G,), upper edges of the bins, in micros
+    # by bin of the bid, as in BidCells
     bids: NDArray[np.float64]
     squares: NDArray[np.float64]
     bid: NDArray[np.float64]
     wins: NDArray[np.float64]
     cost: NDArray[np.float64]
+    # by bin of the price: number and sum
     prices: NDArray[np.float64]
     price: NDArray[np.float64]
-    clicks: NDArray[np.float64]
-    conversions: NDArray[np.float64]
+    clicks: NDArray[np.float64]  # (A,)
+    conversions: NDArray[np.float64]  # (A,)
 
     @property
     def observations(self) -> NDArray[np.float64]:

@@ -314,15 +314,9 @@ def gather_cells(
 ) -> tuple[NDArray[np.str_], NDArray[np.datetime64], BidCells, PriceCells]:
     """Index advertisers and days, and sort the cells by advertiser, day and bin.
 
-    Parameters
-    ----------
-    bids, prices : Arrow tables
-        Columns ``advertiser_id``, ``day``, ``bin`` and the sums of the cells, rows in any order.
-        A missing sum is 0, and a missing Σ w² is Σ w. Rows without an advertiser or a day do not
-        count. Prices are of advertisers and days with bids.
-    n_bins : int
-    source : str
-        Path or name of the log, for messages.
+    ``bids`` and ``prices`` have the columns ``advertiser_id``, ``day``, ``bin`` and the sums of the
+    cells, in any order. A missing sum is 0, and a missing Σ w² is Σ w. Rows without an advertiser
+    or a day do not count. The advertisers and days of prices must be among those of bids.
 
     Returns
     -------

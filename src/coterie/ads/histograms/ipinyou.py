@@ -1,8 +1,15 @@
-"""iPinYou: market-price histograms of nine advertisers of the contest of 2013."""
+"""iPinYou: market-price histograms of nine advertisers of the contest of 2013.
+
+The licences of public advertising data do not allow this package to include or download them.
+Files are searched as ``<folder>/<dataset>/<file>`` in the folder of the environment variable
+``COTERIE_DATA`` and in the cache.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +17,42 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coterie.ads.histograms.bid_histograms import BidCells, BidHistograms, PriceCells
-from coterie.ads.histograms.public_data import IPINYOU, files_of, read_columns
-from coterie.errors import InvalidParameterError, TableError
+from coterie.datasets.dataset_files import data_folders
+from coterie.errors import DatasetUnavailableError, InvalidParameterError, TableError
 
-__all__ = ["FEN", "load_ipinyou_histograms", "price_edges", "price_histograms"]
+__all__ = [
+    "FEN",
+    "IPINYOU",
+    "PublicData",
+    "files_of",
+    "load_ipinyou_histograms",
+    "price_edges",
+    "price_histograms",
+    "read_columns",
+]
 
 #: One fen per thousand impressions, in micros of CNY.
 FEN = 10_000
 _DAY = "2013-06-06"
 _PREFIX = "adv"
+
+
+@dataclass(frozen=True)
+class PublicData:
+    """A public dataset: the name of its folder, its files, and how to get them."""
+
+    name: str
+    files: tuple[str, ...]
+    how_to_get: str
+
+
+IPINYOU = PublicData(
+    "ipinyou_market_price",
+    ("market_price_hist.csv", "advertisers.csv", "rows_1458_2997.csv.gz"),
+    "count the prices paid in the iPinYou contest data (ipinyou.contest.dataset, prepared by the "
+    "GitHub repository wnzhang/make-ipinyou-data), or take the counts in data/ipinyou-data of "
+    "the GitHub repository han-cai/rlb-dp",
+)
 
 
 def load_ipinyou_histograms(
@@ -81,13 +115,8 @@ def price_histograms(
 ) -> BidHistograms:
     """Convert counts of market prices in fen to bid histograms without censoring.
 
-    Parameters
-    ----------
-    advertisers : (A,) array-like of str
-        Sorted.
-    counts : (A, P) array-like
-        Number of auctions with a market price of 0, 1, …, P−1 fen.
-    clicks : (A,) array-like, optional
+    ``counts`` (A, P) are the auctions of each advertiser with a price of 0, 1, …, P−1 fen,
+    ``clicks`` (A,) the clicks of each.
 
     Examples
     --------
@@ -127,6 +156,81 @@ def price_histograms(
         prices=PriceCells(advertiser, day, price, number, paid),
         currency="CNY",
     )
+
+
+def files_of(
+    dataset: PublicData,
+    folder: str | os.PathLike[str] | None = None,
+    names: Sequence[str] | None = None,
+) -> list[Path]:
+    """Return the paths of a dataset's files, all in one folder.
+
+    Parameters
+    ----------
+    dataset : PublicData
+    folder : path, optional
+        The folder above the dataset's; by default COTERIE_DATA and the cache.
+    names : sequence of str, optional
+        The required files; by default all.
+
+    Raises
+    ------
+    DatasetUnavailableError
+        The message names the files and says how to get them.
+
+    Examples
+    --------
+    >>> files_of(IPINYOU, "nowhere")
+    Traceback (most recent call last):
+    coterie.errors.DatasetUnavailableError: the dataset 'ipinyou_market_price' is not in nowhere...
+    """
+    wanted = dataset.files if names is None else tuple(names)
+    folders = data_folders() if folder is None else [Path(folder)]
+    for place in folders:
+        paths = [place / dataset.name / name for name in wanted]
+        if all(path.is_file() for path in paths):
+            return paths
+    files = " + ".join(f"{dataset.name}/{name}" for name in wanted)
+    raise DatasetUnavailableError(
+        f"the dataset {dataset.name!r} is not in {' nor in '.join(map(str, folders))}. Get it "
+        f"({dataset.how_to_get}) and set the environment variable COTERIE_DATA to a folder that "
+        f"has {files}."
+    )
+
+
+def read_columns(path: Path, types: dict[str, str] | None = None) -> dict[str, Any]:
+    """Read the columns of a CSV file, plain or gzipped, as numpy arrays.
+
+    Parameters
+    ----------
+    path : Path
+    types : dict of str to str, optional
+        Columns and their pyarrow types; by default all columns, with inferred types.
+
+    Raises
+    ------
+    TableError
+        The file cannot be read, or a column is missing or has another type.
+    """
+    import pyarrow as pa
+    from pyarrow import csv
+
+    options = csv.ConvertOptions(strings_can_be_null=False)
+    if types is not None:
+        options.include_columns = list(types)
+        options.column_types = {name: pa.type_for_alias(kind) for name, kind in types.items()}
+    try:
+        table = csv.read_csv(
+            path,
+            convert_options=options,
+            parse_options=csv.ParseOptions(newlines_in_values=True),
+        )
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise TableError(f"{path} cannot be read: {error}; get the file again") from error
+    for name in table.column_names:
+        if table[name].null_count:
+            raise TableError(f"{path}, column {name!r}: a value is missing; get the file again")
+    return {name: table[name].to_numpy() for name in table.column_names}
 
 
 def _checked_counts(

@@ -34,12 +34,9 @@ def texts_beside(folder: Path) -> str | None:
 
 
 def read_texts(place: str | ir.Table) -> dict[str, str]:
-    """Read the text of every advertiser; several texts of one advertiser are joined.
+    """Read the texts of advertisers by id; several texts of one advertiser are joined.
 
-    Parameters
-    ----------
-    place : str or ibis table
-        A Parquet or CSV file, or a table, with ``advertiser_id`` and ``description``.
+    ``place`` is a Parquet or CSV file, or a table, with ``advertiser_id`` and ``description``.
     """
     texts: dict[str, dict[str, None]] = {}
     for advertiser, text in _rows(place):

@@ -61,24 +61,14 @@ def kind_of(columns: Iterable[str]) -> str:
 def canonical_table(
     raw: ir.Table, kind: str, source: str, lacking: Mapping[str, str] | None = None
 ) -> ir.Table:
-    """Return the table of a log with canonical columns.
+    """Return the table of a log of some kind with canonical columns.
 
-    Parameters
-    ----------
-    raw : ibis table
-    kind : {"bids", "ipinyou", "histograms"}
-    source : str
-        Path or name of the log, for messages.
-    lacking : dict of str to str, optional
-        For each column that some files of the log lack, the first such file.
-
-    Returns
-    -------
-    ibis table
-        For bids: ``advertiser_id`` string, ``day`` date, ``bid_micros`` int64, ``won`` boolean,
-        ``price_micros`` int64, ``weight`` float64 and, if present, ``min_to_win_micros``,
-        ``floor_micros``, ``auction_type``, ``currency``, ``click`` and ``conversion``.
-        For histograms: ``advertiser_id``, ``day``, ``bin_micros``, then sums as float64.
+    Bids have ``advertiser_id`` string, ``day`` date, ``bid_micros`` int64, ``won`` boolean,
+    ``price_micros`` int64, ``weight`` float64 and, if present, ``min_to_win_micros``,
+    ``floor_micros``, ``auction_type``, ``currency``, ``click`` and ``conversion``. Histograms have
+    ``advertiser_id``, ``day``, ``bin_micros``, then sums as float64. ``source`` is the name of the
+    log for messages, and ``lacking`` gives, for each column that some files lack, the first such
+    file.
     """
     if kind not in KINDS:
         raise InvalidParameterError(f"kind={kind!r}: it must be {', '.join(KINDS)}")

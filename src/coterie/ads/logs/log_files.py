@@ -49,30 +49,15 @@ _UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".unfinished", ".inpr
 
 @dataclass(frozen=True)
 class LogFiles:
-    """Files with one layout.
-
-    Attributes
-    ----------
-    paths : tuple of str
-    is_text : bool
-        True for delimited text, False for Parquet.
-    columns : tuple of str
-        Names in the files; ``field_0``, … for text without a header; empty for remote files.
-    has_header : bool
-    delimiter : str
-    base : str
-        Folder above the partition folders named ``column=value``; empty if there are none.
-    lacking : dict of str to str
-        For each column that some files lack, the first such file.
-    """
+    """Files with one layout."""
 
     paths: tuple[str, ...]
-    is_text: bool
-    columns: tuple[str, ...] = ()
+    is_text: bool  # delimited text, else Parquet
+    columns: tuple[str, ...] = ()  # field_0, … without a header; empty for remote files
     has_header: bool = True
     delimiter: str = ","
-    base: str = ""
-    lacking: Mapping[str, str] = field(default_factory=dict)
+    base: str = ""  # folder above the partition folders named column=value; empty if none
+    lacking: Mapping[str, str] = field(default_factory=dict)  # column: first file without it
 
 
 def find_files(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:

@@ -1,16 +1,16 @@
-"""Which segment an advertiser belongs to, by two kinds of evidence: votes and its own auctions.
+"""Memberships: shares of advertisers in segments, from votes of views and their own auctions.
 
-A clustering says where an advertiser was put; its auctions say how well each segment's win
-curve explains them. With π_as the share of advertiser a in segment s, q_s the segment's rates
-(:mod:`coterie.ads.curves.pooling`), x and y the advertiser's successes and trials, c_v its cluster
-in view v:
+A vote is the cluster of an advertiser in a view. Its auctions show how well each segment's win
+curve fits. With π_as the share of advertiser a in segment s, q_s the segment's rates
+(:mod:`coterie.ads.curves.pooling`), x and y the advertiser's successes and trials, and c_v its
+cluster in view v:
 
     log π_as = log p_s + Σ_g [x_g log q_sg + (y_g − x_g) log(1 − q_sg)]
                + Σ_v log P_v(c_v | s) + const
 
-Rates, sizes p and the tables P_v are learned from the shares in turn (expectation–maximisation).
-P_v tells how reliable a view is: that of a view that says nothing of the segments is flat, and
-counts for nothing. One more column stands for "like all advertisers, like no segment".
+Rates q, sizes p and tables P_v are estimated from the shares in turn (expectation–maximisation).
+If a view is unrelated to the segments, its P_v is constant and has no effect. The last column of
+the shares is an additional segment with the curve of all advertisers.
 """
 
 from __future__ import annotations
@@ -31,47 +31,36 @@ Labels = NDArray[np.int64]
 
 _LEAST_RATE = 1e-9
 _LEAST_SHARE = 1e-6
-_SHARE_OF_NONE = 0.02
-_MOST_TELLING = 200.0
+_LEAST_SIZE_OF_LAST = 0.02
+_MOST_OBSERVATIONS = 200.0
 
 
 @dataclass(frozen=True)
 class Memberships:
-    """The shares of advertisers in segments, and what the segments are.
+    """Shares of advertisers in segments, and the rates of the segments."""
 
-    Attributes
-    ----------
-    shares : (A, K + 1) float64 array
-        Rows sum to 1; the last column is "no segment in particular".
-    rates : (K + 1, G) float64 array
-        The rates of success of each segment; the last row those of all advertisers.
-    form : {"hazard", "rate"}
-        Of the rates: see :mod:`coterie.ads.curves.landscapes`.
-    n_iter : int
-    """
-
-    shares: Floats
-    rates: Floats
-    form: str
+    shares: Floats  # (A, K + 1), rows sum to 1; the last column is the share in no segment
+    rates: Floats  # (K + 1, G), rates of success; the last row is that of all advertisers
+    form: str  # "hazard" or "rate", see coterie.ads.curves.landscapes
     n_iter: int = 0
 
     @property
     def labels(self) -> Labels:
-        """The segment of the largest share, (A,); −1 where there is no segment at all."""
+        """Segment of the largest share, (A,); −1 if there are no segments."""
         if self.shares.shape[1] == 1:
             return np.full(len(self.shares), -1, dtype=np.int64)
         return np.argmax(self.shares[:, :-1], axis=1).astype(np.int64)
 
     @property
     def prior(self) -> Floats:
-        """The rates each advertiser is to be pooled with, (A, G)."""
+        """Rates that each advertiser is pooled with, (A, G)."""
         return mixed_rates(self.shares, self.rates, self.form)
 
 
 def hard_memberships(
     evidence: Evidence, labels: Labels, max_observations: float | None = None
 ) -> Memberships:
-    """Every advertiser wholly in the segment of its label, and in none where that is −1.
+    """Assign every advertiser to the segment of its label, or to no segment if it is −1.
 
     Examples
     --------
@@ -96,22 +85,12 @@ def learn_memberships(
     max_iter: int = 30,
     tol: float = 1e-3,
 ) -> Memberships:
-    """Start from labels and alternate between shares and what they imply, until shares settle.
+    """Estimate shares by expectation–maximisation, starting from labels (A,), −1 if unknown.
 
-    Parameters
-    ----------
-    evidence : Evidence
-        Of A advertisers.
-    labels : (A,) int array
-        Where to start; −1 for an advertiser whose segment is open.
-    votes : sequence of (A, V) int arrays
-        One matrix a view, one column a partition, −1 where it is silent. The partitions of a
-        view count together as one.
-    max_observations : float, optional
-        See :func:`~coterie.ads.curves.pooling.segment_rates`.
-    max_iter : int
-    tol : float
-        Stop when no share changed by more than this, on average over the advertisers.
+    ``votes`` has a matrix (A, V) of labels per view, one column per partition, −1 for no label. The
+    partitions of a view together count as one vote. The iteration stops when the mean change of an
+    advertiser's shares is below ``tol``. For ``max_observations`` see
+    :func:`~coterie.ads.curves.pooling.segment_rates`.
     """
     shares = hard_memberships(evidence, labels, max_observations).shares
     n_segments = shares.shape[1] - 1
@@ -121,7 +100,7 @@ def learn_memberships(
         sizes = shares[~open_rows, :-1].mean(axis=0) if (~open_rows).any() else 1 / n_segments
         shares[open_rows, :-1], shares[open_rows, -1] = sizes, 0.0
     n_iter = 0
-    for n_iter in range(1, max_iter + 1):  # noqa: B007 (told in the result)
+    for n_iter in range(1, max_iter + 1):  # noqa: B007 (part of the result)
         rates = _rates(evidence, shares, max_observations)
         score = _log_sizes(shares[informed]) + _log_likelihood(evidence, rates)
         for partitions in votes:
@@ -141,33 +120,34 @@ def _rates(evidence: Evidence, shares: Floats, max_observations: float | None) -
 
 def _log_sizes(shares: Floats) -> Floats:
     sizes = shares.mean(axis=0) if len(shares) else np.full(shares.shape[1], 1 / shares.shape[1])
-    sizes[-1] = max(sizes[-1], _SHARE_OF_NONE)
+    sizes[-1] = max(sizes[-1], _LEAST_SIZE_OF_LAST)
     return np.log(np.maximum(sizes, _LEAST_SHARE))
 
 
 def _log_likelihood(evidence: Evidence, rates: Floats) -> Floats:
-    """Of each advertiser's evidence under each segment's rates, (A, K + 1), up to a constant.
+    """Return log P(evidence | segment) of each advertiser, (A, K + 1), up to a constant.
 
-    An advertiser differs a little from its segment: what its thousandth auction tells is about
-    itself, not about which segment it is of. So the evidence of many counts as that of some.
+    The evidence of an advertiser counts as at most 200 observations: advertisers differ a little
+    from their segments, so further auctions do not help to identify the segment.
     """
     success = np.log(np.maximum(rates, _LEAST_RATE))
     failure = np.log(np.maximum(1 - rates, _LEAST_RATE))
     failures = np.maximum(evidence.trials - evidence.successes, 0)
-    counted = np.minimum(1.0, _MOST_TELLING / np.maximum(evidence.observations, 1.0))
-    return counted[:, None] * (evidence.successes @ success.T + failures @ failure.T)
+    scale = np.minimum(1.0, _MOST_OBSERVATIONS / np.maximum(evidence.observations, 1.0))
+    return scale[:, None] * (evidence.successes @ success.T + failures @ failure.T)
 
 
 def _log_votes(
     partitions: NDArray[np.int64], shares: Floats, informed: NDArray[np.bool_]
 ) -> Floats:
-    """Σ log P(cluster | segment) over the partitions of one view, which together count once."""
+    """Return the mean of log P(cluster | segment) over the partitions of a view, (A, K + 1)."""
     total = np.zeros_like(shares)
     for column in partitions.T:
         voting = column >= 0
         known = voting & informed
         table = np.zeros((int(column.max(initial=-1)) + 1, shares.shape[1]))
         np.add.at(table, column[known], shares[known])
+        # one is added to each count, so that no probability is 0
         table = (table + 1) / (table + 1).sum(axis=0) if len(table) else table
         total[voting] += np.log(table[column[voting]])
     return total / max(partitions.shape[1], 1)

@@ -1,4 +1,4 @@
-"""What a segment is like, in words: its name, its price level, its odd and doubtful members."""
+"""Segment profiles: names, price levels, outliers and uncertain members of segments."""
 
 from __future__ import annotations
 
@@ -17,106 +17,80 @@ __all__ = ["SegmentProfile", "describe_segments", "doubtful_members", "outlying_
 Floats = NDArray[np.float64]
 
 _PRICE_LEVELS = ("low price", "medium price", "high price")
-#: An own curve further than this from its segment's, and further than chance, is an outlier's.
-_FAR = 0.15
-_BEYOND_CHANCE = 4.0
-_ENOUGH = 10.0
+#: The curve of an outlier differs from its segment's by more than this, and by more than this
+#: many standard deviations, in a bin with at least this many trials.
+_LEAST_DISTANCE = 0.15
+_LEAST_DEVIATIONS = 4.0
+_FEWEST_TRIALS = 10.0
+#: The largest share of an uncertain member is below this.
 _CERTAIN = 0.6
 
 
 @dataclass(frozen=True)
 class SegmentProfile:
-    """One segment.
+    """Profile of a segment."""
 
-    Attributes
-    ----------
-    name : str
-        Its telling words and its price level.
-    words : list of str
-    price_level : str
-    median_price : float
-        The bid, in micros, that wins half of its auctions; the last edge where none does.
-    size : int
-        Members, by their largest share.
-    observations : float
-        Bids of its members.
-    """
-
-    name: str
+    name: str  # its characteristic words and its price level
     words: list[str]
     price_level: str
-    median_price: float
-    size: int
-    observations: float
+    median_price: float  # the bid in micros that wins half of its auctions, or the last edge
+    size: int  # number of members; a member has its largest share in the segment
+    observations: float  # number of bids of its members
 
 
 def describe_segments(
     evidence: Evidence, memberships: Memberships, texts: Sequence[str]
 ) -> list[SegmentProfile]:
-    """Name every segment, by the words that tell it apart and by what it pays.
+    """Describe every segment by its characteristic words and its price level.
 
-    Parameters
-    ----------
-    evidence : Evidence
-        Of A advertisers.
-    memberships : Memberships
-    texts : sequence of A str
-        Empty where there is none.
+    ``texts`` has one text per advertiser, empty if there is none.
     """
+    # imported here because it needs scikit-learn, which reading a profile does not
+    from coterie.ads.segments.text_view import characteristic_words
+
     labels = memberships.labels
     n_segments = memberships.shares.shape[1] - 1
     curves = segment_curves(evidence, memberships)[:-1]
     prices = np.array([_price_of_half(curve, evidence.edges) for curve in curves])
     levels = _price_levels(prices)
-    from coterie.ads.segments.text_view import (
-        characteristic_words,  # which needs scikit-learn, as profiles do not
-    )
-
     words = characteristic_words(list(texts), labels, n=3) if any(texts) else [[]] * n_segments
     words = [*words, *[[]] * (n_segments - len(words))]
-    profiles, taken = [], set[str]()
+    profiles, names = [], set[str]()
     for s in range(n_segments):
-        name = _unlike(_name(words[s], levels[s], s), taken)
-        taken.add(name)
+        subject = " ".join(words[s][:2]) if words[s] else f"segment {s + 1}"
+        name = _distinct_name(f"{subject}, {levels[s]}", names)
+        names.add(name)
         mine = labels == s
-        profiles.append(
-            SegmentProfile(
-                name,
-                list(words[s]),
-                levels[s],
-                float(prices[s]),
-                int(mine.sum()),
-                float(evidence.observations[mine].sum()),
-            )
-        )
+        size, observations = int(mine.sum()), float(evidence.observations[mine].sum())
+        price = float(prices[s])
+        profiles.append(SegmentProfile(name, list(words[s]), levels[s], price, size, observations))
     return profiles
 
 
 def segment_curves(evidence: Evidence, memberships: Memberships) -> Floats:
-    """W of every segment, and in the last row of all advertisers, (K + 1, G)."""
+    """Compute W of every segment and, in the last row, of all advertisers, (K + 1, G)."""
     trials = memberships.shares.T @ evidence.trials
     return win_curves(memberships.rates, trials + 1.0, evidence.form)
 
 
 def outlying_members(evidence: Evidence, memberships: Memberships) -> NDArray[np.int64]:
-    """Advertisers whose own curve is unlike their segment's, farthest first.
+    """Return the advertisers whose own curve differs from their segment's, farthest first.
 
-    In some bin the two must differ by more than a difference that matters, and by more than
-    chance would: so many standard deviations of a curve with the advertiser's trials.
+    The difference in some bin must be above 0.15, and above four standard deviations of a curve
+    with the advertiser's trials.
     """
     own = own_curves(evidence)
     expected = segment_curves(evidence, memberships)[memberships.labels]
-    doubt = np.sqrt(win_variance(evidence, memberships.prior, 1.0))
-    told = evidence.trials >= _ENOUGH
-    distance = np.where(told, np.abs(own - expected), 0.0)
-    distance[distance < _BEYOND_CHANCE * doubt] = 0.0
+    deviation = np.sqrt(win_variance(evidence, memberships.prior, 1.0))
+    distance = np.where(evidence.trials >= _FEWEST_TRIALS, np.abs(own - expected), 0.0)
+    distance[distance < _LEAST_DEVIATIONS * deviation] = 0.0
     farthest = distance.max(axis=1, initial=0.0)
-    odd = np.flatnonzero(farthest > _FAR)
-    return odd[np.argsort(-farthest[odd], kind="stable")]
+    outliers = np.flatnonzero(farthest > _LEAST_DISTANCE)
+    return outliers[np.argsort(-farthest[outliers], kind="stable")]
 
 
 def doubtful_members(memberships: Memberships, observations: Floats) -> NDArray[np.int64]:
-    """Advertisers with bids that no segment has a clear claim to, most doubtful first."""
+    """Return the advertisers with bids whose largest share is small, the smallest first."""
     most = memberships.shares[:, :-1].max(axis=1, initial=0.0)
     doubtful = np.flatnonzero((most < _CERTAIN) & (observations > 0))
     return doubtful[np.argsort(most[doubtful], kind="stable")]
@@ -128,7 +102,7 @@ def _price_of_half(curve: Floats, edges: NDArray[np.int64]) -> float:
 
 
 def _price_levels(prices: Floats) -> list[str]:
-    """Thirds of the segments by price; with one or two segments there is no middle."""
+    """Divide the segments into thirds by price; two segments are low and high."""
     if len(prices) == 1:
         return [_PRICE_LEVELS[1]]
     rank = np.argsort(np.argsort(prices, kind="stable"), kind="stable")
@@ -136,11 +110,7 @@ def _price_levels(prices: Floats) -> list[str]:
     return [_PRICE_LEVELS[level] for level in third]
 
 
-def _name(words: Sequence[str], level: str, number: int) -> str:
-    return f"{' '.join(words[:2]) if words else f'segment {number + 1}'}, {level}"
-
-
-def _unlike(name: str, taken: set[str]) -> str:
-    if name not in taken:
+def _distinct_name(name: str, names: set[str]) -> str:
+    if name not in names:
         return name
-    return next(f"{name} ({i})" for i in range(2, len(taken) + 3) if f"{name} ({i})" not in taken)
+    return next(f"{name} ({i})" for i in range(2, len(names) + 3) if f"{name} ({i})" not in names)

@@ -1,4 +1,4 @@
-"""How advertisers are segmented: every setting in one place, checked once."""
+"""Segment settings: all settings of the segmentation of advertisers, checked once."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ _LARGEST_SEED = 2**31 - 1
 
 @dataclass(frozen=True)
 class SegmentSettings:
-    """What may be chosen about segments; what is left to the data is chosen by backtest.
+    """Settings of the segmentation; where several values are given, a backtest chooses.
 
     Attributes
     ----------
     n_segments : int or sequence of int
         The number of segments, or the numbers to choose from.
     alphas : sequence of float
-        Levels of the Kolmogorov–Smirnov test, each of which gives partitions.
+        Levels of the Kolmogorov–Smirnov test; each gives partitions.
     strengths : sequence of float
         Pooling strengths to choose from, in trials.
     max_observations : float or None
-        No advertiser counts for more bids than this, in the test and in its segment's curve.
+        Limit of the bids of an advertiser that count, in the test and in its segment's curve.
     tolerance : float
-        Curves nearer than this are similar whatever the test says. The paper has neither of the
-        two: set None and 0 for its graphs.
+        Curves nearer than this are similar for any result of the test. The paper has neither
+        limit nor tolerance: use None and 0 for its graphs.
     wins_over : {"wins", "bids"}
-        The reading of the paper's win-rate c.d.f.
+        Denominator of the paper's win-rate c.d.f.
     consensus : consensus function, optional
-        Any of the library's, unfitted; by default the robust one.
+        Any unfitted consensus function of the library; by default ``RobustConsensus``.
     origins : int
-        The most days of the training span to forecast from those before them when choosing.
+        The largest number of training days to forecast in the backtest.
     random_state : int
     """
 
@@ -58,15 +58,15 @@ class SegmentSettings:
             "n_segments": (
                 _is_whole(self.n_segments, 1)
                 or _are_all(self.n_segments, lambda k: _is_whole(k, 1)),
-                "it must be a whole number from 1 up, or several",
+                "it must be a whole number from 1 up, or a list of them",
             ),
             "alphas": (
                 _are_all(self.alphas, lambda alpha: _is_number(alpha) and 0 < alpha < 1),
-                "levels must lie between 0 and 1, and there must be one",
+                "give at least one level between 0 and 1",
             ),
             "strengths": (
                 _are_all(self.strengths, lambda m: _is_number(m) and 0 < m < np.inf),
-                "they must be above 0 and finite, and there must be one",
+                "give at least one finite number above 0",
             ),
             "max_observations": (
                 most is None or (_is_number(most) and 1 <= most < np.inf),
@@ -74,11 +74,11 @@ class SegmentSettings:
             ),
             "tolerance": (
                 _is_number(self.tolerance) and 0 <= self.tolerance <= 1,
-                "it is a distance, from 0 to 1",
+                "it must be a distance from 0 to 1",
             ),
-            "wins_over": (self.wins_over in ("wins", "bids"), "it may be 'wins' or 'bids'"),
+            "wins_over": (self.wins_over in ("wins", "bids"), "it must be 'wins' or 'bids'"),
             "consensus": (
-                self.consensus is None or _takes_a_number(self.consensus),
+                self.consensus is None or _has_n_clusters(self.consensus),
                 "it must be an unfitted consensus function with the parameter n_clusters",
             ),
             "origins": (_is_whole(self.origins, 0), "it must be a whole number from 0 up"),
@@ -93,11 +93,11 @@ class SegmentSettings:
 
     @property
     def numbers_of_segments(self) -> list[int]:
-        """The numbers of segments to choose from, in order, each once."""
+        """Sorted distinct numbers of segments to choose from."""
         return sorted({int(k) for k in np.atleast_1d(self.n_segments)})
 
     def possible_numbers(self, n_advertisers: int) -> list[int]:
-        """The numbers of segments that so many advertisers allow: at most one in two."""
+        """Return the numbers of segments, limited to half of the number of advertisers."""
         most = max(1, n_advertisers // 2)
         return sorted({min(k, most) for k in self.numbers_of_segments})
 
@@ -111,11 +111,11 @@ def _is_whole(value: Any, least: int) -> bool:
 
 
 def _are_all(values: Any, is_right: Callable[[Any], bool]) -> bool:
-    """Whether it is a list of at least one, and all in it are right."""
+    """Return whether ``values`` is a list, not empty, of valid values."""
     is_list = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
     return is_list and len(values) > 0 and all(is_right(value) for value in values)
 
 
-def _takes_a_number(consensus: Any) -> bool:
+def _has_n_clusters(consensus: Any) -> bool:
     is_estimator = hasattr(consensus, "get_params") and not isinstance(consensus, type)
     return is_estimator and "n_clusters" in consensus.get_params()

@@ -1,8 +1,8 @@
-"""Which advertisers are alike: Kolmogorov–Smirnov distances of their curves, and their graph.
+"""Similarity: Kolmogorov–Smirnov distances between advertisers' curves, and similarity graphs.
 
-Two curves F_i and F_j, c.d.f. values on one grid, estimated from m_i and m_j observations, are
-D_ij = max_g |F_i(g) − F_j(g)| apart, and similar at level α where the two-sample test does not
-tell them apart: √(m_i m_j / (m_i + m_j)) · D_ij ≤ C_α.
+Let F_i and F_j be c.d.f. values on one grid, estimated from m_i and m_j observations. Their
+distance is D_ij = max_g |F_i(g) − F_j(g)|. They are similar at level α if the two-sample test does
+not reject equality: √(m_i m_j / (m_i + m_j)) · D_ij ≤ C_α.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Floats = NDArray[np.float64]
 _Weigh = Callable[[int, NDArray[np.int64], NDArray[np.int32]], NDArray[Any]]
 
 _WEIGHTS = {"binary": np.bool_, "pvalue": np.float32}
-_BLOCK = 64
-_SIEVE = 32
-_PANEL = 2048
-_MOST_LEVELS = 255  # a level is kept in a byte
+_BLOCK = 64  # rows of pairs per task
+_SIEVE = 32  # columns of the sieve
+_PANEL = 2048  # rows of a graph per task
+_MOST_LEVELS = 255  # a level is stored in a byte
 
 
 def kolmogorov_critical_value(alpha: float) -> float:
-    """C_α, which √(mn/(m+n))·D exceeds with probability α when two samples have one law.
+    """Return C_α, which √(mn/(m+n))·D exceeds with probability α for equal distributions.
 
     Parameters
     ----------
@@ -46,27 +46,27 @@ def kolmogorov_critical_value(alpha: float) -> float:
     [1.22385, 1.3581, 1.62762]
     """
     if not 0 < alpha < 1:
-        raise InvalidParameterError(f"alpha={alpha}: it must lie between 0 and 1, as in 0.05")
+        raise InvalidParameterError(f"alpha={alpha}: it must be between 0 and 1, for example 0.05")
     return float(kolmogi(alpha))
 
 
 def ks_distances(curves: ArrayLike) -> NDArray[np.float32]:
-    """All Kolmogorov–Smirnov distances D_ij = max_g |F_i(g) − F_j(g)|, to within 2⁻²⁴.
+    """Compute all Kolmogorov–Smirnov distances D_ij = max_g |F_i(g) − F_j(g)|, to within 2⁻²⁴.
 
     Parameters
     ----------
     curves : (A, G) array-like
-        One c.d.f. a row, on one grid: values from 0 to 1 that never fall.
+        One c.d.f. per row, on one grid: nondecreasing values from 0 to 1.
 
     Returns
     -------
     (A, A) float32 array
-        Symmetric, 0 on the diagonal. :func:`ks_graph` needs no such array.
+        Symmetric, 0 on the diagonal. :func:`ks_graph` does not need this array.
 
     Raises
     ------
     InvalidParameterError
-        Where a curve is no c.d.f., or the distances would not fit in memory.
+        A curve is not a c.d.f., or the distances do not fit in memory.
 
     Examples
     --------
@@ -79,8 +79,8 @@ def ks_distances(curves: ArrayLike) -> NDArray[np.float32]:
     needed, free = 4 * A * A + 4 * F.size, available_memory()
     if needed > free:
         raise InvalidParameterError(
-            f"the distances of {A:,} curves need {readable_bytes(needed)} and "
-            f"{readable_bytes(free)} are free; ks_graph keeps similar pairs alone"
+            f"the distances of {A:,} curves need {readable_bytes(needed)}, but "
+            f"{readable_bytes(free)} are free; ks_graph stores only similar pairs"
         )
     fine = _in_steps(F, kernels.FINE, np.int32)
     distances = np.zeros((A, A), dtype=np.float32)
@@ -101,7 +101,7 @@ def ks_graph(
     tolerance: float = 0.0,
     weights: str = "binary",
 ) -> sp.csr_array:
-    """The graph of similar advertisers at one level; see :func:`ks_graphs`.
+    """Compute the graph of similar advertisers at one level; see :func:`ks_graphs`.
 
     Examples
     --------
@@ -111,14 +111,8 @@ def ks_graph(
            [1, 0, 0],
            [0, 0, 0]])
     """
-    return ks_graphs(
-        curves,
-        observations,
-        [alpha],
-        max_observations=max_observations,
-        tolerance=tolerance,
-        weights=weights,
-    )[0]
+    limits: dict[str, Any] = {"max_observations": max_observations, "tolerance": tolerance}
+    return ks_graphs(curves, observations, [alpha], weights=weights, **limits)[0]
 
 
 def ks_graphs(
@@ -130,41 +124,40 @@ def ks_graphs(
     tolerance: float = 0.0,
     weights: str = "binary",
 ) -> list[sp.csr_array]:
-    """The graphs of similar advertisers at several levels, in one pass over the pairs.
+    """Compute the graphs of similar advertisers at several levels, in one pass over the pairs.
 
-    i and j ≠ i are joined where
+    i and j ≠ i are joined if
 
         D_ij ≤ max(C_α · √(1/m_i + 1/m_j), tolerance),   m = min(observations, max_observations)
 
-    which, without the last two settings, is the two-sample test. A test with enough data tells
-    any two advertisers apart; ``max_observations`` limits its power and ``tolerance`` says which
-    difference does not matter. Decisions are those of float64 arithmetic, to the last pair.
+    With the default settings this is the two-sample test. With enough data the test separates any
+    two advertisers; ``max_observations`` limits its power, and ``tolerance`` is a distance that
+    does not matter. The edges are exactly those of float64 arithmetic.
 
     Parameters
     ----------
     curves : (A, G) array-like
-        One c.d.f. a row, on one grid: values from 0 to 1 that never fall.
+        One c.d.f. per row, on one grid: nondecreasing values from 0 to 1.
     observations : (A,) array-like
-        How many observations each curve rests on, not necessarily whole. A curve that rests on
-        none says nothing: its advertiser is joined to nobody, and its row is not looked at.
+        Number of observations of each curve, not necessarily whole. An advertiser without
+        observations has no edges, and its curve is ignored.
     alphas : sequence of float
-        Levels, each between 0 and 1; the higher, the fewer edges.
+        Levels, each between 0 and 1; a higher level gives fewer edges.
     max_observations : float, optional
     tolerance : float, default=0
     weights : {"binary", "pvalue"}, default="binary"
-        An edge holds True, or the p-value of the test: 1 for equal curves, α at the threshold, α
-        too beyond it where the tolerance joins. Clusters of thinly observed advertisers are
-        clearly better with p-values.
+        An edge holds True or the p-value of the test: 1 for equal curves, α at the threshold and
+        for edges due to the tolerance. With few observations, clusters are better with p-values.
 
     Returns
     -------
     list of (A, A) csr_array of bool or float32
-        A graph for each level: symmetric, without loops, columns sorted.
+        One graph per level: symmetric, without loops, columns sorted.
 
     Raises
     ------
     InvalidParameterError
-        Where a curve is no c.d.f., a setting is of no use, or the graphs do not fit in memory.
+        A curve is not a c.d.f., a setting is invalid, or the graphs do not fit in memory.
 
     Examples
     --------
@@ -174,9 +167,9 @@ def ks_graphs(
     """
     m = _checked_observations(observations, max_observations)
     if weights not in _WEIGHTS:
-        raise InvalidParameterError(f"weights={weights!r}: it may be {' or '.join(_WEIGHTS)}")
+        raise InvalidParameterError(f"weights={weights!r}: it must be {' or '.join(_WEIGHTS)}")
     if not 0 <= tolerance <= 1:
-        raise InvalidParameterError(f"tolerance={tolerance}: it is a distance, from 0 to 1")
+        raise InvalidParameterError(f"tolerance={tolerance}: it must be a distance from 0 to 1")
     criticals = np.array([kolmogorov_critical_value(alpha) for alpha in alphas], dtype=np.float64)
     known = np.flatnonzero(m > 0)
     F = _known_curves(curves, known, len(m))
@@ -185,9 +178,11 @@ def ks_graphs(
     descending, rank = np.unique(-criticals, return_inverse=True)
     if len(descending) > _MOST_LEVELS:
         raise InvalidParameterError(
-            f"alphas has {len(descending)} levels; there may be {_MOST_LEVELS} at once"
+            f"alphas has {len(descending)} distinct levels; the limit is {_MOST_LEVELS}"
         )
-    most = available_memory() // (_bytes_a_pair(_WEIGHTS[weights]) * (1 + len(criticals)))
+    # a pair has two entries, each with a column and a weight
+    bytes_per_pair = 2 * (4 + np.dtype(_WEIGHTS[weights]).itemsize)
+    most = available_memory() // (bytes_per_pair * (1 + len(criticals)))
     pairs = _similar_pairs(F, 1.0 / m[known], -descending, tolerance, weights, most)
     return [
         _graph(pairs, int(level) + 1, alpha, known, len(m))
@@ -197,36 +192,30 @@ def ks_graphs(
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Similar pairs i < j: how many each i has, their j, the levels they pass, their weights.
+    """Similar pairs i < j, row by row."""
 
-    Level l is passed where the l largest critical values are not exceeded.
-    """
-
-    counts: NDArray[np.int64]
-    columns: NDArray[np.int32]
-    levels: NDArray[np.uint8]
-    weights: NDArray[Any]
+    counts: NDArray[np.int64]  # (A,), number of pairs of each i
+    columns: NDArray[np.int32]  # (E,), j
+    levels: NDArray[np.uint8]  # (E,), number of critical values that are not exceeded
+    weights: NDArray[Any]  # (E,)
 
 
 def _similar_pairs(
     F: Floats, inverse: Floats, criticals: Floats, tolerance: float, weights: str, most: int
 ) -> _Pairs:
-    """Search all pairs, a block of rows at a time, for at most about ``most`` similar ones.
-
-    Threads take blocks as they become free: the first rows of a triangle are the longest.
-    """
+    """Find all similar pairs, in blocks of rows; raise if there are more than ``most``."""
     A, G = F.shape
     coarse = _in_steps(F, kernels.STEPS, np.int16)
-    spread_out = np.linspace(0, G - 1, _SIEVE).round().astype(np.intp)
-    sieve = np.ascontiguousarray(coarse[:, spread_out].T)
+    spaced = np.linspace(0, G - 1, _SIEVE).round().astype(np.intp)
+    sieve = np.ascontiguousarray(coarse[:, spaced].T)
     weigh = _p_values_of(F, inverse) if weights == "pvalue" else _all_true
     found: list[int] = []
 
     def of_block(start: int) -> tuple[NDArray[Any], ...]:
         if sum(found) > most:
             raise InvalidParameterError(
-                f"more than {most:,} pairs of the {A:,} advertisers are similar, and their graph "
-                "does not fit in memory; raise alpha or max_observations, or lower tolerance"
+                f"more than {most:,} pairs of {A:,} advertisers are similar and do not fit "
+                "in memory: raise alpha or max_observations, or lower tolerance"
             )
         stop = min(start + _BLOCK, A)
         counts, columns, levels = kernels.similar_pairs(
@@ -246,7 +235,7 @@ def _all_true(
 
 
 def _p_values_of(F: Floats, inverse: Floats) -> _Weigh:
-    """What gives the p-values of the pairs found in a block of rows."""
+    """Return a function that computes the p-values of the pairs of a block of rows."""
     fine = _in_steps(F, kernels.FINE, np.int32)
 
     def weigh(
@@ -263,7 +252,7 @@ def _p_values_of(F: Floats, inverse: Floats) -> _Weigh:
 def _graph(
     pairs: _Pairs, level: int, alpha: float, known: NDArray[np.intp], A: int
 ) -> sp.csr_array:
-    """The graph of all A advertisers from the pairs among the known that pass ``level``."""
+    """Build the graph of A advertisers from the pairs of known ones that pass ``level``."""
     parts = pairs.columns, pairs.levels
     pointers = kernels.count_both(pairs.counts, *parts, level)
     neighbours = np.empty(pointers[-1], dtype=np.int32)
@@ -291,37 +280,32 @@ def _graph(
     return graph
 
 
-def _bytes_a_pair(dtype: Any) -> int:
-    """Both entries of a pair: column and weight."""
-    return 2 * (4 + np.dtype(dtype).itemsize)
-
-
 def _known_curves(curves: ArrayLike, known: NDArray[np.intp], A: int) -> Floats:
-    """The curves of the known advertisers, checked."""
+    """Check and return the curves of the known advertisers."""
     table = np.asarray(curves)
     if table.ndim != 2 or len(table) != A:
         raise InvalidParameterError(
             f"curves has shape {table.shape} and observations {(A,)}: "
-            "both need one row an advertiser"
+            "both need one row per advertiser"
         )
     return _checked_curves(table if len(known) == A else table[known], known)
 
 
 def _checked_curves(curves: ArrayLike, rows: NDArray[np.intp] | None = None) -> Floats:
-    """The curves as a contiguous array; ``rows`` are their numbers, by default from 0 up."""
+    """Return the curves as a contiguous array; ``rows`` are their numbers, for messages."""
     try:
         F = np.ascontiguousarray(curves, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidParameterError(f"curves are not a table of numbers: {error}") from error
     if F.ndim != 2 or F.shape[1] == 0:
-        raise InvalidParameterError(f"curves has shape {F.shape}; it needs one curve a row")
+        raise InvalidParameterError(f"curves has shape {F.shape}; it needs one curve per row")
     i, g = kernels.first_fault(F)
     if i >= 0:
         row = i if rows is None else int(rows[i])
         before = f" after {F[i, g - 1]:.6g}" if g else ""
         raise InvalidParameterError(
             f"curves, row {row}, column {g}: {F[i, g]:.6g}{before}; "
-            "a c.d.f. has values from 0 to 1 that never fall"
+            "a c.d.f. has nondecreasing values from 0 to 1"
         )
     return F
 
@@ -332,7 +316,9 @@ def _checked_observations(observations: ArrayLike, max_observations: float | Non
     except (TypeError, ValueError) as error:
         raise InvalidParameterError(f"observations are not numbers: {error}") from error
     if m.ndim != 1:
-        raise InvalidParameterError(f"observations has shape {m.shape}; it needs one a curve")
+        raise InvalidParameterError(
+            f"observations has shape {m.shape}; it needs one number per curve"
+        )
     wrong = np.flatnonzero(~(np.isfinite(m) & (m >= 0)))
     if len(wrong):
         raise InvalidParameterError(

@@ -1,8 +1,9 @@
-"""Compiled loops over pairs of curves: the widest gap, which pairs are similar, both halves.
+"""Similarity kernels: compiled loops over pairs of curves and over the graph of similar pairs.
 
-Curves are compared as integers, which the compiler turns into the widest vector instructions
-there are. Rounding F to ``round(F · scale)`` moves a gap by at most one step, so a pair whose gap
-is further than that from its threshold is decided; the few others are decided in float64.
+Curves F (A, G) are compared as integers round(F · scale), for which the compiler uses wide vector
+instructions. The *gap* of a pair (i, j) is max_g |F_ig − F_jg|, in integer steps. Rounding changes
+a gap by at most one step, so most pairs are decided by integers; the few pairs within one step of
+their threshold are decided in float64.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ __all__ = [
     "similar_pairs",
 ]
 
-#: Steps of the integer curves: 15 bits decide on pairs, 24 bits measure distances.
+#: Scales of the integer curves: 15 bits to decide pairs, 24 bits to measure distances.
 STEPS = 2**15 - 1
 FINE = 2**24
 
-_MARGIN = 1.01  # one step of rounding in a gap of two, and a little for the rounding of float32
-_WIDE = 1.0 + 1e-5  # what float32 may lose in the sieve's right-hand side
-_TILE = 512
-_SQUARE = 64
-_SLIP = 1e-9
+_MARGIN = 1.01  # rounding of two curves is at most one step; the rest is for float32
+_WIDE = 1.0 + 1e-5  # allows for float32 rounding of the bound in _keep_near
+_TILE = 512  # columns j per tile: their part of the sieve stays in the cache
+_SQUARE = 64  # columns per square: mirrored writes stay close together
+_SLIP = 1e-9  # allowed rounding of c.d.f. values
 
 
 @nb.njit(cache=True, nogil=True)
@@ -46,29 +47,40 @@ def similar_pairs(
     start: Any,
     stop: Any,
 ) -> Any:
-    """Similar pairs i < j with start ≤ i < stop: how many a row, their j ascending, their levels.
+    """Find the similar pairs i < j with start ≤ i < stop.
 
     Parameters
     ----------
     curves, coarse : (A, G) float64 and int16 arrays
-        The curves, and the same in ``STEPS``.
+        The curves, and round(curves · ``STEPS``).
     sieve : (S, A) int16 array
-        A few columns of ``coarse``, turned: most pairs differ too much already in these.
+        S of the G columns of ``coarse``, transposed. Most pairs already differ too much in these.
     inverse : (A,) float64 array
-        1/m.
+        1/m, m being the observations of each curve.
     criticals : (L,) float64 array
-        Critical values, descending. The level of a pair is how many of the thresholds
-        max(c·√(1/m_i + 1/m_j), tolerance) its gap does not exceed; 0 is not similar.
+        Critical values, descending. The level of a pair is the number of thresholds
+        max(c·√(1/m_i + 1/m_j), tolerance) that its distance does not exceed; at level 0 it is
+        not similar.
     tolerance : float
     start, stop : int
-        The rows.
+        The range of rows i.
+
+    Returns
+    -------
+    counts : (stop − start,) int64 array
+        Number of pairs of each row.
+    columns, levels : (counts.sum(),) int32 and uint8 arrays
+        j, ascending in each row, and the level of each pair, row by row.
     """
     A = len(curves)
     counts = np.zeros(stop - start, np.int64)
+    # row r = i − start of these has counts[r] entries
     columns = np.empty((stop - start, A - start), np.int32)
     levels = np.empty((stop - start, A - start), np.uint8)
+    # entry j − j0 of these is the gap in the sieve of (i, j), and whether the pair may be similar
     gaps = np.empty(_TILE, np.int16)
     kept = np.empty(_TILE, np.bool_)
+    # bound[i] + bound[j] is the square of the largest threshold of (i, j), in steps
     largest = np.float32((criticals[0] * STEPS) ** 2 * _WIDE)
     bound = largest * inverse.astype(np.float32)
     for first in range(start, A, _TILE):
@@ -90,12 +102,12 @@ def similar_pairs(
 
 @nb.njit(cache=True, nogil=True)
 def pair_distances(fine: Any, start: Any, counts: Any, columns: Any) -> Any:
-    """Distances of the pairs that :func:`similar_pairs` found in rows from start on.
+    """Compute the distances (E,) of the pairs found by :func:`similar_pairs` in rows from start.
 
-    ``fine`` holds the curves in ``FINE`` steps, (A, G) int32.
+    ``fine`` (A, G) int32 is round(curves · ``FINE``).
     """
     distances = np.empty(len(columns), np.float64)
-    entry = 0
+    entry = 0  # index into columns
     for row in range(len(counts)):
         for _ in range(counts[row]):
             gap = _widest_fine(fine[start + row], fine[columns[entry]])
@@ -106,16 +118,17 @@ def pair_distances(fine: Any, start: Any, counts: Any, columns: Any) -> Any:
 
 @nb.njit(cache=True, nogil=True)
 def count_both(counts: Any, columns: Any, levels: Any, level: Any) -> Any:
-    """Row pointers (A + 1,) of the graph, both halves, of the pairs of at least a level.
+    """Return the CSR row pointers (A + 1,) of the symmetric graph of pairs of at least ``level``.
 
     Parameters
     ----------
     counts : (A,) int64 array
-        How many entries each row has above the diagonal.
+        Number of entries of each row above the diagonal.
     columns, levels : (E,) arrays
-        Their columns, ascending in a row, and their levels.
+        Columns of these entries, ascending in each row, and their levels.
     level : int
     """
+    # first the number of entries of row i in pointers[i + 1], then their cumulative sum
     pointers = np.zeros(len(counts) + 1, np.int64)
     entry = 0
     for i in range(len(counts)):
@@ -142,25 +155,28 @@ def fill_both(
     neighbours: Any,
     stored: Any,
 ) -> None:
-    """Fill in rows first..last of the graph: their neighbours, ascending, and what is stored.
+    """Fill rows first … last − 1 of the graph: neighbours, ascending, and weights.
 
-    A few thousand rows at a time, since entries left of the diagonal come turned, scattered
-    over the rows that are being filled.
+    Called for a few thousand rows at a time, because entries left of the diagonal are mirrored
+    ones and are written in scattered order.
 
     Parameters
     ----------
     starts : (A + 1,) int64 array
-        Where the entries of each row begin.
+        Index of the first entry of each row in ``columns``.
     columns, levels, weights : (E,) arrays
         The entries above the diagonal.
     level : int
     pointers : (A + 1,) int64 array
-        Of :func:`count_both`.
+        From :func:`count_both`.
     first, last : int
-    neighbours, stored : arrays to fill
+    neighbours, stored : (pointers[−1],) arrays
+        Columns and weights of the graph, to be filled.
     """
+    # place[r] is where the next entry of row first + r is written
     place = pointers[first:last].copy()
     for i in range(last):
+        # mirrored entries: row i of the upper half is column i of the rows first … last − 1
         entry = starts[i] + np.searchsorted(columns[starts[i] : starts[i + 1]], first)
         while entry < starts[i + 1] and columns[entry] < last:
             if levels[entry] >= level:
@@ -169,7 +185,7 @@ def fill_both(
                 stored[place[row]] = weights[entry]
                 place[row] += 1
             entry += 1
-        # what lies left of row i's diagonal came from the rows before it: now the right
+        # all entries left of row i's diagonal are written now; those right of it follow
         if i >= first:
             for own in range(starts[i], starts[i + 1]):
                 if levels[own] >= level:
@@ -180,10 +196,10 @@ def fill_both(
 
 @nb.njit(cache=True, nogil=True)
 def fill_distances(fine: Any, start: Any, stop: Any, out: Any) -> None:
-    """Rows start..stop of the distances to the right of the diagonal, and their mirror images.
+    """Fill rows start … stop − 1 of the distances right of the diagonal, and their mirror images.
 
-    ``fine`` holds the curves in ``FINE`` steps, (A, G) int32; a distance is a multiple of
-    1/``FINE``, which float32 holds exactly. Squares keep the turned writes near each other.
+    ``fine`` (A, G) int32 is round(curves · ``FINE``); ``out`` is (A, A) float32. A distance is a
+    multiple of 1/``FINE``, which float32 represents exactly.
     """
     A = len(fine)
     for first in range(start, A, _SQUARE):
@@ -197,13 +213,13 @@ def fill_distances(fine: Any, start: Any, stop: Any, out: Any) -> None:
 
 @nb.njit(cache=True, nogil=True)
 def first_fault(curves: Any) -> Any:
-    """Row and column of the first value outside [0, 1] or below the one before it; else −1, −1."""
+    """Return row and column of the first value that breaks a c.d.f., or −1, −1."""
     A, G = curves.shape
     for i in range(A):
         before = 0.0
         for g in range(G):
             value = curves[i, g]
-            if not before - _SLIP <= value <= 1.0 + _SLIP:  # written so that NaN is a fault
+            if not before - _SLIP <= value <= 1.0 + _SLIP:  # also true for NaN
                 return i, g
             before = max(before, value)
     return -1, -1
@@ -211,7 +227,7 @@ def first_fault(curves: Any) -> Any:
 
 @nb.njit(cache=True, nogil=True)
 def _sieve_gaps(sieve: Any, i: Any, first: Any, last: Any, gaps: Any) -> None:
-    """The widest gap of i and each of first..last in the columns of the sieve."""
+    """Write the gaps of i and first … last − 1 in the columns of the sieve to ``gaps``."""
     gaps.fill(0)
     for s in range(len(sieve)):
         own = sieve[s, i]
@@ -223,7 +239,11 @@ def _sieve_gaps(sieve: Any, i: Any, first: Any, last: Any, gaps: Any) -> None:
 
 @nb.njit(cache=True, nogil=True)
 def _keep_near(gaps: Any, own_bound: Any, bounds: Any, tolerance: Any, kept: Any) -> None:
-    """Keep what may be similar: gap² ≤ c²(1/m_i + 1/m_j) or gap ≤ tolerance, give or take."""
+    """Mark pairs that may be similar: gap² ≤ c²(1/m_i + 1/m_j) or gap ≤ tolerance.
+
+    ``bounds[j]`` and ``own_bound`` are c²/m in squared steps, ``tolerance`` is in steps, and gaps
+    are reduced by the rounding margin.
+    """
     for j in range(len(bounds)):
         gap = np.float32(gaps[j]) - np.float32(_MARGIN)
         kept[j] = (gap <= tolerance) | (gap * gap <= own_bound + bounds[j])
@@ -233,10 +253,10 @@ def _keep_near(gaps: Any, own_bound: Any, bounds: Any, tolerance: Any, kept: Any
 def _level(
     curves: Any, coarse: Any, inverse: Any, criticals: Any, tolerance: Any, i: Any, j: Any
 ) -> Any:
-    """How many thresholds the gap of i and j does not exceed."""
+    """Return the number of thresholds that the distance of i and j does not exceed."""
     gap = _widest_coarse(coarse[i], coarse[j])
     spread = math.sqrt(inverse[i] + inverse[j])
-    exact = -1.0
+    exact = -1.0  # the float64 distance, computed only if the gap does not decide
     for level in range(len(criticals)):
         threshold = max(criticals[level] * spread, tolerance)
         if gap - _MARGIN > threshold * STEPS:
@@ -277,7 +297,7 @@ def _widest_exact(a: Any, b: Any) -> Any:
 
 @nb.njit(cache=True, nogil=True)
 def _packed(rows: Any, counts: Any) -> Any:
-    """The first ``counts[r]`` cells of each row, one row after the other."""
+    """Join the first ``counts[r]`` cells of each row r."""
     packed = np.empty(counts.sum(), rows.dtype)
     place = 0
     for r in range(len(counts)):

@@ -1,8 +1,7 @@
-"""Where an advertiser's curve may come from: itself, everyone, or a segment found in some way.
+"""Sources of curves: the advertiser itself, all advertisers, or segments.
 
-A *candidate* is one such way with its settings: the segments of the win view at α = .05 and
-K = 12, say. Forecasts have a referee, so which settings are right is settled by
-:mod:`coterie.ads.forecasts.backtest`, for every source alike.
+A *candidate* is one source with its settings, for example the segments of the win view at α = .05
+and K = 12. :mod:`coterie.ads.forecasts.backtest` chooses among them by forecast errors.
 """
 
 from __future__ import annotations
@@ -32,32 +31,22 @@ __all__ = [
 
 Labels = NDArray[np.int64]
 
-#: In the order in which tables show them.
+#: In the order of the tables.
 SOURCES = ("own", "global", "text", "win", "cost", "l2", "robust")
 _LOG = logging.getLogger("coterie")
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One source of curves with its settings.
+    """One source of curves with its settings."""
 
-    Attributes
-    ----------
-    source : str
-        One of :data:`SOURCES`.
-    settings : tuple of (str, value) pairs
-        Sorted; names the same candidate on other days.
-    memberships : Memberships
-        Of "own" too: what it is pooled with is the curve of all.
-    """
-
-    source: str
-    settings: tuple[tuple[str, Any], ...]
-    memberships: Memberships
+    source: str  # one of SOURCES
+    settings: tuple[tuple[str, Any], ...]  # sorted; identifies the candidate on other days
+    memberships: Memberships  # for "own", advertisers are pooled with the curve of all
 
     @property
     def key(self) -> tuple[str, tuple[tuple[str, Any], ...]]:
-        """What is equal for the same candidate on other days."""
+        """Key that is equal for the same candidate on other days."""
         return self.source, self.settings
 
 
@@ -71,31 +60,22 @@ def candidates(
     max_observations: float | None = 2000,
     random_state: int = 0,
 ) -> Iterator[Candidate]:
-    """Every candidate the views allow, source by source.
+    """Yield every candidate that the views allow, source by source.
 
-    Parameters
-    ----------
-    views : mapping of str to View
-    evidence : Evidence
-    n_segments : sequence of int
-        Numbers of segments of the two consensus sources; the others take those of their view.
-    sources : sequence of str
-        Of :data:`SOURCES`; the views a source needs and that are not there leave it out.
-    consensus : consensus function, optional
-        In place of :class:`~coterie.RobustConsensus` in the source "robust".
-    max_observations : float, optional
-        See :func:`~coterie.ads.curves.pooling.segment_rates`.
-    random_state : int
+    ``n_segments`` are the numbers of segments of "l2" and "robust"; other sources use those of
+    their view. A source whose view is missing is left out. ``consensus`` replaces
+    :class:`~coterie.RobustConsensus` in "robust". For ``max_observations`` see
+    :func:`~coterie.ads.curves.pooling.segment_rates`.
     """
     unknown = [source for source in sources if source not in SOURCES]
     if unknown or not sources:
         raise InvalidParameterError(
-            f"sources={list(sources)}: they may be {', '.join(SOURCES)}, and there must be one"
+            f"sources={list(sources)}: give at least one of {', '.join(SOURCES)}"
         )
-    nobody = np.full(len(evidence.observations), -1, dtype=np.int64)
+    unlabelled = np.full(len(evidence.observations), -1, dtype=np.int64)
     for source in sources:
         if source in {"own", "global"}:
-            yield Candidate(source, (), hard_memberships(evidence, nobody))
+            yield Candidate(source, (), hard_memberships(evidence, unlabelled))
         elif source in views:
             view = views[source]
             for settings, labels in zip(view.settings, view.partitions.T, strict=True):
@@ -118,24 +98,24 @@ def candidates(
 def consensus_labels(
     views: Mapping[str, View], consensus: Any
 ) -> tuple[Labels, NDArray[np.float64] | None]:
-    """The consensus of all partitions of all views, and the weight it gave to each of them.
+    """Compute the consensus of all partitions of all views, and the weight of each partition.
 
-    Advertisers of whom no partition says anything get −1, and partitions that say nothing of
-    anyone the weight 0; the function is fitted on the others. Without weights of its own it
-    weighs all alike: None.
+    Advertisers without a label in any partition get −1, and partitions without a label get the
+    weight 0; the consensus is fitted on the others. Weights are None if the consensus function
+    has no ``partition_weights_``.
     """
     partitions = np.hstack([view.partitions for view in views.values()])
-    placed, telling = np.any(partitions >= 0, axis=1), np.any(partitions >= 0, axis=0)
+    placed, nonempty = np.any(partitions >= 0, axis=1), np.any(partitions >= 0, axis=0)
     labels = np.full(len(partitions), -1, dtype=np.int64)
     if not placed.any():
         return labels, None
-    fitted = clone(consensus).fit(partitions[np.ix_(placed, telling)])
+    fitted = clone(consensus).fit(partitions[np.ix_(placed, nonempty)])
     labels[placed] = fitted.labels_
     given = getattr(fitted, "partition_weights_", None)
     if given is None:
         return labels, None
     weights = np.zeros(partitions.shape[1])
-    weights[telling] = given
+    weights[nonempty] = given
     return labels, weights
 
 
@@ -145,17 +125,16 @@ def robust_memberships(
     labels: Labels,
     max_observations: float | None = 2000,
 ) -> Memberships:
-    """Consensus labels made into shares by the votes of the views and each one's own auctions."""
-    # the market view is made of the same auctions: its vote would count them twice
+    """Convert consensus labels to shares, using the text view and each advertiser's auctions."""
+    # the other views are computed from the same auctions, which would count twice
     votes = [view.partitions for name, view in views.items() if name == "text"]
     return learn_memberships(evidence, labels, votes, max_observations=max_observations)
 
 
 def consensus_function(consensus: Any, n_segments: int, random_state: int = 0) -> Any:
-    """The consensus function to fit: the one given, or the robust one, with so many segments.
+    """Return the given consensus function, or a robust one, with ``n_segments`` clusters.
 
-    The default has least squares in place of the ADMM relaxation, which takes several times as
-    long.
+    The default uses the least-squares relaxation, because ADMM takes several times as long.
     """
     from coterie.consensus.robust.estimator import RobustConsensus
 

@@ -1,7 +1,8 @@
-"""Texts as unit vectors by terms that were learned before: what a model needs of its texts.
+"""Text vectors: convert texts to unit vectors with terms that were learned before.
 
-Learning the terms is :class:`~coterie.ads.segments.text_view.TextView`'s, by scikit-learn. Here
-the same weights are had from what was kept, term by term, so that a model answers without it.
+:class:`~coterie.ads.segments.text_view.TextView` learns the terms with scikit-learn. This module
+computes the same weights from the stored terms without scikit-learn, so that a fitted model
+loads quickly.
 """
 
 from __future__ import annotations
@@ -21,25 +22,25 @@ __all__ = [
     "CHARACTERS_TOGETHER",
     "WORDS_TOGETHER",
     "TextVectors",
-    "along",
-    "cleaned_texts",
-    "of_length_one",
-    "side_by_side",
+    "clean_texts",
+    "join_terms",
+    "project",
+    "scale_rows",
 ]
 
 Floats = NDArray[np.float64]
 
-#: How many words, and how many characters, are a term: from, and to.
+#: The smallest and the largest number of words, and of characters, of a term.
 WORDS_TOGETHER = (1, 2)
 CHARACTERS_TOGETHER = (3, 5)
 
 _MOST_KEPT = 1 << 16
-# a text whose row keeps less than this of its length among the components is not told by them
-_TOLD = 0.01
+#: A text whose projection is shorter is taken as unrelated to the texts fitted on.
+_LEAST_LENGTH = 0.01
 
 
 class TextVectors:
-    """Makes unit vectors of texts, by terms and components that are there.
+    """Unit vectors of texts, from stored terms and components.
 
     See :class:`~coterie.ads.segments.text_view.TextView`, which learns them, for the formula.
 
@@ -59,13 +60,13 @@ class TextVectors:
     components_: Floats
 
     def transform(self, texts: Iterable[str | None]) -> Floats:
-        """Vectors of texts, (n, n_components): rows of length 1, or of zeros."""
-        return self.ready()(texts)
+        """Return the vectors of texts, (n, n_components): rows of length 1, or of zeros."""
+        return self.make_transform()(texts)
 
-    def ready(self) -> Callable[[Iterable[str | None]], Floats]:
-        """:meth:`transform` with its terms looked through once, for many calls of a few texts.
+    def make_transform(self) -> Callable[[Iterable[str | None]], Floats]:
+        """Return :meth:`transform` as a function with prepared terms, for many calls.
 
-        Any number of threads may call it.
+        Several threads may call it.
         """
         if not hasattr(self, "components_"):
             from sklearn.utils.validation import check_is_fitted
@@ -76,26 +77,26 @@ class TextVectors:
         directions = np.ascontiguousarray(self.components_.T)
 
         def vectors(texts: Iterable[str | None]) -> Floats:
-            cleaned = cleaned_texts(texts)
-            return along(directions, side_by_side(words(cleaned), characters(cleaned)))
+            cleaned = clean_texts(texts)
+            return project(join_terms(words(cleaned), characters(cleaned)), directions)
 
         return vectors
 
 
 class _Spelling(dict[int, str]):
-    """For ``str.translate``: letters, marks and digits stay, an emoji stands alone, else a gap."""
+    """Table of ``str.translate`` that keeps letters, marks, digits and emoji, and drops others."""
 
     def __missing__(self, code: int) -> str:
-        written = self._written(code)
-        if len(self) < _MOST_KEPT:  # whoever asks may send any character there is
-            self[code] = written
-        return written
+        spelled = self._spelled(code)
+        if len(self) < _MOST_KEPT:  # bounds the memory, because requests may have any character
+            self[code] = spelled
+        return spelled
 
     @staticmethod
-    def _written(code: int) -> str:
+    def _spelled(code: int) -> str:
         character = chr(code)
         category = unicodedata.category(character)
-        # joiners, variants and skin tones say how to draw their neighbours
+        # joiners, variants and skin tones change how their neighbours are drawn
         if category == "Cf" or 0xFE00 <= code <= 0xFE0F or 0x1F3FB <= code <= 0x1F3FF:
             return ""
         if category[0] in "LMN" or 0x1F1E6 <= code <= 0x1F1FF:  # two regional letters are a flag
@@ -106,17 +107,17 @@ class _Spelling(dict[int, str]):
 _SPELLING = _Spelling()
 
 
-def cleaned_texts(texts: Iterable[str | None]) -> list[str]:
-    """Words in lower case, one space between them; single Latin letters and digits are dropped."""
+def clean_texts(texts: Iterable[str | None]) -> list[str]:
+    """Convert texts to words in lower case, without single Latin letters and digits."""
     if isinstance(texts, str):
-        raise InvalidParameterError("texts is a single text; give a list of them")
+        raise InvalidParameterError("texts is a single text; give a list of texts")
     cleaned = []
     for row, text in enumerate(texts):
         if not (text is None or isinstance(text, str)):
             raise InvalidParameterError(
                 f"texts, row {row}: {text!r} is a {type(text).__name__}, not a text"
             )
-        # signs go before compatible letters come: ™ would become letters, stuck to the name
+        # signs are removed before NFKC, which would turn ™ into letters of the word before it
         spelled = unicodedata.normalize("NFKC", (text or "").translate(_SPELLING)).lower()
         words = (word for word in spelled.split() if len(word) > 1 or not word.isascii())
         cleaned.append(" ".join(words))
@@ -124,7 +125,7 @@ def cleaned_texts(texts: Iterable[str | None]) -> list[str]:
 
 
 def _words_in(text: str) -> Iterator[str]:
-    """Its words, and its pairs of words that stand together."""
+    """Yield the words of a text and its pairs of adjacent words."""
     words = text.split()
     yield from words
     for pair in pairwise(words):
@@ -132,9 +133,9 @@ def _words_in(text: str) -> Iterator[str]:
 
 
 def _characters_in(text: str) -> Iterator[str]:
-    """Runs of characters within its words, the gaps around them included.
+    """Yield the runs of characters within the words of a text, surrounded by spaces.
 
-    A word that is no longer than a run is one run, once.
+    A word that is no longer than a run is yielded once.
     """
     least, most = CHARACTERS_TOGETHER
     for word in text.split():
@@ -150,15 +151,16 @@ def _characters_in(text: str) -> Iterator[str]:
 def _weigher(
     terms: NDArray[np.object_], idf: Floats, terms_in: Callable[[str], Iterable[str]]
 ) -> Callable[[list[str]], sp.csr_array]:
-    """TF-IDF rows (n, T) over terms learned before: (1 + ln count) · idf, of length 1.
+    """Return a function that computes TF-IDF rows (n, T): (1 + ln count) · idf, of length 1.
 
-    The steps are those of scikit-learn's TfidfVectorizer, in its order: so are the last bits.
+    The order of operations is that of scikit-learn's TfidfVectorizer, so that results are equal
+    to the last bit.
     """
     column_of = {term: column for column, term in enumerate(terms.tolist())}
     if not len(column_of) == len(terms) == len(idf):
         raise InvalidParameterError(
-            f"{len(terms)} terms, {len(column_of)} of them different, with {len(idf)} weights; "
-            "each term must be there once, with one weight"
+            f"{len(terms)} terms, {len(column_of)} of them distinct, with {len(idf)} weights; "
+            "terms must be distinct, with one weight each"
         )
 
     def weighted(cleaned: list[str]) -> sp.csr_array:
@@ -174,7 +176,7 @@ def _weigher(
 def _row(
     terms: Iterable[str], column_of: dict[str, int], idf: Floats
 ) -> tuple[NDArray[np.int64], Floats]:
-    """The columns of a text's terms, ascending, and their weights."""
+    """Return the columns of a text's terms, ascending, and their weights."""
     found = Counter(column_of[term] for term in terms if term in column_of)
     columns = np.array(sorted(found), dtype=np.int64)
     counts = np.array([found[column] for column in columns.tolist()], dtype=np.float64)
@@ -183,17 +185,17 @@ def _row(
     return columns, weights / length if length > 0 else weights
 
 
-def along(directions: Floats, X: sp.csr_array) -> Floats:
-    """xV / ‖xV‖ of every row; zeros where next to nothing of the row is left."""
-    return of_length_one(np.asarray(X @ directions), at_least=_TOLD)
+def project(X: sp.csr_array, directions: Floats) -> Floats:
+    """Compute xV / ‖xV‖ for every row; zeros if xV is almost 0."""
+    return scale_rows(np.asarray(X @ directions), _LEAST_LENGTH)
 
 
-def side_by_side(words: sp.csr_array, characters: sp.csr_array) -> sp.csr_array:
-    """Rows of both kinds of terms as one, of length 1 where both are."""
+def join_terms(words: sp.csr_array, characters: sp.csr_array) -> sp.csr_array:
+    """Join rows of both kinds of terms; the result has length 1 if both have."""
     return sp.hstack([words, characters], format="csr") / np.sqrt(2.0)
 
 
-def of_length_one(rows: Floats, at_least: float = 0.0) -> Floats:
-    """Rows scaled to length 1; those no longer than ``at_least`` become zeros."""
+def scale_rows(rows: Floats, least: float = 0.0) -> Floats:
+    """Scale rows to length 1; rows no longer than ``least`` become zeros."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > at_least)
+    return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > least)

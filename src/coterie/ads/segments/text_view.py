@@ -1,4 +1,4 @@
-"""What advertisers say of themselves: texts as unit vectors, their clusters, their telling words.
+"""Text view: learn unit vectors of texts, cluster them, and find characteristic words.
 
 Texts may be in any script. Words are runs of letters, marks and digits; an emoji is a word.
 """
@@ -12,25 +12,23 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.cluster import KMeans
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import randomized_svd
 
 from coterie.ads.histograms.bid_histograms import BidHistograms
+from coterie.ads.segments.graph_clusters import kmeans_labels
 from coterie.ads.segments.text_vectors import (
     CHARACTERS_TOGETHER,
     WORDS_TOGETHER,
     TextVectors,
-    along,
-    cleaned_texts,
-    of_length_one,
-    side_by_side,
+    clean_texts,
+    join_terms,
+    project,
+    scale_rows,
 )
 from coterie.errors import InvalidParameterError
-from coterie.labels.numbering import renumber_by_appearance
 from coterie.runtime.devices import on_one_thread
-from coterie.runtime.ignored_warnings import ignore_duplicate_points_warning
 
 __all__ = [
     "TextView",
@@ -43,8 +41,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-_STARTS = 5
-# these are what TextVectors takes apart by itself
+# TextVectors splits texts into the same terms
 _WORDS = {"analyzer": "word", "ngram_range": WORDS_TOGETHER, "token_pattern": r"\S+"}
 _CHARACTERS = {"analyzer": "char_wb", "ngram_range": CHARACTERS_TOGETHER}
 _COMMON = """
@@ -60,18 +57,18 @@ _STOP_WORDS = frozenset(_COMMON.split())
 class TextView(TextVectors, TransformerMixin, BaseEstimator):
     """Texts as unit vectors: TF-IDF of word and character n-grams, then a truncated SVD.
 
-    The TF-IDF row x (1, T) of a text holds single words and pairs, and runs of 3 to 5
-    characters within words, both of length 1/√2. With X ≈ U Σ Vᵀ over the texts fitted on, the
-    vector of a text is xV / ‖xV‖, so that products of vectors are cosines.
+    The TF-IDF row x (1, T) of a text has two parts of length 1/√2: single words and pairs, and
+    runs of 3 to 5 characters within words. With X ≈ U Σ Vᵀ over the texts fitted on, the vector
+    of a text is xV / ‖xV‖, so that products of vectors are cosines.
 
     Parameters
     ----------
     n_components : int, default=50
-        Columns of V at most; fewer where the texts span less.
+        Largest number of columns of V; there are fewer if the rank of X is smaller.
     max_terms : int, default=20_000
-        Terms of each kind at most, the most frequent ones.
+        Largest number of terms of each kind; the most frequent are kept.
     random_state : int, RandomState or None, default=0
-        Of the randomised SVD.
+        Seed of the randomised SVD.
 
     Attributes
     ----------
@@ -106,34 +103,33 @@ class TextView(TextVectors, TransformerMixin, BaseEstimator):
             None is an empty text.
         y : ignored
         """
-        self._fit_terms(cleaned_texts(texts))
+        self._fit_terms(clean_texts(texts))
         return self
 
     def fit_transform(self, texts: Iterable[str | None], y: object = None) -> Floats:  # noqa: ARG002 (scikit-learn's signature)
-        """Vectors of the texts it is fitted on, as ``fit(texts).transform(texts)``."""
-        X = self._fit_terms(cleaned_texts(texts))
-        return along(self.components_.T, X)
+        """Return ``fit(texts).transform(texts)``."""
+        return project(self._fit_terms(clean_texts(texts)), self.components_.T)
 
     def transform(self, texts: Iterable[str | None]) -> Floats:
-        """Vectors of texts.
+        """Return the vectors of texts.
 
         Returns
         -------
         (n, n_components) float64 array
-            Rows of length 1; zeros for a text that is empty or has next to nothing in common
-            with those fitted on.
+            Rows of length 1; zeros for a text that is empty or shares almost no terms with those
+            fitted on.
         """
         return super().transform(texts)
 
     def _fit_terms(self, cleaned: list[str]) -> sp.csr_array:
-        """Learn everything; the TF-IDF rows (n, T) of the texts."""
+        """Learn terms and components, and return the TF-IDF rows (n, T)."""
         for name in ("n_components", "max_terms"):
             _refuse_bad_count(name, getattr(self, name))
         words, self.words_, self.word_idf_ = _learned(cleaned, self.max_terms, _WORDS)
         characters, self.characters_, self.character_idf_ = _learned(
             cleaned, self.max_terms, _CHARACTERS
         )
-        X = side_by_side(words, characters)
+        X = join_terms(words, characters)
         self.components_ = _leading_directions(X, self.n_components, self.random_state)
         return X
 
@@ -154,14 +150,9 @@ def texts_of(advertisers: NDArray[np.str_], descriptions: Mapping[str, str] | No
 
 
 def unit_rows(embeddings: ArrayLike, n_rows: int | None = None) -> Floats:
-    """Embeddings of the user's own as unit vectors: rows of length 1; rows of zeros stay zero.
+    """Check embeddings (n, p) and scale their rows to length 1; rows of zeros (no text) remain.
 
-    Parameters
-    ----------
-    embeddings : (n, p) array-like
-        Finite numbers; a row of zeros says that there is no text.
-    n_rows : int, optional
-        How many rows there must be.
+    ``n_rows`` is the required number of rows.
 
     Examples
     --------
@@ -174,7 +165,7 @@ def unit_rows(embeddings: ArrayLike, n_rows: int | None = None) -> Floats:
     except (TypeError, ValueError) as error:
         raise InvalidParameterError(f"embeddings are not a table of numbers: {error}") from error
     if E.ndim != 2 or E.shape[1] == 0 or (n_rows is not None and len(E) != n_rows):
-        wanted = "one row a text" if n_rows is None else f"{n_rows} rows, one an advertiser"
+        wanted = "one row per text" if n_rows is None else f"{n_rows} rows, one per advertiser"
         raise InvalidParameterError(f"embeddings have shape {E.shape}; they need {wanted}")
     wrong = np.argwhere(~np.isfinite(E))
     if len(wrong):
@@ -182,28 +173,18 @@ def unit_rows(embeddings: ArrayLike, n_rows: int | None = None) -> Floats:
         raise InvalidParameterError(
             f"embeddings, row {row}, column {column}: {E[row, column]}; all must be finite"
         )
-    largest = np.abs(E).max(axis=1, keepdims=True)  # whose square may be out of range
-    return of_length_one(np.divide(E, largest, out=E, where=largest > 0))
+    # divided by the largest value first, because squares may overflow
+    largest = np.abs(E).max(axis=1, keepdims=True)
+    return scale_rows(np.divide(E, largest, out=E, where=largest > 0))
 
 
 def text_clusters(
     vectors: ArrayLike, ks: Sequence[int], random_state: Any = None
 ) -> NDArray[np.int64]:
-    """Labels of unit vectors by k-means, which on unit rows goes by the cosine, for several K.
+    """Cluster unit vectors (A, p) by k-means for several K; on unit rows it compares cosines.
 
-    Parameters
-    ----------
-    vectors : (A, p) array-like
-        Rows of length 1, or of zeros where there is no text.
-    ks : sequence of int
-        Numbers of clusters K. More than there are texts gives each its own.
-    random_state : int, RandomState or None
-        Of k-means. A column depends on its K and the seed, not on the other K.
-
-    Returns
-    -------
-    (A, len(ks)) int64 array
-        Labels 0, 1, … in order of appearance; −1 for a row of zeros.
+    Returns labels (A, len(ks)) from 0 in order of appearance, −1 for a row of zeros (no text). With
+    at most K texts, each is one cluster. A column does not depend on the other K.
 
     Examples
     --------
@@ -214,43 +195,24 @@ def text_clusters(
     for k in ks:
         _refuse_bad_count("ks", k)
     rows = unit_rows(vectors)
-    there = np.flatnonzero(rows.any(axis=1))
+    present = np.flatnonzero(rows.any(axis=1))
     labels = np.full((len(rows), len(ks)), -1, dtype=np.int64)
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     for column, k in enumerate(ks):
-        if len(there) <= k:
-            labels[there, column] = np.arange(len(there))
-            continue
-        with on_one_thread(), ignore_duplicate_points_warning():
-            found = KMeans(k, n_init=_STARTS, random_state=seed).fit(rows[there]).labels_
-        labels[there, column] = renumber_by_appearance(found)
+        labels[present, column] = kmeans_labels(rows[present], k, seed)
     return labels
 
 
 def characteristic_words(
     texts: Iterable[str | None], labels: ArrayLike, n: int = 3
 ) -> list[list[str]]:
-    """The words that tell each cluster from the rest.
+    """Return at most n words that distinguish each cluster from the others, best first.
 
-    A word is scored by the logarithm of its share of the words in the texts of a cluster over its
-    share in the others, both drawn towards its share in all, in standard errors (after Monroe,
-    Colaresi and Quinn, 2008). A word counts once a text; numbers and common English words are
-    left out.
-
-    Parameters
-    ----------
-    texts : iterable of str or None
-    labels : (A,) array-like of int
-        Labels from 0 up; −1 is in no cluster.
-    n : int, default=3
-        Words a cluster at most.
-
-    Returns
-    -------
-    list of lists of str
-        For the labels 0, 1, … up to the largest: the most telling word first, equal ones in
-        alphabetical order; fewer than n where no more words are commoner here than elsewhere.
-        A cluster that is alone is told by its commonest words.
+    The score of a word is the log ratio of its share in the texts of a cluster and its share in the
+    others, both shrunk towards its share in all texts, divided by its standard error (after Monroe,
+    Colaresi and Quinn, 2008). A word counts once per text. Numbers and common English words are
+    left out. ``labels`` (A,) are from 0, −1 for no cluster. Only words with a score above 0 are
+    listed, equal scores in alphabetical order; a single cluster has its most frequent words.
 
     Examples
     --------
@@ -258,40 +220,37 @@ def characteristic_words(
     >>> characteristic_words(texts, [0, 0, 1, 1], n=1)
     [['beach'], ['cars']]
     """
-    cleaned = cleaned_texts(texts)
+    cleaned = clean_texts(texts)
     y = np.asarray(labels)
     if y.shape != (len(cleaned),) or y.dtype.kind not in "iu":
         raise InvalidParameterError(
             f"labels of shape {y.shape} and type {y.dtype} for {len(cleaned)} texts; "
-            "they must be whole numbers, one a text"
+            "they must be whole numbers, one per text"
         )
     inside = np.flatnonzero(y >= 0)
     words, texts_with = _words_by_cluster([cleaned[i] for i in inside], y[inside])
-    scores = _telling(texts_with)
-    told = []
-    for score, count in zip(scores, texts_with, strict=True):
+    found = []
+    for score, count in zip(_word_scores(texts_with), texts_with, strict=True):
         order = np.lexsort((words, -score))
-        told.append([str(words[w]) for w in order if score[w] > 0 and count[w] > 0][:n])
-    return told
+        found.append([str(words[w]) for w in order if score[w] > 0 and count[w] > 0][:n])
+    return found
 
 
 def _learned(
     cleaned: list[str], max_terms: int, settings: dict[str, Any]
 ) -> tuple[sp.csr_array, NDArray[np.object_], Floats]:
-    """TF-IDF rows, terms in alphabetical order, and their inverse document frequencies."""
+    """Return TF-IDF rows, terms in alphabetical order, and their inverse document frequencies."""
     if not any(cleaned):
         return sp.csr_array((len(cleaned), 0)), np.empty(0, dtype=object), np.empty(0)
-    vectorizer = _vectorizer(settings, max_features=max_terms)
+    vectorizer = TfidfVectorizer(
+        lowercase=False, sublinear_tf=True, max_features=max_terms, **settings
+    )
     X = sp.csr_array(vectorizer.fit_transform(cleaned))
     return X, np.array(vectorizer.get_feature_names_out(), dtype=object), vectorizer.idf_
 
 
-def _vectorizer(settings: dict[str, Any], **more: Any) -> TfidfVectorizer:
-    return TfidfVectorizer(lowercase=False, sublinear_tf=True, **settings, **more)
-
-
 def _leading_directions(X: sp.csr_array, n: int, random_state: Any) -> Floats:
-    """The right singular vectors of the n largest singular values that are not zero, as rows."""
+    """Return the right singular vectors of the n largest nonzero singular values, as rows."""
     n = min(n, *X.shape)
     if n == 0:
         return np.zeros((1, X.shape[1]))
@@ -304,7 +263,7 @@ def _leading_directions(X: sp.csr_array, n: int, random_state: Any) -> Floats:
 def _words_by_cluster(
     cleaned: list[str], labels: NDArray[Any]
 ) -> tuple[NDArray[np.object_], Floats]:
-    """Words (W,) in alphabetical order, and in how many texts of each cluster they stand (K, W)."""
+    """Return words (W,) in alphabetical order, and the number of texts of each cluster (K, W)."""
     kept = [
         " ".join(w for w in text.split() if w not in _STOP_WORDS and not w.isdecimal())
         for text in cleaned
@@ -313,13 +272,13 @@ def _words_by_cluster(
     if not any(kept):
         return np.empty(0, dtype=object), np.zeros((K, 0))
     counter = CountVectorizer(binary=True, lowercase=False, token_pattern=_WORDS["token_pattern"])
-    stands = counter.fit_transform(kept)
+    occurs = counter.fit_transform(kept)
     members = sp.csr_array((np.ones(n), (labels, np.arange(n))), shape=(K, n))
-    return counter.get_feature_names_out(), (members @ stands).toarray()
+    return counter.get_feature_names_out(), (members @ occurs).toarray()
 
 
-def _telling(counts: Floats) -> Floats:
-    """Scores (K, W) of words by cluster; with no other cluster to tell it from, their counts."""
+def _word_scores(counts: Floats) -> Floats:
+    """Compute the scores (K, W) of words by cluster; for a single cluster, their counts."""
     everywhere = counts.sum(axis=0)
     if np.count_nonzero(counts.any(axis=1)) <= 1:
         return counts
@@ -328,7 +287,7 @@ def _telling(counts: Floats) -> Floats:
     share_here = here / here.sum(axis=1, keepdims=True)
     share_elsewhere = elsewhere / elsewhere.sum(axis=1, keepdims=True)
     scores = np.log(share_here / share_elsewhere) / np.sqrt(1 / here + 1 / elsewhere)
-    return np.round(scores, 9)  # what differs by rounding is equal
+    return np.round(scores, 9)  # differences due to rounding must not affect the order
 
 
 def _refuse_bad_count(name: str, value: object) -> None:

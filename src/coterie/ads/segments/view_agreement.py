@@ -1,4 +1,4 @@
-"""How far the views agree with one another and with the segments, and which one dissents."""
+"""View agreement: how well the views agree with each other and with the segments."""
 
 from __future__ import annotations
 
@@ -15,55 +15,33 @@ if TYPE_CHECKING:
 __all__ = ["ViewAgreement", "compare_views", "paper_table_of_clusters"]
 
 Labels = NDArray[np.int64]
-#: Below this adjusted Rand index two views have next to nothing in common.
-_NOTHING_IN_COMMON = 0.05
+#: Below this adjusted Rand index a view is taken as unrelated to the segments.
+_UNRELATED = 0.05
 
 
 @dataclass(frozen=True)
 class ViewAgreement:
-    """Agreement of V views.
-
-    Attributes
-    ----------
-    names : list of V str
-    ari : (V, V) float64 array
-        Adjusted Rand index of every pair of views, over the advertisers both place.
-    with_segments : (V,) float64 array
-        The same of each view and the segments.
-    weights : (V,) float64 array
-        The share of each view in the say of the consensus; they sum to 1.
-    pairs : list of dict
-        For every ordered pair, and for the segments against each view: ``a``, ``b``, ``tpn``,
-        ``fpn``, ``rand``, ``ari``; a is taken as right.
-    placed : (A, V) int64 array
-        Where each view would put each advertiser: the segment most of its cluster is in; −1
-        where it says nothing.
-    dissenting : str
-        The view with no say, or nothing in common with the segments; empty where there is none.
-    sentence : str
-    """
+    """Agreement of V views."""
 
     names: list[str]
-    ari: NDArray[np.float64]
-    with_segments: NDArray[np.float64]
-    weights: NDArray[np.float64]
+    ari: NDArray[np.float64]  # (V, V), adjusted Rand index of every pair of views
+    with_segments: NDArray[np.float64]  # (V,), adjusted Rand index with the segments
+    weights: NDArray[np.float64]  # (V,), weight in the consensus; they sum to 1
+    # for each ordered pair, and the segments with each view: a, the reference, b, tpn, fpn,
+    # rand, ari
     pairs: list[dict[str, Any]]
-    placed: Labels
-    dissenting: str
+    placed: Labels  # (A, V), most frequent segment of the advertiser's cluster; −1 without label
+    dissenting: str  # view with weight 0 or unrelated to the segments; empty if there is none
     sentence: str
 
 
 def compare_views(
     views: Mapping[str, View], segments: Labels, partition_weights: NDArray[np.float64] | None
 ) -> ViewAgreement:
-    """Compare one partition of every view, the one with the number of clusters nearest.
+    """Compare views by their partitions with the nearest number of clusters.
 
-    Parameters
-    ----------
-    views : mapping of str to View
-    segments : (A,) int array
-    partition_weights : (V,) array or None
-        Of the consensus, over the partitions of all views in order; None is all alike.
+    ``segments`` (A,) are the labels of the consensus, and ``partition_weights`` its weights of the
+    partitions of all views; None means equal weights.
     """
     names = list(views)
     n_segments = int(segments.max(initial=-1)) + 1
@@ -73,7 +51,7 @@ def compare_views(
         len(names), len(names)
     )
     with_segments = np.array([_ari(shown[name], segments) for name in names])
-    weights = _say(views, partition_weights)
+    weights = _view_weights(views, partition_weights)
     dissenting = _dissenting(names, with_segments, weights)
     placed = [_placed_by(shown[name], segments) for name in names]
     return ViewAgreement(
@@ -89,46 +67,39 @@ def compare_views(
 
 
 def paper_table_of_clusters(views: Mapping[str, View]) -> list[list[Any]]:
-    """The paper's table of clusters at each level of the test: view, level, pairs, clusters.
+    """Return the paper's table of clusters by level of the test: view, level, pairs, clusters.
 
-    The clusters are those of the leader rule, the only one of ours that settles their number
-    from the graph alone; the paper does not say how it counted.
+    Clusters are those of the leader rule, whose number follows from the graph alone. The paper
+    does not say how it counted.
     """
-    rows = []
-    for view in views.values():
-        for alpha, similar in view.edges.items():
-            rows.append([view.name, alpha, similar, view.leaders.get(alpha)])
-    return rows
+    return [
+        [view.name, alpha, similar, view.leaders.get(alpha)]
+        for view in views.values()
+        for alpha, similar in view.edges.items()
+    ]
 
 
 def _representative(view: View, n_segments: int) -> Labels:
-    """The partition with the number of clusters nearest; of several, the middle one.
-
-    One that places nobody comes last.
-    """
+    """Return the partition with the nearest number of clusters; of several, the middle one."""
     distance = np.array([abs(int(str(settings["k"])) - n_segments) for settings in view.settings])
     distance = np.where((view.partitions >= 0).any(axis=0), distance, np.inf)
     nearest = np.flatnonzero(distance == distance.min())
     return view.partitions[:, nearest[len(nearest) // 2]]
 
 
-def _both(a: Labels, b: Labels) -> NDArray[np.bool_]:
-    return (a >= 0) & (b >= 0)
-
-
 def _ari(a: Labels, b: Labels) -> float:
-    both = _both(a, b)
-    from coterie.inspection.scores import adjusted_rand_index  # which needs scikit-learn
+    from coterie.inspection.scores import adjusted_rand_index  # needs scikit-learn
 
+    both = (a >= 0) & (b >= 0)
     return adjusted_rand_index(a[both], b[both]) if both.sum() > 1 else 0.0
 
 
 def _pair(a: str, b: str, labelled: Mapping[str, Labels]) -> dict[str, Any]:
     first, second = labelled[a], labelled[b]
-    both = _both(first, second)
+    both = (first >= 0) & (second >= 0)
     if both.sum() < 2:
         return {"a": a, "b": b, "tpn": None, "fpn": None, "rand": None, "ari": None}
-    from coterie.inspection.scores import pair_rates  # which needs scikit-learn
+    from coterie.inspection.scores import pair_rates  # needs scikit-learn
 
     rates = pair_rates(first[both], second[both])
     sizes = np.bincount(first[both]).astype(np.float64)
@@ -144,7 +115,7 @@ def _pair(a: str, b: str, labelled: Mapping[str, Labels]) -> dict[str, Any]:
     }
 
 
-def _say(
+def _view_weights(
     views: Mapping[str, View], partition_weights: NDArray[np.float64] | None
 ) -> NDArray[np.float64]:
     sizes = [view.partitions.shape[1] for view in views.values()]
@@ -156,9 +127,9 @@ def _say(
 
 
 def _placed_by(partition: Labels, segments: Labels) -> Labels:
-    """The segment that most members of each advertiser's cluster are in."""
+    """Return the most frequent segment of each advertiser's cluster."""
     placed = np.full(len(partition), -1, dtype=np.int64)
-    known = _both(partition, segments)
+    known = (partition >= 0) & (segments >= 0)
     if not known.any():
         return placed
     table = np.zeros((partition.max() + 1, segments.max() + 1))
@@ -172,10 +143,10 @@ def _placed_by(partition: Labels, segments: Labels) -> Labels:
 def _dissenting(
     names: list[str], with_segments: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> str:
-    silent = [name for name, weight in zip(names, weights, strict=True) if weight == 0]
-    if silent:
-        return silent[0]
-    if len(names) > 1 and with_segments.min() < _NOTHING_IN_COMMON:
+    without_weight = [name for name, weight in zip(names, weights, strict=True) if weight == 0]
+    if without_weight:
+        return without_weight[0]
+    if len(names) > 1 and with_segments.min() < _UNRELATED:
         return names[int(with_segments.argmin())]
     return ""
 
@@ -188,24 +159,19 @@ def _sentence(
 ) -> str:
     if not names:
         return "There was no view to compare."
-    nearest = names[int(with_segments.argmax())]
-    told = (
-        f"The {nearest} view is nearest to the segments (adjusted Rand {with_segments.max():.2f})"
-    )
+    nearest, high = names[int(with_segments.argmax())], with_segments.max()
+    first = f"The {nearest} view is nearest to the segments (adjusted Rand index {high:.2f})"
     if not dissenting:
         farthest = names[int(with_segments.argmin())]
         if farthest == nearest:
-            return f"{told}."
-        return (
-            f"{told}, the {farthest} view farthest ({with_segments.min():.2f}); none was set aside."
-        )
+            return f"{first}."
+        low = with_segments.min()
+        return f"{first}, the {farthest} view is farthest ({low:.2f}); all views have weight."
     at = names.index(dissenting)
+    index = f"{with_segments[at]:.2f}"
     if weights[at] == 0:
         return (
-            f"{told}. The {dissenting} view agrees with the others no better than chance "
-            f"({with_segments[at]:.2f} with the segments) and was given no vote."
+            f"{first}. The {dissenting} view agrees with the others no better than chance "
+            f"({index} with the segments) and has no weight."
         )
-    return (
-        f"{told}. The {dissenting} view has next to nothing in common with them "
-        f"({with_segments[at]:.2f})."
-    )
+    return f"{first}. The {dissenting} view is almost unrelated to them ({index})."

@@ -1,22 +1,22 @@
-"""Four looks at the same advertisers, each of which gives several partitions of them.
+"""Views: four descriptions of the same advertisers, each clustered several times.
 
 ========  =====================================================================================
-text      what the advertiser says: clusters of its words
-win       the paper's: Kolmogorov–Smirnov similarity of the win-rate c.d.f., normalised cut
-cost      the paper's: the same for the eCPM-cost c.d.f.
-market    ours: a mixture of win curves fitted to the auctions themselves, so that an advertiser
-          with a dozen bids is placed by what they say and not by its bidding habits
+text      clusters of the words of the advertiser's text
+win       as in the paper: Kolmogorov–Smirnov similarity of the win-rate c.d.f., normalised cut
+cost      as in the paper: the same for the eCPM-cost c.d.f.
+market    not in the paper: a mixture of win curves fitted to the auctions, which places also
+          advertisers with a dozen bids and does not depend on how they bid
 ========  =====================================================================================
 
-Each look is taken at several numbers of clusters and, where it has one, at several levels α of
-the test: which of them is right is nobody's guess here, it is left to the consensus.
+Each view has a partition for every number of clusters and, for win and cost, for every level α of
+the test. The consensus decides which of them to trust.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,27 +38,16 @@ _LOG = logging.getLogger("coterie")
 
 @dataclass(frozen=True)
 class View:
-    """The partitions one look gives.
-
-    Attributes
-    ----------
-    name : str
-    partitions : (A, V) int64 array
-        −1 where the look says nothing of an advertiser: no text, no win, no bid.
-    settings : list of V dicts
-        ``k``, and ``alpha`` or ``start`` where the view has one.
-    edges, leaders : dicts of float to int
-        The number of similar pairs at each α, and of leader clusters; empty for text and market.
-    """
+    """Partitions of the advertisers by one view."""
 
     name: str
-    partitions: Labels
-    settings: list[dict[str, object]]
-    edges: dict[float, int]
-    leaders: dict[float, int]
+    partitions: Labels  # (A, V), −1 for an advertiser without text, win or bid
+    settings: list[dict[str, object]]  # of each partition: k, and alpha or start
+    edges: dict[float, int] = field(default_factory=dict)  # similar pairs at each alpha
+    leaders: dict[float, int] = field(default_factory=dict)  # leader clusters at each alpha
 
     def column(self, **wanted: object) -> Labels:
-        """The first partition with these settings."""
+        """Return the first partition with these settings."""
         for index, settings in enumerate(self.settings):
             if wanted.items() <= settings.items():
                 return self.partitions[:, index]
@@ -77,46 +66,28 @@ def make_views(
     wins_over: str = "wins",
     random_state: int = 0,
 ) -> dict[str, View]:
-    """Take every look that the data allow.
+    """Make every view that the data allow.
 
-    Parameters
-    ----------
-    counts : DenseCounts
-    evidence : Evidence
-        Of the same days.
-    vectors : (A, d) array or None
-        Of the texts, rows of length 1, or 0 where there is none; without them the text view is
-        left out.
-    ks : sequence of int
-        Numbers of clusters.
-    alphas : sequence of float
-        Levels of the Kolmogorov–Smirnov test.
-    max_observations, tolerance
-        See :func:`~coterie.ads.segments.similarity.ks_graph`. The paper has neither: with many
-        observations the test tells apart what no forecast would.
-    wins_over : {"wins", "bids"}
-        See :func:`~coterie.ads.curves.landscapes.share_of_wins`.
-    random_state : int
+    ``counts`` and ``evidence`` are of the same days. ``vectors`` (A, d) of the texts have rows of
+    length 1, or zeros for a missing text; without them there is no text view. ``ks`` are the
+    numbers of clusters, ``alphas`` the levels of the test. For ``max_observations`` and
+    ``tolerance`` see :func:`~coterie.ads.segments.similarity.ks_graphs`; the paper has neither, but
+    with many observations the test separates advertisers whose forecasts are equal. For
+    ``wins_over`` see :func:`~coterie.ads.curves.landscapes.share_of_wins`.
     """
     views: dict[str, View] = {}
     if vectors is not None and np.any(vectors):
         _LOG.info("Grouping advertisers by their texts")
-        # as many partitions as the other views have, so that each has the same say
+        # as many partitions as the other views have, so that views have equal weight
         starts = range(random_state, random_state + len(alphas))
         views["text"] = View(
             "text",
             np.hstack([text_clusters(vectors, list(ks), random_state=start) for start in starts]),
             [{"k": k, "start": start} for start in starts for k in ks],
-            {},
-            {},
         )
     wins = counts.wins.sum(axis=1)
-    for name, curves in (
-        ("win", share_of_wins(counts, wins_over)),
-        ("cost", share_of_cost(counts)),
-    ):
-        if (wins > 0).sum() < 2:
-            continue
+    both = {"win": share_of_wins(counts, wins_over), "cost": share_of_cost(counts)}
+    for name, curves in both.items() if (wins > 0).sum() > 1 else ():
         _LOG.info("Comparing the %s curves of all pairs of advertisers", name)
         graphs = ks_graphs(
             curves, wins, list(alphas), max_observations=max_observations, tolerance=tolerance
@@ -142,14 +113,14 @@ def _market_view(
     ks: Sequence[int],
     max_observations: float | None,
 ) -> View:
-    """Mixtures of win curves, started from one partition of every other view."""
-    _LOG.info("Grouping advertisers by the market they meet")
-    silent = evidence.observations <= 0
+    """Fit mixtures of win curves, started from one partition of every other view."""
+    _LOG.info("Grouping advertisers by their markets")
+    without_bids = evidence.observations <= 0
     columns, settings = [], []
     for name, start in starts.items():
         for k in ks:
             labels = start.column(k=k)
             found = learn_memberships(evidence, labels, max_observations=max_observations).labels
-            columns.append(np.where(silent, -1, found))
+            columns.append(np.where(without_bids, -1, found))
             settings.append({"k": k, "start": name})
-    return View("market", np.stack(columns, axis=1), settings, {}, {})
+    return View("market", np.stack(columns, axis=1), settings)

@@ -31,17 +31,10 @@ _THIN_DAY = 1 / 3
 
 @dataclass(frozen=True)
 class LogSums:
-    """Sums over the cells of a log by advertiser and by day.
-
-    Attributes
-    ----------
-    cells : RowCells
-    counts : (N,) bool array
-        Whether histograms count the rows of each cell.
-    """
+    """Sums over the cells of a log by advertiser and by day."""
 
     cells: RowCells
-    counts: NDArray[np.bool_]
+    counts: NDArray[np.bool_]  # (N,), whether histograms count the rows of each cell
 
     @property
     def rows(self) -> int:
@@ -122,16 +115,7 @@ def aggregate_faults(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
 
 
 def text_faults(sums: LogSums, texts: Mapping[str, str], has_table: bool) -> Iterator[Fault]:
-    """Yield the faults of the advertisers' texts.
-
-    Parameters
-    ----------
-    sums : LogSums
-    texts : mapping of str to str
-        By advertiser.
-    has_table : bool
-        Whether there is a table of texts.
-    """
+    """Yield the faults of the texts, given by advertiser."""
     advertisers = sums.cells.advertisers
     if not has_table:
         yield fault_of("no_texts", len(advertisers), len(advertisers))

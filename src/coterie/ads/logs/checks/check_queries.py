@@ -65,38 +65,19 @@ _IDENTIFYING = (
 
 @dataclass(frozen=True)
 class RowCells:
-    """Groups of rows with equal advertiser, day, rounded bid and faults; arrays of N cells.
+    """Groups of rows with equal advertiser, day, rounded bid and faults; arrays of N cells."""
 
-    Attributes
-    ----------
-    advertisers : list of str
-        Sorted.
-    advertiser : (N,) int array
-        Index into ``advertisers``, −1 if missing.
-    day : (N,) datetime64[D] array
-        NaT if missing.
-    amount : (N,) int array
-        The bid in micros to two significant digits, or the bin of a histogram; 0 if missing.
-    faults : (N,) int array
-        Bit k is set if the rows break rule k.
-    auction_type, currency : (N,) arrays of int and of str
-        0 and empty if the log has none.
-    rows : (N,) int array
-    bids, wins, cost : (N,) float arrays
-        As histograms count them; cost in micros.
-    """
-
-    advertisers: list[str]
-    advertiser: NDArray[np.int64]
-    day: NDArray[np.datetime64]
-    amount: NDArray[np.int64]
-    faults: NDArray[np.int64]
-    auction_type: NDArray[np.int64]
-    currency: NDArray[np.str_]
+    advertisers: list[str]  # sorted
+    advertiser: NDArray[np.int64]  # index into advertisers, −1 if missing
+    day: NDArray[np.datetime64]  # NaT if missing
+    amount: NDArray[np.int64]  # bid in micros to two significant digits, or bin; 0 if missing
+    faults: NDArray[np.int64]  # bit k is set if the rows break rule k
+    auction_type: NDArray[np.int64]  # 0 if the log has none
+    currency: NDArray[np.str_]  # empty if the log has none
     rows: NDArray[np.int64]
-    bids: NDArray[np.float64]
+    bids: NDArray[np.float64]  # as histograms count them, like wins and cost
     wins: NDArray[np.float64]
-    cost: NDArray[np.float64]
+    cost: NDArray[np.float64]  # in micros
 
 
 def raw_table(logs: BidLogs) -> ir.Table:
@@ -186,18 +167,9 @@ def read_cells(rows: ir.Table, rules: Sequence[RowRule], logs: BidLogs) -> RowCe
 
 
 def examples_query(rows: ir.Table, rules: Iterable[tuple[int, RowRule]]) -> ir.Table:
-    """Return a query of a few rows that break each rule, the same rows in every run.
+    """Return a query of a few rows that break each numbered rule, the same rows in every run.
 
-    Parameters
-    ----------
-    rows : ibis table
-    rules : iterable of (int, RowRule)
-        Numbered rules.
-
-    Returns
-    -------
-    ibis table
-        ``rule``, the number, and all columns that the rules show.
+    The table has ``rule``, the number, and all columns that the rules show.
     """
     import ibis
 
@@ -215,17 +187,8 @@ def examples_query(rows: ir.Table, rules: Iterable[tuple[int, RowRule]]) -> ir.T
 def repeats_query(logs: BidLogs, one_in: int = 1) -> ir.Table | None:
     """Return a query of how often each row occurs, ignoring columns that identify a person.
 
-    Parameters
-    ----------
-    logs : BidLogs
-    one_in : int
-        Use only a sample of one in this many times.
-
-    Returns
-    -------
-    ibis table or None
-        Columns to show, and ``n``, how often the row occurs. None for a log without times, in
-        which different auctions may have equal rows.
+    ``one_in`` above 1 uses a sample of the times. The table has columns to show and ``n``. It is
+    None for a log without times, in which different auctions may have equal rows.
     """
     raw = raw_table(logs)
     time = next((name for name in ("ts", "timestamp", "field_1") if name in raw.columns), None)

@@ -41,38 +41,20 @@ _IsMissing = Callable[[str], Any]
 
 @dataclass(frozen=True, eq=False)
 class RowRule:
-    """A rule for rows.
+    """A rule for rows."""
 
-    Attributes
-    ----------
-    code : str
-        A key of :data:`~coterie.ads.logs.checks.faults.FAULT_CODES`.
-    broken : ibis boolean column
-        True for the rows that break the rule, else false or null.
-    columns : tuple of str
-        Columns to show in examples, beside advertiser and day.
-    leaves_out : bool
-        Whether histograms leave these rows out.
-    words : dict of str to str
-        Values of the braces in the code's sentence.
-    """
-
-    code: str
-    broken: Any
-    columns: tuple[str, ...] = ()
-    leaves_out: bool = False
-    words: dict[str, str] = field(default_factory=dict)
+    code: str  # a key of FAULT_CODES
+    broken: Any  # Ibis column, true for the rows that break the rule, else false or null
+    columns: tuple[str, ...] = ()  # shown in examples, beside advertiser and day
+    leaves_out: bool = False  # whether histograms leave these rows out
+    words: dict[str, str] = field(default_factory=dict)  # for the braces in the code's sentence
 
 
 def row_rules(rows: ir.Table, logs: BidLogs) -> list[RowRule]:
     """Return the rules for the rows of a log.
 
-    Parameters
-    ----------
-    rows : ibis table
-        The canonical columns and, for each that may be unreadable, the original one with the
-        prefix ``written_``.
-    logs : BidLogs
+    ``rows`` has the canonical columns and, for each that may be unreadable, the original one with
+    the prefix ``written_``.
     """
     written = [name.removeprefix(WRITTEN) for name in rows.columns if name.startswith(WRITTEN)]
     unreadable = {name: _is_unreadable(rows, name) for name in written}

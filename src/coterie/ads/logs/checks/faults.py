@@ -64,16 +64,7 @@ class FaultCode(NamedTuple):
 def fault_of(
     code: str, count: int, total: int, examples: Iterable[dict[str, Any]] = (), **words: str
 ) -> Fault:
-    """Make the fault of a code.
-
-    Parameters
-    ----------
-    code : str
-    count, total : int
-        Number of units with the fault, and of all units.
-    examples : iterable of dict
-    **words : str
-        Values of the braces in the code's sentence.
+    """Make the fault of a code; ``words`` fill the braces of its sentence.
 
     Examples
     --------

@@ -49,22 +49,12 @@ _SUPPLY_SHAPE = 50  # of the gamma factor of a day's bids, whose variance is 1/5
 
 @dataclass(frozen=True)
 class SimulatedLogs:
-    """Files written by a simulation.
-
-    Attributes
-    ----------
-    folder : Path
-    bids : tuple of Path
-        One file per day, in order.
-    advertisers, truth : Path
-        The texts, and the true parameters.
-    rows, wins, days : int
-    """
+    """Files written by a simulation, and what they hold."""
 
     folder: Path
-    bids: tuple[Path, ...]
-    advertisers: Path
-    truth: Path
+    bids: tuple[Path, ...]  # one file per day, in order
+    advertisers: Path  # the texts
+    truth: Path  # the true parameters
     rows: int
     wins: int
     days: int
@@ -72,23 +62,12 @@ class SimulatedLogs:
 
 @dataclass(frozen=True)
 class MarketDay:
-    """One day of a market, before its auctions.
-
-    Attributes
-    ----------
-    date : datetime64[D]
-    counts : (A,) int array
-        Number of bids of each advertiser.
-    market_level : (A, 2) float array
-        Log level of the two components of the competing bids.
-    bid_level : (A,) float array
-        Log level of the advertiser's own bids.
-    """
+    """One day of a market, before its auctions."""
 
     date: np.datetime64
-    counts: NDArray[np.int64]
-    market_level: NDArray[np.float64]
-    bid_level: NDArray[np.float64]
+    counts: NDArray[np.int64]  # (A,), number of bids of each advertiser
+    market_level: NDArray[np.float64]  # (A, 2), log level of the components of the competing bids
+    bid_level: NDArray[np.float64]  # (A,), log level of the advertiser's own bids
 
 
 def simulate_logs(
@@ -146,21 +125,12 @@ def simulate_logs(
 def auction_batches(
     settings: MarketSettings, traits: Traits, day: int, rows: int = 1_000_000
 ) -> Iterator[Batch]:
-    """Draw the auctions of one day, in batches of about ``rows`` rows, ordered by advertiser.
+    """Draw the auctions of one day (from 0), in batches of about ``rows`` rows, by advertiser.
 
-    The highest competing bid is log-normal, drawn from one of the advertiser's two components.
-    The minimum to win is the larger of it and the floor. The advertiser's bid is an independent
-    log-normal variable and wins if it reaches the minimum.
-
-    Parameters
-    ----------
-    settings : MarketSettings
-    traits : Traits
-    day : int
-        From 0.
-    rows : int
-        An advertiser is never split, so a batch may be longer by one advertiser. It does not
-        affect the rows or their order.
+    The highest competing bid is log-normal, drawn from one of the advertiser's two components. The
+    minimum to win is the larger of it and the floor. The advertiser's bid is an independent
+    log-normal variable and wins if it reaches the minimum. An advertiser is never split, so a batch
+    may be longer by one advertiser; ``rows`` does not affect the rows or their order.
 
     Yields
     ------

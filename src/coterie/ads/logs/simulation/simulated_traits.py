@@ -191,43 +191,26 @@ class MarketSettings:
 
 @dataclass(frozen=True)
 class Traits:
-    """Parameters of each advertiser, (A,) arrays, and of each market component, (A, 2).
-
-    Attributes
-    ----------
-    segment : int array
-    outlier, newcomer : bool arrays
-    text_is : str array
-        "right", "wrong" or "missing".
-    text : str array
-    volume : float array
-        Mean bids per day.
-    market_level, market_spread, market_share : (A, 2) float arrays
-        The log-normal components of the highest competing bid.
-    bid_level, bid_spread, moved : float arrays
-        Log bid: mean, standard deviation, and change on the last day.
-    floor : float array
-        The reserve price, 0 if there is none.
-    click_rate, conversion_rate : float arrays
-    supply_by_weekday, price_by_weekday : (7,) float arrays
-        Factors, from Monday to Sunday.
-    """
+    """Parameters of each advertiser, (A,) arrays, and of each market component, (A, 2)."""
 
     segment: NDArray[np.int64]
     outlier: NDArray[np.bool_]
     newcomer: NDArray[np.bool_]
-    text_is: NDArray[np.str_]
+    text_is: NDArray[np.str_]  # "right", "wrong" or "missing"
     text: NDArray[np.object_]
-    volume: NDArray[np.float64]
+    volume: NDArray[np.float64]  # mean bids per day
+    # the two log-normal components of the highest competing bid, (A, 2)
     market_level: NDArray[np.float64]
     market_spread: NDArray[np.float64]
     market_share: NDArray[np.float64]
+    # log bid: mean, standard deviation, and change on the last day
     bid_level: NDArray[np.float64]
     bid_spread: NDArray[np.float64]
     moved: NDArray[np.float64]
-    floor: NDArray[np.float64]
+    floor: NDArray[np.float64]  # reserve price, 0 if there is none
     click_rate: NDArray[np.float64]
     conversion_rate: NDArray[np.float64]
+    # factors from Monday to Sunday, (7,)
     supply_by_weekday: NDArray[np.float64] = field(
         default_factory=lambda: np.array(SUPPLY_BY_WEEKDAY)
     )
