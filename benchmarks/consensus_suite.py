@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.noise import CORE_CELLS, MORE_CELLS, NoiseCell, sizes_text
-from coterie.datasets.loading import load_dataset, load_views
+from coterie.datasets import load_dataset, load_views
 from coterie.ensembles.making import make_partitions
 
 __all__ = ["SUITE", "Drawn", "SuiteCell"]

@@ -17,8 +17,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
+from benchmarks.environment import set_variables
 from benchmarks.results import Result
-from coterie.errors import InvalidParameterError, TableError
+from coterie.errors import DatasetUnavailableError, InvalidParameterError, TableError
 from coterie.runtime.atomic_files import atomic_file
 
 __all__ = [
@@ -88,6 +89,23 @@ class Context:
     def trials(self, name: str) -> KeptTrials:
         """Return the kept trials of a benchmark; without a folder they are in memory only."""
         return KeptTrials(None if self.keep is None else self.keep / f"{name}.jsonl")
+
+    def missing_datasets(self, names: Iterable[str]) -> dict[str, str]:
+        """Return which of the datasets cannot be read, and why."""
+        from coterie.datasets import load_views
+
+        if self.data is not None and not self.data.is_dir():
+            raise DatasetUnavailableError(
+                f"{self.data} is not a folder; name the folder of the datasets with --data"
+            )
+        missing = {}
+        with set_variables(COTERIE_DATA=self.data):
+            for name in names:
+                try:
+                    load_views(name)
+                except DatasetUnavailableError as error:
+                    missing[name] = " ".join(str(error).split())
+        return missing
 
 
 class KeptTrials:

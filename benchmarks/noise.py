@@ -20,7 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.harness import Context
-from benchmarks.results import OKABE_ITO, Result, Table, best_places, standard_error
+from benchmarks.results import (
+    OKABE_ITO,
+    Result,
+    Table,
+    best_places,
+    row_axes,
+    score_text,
+    short_text,
+    standard_error,
+)
 from coterie.consensus import OneHotKMeans
 from coterie.consensus.robust.estimator import RobustConsensus
 from coterie.counts.contingency import all_contingencies, count_pairs
@@ -249,7 +258,7 @@ def _summary_table(summary: Mapping[str, Any]) -> Table:
     counts = ", ".join(f"{name} {some['n_cells']}" for name, some in summary.items())
     parts = [(name, part) for name in summary for part in ("mean", "lowest")]
     rows = [
-        (_STYLES[method][0], *(f"{summary[name][part][method]:.3f}" for name, part in parts))
+        (_STYLES[method][0], *(short_text(summary[name][part][method]) for name, part in parts))
         for method in summary["core"]["mean"]
     ]
     headings = ("method", *(f"{name} cells, {part}" for name, part in parts))
@@ -262,10 +271,7 @@ def _accuracy_table(cells: Sequence[Mapping[str, Any]]) -> Table:
     for r, cell in enumerate(cells):
         kind = "" if cell["n_bad"] == 0 else "c" if cell["correlated"] else "r"
         described = (cell["n_partitions"], f"{cell['n_bad']}{kind}", f"{cell['noise']:g}")
-        figures = [
-            f"{found['mean']:.3f}" + ("" if found["se"] is None else f" ± {found['se']:.3f}")
-            for found in cell["methods"].values()
-        ]
+        figures = map(score_text, cell["methods"].values())
         rows.append((sizes_text(cell["sizes"]), *map(str, described), *figures))
         means = [found["mean"] for found in cell["methods"].values()]
         bold |= {(r, c + 4) for c in best_places(means)}
@@ -290,8 +296,6 @@ def _plot(cells: Sequence[Mapping[str, Any]]) -> Figure:
     figure = Figure(figsize=(9.5, 1.4 + 0.36 * len(cells)), layout="constrained")
     axes = figure.subplots()
     places = np.arange(len(cells))
-    for place in places[::2]:
-        axes.axhspan(place - 0.5, place + 0.5, color="#f4f4f4", zorder=0)
     for lane, name in enumerate(METHODS):
         # one height for each method: equal accuracies must not hide each other
         height = 0.74 * ((lane + 0.5) / len(METHODS) - 0.5)
@@ -307,11 +311,7 @@ def _plot(cells: Sequence[Mapping[str, Any]]) -> Figure:
             elinewidth=1,
             label=title,
         )
-    axes.set_yticks(places, [_cell_text(cell) for cell in cells], fontsize=8)
-    axes.set_ylim(len(cells) - 0.5, -0.5)
-    axes.set_xlabel("accuracy (mean of the draws, bars ± one standard error)")
-    axes.grid(axis="x", color="#dddddd", linewidth=0.6)
-    axes.tick_params(length=0)
-    axes.spines[["top", "right", "left"]].set_visible(False)
+    label = "accuracy (mean of the draws, bars ± one standard error)"
+    row_axes(axes, [_cell_text(cell) for cell in cells], label)
     figure.legend(loc="outside upper center", ncols=6, frameon=False, fontsize=8.5)
     return figure

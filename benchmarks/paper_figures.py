@@ -18,15 +18,18 @@ class PaperTable(NamedTuple):
 
     Attributes
     ----------
-    columns : tuple of str
-        The methods, named and ordered as in the paper.
+    name : str
+        The benchmark.
+    columns : mapping of str to str
+        The methods as the paper names and orders them, and their keys here.
     titles : mapping of str to str
         The name of a dataset in this package, and its name in the paper; in the paper's order.
     figures : mapping of str to tuple
         Of the columns that are available, one accuracy per dataset.
     """
 
-    columns: tuple[str, ...]
+    name: str
+    columns: Mapping[str, str]
     titles: Mapping[str, str]
     figures: Mapping[str, tuple[float | None, ...]]
 
@@ -44,7 +47,19 @@ class PaperTable(NamedTuple):
 
 
 TABLE2 = PaperTable(
-    ("k-means", "KC", "CSPA", "HPGA", "NMFC", "WC", "L2CC", "ES", "CorC", "RCC"),
+    "table2",
+    {
+        "k-means": "k-means",  # the mean of the single runs
+        "KC": "kc",
+        "CSPA": "cspa",
+        "HPGA": "hgpa",
+        "NMFC": "nmf",
+        "WC": "weighted",
+        "L2CC": "l2",
+        "ES": "kl",
+        "CorC": "correlation",
+        "RCC": "rcc",
+    },
     {
         "glass": "Glass",
         "ionosphere": "Ionosphere",
@@ -61,7 +76,18 @@ TABLE2 = PaperTable(
     },
 )
 TABLE3 = PaperTable(
-    ("LBP", "HOG", "GIST", "Classemes", "FC", "MVKmean", "AP", "LCC", "RCC"),
+    "table3",
+    {
+        "LBP": "lbp",
+        "HOG": "hog",
+        "GIST": "gist",
+        "Classemes": "",  # these features are not available
+        "FC": "fc",
+        "MVKmean": "mvkmeans",
+        "AP": "ap",
+        "LCC": "lcc",
+        "RCC": "rcc",
+    },
     {
         "msrc_v1": "MSRC-v1",
         "caltech101_7": "Caltech101-7",

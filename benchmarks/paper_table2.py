@@ -31,23 +31,18 @@ from benchmarks.paper_figures import TABLE2
 from benchmarks.paper_tables import BASE_RUNS, Cell, run_table
 from benchmarks.results import Result
 from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, consensus_method
-from coterie.datasets.loading import load_dataset
+from coterie.datasets import load_dataset
 from coterie.ensembles.making import make_partitions
 from coterie.ensembles.scalings import standard_and_min_max
 from coterie.inspection.scores import clustering_accuracy
 
-__all__ = ["COLUMNS", "make_cells", "make_runs", "recipe_features", "run"]
+__all__ = ["make_cells", "make_runs", "recipe_features", "run"]
 
 RECIPES = ("raw", "standardised", "mixed")
 #: By name, the strategy of :func:`coterie.make_partitions`.
 ENSEMBLES = {"fixed": "kmeans", "diverse": "diverse"}
 #: V of the paper.
 N_PARTITIONS = 40
-#: The method for each column of the paper.
-COLUMNS = {
-    BASE_RUNS: BASE_RUNS,
-    **{method.paper_name: key for key, method in CONSENSUS_METHODS.items() if method.paper_name},
-}
 _SVD_DIMENSIONS = 50
 
 
@@ -74,24 +69,16 @@ def run(
     jobs : int, optional
         Worker processes, one per core by default.
     """
-    cells = partial(make_cells, recipes=RECIPES[2:] if context.quick else RECIPES)
-    return run_table(
-        "table2",
-        TABLE2,
-        COLUMNS,
-        partial(cells, all_methods=all_methods),
-        context,
-        draws=draws,
-        patience=patience,
-        jobs=jobs,
-    )
+    recipes = RECIPES[2:] if context.quick else RECIPES
+    cells = partial(make_cells, recipes=recipes, all_methods=all_methods)
+    return run_table(TABLE2, cells, context, draws, patience, jobs)
 
 
 def make_cells(
     datasets: Sequence[str], recipes: Sequence[str] = RECIPES, all_methods: bool = False
 ) -> list[Cell]:
     """Return every recipe and ensemble of every dataset, the methods in the paper's order."""
-    methods = dict.fromkeys([*(COLUMNS[column] for column in TABLE2.columns), FLAGSHIP])
+    methods = dict.fromkeys([*TABLE2.columns.values(), FLAGSHIP])
     if all_methods:
         methods |= dict.fromkeys(CONSENSUS_METHODS)
     return [

@@ -11,24 +11,12 @@ from benchmarks.harness import Context
 from benchmarks.paper_figures import TABLE3
 from benchmarks.paper_tables import Cell, run_table
 from benchmarks.results import Result
-from coterie.consensus.registry import (
-    FLAGSHIP,
-    MULTIVIEW_METHODS,
-    consensus_method,
-    multiview_method,
-)
-from coterie.datasets.loading import dataset_info, load_views
+from coterie.consensus.registry import FLAGSHIP, consensus_method, multiview_method
+from coterie.datasets import dataset_info, load_views
 from coterie.inspection.scores import clustering_accuracy
 
-__all__ = ["COLUMNS", "make_cells", "run"]
+__all__ = ["make_cells", "run"]
 
-#: The method for each column of the paper; the features called Classemes are not available.
-COLUMNS = {
-    **{"LBP": "lbp", "HOG": "hog", "GIST": "gist"},
-    **{method.paper_name: key for key, method in MULTIVIEW_METHODS.items() if method.paper_name},
-    # the paper's method is the relaxation alone; the flagship is run as well
-    "RCC": "rcc",
-}
 _VIEWS_FLAGSHIP = "rcc-views"
 
 
@@ -43,21 +31,12 @@ def run(
 
     A quick run leaves out the large datasets.
     """
-    return run_table(
-        "table3",
-        TABLE3,
-        COLUMNS,
-        make_cells,
-        context,
-        draws=draws,
-        patience=patience,
-        jobs=jobs,
-    )
+    return run_table(TABLE3, make_cells, context, draws, patience, jobs)
 
 
 def make_cells(datasets: Sequence[str]) -> list[Cell]:
     """Return every method and view of every dataset: the paper's, the flagship, other views."""
-    columns = [COLUMNS[column] for column in TABLE3.columns if column in COLUMNS]
+    columns = [method for method in TABLE3.columns.values() if method]
     return [
         Cell(f"table3-{dataset}-{method}", dataset, "", (method,), partial(_load, dataset))
         for dataset in datasets

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.environment import one_thread_each, set_variables
+from benchmarks.environment import one_thread_each
 from benchmarks.harness import Context, in_parallel
 from benchmarks.paper_figures import PaperTable
 from benchmarks.results import (
@@ -27,11 +27,14 @@ from benchmarks.results import (
     Table,
     best_places,
     legend_below,
+    row_axes,
+    score_text,
+    short_text,
     standard_error,
 )
 from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, MULTIVIEW_METHODS
-from coterie.datasets.loading import dataset_info, load_views
-from coterie.errors import DatasetUnavailableError, TooManyPointsError
+from coterie.datasets import dataset_info
+from coterie.errors import TooManyPointsError
 from coterie.runtime.devices import n_threads
 
 if TYPE_CHECKING:
@@ -68,19 +71,18 @@ class Cell(NamedTuple):
 
 
 def run_table(
-    name: str,
     paper: PaperTable,
-    columns: Mapping[str, str],
     make_cells: Callable[[list[str]], list[Cell]],
     context: Context,
-    *,
     draws: int | None,
     patience: float,
     jobs: int | None,
 ) -> Result:
-    """Run the cells of a table; ``columns`` names the method of each column of the paper."""
+    """Run the cells that ``make_cells`` returns for the datasets of a table."""
     n_draws = draws or (2 if context.quick else 20)
-    absent = _absent_datasets(paper, context)
+    left_out = [name for name in paper.titles if context.quick and name in _QUICK_LEAVES_OUT]
+    absent = dict.fromkeys(left_out, "--quick leaves it out")
+    absent |= context.missing_datasets(name for name in paper.titles if name not in left_out)
     cells = make_cells([dataset for dataset in paper.titles if dataset not in absent])
     # the largest datasets first, so that no long cell remains at the end
     cells_by_size = sorted(cells, key=lambda cell: -dataset_info(cell.dataset).n_samples)
@@ -97,7 +99,7 @@ def run_table(
             own = [draw[method] for draw in found[cell.name] if method in draw]
             row[method] = _method_data(own)
     data = {
-        "table": name,
+        "table": paper.name,
         "draws": n_draws,
         "patience": patience,
         "printed": paper.printed(),
@@ -107,7 +109,7 @@ def run_table(
         ],
         "absent": absent,
     }
-    return present(data, paper, columns)
+    return present(data, paper)
 
 
 def run_cell(
@@ -150,9 +152,7 @@ def method_title(method: str) -> str:
     return method if method == BASE_RUNS else method.upper().replace("_", " ")
 
 
-def present(
-    data: dict[str, Any], paper: PaperTable, columns: Mapping[str, str], **environment: Any
-) -> Result:
+def present(data: dict[str, Any], paper: PaperTable, **environment: Any) -> Result:
     """Make tables, notes and picture of the measured data."""
     conditions: dict[str, dict[str, Any]] = {}
     for cell in data["cells"]:
@@ -160,27 +160,8 @@ def present(
     tables = [_printed_table(data["printed"], paper)]
     tables += [_summary_table(conditions)] if conditions else []
     tables += [_accuracy_table(data, paper, *item) for item in conditions.items()]
-    plot = functools.partial(_plot, conditions, data["printed"], paper, columns)
-    return Result(data["table"], tables, data, _notes(data, paper), {"": plot}, **environment)
-
-
-def _absent_datasets(paper: PaperTable, context: Context) -> dict[str, str]:
-    """Return the datasets of a table that are not run, and why."""
-    if context.data is not None and not context.data.is_dir():
-        raise DatasetUnavailableError(
-            f"{context.data} is not a folder; name the folder of the datasets with --data"
-        )
-    absent = {}
-    with set_variables(COTERIE_DATA=context.data):
-        for dataset in paper.titles:
-            if context.quick and dataset in _QUICK_LEAVES_OUT:
-                absent[dataset] = "--quick leaves it out"
-                continue
-            try:
-                load_views(dataset)
-            except DatasetUnavailableError as error:
-                absent[dataset] = " ".join(str(error).split())
-    return absent
+    plot = functools.partial(_plot, conditions, data["printed"], paper)
+    return Result(paper.name, tables, data, _notes(data, paper), {"": plot}, **environment)
 
 
 def _outcome(score: Callable[[str], float], method: str, limit: float) -> dict[str, Any]:
@@ -280,13 +261,9 @@ def _notes(data: Mapping[str, Any], paper: PaperTable) -> list[str]:
     ]
 
 
-def _short(figure: float | None, digits: int = 3, unknown: str = "–") -> str:
-    return unknown if figure is None else f"{figure:.{digits}f}".removeprefix("0")
-
-
 def _printed_table(printed: Mapping[str, Mapping[str, Any]], paper: PaperTable) -> Table:
     rows = [
-        (column, *(_short(figure, 2, "n/a") for figure in figures.values()))
+        (column, *(short_text(figure, 2, "n/a") for figure in figures.values()))
         for column, figures in printed.items()
     ]
     return Table("Accuracy as printed in the paper", ("", *paper.titles.values()), rows)
@@ -307,7 +284,7 @@ def _summary_table(conditions: Mapping[str, Mapping[str, Any]]) -> Table:
         first += len(datasets)
     figures = np.column_stack([*columns, behind.mean(axis=1), behind.max(axis=1)])
     texts = [
-        (method_title(m), *(_short(None if np.isnan(f) else f) for f in own))
+        (method_title(m), *(short_text(None if np.isnan(f) else f) for f in own))
         for m, own in zip(methods, figures, strict=True)
     ]
     named = [f"{condition} K" if condition else "accuracy" for condition in conditions]
@@ -329,7 +306,7 @@ def _accuracy_table(
         means = [row[m]["mean"] if m in row else None for m in methods]
         bold |= {(r, c) for r in best_places(means)}
     for column in paper.figures:
-        printed = [_short(data["printed"][column][dataset], 2, "n/a") for dataset in rows]
+        printed = [short_text(data["printed"][column][dataset], 2, "n/a") for dataset in rows]
         texts.append((f"{column}, printed", *printed))
     name = f"Accuracy, recipe {condition} K" if condition else "Accuracy"
     title = f"{name}: mean ± standard error of {data['draws']} draws"
@@ -340,16 +317,13 @@ def _result_text(found: Mapping[str, Any] | None, n_draws: int) -> str:
     """Return mean ± error, with the number of draws where it is lower; or the status."""
     if found is None or found["mean"] is None:
         return "–" if found is None else str(found["status"])
-    error = "" if found["se"] is None else f" ± {_short(found['se'])}"
-    draws = "" if found["draws"] == n_draws else f" ({found['draws']})"
-    return f"{_short(found['mean'])}{error}{draws}"
+    return score_text(found) + ("" if found["draws"] == n_draws else f" ({found['draws']})")
 
 
 def _plot(
     conditions: Mapping[str, Mapping[str, Any]],
     printed: Mapping[str, Mapping[str, Any]],
     paper: PaperTable,
-    columns: Mapping[str, str],
 ) -> Figure:
     """Draw a row for each dataset; of table 2 a panel for each recipe with fixed K."""
     from matplotlib.figure import Figure
@@ -368,16 +342,11 @@ def _plot(
                 if found["mean"] is not None:
                     at = (found["mean"], place + height)
                     axes.plot(*at, marker, color=OKABE_ITO[colour], label=label)
-            for column, method in columns.items():
+            for column, method in paper.columns.items():
                 if printed[column][dataset] is not None:
                     colour, marker, _ = _STYLES[method]
                     at, edge = (printed[column][dataset], place + 0.22), OKABE_ITO[colour]
                     axes.plot(*at, marker, mfc="none", mec=edge, label=f"{column}, printed")
-        axes.set_yticks(range(len(names)), [paper.titles[d] for d in names])
-        axes.set_ylim(max(1, len(names)) - 0.5, -0.5)
-        axes.set_xlabel("accuracy")
-        axes.grid(color="#e4e4e4", linewidth=0.6)
-        axes.tick_params(length=0)
-        axes.spines[["top", "right", "left"]].set_visible(False)
+        row_axes(axes, [paper.titles[dataset] for dataset in names], "accuracy")
     legend_below(figure, ncols=3 * len(all_axes))
     return figure

@@ -28,11 +28,12 @@ from benchmarks.results import (
     Table,
     best_places,
     legend_below,
+    row_axes,
+    short_text,
     standard_error,
 )
 from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, consensus_method
-from coterie.datasets.loading import load_views
-from coterie.errors import CoterieError, DatasetUnavailableError, InvalidParameterError
+from coterie.errors import CoterieError, InvalidParameterError
 from coterie.inspection.scores import clustering_accuracy
 
 if TYPE_CHECKING:
@@ -80,7 +81,10 @@ def run(
     all_keys = [key for key in CONSENSUS_METHODS if not (context.quick and key in _SLOW)]
     chosen = _keys(methods) or all_keys
     n_draws = draws or (1 if context.quick else 10)
-    cells, missing = _available_cells(context)
+    cells = [cell for cell in SUITE if cell.quick or not context.quick]
+    datasets = {cell.dataset for cell in cells if cell.dataset} - {"digits"}
+    missing = context.missing_datasets(sorted(datasets))
+    cells = [cell for cell in cells if cell.dataset not in missing]
     found = _all_draws(context, cells, n_draws, chosen, _keys(again), jobs)
     data = {
         "draws": n_draws,
@@ -130,23 +134,6 @@ def run_draw(
 def _keys(text: str) -> list[str]:
     """Return the keys of methods in a text with commas; an unknown key is an error."""
     return [consensus_method(key.strip()).key for key in text.split(",") if key.strip()]
-
-
-def _available_cells(context: Context) -> tuple[list[SuiteCell], dict[str, str]]:
-    """Return the cells whose data are present, and why the other datasets are not."""
-    if context.data is not None and not context.data.is_dir():
-        raise DatasetUnavailableError(
-            f"{context.data} is not a folder; name the folder of the datasets with --data"
-        )
-    chosen = [cell for cell in SUITE if cell.quick or not context.quick]
-    missing = {}
-    with one_thread_each(context.data):
-        for name in sorted({cell.dataset for cell in chosen if cell.dataset} - {"digits"}):
-            try:
-                load_views(name)
-            except DatasetUnavailableError as error:
-                missing[name] = " ".join(str(error).split())
-    return [cell for cell in chosen if cell.dataset not in missing], missing
 
 
 def _all_draws(
@@ -270,15 +257,6 @@ def _summary(cells: Cells, basis: str) -> dict[str, dict[str, Any]]:
     return {key: found[key] for key in ordered}
 
 
-def _short(figure: float | None, digits: int = 3) -> str:
-    """Return a figure without the zero before its point; a dash for None.
-
-    >>> _short(0.00512, 4), _short(1.0), _short(None)
-    ('.0051', '1.000', '–')
-    """
-    return "–" if figure is None else f"{figure:.{digits}f}".removeprefix("0")
-
-
 def _regret_table(half: str, data: Mapping[str, Any], n_cells: int) -> Table:
     found, free = data["summary"][half], data["summary_unbalanced"][half]
     balanced = any(method["balanced"] for method in data["methods"].values())
@@ -286,14 +264,14 @@ def _regret_table(half: str, data: Mapping[str, Any], n_cells: int) -> Table:
     rows, figures = [], []
     for key, one in found.items():
         own = [one["mean"], one["worst"]]
-        texts = [_short(one["mean"], 4), _short(one["worst"])]
+        texts = [short_text(one["mean"], 4), short_text(one["worst"])]
         if balanced:
             other = free.get(key, {"mean": None, "worst": None})
             own += [other["mean"], other["worst"]]
-            texts += [_short(other["mean"], 4), _short(other["worst"])]
+            texts += [short_text(other["mean"], 4), short_text(other["worst"])]
         parts = [one["families"][family] for family in families]
         own += [part["mean"] for part in parts]
-        texts += [f"{_short(part['mean'])} / {_short(part['worst'])}" for part in parts]
+        texts += [f"{short_text(part['mean'])} / {short_text(part['worst'])}" for part in parts]
         title = f"{data['methods'][key]['title']} ({key})"
         rows.append((title, one["worst_cell"] if one["worst"] > 0 else "none", *texts))
         figures.append([None if figure is None else -figure for figure in own])
@@ -319,8 +297,8 @@ def _accuracy_table(title: str, cells: Cells, methods: Mapping[str, Any]) -> Tab
         ]
         bold |= {(r, c + 2) for c in {*best_places(means), *best_places(free)}}
         largest = max((found["se"] or 0.0 for found in cell["methods"].values()), default=0.0)
-        error = "–" if next(iter(cell["methods"].values()))["se"] is None else _short(largest)
-        rows.append((cell["name"], cell["half"], *map(_short, means), error))
+        error = "–" if next(iter(cell["methods"].values()))["se"] is None else short_text(largest)
+        rows.append((cell["name"], cell["half"], *map(short_text, means), error))
     return Table(title, ("cell", "half", *methods, "se ≤"), rows, 2, bold)
 
 
@@ -333,23 +311,16 @@ def _plot(data: Mapping[str, Any]) -> Figure:
     figure = Figure(figsize=(9, 1.6 + 0.42 * len(order)), layout="constrained")
     axes = figure.subplots()
     for place, key in enumerate(order):
-        if place % 2 == 0:
-            axes.axhspan(place - 0.5, place + 0.5, color="#f4f4f4", zorder=0)
         mean = found[key]["mean"]
         axes.plot([mean] * 2, [place - 0.4, place + 0.4], color="black", linewidth=2, zorder=4)
     _draw_marks(axes, data["cells"], order)
-    places = range(len(order))
-    axes.set_yticks(places, [data["methods"][key]["title"] for key in order], fontsize=9)
-    axes.set_ylim(len(order) - 0.5, -0.5)
+    label = "regret: best accuracy in the cell less the method's (root scale)"
+    row_axes(axes, [data["methods"][key]["title"] for key in order], label)
     axes.set_xscale("function", functions=(lambda x: np.sqrt(np.maximum(x, 0.0)), np.square))
     most = max(0.04, *(one["worst"] for one in found.values()))
     ticks = [tick for tick in (0, 0.01, 0.04, 0.1, 0.2, 0.4, 0.6, 0.8, 1) if tick <= most]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks], fontsize=8)
     axes.set_xlim(0.0, 1.05 * most)
-    axes.set_xlabel("regret: best accuracy in the cell less the method's (root scale)", fontsize=9)
-    axes.grid(axis="x", color="#dddddd", linewidth=0.6)
-    axes.tick_params(length=0)
-    axes.spines[["top", "right", "left"]].set_visible(False)
     title = "filled: report half, hollow: develop half, bar: mean of all cells"
     legend_below(figure, ncols=4, title=title)
     return figure

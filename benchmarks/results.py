@@ -15,6 +15,7 @@ from coterie.errors import OutputError
 from coterie.runtime.atomic_files import atomic_file, check_writable
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from rich.table import Table as TerminalTable
 
@@ -25,7 +26,10 @@ __all__ = [
     "best_places",
     "check_folder",
     "legend_below",
+    "row_axes",
+    "score_text",
     "seconds_text",
+    "short_text",
     "standard_error",
 ]
 
@@ -212,6 +216,37 @@ def best_places(values: Sequence[float | None], digits: int = 3) -> list[int]:
     """
     rounded = {place: round(v, digits) for place, v in enumerate(values) if v is not None}
     return [place for place, value in rounded.items() if value == max(rounded.values())]
+
+
+def short_text(figure: float | None, digits: int = 3, missing: str = "–") -> str:
+    """Return a figure without the zero before its point.
+
+    >>> short_text(0.00512, 4), short_text(1.0), short_text(None)
+    ('.0051', '1.000', '–')
+    """
+    return missing if figure is None else f"{figure:.{digits}f}".removeprefix("0")
+
+
+def score_text(found: Mapping[str, Any]) -> str:
+    """Return ``mean ± se`` of a method; the error is left out where it is None.
+
+    >>> score_text({"mean": 0.5, "se": 0.01}), score_text({"mean": 0.5, "se": None})
+    ('.500 ± .010', '.500')
+    """
+    error = "" if found["se"] is None else f" ± {short_text(found['se'])}"
+    return short_text(found["mean"]) + error
+
+
+def row_axes(axes: Axes, names: Sequence[str], xlabel: str) -> None:
+    """Give axes one named row per place 0, 1, … from top to bottom, every second one shaded."""
+    for place in range(0, len(names), 2):
+        axes.axhspan(place - 0.5, place + 0.5, color="#f4f4f4", zorder=0)
+    axes.set_yticks(range(len(names)), names, fontsize=8)
+    axes.set_ylim(max(1, len(names)) - 0.5, -0.5)
+    axes.set_xlabel(xlabel)
+    axes.grid(axis="x", color="#dddddd", linewidth=0.6)
+    axes.tick_params(length=0)
+    axes.spines[["top", "right", "left"]].set_visible(False)
 
 
 def legend_below(figure: Figure, **settings: Any) -> None:

@@ -13,7 +13,7 @@ from benchmarks import regret
 from benchmarks.consensus_suite import Drawn, SuiteCell
 from benchmarks.harness import Context
 from coterie.consensus.registry import FLAGSHIP, Method
-from coterie.errors import DatasetUnavailableError, InvalidLabelsError, InvalidParameterError
+from coterie.errors import InvalidLabelsError, InvalidParameterError
 
 #: Method v returns column v of the label matrix, or refuses if the column has no labels.
 COLUMNS = ("robust", "l2", "cspa", "eac")
@@ -115,16 +115,9 @@ def test_of_equal_means_the_flagship_is_first():
     assert list(regret._summary(cells, "regret")) == [FLAGSHIP, "l2"]
 
 
-def test_missing_datasets_are_reported(fitted, monkeypatch, tmp_path):
-    """Cells of a missing dataset are left out with a note; a wrong folder is an error."""
-
-    def load(name):
-        if name == "zoo":
-            raise DatasetUnavailableError("zoo is\nnot here")
-
-    monkeypatch.setattr(regret, "load_views", load)
+def test_missing_datasets_are_reported(fitted, monkeypatch):
+    """Cells of a missing dataset are left out, and a note says why."""
+    monkeypatch.setattr(Context, "missing_datasets", lambda *_: {"zoo": "not here"})
     result = regret.run(Context(), draws=1, methods="l2", jobs=1)
     assert [cell["name"] for cell in result.data["cells"]] == ["a", "b", "c"]
-    assert result.data["missing"] == {"zoo": "zoo is not here"}
-    with pytest.raises(DatasetUnavailableError, match="not a folder"):
-        regret.run(Context(data=tmp_path / "absent"))
+    assert result.notes == ["Dataset zoo is missing: not here"]
