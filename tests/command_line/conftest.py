@@ -1,4 +1,4 @@
-"""The program as tests run it, and tables for it to read."""
+"""Fixtures of the command-line tests: the program, and tables for it to read."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from coterie.command_line.program import app
 
 @pytest.fixture
 def run() -> Callable[..., Any]:
-    """The program on some arguments, its two streams apart."""
+    """Return a function that runs the program on arguments."""
     return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="session")
 def planted() -> tuple[np.ndarray, np.ndarray]:
-    """Ten partitions of 100 points, the last four of them wrong together; what was planted."""
+    """Return ten partitions of 100 points, the last four wrong together, and the true labels."""
     return planted_partitions([60, 30, 10], 10, 4, 0.1, random_state=0)
 
 
 @pytest.fixture
 def labels_csv(tmp_path: Path, planted: tuple[np.ndarray, np.ndarray]) -> Path:
-    """The planted partitions as text labels with some blanks, and an id column ``name``."""
+    """Write the planted partitions as text labels with blanks, and an id column ``name``."""
     P, _ = planted
     header = ["name", *(f"p{v}" for v in range(P.shape[1]))]
     rows = [
@@ -42,7 +42,7 @@ def labels_csv(tmp_path: Path, planted: tuple[np.ndarray, np.ndarray]) -> Path:
 
 @pytest.fixture
 def features_csv(tmp_path: Path) -> Path:
-    """Three well separated blobs of 20 points in the plane, and an id column ``name``."""
+    """Write three separated blobs of 20 points in the plane, and an id column ``name``."""
     rng = np.random.default_rng(0)
     centres = np.repeat([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]], 20, axis=0)
     X = centres + rng.normal(size=centres.shape)

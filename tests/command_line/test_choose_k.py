@@ -1,4 +1,4 @@
-"""``coterie choose-k`` from labels and from features."""
+"""Tests of ``coterie choose-k`` from labels and from features."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from coterie.inspection.stability import resampled_ensembles
 
 
 def test_the_choice_is_the_librarys(run, labels_csv):
-    """From labels the program tells what choose_k finds, and what it finds is what was planted."""
+    """The facts are those of choose_k, and the planted number is recommended."""
     result = run("choose-k", labels_csv, "--id", "name", "--to", 5, "--seed", 3, "--json")
     assert result.exit_code == 0, result.stderr
     facts = json.loads(result.stdout)
@@ -27,11 +27,11 @@ def test_the_choice_is_the_librarys(run, labels_csv):
 
 
 def test_features_are_resampled(run, features_csv):
-    """With --features every K has an ensemble of samples of its own, so PAC is known for each."""
+    """With --features samples are clustered for every K, so each K has a PAC."""
     result = run("choose-k", features_csv, "--id", "name", "--features", "--to", 4, "--json")
     assert result.exit_code == 0, result.stderr
     facts = json.loads(result.stdout)
-    _, X = read_features(features_csv, ["name"], None)
+    *_, X = read_features(features_csv, ["name"], None)
     ensembles = resampled_ensembles(X, range(2, 5), random_state=0)
     expected = choice_facts(choose_k(ensembles, range(2, 5), random_state=0))
     assert {name: facts[name] for name in expected} == expected
@@ -39,8 +39,8 @@ def test_features_are_resampled(run, features_csv):
     assert all(row["pac"] is not None for row in facts["table"])
 
 
-def test_what_cannot_be_had_is_null(planted):
-    """A measure that is not a number is None, which JSON knows, and lists stay whole."""
+def test_undefined_measures_are_null(planted):
+    """A measure that is NaN becomes None."""
     choice = choose_k(planted[0], [2, 3], random_state=0)
     facts = choice_facts(choice)
     assert np.isnan(choice.pac).all()
@@ -49,7 +49,7 @@ def test_what_cannot_be_had_is_null(planted):
 
 
 def test_summary_recommends(run, labels_csv):
-    """The table has a row a K, and the recommendation its reason."""
+    """The summary has a row per K and a recommendation with its reason."""
     result = run("choose-k", labels_csv, "--id", "name", "--from", 2, "--to", 4)
     assert result.exit_code == 0, result.stderr
     text = " ".join(result.stdout.split())
@@ -59,7 +59,7 @@ def test_summary_recommends(run, labels_csv):
 
 
 def test_plot_makes_a_picture(run, labels_csv):
-    """--plot writes a PNG, --quiet says nothing."""
+    """--plot writes a PNG, --quiet prints nothing."""
     picture = labels_csv.with_name("k.png")
     result = run("choose-k", labels_csv, "--id", "name", "--to", 4, "--plot", picture, "--quiet")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
@@ -75,7 +75,7 @@ def test_a_range_the_wrong_way_round_is_wrong_usage(run, labels_csv):
 
 @pytest.mark.parametrize("features", [[], ["--features"]])
 def test_more_clusters_than_points_are_refused(run, tmp_path, features):
-    """The message speaks of the option, the points and the file."""
+    """The error names the option, the number of points and the file."""
     path = tmp_path / "t.csv"
     path.write_text("a,b\n1,2\n1,2\n3,4\n")
     result = run("choose-k", path, "--to", "10", *features)

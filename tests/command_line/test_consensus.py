@@ -1,4 +1,4 @@
-"""``coterie consensus`` from table to table."""
+"""Tests of ``coterie consensus``, from table to table."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from coterie.files.tables import read_table
 
 
 def columns_of(path: Path) -> dict[str, list]:
-    """The columns of a table as lists."""
+    """Return the columns of a table as lists."""
     return {name: column.to_pylist() for name, column in read_table(path).columns.items()}
 
 
 def test_labels_and_ids_come_out_in_the_order_of_the_input(run, labels_csv, planted):
-    """Ids are carried through untouched, labels recover what was planted, row by row."""
+    """Ids are copied unchanged, and the labels recover the planted partition."""
     out = labels_csv.with_name("out.csv")
     result = run("consensus", labels_csv, "--id", "name", "-k", 3, "-o", out)
     assert result.exit_code == 0, result.stderr
@@ -36,7 +36,7 @@ def test_labels_and_ids_come_out_in_the_order_of_the_input(run, labels_csv, plan
 
 
 def test_the_answer_is_the_estimators(run, labels_csv):
-    """The program adds nothing to RobustConsensus and takes nothing away."""
+    """Labels and confidences are those of RobustConsensus."""
     out = labels_csv.with_name("out.parquet")
     run("consensus", labels_csv, "--id", "name", "-k", 3, "--seed", 5, "-o", out)
     _, P = read_labels(labels_csv, ["name"], None)
@@ -58,7 +58,7 @@ def test_the_answer_is_the_estimators(run, labels_csv):
     ],
 )
 def test_settings_reach_the_estimator(run, labels_csv, arguments, settings):
-    """Options mean the parameters they are named after; the saved model has them."""
+    """Options set the parameters of the same name, also in the saved model."""
     model = labels_csv.with_name("m.coterie")
     result = run(
         "consensus", labels_csv, "--id", "name", "-k", 3, "--save-model", model, *arguments
@@ -71,8 +71,8 @@ def test_settings_reach_the_estimator(run, labels_csv, arguments, settings):
     assert estimator.labels_.tolist() == expected.fit(P).labels_.tolist()
 
 
-def test_another_method_answers(run, labels_csv):
-    """--method KEY is the estimator of the registry; what it does not know is not told."""
+def test_another_method(run, labels_csv):
+    """--method KEY fits that method; facts that it does not provide are left out."""
     model = labels_csv.with_name("m.coterie")
     arguments = ["--id", "name", "-k", 3, "--method", "l2", "--save-model", model]
     result = run("consensus", labels_csv, *arguments, "--weights", "equal", "--json")
@@ -88,8 +88,8 @@ def test_another_method_answers(run, labels_csv):
     )
 
 
-def test_a_variant_is_its_settings(run, labels_csv):
-    """A key that names a variant of a class fits that variant."""
+def test_variant_of_a_class(run, labels_csv):
+    """A key of a variant fits the class with the settings of the variant."""
     model = labels_csv.with_name("m.coterie")
     arguments = ["--id", "name", "-k", 3, "--method", "median", "--save-model", model]
     assert run("consensus", labels_csv, *arguments).exit_code == 0
@@ -107,18 +107,18 @@ def test_a_variant_is_its_settings(run, labels_csv):
         ("rcc", ["--refine", "yes", "--relaxation", "l2"]),
     ],
 )
-def test_settings_of_the_flagship_are_its_own(run, labels_csv, method, arguments):
-    """An option that only the flagship knows is refused beside another method, by name."""
+def test_settings_of_the_flagship_are_refused_elsewhere(run, labels_csv, method, arguments):
+    """An option of the flagship is refused by name with another method."""
     result = run("consensus", labels_csv, "-k", 3, "--method", method, *arguments)
     assert (result.exit_code, result.stdout) == (2, "")
-    told = unwrapped(result.stderr.replace("│", " "))
+    message = unwrapped(result.stderr.replace("│", " "))
     for option, value in zip(arguments[::2], arguments[1::2], strict=True):
-        assert f"{option} {value}" in told
-    assert f"--method {method}" in told and "--method robust" in told
+        assert f"{option} {value}" in message
+    assert f"--method {method}" in message and "--method robust" in message
 
 
-def test_a_method_that_cannot_find_k_asks_for_it(run, labels_csv):
-    """Without -k only those methods run that choose the number of clusters themselves."""
+def test_method_that_needs_k(run, labels_csv):
+    """Without -k only methods that choose the number of clusters run."""
     result = run("consensus", labels_csv, "--id", "name", "--method", "l2")
     assert result.exit_code == 2
     assert "cannot find the number of clusters itself" in unwrapped(result.stderr.replace("│", " "))
@@ -163,8 +163,8 @@ def test_the_order_of_rows_does_not_matter(run, labels_csv):
     assert list(answers[0]) != list(answers[1])
 
 
-def test_json_is_all_there_is_on_stdout(run, labels_csv):
-    """--json prints one object with every fact, and the notes in it as well as on stderr."""
+def test_json_is_one_object(run, labels_csv):
+    """--json prints one object with all facts; notes are also on the standard error stream."""
     out = labels_csv.with_name("out.csv")
     result = run("consensus", labels_csv, "-k", 3, "-o", out, "--json")
     facts = json.loads(result.stdout)
@@ -180,8 +180,8 @@ def test_json_is_all_there_is_on_stdout(run, labels_csv):
     assert result.stderr == f"note: {note}\n"
 
 
-def test_summary_says_what_was_not_written(run, labels_csv):
-    """Without -o the summary is all there is, and it says so."""
+def test_summary_without_outputs(run, labels_csv):
+    """Without -o nothing is written, and the summary says so."""
     before = sorted(labels_csv.parent.iterdir())
     result = run("consensus", labels_csv, "--id", "name")
     assert result.exit_code == 0
@@ -191,8 +191,8 @@ def test_summary_says_what_was_not_written(run, labels_csv):
     assert sorted(labels_csv.parent.iterdir()) == before
 
 
-def test_quiet_says_nothing(run, labels_csv):
-    """--quiet leaves both streams empty when all is well."""
+def test_quiet_prints_nothing(run, labels_csv):
+    """--quiet prints nothing on success."""
     out = labels_csv.with_name("out.csv")
     result = run("consensus", labels_csv, "--id", "name", "--quiet", "-o", out)
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
@@ -215,7 +215,7 @@ def test_plot_makes_a_picture(run, labels_csv):
 
 
 def test_bom_and_windows_lines_are_fine(run, tmp_path):
-    """A CSV as a spreadsheet saves it is read like any other."""
+    """A CSV file saved by a spreadsheet program is read."""
     path = tmp_path / "labels.csv"
     path.write_bytes(b"\xef\xbb\xbfid;a;b\r\n1;x;y\r\n2;x;y\r\n3;z;w\r\n4;z;w\r\n")
     out = tmp_path / "out.csv"
@@ -239,10 +239,8 @@ def test_bom_and_windows_lines_are_fine(run, tmp_path):
         (b"label,b\n1,2\n1,2\n", ["--id", "label"], "rename it in the input"),
     ],
 )
-def test_bad_input_is_told_in_one_line_and_nothing_is_written(
-    run, tmp_path, content, arguments, message
-):
-    """Bad input ends with 1, one line that says what is wrong, and no file."""
+def test_bad_input_is_one_line(run, tmp_path, content, arguments, message):
+    """Bad input ends with 1 and one line, and nothing is written."""
     path = tmp_path / "labels.csv"
     path.write_bytes(content)
     result = run("consensus", path, "-o", tmp_path / "out.csv", *arguments)
@@ -255,7 +253,7 @@ def test_bad_input_is_told_in_one_line_and_nothing_is_written(
 
 
 def test_the_output_is_checked_before_the_work(run, labels_csv, monkeypatch):
-    """A folder that is missing is told before anything is fitted."""
+    """A missing folder is refused before the fit."""
 
     def work(self, P, y=None):
         pytest.fail("the work was done")
@@ -266,8 +264,8 @@ def test_the_output_is_checked_before_the_work(run, labels_csv, monkeypatch):
     assert "does not exist" in result.stderr
 
 
-def test_a_read_only_folder_is_told(run, labels_csv, tmp_path):
-    """A folder that cannot be written to ends with 1 and a message."""
+def test_read_only_folder_is_refused(run, labels_csv, tmp_path):
+    """A folder without write permission ends with 1 and a message."""
     folder = tmp_path / "locked"
     folder.mkdir(mode=0o555)
     if os.access(folder, os.W_OK):
@@ -277,8 +275,8 @@ def test_a_read_only_folder_is_told(run, labels_csv, tmp_path):
     assert "read-only" in result.stderr
 
 
-def test_dissent_without_a_majority_is_a_note(run, tmp_path):
-    """Two camps of equal size are told in one line, and both keep their vote."""
+def test_tied_camps_are_a_note(run, tmp_path):
+    """Two camps of equal size give a note, and both keep their vote."""
     rng = np.random.default_rng(0)
     one, other = rng.integers(3, size=(2, 200))
     path = tmp_path / "labels.csv"

@@ -1,20 +1,31 @@
-"""``coterie demo``: the whole advertising job on a simulated week."""
+"""Tests of ``coterie demo``: its files, its facts and its summary."""
 
 from __future__ import annotations
 
 import json
 import shlex
+from types import SimpleNamespace
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from answers import assert_fits, assert_one_line, unwrapped
+from coterie.command_line.demo import (
+    SOURCES,
+    PlantedTruth,
+    error_facts,
+    example_forecast,
+    read_truth,
+    recovery_facts,
+)
 from coterie.command_line.program import app
 from coterie.files.tables import read_table
 from coterie.inspection.scores import adjusted_rand_index
 
-#: Ibis asks DuckDB for Arrow tables by a name that DuckDB means to drop.
+# Ibis calls a function that DuckDB has deprecated.
 pytestmark = pytest.mark.filterwarnings(
     r"ignore:fetch_arrow_table\(\) is deprecated:DeprecationWarning"
 )
@@ -23,7 +34,7 @@ SMALL = ("--advertisers", "40", "--seed", "1")
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
-    """What a demo said to a person, and the folder it was in."""
+    """Return the result of a demo with its summary, and its folder."""
     folder = tmp_path_factory.mktemp("shown")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -33,17 +44,17 @@ def shown(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
-    """What a demo told as JSON, and its folder."""
-    folder = tmp_path_factory.mktemp("told") / "a folder"
+def facts_and_folder(tmp_path_factory):
+    """Return the facts of a demo, and its folder."""
+    folder = tmp_path_factory.mktemp("facts") / "a folder"
     result = CliRunner().invoke(app, ["demo", *SMALL, "--json", "-o", str(folder)])
     assert result.exit_code == 0, result.stderr
     return json.loads(result.stdout), folder
 
 
-def test_the_folder_is_filled(told):
-    """Market, model, segments and report, whose places are told."""
-    facts, folder = told
+def test_the_folder_is_filled(facts_and_folder):
+    """The folder has market, model, segments, report and record."""
+    facts, folder = facts_and_folder
     names = ["market", "market.coterie", "segments.csv", "report.html"]
     assert facts["written"] == [str(folder / name) for name in names]
     assert sorted(path.name for path in folder.iterdir()) == sorted([*names, "demo.json"])
@@ -52,9 +63,9 @@ def test_the_folder_is_filled(told):
     assert facts["faults"]["errors"] == 0
 
 
-def test_what_was_planted_is_compared_with_what_was_found(told):
-    """The adjusted Rand index is that of the files, and every planted segment is in the table."""
-    facts, folder = told
+def test_planted_segments_are_compared_with_found_ones(facts_and_folder):
+    """The adjusted Rand index is that of the files; the table covers all advertisers."""
+    facts, folder = facts_and_folder
     members = {k: c.to_pylist() for k, c in read_table(folder / "segments.csv").columns.items()}
     truth = pq.read_table(folder / "market" / "truth.parquet").to_pydict()
     planted = dict(zip(truth["advertiser_id"], truth["segment"], strict=True))
@@ -66,31 +77,31 @@ def test_what_was_planted_is_compared_with_what_was_found(told):
     assert sum(sizes) == len(members["segment"]) == 40
 
 
-def test_errors_are_of_the_last_day(told):
-    """Own, global and pooled curves, each by impressions, spend and thin advertisers."""
-    facts, _ = told
+def test_errors_are_of_the_last_day(facts_and_folder):
+    """Errors are those of own, global and pooled curves on the last day."""
+    facts, _ = facts_and_folder
     assert facts["holdout"] == ["2026-03-08"]
     assert list(facts["wape"]) == ["own", "global", "robust+pooled"]
     assert facts["wape"]["robust+pooled"]["impressions"] < facts["wape"]["global"]["impressions"]
 
 
-def test_the_example_is_what_its_command_gives(run, told):
-    """The command that is shown prints the very forecast that is shown."""
-    facts, _ = told
+def test_the_example_is_what_its_command_gives(run, facts_and_folder):
+    """The printed command gives the printed forecast."""
+    facts, _ = facts_and_folder
     program, *arguments = shlex.split(facts["forecast"]["command"])
     assert program == "coterie"
     (again,) = json.loads(run(*arguments, "--json").stdout)["forecasts"]
     assert again == {name: facts["forecast"][name] for name in again}
 
 
-def test_the_story_is_told_within_80_columns(shown):
-    """Market, segments, errors, an example, where the report is and how to serve the model."""
+def test_summary_fits_80_columns(shown):
+    """The summary has market, segments, errors, an example, the report and the next command."""
     result, _ = shown
     said = unwrapped(result.stdout)
     for part in (
-        "bids of 40 advertisers of 10 kinds",
+        "bids of 40 advertisers in 10 segments",
         "10 were planted (adjusted Rand index 0.",
-        "Forecast 2026-03-08, when everybody changed its bids",
+        "Forecasts of 2026-03-08, when all bids changed",
         "its own pooled with its segments'",
         "coterie ads forecast demo-output/market.coterie --advertiser adv-000",
     ):
@@ -101,14 +112,14 @@ def test_the_story_is_told_within_80_columns(shown):
     assert result.stderr == ""
 
 
-def test_the_same_seed_has_the_same_results(shown, told):
+def test_the_same_seed_has_the_same_results(shown, facts_and_folder):
     """Segments and model do not depend on the folder or the time."""
     for name in ("segments.csv", "market.coterie"):
-        assert (shown[1] / name).read_bytes() == (told[1] / name).read_bytes()
+        assert (shown[1] / name).read_bytes() == (facts_and_folder[1] / name).read_bytes()
 
 
 def test_a_second_demo_replaces_the_first(run, tmp_path):
-    """The next demo makes everything anew, and says nothing when quiet."""
+    """A second demo replaces all files, and prints nothing when quiet."""
     for seed in (1, 2):
         result = run("demo", "--advertisers", 20, "--seed", seed, "-o", tmp_path / "d", "-q")
         assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
@@ -116,15 +127,15 @@ def test_a_second_demo_replaces_the_first(run, tmp_path):
         assert json.loads(truth.metadata[b"settings"])["seed"] == seed
 
 
-def test_what_is_not_a_demos_is_left_alone(run, tmp_path):
-    """A file of somebody's in a place of the demo's is refused before the work."""
+def test_files_of_the_user_are_kept(run, tmp_path):
+    """A file of the user at a path of the demo is refused before the work."""
     (tmp_path / "segments.csv").write_text("mine")
     assert_one_line(run("demo", *SMALL, "-o", tmp_path), "name another folder with --output")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
 
 
-def test_an_interrupt_tells_what_was_written(run, tmp_path, monkeypatch):
-    """After an interrupt the next demo can begin."""
+def test_interrupt_names_written_files(run, tmp_path, monkeypatch):
+    """An interrupt names the written files, and the next demo can start."""
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt
@@ -139,6 +150,92 @@ def test_an_interrupt_tells_what_was_written(run, tmp_path, monkeypatch):
 
 
 def test_too_few_advertisers_are_wrong_usage(run, tmp_path):
-    """A market of a handful has no segments to show."""
+    """Fewer than 20 advertisers are refused."""
     assert run("demo", "--advertisers", 5, "-o", tmp_path / "d").exit_code == 2
     assert list(tmp_path.iterdir()) == []
+
+
+TRUTH = PlantedTruth(
+    np.array([0, 0, 0, 2, 2]),
+    ["travel", "games", "shoes"],
+    np.array([True, False, False, True, False]),
+)
+
+
+def fitted(labels, outliers=()):
+    """Return the used attributes of a fitted forecaster."""
+    names = [SimpleNamespace(name=f"segment {s}") for s in range(max(labels) + 1)]
+    return SimpleNamespace(
+        labels_=np.array(labels), segments_=names, outliers_=np.array(outliers, dtype=int)
+    )
+
+
+def test_truth_is_in_the_order_of_the_advertisers(tmp_path):
+    """Rows are found by id; all segments have their name."""
+    table = {
+        "advertiser_id": ["a", "b", "c"],
+        "segment": [1, 0, 1],
+        "theme": ["games", "travel", "games"],
+        "outlier": [False, True, False],
+        "volume": [1.0, 2.0, 3.0],
+    }
+    pq.write_table(pa.table(table), tmp_path / "truth.parquet")
+    truth = read_truth(tmp_path / "truth.parquet", np.array(["c", "b"]))
+    assert truth.segment.tolist() == [1, 0]
+    assert truth.themes == ["travel", "games"]
+    assert truth.outlier.tolist() == [False, True]
+
+
+def test_recovery_of_planted_segments():
+    """A planted segment is matched to the found one with most of its advertisers."""
+    facts = recovery_facts(fitted([1, 1, 0, 0, 0], outliers=[0, 4]), TRUTH)
+    assert (facts["planted"], facts["found"]) == (2, 2)
+    assert facts["segments"] == [
+        {"planted": "travel", "advertisers": 3, "found_as": "segment 1", "share": 2 / 3},
+        {"planted": "shoes", "advertisers": 2, "found_as": "segment 0", "share": 1.0},
+    ]
+    expected = adjusted_rand_index(TRUTH.segment, [1, 1, 0, 0, 0])
+    assert facts["adjusted_rand"] == pytest.approx(expected)
+    assert [facts[f"outliers_{what}"] for what in ("planted", "found", "right")] == [2, 2, 1]
+
+
+def test_errors_are_those_of_the_evaluation():
+    """Errors of impressions and spend are over all, and of impressions over thin advertisers."""
+
+    def measured(shift):
+        return {
+            name: {"impressions": {"wape": shift + 0.01 * i}, "spend": {"wape": shift + 0.02 * i}}
+            for i, name in enumerate((*SOURCES, "text"))
+        }
+
+    strata = [
+        {"name": "new", "sources": measured(0.5)},
+        {"name": "10–199 bids", "sources": measured(0.3)},
+    ]
+    evaluation = SimpleNamespace(as_dict=lambda: {"sources": measured(0.1), "strata": strata})
+    facts = error_facts(evaluation)
+    assert list(facts) == list(SOURCES)
+    assert facts["global"] == pytest.approx(
+        {"impressions": 0.11, "spend": 0.12, "impressions_of_thin": 0.31}
+    )
+
+
+def test_example_has_few_bids_and_a_clear_segment():
+    """The example is the advertiser with about 100 bids, without outliers and doubtful ones."""
+    asked = {}
+
+    def forecast(name, bid, supply):
+        asked.update(name=name, bid=bid, supply=supply)
+        return "the forecast"
+
+    model = SimpleNamespace(
+        labels_=np.zeros(4, dtype=int),
+        outliers_=np.array([0]),
+        doubtful_=np.array([1]),
+        observations_=np.array([100.0, 101.0, 5000.0, 90.0]),
+        bid_=np.array([1e6, 1e6, 1e6, 2_345_678.0]),
+        advertisers_=np.array(["a", "b", "c", "d"]),
+        forecast=forecast,
+    )
+    assert example_forecast(model) == "the forecast"
+    assert asked == {"name": "d", "bid": 2.35, "supply": 100_000}

@@ -1,4 +1,4 @@
-"""``coterie consensus`` on tables that stay in an engine."""
+"""Tests of ``coterie consensus`` on tables that stay in an engine."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def labels_parquet(tmp_path: Path, planted) -> Path:
 
 
 def rows_of(path: Path) -> dict[str, list]:
-    """Names, labels and confidences, in the order of the names."""
+    """Return names, labels and confidences, ordered by name."""
     return pq.read_table(path).sort_by("name").to_pydict()
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_the_engine_gives_what_memory_gives(run, kind, labels_parquet, labels_csv):
-    """Label by label, from Parquet and from text with blanks."""
+    """Engine and memory give the same labels, from Parquet and from text with blanks."""
     source = labels_parquet if kind == "parquet" else labels_csv
     here, there = (source.with_name(f"{where}.parquet") for where in ("here", "there"))
     arguments = ("consensus", source, "--id", "name", "-k", 3)
@@ -44,12 +44,12 @@ def test_the_engine_gives_what_memory_gives(run, kind, labels_parquet, labels_cs
     assert rows_of(here) == rows_of(there)
 
 
-def test_the_summary_tells_the_way_and_the_cost(run, labels_parquet):
-    """For a person; and as JSON, of the same facts and more."""
+def test_summary_has_path_and_cost(run, labels_parquet):
+    """The summary names path and cost; the facts equal those of a fit in memory."""
     arguments = ("consensus", labels_parquet, "--id", "name", "-k", 3, "--engine", "duckdb://")
-    told = unwrapped(run(*arguments, "--memory-limit", "1GB").stdout)
+    printed = unwrapped(run(*arguments, "--memory-limit", "1GB").stdout)
     for part in ("100 points, 10 partitions", "duckdb://, tuples path:", "profile ", "of memory"):
-        assert part in told
+        assert part in printed
     facts = json.loads(run(*arguments, "--json").stdout)
     assert facts["points"] == sum(facts["sizes"]) == facts["engine"]["rows"] == 100
     assert facts["engine"]["path"] == "tuples" and facts["engine"]["chosen"] == ""
@@ -60,29 +60,29 @@ def test_the_summary_tells_the_way_and_the_cost(run, labels_parquet):
         assert facts[name] == pytest.approx(memory[name]), name
 
 
-def test_a_streamed_table_is_told_as_such(run, labels_parquet, monkeypatch):
-    """How many tuples were fitted, and how many sweeps followed; no bound of a sample."""
+def test_summary_of_a_streamed_table(run, labels_parquet, monkeypatch):
+    """The summary has the fitted tuples and the sweeps; a sample gives no bound."""
     from coterie.engines.label_tables import table_consensus
 
     usual = table_consensus.TableRun
-    few = lambda estimator, *_: usual(estimator, 10, 40, 3)  # noqa: E731 (a class's stand-in)
+    few = lambda estimator, *_: usual(estimator, 10, 40, 3)  # noqa: E731 (replaces a class)
     monkeypatch.setattr(table_consensus, "TableRun", few)
     arguments = ("consensus", labels_parquet, "--id", "name", "-k", 3, "--engine", "duckdb://")
-    told = unwrapped(run(*arguments).stdout)
+    printed = unwrapped(run(*arguments).stdout)
     for part in ("about ", "streamed path: more than max_tuples=10", "sweeps over all rows"):
-        assert part in told
-    assert "at least" not in told
+        assert part in printed
+    assert "at least" not in printed
     facts = json.loads(run(*arguments, "--json").stdout)
     assert "gap" not in facts and facts["engine"]["tuples_exact"] is False
 
 
-def test_a_large_parquet_table_goes_to_duckdb_by_itself(run, labels_parquet, monkeypatch):
-    """And the summary says so; --engine none keeps it in memory."""
+def test_large_parquet_table_uses_duckdb(run, labels_parquet, monkeypatch):
+    """A large Parquet table uses DuckDB, and the summary says so; --engine none does not."""
     monkeypatch.setattr(engine_tables, "_MOST_CELLS_IN_MEMORY", 999)
     out = labels_parquet.with_name("out.parquet")
     arguments = ("consensus", labels_parquet, "--id", "name", "-k", 3, "-o", out)
-    told = unwrapped(run(*arguments).stdout)
-    assert "chosen because 1,000 labels are more than 999" in told
+    printed = unwrapped(run(*arguments).stdout)
+    assert "chosen because 1,000 labels are more than 999" in printed
     by_engine = rows_of(out)
     assert "engine" not in json.loads(run(*arguments, "--json", "--engine", "none").stdout)
     assert rows_of(out) == by_engine
@@ -97,8 +97,8 @@ def test_a_large_parquet_table_goes_to_duckdb_by_itself(run, labels_parquet, mon
         ("--id", "name", "--columns", "p0,p1"),
     ],
 )
-def test_what_only_memory_serves_stays_there(run, labels_parquet, monkeypatch, tmp_path, arguments):
-    """Text, rows known by their order alone, pictures, and few columns of a large table."""
+def test_some_outputs_need_memory(run, labels_parquet, monkeypatch, tmp_path, arguments):
+    """Text, output without ids, pictures, and few columns of a large table use memory."""
     monkeypatch.setattr(engine_tables, "_MOST_CELLS_IN_MEMORY", 999)
     monkeypatch.chdir(tmp_path)
     result = run("consensus", labels_parquet, "-k", 3, "--json", *arguments)
@@ -107,7 +107,7 @@ def test_what_only_memory_serves_stays_there(run, labels_parquet, monkeypatch, t
 
 
 def test_a_folder_is_counted_as_a_whole(labels_parquet, tmp_path):
-    """Labels of all its files; what is no Parquet has none."""
+    """The labels of all files of a folder are counted; other files have none."""
     (tmp_path / "parts").mkdir()
     for n in range(3):
         (tmp_path / "parts" / f"{n}.parquet").write_bytes(labels_parquet.read_bytes())
@@ -119,7 +119,7 @@ def test_a_folder_is_counted_as_a_whole(labels_parquet, tmp_path):
 
 
 def test_the_model_is_kept(run, labels_parquet, planted):
-    """It predicts the labels that were written."""
+    """The saved model predicts the written labels."""
     model, out = (labels_parquet.with_name(name) for name in ("m.coterie", "out.parquet"))
     arguments = ("--id", "name", "-k", 3, "-o", out, "--save-model", model)
     assert run("consensus", labels_parquet, *arguments, "--engine", "duckdb://").exit_code == 0
@@ -129,7 +129,7 @@ def test_the_model_is_kept(run, labels_parquet, planted):
 
 @pytest.mark.parametrize("engine", ["duckdb://", "none"])
 def test_several_ids_are_carried_through(run, labels_parquet, engine):
-    """By an option each, or in one; none of them votes."""
+    """Several ids are copied to the output; none of them is a partition."""
     day = pa.array(["mon", "tue"] * 50)
     pq.write_table(pq.read_table(labels_parquet).append_column("day", day), labels_parquet)
     out = labels_parquet.with_name("out.parquet")
@@ -143,8 +143,8 @@ def test_several_ids_are_carried_through(run, labels_parquet, engine):
     assert_one_line(refused, "'day'", "is asked for twice")
 
 
-def test_the_model_does_not_take_the_place_of_the_table(run, labels_parquet):
-    """Nor of a file that is read."""
+def test_model_does_not_replace_table_or_input(run, labels_parquet):
+    """A model is not written over the table or an input file."""
     how, out = ("-k", 3, "--engine", "duckdb://"), labels_parquet.with_name("out.parquet")
     result = run("consensus", labels_parquet, *how, "-o", out, "--save-model", out)
     assert_one_line(result, "cannot write the model", "it is the table already")
@@ -154,8 +154,8 @@ def test_the_model_does_not_take_the_place_of_the_table(run, labels_parquet):
     assert [path.name for path in labels_parquet.parent.iterdir()] == ["labels.parquet"]
 
 
-def test_what_an_engine_cannot_do_is_one_line(run, labels_parquet):
-    """Pictures, text out, an output that is the input, a table that is not there."""
+def test_limits_of_engines_are_one_line(run, labels_parquet):
+    """Requests that an engine cannot fulfil are refused with one line."""
     how = ("-k", 3, "--engine", "duckdb://")
     folder = labels_parquet.parent
     assert_one_line(run("consensus", labels_parquet, *how, "--plot", folder / "p.svg"), "--plot")
@@ -166,17 +166,17 @@ def test_what_an_engine_cannot_do_is_one_line(run, labels_parquet):
     assert_one_line(run("consensus", labels_parquet, *how, "-o", "/dev/null"), "a device or a pipe")
     assert_one_line(run("consensus", labels_parquet, *how, "--memory-limit", 0), "such as 2GB")
     wrong = run("consensus", labels_parquet, "-k", 3, "--engine", "duck")
-    assert_one_line(wrong, "these work: duckdb://, duckdb:///folder/file.db, pyspark://")
+    assert_one_line(wrong, "duckdb://", "pyspark://")
     result = run("consensus", labels_parquet, "-k", 3, "--memory-limit", "1GB")
     assert result.exit_code == 2 and "--engine duckdb://" in unwrapped(result.stderr)
     assert [path.name for path in folder.iterdir()] == ["labels.parquet"]
 
 
 @pytest.mark.parametrize(
-    ("signal", "code", "told"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")]
+    ("signal", "code", "word"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")]
 )
-def test_a_signal_while_duckdb_works_leaves_nothing(tmp_path, signal, code, told):
-    """Control-C, or SIGTERM, in the midst of a query: its exit code, one line, no file."""
+def test_signal_during_a_query_leaves_nothing(tmp_path, signal, code, word):
+    """A signal during a query gives its exit code, one line and no file."""
     n = 2_000_000
     P = np.random.default_rng(0).integers(0, 9, (n, 6), dtype=np.int8)
     pq.write_table(pa.table({f"p{v}": P[:, v] for v in range(6)}), tmp_path / "in.parquet")
@@ -202,5 +202,5 @@ main()
         check=False,
     )
     assert done.returncode == code, done.stderr
-    assert done.stderr == f"{told}; nothing was written\n"
+    assert done.stderr == f"{word}; nothing was written\n"
     assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]

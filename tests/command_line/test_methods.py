@@ -1,4 +1,4 @@
-"""``coterie methods``, and methods chosen by their key."""
+"""Tests of ``coterie methods``, and of methods chosen by key."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def test_every_method_is_listed(run):
     assert_fits(result.stdout)
 
 
-def test_json_has_all_the_registry_knows(run):
-    """--json prints the registry, consensus functions apart from methods of several views."""
+def test_json_is_the_registry(run):
+    """--json prints the registry: consensus functions and multi-view methods."""
     facts = json.loads(run("methods", "--json").stdout)
     assert [row["key"] for row in facts["consensus"]] == list(CONSENSUS_METHODS)
     assert [row["key"] for row in facts["multiview"]] == list(MULTIVIEW_METHODS)
@@ -44,21 +44,21 @@ def test_json_has_all_the_registry_knows(run):
     assert rcc["settings"] == {"relaxation": "admm", "refine": False, "partition_weights": None}
 
 
-def test_a_missing_package_is_told(run, monkeypatch):
-    """A package that a method prefers and does not find is named, with how to get it."""
+def test_missing_package_is_named(run, monkeypatch):
+    """A preferred package that is missing is named, with the command to install it."""
     assert method_facts(TIMID)["missing"] == ["no_such_pkg"]
     monkeypatch.setattr("coterie.command_line.methods.CONSENSUS_METHODS", {"timid": TIMID})
     text = unwrapped(run("methods").stdout)
-    assert "for want of no_such_pkg: pip install 'coterie[partitioners]'" in text
+    assert "because no_such_pkg is missing: pip install 'coterie[partitioners]'" in text
 
 
 def test_the_list_imports_no_method():
-    """Looking at the list costs nothing: neither a class nor a numerical package is imported."""
+    """The list imports neither the methods nor numerical packages."""
     code = (
         "import sys\n"
         "from coterie.command_line.program import app\n"
         "try:\n    app(['methods'])\nexcept SystemExit as stop:\n    assert not stop.code\n"
-        "heavy = {'numba', 'sklearn', 'scipy', 'pymetis', 'coterie.consensus'} & set(sys.modules)\n"
+        "heavy = {'numba', 'sklearn', 'scipy', 'coterie.consensus.robust'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -67,7 +67,7 @@ def test_the_list_imports_no_method():
 
 @pytest.mark.parametrize("key", CONSENSUS_METHODS)
 def test_every_method_runs_from_the_program(run, labels_csv, key):
-    """Each key fits a table with blanks, fills its summary, and leaves labels and a model."""
+    """Each method fits a table with blanks, prints a summary, and writes labels and a model."""
     out, model = labels_csv.with_name("out.csv"), labels_csv.with_name("m.coterie")
     arguments = ["--id", "name", "-k", 3, "--method", key, "-o", out, "--save-model", model]
     result = run("consensus", labels_csv, *arguments)
@@ -79,7 +79,7 @@ def test_every_method_runs_from_the_program(run, labels_csv, key):
 
 @pytest.mark.parametrize("command", ["consensus", "cluster"])
 def test_help_lists_the_keys(run, command):
-    """The help of a command names every method that may be chosen."""
+    """The help of a command names every method."""
     text = run(command, "--help").stdout
     assert all(key in text for key in CONSENSUS_METHODS)
 

@@ -1,19 +1,25 @@
-"""The program as a whole: help, version, exit codes, errors, interrupts, imports."""
+"""Tests of the program: help, version, exit codes, errors, signals, progress, imports."""
 
 from __future__ import annotations
 
+import json
+import os
+import pty
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import coterie
 from coterie import RobustConsensus
 from coterie.command_line import main
-from coterie.command_line.program import stopped_by_sigterm
+from coterie.command_line.program import ads, stopped_by_sigterm
 
-COMMANDS = ("consensus", "cluster", "choose-k", "methods", "ads", "bench", "demo")
+COMMANDS = ("consensus", "cluster", "choose-k", "methods", "demo")
+ADS = ("simulate", "check", "segment", "forecast", "evaluate", "report", "serve")
+PROGRAM = [sys.executable, "-c", "from coterie.command_line import main; main()"]
 
 
 def test_version(run):
@@ -23,31 +29,40 @@ def test_version(run):
 
 
 def test_help_names_every_command(run):
-    """The help of the program lists its commands."""
-    result = run("--help")
-    assert result.exit_code == 0
-    for command in COMMANDS:
-        assert command in result.stdout
+    """The help lists the commands, those of the group ads in the order of use."""
+    program, group = run("--help"), run("ads", "--help")
+    assert program.exit_code == group.exit_code == 0
+    assert all(f"│ {command} " in program.stdout for command in (*COMMANDS, "ads"))
+    places = [group.stdout.index(f"│ {command} ") for command in ADS]
+    assert places == sorted(places)
+    assert [command.name for command in ads.registered_commands] == list(ADS)
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in {"ads", "bench"}])
+@pytest.mark.parametrize("command", [*COMMANDS, *(f"ads {name}" for name in ADS)])
 def test_help_of_a_command_has_an_example(run, command):
-    """Every command says what it does and how it is called."""
-    result = run(command, "--help")
+    """The help of every command has an example."""
+    result = run(*command.split(), "--help")
     assert result.exit_code == 0
-    assert f"Example: coterie {command} " in result.stdout
+    assert f"Example: coterie {command} " in " ".join(result.stdout.split())
+    assert ("--json" in result.stdout) == (command != "ads serve")
+    assert ("--quiet" in result.stdout) == (command != "methods")
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["nonsense"], ["consensus"], ["consensus", "x.csv", "-k", "0"], ["cluster"]]
+    "arguments",
+    [
+        *([], ["nonsense"], ["consensus"], ["consensus", "x.csv", "-k", "0"], ["cluster"]),
+        *(["ads"], ["ads", "nonsense"], *(["ads", name] for name in ADS)),
+        ["ads", "check", "a", "b"],
+    ],
 )
 def test_wrong_usage_ends_with_2(run, arguments):
-    """A call that cannot be understood ends with 2."""
+    """Wrong usage ends with 2."""
     assert run(*arguments).exit_code == 2
 
 
 def test_bad_input_is_one_line_and_ends_with_1(run, tmp_path):
-    """A CoterieError is one line on the standard error stream; the other stays empty."""
+    """A CoterieError is one line on the standard error stream, and nothing else is printed."""
     result = run("consensus", tmp_path / "none.csv")
     assert result.exit_code == 1
     assert result.stdout == ""
@@ -68,7 +83,7 @@ def test_interrupt_ends_with_130_and_writes_nothing(run, labels_csv, tmp_path, m
 
 
 def test_sigterm_ends_with_143(run, labels_csv, tmp_path, monkeypatch):
-    """As an interrupt would, with its own word; the handler is gone afterwards."""
+    """SIGTERM acts like an interrupt, with another exit code; the handler is restored."""
 
     def terminated(path, columns):
         signal.raise_signal(signal.SIGTERM)
@@ -83,8 +98,8 @@ def test_sigterm_ends_with_143(run, labels_csv, tmp_path, monkeypatch):
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_sigterm_that_is_ignored_stays_so():
-    """Whoever starts the program decides."""
+def test_ignored_sigterm_stays_ignored():
+    """If the caller ignores SIGTERM, the program does too."""
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
         with stopped_by_sigterm():
@@ -94,8 +109,8 @@ def test_sigterm_that_is_ignored_stays_so():
         signal.signal(signal.SIGTERM, before)
 
 
-def test_interrupt_tells_what_was_written(run, labels_csv, tmp_path, monkeypatch):
-    """An interrupt between two files names the one that is complete."""
+def test_interrupt_names_written_files(run, labels_csv, tmp_path, monkeypatch):
+    """An interrupt between two files names the complete one."""
 
     def interrupted(path, columns):
         raise KeyboardInterrupt
@@ -109,8 +124,8 @@ def test_interrupt_tells_what_was_written(run, labels_csv, tmp_path, monkeypatch
     assert sorted(path.name for path in tmp_path.iterdir()) == ["labels.csv", "m.coterie"]
 
 
-def test_a_defect_shows_as_what_it_is(run, labels_csv, monkeypatch):
-    """An exception nobody raised on purpose is not dressed up as bad input."""
+def test_defects_are_not_caught(run, labels_csv, monkeypatch):
+    """An unexpected exception is not reported as bad input."""
     defect = RuntimeError("a defect")
 
     def broken(self, P, y=None):
@@ -129,14 +144,59 @@ def test_main_is_the_program(monkeypatch, capsys):
     assert capsys.readouterr().out == f"coterie {coterie.__version__}\n"
 
 
-def test_help_imports_nothing_heavy():
-    """The program's help is quick because numerical packages are imported by commands alone."""
+@pytest.mark.parametrize("command", ["", "ads segment "])
+def test_help_imports_nothing_heavy(command):
+    """The help is quick because only the commands import engines and numerical packages."""
     code = (
         "import sys\n"
         "from coterie.command_line.program import app\n"
-        "try:\n    app(['--help'])\nexcept SystemExit as stop:\n    assert stop.code == 0\n"
-        "heavy = {'numba', 'sklearn', 'scipy', 'pyarrow', 'matplotlib'} & set(sys.modules)\n"
-        "assert not heavy, heavy\n"
+        f"try:\n    app({[*command.split(), '--help']})\n"
+        "except SystemExit as stop:\n    assert stop.code == 0\n"
+        "heavy = {'numba', 'sklearn', 'scipy', 'pyarrow', 'matplotlib', 'ibis', 'duckdb'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_progress_is_shown_on_a_terminal(labels_csv):
+    """Stages are shown if the standard error stream is a terminal; the output stays clean."""
+    ours, theirs = pty.openpty()
+    with open(ours, "rb", buffering=0) as terminal:  # noqa: PTH123 — a number, not a path
+        process = subprocess.Popen(
+            [*PROGRAM, "consensus", str(labels_csv), "--id", "name", "-k", "3", "--json"],
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            env=os.environ | {"TERM": "xterm"},
+        )
+        os.close(theirs)
+        shown = b"".join(_read(terminal))
+        printed, _ = process.communicate()
+    assert process.returncode == 0
+    assert "rounding to 3 clusters" in shown.decode()
+    assert json.loads(printed)["points"] == 100
+    assert b"\x1b" not in printed
+
+
+def test_nothing_is_shown_to_a_pipe(labels_csv: Path):
+    """If the standard error stream is not a terminal, it stays empty."""
+    done = subprocess.run(
+        [*PROGRAM, "consensus", str(labels_csv), "--id", "name", "-k", "3"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    assert "\x1b" not in done.stdout
+
+
+def _read(terminal):
+    """Yield what a terminal receives; on Linux the end is an OSError."""
+    while True:
+        try:
+            part = terminal.read(65536)
+        except OSError:
+            return
+        if not part:
+            return
+        yield part

@@ -1,4 +1,4 @@
-"""Reading label matrices of every kind, and refusing what is none."""
+"""Label matrices of every kind are read, and invalid ones refused."""
 
 import datetime
 import decimal
@@ -26,17 +26,17 @@ BOTH = [["x", 5], ["y", None], [None, 5], ["x", 0]]
 
 
 def filled(rows, missing):
-    """The rows with something else in place of None."""
+    """Return the rows with another value in place of None."""
     return [[missing if cell is None else cell for cell in row] for row in rows]
 
 
 def column(rows, v):
-    """Column v of a list of rows."""
+    """Return column v of a list of rows."""
     return [row[v] for row in rows]
 
 
 def assert_reads(P, rows):
-    """Codes name the given labels, distinct codes distinct labels, and no code goes unused."""
+    """Check that codes name the given labels, one to one, and that every code is used."""
     matrix = as_label_matrix(P)
     assert (matrix.n_points, matrix.n_partitions) == (len(rows), len(rows[0]))
     assert_array_equal(matrix.n_labels, [len(categories) for categories in matrix.categories])
@@ -167,7 +167,7 @@ def test_arrays_are_read(kind):
 
 @pytest.mark.parametrize("kind", LISTS)
 def test_lists_are_read(kind):
-    """A list of rows is read column by column, each with its own kind of label."""
+    """A list of rows may have another kind of label in each column."""
     assert_reads(*LISTS[kind])
 
 
@@ -178,7 +178,7 @@ def test_frames_are_read(kind):
 
 
 def test_streams_of_columns_are_read():
-    """So does whatever else hands out arrow columns, a query's result for one."""
+    """Other sources of arrow columns are read, for example the result of a query."""
     rows = [[1, "a"], [2, None], [1, "b"]]
     labels = pa.table({"x": column(rows, 0), "y": column(rows, 1)})
     assert_reads(labels.to_reader(), rows)
@@ -211,14 +211,14 @@ def test_integers_round_trip(P):
     )
 )
 def test_texts_and_numbers_round_trip(rows):
-    """Any texts beside any integers are read as they are."""
+    """Any texts beside any integers are read unchanged."""
     rows = [["anchor", 0], *rows]
     assert_reads(rows, rows)
     assert_reads(pl.DataFrame(rows, orient="row", schema={"a": pl.String, "b": pl.Int64}), rows)
 
 
 def test_lookup_and_hashing_agree():
-    """Small integers are coded by a table, large ones by hashing: the same partition either way."""
+    """Lookup (small integers) and hashing (large ones) give the same partition."""
     P = np.random.default_rng(0).integers(-1, 50, (500, 4))
     small, large = as_label_matrix(P), as_label_matrix(np.where(P < 0, -1, P + 2**40))
     for v in range(4):
@@ -228,7 +228,7 @@ def test_lookup_and_hashing_agree():
 
 
 def test_many_labels_take_wider_codes():
-    """Codes have two bytes while they fit, four when a partition has more clusters than that."""
+    """Codes have two bytes if that is enough, otherwise four."""
     n = np.iinfo(np.int16).max
     assert as_label_matrix(np.arange(n)[:, None]).codes.dtype == np.int16
     wide = as_label_matrix(np.arange(n + 1)[:, None])
@@ -237,13 +237,13 @@ def test_many_labels_take_wider_codes():
 
 
 def test_a_label_matrix_is_itself():
-    """What has been read is not read again."""
+    """A label matrix is returned unchanged."""
     matrix = as_label_matrix([[0], [1]])
     assert as_label_matrix(matrix) is matrix
 
 
 def test_without_rows_keeps_the_vocabulary():
-    """A matrix without its rows still knows partitions, labels and their names."""
+    """A matrix without rows keeps partitions, labels and names."""
     matrix = as_label_matrix(pd.DataFrame({"a": ["x", "y"], "b": [1, 1]}))
     bare = matrix.without_rows()
     assert (bare.n_points, bare.n_partitions, bare.names) == (0, 2, ("a", "b"))
@@ -262,13 +262,13 @@ def test_without_rows_keeps_the_vocabulary():
     ],
 )
 def test_names_of_columns(frame, names):
-    """Columns may have any names, repeated ones too; arrays number them."""
+    """Columns may have any names, also equal ones; those of arrays are numbers."""
     matrix = assert_reads(frame, [[1, 2], [3, 4]])
     assert matrix.names == (names or ("('a', 1)", "('a', 2)"))
 
 
 def objects(*rows):
-    """An object array that keeps lists as cells."""
+    """Return an object array that keeps lists as cells."""
     array = np.empty((len(rows), len(rows[0])), dtype=object)
     for i, row in enumerate(rows):
         for v, cell in enumerate(row):
@@ -292,10 +292,10 @@ REFUSED = {
     "three dimensions": (np.zeros((2, 2, 2), int), "two dimensions.*got 3"),
     "nothing": (None, "two dimensions.*got 0"),
     "a dict": ({"a": [1]}, "two dimensions.*got 0"),
-    "ragged": ([[0, 1], [2, 3], [4]], "row 2 has 1 labels where row 0 has 2"),
+    "ragged": ([[0, 1], [2, 3], [4]], "row 2 has 1 labels, but row 0 has 2"),
     "ragged texts": ([["a", "b"], ["c", "d", "e"]], "row 1 has 3 labels"),
     "a row that is none": ([[0, 1], 5], "row 1 has 1 labels"),
-    "a list in a cell": ([[0, [1]], [2, 3]], "one label a cell"),
+    "a list in a cell": ([[0, [1]], [2, 3]], "one label in each cell"),
     "sparse matrix": (sparse.csr_array(np.eye(2)), "not a sparse matrix"),
     "fraction": (np.array([[0, 1], [2, 1.5]]), "label 1.5 at row 1, partition '1' is not a whole"),
     "infinity": (
@@ -303,11 +303,11 @@ REFUSED = {
         "label -inf at row 1, partition '0' is not a whole",
     ),
     "infinite half float": (np.array([[np.inf]], "f2"), "label inf at row 0, partition '0'"),
-    "huge float": (np.array([[0, 1e300]]), "row 0, partition '1' is too large for a float"),
-    "inexact float": (np.array([[0], [2.0**53]]), "row 1, partition '0' is too large for a float"),
+    "huge float": (np.array([[0, 1e300]]), "row 0, partition '1' is too large"),
+    "inexact float": (np.array([[0], [2.0**53]]), "row 1, partition '0' is too large"),
     "inexact float32": (
         np.array([[0], [2**24]], "f4"),
-        "row 1, partition '0' is too large for a float",
+        "row 1, partition '0' is too large",
     ),
     "integers numpy makes floats of": ([[2**63, -1]], "row 0, partition '0' is too large"),
     "integer beyond 64 bits": ([[1, 2**70]], "partition '1' .* cannot be read .* 64 bits"),
@@ -380,7 +380,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("kind", REFUSED)
 def test_bad_labels_are_refused(kind):
-    """What is no label matrix is refused with the place and the reason."""
+    """An invalid label matrix is refused; the message gives the place and the reason."""
     P, message = REFUSED[kind]
     with pytest.raises(InvalidLabelsError, match=message):
         as_label_matrix(P)
@@ -389,7 +389,7 @@ def test_bad_labels_are_refused(kind):
 @properties
 @given(P=label_matrices())
 def test_encode_like_repeats_the_codes(P):
-    """Rows of the fitted matrix get the codes they had, in whatever order and type they come."""
+    """Rows of the fitted matrix get the same codes, in any order and type."""
     matrix = as_label_matrix(P)
     assert_array_equal(encode_like(P, matrix), matrix.codes)
     assert_array_equal(encode_like(P[::-1].astype(np.float64), matrix), matrix.codes[::-1])
@@ -397,21 +397,21 @@ def test_encode_like_repeats_the_codes(P):
 
 
 def test_unseen_labels_are_missing():
-    """A label the fit did not see, or a blank, has code −1; rows of nothing else are allowed."""
+    """Labels that are new or missing get the code −1, also in all columns of a row."""
     fitted = as_label_matrix([["x", 5], ["y", 6]])
     new = [["y", 5], ["z", 6], [None, 7], ["", None]]
     assert encode_like(new, fitted).tolist() == [[1, 0], [-1, 1], [-1, -1], [-1, -1]]
 
 
 def test_unseen_rows_may_lack_a_whole_column():
-    """A column without any label fits one of texts as well as one of numbers."""
+    """A column without labels matches texts as well as numbers."""
     fitted = as_label_matrix([["x", 5], ["y", 6]])
     assert encode_like([[None, None]], fitted).tolist() == [[-1, -1]]
 
 
 @pytest.mark.parametrize("new", [[[0]], [[0, 1, 2]]])
 def test_encode_like_refuses_another_number_of_columns(new):
-    """New rows have as many partitions as the fitted ones."""
+    """New rows need as many partitions as the fitted ones."""
     with pytest.raises(InvalidLabelsError, match=f"{len(new[0])} partitions.*fitted on 2"):
         encode_like(new, as_label_matrix([[0, 0], [1, 1]]))
 
@@ -419,23 +419,23 @@ def test_encode_like_refuses_another_number_of_columns(new):
 @pytest.mark.parametrize(
     ("fitted", "new", "message"),
     [
-        ([["x", 0]], [[1, 0]], "partition '0' has numbers for labels, it had texts"),
-        ([["x", 0]], [["x", "y"]], "partition '1' has texts for labels, it had numbers"),
+        ([["x", 0]], [[1, 0]], "partition '0' has numbers .* fitted with texts"),
+        ([["x", 0]], [["x", "y"]], "partition '1' has texts .* fitted with numbers"),
     ],
 )
 def test_encode_like_refuses_another_kind_of_label(fitted, new, message):
-    """Numbers do not stand for texts, nor texts for numbers."""
+    """Numbers do not match texts."""
     with pytest.raises(InvalidLabelsError, match=message):
         encode_like(new, as_label_matrix(fitted))
 
 
 def test_encode_like_refuses_other_columns():
-    """A frame with columns other than the fitted, or in another order, is refused by name."""
+    """Other columns, or another order of columns, are refused; the message names them."""
     frame = pd.DataFrame({"a": [0, 1], "b": [1, 0]})
     fitted = as_label_matrix(frame)
     with pytest.raises(InvalidLabelsError, match=r"not those of the fit: b, a instead of a, b"):
         encode_like(frame[["b", "a"]], fitted)
-    with pytest.raises(InvalidLabelsError, match="same in the same order"):
+    with pytest.raises(InvalidLabelsError, match="in the same order"):
         encode_like(pl.DataFrame({"b": [0], "a": [1]}), fitted)
     assert encode_like(frame.to_numpy(), fitted).tolist() == fitted.codes.tolist()
     renamed = frame.set_axis(["c", "d"], axis=1)
@@ -446,7 +446,7 @@ def test_encode_like_refuses_other_columns():
 
 
 @pytest.mark.parametrize("P", [[[0], [-2]], [[0.5], [1]], [0, 1]])
-def test_encode_like_refuses_what_is_no_label_matrix(P):
-    """New rows are read with the same care as the fitted ones."""
+def test_encode_like_checks_new_rows(P):
+    """New rows are checked like fitted ones."""
     with pytest.raises(InvalidLabelsError):
         encode_like(P, as_label_matrix([[0], [1]]))

@@ -1,4 +1,4 @@
-"""Reading soft partitions: what is taken, what is refused and in which words."""
+"""Soft partitions of every kind are read, and invalid ones refused."""
 
 import numpy as np
 import pandas as pd
@@ -23,15 +23,15 @@ HALVES = np.array([[0.5, 0.5], [1.0, 0.0], [0.0, 0.25]])
 )
 @given(P=soft_partitions())
 @settings(max_examples=20, deadline=None)
-def test_every_kind_of_matrix_says_the_same(convert, P):
-    """Sparse matrices and frames are read as the arrays they hold, to the last bit."""
+def test_every_kind_of_matrix_is_read(convert, P):
+    """Sparse matrices and frames give the same memberships as arrays, to the last bit."""
     expected, read = as_memberships(P), as_memberships(tuple(convert(m) for m in P))
     assert (expected.shares.toarray() == read.shares.toarray()).all()
     assert (expected.columns == read.columns).all() and (expected.widths == read.widths).all()
 
 
 def test_arrow_tables_are_read():
-    """An arrow table is a matrix with names of columns."""
+    """An arrow table is a matrix with column names."""
     table = pa.table({"a": HALVES[:, 0], "b": HALVES[:, 1]})
     read = as_memberships([table])
     assert (read.shares.toarray() == HALVES).all() and read.column_names == (("a", "b"),)
@@ -50,12 +50,12 @@ def test_arrow_tables_are_read():
     ids=str,
 )
 def test_lists_of_matrices_are_memberships(P, yes):
-    """A list whose items all have two dimensions is soft; everything else is labels."""
+    """Only a list of two-dimensional items holds memberships."""
     assert are_memberships(P) is yes
 
 
-def test_sums_that_rounding_spoils_are_whole():
-    """Rows of single precision sum to one again; a deficit beyond rounding stays."""
+def test_rounded_sums_become_one():
+    """A rounding error of the sum is removed; a larger deficit stays."""
     thirds = np.full((2, 3), 1 / 3, dtype=np.float32)
     thirds[1, 0] = 0.3
     sums = as_memberships([thirds]).shares.sum(axis=1)
@@ -69,34 +69,37 @@ def test_sums_that_rounding_spoils_are_whole():
         ([np.array([[1, 0], [-0.1, 0.5]])], "membership -0.1 at row 1, column 0 of .* matrix 0"),
         ([np.array([[1, 0], [0.1, np.nan]])], "membership nan at row 1, column 1"),
         ([np.array([[1, 0], [0.1, np.inf]])], "membership inf at row 1, column 1"),
-        ([np.eye(2), np.eye(3)], "matrix 1 has 3 rows .*, matrix 0 has 2"),
-        ([np.eye(2), np.zeros((2, 2))], "membership matrix 1 is zero everywhere"),
+        ([np.eye(2), np.eye(3)], "matrix 1 has 3 rows .* matrix 0 has 2"),
+        ([np.eye(2), np.zeros((2, 2))], "membership matrix 1 has only zeros"),
         ([np.array([[1.0, 0], [0, 0]])], r"row 1 has no membership in any partition \(1 such"),
-        ([np.array([["a", "b"]])], "membership matrix 0 holds something that is not a number"),
-        ([np.array([[1], [0]])] * 2, "matrix 0 is one column of whole numbers"),
+        ([np.array([["a", "b"]])], "membership matrix 0 contains a value that is not a number"),
+        ([np.array([[1], [0]])] * 2, "matrix 0 is one column of integers"),
         ([np.empty((0, 2))], "membership matrix 0 is empty"),
         (np.eye(2), r"a list of membership matrices.*the list \[M\]"),
-        ([np.array([["0.5", "0.5"]])], "matrix 0 holds something that is not a number"),
-        ([np.array([["0.5", 0.5]], dtype=object)], "matrix 0 holds something that is not a number"),
-        ([np.eye(2), np.eye(2, dtype=complex)], "matrix 1 holds complex numbers"),
-        ([sp.csr_array(np.eye(2, dtype=complex))], "matrix 0 holds complex numbers"),
+        ([np.array([["0.5", "0.5"]])], "matrix 0 contains a value that is not a number"),
+        (
+            [np.array([["0.5", 0.5]], dtype=object)],
+            "matrix 0 contains a value that is not a number",
+        ),
+        ([np.eye(2), np.eye(2, dtype=complex)], "matrix 1 contains complex numbers"),
+        ([sp.csr_array(np.eye(2, dtype=complex))], "matrix 0 contains complex numbers"),
     ],
     ids=lambda x: x if isinstance(x, str) else "",
 )
-def test_what_is_no_membership_is_refused(P, words):
+def test_invalid_memberships_are_refused(P, words):
     """The message names the matrix and the row."""
     with pytest.raises(InvalidLabelsError, match=words):
         as_memberships(P)
 
 
 def test_masked_entries_are_refused():
-    """A masked entry is no number, and not silently none."""
+    """A masked entry is not read as zero."""
     with pytest.raises(InvalidLabelsError, match="membership nan at row 0, column 1"):
         as_memberships([np.ma.masked_array(HALVES, mask=[[0, 1], [0, 0], [0, 0]])])
 
 
 def test_unit_rows_are_labels():
-    """Rows that are unit vectors or zero make a label matrix, the numbers of columns its labels."""
+    """Unit vectors and zeros are a label matrix; its labels are column numbers."""
     P = [np.eye(3)[[2, 0, 2]], np.array([[1.0, 0], [0, 0], [1, 0]])]
     soft = as_memberships(P)
     assert soft.is_hard
@@ -106,7 +109,7 @@ def test_unit_rows_are_labels():
 
 
 def test_hard_labels_are_the_most_likely():
-    """The largest membership wins, the first of equals, and −1 stands for no mass."""
+    """The label is the column of the largest membership, the first of equals; −1 for zeros."""
     assert hard_labels([HALVES, np.array([[0, 0], [0.4, 0.6], [0.6, 0.4]])]).tolist() == [
         [0, -1],
         [0, 1],
@@ -117,17 +120,19 @@ def test_hard_labels_are_the_most_likely():
 @given(P=soft_partitions())
 @settings(max_examples=25, deadline=None)
 def test_hard_labels_are_arg_max(P):
-    """Where a row has mass its label is numpy's argmax."""
+    """The label of a row with mass is its argmax."""
     expected = np.column_stack([np.where(m.any(axis=1), m.argmax(axis=1), -1) for m in P])
     assert (hard_labels(P) == expected).all()
 
 
 def test_new_rows_are_read_like_fitted_ones():
-    """Columns without members in the fit are missing mass; other matrices are refused."""
+    """Columns without members in the fit are missing; other matrices are refused."""
     fitted = as_memberships([pd.DataFrame({"a": [0.5], "b": [0.0], "c": [0.5]}), np.ones((1, 1))])
     new = [pd.DataFrame({"a": [0.2], "b": [0.7], "c": [0.1]}), np.ones((1, 1))]
     assert memberships_like(new, fitted).shares.toarray().tolist() == [[0.2, 0.1, 1.0]]
-    with pytest.raises(InvalidLabelsError, match="have 3 columns, those of the fit had 3, 1"):
+    with pytest.raises(
+        InvalidLabelsError, match=r"have \[3\] columns, those of the fit had \[3, 1\]"
+    ):
         memberships_like(new[:1], fitted)
     with pytest.raises(InvalidLabelsError, match="matrix 0 are not those of the fit: c, b, a"):
         memberships_like([new[0][["c", "b", "a"]], new[1]], fitted)
@@ -138,7 +143,7 @@ def test_new_rows_are_read_like_fitted_ones():
 @given(P=soft_partitions())
 @settings(max_examples=25, deadline=None)
 def test_slots_hold_the_rows(P):
-    """Slots, spread out again, are the rows; their columns rise."""
+    """Slots contain all entries of the rows; their columns increase."""
     rows = as_memberships(P).shares
     codes, values = slots_of(rows)
     dense = np.zeros((rows.shape[0], rows.shape[1] + 1))
@@ -148,8 +153,8 @@ def test_slots_hold_the_rows(P):
     assert (np.diff(rising) > 0).all()
 
 
-def test_labels_are_told_from_memberships():
-    """Where labels alone are wanted, membership matrices are refused with the way out."""
+def test_memberships_are_refused_as_labels():
+    """The message names the function that gives labels."""
     with pytest.raises(InvalidLabelsError, match=r"coterie\.hard_labels"):
         as_label_matrix([np.eye(2), np.eye(2)])
 
@@ -160,12 +165,12 @@ def test_labels_are_told_from_memberships():
         (HALVES, "is not a whole number"),
         (np.array([HALVES, HALVES]), "two dimensions .*, got 3"),
         ([HALVES.tolist(), HALVES.tolist()], "two dimensions .*, got 3"),
-        ([np.array([0, 1, 1]), HALVES], "item 0 of the list is not a matrix, and item 1 is"),
-        ([HALVES, HALVES, [0, 1, 1]], "item 2 of the list is not a matrix, and item 0 is"),
+        ([np.array([0, 1, 1]), HALVES], "item 0 of the list is not a matrix, but item 1 is"),
+        ([HALVES, HALVES, [0, 1, 1]], "item 2 of the list is not a matrix, but item 0 is"),
     ],
     ids=["bare", "three dimensions", "nested lists", "labels first", "labels last"],
 )
-def test_memberships_that_are_taken_for_labels_are_told_how_to_come(P, words):
-    """As a list of membership matrices."""
+def test_memberships_given_as_labels_are_explained(P, words):
+    """The message says that soft partitions are a list of membership matrices."""
     with pytest.raises(InvalidLabelsError, match=f"{words}.*a list of membership matrices"):
         as_label_matrix(P)

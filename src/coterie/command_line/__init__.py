@@ -9,11 +9,11 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the program on the command line's arguments and exit with its code."""
+    """Run the program with the arguments of the command line."""
     from coterie.command_line.program import app, stopped_by_sigterm
 
     for stream in (sys.stdout, sys.stderr):
-        # A name that the terminal cannot show is shown escaped; it is no reason to fail.
+        # Characters that the terminal cannot show are escaped instead of raising an error.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     with stopped_by_sigterm():

@@ -1,4 +1,4 @@
-"""``coterie choose-k``: how many clusters the partitions, or the features, speak for."""
+"""``coterie choose-k``: the number of clusters, from partitions or from features."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ import typer
 
 from coterie.command_line.cluster import read_features
 from coterie.command_line.consensus import read_labels
-from coterie.command_line.terminal import options
+from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.outputs import Outputs
 from coterie.command_line.terminal.progress import shown_notes, shown_stages
-from coterie.command_line.terminal.summary import print_json
-from coterie.command_line.terminal.terminal_text import summary_console
 from coterie.errors import InvalidParameterError
 
 if TYPE_CHECKING:
@@ -40,7 +38,7 @@ _MEASURES = (
     "cdf_area",
     "delta_area",
 )
-#: What a person is shown of them: heading, and how a number is written.
+# The measures in the summary: heading and number format.
 _SHOWN = {
     "n_clusters": ("clusters", "d"),
     "objective": ("objective", ",.0f"),
@@ -53,17 +51,26 @@ _SHOWN = {
 def choose_k(
     source: Annotated[
         Path,
-        typer.Argument(metavar="LABELS", help="A row a point, a column a partition."),
+        typer.Argument(
+            metavar="LABELS", help="Table with a row per point, a column per partition."
+        ),
     ],
-    smallest: Annotated[int, typer.Option("--from", min=2, metavar="K", help="The fewest.")] = 2,
+    smallest: Annotated[
+        int, typer.Option("--from", min=2, metavar="K", help="Smallest number of clusters.")
+    ] = 2,
     largest: Annotated[
         int | None,
-        typer.Option("--to", min=2, metavar="K", help="The most; by default 10, or the points."),
+        typer.Option(
+            "--to",
+            min=2,
+            metavar="K",
+            help="Largest number of clusters; by default 10 or the number of points.",
+        ),
     ] = None,
     features: Annotated[
         bool,
         typer.Option(
-            "--features", help="The columns are features: cluster samples of the rows for each K."
+            "--features", help="Columns are features; samples of the rows are clustered for each K."
         ),
     ] = False,
     id_columns: options.IdColumns = None,
@@ -75,9 +82,9 @@ def choose_k(
 ) -> None:
     """Compare numbers of clusters, and recommend one.
 
-    LABELS is a table as for coterie consensus. With --features it is one
-    as for coterie cluster: samples of its rows are clustered many times
-    for each K, and how many pairs of points that leaves ambiguous is shown.
+    LABELS is a table as for coterie consensus. With --features it is a table
+    as for coterie cluster: samples of its rows are clustered many times for
+    each K, and the share of ambiguous pairs of points is shown.
 
     Example: coterie choose-k labels.csv --id name --from 2 --to 8
     """
@@ -90,25 +97,22 @@ def choose_k(
         started = time.perf_counter()
         with shown_stages(quiet):
             read = read_features if features else read_labels
-            _, table = read(source, ids, wanted)
-            choice = _chosen(source, table, smallest, largest, features, seed)
+            *_, table = read(source, ids, wanted)
+            choice = _choose(source, table, smallest, largest, features, seed)
         seconds = time.perf_counter() - started
         outputs.write({}, None, lambda: _picture(choice))
     facts = {
         "input": str(source),
         **choice_facts(choice),
         "seconds": round(seconds, 3),
-        "written": {kind: str(path) for kind, path in outputs.paths.items()},
+        "written": outputs.written,
         "notes": notes,
     }
-    if as_json:
-        print_json(facts)
-    elif not quiet:
-        _print(facts)
+    layout.print_answer(facts, _print_summary, as_json, quiet)
 
 
 def choice_facts(choice: KChoice) -> dict[str, Any]:
-    """The facts of a choice of K, ready for JSON: None where a criterion cannot be had."""
+    """Return the facts about a choice of K, ready for JSON; None for an undefined measure."""
     return {
         "recommended": int(choice.best_k),
         "reason": choice.reason,
@@ -123,10 +127,10 @@ def choice_facts(choice: KChoice) -> dict[str, Any]:
     }
 
 
-def _chosen(
+def _choose(
     source: Path, table: Any, smallest: int, largest: int | None, features: bool, seed: int
 ) -> KChoice:
-    """The choice by partitions, or by samples of features, in a table (n, V)."""
+    """Choose K by the partitions in a table (n, V), or by samples of its features."""
     from coterie.inspection.choosing_k import choose_k as choose
 
     n_points = len(table) if features else table.n_points
@@ -137,13 +141,13 @@ def _chosen(
             f"{'--from' if largest is None else '--to'}"
         )
     ks = range(smallest, most + 1)
-    partitions = _samples(table, ks, seed) if features else table
+    partitions = _resampled(table, ks, seed) if features else table
     _log.info("comparing %d to %d clusters", ks[0], ks[-1])
     return choose(partitions, ks, random_state=seed)
 
 
-def _samples(X: Any, ks: range, seed: int) -> dict[int, Any]:
-    """Partitions of samples of the rows, the same samples for each K."""
+def _resampled(X: Any, ks: range, seed: int) -> dict[int, Any]:
+    """Cluster samples of the rows, the same samples for each K."""
     from coterie.inspection.stability import resampled_ensembles
 
     ensembles: dict[int, Any] = {}
@@ -160,30 +164,29 @@ def _picture(choice: KChoice) -> Figure:
 
 
 def _number(value: Any) -> int | float | None:
-    """A number of Python, or None for what is not one."""
+    """Return a plain number, or None if it is not finite."""
     number = value.item() if hasattr(value, "item") else value
     return None if isinstance(number, float) and not math.isfinite(number) else number
 
 
-def _print(facts: dict[str, Any]) -> None:
-    from rich.padding import Padding
+def _print_summary(facts: dict[str, Any]) -> None:
     from rich.text import Text
 
-    console = summary_console()
+    console = layout.stdout_console()
     heading = Text.assemble((facts["input"], "bold"), ": K by several criteria")
     console.print(heading, soft_wrap=True)
-    console.print(Padding(_table(facts), (1, 0, 1, 2), expand=False))
+    layout.print_indented(console, _table(facts))
     console.print(
         Text.assemble((f"Take K = {facts['recommended']}", "bold"), f": {facts['reason']}")
     )
     by = ", ".join(f"{name} {k}" for name, k in facts["by_criterion"].items() if k is not None)
-    console.print(Text(f"By criterion: {by}", style="dim"))
+    console.print(f"By criterion: {by}", style="dim")
     if facts["written"]:
-        console.print(Text("Wrote " + ", ".join(facts["written"].values())), soft_wrap=True)
+        console.print("Wrote " + ", ".join(facts["written"].values()), soft_wrap=True)
 
 
 def _table(facts: dict[str, Any]) -> Table:
-    """A row a K; a measure that cannot be had for any K has no column."""
+    """Return a table with a row per K; a measure without any value has no column."""
     from rich.table import Table
 
     shown = {

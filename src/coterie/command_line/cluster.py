@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from coterie.command_line.terminal import options
+from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.outputs import Outputs
 from coterie.command_line.terminal.progress import is_watched, shown_notes, shown_stages
-from coterie.command_line.terminal.results import Result
+from coterie.command_line.terminal.summary import consensus_facts, print_summary
 from coterie.consensus.registry import FLAGSHIP
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from coterie.estimators.clusterer import ConsensusClusterer
 
 __all__ = ["cluster", "read_features"]
 
@@ -29,22 +27,23 @@ _log = logging.getLogger(__name__)
 
 def cluster(
     features: Annotated[
-        Path, typer.Argument(metavar="FEATURES", help="A row a point, a column a feature.")
+        Path,
+        typer.Argument(
+            metavar="FEATURES", help="Table with a row per point, a column per feature."
+        ),
     ],
-    n_clusters: Annotated[
-        int, typer.Option("-k", min=1, metavar="K", help="The number of clusters.")
-    ],
+    n_clusters: Annotated[int, typer.Option("-k", min=1, metavar="K", help="Number of clusters.")],
     output: options.Table = None,
     id_columns: options.IdColumns = None,
     columns: options.Columns = None,
-    partitions: Annotated[int, typer.Option(min=1, help="The number of runs.")] = 40,
+    partitions: Annotated[int, typer.Option(min=1, help="Number of runs.")] = 40,
     ensemble: Annotated[
         Literal["kmeans", "diverse", "subspaces", "subsample", "scalings"],
-        typer.Option(help="What varies from run to run, besides the random start."),
+        typer.Option(help="What varies between the runs, in addition to the random start."),
     ] = "kmeans",
     method: options.MethodKey = FLAGSHIP,
     jobs: Annotated[
-        int | None, typer.Option(metavar="N", help="Runs at a time; -1 for all cores.")
+        int | None, typer.Option(metavar="N", help="Parallel runs; -1 for all cores.")
     ] = None,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
@@ -54,9 +53,9 @@ def cluster(
 ) -> None:
     """Cluster features by the consensus of many k-means runs.
 
-    FEATURES is a CSV, Parquet or NPY table: a row a point, a column a
-    feature, all of them numbers, none missing. They are used as they are:
-    bring them to one scale first, or try several with --ensemble scalings.
+    FEATURES is a CSV, Parquet or NPY table with a row per point and a column
+    per feature. All values are numbers and none is missing. Features are not
+    scaled: scale them first, or try several scalings with --ensemble scalings.
 
     Example: coterie cluster features.csv --id name -k 3 -o clusters.csv
     """
@@ -66,25 +65,42 @@ def cluster(
     with shown_notes() as notes:
         started = time.perf_counter()
         with shown_stages(quiet):
-            carried, feature_names, X = _read(features, ids, wanted)
-        # The bar of the runs has the terminal to itself: the first spinner is gone by then, and
-        # the next one comes with the consensus.
+            carried, feature_names, X = read_features(features, ids, wanted)
+        # Two blocks, because the progress bar of the runs needs the terminal without a spinner.
         with shown_stages(quiet):
-            estimator = _unfitted(n_clusters, partitions, ensemble, method, jobs, seed)
-            estimator.set_params(verbose=is_watched(quiet)).fit(X).set_params(verbose=False)
-            _remember_names(estimator, feature_names)
+            import numpy as np
+
+            from coterie.estimators.clusterer import ConsensusClusterer
+
+            estimator = ConsensusClusterer(
+                n_clusters,
+                n_partitions=partitions,
+                ensemble=ensemble,
+                consensus=None if method == FLAGSHIP else method,
+                n_jobs=jobs,
+                random_state=seed,
+                verbose=is_watched(quiet),
+            )
+            estimator.fit(X).set_params(verbose=False)
+            # With names, predict can check that a table has the same columns in the same order.
+            estimator.feature_names_in_ = np.array(feature_names, dtype=object)
         seconds = time.perf_counter() - started
         names = [f"run {v}" for v in range(partitions)]
-        P = estimator.ensemble_.labels
-        result = Result(features, estimator, P, names, carried, seconds, method)
-        result.write(outputs)
-    result.tell(outputs, notes, as_json, quiet)
+        outputs.write_consensus(estimator, estimator.ensemble_.labels, names, carried)
+    facts = {
+        "input": str(features),
+        **consensus_facts(estimator.consensus_, names, method),
+        "seconds": round(seconds, 3),
+        "written": outputs.written,
+        "notes": notes,
+    }
+    layout.print_answer(facts, print_summary, as_json, quiet)
 
 
 def read_features(
     path: Path, ids: Sequence[str], columns: list[str] | None
-) -> tuple[dict[str, Any], NDArray[np.float64]]:
-    """The id columns of a table by their names, and its features.
+) -> tuple[dict[str, Any], list[str], NDArray[np.float64]]:
+    """Return the id columns of a table by name, the feature names, and the features.
 
     Parameters
     ----------
@@ -92,38 +108,9 @@ def read_features(
         The table.
     ids : sequence of str
     columns : list of str or None
-        The features; None for all columns but the ids.
+        The features; None for all columns except the ids.
     """
-    carried, _, X = _read(path, ids, columns)
-    return carried, X
-
-
-def _read(
-    path: Path, ids: Sequence[str], columns: list[str] | None
-) -> tuple[dict[str, Any], list[str], NDArray[np.float64]]:
     _log.info("reading %s", path)
     from coterie.files.tables import feature_matrix, read_table
 
     return feature_matrix(read_table(path), ids, columns)
-
-
-def _remember_names(estimator: ConsensusClusterer, names: list[str]) -> None:
-    """Let predict tell whether a table has the same columns in the same order."""
-    import numpy as np
-
-    estimator.feature_names_in_ = np.array(names, dtype=object)
-
-
-def _unfitted(
-    n_clusters: int, partitions: int, ensemble: str, method: str, jobs: int | None, seed: int
-) -> ConsensusClusterer:
-    from coterie.estimators.clusterer import ConsensusClusterer
-
-    return ConsensusClusterer(
-        n_clusters,
-        n_partitions=partitions,
-        ensemble=ensemble,
-        consensus=None if method == FLAGSHIP else method,
-        n_jobs=jobs,
-        random_state=seed,
-    )

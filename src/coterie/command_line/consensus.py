@@ -1,4 +1,4 @@
-"""``coterie consensus``: the partition that the columns of a table agree on."""
+"""``coterie consensus``: the consensus of the partitions in a table."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from coterie.command_line.engine_tables import EngineResult, EngineTask, choose_engine
-from coterie.command_line.terminal import options
+from coterie.command_line.engine_tables import choose_engine, fit_in_engine
+from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.outputs import Outputs
 from coterie.command_line.terminal.progress import shown_notes, shown_stages
-from coterie.command_line.terminal.results import Result
+from coterie.command_line.terminal.summary import consensus_facts, print_summary
 from coterie.consensus.registry import FLAGSHIP, Method, consensus_method
 from coterie.errors import InvalidLabelsError, TableError
 
@@ -26,7 +26,7 @@ __all__ = ["consensus", "read_labels"]
 
 _log = logging.getLogger(__name__)
 
-#: The flagship's own options: the parameter that is meant, and texts that stand for other values.
+# Options of the flagship: its parameter, and the values that are not written as in Python.
 _SETTINGS: dict[str, tuple[str, dict[str, bool | None]]] = {
     "--weights": ("partition_weights", {"equal": None}),
     "--relaxation": ("relaxation", {}),
@@ -37,12 +37,15 @@ _SETTINGS: dict[str, tuple[str, dict[str, bool | None]]] = {
 
 def consensus(
     labels: Annotated[
-        str, typer.Argument(metavar="LABELS", help="A row a point, a column a partition.")
+        str,
+        typer.Argument(
+            metavar="LABELS", help="Table with a row per point, a column per partition."
+        ),
     ],
     n_clusters: Annotated[
         int | None,
         typer.Option(
-            "-k", min=1, metavar="K", help="The number of clusters; by default as many as fit."
+            "-k", min=1, metavar="K", help="Number of clusters; by default chosen by the method."
         ),
     ] = None,
     output: options.TableOrFolder = None,
@@ -52,27 +55,27 @@ def consensus(
     weights: Annotated[
         Literal["agreement", "equal", "learned"] | None,
         typer.Option(
-            help="Who votes: the largest camp, all alike, or each by its distance.",
+            help="Votes of the largest camp only, equal votes, or weights by distance.",
             show_default="agreement",
         ),
     ] = None,
     relaxation: Annotated[
         Literal["auto", "admm", "divided", "l2"] | None,
         typer.Option(
-            help="Robust, robust in parts, least squares; robust where it is quick.",
+            help="Robust (admm), robust in parts (divided), least squares (l2), or by size.",
             show_default="auto",
         ),
     ] = None,
     refine: Annotated[
         Literal["auto", "yes", "no"] | None,
         typer.Option(
-            help="The answer: the best separated of four kinds, a search's, or the relaxation's.",
+            help="Return the best separated of four answers, the search's, or the relaxation's.",
             show_default="auto",
         ),
     ] = None,
     device: Annotated[
         Literal["auto", "cpu", "cuda"] | None,
-        typer.Option(help="Where the robust relaxation runs.", show_default="auto"),
+        typer.Option(help="Device of the robust relaxation.", show_default="auto"),
     ] = None,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
@@ -85,15 +88,15 @@ def consensus(
 ) -> None:
     """Find the partition that many partitions agree on.
 
-    LABELS is a CSV, Parquet or NPY table: a row a point, a column a
-    partition. Labels are whole numbers or text; a blank is missing.
-    Partitions that agree with the others no better than chance lose
-    their vote; of four answers the one best separated in the remaining
-    votes is returned. --weights, --relaxation, --refine and --device are
-    settings of this method, robust; coterie methods lists the others.
-    With --engine the table stays in DuckDB or Spark, and LABELS may
-    also be a folder, a quoted glob or a table of a database; a Parquet
-    table of more than 50 million labels goes to DuckDB by itself.
+    LABELS is a CSV, Parquet or NPY table with a row per point and a column
+    per partition. Labels are whole numbers or text; a blank is missing.
+    Partitions that agree with the others no better than chance lose their
+    vote; of four answers the one best separated in the remaining votes is
+    returned. --weights, --relaxation, --refine and --device are settings of
+    this method, robust; coterie methods lists the others. With --engine the
+    table stays in DuckDB or Spark, and LABELS may also be a folder, a quoted
+    glob or a table of a database. A Parquet table of more than 50 million
+    labels is processed in DuckDB by default.
 
     Example: coterie consensus labels.csv --id name -k 3 -o consensus.csv
     """
@@ -113,31 +116,34 @@ def consensus(
     outputs = Outputs(output, plot, save_model)
     ids, wanted = options.ids_in(id_columns), options.names_in(columns)
     choice = choose_engine(engine, labels, ids, wanted, outputs)
+    limits = {"memory_limit": memory_limit, "threads": threads}
     if choice is None:
-        _refuse_without_engine({"--memory-limit": memory_limit, "--threads": threads})
+        _refuse_without_engine(limits)
         outputs.check(Path(labels), ids)
-    result: Result | EngineResult
-    with shown_notes() as notes:
-        if choice is not None:
-            limits = {"memory_limit": memory_limit, "threads": threads}
-            task = EngineTask(labels, chosen, n_clusters, seed, settings, ids, wanted, limits)
-            with shown_stages(quiet):
-                result = task.run(choice, outputs)
+    with shown_notes() as notes, shown_stages(quiet):
+        if choice is None:
+            estimator = chosen.make(n_clusters, seed, **settings)
+            facts = _fit_in_memory(estimator, method, Path(labels), ids, wanted, outputs)
         else:
-            with shown_stages(quiet):
-                started = time.perf_counter()
-                carried, P = read_labels(Path(labels), ids, wanted)
-                estimator = chosen.make(n_clusters, seed, **settings).fit(P)
-                seconds = time.perf_counter() - started
-            result = Result(Path(labels), estimator, P, P.names, carried, seconds, method)
-            result.write(outputs)
-    result.tell(outputs, notes, as_json, quiet)
+            facts = fit_in_engine(
+                choice,
+                labels,
+                outputs,
+                columns=wanted,
+                n_clusters=n_clusters,
+                ids=ids,
+                method=method,
+                random_state=seed,
+                **limits,
+                **settings,
+            )
+    layout.print_answer(facts | {"notes": notes}, print_summary, as_json, quiet)
 
 
 def read_labels(
     path: Path, ids: Sequence[str], columns: list[str] | None
 ) -> tuple[dict[str, Any], LabelMatrix]:
-    """The id columns of a table by their names, and its partitions.
+    """Return the id columns of a table by name, and its partitions.
 
     Parameters
     ----------
@@ -145,7 +151,7 @@ def read_labels(
         The table.
     ids : sequence of str
     columns : list of str or None
-        The partitions; None for all columns but the ids.
+        The partitions; None for all columns except the ids.
     """
     _log.info("reading %s", path)
     import pyarrow as pa
@@ -163,11 +169,33 @@ def read_labels(
     return carried, P
 
 
+def _fit_in_memory(
+    estimator: Any,
+    method: str,
+    source: Path,
+    ids: Sequence[str],
+    columns: list[str] | None,
+    outputs: Outputs,
+) -> dict[str, Any]:
+    """Read a table, fit the estimator, write the outputs, and return the facts."""
+    started = time.perf_counter()
+    carried, P = read_labels(source, ids, columns)
+    estimator.fit(P)
+    seconds = time.perf_counter() - started
+    outputs.write_consensus(estimator, P, P.names, carried)
+    return {
+        "input": str(source),
+        **consensus_facts(estimator, P.names, method),
+        "seconds": round(seconds, 3),
+        "written": outputs.written,
+    }
+
+
 def _settings(method: Method, options_given: Mapping[str, str | None]) -> dict[str, Any]:
-    """Constructor arguments for the options that were given; refuse those it does not know."""
+    """Return constructor arguments for the given options; refuse those the method lacks."""
     given = {option: text for option, text in options_given.items() if text is not None}
     if method.key != FLAGSHIP:
-        # all votes alike is how others count them, but for those that learn their weights
+        # Other methods give all partitions equal votes, except those that learn the weights.
         if given.get("--weights") == "equal" and "partition_weights" in _parameters(method):
             del given["--weights"]
         if given:
@@ -185,18 +213,18 @@ def _settings(method: Method, options_given: Mapping[str, str | None]) -> dict[s
 
 
 def _refuse_without_engine(limits: Mapping[str, Any]) -> None:
-    for option, value in limits.items():
+    for name, value in limits.items():
         if value is not None:
             raise typer.BadParameter(
-                "it is for tables in an engine; say which, as in --engine duckdb://",
-                param_hint=f"'{option}'",
+                "it applies to tables in an engine; choose one, as in --engine duckdb://",
+                param_hint=f"'--{name.replace('_', '-')}'",
             )
 
 
 def _finds_k(method: Method) -> bool:
-    """Whether the number of clusters may be None, or is not asked for at all."""
-    asked = _parameters(method).get("n_clusters")
-    return asked is None or "None" in str(asked.annotation)
+    """Return whether the number of clusters may be None, or is not a parameter at all."""
+    parameter = _parameters(method).get("n_clusters")
+    return parameter is None or "None" in str(parameter.annotation)
 
 
 def _parameters(method: Method) -> Mapping[str, inspect.Parameter]:

@@ -1,64 +1,84 @@
-"""``coterie demo``: a simulated week of auctions, and the whole advertising job done on it."""
+"""``coterie demo``: a simulated week of auctions, its segments, forecasts and report."""
 
 from __future__ import annotations
 
 import shlex
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.command_line import demo_facts
-from coterie.command_line.ads import reading
-from coterie.command_line.ads.layout import (
-    counted,
-    figures_table,
-    print_indented,
-    stdout_console,
-)
-from coterie.command_line.ads.report import check_can_render, made_report
+from coterie.command_line.ads.reading import LogInput
+from coterie.command_line.ads.report import check_can_render, make_report
 from coterie.command_line.ads.segment import segment_columns
-from coterie.command_line.ads.simulate import market_facts, simulated_market
+from coterie.command_line.ads.simulate import market_facts, simulate_market
 from coterie.command_line.demo_folder import MARKET, MODEL, REPORT, SEGMENTS, fresh_folder
-from coterie.command_line.terminal import options
+from coterie.command_line.terminal import layout, options
+from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.outputs import write_all
 from coterie.command_line.terminal.progress import shown_notes, shown_stages
-from coterie.command_line.terminal.summary import print_json
-from coterie.command_line.terminal.terminal_text import one_line
 from coterie.runtime.wording import count, money, percent
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from rich.console import Console
     from rich.table import Table
 
+    from coterie.ads.forecasts.evaluation import Evaluation
     from coterie.ads.forecasts.forecast_figures import Forecast
+    from coterie.ads.forecasts.forecaster import AdForecaster
 
-__all__ = ["demo"]
-
-_BINS = 256
-_NAMES = {
+#: The sources of curves in the summary, and their names there.
+SOURCES = {
     "own": "its own curve",
     "global": "one curve for all",
     "robust+pooled": "its own pooled with its segments'",
 }
 
+_BINS = 256
+# The stratum of advertisers that gain most from segments.
+_THIN = "10–199 bids"
+_EXAMPLE_BIDS = 100
+_EXAMPLE_SUPPLY = 100_000
+
+
+@dataclass(frozen=True)
+class PlantedTruth:
+    """The simulated truth about A advertisers.
+
+    Attributes
+    ----------
+    segment : (A,) int array
+    themes : list of str
+        The name of each segment.
+    outlier : (A,) bool array
+        Whether the advertiser belongs to no segment.
+    """
+
+    segment: NDArray[np.int64]
+    themes: list[str]
+    outlier: NDArray[np.bool_]
+
 
 def demo(
     output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FOLDER", help="Where everything is written."),
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for all files.")
     ] = Path("demo-output"),
-    advertisers: Annotated[int, typer.Option("--advertisers", min=20, help="How many.")] = 1268,
+    advertisers: Annotated[
+        int, typer.Option("--advertisers", min=20, help="Number of advertisers.")
+    ] = 1268,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Simulate a week of auctions, find segments, forecast, and write a report to open.
+    """Simulate a week of auctions, find segments, forecast, and write a report.
 
-    FOLDER gets market/ (bid logs, texts, and the truth), market.coterie
-    (the model), segments.csv and report.html. What an earlier demo wrote
-    there is replaced; anything else is left alone.
+    FOLDER receives market/ (bid logs, texts, and the truth), market.coterie
+    (the model), segments.csv and report.html. Files of an earlier demo are
+    replaced; other files are kept.
 
     Example: coterie demo --output demo-output
     """
@@ -71,21 +91,21 @@ def demo(
     market = MarketSettings(advertisers=advertisers, seed=seed)
     report, model_file, table = (output / name for name in (REPORT, MODEL, SEGMENTS))
     with shown_notes(quiet) as notes, fresh_folder(output):
-        simulated = simulated_market(market, output / MARKET, quiet)
+        simulated = simulate_market(market, output / MARKET, quiet)
         with shown_stages(quiet):
-            source = reading.read_source(str(output / MARKET), "duckdb://", None, None, None, _BINS)
-            made = made_report(source, SegmentSettings(random_state=seed), holdout_days=1)
+            log = LogInput(str(output / MARKET)).read(_BINS)
+            made = make_report(log, SegmentSettings(random_state=seed), holdout_days=1)
             steps = made.steps(report, model_file)
             steps[table] = lambda path: write_table(path, segment_columns(made.model))
             write_all(steps)
-    truth = demo_facts.read_truth(simulated.truth, made.model.advertisers_)
-    example = demo_facts.example_forecast(made.model)
+    truth = read_truth(simulated.truth, made.model.advertisers_)
+    example = example_forecast(made.model)
     facts = {
         "market": market_facts(simulated, market),
-        "faults": {"errors": len(source.check.errors), "warnings": len(source.check.warnings)},
-        "segments": demo_facts.recovery_facts(made.model, truth),
+        "faults": {"errors": len(log.check.errors), "warnings": len(log.check.warnings)},
+        "segments": recovery_facts(made.model, truth),
         "holdout": [] if made.evaluation is None else made.evaluation.days,
-        "wape": {} if made.evaluation is None else demo_facts.error_facts(made.evaluation),
+        "wape": {} if made.evaluation is None else error_facts(made.evaluation),
         "currency": made.model.currency_,
         "forecast": {"command": _forecast_command(example, model_file), **example.as_dict()},
         "serve": shlex.join(["coterie", "ads", "serve", str(model_file)]),
@@ -93,55 +113,130 @@ def demo(
         "seconds": round(time.perf_counter() - started, 1),
         "notes": notes,
     }
-    if as_json:
-        print_json(facts)
-    elif not quiet:
-        _print_for_people(facts, report)
+    layout.print_answer(facts, _print_summary, as_json, quiet)
+
+
+def read_truth(path: Path, advertisers: NDArray[np.str_]) -> PlantedTruth:
+    """Return the truth about the given advertisers, in their order, from the simulated file."""
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    columns = pq.read_table(path, columns=["advertiser_id", "segment", "theme", "outlier"])
+    table = columns.to_pydict()
+    row_of = {name: row for row, name in enumerate(table["advertiser_id"])}
+    rows = np.array([row_of[str(name)] for name in advertisers])
+    themes = dict(zip(table["segment"], table["theme"], strict=True))
+    return PlantedTruth(
+        np.array(table["segment"], dtype=np.int64)[rows],
+        [themes.get(segment, "") for segment in range(max(themes) + 1)],
+        np.array(table["outlier"], dtype=bool)[rows],
+    )
+
+
+def recovery_facts(model: AdForecaster, truth: PlantedTruth) -> dict[str, Any]:
+    """Compare the segments found with those planted, ready for JSON."""
+    import numpy as np
+
+    from coterie.inspection.scores import adjusted_rand_index
+
+    found = np.isin(np.arange(len(model.labels_)), model.outliers_)
+    return {
+        "planted": len(np.unique(truth.segment)),
+        "found": len(model.segments_),
+        "adjusted_rand": float(adjusted_rand_index(truth.segment, model.labels_)),
+        "segments": [_recovered(model, truth, s) for s in np.unique(truth.segment).tolist()],
+        "outliers_planted": int(truth.outlier.sum()),
+        "outliers_found": int(found.sum()),
+        "outliers_right": int((found & truth.outlier).sum()),
+    }
+
+
+def error_facts(evaluation: Evaluation) -> dict[str, Any]:
+    """Return the WAPE of impressions, of spend, and of impressions of thin advertisers."""
+    found = evaluation.as_dict()
+    (thin,) = (stratum for stratum in found["strata"] if stratum["name"] == _THIN)
+    return {
+        name: {
+            "impressions": found["sources"][name]["impressions"]["wape"],
+            "spend": found["sources"][name]["spend"]["wape"],
+            "impressions_of_thin": thin["sources"][name]["impressions"]["wape"],
+        }
+        for name in SOURCES
+        if name in found["sources"]
+    }
+
+
+def example_forecast(model: AdForecaster) -> Forecast:
+    """Forecast an advertiser with few bids and a clear segment, at about its mean bid."""
+    import numpy as np
+
+    is_doubtful = np.isin(np.arange(len(model.labels_)), [*model.outliers_, *model.doubtful_])
+    distance = np.abs(model.observations_ - _EXAMPLE_BIDS) + np.where(is_doubtful, np.inf, 0.0)
+    row = int(np.argmin(distance))
+    bid = max(round(float(model.bid_[row]) / 1e6, 2), 0.01)
+    found: Forecast = model.forecast(str(model.advertisers_[row]), bid, supply=_EXAMPLE_SUPPLY)
+    return found
+
+
+def _recovered(model: AdForecaster, truth: PlantedTruth, segment: int) -> dict[str, Any]:
+    """Return a planted segment, and the found segment with most of its advertisers."""
+    import numpy as np
+
+    labels = model.labels_[truth.segment == segment]
+    sizes = np.bincount(labels, minlength=len(model.segments_))
+    most = int(sizes.argmax())
+    return {
+        "planted": truth.themes[segment],
+        "advertisers": len(labels),
+        "found_as": model.segments_[most].name,
+        "share": float(sizes[most] / len(labels)),
+    }
 
 
 def _forecast_command(example: Forecast, model: Path) -> str:
-    asked = {
-        "--advertiser": example.advertiser,
-        "--bid": f"{example.bid:.2f}",
-        "--supply": f"{example.supply:.0f}",
-    }
-    words = [word for pair in asked.items() for word in pair]
-    return shlex.join(["coterie", "ads", "forecast", str(model), *words])
+    bid, supply = f"{example.bid:.2f}", f"{example.supply:.0f}"
+    return shlex.join(
+        [
+            *("coterie", "ads", "forecast", str(model), "--advertiser", example.advertiser),
+            *("--bid", bid, "--supply", supply),
+        ]
+    )
 
 
-def _print_for_people(facts: dict[str, Any], report: Path) -> None:
-    console = stdout_console()
+def _print_summary(facts: dict[str, Any]) -> None:
+    console = layout.stdout_console()
     market, segments, faults = facts["market"], facts["segments"], facts["faults"]
     console.print(
         f"Simulated {counted(market['days'], 'day')} of auctions: {market['rows']:,} bids of "
-        f"{market['advertisers']:,} advertisers of {market['segments']} kinds. The check of the "
-        f"log found {counted(faults['errors'], 'error')} and "
+        f"{market['advertisers']:,} advertisers in {market['segments']} segments. The check of "
+        f"the log found {counted(faults['errors'], 'error')} and "
         f"{counted(faults['warnings'], 'warning')}."
     )
     console.print()
     console.print(
         f"Found {counted(segments['found'], 'segment')}; {segments['planted']} were planted "
         f"(adjusted Rand index {segments['adjusted_rand']:.2f}). Of "
-        f"{counted(segments['outliers_found'], 'advertiser')} called unlike their segment, "
-        f"{segments['outliers_right']:,} do have a market of their own "
-        f"({segments['outliers_planted']:,} were planted)."
+        f"{counted(segments['outliers_found'], 'advertiser')} found to be outliers, "
+        f"{segments['outliers_right']:,} are outliers ({segments['outliers_planted']:,} were "
+        "planted)."
     )
-    print_indented(console, _recovery_table(segments))
+    layout.print_indented(console, _recovery_table(segments))
     if facts["wape"]:
         console.print(
-            f"Forecast {', '.join(facts['holdout'])}, when everybody changed its bids, from the "
-            f"days before. The error (WAPE) by where an advertiser's curve is taken from; thin: of "
-            f"impressions, over the advertisers with {demo_facts.THIN} until then:"
+            f"Forecasts of {', '.join(facts['holdout'])}, when all bids changed, from the days "
+            f"before. Error (WAPE) by source of the curve; thin: of impressions, for advertisers "
+            f"with {_THIN} before:"
         )
-        print_indented(console, _error_table(facts["wape"]))
+        layout.print_indented(console, _error_table(facts["wape"]))
     _print_example(console, facts)
+    *_, report = facts["written"]
     console.print(
-        f"Written in {facts['seconds']:.0f} s; the report shows all of it, for any advertiser and "
+        f"Written in {facts['seconds']:.0f} s. The report shows forecasts for any advertiser and "
         "any bid. Open it in a browser:"
     )
-    console.print(f"  {one_line(report)}", style="bold", soft_wrap=True)
-    console.print("To ask the same of a service, on its page or as JSON:")
-    console.print(f"  {one_line(facts['serve'])}", style="bold", soft_wrap=True)
+    console.print(f"  {layout.one_line(report)}", style="bold", soft_wrap=True)
+    console.print("To serve the forecasts as a web page and as JSON:")
+    console.print(f"  {layout.one_line(facts['serve'])}", style="bold", soft_wrap=True)
 
 
 def _recovery_table(segments: dict[str, Any]) -> Table:
@@ -159,25 +254,23 @@ def _recovery_table(segments: dict[str, Any]) -> Table:
 
 
 def _error_table(wape: dict[str, Any]) -> Table:
-    table = figures_table(["curve"], ["impressions", "spend", "thin"])
+    table = layout.figures_table(["curve"], ["impressions", "spend", "thin"])
     for name, errors in wape.items():
         figures = (percent(errors[k]) for k in ("impressions", "spend", "impressions_of_thin"))
-        table.add_row(_NAMES[name], *figures, style="bold" if name == "robust+pooled" else "")
+        table.add_row(SOURCES[name], *figures, style="bold" if name == "robust+pooled" else "")
     return table
 
 
 def _print_example(console: Console, facts: dict[str, Any]) -> None:
-    """One forecast, and how to ask for it."""
+    """Print one forecast and the command that gives it."""
     one, currency = facts["forecast"], facts["currency"]
-    spans = {
-        name: " to ".join(written(end) for end in one[f"{name}_interval"])
-        for name, written in (("impressions", count), ("spend", lambda amount: money(amount, "")))
-    }
-    console.print("One forecast of many:")
-    console.print(f"  {one_line(one['command'])}", style="bold", soft_wrap=True)
+    low, high = map(count, one["impressions_interval"])
+    least, most = (money(amount, "") for amount in one["spend_interval"])
+    console.print("An example forecast:")
+    console.print(f"  {layout.one_line(one['command'])}", style="bold", soft_wrap=True)
     console.print(
         f"{count(one['supply'])} auctions, {percent(one['win_rate'])} of them won: "
-        f"{count(one['impressions'])} impressions ({spans['impressions']}) for "
-        f"{money(one['spend'], '')} {currency} ({spans['spend']})."
+        f"{count(one['impressions'])} impressions ({low} to {high}) for "
+        f"{money(one['spend'], '')} {currency} ({least} to {most})."
     )
     console.print()

@@ -1,7 +1,7 @@
-"""The folder of ``coterie demo``: made anew each time, and nothing of anybody else's touched.
+"""The folder of ``coterie demo``, replaced without touching files of the user.
 
-A demo leaves a record of the files it wrote and their SHA-256. The next one removes exactly
-those, and refuses to begin where something else, or a changed file, stands in their places.
+A demo records the files it wrote and their SHA-256. The next demo removes exactly those files. It
+refuses to start if one of its paths holds another file or a changed one.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ MARKET, MODEL, SEGMENTS, REPORT = "market", "market.coterie", "segments.csv", "r
 
 _RECORD = "demo.json"
 _MADE_BY = "coterie demo"
-_PLACES = (MARKET, MODEL, SEGMENTS, REPORT)
+_PATHS = (MARKET, MODEL, SEGMENTS, REPORT)
 
 
 @contextlib.contextmanager
 def fresh_folder(folder: Path) -> Iterator[None]:
-    """Make a folder, or clear it of what an earlier demo wrote; keep a record in the end.
+    """Make a folder, or remove the files of an earlier demo from it; write a record at the end.
 
-    The record is kept of what is there after a failure too. An interrupt tells, as its
-    arguments, what was written.
+    The record is also written after a failure. The arguments of a KeyboardInterrupt are the paths
+    that were written.
 
     Raises
     ------
     OutputError
-        Where the folder cannot be had, or holds in the demo's places what no demo wrote; nothing
-        is changed then.
+        If the folder cannot be used, or a path of the demo holds a file of the user. Nothing is
+        changed in that case.
     """
     _check_folder(folder)
     earlier = _written_earlier(folder)
@@ -48,18 +48,18 @@ def fresh_folder(folder: Path) -> Iterator[None]:
     try:
         yield
     except BaseException as failure:
-        # whatever went wrong is told; that there is no record of it, on a full disk, is not
+        # The failure itself is reported, not that the record could not be written either.
         with contextlib.suppress(OSError):
-            _keep_record(folder)
+            _write_record(folder)
         if isinstance(failure, KeyboardInterrupt):
-            there = [folder / place for place in _PLACES if (folder / place).exists()]
+            there = [folder / name for name in _PATHS if (folder / name).exists()]
             raise KeyboardInterrupt(*there) from None
         raise
-    _keep_record(folder)
+    _write_record(folder)
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuse a folder that neither is there nor can be made."""
+    """Refuse a folder that does not exist and cannot be made."""
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not nearest.is_dir():
         raise OutputError(f"cannot write to {folder}: {nearest} is not a folder; name another")
@@ -68,10 +68,10 @@ def _check_folder(folder: Path) -> None:
 
 
 def _written_earlier(folder: Path) -> list[Path]:
-    """What stands in the demo's places, all of it known to be an earlier demo's, unchanged."""
+    """Return the existing paths of the demo; refuse any that an earlier demo did not write."""
     try:
         recorded = _read_record(folder)
-        found = _in_places(folder)
+        found = _demo_paths(folder)
         for path in found:
             name = path.relative_to(folder).as_posix()
             is_ours = not path.is_symlink() and (
@@ -79,20 +79,20 @@ def _written_earlier(folder: Path) -> list[Path]:
             )
             if not is_ours:
                 raise OutputError(
-                    f"{path} is not what a demo wrote there, and a new one would replace it; "
+                    f"{path} was not written by a demo, and a new one would replace it; "
                     "move it, or name another folder with --output"
                 )
     except OSError as error:
         if isinstance(error, OutputError):
             raise
-        raise OutputError(f"cannot look into {folder}: {error.strerror or error}") from error
+        raise OutputError(f"cannot read {folder}: {error.strerror or error}") from error
     return found
 
 
-def _in_places(folder: Path) -> list[Path]:
-    """Whatever stands in the demo's places, a folder before what is in it."""
+def _demo_paths(folder: Path) -> list[Path]:
+    """Return the existing paths of the demo, each folder before its contents."""
     found = []
-    for place in (folder / name for name in _PLACES):
+    for place in (folder / name for name in _PATHS):
         if place.is_symlink() or place.exists():
             found.append(place)
         if place.is_dir() and not place.is_symlink():
@@ -110,7 +110,7 @@ def _remove(folder: Path, earlier: list[Path]) -> None:
 
 
 def _read_record(folder: Path) -> dict[str, str]:
-    """The SHA-256 of each file an earlier demo wrote, by name; empty where there was none."""
+    """Return the SHA-256 of each file of an earlier demo by name; empty without one."""
     path = folder / _RECORD
     if not path.exists():
         return {}
@@ -126,9 +126,9 @@ def _read_record(folder: Path) -> dict[str, str]:
     )
 
 
-def _keep_record(folder: Path) -> None:
-    """Write down what is there; leave no trace where nothing is."""
-    written = [path for path in _in_places(folder) if path.is_file()]
+def _write_record(folder: Path) -> None:
+    """Record the files of the demo; without any, remove the folder."""
+    written = [path for path in _demo_paths(folder) if path.is_file()]
     if not written:
         with contextlib.suppress(OSError):
             folder.rmdir()

@@ -1,18 +1,16 @@
-"""``coterie methods``: what there is to choose from, and what each needs to run."""
+"""``coterie methods``: the available methods, their cost, and the packages they need."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from coterie.command_line.terminal import options
-from coterie.command_line.terminal.summary import print_json
-from coterie.command_line.terminal.terminal_text import summary_console
+from coterie.command_line.terminal import layout, options
 from coterie.consensus.registry import CONSENSUS_METHODS, MULTIVIEW_METHODS, Method
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
     from rich.table import Table
+    from rich.text import Text
 
 __all__ = ["method_facts", "methods"]
 
@@ -20,8 +18,8 @@ __all__ = ["method_facts", "methods"]
 def methods(as_json: options.AsJson = False) -> None:
     """List the methods: what they do, what they cost, what they need.
 
-    KEY is what --method of coterie consensus and coterie cluster takes.
-    Methods of several views start from features, and from Python.
+    KEY is the value for --method of coterie consensus and coterie cluster.
+    Methods for several views take features and are available in Python only.
 
     Example: coterie methods --json
     """
@@ -29,13 +27,13 @@ def methods(as_json: options.AsJson = False) -> None:
         "consensus": [method_facts(method) for method in CONSENSUS_METHODS.values()],
         "multiview": [method_facts(method) for method in MULTIVIEW_METHODS.values()],
     }
-    print_json(facts) if as_json else _print(facts)
+    layout.print_answer(facts, _print_summary, as_json, quiet=False)
 
 
 def method_facts(method: Method) -> dict[str, Any]:
-    """What the registry tells of a method, ready for JSON.
+    """Return the registry entry of a method, ready for JSON.
 
-    ``missing`` are the packages it prefers and does not find; it falls back without them.
+    ``missing`` are preferred packages that are not installed; the method works without them.
 
     >>> from coterie.consensus.registry import consensus_method
     >>> method_facts(consensus_method("l2"))["class"]
@@ -55,23 +53,18 @@ def method_facts(method: Method) -> dict[str, Any]:
     }
 
 
-def _print(facts: dict[str, list[dict[str, Any]]]) -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
-    console = summary_console()
+def _print_summary(facts: dict[str, Any]) -> None:
+    console = layout.stdout_console()
     for heading, name in (
         ("Consensus of partitions: coterie consensus --method KEY", "consensus"),
         ("Clusterings of several views, from Python: coterie.consensus.registry", "multiview"),
     ):
-        console.print(Text(heading, style="bold"))
-        console.print(Padding(_table(facts[name]), (1, 0, 1, 2), expand=False))
+        console.print(heading, style="bold")
+        layout.print_indented(console, _table(facts[name]))
     console.print(
-        Text(
-            "Cost: n points, u distinct label tuples, V partitions, m base clusters, K clusters, "
-            "p features.",
-            style="dim",
-        )
+        "Cost: n points, u distinct label tuples, V partitions, m base clusters, K clusters, "
+        "p features.",
+        style="dim",
     )
 
 
@@ -84,19 +77,19 @@ def _table(rows: Iterable[dict[str, Any]]) -> Table:
     table.add_column("established", max_width=14)
     table.add_column("cost", max_width=16)
     for row in rows:
-        table.add_row(row["key"], _told(row), row["established"], row["cost"])
+        table.add_row(row["key"], _description(row), row["established"], row["cost"])
     return table
 
 
-def _told(row: dict[str, Any]) -> RenderableType:
-    """Title, what it does, and what is missing, a line each."""
+def _description(row: dict[str, Any]) -> Text:
+    """Return title, summary and missing packages, a line each."""
     from rich.text import Text
 
     text = Text.assemble((row["title"], "bold"), "\n", row["summary"])
     if row["missing"]:
         missing = ", ".join(row["missing"])
         text.append(
-            f"\nfalls back, for want of {missing}: pip install 'coterie[partitioners]'",
+            f"\nfalls back because {missing} is missing: pip install 'coterie[partitioners]'",
             style="yellow",
         )
     return text

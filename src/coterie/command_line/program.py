@@ -1,4 +1,4 @@
-"""The program itself: its commands, its version, and what becomes of errors and signals."""
+"""The program: its commands, its version, and how it handles errors and signals."""
 
 from __future__ import annotations
 
@@ -12,37 +12,43 @@ import typer
 import typer.core
 
 import coterie
-from coterie.command_line.ads.program import app as ads
+from coterie.command_line.ads.check import check
+from coterie.command_line.ads.evaluate import evaluate
+from coterie.command_line.ads.forecast import forecast
+from coterie.command_line.ads.report import report
+from coterie.command_line.ads.segment import segment
+from coterie.command_line.ads.serve import serve
+from coterie.command_line.ads.simulate import simulate
 from coterie.command_line.choose_k import choose_k
 from coterie.command_line.cluster import cluster
 from coterie.command_line.consensus import consensus
 from coterie.command_line.demo import demo
 from coterie.command_line.methods import methods
-from coterie.command_line.terminal.terminal_text import one_line
+from coterie.command_line.terminal.layout import one_line
 from coterie.errors import CoterieError
 
-__all__ = ["Program", "app", "stopped_by_sigterm"]
+__all__ = ["Program", "ads", "app", "stopped_by_sigterm"]
 
-#: Set once SIGTERM has come; what catches its exception on the way may raise another.
+# Set by SIGTERM. A KeyboardInterrupt may be replaced by another on the way up, so it cannot tell.
 _terminated = threading.Event()
 
 
 class Program(typer.core.TyperGroup):
-    """A group of commands that ends with 1 on bad input, 130 when interrupted, 143 by SIGTERM.
+    """A group of commands with exit codes 1 for bad input, 130 for an interrupt, 143 for SIGTERM.
 
-    Bad input (a :class:`~coterie.errors.CoterieError`) is one line on the standard error
-    stream. Any other exception is a defect and shows as what it is.
+    Bad input (a :class:`~coterie.errors.CoterieError`) is reported in one line on the standard
+    error stream. Any other exception is a defect and is not caught.
     """
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was asked for."""
+        """Run the requested command."""
         try:
             return super().invoke(ctx)
         except CoterieError as error:
             typer.echo(f"error: {one_line(' '.join(str(error).split()))}", err=True)
             raise typer.Exit(1) from error
         except KeyboardInterrupt as interrupt:
-            # Its arguments are the files that were complete by then.
+            # The arguments are the files that are complete.
             written = ", ".join(map(one_line, interrupt.args))
             what = f" after writing {written}" if written else "; nothing was written"
             how, code = ("terminated", 143) if _terminated.is_set() else ("interrupted", 130)
@@ -52,10 +58,9 @@ class Program(typer.core.TyperGroup):
 
 @contextlib.contextmanager
 def stopped_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM, by which systemd and Kubernetes stop a program, end it as Control-C does.
+    """Handle SIGTERM, with which systemd and Kubernetes stop a program, like Control-C.
 
-    Files that are unfinished are removed on the way out. A SIGTERM that whoever started the program
-    has set to be ignored stays ignored.
+    Unfinished files are removed. If the caller of the program ignores SIGTERM, it stays ignored.
     """
     before = signal.getsignal(signal.SIGTERM)
     if before is signal.SIG_DFL:
@@ -79,13 +84,21 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
+_HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
+
 app = typer.Typer(
     cls=Program,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=_HELP_OPTIONS,
+)
+ads = typer.Typer(
+    help="Advertising: segments, forecasts, a report and a service from bid logs.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings=_HELP_OPTIONS,
 )
 
 
@@ -98,11 +111,19 @@ def _program(
         ),
     ] = False,
 ) -> None:
-    """Robust consensus clustering: many partitions in, the one they agree on out.
+    """Robust consensus clustering: find the partition that many partitions agree on.
 
     Example: coterie consensus labels.csv --id name -k 3 -o consensus.csv
     """
 
+
+ads.command("simulate")(simulate)
+ads.command("check")(check)
+ads.command("segment")(segment)
+ads.command("forecast")(forecast)
+ads.command("evaluate")(evaluate)
+ads.command("report")(report)
+ads.command("serve")(serve)
 
 app.command("consensus")(consensus)
 app.command("cluster")(cluster)

@@ -1,1 +1,1 @@
-"""Labels in: label matrices, soft memberships, and their compression into distinct tuples."""
+"""Label matrices, soft memberships, and their compression to distinct tuples."""

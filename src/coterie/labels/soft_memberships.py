@@ -1,13 +1,12 @@
-"""Soft partitions as users have them: one matrix of memberships a partition, read and checked.
+"""Soft partitions of users, one membership matrix for each partition, read and checked.
 
 A soft partition v gives point i the shares π_ivc ≥ 0, c = 1 … K_v, with labelled mass
-m_iv = Σ_c π_ivc ≤ 1: a row of zeros is a missing label, what a row lacks to one is missing mass.
-Labels are the special case in which every row is a unit vector, or zero.
+m_iv = Σ_c π_ivc ≤ 1. The rest 1 − m_iv is missing, and a row of zeros is a missing label. Labels
+are the special case in which every row is a unit vector or zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,30 +15,31 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from coterie.errors import InvalidLabelsError
-from coterie.labels.label_matrix import MISSING, LabelMatrix, are_memberships, as_label_matrix
+from coterie.labels.coding import MISSING, SOFT_HINT, code_dtype
+from coterie.labels.label_matrix import LabelMatrix, are_memberships, as_label_matrix
 
 __all__ = ["Memberships", "as_memberships", "hard_labels", "memberships_like", "slots_of"]
 
-#: How far from one a sum may be by rounding, and is then taken to be one.
+#: A sum that differs from one by less is one; the difference is rounding.
 _TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
 class Memberships:
-    """n points × V soft partitions, side by side.
+    """The memberships of n points in V soft partitions, side by side.
 
     Attributes
     ----------
     shares : (n, m) sparse
         Memberships in the m columns that have any, without stored zeros.
     columns : (m,) int
-        Which of the W = Σ widths columns of the user's matrices each of them is, rising.
+        Position of each column in the user's matrices side by side, increasing.
     widths : (V,) int
-        Columns of each of the user's matrices.
+        Number of columns of each of the user's matrices.
     names : tuple of V str
-        The number of each matrix, for messages and reports.
+        Number of each matrix, for messages and reports.
     column_names : tuple
-        Names of the columns of each matrix that had them, None for the others.
+        Column names of each matrix, None if it has none.
     """
 
     shares: sp.csr_array
@@ -50,30 +50,30 @@ class Memberships:
 
     @property
     def n_points(self) -> int:
-        """Number of points n."""
+        """Return the number of points n."""
         return int(self.shares.shape[0])
 
     @property
     def n_partitions(self) -> int:
-        """Number of partitions V."""
+        """Return the number of partitions V."""
         return len(self.widths)
 
     @property
     def n_labels(self) -> NDArray[np.int64]:
-        """How many clusters of each partition have any members, shape (V,)."""
+        """Return the number of clusters with members in each partition, (V,)."""
         return np.bincount(self._partition_of_columns(), minlength=self.n_partitions)
 
     @property
     def is_hard(self) -> bool:
-        """Whether every point lies wholly in one cluster of a partition, or in none."""
+        """Return whether every membership is 0 or 1."""
         return bool((self.shares.data == 1.0).all())
 
     def labels(self) -> LabelMatrix:
-        """The label matrix that memberships are which are hard; labels are numbers of columns."""
+        """Return the label matrix of hard memberships; labels are column numbers."""
         return as_label_matrix(_most_likely(self), allow_unlabelled_rows=True)
 
     def codes(self) -> NDArray[np.int64]:
-        """Labels 0..K_v − 1 among the columns there are, −1 missing, (n, V), of hard rows."""
+        """Return the codes 0..K_v − 1 of hard memberships, −1 missing, (n, V)."""
         codes = np.full((self.n_points, self.n_partitions), MISSING, dtype=np.int64)
         starts, entries = np.cumsum(self.n_labels) - self.n_labels, self.shares.tocoo()
         partition = self._partition_of_columns()[entries.col]
@@ -81,17 +81,17 @@ class Memberships:
         return codes
 
     def rows(self, chosen: NDArray[np.bool_]) -> Memberships:
-        """Some of the points, without the columns that have no members among them."""
+        """Return some of the points, without columns that have no members among them."""
         shares = self.shares[chosen]
         used = np.flatnonzero(np.bincount(shares.indices, minlength=shares.shape[1]))
         return replace(self, shares=shares[:, used], columns=self.columns[used])
 
     def without_rows(self) -> Memberships:
-        """Which matrices and columns there are, without the points."""
+        """Return the names of matrices and columns without the points."""
         return replace(self, shares=sp.csr_array((0, len(self.columns))))
 
     def joined(self, more: Memberships) -> Memberships:
-        """More partitions of the same points, after these."""
+        """Return these and more partitions of the same points."""
         V = self.n_partitions + more.n_partitions
         return Memberships(
             sp.hstack([self.shares, more.shares], format="csr"),
@@ -106,20 +106,21 @@ class Memberships:
 
 
 def as_memberships(P: Any, *, allow_unlabelled_rows: bool = False) -> Memberships:
-    """Read soft partitions: a list of matrices, one row a point, one column a cluster.
+    """Read and check soft partitions.
 
     Parameters
     ----------
     P : list or tuple of V matrices, the v-th of shape (n, K_v)
-        Arrays, pandas, polars or arrow tables, or scipy's sparse matrices. Entries ≥ 0, rows that
-        sum to at most one. A sum within 1e-6 of one is taken to be one, and the row scaled.
+        Arrays, pandas, polars or arrow tables, or sparse matrices of scipy, with one row for each
+        point and one column for each cluster. Entries are ≥ 0, and rows sum to at most one. If a
+        sum is within 1e-6 of one, the row is scaled to sum to one.
     allow_unlabelled_rows : bool
-        Accept points without any membership: other partitions have them.
+        Accept points without any membership, because other partitions label these points.
 
     Raises
     ------
     InvalidLabelsError
-        Naming the matrix, and the row, of what cannot be a membership.
+        If an entry cannot be a membership; the message names the matrix and the row.
 
     Examples
     --------
@@ -133,17 +134,23 @@ def as_memberships(P: Any, *, allow_unlabelled_rows: bool = False) -> Membership
     coterie.errors.InvalidLabelsError: row 0 of membership matrix 0 sums to 1.1; ...
     """
     if not are_memberships(P):
-        raise InvalidLabelsError(
-            "soft partitions are a list of membership matrices, one (n, K_v) a partition; a single "
-            "matrix M is the list [M]"
-        )
+        raise InvalidLabelsError(f"{SOFT_HINT}; for a single matrix M give the list [M]")
     named = [_matrix(given, v) for v, given in enumerate(P)]
     parts = [_checked(part, v) for v, (part, _) in enumerate(named)]
-    _refuse_unequal_lengths(parts)
+    for v, part in enumerate(parts):
+        if part.shape[0] != parts[0].shape[0]:
+            raise InvalidLabelsError(
+                f"membership matrix {v} has {part.shape[0]} rows (points), but matrix 0 has "
+                f"{parts[0].shape[0]}; give the same points in the same order"
+            )
     rows = sp.hstack(parts, format="csr")
+    unlabelled = np.diff(rows.indptr) == 0
+    if unlabelled.any() and not allow_unlabelled_rows:
+        raise InvalidLabelsError(
+            f"row {int(np.argmax(unlabelled))} has no membership in any partition "
+            f"({int(unlabelled.sum())} such rows in all); leave it out"
+        )
     widths = np.array([part.shape[1] for part in parts], dtype=np.int64)
-    if not allow_unlabelled_rows:
-        _refuse_bare_rows(rows)
     whole = Memberships(
         rows,
         np.arange(widths.sum()),
@@ -155,7 +162,7 @@ def as_memberships(P: Any, *, allow_unlabelled_rows: bool = False) -> Membership
 
 
 def memberships_like(P: Any, fitted: Memberships) -> Memberships:
-    """Memberships of new rows in the columns of fitted ones; in columns of no members, missing.
+    """Read new rows in the columns of a fit; a column without members in the fit is missing.
 
     >>> fitted = as_memberships([np.array([[0.5, 0.0, 0.5]])])
     >>> memberships_like([np.array([[0.2, 0.7, 0.1]])], fitted).shares.toarray()
@@ -163,20 +170,21 @@ def memberships_like(P: Any, fitted: Memberships) -> Memberships:
     """
     if not are_memberships(P):
         raise InvalidLabelsError(
-            f"the consensus was fitted on {fitted.n_partitions} membership matrices, and these "
-            "are none; give a list of matrices with the same columns"
+            f"the consensus was fitted on {fitted.n_partitions} membership matrices, but these "
+            "are labels; give a list of matrices with the same columns"
         )
     new = as_memberships(P, allow_unlabelled_rows=True)
     if not np.array_equal(new.widths, fitted.widths):
         raise InvalidLabelsError(
-            f"the membership matrices have {_listed(new.widths)} columns, those of the fit had "
-            f"{_listed(fitted.widths)}; give the same matrices in the same order"
+            f"the membership matrices have {new.widths.tolist()} columns, those of the fit had "
+            f"{fitted.widths.tolist()}; give the same matrices in the same order"
         )
     for v, (here, there) in enumerate(zip(new.column_names, fitted.column_names, strict=True)):
         if here is not None and there is not None and here != there:
             raise InvalidLabelsError(
                 f"the columns of membership matrix {v} are not those of the fit: "
-                f"{', '.join(here)} instead of {', '.join(there)}; give the same in the same order"
+                f"{', '.join(here)} instead of {', '.join(there)}; give the same columns in the "
+                "same order"
             )
     place = np.searchsorted(fitted.columns, new.columns)
     seen = np.isin(new.columns, fitted.columns)
@@ -189,17 +197,17 @@ def memberships_like(P: Any, fitted: Memberships) -> Memberships:
 
 
 def hard_labels(P: Any) -> NDArray[np.int64]:
-    """Most likely label of every point in every soft partition, for what needs labels.
+    """Return the most likely label of every point in every soft partition.
 
     Parameters
     ----------
     P : list of V membership matrices (n, K_v)
-        As :class:`~coterie.RobustConsensus` takes them.
+        As for :class:`~coterie.RobustConsensus`.
 
     Returns
     -------
     labels : (n, V) int
-        Column of the largest membership, the first of equals; −1 where a row is zero.
+        Column of the largest membership, the first of equals; −1 if the row is zero.
 
     Examples
     --------
@@ -214,7 +222,7 @@ def hard_labels(P: Any) -> NDArray[np.int64]:
 
 
 def slots_of(rows: sp.csr_array) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Sparse rows as slots of equal number: columns (n, S), rising and then −1, and values.
+    """Return sparse rows as S slots each: columns (n, S), increasing, then −1, and values.
 
     >>> slots_of(sp.csr_array([[0.5, 0, 0.5], [0, 1, 0]]))[0].tolist()
     [[0, 2], [1, -1]]
@@ -224,8 +232,8 @@ def slots_of(rows: sp.csr_array) -> tuple[NDArray[Any], NDArray[np.float64]]:
     slot = np.arange(rows.nnz) - np.repeat(rows.indptr[:-1], counts)
     point = np.repeat(np.arange(rows.shape[0]), counts)
     shape = (rows.shape[0], max(1, int(counts.max(initial=0))))
-    dtype = np.int16 if rows.shape[1] <= np.iinfo(np.int16).max else np.int32
-    columns, values = np.full(shape, MISSING, dtype=dtype), np.zeros(shape)
+    columns = np.full(shape, MISSING, dtype=code_dtype(rows.shape[1]))
+    values = np.zeros(shape)
     columns[point, slot] = rows.indices
     values[point, slot] = rows.data
     return columns, values
@@ -235,7 +243,7 @@ def _most_likely(soft: Memberships) -> NDArray[np.int64]:
     labels = np.full((soft.n_points, soft.n_partitions), MISSING, dtype=np.int64)
     entries = soft.shares.tocoo()
     partition = soft._partition_of_columns()[entries.col]
-    # the last written stays: by rising value, and of equals by falling column
+    # the last entry written stays: the largest value, and of equals the first column
     order = np.lexsort((-entries.col, entries.data))
     starts = np.cumsum(soft.widths) - soft.widths
     column = soft.columns[entries.col] - starts[partition]
@@ -244,7 +252,7 @@ def _most_likely(soft: Memberships) -> NDArray[np.int64]:
 
 
 def _matrix(given: Any, v: int) -> tuple[sp.csr_array, tuple[str, ...] | None]:
-    """One matrix in sparse rows of doubles, and the names of its columns if it has any."""
+    """Return one matrix as sparse rows of doubles, and its column names if it has any."""
     names = None
     if hasattr(given, "column_names"):  # arrow
         names = tuple(given.column_names)
@@ -259,15 +267,15 @@ def _matrix(given: Any, v: int) -> tuple[sp.csr_array, tuple[str, ...] | None]:
         raise InvalidLabelsError(f"membership matrix {v} is empty: its shape is {rows.shape}")
     if rows.shape[1] == 1 and given.dtype.kind in "iu":
         raise InvalidLabelsError(
-            f"membership matrix {v} is one column of whole numbers: if these are labels, put them "
-            "side by side in one table, np.hstack(P); if not, give them as floats"
+            f"membership matrix {v} is one column of integers; give labels as one table, "
+            "np.hstack(P), and memberships as floats"
         )
     rows.sum_duplicates()
     return rows, names
 
 
 def _in_doubles(given: Any, v: int) -> sp.csr_array:
-    """Sparse rows of real numbers; numpy would read a text, and drop what is imaginary."""
+    """Return sparse rows of doubles; numpy would read texts and drop imaginary parts."""
     array = given if sp.issparse(given) else np.asarray(given)
     kind = array.dtype.kind
     if kind == "O" and any(isinstance(cell, str | bytes | complex) for cell in array.flat):
@@ -275,18 +283,16 @@ def _in_doubles(given: Any, v: int) -> sp.csr_array:
     try:
         if kind not in "biufO":
             raise TypeError
-        return sp.csr_array(array if sp.issparse(given) else array.astype(np.float64)).astype(
-            np.float64
-        )
+        return sp.csr_array(array.astype(np.float64))
     except (TypeError, ValueError):
-        what = "complex numbers" if kind == "c" else "something that is not a number"
+        what = "complex numbers" if kind == "c" else "a value that is not a number"
         raise InvalidLabelsError(
-            f"membership matrix {v} holds {what}; memberships are numbers from 0 to 1"
+            f"membership matrix {v} contains {what}; memberships are numbers from 0 to 1"
         ) from None
 
 
 def _checked(rows: sp.csr_array, v: int) -> sp.csr_array:
-    """The matrix without stored zeros, its sums at most one."""
+    """Return the matrix without stored zeros; check entries and sums."""
     wrong = ~(np.isfinite(rows.data) & (rows.data >= 0))
     if wrong.any():
         entry = int(np.argmax(wrong))
@@ -298,9 +304,9 @@ def _checked(rows: sp.csr_array, v: int) -> sp.csr_array:
         )
     rows.eliminate_zeros()
     if not rows.nnz:
-        raise InvalidLabelsError(f"membership matrix {v} is zero everywhere; leave it out")
+        raise InvalidLabelsError(f"membership matrix {v} has only zeros; leave it out")
     point = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    # summed by rising value, so that the order of columns does not change the last digit
+    # sums by increasing value do not depend on the order of the columns, to the last digit
     order = np.lexsort((rows.data, point))
     sums = np.bincount(point, weights=rows.data[order], minlength=rows.shape[0])
     if (too_much := sums > 1 + _TOLERANCE).any():
@@ -312,25 +318,3 @@ def _checked(rows: sp.csr_array, v: int) -> sp.csr_array:
     near = np.abs(sums - 1) <= _TOLERANCE
     rows.data /= np.where(near, sums, 1.0)[point]
     return rows
-
-
-def _refuse_unequal_lengths(parts: Sequence[sp.csr_array]) -> None:
-    for v, part in enumerate(parts):
-        if part.shape[0] != parts[0].shape[0]:
-            raise InvalidLabelsError(
-                f"membership matrix {v} has {part.shape[0]} rows (points), matrix 0 has "
-                f"{parts[0].shape[0]}; all must be of the same points in the same order"
-            )
-
-
-def _refuse_bare_rows(rows: sp.csr_array) -> None:
-    bare = np.diff(rows.indptr) == 0
-    if bare.any():
-        raise InvalidLabelsError(
-            f"row {int(np.argmax(bare))} has no membership in any partition ({int(bare.sum())} "
-            "such rows in all); leave it out"
-        )
-
-
-def _listed(widths: NDArray[np.int64]) -> str:
-    return ", ".join(map(str, widths.tolist()))

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from coterie.labels import tuple_kernels as kernels
-from coterie.labels.label_matrix import MISSING, LabelMatrix, are_memberships, as_label_matrix
+from coterie.labels.coding import MISSING, code_dtype
+from coterie.labels.label_matrix import LabelMatrix, are_memberships, as_label_matrix
 from coterie.labels.soft_memberships import Memberships, as_memberships, slots_of
 
 __all__ = [
@@ -331,8 +332,7 @@ def tuples_of_groups(
     weights : (u,)
     """
     offsets = _offsets(n_labels)
-    dtype = np.dtype(np.int16 if offsets[-1] <= np.iinfo(np.int16).max else np.int32)
-    lookup = np.arange(offsets[-1], dtype=dtype)
+    lookup = np.arange(offsets[-1], dtype=code_dtype(offsets[-1]))
     u, V = codes.shape
     columns = kernels.recoded_rows(codes, np.arange(u), np.arange(V), offsets[:-1], lookup)
     return _sorted(columns, offsets, inverse, weights)

@@ -1,4 +1,4 @@
-"""A small simulated market, what each command makes of it, and logs with something wrong."""
+"""Fixtures: a small simulated market, results of commands on it, and logs with faults."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MICROS = 1_000_000
 
 @pytest.fixture(scope="session")
 def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A market of 80 advertisers of 4 kinds on 4 days; nobody may write to it."""
+    """Simulate 80 advertisers in 4 segments on 4 days; tests must not write to it."""
     folder = tmp_path_factory.mktemp("simulated") / "market"
     settings = MarketSettings(advertisers=80, segments=4, days=4, bids_per_day=15, seed=1)
     return simulate_logs(settings, folder).folder
@@ -32,29 +32,29 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def segmented(market: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The facts that ``ads segment --json`` tells of the market, and the files it wrote."""
+    """Return the facts of ``ads segment --json`` on the market, and the written files."""
     folder = tmp_path_factory.mktemp("segmented")
     model, members = folder / "market.coterie", folder / "members.parquet"
-    facts = _told("segment", market, "-k", "3,4", "-o", model, "--members", members)
+    facts = _facts("segment", market, "-k", "3,4", "-o", model, "--members", members)
     return facts | {"model_file": model, "members_file": members}
 
 
 @pytest.fixture(scope="session")
 def evaluated(market: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The facts that ``ads evaluate --json`` tells of the market, and the file it wrote."""
+    """Return the facts of ``ads evaluate --json`` on the market, and the written file."""
     file = tmp_path_factory.mktemp("evaluated") / "evaluation.json"
-    return _told("evaluate", market, "-k", "3,4", "-o", file) | {"file": file}
+    return _facts("evaluate", market, "-k", "3,4", "-o", file) | {"file": file}
 
 
 @pytest.fixture
 def write_log(tmp_path: Path) -> Callable[..., Path]:
-    """A function that writes a log, with some columns replaced, and the texts beside it."""
+    """Return a function that writes a log, with given columns, and its texts."""
     return lambda **how: _write_log(tmp_path / "log", **how)
 
 
 @pytest.fixture
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """A function that fills the disk: whatever is written to an unfinished file fails."""
+    """Return a function after whose call every write fails with a full disk."""
 
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -69,17 +69,17 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 @pytest.fixture
 def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make reading any log a failure: what is refused must be refused before."""
+    """Fail the test if a log is opened."""
     monkeypatch.setattr(
         "coterie.ads.logs.bid_logs.open_logs", lambda *_, **__: pytest.fail("the log was opened")
     )
 
 
-def _told(command: str, *arguments: object) -> dict[str, Any]:
+def _facts(command: str, *arguments: object) -> dict[str, Any]:
     result = CliRunner().invoke(app, ["ads", command, *map(str, arguments), "--json"])
     assert result.exit_code == 0, result.stderr
-    told: dict[str, Any] = json.loads(result.stdout)
-    return told
+    facts: dict[str, Any] = json.loads(result.stdout)
+    return facts
 
 
 def _write_log(
@@ -91,7 +91,7 @@ def _write_log(
     texts: bool = True,
     **columns: Any,
 ) -> Path:
-    """A second-price log in which every second advertiser meets a market twice as dear."""
+    """Write a second-price log in which every second advertiser pays twice the price."""
     rng = np.random.default_rng(0)
     n = len(advertisers) * days * bids
     who = np.repeat(np.arange(len(advertisers)), days * bids)

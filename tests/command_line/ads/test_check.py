@@ -1,4 +1,4 @@
-"""``coterie ads check``: all faults at once, for people and for programs."""
+"""Tests of ``coterie ads check``: all faults, as a summary and as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BID = 2_000_000
 
 
 def bad_columns():
-    """Bids, prices and currencies that are wrong in one or two rows each."""
+    """Return columns with wrong bids, prices and currencies in one or two rows each."""
     bids = [BID] * N
     bids[0] = -5
     prices = [BID // 2] * N
@@ -30,7 +30,7 @@ def bad_columns():
 
 
 def test_a_good_log_can_be_used(run, market, monkeypatch):
-    """A log without errors ends with 0; what it holds is told within 80 columns."""
+    """A log without errors ends with 0; the summary fits 80 columns."""
     monkeypatch.chdir(market.parent)
     result = run("ads", "check", "market")
     assert result.exit_code == 0, result.stderr
@@ -48,7 +48,7 @@ def test_a_good_log_can_be_used(run, market, monkeypatch):
 
 
 def test_json_is_the_check(run, market):
-    """--json is one object: what the log holds, and every fault with its count."""
+    """--json is one object: the overview, and every fault with its count."""
     facts = json.loads(run("ads", "check", market, "--json").stdout)
     assert facts["ok"] is True
     overview = facts["overview"]
@@ -57,8 +57,8 @@ def test_json_is_the_check(run, market):
     assert all(fault["severity"] == "warning" for fault in facts["faults"])
 
 
-def test_all_faults_are_told_at_once(run, write_log, monkeypatch):
-    """Each kind of error is told with its count, an example and a remedy; the end is 1."""
+def test_all_faults_are_listed(run, write_log, monkeypatch):
+    """Each kind of error has its count and an example; the exit code is 1."""
     log = write_log(**bad_columns())
     monkeypatch.chdir(log.parent)
     result = run("ads", "check", "log")
@@ -79,14 +79,14 @@ def test_all_faults_are_told_at_once(run, write_log, monkeypatch):
 
 
 def test_quiet_is_the_exit_code_alone(run, write_log):
-    """--quiet prints nothing; whether the log can be used is in the exit code."""
+    """--quiet prints nothing; the exit code says whether the log can be used."""
     for columns, code in (({}, 0), (bad_columns(), 1)):
         result = run("ads", "check", write_log(**columns), "--quiet")
         assert (result.exit_code, result.stdout, result.stderr) == (code, "", "")
 
 
-def test_what_a_log_says_is_not_obeyed(run, write_log):
-    """Ids with markup, breaks and orders to the terminal are shown as they are, on one line."""
+def test_ids_do_not_control_the_terminal(run, write_log):
+    """Ids with markup, line breaks and terminal escapes are shown literally on one line."""
     hostile = "[red]\x1b[2J\nfox🦊"
     bids = [-1] + [BID] * (N - 1)
     log = write_log(advertisers=[hostile, *"abcdefghijk"], bid_micros=bids, won=[False] * N)
@@ -105,7 +105,7 @@ def test_missing_texts_are_a_warning(run, write_log):
 
 
 def test_damaged_texts_are_an_error(run, write_log, tmp_path):
-    """A table of advertisers with other columns is told by its name."""
+    """A table of advertisers with other columns is named."""
     texts = tmp_path / "texts.csv"
     texts.write_text("id,words\na,b\n")
     result = run("ads", "check", write_log(), "--advertisers", texts)
@@ -113,7 +113,7 @@ def test_damaged_texts_are_an_error(run, write_log, tmp_path):
     assert "texts.csv" in result.stdout.replace("\n", "").replace(" ", "")
 
 
-def test_an_empty_log_is_told(run, write_log):
+def test_empty_log_is_refused(run, write_log):
     """A log without rows cannot be used."""
     log = write_log()
     empty = pq.read_table(log / "bids.parquet").slice(0, 0)
@@ -127,8 +127,8 @@ def test_an_empty_log_is_told(run, write_log):
         assert not made.exists()
 
 
-def test_a_parquet_file_cut_in_half_is_told(run, write_log):
-    """A damaged file is named, and the end is 1."""
+def test_truncated_parquet_file_is_named(run, write_log):
+    """A damaged file is named, and the exit code is 1."""
     file = write_log() / "bids.parquet"
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     assert_one_line(run("ads", "check", file), str(file), "damaged")
@@ -142,18 +142,18 @@ def test_a_parquet_file_cut_in_half_is_told(run, write_log):
         (".", "no Parquet, CSV or TSV file"),
     ],
 )
-def test_a_log_that_is_not_there_is_told(run, tmp_path, logs, message):
-    """A file, a glob or a folder without a log is one line."""
+def test_missing_log_is_named(run, tmp_path, logs, message):
+    """A file, a glob or a folder without a log is reported in one line."""
     assert_one_line(run("ads", "check", tmp_path / logs), message)
 
 
 class TestEngines:
-    """--engine names where the log is read."""
+    """--engine names the engine that reads the log."""
 
-    def test_an_unknown_engine_is_told(self, run, market):
-        """The engines there are stand in the message."""
+    def test_unknown_engine_is_refused(self, run, market):
+        """The message lists the known engines."""
         result = run("ads", "check", market, "--engine", "mysql://host/db")
-        assert_one_line(result, "no engine of that name", "pyspark://")
+        assert_one_line(result, "mysql", "pyspark://")
 
     def test_credentials_are_refused_and_not_echoed(self, run, market):
         """A password in a URL is neither used nor shown."""
@@ -161,19 +161,19 @@ class TestEngines:
         assert_one_line(result)
         assert "hunter2" not in result.output
 
-    def test_a_missing_database_is_told(self, run, tmp_path):
-        """A database is never made by reading it."""
+    def test_missing_database_is_named(self, run, tmp_path):
+        """Reading a missing database does not create it."""
         result = run("ads", "check", "bids", "--engine", f"duckdb://{tmp_path}/none.db")
         assert_one_line(result, "none.db")
         assert list(tmp_path.iterdir()) == []
 
     def test_the_environment_names_the_engine_too(self, run, market, monkeypatch):
-        """COTERIE_ENGINE is --engine where that is not given."""
+        """COTERIE_ENGINE is the default of --engine."""
         monkeypatch.setenv("COTERIE_ENGINE", "mysql://host/db")
-        assert_one_line(run("ads", "check", market), "no engine of that name")
+        assert_one_line(run("ads", "check", market), "mysql", "pyspark://")
 
     def test_tables_of_a_database_are_logs(self, run, write_log, tmp_path):
-        """A database file is a log; which of its tables, --table says."""
+        """A database file can be a log; --table names its table."""
         file, database = write_log() / "bids.parquet", tmp_path / "logs.db"
         with duckdb.connect(database) as connection:
             for name in ("first", "second"):

@@ -1,4 +1,4 @@
-"""``coterie ads evaluate``: every source of curves on days held out."""
+"""Tests of ``coterie ads evaluate``: every source of curves on held-out days."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_json_has_every_source_and_measure(evaluated):
 
 
 def test_json_is_the_librarys_evaluation(evaluated, market):
-    """The program adds nothing to, and takes nothing from, what Python gives."""
+    """The facts are those of the library."""
     logs = open_logs(market)
     settings = SegmentSettings(n_segments=[3, 4])
     found = evaluate(read_histograms(logs), read_descriptions(logs), settings=settings).as_dict()
@@ -50,12 +50,12 @@ def test_json_is_the_librarys_evaluation(evaluated, market):
 
 def test_the_file_is_what_was_printed(evaluated):
     """--output holds the same object as --json prints."""
-    told = {name: value for name, value in evaluated.items() if name != "file"}
-    assert json.loads(evaluated["file"].read_text()) == told
+    printed = {name: value for name, value in evaluated.items() if name != "file"}
+    assert json.loads(evaluated["file"].read_text()) == printed
 
 
-def test_the_answer_for_people_fits(evaluated, capsys):
-    """Every source is a row of whole figures; nothing is wider than 80 columns."""
+def test_summary_fits_80_columns(evaluated, capsys):
+    """Every source is a row of uncut figures, within 80 columns."""
     print_evaluation(evaluated | {"source": "market"}, evaluated["file"])
     printed = capsys.readouterr().out
     assert_fits(printed)
@@ -74,7 +74,7 @@ def test_the_answer_for_people_fits(evaluated, capsys):
 
 
 def test_unknown_errors_are_dashes(evaluated, capsys):
-    """Where nothing was won on the days held out there is no error to tell, and no verdict."""
+    """If nothing was won on the held-out days, errors are dashes and there is no verdict."""
     nothing = dict.fromkeys(MEASURES)
     sources = {name: {"impressions": nothing, "spend": nothing} for name in NAMES}
     facts = evaluated | {"sources": sources}
@@ -84,7 +84,7 @@ def test_unknown_errors_are_dashes(evaluated, capsys):
 
 
 def test_verdicts_compare_pooled_with_own(evaluated):
-    """One sentence a target: both errors, their difference and its standard error."""
+    """Each target has a sentence with both errors, their difference and its standard error."""
     sentences = verdicts(evaluated)
     assert len(sentences) == 2
     for target, sentence in zip(("impressions", "spend"), sentences, strict=True):
@@ -96,12 +96,12 @@ def test_verdicts_compare_pooled_with_own(evaluated):
 
 
 def test_no_evaluation_has_no_verdict():
-    """Where nothing was evaluated nothing is said."""
+    """Without an evaluation there is no verdict."""
     assert verdicts({}) == []
 
 
 def test_one_day_is_explained(run, write_log):
-    """With one day there is nothing to learn from; the message says how many are needed."""
+    """With one day the message says how many are needed."""
     result = run("ads", "evaluate", write_log(days=1))
     assert_one_line(result, "the log has 1 day", "bring at least 2 days")
 
@@ -121,13 +121,13 @@ def test_several_days_are_held_out(run, write_log):
 
 
 def test_sources_without_texts(run, write_log):
-    """Without texts there is no source by text, and the rest is compared."""
+    """Without texts there is no source by text; the others are compared."""
     log = write_log(texts=False)
-    told = json.loads(run("ads", "evaluate", log, "-k", 2, "--json").stdout)
-    assert set(told["sources"]) == NAMES - {"text", "text+pooled"}
+    facts = json.loads(run("ads", "evaluate", log, "-k", 2, "--json").stdout)
+    assert set(facts["sources"]) == NAMES - {"text", "text+pooled"}
 
 
-def test_quiet_writes_and_says_nothing(run, write_log, tmp_path):
+def test_quiet_prints_nothing(run, write_log, tmp_path):
     """--quiet prints nothing."""
     out = tmp_path / "e.json"
     result = run("ads", "evaluate", write_log(), "-k", 2, "-o", out, "--quiet")
@@ -137,25 +137,25 @@ def test_quiet_writes_and_says_nothing(run, write_log, tmp_path):
 
 @pytest.mark.parametrize("wrong", [["--holdout-days", "0"], ["-k", "x"], ["--consensus", "no"]])
 def test_wrong_usage_ends_with_2_before_the_log_is_read(run, market, untouched, wrong):
-    """What cannot be understood is told before any work."""
+    """Wrong usage is refused before any work."""
     assert run("ads", "evaluate", market, *wrong).exit_code == 2
 
 
-def test_a_file_that_cannot_be_is_told_before_the_work(run, market, untouched, tmp_path):
-    """The place of the file is looked at first."""
+def test_output_is_checked_before_the_work(run, market, untouched, tmp_path):
+    """The path of the file is checked first."""
     out = tmp_path / "none" / "e.json"
     assert_one_line(run("ads", "evaluate", market, "-o", out), "does not exist")
 
 
-def test_a_full_disk_leaves_nothing_half_written(run, write_log, tmp_path, full_disk):
-    """Where the file cannot be written there is none, hidden or not."""
+def test_full_disk_leaves_nothing(run, write_log, tmp_path, full_disk):
+    """If the file cannot be written, no file is left."""
     log, out = write_log(), tmp_path / "e.json"
     full_disk()
     assert_one_line(run("ads", "evaluate", log, "-k", 2, "-o", out), "No space left on device")
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
 
 
-def test_an_interrupt_writes_nothing(run, write_log, tmp_path, monkeypatch):
+def test_interrupt_writes_nothing(run, write_log, tmp_path, monkeypatch):
     """An interrupt ends with 130 and leaves no file."""
 
     def interrupted(*_, **__):

@@ -1,4 +1,4 @@
-"""``coterie ads forecast``: what to expect at a bid, and on what grounds."""
+"""Tests of ``coterie ads forecast``: forecasts at given bids, and their reasons."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ amounts = st.floats(0, 1e15)
 @given(st.lists(bids, min_size=1, max_size=20))
 @settings(deadline=None, max_examples=50)
 def test_bids_are_read_back(numbers):
-    """Numbers with commas between them are those numbers."""
+    """Numbers separated by commas are read."""
     assert bids_in(",".join(map(repr, numbers))) == numbers
 
 
 @given(st.integers(1, 500), st.integers(0, 300), st.integers(1, 60))
 @settings(deadline=None, max_examples=50)
-def test_a_range_is_what_steps_make(start, steps, step):
-    """From, to and step in cents mean every bid between, the last one too."""
+def test_range_has_every_step(start, steps, step):
+    """A range has every step from the first to the last bid."""
     stop = start + steps * step
     found = bids_in(f"{start / 100}:{stop / 100}:{step / 100}")
     assert found == pytest.approx([cents / 100 for cents in range(start, stop + 1, step)])
@@ -48,7 +48,7 @@ def test_a_range_is_what_steps_make(start, steps, step):
 @given(st.floats(0.01, 100), st.floats(0.01, 100), st.floats(0.02, 10))
 @settings(deadline=None, max_examples=50)
 def test_a_range_stays_within_its_ends(start, more, step):
-    """No bid is below the first or above the last, and bids rise."""
+    """Bids increase and stay between the first and the last."""
     found = bids_in(f"{start}:{start + more}:{step}")
     assert found[0] == pytest.approx(start)
     assert found[-1] <= (start + more) * (1 + 1e-9)
@@ -62,35 +62,35 @@ def test_a_range_stays_within_its_ends(start, more, step):
         *("1:5:0", "1:5:-1", "0:5:1", "1:inf:1", "1:5:nan", "1:2:3:4", "-2:-1:0.5"),
     ],
 )
-def test_what_is_no_bid_is_refused(text):
-    """Zero, negative, infinite and broken bids are told, with how to write them."""
+def test_invalid_bids_are_refused(text):
+    """Zero, negative, infinite and malformed bids are refused."""
     with pytest.raises(InvalidParameterError, match="write a number above 0, several as"):
         bids_in(text)
 
 
 @pytest.mark.parametrize("text", ["1:1e9:1", "0.1:1:1e-300", "1:2:5e-324"])
 def test_too_many_bids_are_refused(text):
-    """A range of countless bids is refused before it is made."""
+    """A range of very many bids is refused before it is built."""
     with pytest.raises(InvalidParameterError, match="ask for at most 10,000 bids"):
         bids_in(text)
 
 
-def test_json_is_the_models_forecast(run, segmented):
-    """--json has a forecast a bid, the same as in Python."""
+def test_json_is_the_forecast_of_the_model(run, segmented):
+    """--json has one forecast per bid, the same as in Python."""
     model = segmented["model_file"]
     result = run(
         *("ads", "forecast", model, "--advertiser", KNOWN),
         *("--bid", "1:3:0.5", "--supply", "1e6", "--json"),
     )
-    told = json.loads(result.stdout)
+    facts = json.loads(result.stdout)
     expected = load_forecaster(model).forecast(KNOWN, [1.0, 1.5, 2.0, 2.5, 3.0], supply=1e6)
-    assert told["forecasts"] == json.loads(json.dumps([one.as_dict() for one in expected]))
-    assert told["currency"] == "USD"
+    assert facts["forecasts"] == json.loads(json.dumps([one.as_dict() for one in expected]))
+    assert facts["currency"] == "USD"
     assert result.stderr == ""
 
 
 def test_more_is_won_at_higher_bids(run, segmented):
-    """Impressions and spend do not fall as bids rise, and intervals hold their means."""
+    """Impressions and spend do not decrease with the bid; intervals contain the means."""
     result = run(
         *("ads", "forecast", segmented["model_file"], "--advertiser", KNOWN),
         *("--bid", "0.5:6:0.5", "--json"),
@@ -104,8 +104,8 @@ def test_more_is_won_at_higher_bids(run, segmented):
 
 
 @pytest.mark.parametrize("name", ["forecast.csv", "forecast.parquet"])
-def test_a_table_has_a_row_a_bid(run, segmented, tmp_path, name):
-    """--output writes means and the ends of intervals; the answer names the file."""
+def test_table_has_a_row_per_bid(run, segmented, tmp_path, name):
+    """--output writes means and interval ends; the summary names the file."""
     out = tmp_path / name
     result = run(
         *("ads", "forecast", segmented["model_file"], "--advertiser", KNOWN),
@@ -125,8 +125,8 @@ def test_a_table_has_a_row_a_bid(run, segmented, tmp_path, name):
         assert [float(x) for x in columns[column]] == pytest.approx(values)
 
 
-def test_one_bid_is_told_in_a_block(run, segmented):
-    """Means with their spans, and what they rest on."""
+def test_summary_of_one_bid(run, segmented):
+    """The summary of one bid has means, intervals and reasons."""
     result = run(
         *("ads", "forecast", segmented["model_file"], "--advertiser", KNOWN),
         *("--bid", "2.50", "--supply", "1e6"),
@@ -139,7 +139,7 @@ def test_one_bid_is_told_in_a_block(run, segmented):
 
 
 def test_a_day_sets_the_supply(run, segmented):
-    """Without a supply it is the advertiser's own: of an average day, or of a weekday."""
+    """The default supply is that of an average day, or of the weekday of --day."""
     asked = ("ads", "forecast", segmented["model_file"], "--advertiser", KNOWN, "--bid", 2)
     assert "; supply of an average day." in unwrapped(run(*asked).stdout)
     of_day = run(*asked, "--day", "2026-03-09")
@@ -148,7 +148,7 @@ def test_a_day_sets_the_supply(run, segmented):
 
 
 def test_an_unknown_advertiser_is_placed_by_its_text(run, segmented):
-    """The answer says that it is not in the log, and how it was placed."""
+    """An unknown advertiser is placed by its text, otherwise averaged; the answer says which."""
     model = segmented["model_file"]
     asked = ("ads", "forecast", model, "--bid", 2, "--supply", 1000, "--json")
     telling = " ".join(segmented["segments"][0]["words"])
@@ -172,20 +172,20 @@ def test_an_unknown_advertiser_is_placed_by_its_text(run, segmented):
         (["--bid", "2", "--advertiser", KNOWN, "-o", "a.txt"], "must end in one of .csv"),
     ],
 )
-def test_what_cannot_be_asked_is_told(run, segmented, arguments, message, tmp_path, monkeypatch):
-    """A question without an answer ends with 1 and one line."""
+def test_invalid_questions_are_one_line(run, segmented, arguments, message, tmp_path, monkeypatch):
+    """An invalid question ends with 1 and one line."""
     monkeypatch.chdir(tmp_path)
     assert_one_line(run("ads", "forecast", segmented["model_file"], *arguments), message)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_bid_is_needed(run, segmented):
-    """Without a bid there is no question: wrong usage."""
+    """A missing bid is wrong usage."""
     assert run("ads", "forecast", segmented["model_file"]).exit_code == 2
 
 
-def test_bids_beyond_the_log_say_so(run, segmented):
-    """Bids above every bid in the log are told apart from the others."""
+def test_bids_above_the_log(run, segmented):
+    """Bids above every bid in the log have a separate reason."""
     model = segmented["model_file"]
     highest = load_forecaster(model).edges_[-1] / 1e6
     bids_asked = f"1,{highest + 1:.2f},{highest + 2:.2f}"
@@ -198,7 +198,7 @@ def test_bids_beyond_the_log_say_so(run, segmented):
 
 
 def test_a_supply_and_a_day_are_not_both_given(run, segmented):
-    """Of the two one would be ignored, and nobody would know which."""
+    """Supply and day together are refused, because one would be ignored."""
     asked = ("--advertiser", KNOWN, "--bid", 2, "--supply", 1e6, "--day", "2026-03-09")
     result = run("ads", "forecast", segmented["model_file"], *asked)
     assert_one_line(result, "give supply or day, not both: a day only sets the supply")
@@ -208,13 +208,13 @@ class TestModels:
     """MODEL must be a file from coterie ads segment."""
 
     def test_another_estimator_does_not_forecast(self, run, tmp_path):
-        """What the file holds is named."""
+        """The type of the estimator is named."""
         file = tmp_path / "k.coterie"
         save_model(KMeans(2, n_init=1, random_state=0).fit([[0.0], [1.0], [9.0]]), file)
         result = run("ads", "forecast", file, "--bid", 2, "--advertiser", KNOWN)
         assert_one_line(result, f"{file} holds a KMeans, which does not forecast")
 
-    def test_a_damaged_file_is_told(self, run, segmented, tmp_path):
+    def test_damaged_file_is_named(self, run, segmented, tmp_path):
         """A file cut in half, or with a byte changed, is not loaded."""
         whole = segmented["model_file"].read_bytes()
         changed = bytearray(whole)
@@ -225,13 +225,13 @@ class TestModels:
             result = run("ads", "forecast", file, "--bid", 2, "--advertiser", KNOWN)
             assert_one_line(result, str(file))
 
-    def test_a_missing_file_is_told(self, run, tmp_path):
-        """A file that is not there is named."""
+    def test_missing_file_is_named(self, run, tmp_path):
+        """A missing file is named."""
         result = run("ads", "forecast", tmp_path / "none", "--bid", 2)
         assert_one_line(result, f"cannot read {tmp_path / 'none'}: No such file")
 
     def test_the_model_is_never_overwritten(self, run, segmented, tmp_path):
-        """A table may not take the place of the model."""
+        """The table may not overwrite the model."""
         file = tmp_path / "model.csv"
         file.write_bytes(segmented["model_file"].read_bytes())
         result = run("ads", "forecast", file, "--advertiser", KNOWN, "--bid", 2, "-o", file)
@@ -240,7 +240,7 @@ class TestModels:
 
 
 def test_hostile_ids_are_forecast(run, write_log, tmp_path):
-    """An id that is HTML, SQL or an order to the terminal is asked for like any other."""
+    """Ids with HTML, SQL or terminal escapes can be forecast."""
     names = ["<b>x</b>", "' OR 1=1 --", "\x1b[2Jclear", "🦊 fox", "[red]r[/red]", *"abcdefg"]
     model = tmp_path / "m.coterie"
     run("ads", "segment", write_log(advertisers=names), "-k", 2, "-o", model)
@@ -252,7 +252,7 @@ def test_hostile_ids_are_forecast(run, write_log, tmp_path):
         assert result.stdout.startswith(name.replace("\x1b", "␛"))
 
 
-def test_quiet_says_nothing(run, segmented):
+def test_quiet_prints_nothing(run, segmented):
     """--quiet prints nothing."""
     result = run(
         "ads", "forecast", segmented["model_file"], "--advertiser", KNOWN, "--bid", 2, "-q"
@@ -262,7 +262,7 @@ def test_quiet_says_nothing(run, segmented):
 
 @st.composite
 def forecasts(draw):
-    """One to three forecasts with figures of any size."""
+    """Draw one to three forecasts with figures of any size."""
     has_clicks = draw(st.booleans())
 
     def one():
@@ -290,12 +290,12 @@ def forecasts(draw):
 
 @given(forecasts(), st.sampled_from(["", "USD", "EUR"]))
 @settings(deadline=None, max_examples=50)
-def test_answers_fit_whatever_the_figures(found, currency):
-    """No figure is so large that the answer is wider than 80 columns or cut."""
+def test_summary_fits_for_any_figures(found, currency):
+    """The summary is within 80 columns and uncut for any figures."""
     found = [dataclasses.replace(one, advertiser=found[0].advertiser) for one in found]
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         print_forecasts(found, currency)
     text = printed.getvalue()
     assert_fits(text)
-    assert "The spans are to hold nine in ten." in text
+    assert "The intervals have a level of 90%." in text

@@ -1,4 +1,4 @@
-"""What the commands that read a log have in common."""
+"""Tests of reading a log: options, checks of outputs, one pass over the files."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from hypothesis import strategies as st
 
 from answers import assert_one_line
 from coterie import L2Consensus, OneHotKMeans, RobustConsensus
+from coterie.ads.logs import advertiser_texts, bid_logs, log_files
 from coterie.command_line.ads import reading
+from coterie.command_line.ads.reading import LogInput
 from coterie.errors import CoterieWarning, OutputError, TableError
-
-DUCKDB = "duckdb://"
 
 
 @given(st.lists(st.integers(1, 10**6), min_size=1), st.sampled_from([",", ", ", " ,"]))
 @settings(deadline=None, max_examples=50)
 def test_numbers_are_read_back(numbers, between):
-    """What is written with commas, blanks or not, is read."""
+    """Numbers separated by commas are read, with or without blanks."""
     assert reading.numbers_in(between.join(map(str, numbers))) == numbers
 
 
 @given(st.text(st.characters(exclude_categories=["Nd"])))
 @settings(deadline=None, max_examples=50)
-def test_what_is_no_number_is_wrong_usage(text):
-    """Text without a digit names no number of segments."""
-    with pytest.raises(typer.BadParameter, match="is no number of segments"):
+def test_text_is_wrong_usage(text):
+    """Text without a digit is refused."""
+    with pytest.raises(typer.BadParameter, match="is not a number of segments"):
         reading.numbers_in(text)
 
 
@@ -50,8 +50,8 @@ def test_odd_numbers_are_wrong_usage(text):
         ("one-hot", OneHotKMeans),
     ],
 )
-def test_consensus_functions_go_by_their_names(name, kind):
-    """An option stands for a consensus function with the seed; none is the default."""
+def test_consensus_functions_by_name(name, kind):
+    """--consensus names a consensus function, which gets the seed."""
     settings_ = reading.segment_settings("3", name, 7)
     assert type(settings_.consensus) is kind
     assert (settings_.n_segments, settings_.random_state) == ([3], 7)
@@ -59,21 +59,21 @@ def test_consensus_functions_go_by_their_names(name, kind):
 
 
 def test_a_log_is_opened_checked_and_counted(write_log):
-    """Histograms count every row; texts are those beside the log."""
-    source = reading.read_source(str(write_log()), DUCKDB, None, None, None, 16)
+    """Histograms count every row; texts are read from the file beside the log."""
+    source = LogInput(str(write_log())).read(16)
     assert source.check.ok
     assert source.histograms.bids.count.sum() == 12 * 3 * 30
     assert len(source.histograms.edges) <= 16
     assert source.texts["shop-1"] == "flights hotel number 1"
 
 
-def test_a_log_with_faults_is_refused_with_the_way_to_see_them(write_log):
-    """The worst fault is told, how many more there are, and the command that tells all."""
+def test_log_with_faults_is_refused(write_log):
+    """The error names the worst fault, the number of others, and the command to list all."""
     n = 12 * 3 * 30
     log = write_log(currency=["EUR", "USD"] * (n // 2), bid_micros=[-1] * 5 + [2_000_000] * (n - 5))
     renamed = log.rename(log.with_name("two words"))
     with pytest.raises(TableError) as refused:
-        reading.read_source(str(renamed), DUCKDB, None, None, "second", 16)
+        LogInput(str(renamed), auction="second").read(16)
     message = str(refused.value)
     assert "the bid is 0 or below (5 rows), and " in message
     assert "other fault" in message
@@ -83,28 +83,28 @@ def test_a_log_with_faults_is_refused_with_the_way_to_see_them(write_log):
 
 
 def test_faults_are_counted_in_their_unit(write_log):
-    """A fault of advertisers is not said to be one of rows."""
+    """A fault of advertisers is counted in advertisers, not in rows."""
     n = 12 * 3 * 30
     bids = [3_000_000_000] * 90 + [2_000_000] * (n - 90)
     log = write_log(bid_micros=bids, won=[False] * n, price_micros=pa.nulls(n, pa.int64()))
     with pytest.raises(TableError, match=r"\(1 advertiser\)"):
-        reading.read_source(str(log), DUCKDB, None, None, None, 16)
+        LogInput(str(log)).read(16)
 
 
 def test_faults_may_be_allowed(write_log):
-    """Then rows that cannot be used are left out, and a warning says what is wrong."""
+    """With allow_faults unusable rows are left out, and a warning names the fault."""
     n = 12 * 3 * 30
     log = write_log(bid_micros=[None] * 5 + [2_000_000] * (n - 5))
     with pytest.raises(TableError):
-        reading.read_source(str(log), DUCKDB, None, None, None, 16)
+        LogInput(str(log)).read(16)
     with pytest.warns(CoterieWarning, match="results may be wrong"):
-        source = reading.read_source(str(log), DUCKDB, None, None, None, 16, allow_faults=True)
+        source = LogInput(str(log)).read(16, allow_faults=True)
     assert source.histograms.bids.count.sum() == n - 5
 
 
 @pytest.mark.parametrize("command", ["segment", "evaluate", "report"])
 def test_mixed_currencies_are_refused(run, write_log, tmp_path, command):
-    """Amounts of two currencies are not added up; the command to see more is given."""
+    """A log with two currencies is refused, with the command to list the faults."""
     n = 12 * 3 * 30
     log = write_log(currency=["EUR"] * (n - 7) + ["USD"] * 7)
     out = [] if command == "evaluate" else ["-o", tmp_path / "out"]
@@ -113,13 +113,42 @@ def test_mixed_currencies_are_refused(run, write_log, tmp_path, command):
     assert not (tmp_path / "out").exists()
 
 
-class TestCheckOutputs:
-    """Outputs are refused before the work where they would harm."""
+@pytest.mark.parametrize(("command", "option"), [("segment", "-o"), ("report", "-o")])
+def test_files_are_listed_and_texts_read_once(
+    run, write_log, tmp_path, monkeypatch, command, option
+):
+    """A command lists the files of the log once and reads the advertiser texts once."""
+    calls = []
+
+    def count_calls(module, name):
+        original = getattr(module, name)
+        monkeypatch.setattr(
+            module, name, lambda *arguments: calls.append(name) or original(*arguments)
+        )
+
+    count_calls(log_files, "find_files")
+    count_calls(log_files, "_in_folder")
+    count_calls(advertiser_texts, "_parquet")
+    count_calls(bid_logs, "texts_beside")
+    log = write_log()
+    result = run("ads", command, log, "-k", 2, option, tmp_path / "out", "--quiet")
+    assert result.exit_code == 0, result.output
+    assert sorted(calls) == ["_in_folder", "_parquet", "find_files", "texts_beside"]
+
+
+class TestOutputs:
+    """Outputs that would damage an input are refused before the work."""
 
     @pytest.fixture
     def log(self, write_log) -> Path:
-        """A folder with bids.parquet and advertisers.parquet."""
+        """Write a folder with bids.parquet and advertisers.parquet."""
         return write_log()
+
+    def check(self, logs: Path | str, outputs, **options) -> None:
+        """Check outputs before and after the log is opened."""
+        source = LogInput(str(logs), outputs=outputs, **options)
+        source.check_outputs()
+        source.check()
 
     @pytest.mark.parametrize(
         ("name", "what"),
@@ -127,66 +156,63 @@ class TestCheckOutputs:
     )
     @pytest.mark.parametrize("logs", [".", "bids.parquet", "b*.parquet"])
     def test_inputs_are_never_overwritten(self, log, logs, name, what):
-        """Neither a log nor the texts beside it may be an output, however the log is named."""
+        """Neither the log nor the texts beside it may be an output."""
         with pytest.raises(OutputError, match=f"cannot write the model to .*: it is {what}"):
-            reading.check_outputs({"model": log / name}, str(log / logs))
+            self.check(log / logs, {"model": log / name})
 
     def test_links_are_followed(self, log, tmp_path):
-        """A link to the log is the log."""
+        """A link to the log is refused like the log."""
         (tmp_path / "link").symlink_to(log / "bids.parquet")
         with pytest.raises(OutputError, match="a part of the log already"):
-            reading.check_outputs({"model": tmp_path / "link"}, str(log))
+            self.check(log, {"model": tmp_path / "link"})
 
-    def test_texts_given_are_inputs(self, log, tmp_path):
-        """The table of advertisers that was named may not be an output."""
-        (tmp_path / "texts.csv").touch()
+    def test_given_texts_are_inputs(self, log, tmp_path):
+        """The given table of advertisers may not be an output."""
+        texts = tmp_path / "texts.csv"
+        texts.touch()
         with pytest.raises(OutputError, match="the table of advertisers already"):
-            reading.check_outputs(
-                {"table": tmp_path / "texts.csv"}, str(log), tmp_path / "texts.csv"
-            )
+            self.check(log, {"table": texts}, advertisers=texts)
 
     def test_the_database_is_an_input(self, tmp_path):
-        """The database that the engine reads may not be an output."""
+        """The database of the engine may not be an output."""
         database = tmp_path / "my logs.db"
         database.touch()
         with pytest.raises(OutputError, match="the database already"):
-            reading.check_outputs(
-                {"model": database}, "bids", None, f"duckdb://{tmp_path}/my%20logs.db?threads=1"
+            self.check(
+                "bids",
+                {"model": database},
+                engine=f"duckdb://{tmp_path}/my%20logs.db?threads=1",
             )
 
     def test_two_outputs_are_two_files(self, log, tmp_path):
         """One file cannot be the report and the model."""
         same = {"report": tmp_path / "a", "model": tmp_path / "." / "a"}
         with pytest.raises(OutputError, match=r"cannot write the model to .*: it is the report"):
-            reading.check_outputs(same, str(log))
+            self.check(log, same)
 
     def test_no_table_is_written_among_the_logs(self, log):
-        """A table there would be read as a part of the log the next time; a model would not."""
+        """A table in the log folder would be read as a part of the log; a model would not."""
         with pytest.raises(OutputError, match=f"name a file outside {log}"):
-            reading.check_outputs({"table": log / "members.csv"}, str(log))
-        reading.check_outputs({"model": log / "log.coterie"}, str(log))
+            self.check(log, {"table": log / "members.csv"})
+        self.check(log, {"model": log / "log.coterie", "table": None})
 
-    def test_what_cannot_be_written_is_refused(self, log, tmp_path):
-        """A folder that is not there is told."""
+    def test_missing_folders_are_refused(self, log, tmp_path):
+        """An output in a folder that does not exist is refused."""
         with pytest.raises(OutputError, match="does not exist"):
-            reading.check_outputs({"model": tmp_path / "none" / "m.coterie"}, str(log))
-
-    def test_what_was_not_asked_for_is_not_checked(self, tmp_path):
-        """None is no output; a log that is a table of the engine has no files."""
-        reading.check_outputs({"model": tmp_path / "m", "table": None}, "bids")
+            self.check(log, {"model": tmp_path / "none" / "m.coterie"})
 
 
 @pytest.mark.parametrize("command", ["segment", "report"])
 def test_the_log_is_never_overwritten(run, write_log, command):
-    """A command that is told to write over its log ends with 1, and the log is as it was."""
+    """A command that would overwrite its log ends with 1, and the log is unchanged."""
     file = write_log() / "bids.parquet"
     before = file.read_bytes()
     assert_one_line(run("ads", command, file, "-o", file), "it is a part of the log already")
     assert file.read_bytes() == before
 
 
-def test_an_interrupt_of_the_engine_is_an_interrupt(run, write_log, tmp_path, monkeypatch):
-    """DuckDB tells of an interrupt by an error of its own; the program still ends with 130."""
+def test_interrupt_in_the_engine(run, write_log, tmp_path, monkeypatch):
+    """An interrupt that DuckDB reports as an error still ends with 130."""
     log = write_log()
 
     def interrupted(_):
@@ -198,8 +224,8 @@ def test_an_interrupt_of_the_engine_is_an_interrupt(run, write_log, tmp_path, mo
     assert not (tmp_path / "m.coterie").exists()
 
 
-def test_a_defect_shows_as_what_it_is(run, write_log, monkeypatch):
-    """Any other error of that kind is not dressed up as an interrupt."""
+def test_other_engine_errors_are_not_interrupts(run, write_log, monkeypatch):
+    """Any other RuntimeError is not reported as an interrupt."""
     defect = RuntimeError("a defect")
 
     def broken(_):

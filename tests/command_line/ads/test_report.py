@@ -1,4 +1,4 @@
-"""``coterie ads report``: the whole job, from a log to one page."""
+"""Tests of ``coterie ads report``, from a log to one page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOSTILE = (
 
 @pytest.fixture(scope="module")
 def reported(market, tmp_path_factory):
-    """What the program said of the market, and the folder of the page and the model."""
+    """Return the result of a report of the market, and the folder of page and model."""
     folder = tmp_path_factory.mktemp("reported")
     arguments = [
         *("ads", "report", market, "-k", "3,4", "-o", folder / "report.html"),
@@ -36,7 +36,7 @@ def reported(market, tmp_path_factory):
 
 
 def test_the_answer_is_short(reported):
-    """Segments, both errors, and the files; within 80 columns."""
+    """The summary has segments, both errors and the files, within 80 columns."""
     result, folder = reported
     assert result.exit_code == 0, result.stderr
     assert result.stderr == ""
@@ -48,8 +48,8 @@ def test_the_answer_is_short(reported):
     assert_fits(result.stdout.split("segments\n", 1)[1])
 
 
-def test_the_page_is_whole_and_asks_nothing_of_the_network(reported):
-    """One file: no address to fetch from, the title escaped, every advertiser in it."""
+def test_page_is_complete_and_self_contained(reported):
+    """The page loads nothing, escapes the title, and has every advertiser."""
     page = (reported[1] / "report.html").read_text(encoding="utf-8")
     assert page.rstrip().endswith("</html>")
     assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//""", page)
@@ -58,7 +58,7 @@ def test_the_page_is_whole_and_asks_nothing_of_the_network(reported):
 
 
 def test_the_model_is_that_of_segment(reported, run, market, tmp_path):
-    """--save-model keeps a model that forecasts, to the byte what coterie ads segment writes."""
+    """--save-model writes the same bytes as coterie ads segment."""
     kept = reported[1] / "m.coterie"
     assert 0 <= load_forecaster(kept).forecast("adv-00007", 2.0, supply=1000).impressions <= 1000
     run("ads", "segment", market, "-k", "3,4", "-o", tmp_path / "m.coterie", "--quiet")
@@ -75,7 +75,7 @@ def test_json_has_segments_and_evaluation(run, write_log, tmp_path):
 
 
 def test_without_evaluation_nothing_is_held_out(run, write_log, tmp_path):
-    """--no-evaluation makes the page alone."""
+    """--no-evaluation makes the page without an evaluation."""
     page = tmp_path / "r.html"
     asked = ("ads", "report", write_log(), "-k", 2, "-o", page, "--no-evaluation", "--json")
     facts = json.loads(run(*asked).stdout)
@@ -83,8 +83,8 @@ def test_without_evaluation_nothing_is_held_out(run, write_log, tmp_path):
     assert page.exists()
 
 
-def test_one_day_has_a_report_too(run, write_log, tmp_path):
-    """With too few days to hold any out the page is made, and says so."""
+def test_report_of_one_day(run, write_log, tmp_path):
+    """With too few days for an evaluation the page is made, and says so."""
     page = tmp_path / "r.html"
     result = run("ads", "report", write_log(days=1), "-k", 2, "-o", page)
     assert result.exit_code == 0, result.stderr
@@ -93,7 +93,7 @@ def test_one_day_has_a_report_too(run, write_log, tmp_path):
 
 
 def test_hostile_ids_are_text(run, write_log, tmp_path):
-    """Ids that are scripts stand in the page as text, from the log to the report."""
+    """Ids that are scripts are text in the page."""
     page = tmp_path / "r.html"
     log = write_log(advertisers=[*HOSTILE, *"abcdefg"])
     result = run("ads", "report", log, "-k", 2, "-o", page)
@@ -107,7 +107,7 @@ def test_hostile_ids_are_text(run, write_log, tmp_path):
 
 
 def test_a_report_without_texts(run, write_log, tmp_path):
-    """Without a table of advertisers there is a report, and it says what is missing."""
+    """Without texts there is a report, and it says what is missing."""
     page = tmp_path / "r.html"
     result = run("ads", "report", write_log(texts=False), "-k", 2, "-o", page)
     assert result.exit_code == 0, result.stderr
@@ -115,17 +115,17 @@ def test_a_report_without_texts(run, write_log, tmp_path):
 
 
 def test_page_and_model_are_two_files(run, market, untouched, tmp_path):
-    """One file cannot be both, and that is told before the work."""
+    """One file cannot be both; this is refused before the work."""
     out = tmp_path / "r.html"
     result = run("ads", "report", market, "-o", out, "--save-model", out)
     assert_one_line(result, "cannot write the model to", "it is the report already")
 
 
 @pytest.mark.parametrize("package", ["ibis", "jinja2"])
-def test_a_missing_package_is_told_before_the_work(
+def test_missing_package_is_named_before_the_work(
     run, market, untouched, tmp_path, monkeypatch, package
 ):
-    """Without the packages of the extra there is no page, so nothing is begun."""
+    """Without the packages of the extra nothing is started."""
     check_can_render()
     monkeypatch.setitem(sys.modules, package, None)
     result = run("ads", "report", market, "-o", tmp_path / "r.html")
@@ -134,16 +134,16 @@ def test_a_missing_package_is_told_before_the_work(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_quiet_says_nothing(run, write_log, tmp_path):
-    """--quiet writes the page and says nothing."""
+def test_quiet_prints_nothing(run, write_log, tmp_path):
+    """--quiet writes the page and prints nothing."""
     page = tmp_path / "r.html"
     result = run("ads", "report", write_log(), "-k", 2, "-o", page, "-q", "--no-evaluation")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
     assert page.exists()
 
 
-def test_a_full_disk_leaves_the_old_page(run, write_log, tmp_path, full_disk):
-    """Where the page cannot be written the one before is as it was."""
+def test_full_disk_keeps_the_old_page(run, write_log, tmp_path, full_disk):
+    """If the page cannot be written, the old page is unchanged."""
     page, log = tmp_path / "r.html", write_log()
     page.write_text("the one before")
     full_disk()
@@ -153,8 +153,8 @@ def test_a_full_disk_leaves_the_old_page(run, write_log, tmp_path, full_disk):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "r.html"]
 
 
-def test_an_interrupt_between_the_files_names_the_first(run, write_log, tmp_path, monkeypatch):
-    """An interrupt after the page says that it is complete; the model is not there."""
+def test_interrupt_between_the_files_names_the_first(run, write_log, tmp_path, monkeypatch):
+    """An interrupt after the page names it; the model is not written."""
 
     def interrupted(*_):
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""``coterie ads segment``: segments, and a model for forecasts."""
+"""Tests of ``coterie ads segment``: segments, and a model for forecasts."""
 
 from __future__ import annotations
 
@@ -9,13 +9,7 @@ import pytest
 
 from answers import assert_fits, assert_one_line, unwrapped
 from coterie.ads.forecasts.forecaster import AdForecaster
-from coterie.ads.segments.settings import SegmentSettings
-from coterie.command_line.ads.segment import (
-    forecaster_of,
-    model_facts,
-    print_segments,
-    segment_columns,
-)
+from coterie.command_line.ads.segment import model_facts, print_segments, segment_columns
 from coterie.files.model_files import load_model
 from coterie.files.tables import read_table
 
@@ -32,12 +26,12 @@ HOSTILE = (
 
 
 def columns_of(path):
-    """The columns of a table, as lists."""
+    """Return the columns of a table as lists."""
     return {name: column.to_pylist() for name, column in read_table(path).columns.items()}
 
 
-def test_members_are_the_models(segmented):
-    """The table has a row an advertiser: segment, its name, confidence, bids, outlier."""
+def test_members_are_those_of_the_model(segmented):
+    """The table has a row per advertiser: segment, its name, confidence, bids, outlier."""
     model = load_model(segmented["model_file"])
     columns = columns_of(segmented["members_file"])
     assert list(columns) == [
@@ -55,8 +49,8 @@ def test_members_are_the_models(segmented):
     assert np.flatnonzero(columns["outlier"]).tolist() == sorted(model.outliers_)
 
 
-def test_json_tells_of_every_segment(segmented):
-    """--json has the segments, the views and what was chosen; every advertiser is in one."""
+def test_json_has_every_segment(segmented):
+    """--json has segments, views and the choice; every advertiser is in a segment."""
     assert sum(row["size"] for row in segmented["segments"]) == segmented["advertisers"] == 80
     assert len(segmented["segments"]) <= 4
     assert {"name", "words", "price_level", "median_price", "size", "observations"} <= set(
@@ -71,8 +65,8 @@ def test_json_tells_of_every_segment(segmented):
     assert segmented["notes"] == []
 
 
-def test_the_answer_for_people_fits(segmented, capsys):
-    """Each segment is one row with its name, whole; nothing is wider than 80 columns."""
+def test_summary_fits_80_columns(segmented, capsys):
+    """Each segment is one row with its full name, within 80 columns."""
     print_segments(segmented)
     printed = capsys.readouterr().out
     assert_fits(printed)
@@ -85,7 +79,7 @@ def test_the_answer_for_people_fits(segmented, capsys):
 
 
 def test_long_names_take_several_lines(segmented, capsys):
-    """However long the words of a segment are, its figures are not cut."""
+    """Figures are not cut if the name of a segment is long."""
     row = segmented["segments"][0] | {"name": "w" * 90, "observations": 12_345_678.0}
     print_segments(segmented | {"segments": [row]})
     printed = capsys.readouterr().out
@@ -94,8 +88,8 @@ def test_long_names_take_several_lines(segmented, capsys):
     assert "12.3M" in printed
 
 
-def test_the_program_is_the_estimator(run, write_log, tmp_path):
-    """Options mean the parameters they are named after, and the same seed gives the same file."""
+def test_options_reach_the_estimator(run, write_log, tmp_path):
+    """Options set the parameters of the same name; the same seed gives the same file."""
     log, files = write_log(), [tmp_path / "a.coterie", tmp_path / "b.coterie"]
     for file in files:
         result = run("ads", "segment", log, "-k", 2, "--consensus", "l2", "--seed", 3, "-o", file)
@@ -107,23 +101,16 @@ def test_the_program_is_the_estimator(run, write_log, tmp_path):
     assert saved.random_state == 3
 
 
-def test_settings_become_parameters():
-    """What a forecaster is told is what the user chose."""
-    made = forecaster_of(SegmentSettings(n_segments=(2, 5), random_state=9))
-    assert isinstance(made, AdForecaster)
-    assert (made.n_segments, made.random_state) == ((2, 5), 9)
-
-
-def test_quiet_says_nothing(run, write_log, tmp_path):
-    """--quiet writes the files and says nothing."""
+def test_quiet_prints_nothing(run, write_log, tmp_path):
+    """--quiet writes the files and prints nothing."""
     out = tmp_path / "m.coterie"
     result = run("ads", "segment", write_log(), "-k", 2, "-o", out, "--quiet")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
     assert out.exists()
 
 
-def test_hostile_ids_come_through_unharmed(run, write_log, tmp_path):
-    """Ids that are HTML, SQL, orders to a terminal or emoji are ids like any other."""
+def test_hostile_ids_are_unchanged(run, write_log, tmp_path):
+    """Ids with HTML, SQL, terminal escapes or emoji are written unchanged."""
     names = [*HOSTILE, "a", "b", "c", "d"]
     log, members = write_log(advertisers=names), tmp_path / "members.csv"
     result = run("ads", "segment", log, "-k", 2, "-o", tmp_path / "m", "--members", members)
@@ -133,7 +120,7 @@ def test_hostile_ids_come_through_unharmed(run, write_log, tmp_path):
 
 
 def test_segments_are_found_without_texts(run, write_log, tmp_path):
-    """Without a table of advertisers segments have numbers for names."""
+    """Without texts the names of segments are numbers."""
     out = tmp_path / "m.coterie"
     result = run("ads", "segment", write_log(texts=False), "-k", 2, "-o", out, "--json")
     facts = json.loads(result.stdout)
@@ -141,8 +128,8 @@ def test_segments_are_found_without_texts(run, write_log, tmp_path):
     assert all(row["name"].startswith("segment ") for row in facts["segments"])
 
 
-def test_one_advertiser_is_no_segment(run, write_log, tmp_path):
-    """A log of one advertiser has a model too, which says so."""
+def test_log_of_one_advertiser(run, write_log, tmp_path):
+    """A log of one advertiser gives a model without segments."""
     log, out = write_log(advertisers=["only"]), tmp_path / "m.coterie"
     result = run("ads", "segment", log, "-o", out)
     assert result.exit_code == 0, result.stderr
@@ -164,7 +151,7 @@ def test_one_advertiser_is_no_segment(run, write_log, tmp_path):
     ],
 )
 def test_wrong_usage_ends_with_2_before_the_log_is_read(run, tmp_path, untouched, wrong):
-    """What cannot be understood is told before any work."""
+    """Wrong usage is refused before any work."""
     (tmp_path / "log.csv").touch()
     result = run("ads", "segment", tmp_path / "log.csv", "-o", tmp_path / "m", *wrong)
     assert result.exit_code == 2
@@ -179,10 +166,8 @@ def test_wrong_usage_ends_with_2_before_the_log_is_read(run, tmp_path, untouched
         ("a.csv", "a.csv", "it is the model already"),
     ],
 )
-def test_what_cannot_be_written_is_told_before_the_work(
-    run, tmp_path, untouched, model, members, message
-):
-    """Both files are looked at before the log is opened."""
+def test_outputs_are_checked_before_the_work(run, tmp_path, untouched, model, members, message):
+    """Both files are checked before the log is opened."""
     (tmp_path / "log.parquet").touch()
     result = run(
         *("ads", "segment", tmp_path / "log.parquet"),
@@ -191,8 +176,8 @@ def test_what_cannot_be_written_is_told_before_the_work(
     assert_one_line(result, message)
 
 
-def test_a_full_disk_leaves_nothing_half_written(run, write_log, tmp_path, full_disk):
-    """Where the model cannot be written there is no file of that name, hidden or not."""
+def test_full_disk_leaves_nothing(run, write_log, tmp_path, full_disk):
+    """If the model cannot be written, no file is left."""
     log, out = write_log(), tmp_path / "m.coterie"
     full_disk()
     result = run("ads", "segment", log, "-k", 2, "-o", out)
@@ -200,8 +185,8 @@ def test_a_full_disk_leaves_nothing_half_written(run, write_log, tmp_path, full_
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
 
 
-def test_an_interrupt_tells_what_is_complete(run, write_log, tmp_path, monkeypatch):
-    """An interrupt between the two files names the first; the second is not there."""
+def test_interrupt_names_complete_files(run, write_log, tmp_path, monkeypatch):
+    """An interrupt between the two files names the first."""
 
     def interrupted(*_):
         raise KeyboardInterrupt
@@ -213,7 +198,7 @@ def test_an_interrupt_tells_what_is_complete(run, write_log, tmp_path, monkeypat
     assert not out.exists()
 
 
-def test_an_interrupted_fit_writes_nothing(run, write_log, tmp_path, monkeypatch):
+def test_interrupted_fit_writes_nothing(run, write_log, tmp_path, monkeypatch):
     """An interrupt during the work leaves no file."""
 
     def interrupted(*_, **__):

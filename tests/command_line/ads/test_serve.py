@@ -1,4 +1,4 @@
-"""``coterie ads serve``: what keeps it from starting is told before anything listens."""
+"""Tests of ``coterie ads serve``: problems are reported before the service listens."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from coterie.ads.service import server
 
 @pytest.fixture(autouse=True)
 def no_token(monkeypatch):
-    """No token of whoever runs the tests."""
+    """Remove a token of the environment."""
     monkeypatch.delenv("COTERIE_TOKEN", raising=False)
 
 
 def _error(result):
-    """The one line of a run that ended with 1."""
+    """Return the one line of a run that ended with 1."""
     assert result.exit_code == 1
     assert result.stdout == ""
     assert result.stderr.startswith("error: ")
@@ -30,7 +30,7 @@ def _error(result):
 
 
 def test_options_reach_the_service(run, monkeypatch, tmp_path):
-    """What is written on the command line is what is served."""
+    """Options of the command line are passed to the service."""
     asked = []
     monkeypatch.setattr(server, "serve", lambda model, **options: asked.append((model, options)))
     options = ["--host", "::1", "--port", "0", "--no-watch", "--log-format", "json", "--quiet"]
@@ -51,14 +51,14 @@ def test_options_reach_the_service(run, monkeypatch, tmp_path):
     assert (plain["host"], plain["port"], plain["watch"]) == ("127.0.0.1", 8400, True)
 
 
-def test_taken_port_is_told_before_the_model_is_read(run, tmp_path):
-    """A port that is taken is refused at once, with what to do."""
+def test_taken_port_is_refused_before_the_model_is_read(run, tmp_path):
+    """A taken port is refused, with advice."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        told = _error(run("ads", "serve", tmp_path / "none.coterie", "--port", port))
-    assert f"port {port} is taken; choose another with --port" in told
+        message = _error(run("ads", "serve", tmp_path / "none.coterie", "--port", port))
+    assert f"port {port} is taken; choose another with --port" in message
 
 
 @pytest.mark.parametrize(
@@ -69,53 +69,53 @@ def test_taken_port_is_told_before_the_model_is_read(run, tmp_path):
         ["--trusted-proxy", "10.0.0.5"],
     ],
 )
-def test_open_door_without_a_token_is_refused(run, tmp_path, options):
-    """Whatever lets others ask needs a token; the error says how to make one."""
-    told = _error(run("ads", "serve", tmp_path / "none.coterie", "--port", 0, *options))
-    assert "COTERIE_TOKEN" in told
-    assert "secrets.token_urlsafe" in told
+def test_remote_access_needs_a_token(run, tmp_path, options):
+    """Access from other machines needs a token; the error says how to make one."""
+    message = _error(run("ads", "serve", tmp_path / "none.coterie", "--port", 0, *options))
+    assert "COTERIE_TOKEN" in message
+    assert "secrets.token_urlsafe" in message
 
 
 def test_short_token_is_refused(run, tmp_path, monkeypatch):
-    """A token that can be guessed keeps the service from starting, also on this machine."""
+    """A short token is refused, also for local access."""
     monkeypatch.setenv("COTERIE_TOKEN", "qwertz")
-    told = _error(run("ads", "serve", tmp_path / "none.coterie", "--port", 0))
-    assert "fewer than 16" in told
-    assert "qwertz" not in told
+    message = _error(run("ads", "serve", tmp_path / "none.coterie", "--port", 0))
+    assert "fewer than 16" in message
+    assert "qwertz" not in message
 
 
-def test_missing_model_is_told(run, tmp_path):
-    """A file that is not there is named, and nothing listens."""
-    told = _error(run("ads", "serve", tmp_path / "none.coterie", "--port", 0))
-    assert "none.coterie" in told
+def test_missing_model_is_named(run, tmp_path):
+    """A missing file is named."""
+    message = _error(run("ads", "serve", tmp_path / "none.coterie", "--port", 0))
+    assert "none.coterie" in message
 
 
-def test_model_that_does_not_forecast_is_told(run, tmp_path):
-    """A model of another kind is refused by what it is."""
+def test_other_model_is_refused(run, tmp_path):
+    """A model of another type is refused, with its type."""
     save_model(KMeans(2, n_init=1).fit([[0.0], [1.0], [9.0]]), tmp_path / "other.coterie")
-    told = _error(run("ads", "serve", tmp_path / "other.coterie", "--port", 0))
-    assert "KMeans" in told
+    message = _error(run("ads", "serve", tmp_path / "other.coterie", "--port", 0))
+    assert "KMeans" in message
 
 
-def test_missing_extra_is_told(run, tmp_path, monkeypatch):
-    """Where what the service needs is not installed, the error names the extra that brings it."""
+def test_missing_extra_is_named(run, tmp_path, monkeypatch):
+    """If a package of the service is missing, the error names the extra."""
     found = importlib.util.find_spec
     monkeypatch.setattr(
         server, "find_spec", lambda name: None if name == "fastapi" else found(name)
     )
-    told = _error(run("ads", "serve", tmp_path / "none.coterie", "--port", 0))
-    assert "fastapi" in told
-    assert "pip install 'coterie[service]'" in told
+    message = _error(run("ads", "serve", tmp_path / "none.coterie", "--port", 0))
+    assert "fastapi" in message
+    assert "pip install 'coterie[service]'" in message
 
 
 @pytest.mark.parametrize("options", [["--port", "65536"], ["--log-format", "xml"]])
 def test_wrong_option_ends_with_2(run, tmp_path, options):
-    """An option that cannot be understood is wrong usage."""
+    """An invalid option is wrong usage."""
     assert run("ads", "serve", tmp_path / "none.coterie", *options).exit_code == 2
 
 
 def test_module_is_the_program():
-    """``python -m coterie`` is the program, named as ever."""
+    """``python -m coterie`` runs the program under its name."""
     done = subprocess.run(
         [sys.executable, "-m", "coterie", "ads", "serve", "--help"],
         capture_output=True,

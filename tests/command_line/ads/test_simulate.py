@@ -1,4 +1,4 @@
-"""``coterie ads simulate``: a folder that appears whole or not at all."""
+"""Tests of ``coterie ads simulate``: a complete folder or none."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FILES = [
 
 
 def test_the_folder_holds_logs_texts_and_truth(run, tmp_path, monkeypatch):
-    """One file of bids a day, the texts and the truth; the answer counts and names them."""
+    """The folder has one file of bids per day, the texts and the truth."""
     monkeypatch.chdir(tmp_path)
     folder = Path("market")
     result = run("ads", "simulate", folder, *SMALL)
@@ -47,8 +47,8 @@ def test_json_is_one_object(run, tmp_path):
     assert facts["truth"] == str(folder / "truth.parquet")
 
 
-def test_options_mean_the_settings_they_are_named_after(run, tmp_path):
-    """The settings of the market, kept beside the truth, are those asked for."""
+def test_options_reach_the_settings(run, tmp_path):
+    """The settings in the truth file are those of the options."""
     options = {
         "--auction": "first",
         "--bid-move": 0.1,
@@ -71,8 +71,8 @@ def test_options_mean_the_settings_they_are_named_after(run, tmp_path):
     assert (folder / "bids" / "bids-2026-05-04.parquet").exists()
 
 
-def test_the_seed_decides(run, tmp_path):
-    """The same seed gives the same log, another one another."""
+def test_seed_determines_the_log(run, tmp_path):
+    """The same seed gives the same log; another seed gives another log."""
     logs = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         run("ads", "simulate", tmp_path / name, *SMALL, "--seed", seed)
@@ -81,15 +81,15 @@ def test_the_seed_decides(run, tmp_path):
     assert not logs[0].equals(logs[2])
 
 
-def test_a_folder_in_use_is_left_alone(run, tmp_path):
-    """A folder that holds something is refused, and holds it still."""
+def test_non_empty_folder_is_refused(run, tmp_path):
+    """A folder with files is refused and unchanged."""
     (tmp_path / "mine.txt").write_text("mine")
     assert_one_line(run("ads", "simulate", tmp_path, *SMALL), "the folder is not empty")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
 
 
-def test_a_missing_parent_is_told(run, tmp_path):
-    """Only the last folder is made."""
+def test_missing_parent_is_refused(run, tmp_path):
+    """Parent folders are not created."""
     result = run("ads", "simulate", tmp_path / "none" / "market", *SMALL)
     assert_one_line(result, str(tmp_path / "none"), "does not exist")
 
@@ -98,8 +98,8 @@ def test_a_missing_parent_is_told(run, tmp_path):
     ("option", "value"),
     [("--bids-per-day", -1), ("--text-error", 1.5), ("--bid-move", 9), ("--start", "March")],
 )
-def test_settings_out_of_range_are_told(run, tmp_path, option, value):
-    """A setting that no market has is one line, and no folder is left."""
+def test_settings_out_of_range_are_refused(run, tmp_path, option, value):
+    """A setting out of range is one line, and no folder is left."""
     result = run("ads", "simulate", tmp_path / "market", *SMALL, option, value)
     assert_one_line(result, option[2:].replace("-", "_"))
     assert list(tmp_path.iterdir()) == []
@@ -109,21 +109,21 @@ def test_settings_out_of_range_are_told(run, tmp_path, option, value):
     "wrong", [["--auction", "third"], ["--advertisers", 0], ["--days", "x"], ["--seed", -1]]
 )
 def test_wrong_usage_ends_with_2(run, tmp_path, wrong):
-    """What is no number, or no auction, is wrong usage."""
+    """Invalid values are wrong usage."""
     assert run("ads", "simulate", tmp_path / "market", *wrong).exit_code == 2
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_leaves_nothing(run, tmp_path, full_disk):
-    """Where a file cannot be written there is no folder, hidden or not."""
+def test_full_disk_leaves_nothing(run, tmp_path, full_disk):
+    """If a file cannot be written, no folder is left."""
     full_disk()
     result = run("ads", "simulate", tmp_path / "market", *SMALL)
     assert_one_line(result, "cannot write", "No space left on device")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_interrupt_leaves_nothing(run, tmp_path, monkeypatch):
-    """An interrupt ends with 130, and there is no folder, hidden or not."""
+def test_interrupt_leaves_nothing(run, tmp_path, monkeypatch):
+    """An interrupt ends with 130, and no folder is left."""
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Column names on the command line."""
+"""Tests of column names on the command line."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ NAMES = st.lists(
 @settings(deadline=None, max_examples=50)
 @given(NAMES)
 def test_any_names_can_be_given(names):
-    """What a CSV writer makes of names is read as those names."""
+    """Names written by a CSV writer are read back."""
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(names)
     assert names_in(line.getvalue()) == names
 
 
 def test_none_is_none():
-    """Without names all columns are meant."""
+    """Without names the result is None, for all columns."""
     assert names_in(None) is None
 
 
 @pytest.mark.parametrize("text", ["", ",", "a,,b"])
 def test_a_missing_name_is_wrong_usage(text):
     """An empty name is refused as wrong usage."""
-    with pytest.raises(typer.BadParameter, match="write them as a,b,c"):
+    with pytest.raises(typer.BadParameter, match="write the names as a,b,c"):
         names_in(text)
 
 
 def test_ids_are_given_one_by_one_or_together():
-    """Options and commas both tell several, in their order; an empty one is wrong usage."""
+    """Several ids can be given by several options or with commas; an empty id is refused."""
     assert ids_in(["a", "b,c", '"d,e"']) == ["a", "b", "c", "d,e"]
     assert ids_in(None) == ids_in([]) == []
-    with pytest.raises(typer.BadParameter, match="write them as a,b,c") as refused:
+    with pytest.raises(typer.BadParameter, match="write the names as a,b,c") as refused:
         ids_in(["a", ""])
     assert refused.value.param_hint == "'--id'"

@@ -1,22 +1,28 @@
-"""Outputs are refused before the work, and written after it."""
+"""Tests of outputs: refused before the work, written after it."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
+import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 
-from coterie.command_line.terminal.outputs import Outputs, write_all
-from coterie.errors import InvalidParameterError, OutputError
+from coterie import ConsensusClusterer, RobustConsensus, coassociation
+from coterie.command_line.terminal.outputs import Outputs, consensus_picture, write_all
+from coterie.errors import InvalidParameterError, MissingExtraError, OutputError
+from coterie.files.tables import read_table
 
 
-def test_paths_are_those_asked_for():
-    """What was not asked for has no path."""
+def test_only_requested_outputs_have_paths():
+    """An output that was not requested has no path."""
     assert Outputs(model=Path("m")).paths == {"model": Path("m")}
+    assert Outputs(model=Path("m")).written == {"model": "m"}
 
 
 def test_the_input_is_never_overwritten(tmp_path):
-    """An output with the name of the input is refused, by whatever way it is reached."""
+    """An output with the path of the input is refused, also through a link."""
     source = tmp_path / "labels.csv"
     source.touch()
     (tmp_path / "link.csv").symlink_to(source)
@@ -48,14 +54,14 @@ def test_what_cannot_be_written_is_refused(tmp_path, outputs, message):
 
 
 def test_an_id_named_like_a_result_is_refused(tmp_path):
-    """The id column must not hide a column of the result."""
-    with pytest.raises(InvalidParameterError, match="named 'confidence'"):
+    """An id column must not have the name of a result column."""
+    with pytest.raises(InvalidParameterError, match="'confidence' has the name"):
         Outputs(tmp_path / "a.csv").check(tmp_path / "in.csv", ["name", "confidence"])
     Outputs().check(tmp_path / "in.csv", ["name", "confidence"])
 
 
 def test_nothing_is_written_when_the_picture_fails(tmp_path):
-    """The picture is drawn first, so that its failure leaves no table behind."""
+    """The picture is drawn first, so that a failure leaves no table."""
 
     def draw():
         raise OutputError("no picture")
@@ -66,8 +72,8 @@ def test_nothing_is_written_when_the_picture_fails(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_interrupt_names_the_complete_files(tmp_path):
-    """An interrupt between files carries those that are complete."""
+def test_interrupt_names_the_complete_files(tmp_path):
+    """The arguments of an interrupt are the complete files."""
 
     def interrupted(path):
         raise KeyboardInterrupt
@@ -78,12 +84,67 @@ def test_an_interrupt_names_the_complete_files(tmp_path):
     assert interrupt.value.args == (first,)
 
 
-def test_a_folder_that_is_read_takes_no_output(tmp_path):
-    """A model must not overwrite one of the files of the input, nor a table join them."""
+def test_no_output_inside_an_input_folder(tmp_path):
+    """Neither a model nor a table may be written into an input folder."""
     (tmp_path / "parts").mkdir()
     for outputs in (
         Outputs(tmp_path / "parts" / "out.parquet"),
         Outputs(model=tmp_path / "parts" / "0.parquet"),
     ):
-        with pytest.raises(OutputError, match=r"it lies in .*parts, which is read"):
+        with pytest.raises(OutputError, match=r"inside the input folder .*parts"):
             outputs.check(tmp_path / "parts")
+
+
+@pytest.fixture
+def figures(tmp_path):
+    """Draw to files, and close all figures at the end."""
+    Outputs(picture=tmp_path / "a.png").check(tmp_path / "in.csv")
+    yield
+    plt.close("all")
+
+
+@pytest.mark.usefixtures("figures")
+def test_picture_shows_points_and_partitions(planted):
+    """One panel is the weighted co-association, the other the partitions by name."""
+    P, _ = planted
+    estimator = RobustConsensus(3, random_state=0).fit(P)
+    figure = consensus_picture(estimator, P, [f"run {v}" for v in range(10)])
+    points, partitions = (ax.images[0].get_array() for ax in figure.axes if ax.images)
+    M = coassociation(P, estimator.partition_weights_)
+    np.testing.assert_allclose(np.sort(np.asarray(points), axis=None), np.sort(M, axis=None))
+    assert partitions.shape == (10, 10)
+    texts = {tick.get_text() for ax in figure.axes for tick in ax.get_yticklabels()}
+    assert {f"run {v}" for v in range(10)} <= texts
+
+
+@pytest.mark.usefixtures("figures")
+@pytest.mark.parametrize(
+    ("name", "start"), [("a.png", b"\x89PNG"), ("a.PDF", b"%PDF"), ("a.svg", b"<?xml")]
+)
+def test_suffix_is_the_format(tmp_path, name, start):
+    """A picture, here of one partition, has the format of its suffix; its figure is closed."""
+    P = [[0], [0], [1]]
+    estimator = RobustConsensus(2, random_state=0).fit(P)
+    Outputs(picture=tmp_path / name).write_consensus(estimator, P, ["a"], {})
+    assert (tmp_path / name).read_bytes().startswith(start)
+    assert plt.get_fignums() == []
+
+
+def test_missing_matplotlib_names_the_extra(tmp_path, monkeypatch):
+    """Without matplotlib the error says how to install it."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'coterie\[plots\]'"):
+        Outputs(picture=tmp_path / "a.png").check(tmp_path / "in.csv")
+
+
+def test_table_has_ids_labels_and_confidences(tmp_path):
+    """Id columns come first; the labels of a clusterer are those of its consensus."""
+    clusterer = ConsensusClusterer(2, n_partitions=2, random_state=0)
+    clusterer.fit([[0.0], [0.1], [5.0], [5.1], [5.2]])
+    ids = {"row": [f"r{i}" for i in range(5)]}
+    outputs = Outputs(tmp_path / "out.parquet")
+    outputs.write_consensus(clusterer, clusterer.ensemble_.labels, ["a", "b"], ids)
+    columns = read_table(tmp_path / "out.parquet").columns
+    assert list(columns) == ["row", "label", "confidence"]
+    assert columns["row"].to_pylist() == ids["row"]
+    assert columns["label"].to_pylist() == clusterer.consensus_.labels_.tolist()

@@ -1,4 +1,4 @@
-"""Stages on a terminal, notes out of warnings."""
+"""Tests of stages on a terminal, and of notes made from warnings."""
 
 from __future__ import annotations
 
@@ -9,27 +9,22 @@ import warnings
 
 import pytest
 
-from coterie.command_line.terminal.progress import (
-    collected_notes,
-    is_watched,
-    shown_notes,
-    shown_stages,
-)
+from coterie.command_line.terminal.progress import is_watched, shown_notes, shown_stages
 from coterie.errors import DissentWarning
 
 LIBRARY = logging.getLogger("coterie.some_module")
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream that is a terminal."""
 
     def isatty(self) -> bool:
-        """It is one."""
+        """Return True."""
         return True
 
 
 def watched(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """A terminal as the standard error stream; called by the test, as pytest resets streams."""
+    """Make the standard error stream a terminal; called in the test, as pytest resets streams."""
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
@@ -38,7 +33,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 @pytest.mark.parametrize("stages", [["searching [from 12] starts"], ["reading", "rounding"]])
 def test_stages_are_shown_on_a_terminal(monkeypatch, stages):
-    """What the library logs is shown, brackets and all, and logging is as before afterwards."""
+    """Log messages are shown literally, and the logging configuration is restored."""
     terminal, logger = watched(monkeypatch), logging.getLogger("coterie")
     before = (logger.level, list(logger.handlers))
     with shown_stages(quiet=False):
@@ -58,7 +53,7 @@ def test_nothing_is_shown_when_quiet(monkeypatch):
 
 
 def test_nothing_is_shown_to_a_file(capsys):
-    """Where the standard error stream is no terminal there is no progress."""
+    """Without a terminal as standard error stream there is no progress."""
     assert not is_watched(quiet=False)
     with shown_stages(quiet=False):
         LIBRARY.info("searching")
@@ -72,31 +67,24 @@ def test_nothing_is_drawn_before_the_first_stage(monkeypatch):
         assert terminal.getvalue() == ""
 
 
-def test_warnings_for_the_user_become_notes():
-    """A warning becomes one line, once, however often and from wherever it is issued."""
-    with collected_notes() as notes:
+def test_warnings_for_the_user_become_notes(capsys):
+    """A repeated warning becomes one note on one line."""
+    with shown_notes(quiet=True) as notes:
         for _ in range(2):
             warnings.warn("two\n camps", DissentWarning, stacklevel=1)
-    assert notes == ["two camps"]
-
-
-def test_other_warnings_go_their_way():
-    """A warning that tells of a defect is not swallowed."""
-    with pytest.warns(RuntimeWarning, match="overflow"), collected_notes() as notes:
-        warnings.warn("overflow", RuntimeWarning, stacklevel=1)
-    assert notes == []
-
-
-def test_quiet_notes_are_collected_alone(capsys):
-    """Where nobody is to be told, notes are still there to be kept."""
-    with shown_notes(quiet=True) as notes:
-        warnings.warn("two camps", DissentWarning, stacklevel=1)
     assert notes == ["two camps"]
     assert capsys.readouterr() == ("", "")
 
 
+def test_other_warnings_are_not_notes():
+    """A warning that points to a defect is shown as usual."""
+    with pytest.warns(RuntimeWarning, match="overflow"), shown_notes(quiet=True) as notes:
+        warnings.warn("overflow", RuntimeWarning, stacklevel=1)
+    assert notes == []
+
+
 def test_notes_are_shown_even_on_failure(capsys):
-    """What was noted before a failure is still told, as one line and not as a Python warning."""
+    """Notes before a failure are printed, as one line each."""
     with pytest.raises(ValueError, match="no"), shown_notes():
         warnings.warn("two camps", DissentWarning, stacklevel=1)
         raise ValueError("no")

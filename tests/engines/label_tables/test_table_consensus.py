@@ -382,7 +382,7 @@ def test_durations_and_nulls_are_no_labels(source):
             consensus_table(place, n_clusters=3, ids="id")
     assert consensus_table(source, ["p0", "p1"], 3, ids="took").n_rows == 600
     pq.write_table(labels_table().append_column("none", pa.nulls(600)), source)
-    with pytest.raises(InvalidLabelsError, match="'none' has no label at all; leave it out"):
+    with pytest.raises(InvalidLabelsError, match=r"'none' .*has no label"):
         consensus_table(source, n_clusters=3, ids="id")
 
 

@@ -1,1 +1,1 @@
-"""The commands ``coterie ads …``: from bid logs to segments, forecasts and a report."""
+"""The commands ``coterie ads …``: bid logs to segments, forecasts and a report."""

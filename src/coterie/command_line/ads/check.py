@@ -1,4 +1,4 @@
-"""``coterie ads check``: everything that is wrong with a log, at once."""
+"""``coterie ads check``: all faults of a log."""
 
 from __future__ import annotations
 
@@ -7,17 +7,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from coterie.command_line.ads import reading
-from coterie.command_line.ads.layout import (
-    counted,
-    facts_grid,
-    print_heading,
-    print_indented,
-    stdout_console,
-)
-from coterie.command_line.terminal import options
+from coterie.command_line.terminal import layout, options
+from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.progress import shown_stages
-from coterie.command_line.terminal.summary import print_json
-from coterie.command_line.terminal.terminal_text import one_line
 from coterie.runtime.wording import money, percent
 
 if TYPE_CHECKING:
@@ -39,25 +31,22 @@ def check(
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Check a bid log, and tell all its faults at once.
+    """Check a bid log and list all its faults.
 
-    Ends with 1 where a fault would make results wrong. Takes bid logs,
-    iPinYou's 24 columns, and ready-made histograms.
+    The exit code is 1 if a fault would make results wrong. Reads bid logs,
+    the 24 columns of iPinYou, and ready-made histograms.
 
     Example: coterie ads check market/bids
     """
     with shown_stages(quiet):
-        _, found = reading.checked_logs(logs, engine, advertisers, table, auction)
-    if as_json:
-        print_json(found.as_dict())
-    elif not quiet:
-        _print_for_people(found)
+        _, found = reading.LogInput(logs, engine, advertisers, table, auction).check()
+    layout.print_answer(found.as_dict(), lambda _: _print_summary(found), as_json, quiet)
     if not found.ok:
         raise typer.Exit(1)
 
 
 def faults_as_notes(found: LogCheck) -> list[dict[str, Any]]:
-    """The faults as a report shows them."""
+    """Return the faults as quality notes of a report."""
     return [
         {
             "severity": fault.severity,
@@ -69,12 +58,14 @@ def faults_as_notes(found: LogCheck) -> list[dict[str, Any]]:
     ]
 
 
-def _print_for_people(found: LogCheck) -> None:
-    console = stdout_console()
+def _print_summary(found: LogCheck) -> None:
+    console = layout.stdout_console()
     kinds = {"bids": "bid log", "ipinyou": "log of iPinYou", "histograms": "ready-made histograms"}
     overview = found.overview
-    print_heading(console, overview.source, f": {kinds[overview.kind]}, read by {overview.engine}")
-    print_indented(console, facts_grid(_overview(found)))
+    layout.print_heading(
+        console, overview.source, f": {kinds[overview.kind]}, read by {overview.engine}"
+    )
+    layout.print_indented(console, layout.facts_grid(_overview(found)))
     if found.faults:
         console.print(_fault_grid(found))
         console.print()
@@ -84,14 +75,14 @@ def _print_for_people(found: LogCheck) -> None:
 
 
 def _overview(found: LogCheck) -> dict[str, str | None]:
-    """What the log holds, in words; None where there is nothing to say."""
+    """Describe what the log holds; None leaves a line out."""
     seen = found.overview
     currency = {"": "", "mixed": " of several currencies"}.get(seen.currency, f" {seen.currency}")
     auction = "first and second" if seen.auction == "mixed" else seen.auction
     revealed = {
-        "paid": "what winners paid tells the market price",
-        "minimum": "the minimum that would have won is logged",
-        "none": "won or lost is all that is known of the market price",
+        "paid": "the price paid is the market price",
+        "minimum": "the smallest bid that would have won is logged",
+        "none": "only won or lost is known, not the market price",
     }
     counted_rows = "all" if seen.counted_rows == seen.rows else f"{seen.counted_rows:,}"
     gaps = f", {counted(len(seen.missing_days), 'day')} between missing"
@@ -111,7 +102,7 @@ def _overview(found: LogCheck) -> dict[str, str | None]:
 
 
 def _fault_grid(found: LogCheck) -> Table:
-    """Each fault with its examples and its remedy."""
+    """Return each fault with its examples and its remedy."""
     from rich.table import Table
     from rich.text import Text
 
@@ -123,13 +114,14 @@ def _fault_grid(found: LogCheck) -> Table:
         grid.add_row(
             Text(fault.severity, _COLOURS[fault.severity]),
             Text.assemble(
-                (one_line(fault.what), "bold"), f": {counted(fault.count, fault.unit[:-1])}{share}"
+                (layout.one_line(fault.what), "bold"),
+                f": {counted(fault.count, fault.unit[:-1])}{share}",
             ),
         )
         for row in fault.examples:
-            grid.add_row("", Text(one_line(_example(row)), "dim"))
+            grid.add_row("", Text(layout.one_line(_example(row)), "dim"))
         if fault.remedy:
-            grid.add_row("", Text(one_line(fault.remedy)))
+            grid.add_row("", Text(layout.one_line(fault.remedy)))
     return grid
 
 

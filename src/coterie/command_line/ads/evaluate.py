@@ -1,4 +1,4 @@
-"""``coterie ads evaluate``: how well every source of curves forecasts days held out."""
+"""``coterie ads evaluate``: errors of every source of curves on held-out days."""
 
 from __future__ import annotations
 
@@ -8,32 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coterie.command_line.ads import reading
-from coterie.command_line.ads.layout import (
-    counted,
-    figures_table,
-    print_files,
-    print_heading,
-    print_indented,
-    stdout_console,
-)
-from coterie.command_line.terminal import options
+from coterie.command_line.terminal import layout, options
+from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.progress import shown_notes, shown_stages
-from coterie.command_line.terminal.summary import print_json
 from coterie.runtime.atomic_files import atomic_file
 from coterie.runtime.wording import cell
 
 if TYPE_CHECKING:
     from rich.table import Table
-    from rich.text import Text
 
 __all__ = ["POOLED", "HoldoutDays", "evaluate", "print_evaluation", "verdicts"]
 
-#: The source that the segments are there for.
 POOLED = "robust+pooled"
-TARGETS = ("impressions", "spend")
+_TARGETS = ("impressions", "spend")
 
 HoldoutDays = Annotated[
-    int, typer.Option("--holdout-days", min=1, help="Days at the end to forecast.")
+    int, typer.Option("--holdout-days", min=1, help="Number of last days to forecast.")
 ]
 
 
@@ -50,18 +40,18 @@ def evaluate(
     allow_faults: reading.AllowFaults = False,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write everything as JSON here."),
+        typer.Option("--output", "-o", metavar="FILE", help="Write the results as JSON here."),
     ] = None,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Hold out the last days, and forecast them by every source of curves.
+    """Hold out the last days, and forecast them with every source of curves.
 
-    Sources: the advertiser's own curve, one curve for all, segments by
-    text, by win rate, by cost, by averaged and by robust consensus; each
-    alone and pooled with the advertiser's own. What each needs to have
-    chosen is chosen on the days before.
+    Sources: the advertiser's own curve, one curve for all, and segments by
+    text, win rate, cost, averaged consensus and robust consensus; each alone
+    and pooled with the advertiser's own curve. Settings are chosen on the
+    days before.
 
     Example: coterie ads evaluate market --holdout-days 1
     """
@@ -71,66 +61,61 @@ def evaluate(
     from coterie.ads.forecasts.paper_tables import paper_tables
     from coterie.ads.segments.view_agreement import compare_views
 
-    reading.check_outputs({"evaluation": output}, logs, advertisers, engine)
+    source = reading.LogInput(logs, engine, advertisers, table, auction, {"evaluation": output})
+    source.check_outputs()
     settings = reading.segment_settings(segments, consensus, seed)
     with shown_notes(quiet) as notes, shown_stages(quiet):
-        source = reading.read_source(logs, engine, advertisers, table, auction, bins, allow_faults)
+        log = source.read(bins, allow_faults)
         found = evaluate_sources(
-            source.histograms,
-            source.texts,
-            holdout_days=holdout_days,
-            settings=settings,
+            log.histograms, log.texts, holdout_days=holdout_days, settings=settings
         )
         agreement = compare_views(found.training.views, found.segments, None)
         facts = found.as_dict() | {
-            "source": source.logs.source,
+            "source": log.logs.source,
             "paper_tables": paper_tables(found, agreement),
             "notes": notes,
         }
         if output is not None:
             with atomic_file(output) as unfinished:
                 unfinished.write_text(json.dumps(facts, indent=2, allow_nan=False) + "\n")
-    if as_json:
-        print_json(facts)
-    elif not quiet:
-        print_evaluation(facts, output)
+    layout.print_answer(facts, lambda _: print_evaluation(facts, output), as_json, quiet)
 
 
 def print_evaluation(facts: dict[str, Any], output: Path | None = None) -> None:
-    """Print an evaluation for a person."""
+    """Print an evaluation for people."""
     from rich.text import Text
 
-    console = stdout_console()
-    told = (
+    console = layout.stdout_console()
+    layout.print_heading(
+        console,
+        facts["source"],
         f": forecasts of {', '.join(facts['holdout'])} for "
-        f"{counted(facts['advertisers'], 'advertiser')}, and for "
-        f"{facts['new_advertisers']:,} that were new"
+        f"{counted(facts['advertisers'], 'advertiser')}, and for {facts['new_advertisers']:,} new",
     )
-    print_heading(console, facts["source"], told)
-    print_indented(console, _error_table(facts))
-    console.print("WAPE: sum of the errors over the sum of the truth, the lowest in bold.")
-    console.print("MAPE: mean of error over truth. Inside: the truth is in the interval, which is")
-    console.print("to hold nine in ten. New advertisers are not among these.")
+    layout.print_indented(console, _error_table(facts))
+    console.print("WAPE: sum of absolute errors over sum of actual values; the lowest is bold.")
+    console.print("MAPE: mean of absolute error over actual value. Inside: share of actual values")
+    console.print("in the 90% interval. New advertisers are not included.")
     console.print()
     console.print("WAPE of impressions by bids in training", style="bold")
-    print_indented(console, _stratum_table(facts))
+    layout.print_indented(console, _stratum_table(facts))
     for contents in facts["paper_tables"]:
         console.print(contents["title"], style="bold")
-        print_indented(console, _paper_table(contents))
+        layout.print_indented(console, _paper_table(contents))
         console.print(Text(contents["note"], "dim"))
         console.print()
     for sentence in verdicts(facts):
         console.print(sentence)
-    print_files(console, [] if output is None else [output])
+    layout.print_files(console, [] if output is None else [output])
 
 
 def verdicts(facts: dict[str, Any]) -> list[str]:
-    """Pooling with robust segments against the own curve, a sentence for each target.
+    """Compare pooling with robust segments to own curves, in one sentence per target.
 
     Parameters
     ----------
     facts : dict
-        Of an :class:`~coterie.ads.forecasts.evaluation.Evaluation`; empty where there was none.
+        Of an :class:`~coterie.ads.forecasts.evaluation.Evaluation`, or empty.
     """
     sources = facts.get("sources", {})
     if not {"own", POOLED} <= set(sources):
@@ -140,32 +125,32 @@ def verdicts(facts: dict[str, Any]) -> list[str]:
         for row in facts["differences"]
         if (row["a"], row["b"]) == (POOLED, "own")
     }
-    told = []
+    sentences = []
     for target, row in differences.items():
         own, pooled = (sources[name][target]["wape"] for name in ("own", POOLED))
         if own is None or pooled is None:
             continue
         change = row["difference"]
-        sure = f" ± {100 * row['standard_error']:.1f}" if row["standard_error"] is not None else ""
-        told.append(
+        error = f" ± {100 * row['standard_error']:.1f}" if row["standard_error"] is not None else ""
+        sentences.append(
             f"Error of {target}: {_percent(pooled)} with curves pooled with robust segments, "
-            f"{_percent(own)} with own curves alone ({100 * change:+.1f}{sure} points).".replace(
+            f"{_percent(own)} with own curves alone ({100 * change:+.1f}{error} points).".replace(
                 "(-", "(−"
             )
         )
-    return told
+    return sentences
 
 
 def _error_table(facts: dict[str, Any]) -> Table:
-    """One row a source, and under each target its four measures."""
+    """Return a table with a row per source and four measures per target."""
     from rich.table import Table
     from rich.text import Text
 
-    names = figures_table(["source"], [])
+    names = layout.figures_table(["source"], [])
     for name in facts["sources"]:
         names.add_row(name)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    columns = {"": names, **{target: _measures(facts, target) for target in TARGETS}}
+    columns = {"": names, **{target: _measures(facts, target) for target in _TARGETS}}
     for heading in columns:
         table.add_column(Text(heading))
     table.add_row(*columns.values())
@@ -173,19 +158,21 @@ def _error_table(facts: dict[str, Any]) -> Table:
 
 
 def _measures(facts: dict[str, Any], target: str) -> Table:
-    table = figures_table([], ["WAPE", "MAPE", "bias", "inside"])
+    from rich.text import Text
+
+    table = layout.figures_table([], ["WAPE", "MAPE", "bias", "inside"])
     rows = [source[target] for source in facts["sources"].values()]
     lowest = min((row["wape"] for row in rows if row["wape"] is not None), default=None)
     for row in rows:
         cells = [_percent(row[measure]) for measure in ("mape", "bias", "coverage")]
         is_lowest = lowest is not None and row["wape"] == lowest
-        table.add_row(_bold(_percent(row["wape"]), is_lowest), *cells)
+        table.add_row(Text(_percent(row["wape"]), "bold" if is_lowest else ""), *cells)
     return table
 
 
 def _stratum_table(facts: dict[str, Any]) -> Table:
     strata = [stratum for stratum in facts["strata"] if stratum["advertisers"]]
-    table = figures_table(["source"], [stratum["name"] for stratum in strata])
+    table = layout.figures_table(["source"], [stratum["name"] for stratum in strata])
     for name in facts["sources"]:
         wapes = [stratum["sources"][name]["impressions"]["wape"] for stratum in strata]
         table.add_row(name, *map(_percent, wapes))
@@ -196,11 +183,11 @@ def _stratum_table(facts: dict[str, Any]) -> Table:
 
 
 def _paper_table(contents: dict[str, Any]) -> Table:
-    """A table of the paper; errors in percent, as in the other tables here."""
+    """Return a table of the paper, with errors in percent."""
     columns, rows = contents["columns"], contents["rows"]
     is_text = [any(isinstance(row[place], str) for row in rows) for place in range(len(columns))]
     n_names = is_text.index(False) if False in is_text else len(columns)
-    table = figures_table(columns[:n_names], columns[n_names:])
+    table = layout.figures_table(columns[:n_names], columns[n_names:])
     for row in rows:
         table.add_row(*map(_cell, row, columns))
     return table
@@ -214,9 +201,3 @@ def _cell(value: Any, column: str) -> str:
 
 def _percent(value: float | None) -> str:
     return "–" if value is None else f"{value:.1%}".replace("-", "−")
-
-
-def _bold(text: str, is_bold: bool) -> Text:
-    from rich.text import Text
-
-    return Text(text, "bold" if is_bold else "")

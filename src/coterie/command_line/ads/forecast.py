@@ -1,4 +1,4 @@
-"""``coterie ads forecast``: impressions, spend and clicks of an advertiser at a bid."""
+"""``coterie ads forecast``: impressions, spend and clicks of an advertiser at given bids."""
 
 from __future__ import annotations
 
@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.command_line.ads.layout import (
-    figures_table,
-    print_files,
-    print_heading,
-    print_indented,
-    stdout_console,
-)
-from coterie.command_line.terminal import options
+from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.progress import shown_notes
-from coterie.command_line.terminal.summary import print_json
-from coterie.command_line.terminal.terminal_text import one_line
 from coterie.errors import InvalidParameterError, OutputError
 from coterie.runtime.wording import count, money, percent
 
@@ -36,7 +27,9 @@ _MOST_BIDS = 10_000
 
 
 def forecast(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="From coterie ads segment.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="Model file from coterie ads segment.")
+    ],
     bid: Annotated[
         str,
         typer.Option(
@@ -46,32 +39,39 @@ def forecast(
         ),
     ],
     advertiser: Annotated[
-        str | None, typer.Option("--advertiser", metavar="ID", help="Whose forecast.")
+        str | None, typer.Option("--advertiser", metavar="ID", help="Advertiser to forecast.")
     ] = None,
     supply: Annotated[
         float | None,
         typer.Option(
-            "--supply", metavar="N", help="Auctions, as in 1e6; by default those of a day."
+            "--supply",
+            metavar="N",
+            help="Number of auctions, for example 1e6; by default those of one day.",
         ),
     ] = None,
     day: Annotated[
-        str | None, typer.Option("--day", metavar="DATE", help="Its weekday sets the supply.")
+        str | None,
+        typer.Option(
+            "--day", metavar="DATE", help="Day whose weekday sets the number of auctions."
+        ),
     ] = None,
     text: Annotated[
-        str | None, typer.Option("--text", help="Of an advertiser that is not in the log.")
+        str | None, typer.Option("--text", help="Text of an advertiser that is not in the log.")
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write a table: .csv or .parquet."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write a table here: .csv or .parquet."
+        ),
     ] = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Forecast impressions, spend and clicks at a bid.
 
-    Intervals are to hold nine in ten. An advertiser that is not in the
-    log is placed by its text, or else forecast from all, and the answer
-    says which.
+    Intervals have a level of 90%. An advertiser that is not in the log is
+    placed in segments by its text; without a text it gets the average of all
+    advertisers. The answer says which.
 
     Example: coterie ads forecast market.coterie --advertiser adv-00042 --bid 2.50 --supply 1e6
     """
@@ -91,15 +91,17 @@ def forecast(
         from coterie.files.tables import write_table
 
         write_table(output, _columns(found))
-    if as_json:
-        print_json({"currency": forecaster.currency_, "forecasts": [f.as_dict() for f in found]})
-    elif not quiet:
+
+    def print_summary(_: dict[str, Any]) -> None:
         print_forecasts(found, forecaster.currency_)
-        print_files(stdout_console(), [] if output is None else [output])
+        layout.print_files(layout.stdout_console(), [] if output is None else [output])
+
+    facts = {"currency": forecaster.currency_, "forecasts": [one.as_dict() for one in found]}
+    layout.print_answer(facts, print_summary, as_json, quiet)
 
 
 def bids_in(text: str) -> list[float]:
-    """The bids in ``2.50``, ``2,2.5,3`` or ``1:5:0.5`` (from, to, step); all above 0.
+    """Return the bids in ``2.50``, ``2,2.5,3`` or ``1:5:0.5`` (from, to, step); all above 0.
 
     >>> bids_in("1:2:0.5"), bids_in("2.50"), bids_in("2,3")
     ([1.0, 1.5, 2.0], [2.5], [2.0, 3.0])
@@ -117,20 +119,20 @@ def bids_in(text: str) -> list[float]:
 
 
 def print_forecasts(found: list[Forecast], currency: str) -> None:
-    """Print what to expect of one advertiser, at one bid or at several."""
-    console = stdout_console()
+    """Print the forecasts of one advertiser, at one bid or several."""
+    console = layout.stdout_console()
     first, unit = found[0], f" ({currency})" if currency else ""
     at = f" at a bid of {_bid(first.bid)} {currency}".rstrip() if len(found) == 1 else ""
-    told = f"{at}, {count(first.supply)} auctions"
-    print_heading(console, first.advertiser or "a new advertiser", told)
-    print_indented(console, _block(first, unit) if len(found) == 1 else _table(found, unit))
-    console.print("The spans are to hold nine in ten.")
+    name = first.advertiser or "a new advertiser"
+    layout.print_heading(console, name, f"{at}, {count(first.supply)} auctions")
+    layout.print_indented(console, _block(first, unit) if len(found) == 1 else _table(found, unit))
+    console.print("The intervals have a level of 90%.")
     for grounds in _grounds(found):
         console.print(f"{grounds}.")
 
 
 def _range(numbers: list[float]) -> list[float]:
-    """From, to and step as the numbers they mean; none where they mean none."""
+    """Return the bids of a range given as from, to and step; empty if it is not a range."""
     if len(numbers) != 3 or not all(map(math.isfinite, numbers)):
         return []
     start, stop, step = numbers
@@ -166,7 +168,7 @@ def _columns(found: list[Forecast]) -> dict[str, Any]:
 
 
 def _block(one: Forecast, unit: str) -> Table:
-    """A forecast at one bid: means, and beside them their spans."""
+    """Return the forecast at one bid: means and their intervals."""
     from rich.table import Table
 
     grid = Table.grid(padding=(0, 3))
@@ -185,10 +187,10 @@ def _block(one: Forecast, unit: str) -> Table:
 
 
 def _table(found: list[Forecast], unit: str) -> Table:
-    """A row a bid; the spans stand below the means, so that the table is never too wide."""
+    """Return a table with a row per bid; intervals are below the means to save width."""
     has_clicks = found[0].clicks is not None
     headings = ["bid", "win rate", "impressions", f"spend{unit}", f"eCPM{unit}"]
-    table = figures_table([], [*headings, "clicks"] if has_clicks else headings)
+    table = layout.figures_table([], [*headings, "clicks"] if has_clicks else headings)
     for one in found:
         cells: list[RenderableType] = [
             _bid(one.bid),
@@ -202,10 +204,10 @@ def _table(found: list[Forecast], unit: str) -> Table:
 
 
 def _grounds(found: list[Forecast]) -> list[str]:
-    """What the forecasts rest on; where that differs from bid to bid, of which bids."""
+    """Return the reasons of the forecasts; if they differ between bids, with the bids."""
     bids: dict[str, list[float]] = {}
     for one in found:
-        why = one_line(one.why)
+        why = layout.one_line(one.why)
         bids.setdefault(why[:1].upper() + why[1:], []).append(one.bid)
     if len(bids) == 1:
         return list(bids)

@@ -1,4 +1,4 @@
-"""What the commands that read a log have in common: their options, and the way to histograms."""
+"""Options of the commands that read a log, and the reading itself."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import logging
 import shlex
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import unquote
 
 import typer
 
-from coterie.command_line.ads.layout import counted
+from coterie.command_line.terminal.layout import counted
 from coterie.errors import CoterieWarning, OutputError, TableError
 from coterie.runtime.atomic_files import check_writable
 
@@ -24,28 +24,11 @@ if TYPE_CHECKING:
     from coterie.ads.logs.checks.log_checks import LogCheck
     from coterie.ads.segments.settings import SegmentSettings
 
-__all__ = [
-    "AdvertiserTable",
-    "AllowFaults",
-    "Auction",
-    "Bins",
-    "Consensus",
-    "Engine",
-    "Log",
-    "Logs",
-    "Segments",
-    "Source",
-    "check_outputs",
-    "checked_logs",
-    "numbers_in",
-    "read_source",
-    "segment_settings",
-]
-
 Logs = Annotated[
     str,
     typer.Argument(
-        metavar="LOGS", help="A file, folder or glob of Parquet or CSV; or a table of the engine."
+        metavar="LOGS",
+        help="File, folder or glob of Parquet or CSV files, or a table of the engine.",
     ),
 ]
 AdvertiserTable = Annotated[
@@ -53,8 +36,8 @@ AdvertiserTable = Annotated[
     typer.Option(
         "--advertisers",
         metavar="FILE",
-        help="The texts: advertiser_id, description. By default advertisers.parquet or .csv "
-        "beside the logs.",
+        help="Advertiser texts, with columns advertiser_id and description; by default "
+        "advertisers.parquet or .csv beside the logs.",
     ),
 ]
 Engine = Annotated[
@@ -63,33 +46,35 @@ Engine = Annotated[
         "--engine",
         metavar="URL",
         envvar="COTERIE_ENGINE",
-        help="duckdb:// (embedded), duckdb://FILE, pyspark://local, pyspark://HOST:PORT.",
+        help="Engine: duckdb:// (embedded), duckdb://FILE, pyspark://local or pyspark://HOST:PORT.",
     ),
 ]
 Log = Annotated[
     str | None,
-    typer.Option("--table", metavar="NAME", help="Which table of a database file."),
+    typer.Option("--table", metavar="NAME", help="Table of a database file."),
 ]
 Auction = Annotated[
     Literal["first", "second"] | None,
-    typer.Option("--auction", help="What a winner pays; by default as the log says."),
+    typer.Option("--auction", help="Auction type; by default as in the log."),
 ]
-Bins = Annotated[int, typer.Option("--bins", min=2, max=4096, help="Bins of the bid grid.")]
+Bins = Annotated[
+    int, typer.Option("--bins", min=2, max=4096, help="Number of bins of the bid grid.")
+]
 Segments = Annotated[
     str,
     typer.Option(
         "--segments",
         "-k",
         metavar="K[,K…]",
-        help="Their number, or the numbers to choose from by backtest.",
+        help="Number of segments, or several numbers to choose from by backtest.",
     ),
 ]
 Consensus = Annotated[
     Literal["robust", "admm", "l2", "one-hot"],
     typer.Option(
         "--consensus",
-        help="Which consensus function makes the segments: the robust one, the same with the "
-        "ADMM relaxation, least squares, or one-hot k-means.",
+        help="Consensus function of the segments: robust, robust with the ADMM relaxation, "
+        "least squares, or one-hot k-means.",
     ),
 ]
 
@@ -97,7 +82,7 @@ AllowFaults = Annotated[
     bool,
     typer.Option(
         "--allow-faults",
-        help="Go on despite faults of single rows: unusable rows are left out, and told.",
+        help="Continue despite faulty rows: leave them out and print a note.",
     ),
 ]
 
@@ -115,96 +100,131 @@ class Source:
     texts: dict[str, str]
 
 
-def read_source(
-    logs: str,
-    engine: str,
-    advertisers: Path | None,
-    table: str | None,
-    auction: str | None,
-    bins: int,
-    allow_faults: bool = False,
-) -> Source:
-    """Open a log, check it, and count it.
+@dataclass(frozen=True)
+class LogInput:
+    """A log as given on the command line, and the outputs of the command.
 
-    A log with faults that make results wrong is refused, and the first of them named, unless
-    faults are allowed: then a warning names them.
-    """
-    from coterie.ads.histograms.counting import read_histograms
-    from coterie.ads.logs.bid_logs import read_descriptions
-
-    opened, found = checked_logs(logs, engine, advertisers, table, auction)
-    if found.errors:
-        worst, *others = found.errors
-        more = f", and {counted(len(others), 'other fault')}" if others else ""
-        told = f"{opened.source}: {worst.what} ({counted(worst.count, worst.unit[:-1])}){more}"
-        see = f"See: {_check_command(logs, engine, advertisers, table, auction)}"
-        if not allow_faults:
-            raise TableError(f"{told}; {worst.remedy}. {see}")
-        warnings.warn(f"{told}; results may be wrong. {see}", CoterieWarning, stacklevel=2)
-    with _interruptible():
-        return Source(opened, found, read_histograms(opened, bins=bins), read_descriptions(opened))
-
-
-def checked_logs(
-    logs: str, engine: str, advertisers: Path | None, table: str | None, auction: str | None
-) -> tuple[BidLogs, LogCheck]:
-    """Connect to the engine, open a log there, and check it."""
-    from coterie.ads.logs.bid_logs import open_logs
-    from coterie.ads.logs.checks.log_checks import check_logs
-    from coterie.engines.backends import connect
-
-    with _interruptible():
-        _LOG.info("Opening %s", logs)
-        opened = open_logs(
-            logs, connect(engine), auction=auction, advertisers=advertisers, table=table
-        )
-        _LOG.info("Checking %s", opened.source)
-        return opened, check_logs(opened)
-
-
-def check_outputs(
-    outputs: Mapping[str, Path | None],
-    logs: str,
-    advertisers: Path | None = None,
-    engine: str = _DUCKDB,
-) -> None:
-    """Refuse, before the work, what cannot be written or would take the place of an input.
-
-    Parameters
+    Attributes
     ----------
+    logs, engine, advertisers, table, auction
+        The options of these names.
     outputs : mapping of str to Path or None
-        Files to write, by what they hold; None was not asked for.
-    logs, advertisers, engine
-        What is read. No table is written into a folder of logs either: it would be read as one
-        of them the next time.
+        Files to write by kind; None for those not requested.
     """
-    taken = _inputs(logs, advertisers, engine)
-    for kind, path in outputs.items():
-        if path is None:
-            continue
-        check_writable(path)
-        place = path.resolve()
-        if place in taken:
-            raise OutputError(f"cannot write the {kind} to {path}: it is {taken[place]} already")
-        taken[place] = f"the {kind}"
-        if kind == "table" and Path(logs).is_dir() and place.is_relative_to(Path(logs).resolve()):
-            raise OutputError(
-                f"cannot write the table to {path}: it would be read as a part of the log the "
-                f"next time; name a file outside {logs}"
+
+    logs: str
+    engine: str = _DUCKDB
+    advertisers: Path | None = None
+    table: str | None = None
+    auction: str | None = None
+    outputs: Mapping[str, Path | None] = field(default_factory=dict)
+
+    def check_outputs(self) -> None:
+        """Refuse, before the log is opened, outputs that cannot be written.
+
+        An output must not replace an input. A table in the folder of the log is refused too:
+        the next run would read it as a part of the log.
+        """
+        taken = {}
+        database = unquote(self.engine.removeprefix(_DUCKDB).partition("?")[0])
+        if self.engine.startswith(_DUCKDB) and database:
+            taken[Path(database).resolve()] = "the database"
+        if self.advertisers is not None:
+            taken[self.advertisers.resolve()] = "the table of advertisers"
+        for kind, path in self.outputs.items():
+            if path is None:
+                continue
+            check_writable(path)
+            _refuse_taken(kind, path, taken)
+            taken[path.resolve()] = f"the {kind}"
+            folder = Path(self.logs)
+            if kind == "table" and folder.is_dir() and _is_inside(path, folder):
+                raise OutputError(
+                    f"cannot write the table to {path}: the next run would read it as a part of "
+                    f"the log; name a file outside {folder}"
+                )
+
+    def check(self) -> tuple[BidLogs, LogCheck]:
+        """Connect to the engine, open the log there, and check it."""
+        from coterie.ads.logs.bid_logs import open_logs
+        from coterie.ads.logs.checks.log_checks import check_logs
+        from coterie.engines.backends import connect
+
+        with _interruptible():
+            _LOG.info("Opening %s", self.logs)
+            opened = open_logs(
+                self.logs,
+                connect(self.engine),
+                auction=self.auction,
+                advertisers=self.advertisers,
+                table=self.table,
             )
+            self._refuse_input_files(opened)
+            _LOG.info("Checking %s", opened.source)
+            return opened, check_logs(opened)
+
+    def read(self, bins: int, allow_faults: bool = False) -> Source:
+        """Open the log, check it, and count it.
+
+        A log with errors is refused with its first error. With ``allow_faults`` a warning names
+        the error instead.
+        """
+        from coterie.ads.histograms.counting import read_histograms
+        from coterie.ads.logs.bid_logs import read_descriptions
+
+        opened, found = self.check()
+        if found.errors:
+            worst, *others = found.errors
+            more = f", and {counted(len(others), 'other fault')}" if others else ""
+            fault = f"{opened.source}: {worst.what} ({counted(worst.count, worst.unit[:-1])}){more}"
+            see = f"See: {self._check_command()}"
+            if not allow_faults:
+                raise TableError(f"{fault}; {worst.remedy}. {see}")
+            warnings.warn(f"{fault}; results may be wrong. {see}", CoterieWarning, stacklevel=2)
+        with _interruptible():
+            histograms = read_histograms(opened, bins=bins)
+            return Source(opened, found, histograms, read_descriptions(opened))
+
+    def _refuse_input_files(self, opened: BidLogs) -> None:
+        """Refuse outputs that are files of the log or its text table, known once it is open."""
+        taken = {Path(path).resolve(): "a part of the log" for path in opened.files}
+        if isinstance(opened.texts, str):
+            taken[Path(opened.texts).resolve()] = "the table of advertisers"
+        for kind, path in self.outputs.items():
+            if path is not None:
+                _refuse_taken(kind, path, taken)
+
+    def _check_command(self) -> str:
+        """Return the command that lists all faults of the log."""
+        given = {
+            "--engine": None if self.engine == _DUCKDB else self.engine,
+            "--advertisers": self.advertisers,
+            "--table": self.table,
+            "--auction": self.auction,
+        }
+        options = [str(word) for pair in given.items() if pair[1] is not None for word in pair]
+        return shlex.join(["coterie", "ads", "check", self.logs, *options])
 
 
 def segment_settings(segments: str, consensus: str, seed: int) -> SegmentSettings:
-    """The settings a user's options stand for."""
+    """Return the settings for the options --segments, --consensus and --seed."""
     from coterie.ads.segments.settings import SegmentSettings
+    from coterie.consensus import L2Consensus, OneHotKMeans
+    from coterie.consensus.robust.estimator import RobustConsensus
 
+    functions: dict[str, Any] = {
+        "robust": None,
+        "admm": RobustConsensus(random_state=seed),
+        "l2": L2Consensus(random_state=seed),
+        "one-hot": OneHotKMeans(random_state=seed),
+    }
     return SegmentSettings(
-        n_segments=numbers_in(segments), consensus=_function(consensus, seed), random_state=seed
+        n_segments=numbers_in(segments), consensus=functions[consensus], random_state=seed
     )
 
 
 def numbers_in(text: str) -> list[int]:
-    """The whole numbers in ``8,12``.
+    """Return the whole numbers in ``8,12``.
 
     >>> numbers_in("8, 12")
     [8, 12]
@@ -215,61 +235,25 @@ def numbers_in(text: str) -> list[int]:
         numbers = []
     if not numbers or min(numbers) < 1:
         raise typer.BadParameter(
-            f"{text!r} is no number of segments; write 10, or 8,12,16 to choose from",
+            f"{text!r} is not a number of segments; write 10, or 8,12,16 to choose from",
             param_hint="'--segments'",
         )
     return numbers
 
 
-def _function(name: str, seed: int) -> Any:
-    from coterie.consensus import L2Consensus, OneHotKMeans
-    from coterie.consensus.robust.estimator import RobustConsensus
-
-    return {
-        "robust": None,
-        "admm": RobustConsensus(random_state=seed),
-        "l2": L2Consensus(random_state=seed),
-        "one-hot": OneHotKMeans(random_state=seed),
-    }[name]
+def _refuse_taken(kind: str, path: Path, taken: Mapping[Path, str]) -> None:
+    place = path.resolve()
+    if place in taken:
+        raise OutputError(f"cannot write the {kind} to {path}: it is {taken[place]} already")
 
 
-def _inputs(logs: str, advertisers: Path | None, engine: str) -> dict[Path, str]:
-    """The files that are read, by what they are; none where the engine alone knows them."""
-    from coterie.ads.logs.advertiser_texts import texts_beside
-    from coterie.ads.logs.log_files import find_files
-
-    files = []
-    # a table of the engine, or nothing at all: reading it will tell
-    with contextlib.suppress(TableError):
-        files = find_files(logs)
-    folder = Path(logs) if Path(logs).is_dir() else Path(*files[:1]).parent
-    texts = advertisers or (texts_beside(folder) if files else None)
-    database = unquote(engine.removeprefix(_DUCKDB).partition("?")[0])
-    inputs = {Path(path).resolve(): "a part of the log" for path in files}
-    if texts:
-        inputs[Path(texts).resolve()] = "the table of advertisers"
-    if engine.startswith(_DUCKDB) and database:
-        inputs[Path(database).resolve()] = "the database"
-    return inputs
-
-
-def _check_command(
-    logs: str, engine: str, advertisers: Path | None, table: str | None, auction: str | None
-) -> str:
-    """The command that tells all faults of a log."""
-    given = {
-        "--engine": None if engine == _DUCKDB else engine,
-        "--advertisers": advertisers,
-        "--table": table,
-        "--auction": auction,
-    }
-    options = [str(word) for pair in given.items() if pair[1] is not None for word in pair]
-    return shlex.join(["coterie", "ads", "check", logs, *options])
+def _is_inside(path: Path, folder: Path) -> bool:
+    return path.resolve().is_relative_to(folder.resolve())
 
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let an interrupt be one: DuckDB tells of it by an error of its own."""
+    """Raise KeyboardInterrupt where DuckDB reports an interrupt as a RuntimeError."""
     try:
         yield
     except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""``coterie ads segment``: a log in, segments and a model for forecasts out."""
+"""``coterie ads segment``: segments and a forecasting model from a log."""
 
 from __future__ import annotations
 
@@ -8,19 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coterie.command_line.ads import reading
-from coterie.command_line.ads.layout import (
-    counted,
-    figures_table,
-    print_files,
-    print_heading,
-    print_indented,
-    stdout_console,
-)
-from coterie.command_line.terminal import options
+from coterie.command_line.terminal import layout, options
+from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.outputs import write_all
 from coterie.command_line.terminal.progress import shown_notes, shown_stages
-from coterie.command_line.terminal.summary import print_json
-from coterie.command_line.terminal.terminal_text import one_line
 from coterie.runtime.wording import exact, money, percent
 
 if TYPE_CHECKING:
@@ -29,20 +20,20 @@ if TYPE_CHECKING:
     from coterie.ads.forecasts.forecaster import AdForecaster
     from coterie.ads.segments.settings import SegmentSettings
 
-__all__ = ["forecaster_of", "model_facts", "print_segments", "segment", "segment_columns"]
+__all__ = ["fit_model", "model_facts", "print_segments", "segment", "segment_columns"]
 
 
 def segment(
     logs: reading.Logs,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="MODEL", help="The model file to write.")
+        Path, typer.Option("--output", "-o", metavar="MODEL", help="Model file to write.")
     ],
     members: Annotated[
         Path | None,
         typer.Option(
             "--members",
             metavar="FILE",
-            help="Write each advertiser's segment here: .csv, .tsv or .parquet.",
+            help="Write the segment of each advertiser here: .csv, .tsv or .parquet.",
         ),
     ] = None,
     advertisers: reading.AdvertiserTable = None,
@@ -57,50 +48,47 @@ def segment(
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Find the segments of a log's advertisers, and keep a model for forecasts.
+    """Find segments of the advertisers in a log, and write a model for forecasts.
 
-    Four views (text, win rate, cost, market), each at several settings,
-    vote; their number and the strength of pooling are chosen by
-    forecasting the last days from those before.
+    The segments are the consensus of four views (text, win rate, cost,
+    market), each at several settings. The number of segments and the
+    strength of pooling are chosen by forecasting the last days from the
+    days before.
 
     Example: coterie ads segment market -o market.coterie --members segments.csv
     """
     from coterie.files.model_files import save_model
     from coterie.files.tables import check_table_output, write_table
 
-    reading.check_outputs({"model": output, "table": members}, logs, advertisers, engine)
+    source = reading.LogInput(
+        logs, engine, advertisers, table, auction, {"model": output, "table": members}
+    )
+    source.check_outputs()
     if members is not None:
         check_table_output(members)
     settings = reading.segment_settings(segments, consensus, seed)
     with shown_notes(quiet) as notes, shown_stages(quiet):
-        source = reading.read_source(logs, engine, advertisers, table, auction, bins, allow_faults)
-        model = forecaster_of(settings).fit(source.histograms, source.texts)
+        log = source.read(bins, allow_faults)
+        model = fit_model(log, settings)
         steps: dict[Path, Any] = {}
         if members is not None:
             steps[members] = lambda path: write_table(path, segment_columns(model))
         steps[output] = lambda path: save_model(model, path)
         write_all(steps)
-    facts = model_facts(model) | {"source": source.logs.source, "notes": notes}
+    facts = model_facts(model) | {"source": log.logs.source, "notes": notes}
     facts["written"] = [str(path) for path in steps]
-    if as_json:
-        print_json(facts)
-    elif not quiet:
-        print_segments(facts)
+    layout.print_answer(facts, print_segments, as_json, quiet)
 
 
-def forecaster_of(settings: SegmentSettings) -> AdForecaster:
-    """The forecaster, not yet fitted, with a user's settings."""
+def fit_model(log: reading.Source, settings: SegmentSettings) -> AdForecaster:
+    """Fit a forecaster with these settings to all days of a log."""
     from coterie.ads.forecasts.forecaster import AdForecaster
 
-    return AdForecaster(
-        n_segments=settings.n_segments,
-        consensus=settings.consensus,
-        random_state=settings.random_state,
-    )
+    return AdForecaster(**vars(settings)).fit(log.histograms, log.texts)
 
 
 def segment_columns(model: AdForecaster) -> dict[str, Any]:
-    """Each advertiser's segment as the columns of a table."""
+    """Return the segment of each advertiser, as columns of a table."""
     import numpy as np
 
     names = np.array([profile.name for profile in model.segments_] or [""], dtype=object)
@@ -117,7 +105,7 @@ def segment_columns(model: AdForecaster) -> dict[str, Any]:
 
 
 def model_facts(model: AdForecaster) -> dict[str, Any]:
-    """What is told of a fitted model, ready for JSON."""
+    """Return the facts about a fitted model, ready for JSON."""
     import math
     from dataclasses import asdict
 
@@ -148,34 +136,37 @@ def model_facts(model: AdForecaster) -> dict[str, Any]:
 
 
 def print_segments(facts: dict[str, Any]) -> None:
-    """Print a fitted model for a person."""
-    console = stdout_console()
-    told = (
+    """Print the facts about a fitted model for people."""
+    console = layout.stdout_console()
+    layout.print_heading(
+        console,
+        facts["source"],
         f": {counted(facts['advertisers'], 'advertiser')}, {counted(len(facts['days']), 'day')}, "
-        f"{facts['auction']} price, {counted(len(facts['segments']), 'segment')}"
+        f"{facts['auction']} price, {counted(len(facts['segments']), 'segment')}",
     )
-    print_heading(console, facts["source"], told)
     if facts["segments"]:
-        print_indented(console, _segment_table(facts))
+        layout.print_indented(console, _segment_table(facts))
     console.print(facts["views"]["sentence"])
     if facts["segments"]:
         console.print(
             f"{counted(len(facts['outliers']), 'advertiser')} unlike their segment, "
-            f"{len(facts['low_confidence']):,} that no segment has a clear claim to."
+            f"{len(facts['low_confidence']):,} without a clear segment."
         )
     if facts["backtest_error"] is not None:
         console.print(
-            f"Chosen by forecasting {counted(facts['backtest_days'], 'day')} from those before: "
+            f"Chosen by forecasting {counted(facts['backtest_days'], 'day')} from the days before: "
             f"error {percent(facts['backtest_error'])}, pooling strength "
             f"{facts['pooling_strength']:g}."
         )
-    print_files(console, facts["written"])
+    layout.print_files(console, facts["written"])
 
 
 def _segment_table(facts: dict[str, Any]) -> Table:
     half = f"half won at ({facts['currency']})" if facts["currency"] else "half won at"
-    table = figures_table(["segment"], ["members", "bids", half])
+    table = layout.figures_table(["segment"], ["members", "bids", half])
     for row in facts["segments"]:
         price = money(row["median_price"], "")
-        table.add_row(one_line(row["name"]), f"{row['size']:,}", exact(row["observations"]), price)
+        table.add_row(
+            layout.one_line(row["name"]), f"{row['size']:,}", exact(row["observations"]), price
+        )
     return table

@@ -1,4 +1,4 @@
-"""``coterie ads serve``: the forecasts of a model over HTTP, and the what-if page."""
+"""``coterie ads serve``: forecasts of a model over HTTP, and the what-if page."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ __all__ = ["serve"]
 
 
 class LogFormat(StrEnum):
-    """How the log is written."""
+    """Format of the log."""
 
     text = "text"
     json = "json"
 
 
 def serve(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="From coterie ads segment.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="Model file from coterie ads segment.")
+    ],
     host: Annotated[
-        str, typer.Option("--host", metavar="HOST", help="The address to listen on.")
+        str, typer.Option("--host", metavar="HOST", help="Address to listen on.")
     ] = "127.0.0.1",
     port: Annotated[
         int,
-        typer.Option(
-            "--port", min=0, max=65535, metavar="N", help="0 is one that the system chooses."
-        ),
+        typer.Option("--port", min=0, max=65535, metavar="N", help="Port; 0 for a free one."),
     ] = 8400,
     allowed_host: Annotated[
         list[str] | None,
         typer.Option(
             "--allowed-host",
             metavar="NAME",
-            help="A further name by which it may be asked for. Repeatable.",
+            help="Additional allowed value of the Host header. Repeatable.",
         ),
     ] = None,
     trusted_proxy: Annotated[
@@ -42,24 +42,25 @@ def serve(
         typer.Option(
             "--trusted-proxy",
             metavar="ADDRESS",
-            help="A proxy, or a network of them, that tells who asks. Repeatable.",
+            help="Proxy or network whose X-Forwarded-For is trusted. Repeatable.",
         ),
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch/--no-watch", help="Take a model file that is replaced.")
+        bool, typer.Option("--watch/--no-watch", help="Reload the model file when it is replaced.")
     ] = True,
     log_format: Annotated[
-        LogFormat, typer.Option("--log-format", help="Of the lines on the standard error stream.")
+        LogFormat, typer.Option("--log-format", help="Format of log lines.")
     ] = LogFormat.text,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Log no request but those it failed on (5xx).")
+        bool, typer.Option("--quiet", "-q", help="Log only requests that failed (5xx).")
     ] = False,
 ) -> None:
-    """Serve the forecasts of a model, to programs as JSON and to people as a page.
+    """Serve the forecasts of a model as JSON and as a web page.
 
-    Open the address that it prints. Whatever lets others than this machine
-    ask needs a token in the variable COTERIE_TOKEN. SIGHUP loads the model
-    file again; SIGTERM ends the service once requests are finished.
+    Open the address that it prints. A token in the variable COTERIE_TOKEN is
+    required when the service can be reached from other machines. SIGHUP
+    reloads the model file; SIGTERM stops the service after the current
+    requests.
 
     Example: coterie ads serve market.coterie --port 8400
     """

@@ -1,4 +1,4 @@
-"""``coterie ads simulate``: a market in which the truth is known, as Parquet files."""
+"""``coterie ads simulate``: a simulated market with known truth, as Parquet files."""
 
 from __future__ import annotations
 
@@ -7,54 +7,56 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from coterie.command_line.ads.layout import (
-    counted,
-    print_files,
-    print_heading,
-    stdout_console,
-)
-from coterie.command_line.terminal import options
+from coterie.command_line.terminal import layout, options
+from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.progress import is_watched
-from coterie.command_line.terminal.summary import print_json
 
 if TYPE_CHECKING:
     from coterie.ads.logs.simulation.simulated_logs import SimulatedLogs
     from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 
-__all__ = ["market_facts", "simulate", "simulated_market"]
+__all__ = ["market_facts", "simulate", "simulate_market"]
 
 
 def simulate(
     output: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A new folder for logs, texts and truth.")
+        Path, typer.Argument(metavar="FOLDER", help="New folder for logs, texts and truth.")
     ],
-    advertisers: Annotated[int, typer.Option(min=1, help="How many.")] = 1268,
-    segments: Annotated[int, typer.Option(min=1, help="How many kinds of advertisers.")] = 10,
-    days: Annotated[int, typer.Option(min=1, help="How many days.")] = 7,
-    bids_per_day: Annotated[float, typer.Option(help="Of the median advertiser.")] = 30.0,
-    auction: Annotated[Literal["first", "second"], typer.Option(help="What a winner pays.")] = (
-        "second"
-    ),
+    advertisers: Annotated[int, typer.Option(min=1, help="Number of advertisers.")] = 1268,
+    segments: Annotated[int, typer.Option(min=1, help="Number of segments of advertisers.")] = 10,
+    days: Annotated[int, typer.Option(min=1, help="Number of days.")] = 7,
+    bids_per_day: Annotated[
+        float, typer.Option(help="Bids per day of the median advertiser.")
+    ] = 30.0,
+    auction: Annotated[Literal["first", "second"], typer.Option(help="Auction type.")] = "second",
     bid_move: Annotated[
-        float, typer.Option(help="How far bids move on the last day, in the logarithm.")
+        float, typer.Option(help="Change of bids on the last day, in log units.")
     ] = 0.5,
-    text_error: Annotated[float, typer.Option(help="Share of wrong texts.")] = 0.1,
-    text_missing: Annotated[float, typer.Option(help="Share of missing texts.")] = 0.05,
-    outliers: Annotated[float, typer.Option(help="Share with a market of their own.")] = 0.05,
-    newcomers: Annotated[float, typer.Option(help="Share that start on the last day.")] = 0.02,
+    text_error: Annotated[
+        float, typer.Option(help="Share of advertisers with a wrong text.")
+    ] = 0.1,
+    text_missing: Annotated[
+        float, typer.Option(help="Share of advertisers without a text.")
+    ] = 0.05,
+    outliers: Annotated[
+        float, typer.Option(help="Share of advertisers outside all segments.")
+    ] = 0.05,
+    newcomers: Annotated[
+        float, typer.Option(help="Share of advertisers that start on the last day.")
+    ] = 0.02,
     log_minimum: Annotated[
-        bool, typer.Option("--log-minimum", help="Log the minimum that would have won.")
+        bool, typer.Option("--log-minimum", help="Log the smallest bid that would have won.")
     ] = False,
-    start: Annotated[str, typer.Option(metavar="DATE", help="The first day.")] = "2026-03-02",
+    start: Annotated[str, typer.Option(metavar="DATE", help="First day.")] = "2026-03-02",
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Simulate a market and write its bid logs.
 
-    FOLDER gets bids/ (one Parquet file a day), advertisers.parquet (the
-    texts) and truth.parquet (what no forecast may look at). Memory does
-    not grow with the number of rows.
+    FOLDER receives bids/ (one Parquet file per day), advertisers.parquet
+    (texts) and truth.parquet (the true segments, for evaluation only).
+    Memory use does not grow with the number of rows.
 
     Example: coterie ads simulate market --bids-per-day 100
     """
@@ -75,15 +77,12 @@ def simulate(
         start=start,
         seed=seed,
     )
-    facts = market_facts(simulated_market(settings, output, quiet), settings)
-    if as_json:
-        print_json(facts)
-    elif not quiet:
-        _print_for_people(facts)
+    facts = market_facts(simulate_market(settings, output, quiet), settings)
+    layout.print_answer(facts, _print_summary, as_json, quiet)
 
 
-def simulated_market(settings: MarketSettings, folder: Path, quiet: bool) -> SimulatedLogs:
-    """Simulate a market into a new folder, with a bar for whoever waits at a terminal."""
+def simulate_market(settings: MarketSettings, folder: Path, quiet: bool) -> SimulatedLogs:
+    """Simulate a market into a new folder, with a progress bar on a terminal."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -100,7 +99,7 @@ def simulated_market(settings: MarketSettings, folder: Path, quiet: bool) -> Sim
 
 
 def market_facts(made: SimulatedLogs, settings: MarketSettings) -> dict[str, Any]:
-    """What is told of a simulated market, ready for JSON."""
+    """Return the facts about a simulated market, ready for JSON."""
     return {
         "folder": str(made.folder),
         "logs": [str(path) for path in made.bids],
@@ -114,12 +113,13 @@ def market_facts(made: SimulatedLogs, settings: MarketSettings) -> dict[str, Any
     }
 
 
-def _print_for_people(facts: dict[str, Any]) -> None:
-    console = stdout_console()
+def _print_summary(facts: dict[str, Any]) -> None:
+    console = layout.stdout_console()
     share = facts["wins"] / facts["rows"] if facts["rows"] else 0.0
-    told = (
+    layout.print_heading(
+        console,
+        facts["folder"],
         f": {counted(facts['rows'], 'auction')} of {counted(facts['advertisers'], 'advertiser')} "
-        f"on {counted(facts['days'], 'day')}, {share:.1%} won"
+        f"on {counted(facts['days'], 'day')}, {share:.1%} won",
     )
-    print_heading(console, facts["folder"], told)
-    print_files(console, [Path(facts["folder"]) / "bids", facts["texts"], facts["truth"]])
+    layout.print_files(console, [Path(facts["folder"]) / "bids", facts["texts"], facts["truth"]])

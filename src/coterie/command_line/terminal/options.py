@@ -1,4 +1,4 @@
-"""The options that several commands share, and how their text is understood."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -12,26 +12,8 @@ import typer
 from coterie.consensus.registry import CONSENSUS_METHODS, consensus_method
 from coterie.errors import InvalidParameterError
 
-__all__ = [
-    "AsJson",
-    "Columns",
-    "Engine",
-    "IdColumns",
-    "MemoryLimit",
-    "MethodKey",
-    "Model",
-    "Picture",
-    "Quiet",
-    "Seed",
-    "Table",
-    "TableOrFolder",
-    "Threads",
-    "ids_in",
-    "names_in",
-]
 
-
-def _known(key: str) -> str:
+def _checked_method(key: str) -> str:
     try:
         return consensus_method(key).key
     except InvalidParameterError as error:
@@ -43,28 +25,27 @@ Table = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", he
 TableOrFolder = Annotated[
     Path | None,
     typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help=f"{_TABLE}; with an engine .parquet or a folder.",
+        "--output", "-o", metavar="FILE", help=f"{_TABLE}; with an engine .parquet or a folder."
     ),
 ]
 Picture = Annotated[
     Path | None,
-    typer.Option("--plot", metavar="FILE", help="Draw a picture here: .png, .svg or .pdf."),
+    typer.Option("--plot", metavar="FILE", help="Write a plot here: .png, .svg or .pdf."),
 ]
 Model = Annotated[
     Path | None,
     typer.Option(
         "--save-model",
         metavar="FILE",
-        help="Keep the fitted model here, for coterie.load_model in Python.",
+        help="Write the fitted model here, for coterie.load_model in Python.",
     ),
 ]
 IdColumns = Annotated[
     list[str] | None,
     typer.Option(
-        "--id", metavar="NAME", help="A column that names the rows; carried through. Repeatable."
+        "--id",
+        metavar="NAME",
+        help="A column that names the rows; copied to the output. Repeatable.",
     ),
 ]
 Columns = Annotated[
@@ -76,7 +57,7 @@ MethodKey = Annotated[
     typer.Option(
         "--method",
         metavar="KEY",
-        callback=_known,
+        callback=_checked_method,
         help=f"The consensus function: {', '.join(CONSENSUS_METHODS)}. See coterie methods.",
     ),
 ]
@@ -85,20 +66,24 @@ Engine = Annotated[
     typer.Option(
         "--engine",
         metavar="URL",
-        help="Leave the table in duckdb:// or pyspark://host:port; none: read all of it.",
+        help="Process the table in duckdb:// or pyspark://host:port; none reads it into memory.",
     ),
 ]
 MemoryLimit = Annotated[
     str | None,
-    typer.Option("--memory-limit", metavar="SIZE", help="Of DuckDB, such as 2GB."),
+    typer.Option("--memory-limit", metavar="SIZE", help="DuckDB memory limit, for example 2GB."),
 ]
 Threads = Annotated[
-    int | None, typer.Option("--threads", min=1, metavar="N", help="Of the engine.")
+    int | None, typer.Option("--threads", min=1, metavar="N", help="Threads of the engine.")
 ]
 Seed = Annotated[
     int,
     typer.Option(
-        "--seed", min=0, max=2**32 - 1, metavar="N", help="The same seed, the same answer."
+        "--seed",
+        min=0,
+        max=2**32 - 1,
+        metavar="N",
+        help="Random seed; the same seed gives the same result.",
     ),
 ]
 AsJson = Annotated[
@@ -110,7 +95,7 @@ Quiet = Annotated[
 
 
 def ids_in(texts: Sequence[str] | None) -> list[str]:
-    """The id columns of options that each name one, or several as ``a,b,c``.
+    """Return the id columns of options that each name one, or several as ``a,b,c``.
 
     >>> ids_in(["site", "user,day"])
     ['site', 'user', 'day']
@@ -119,7 +104,7 @@ def ids_in(texts: Sequence[str] | None) -> list[str]:
 
 
 def names_in(text: str | None, option: str = "--columns") -> list[str] | None:
-    """The column names in ``a,b,c``; one with a comma in it is quoted as in a CSV.
+    """Return the column names in ``a,b,c``; a name with a comma is quoted as in a CSV file.
 
     >>> names_in('a, "b,c"')
     ['a', 'b,c']
@@ -129,7 +114,7 @@ def names_in(text: str | None, option: str = "--columns") -> list[str] | None:
     names = next(csv.reader([text], skipinitialspace=True), [])
     if not names or not all(names):
         raise typer.BadParameter(
-            f"{text!r} names no column, or one without a name; write them as a,b,c",
+            f"{text!r} has an empty column name; write the names as a,b,c",
             param_hint=f"'{option}'",
         )
     return names

@@ -1,4 +1,4 @@
-"""The files a command was asked for: checked before the work, written after it."""
+"""Output files of a command: checked before the work, written after it."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coterie.errors import InvalidParameterError, OutputError
-from coterie.runtime.atomic_files import check_writable
+from coterie.errors import InvalidParameterError, MissingExtraError, OutputError
+from coterie.runtime.atomic_files import atomic_file, check_writable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Outputs", "write_all"]
+__all__ = ["Outputs", "consensus_picture", "write_all"]
 
 _RESULT_COLUMNS = ("label", "confidence")
 _PICTURES = (".png", ".svg", ".pdf")
+_DOTS_PER_INCH = 160
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where the results go; what is None was not asked for.
+    """Paths of the requested outputs; None for those not requested.
 
     Attributes
     ----------
@@ -38,30 +39,35 @@ class Outputs:
 
     @property
     def paths(self) -> dict[str, Path]:
-        """The files that were asked for, by what they hold."""
+        """The requested files by kind."""
         named = {"table": self.table, "picture": self.picture, "model": self.model}
         return {kind: path for kind, path in named.items() if path is not None}
 
+    @property
+    def written(self) -> dict[str, str]:
+        """The requested files by kind, ready for JSON."""
+        return {kind: str(path) for kind, path in self.paths.items()}
+
     def check(self, source: Path, ids: Sequence[str] = ()) -> None:
-        """Refuse what cannot be written, before the work is done.
+        """Refuse outputs that cannot be written.
 
         Parameters
         ----------
         source : Path
             The table that is read; it is never overwritten.
         ids : sequence of str
-            The columns carried through to the table.
+            The columns that are copied to the output table.
         """
         self.check_apart([source])
         for path in self.paths.values():
             check_writable(path)
         if self.table is not None:
-            self._check_table(self.table, ids)
+            _check_table(self.table, ids)
         if self.picture is not None:
-            self._check_picture(self.picture)
+            _check_picture(self.picture)
 
     def check_apart(self, sources: Iterable[Path]) -> None:
-        """Refuse two outputs of one name, and an output that is, or lies in, what is read."""
+        """Refuse two outputs with one path, and an output that is an input or inside one."""
         read = [source.resolve() for source in sources]
         taken = dict.fromkeys(read, "the input")
         for kind, path in self.paths.items():
@@ -71,12 +77,31 @@ class Outputs:
             folder = next((source for source in read if source in target.parents), None)
             if folder is not None and folder.is_dir():
                 raise OutputError(
-                    f"cannot write {what} to {path}: it lies in {folder}, which is read; name "
-                    "another place"
+                    f"cannot write {what} to {path}: it is inside the input folder {folder}; "
+                    "choose another path"
                 )
 
+    def write_consensus(
+        self, estimator: Any, P: Any, names: Sequence[str], ids: Mapping[str, Any]
+    ) -> None:
+        """Write a fitted consensus function, or a clusterer with one as ``consensus_``.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+        P : (n, V) labels
+            The partitions it was fitted on.
+        names : sequence of V str
+            The names of the partitions.
+        ids : mapping of str to (n,) column
+            The id columns.
+        """
+        consensus = getattr(estimator, "consensus_", estimator)
+        columns = {**ids, "label": consensus.labels_, "confidence": consensus.confidence_}
+        self.write(columns, estimator, lambda: consensus_picture(consensus, P, names))
+
     def write(self, columns: Mapping[str, Any], estimator: Any, draw: Callable[[], Figure]) -> None:
-        """Write the results; the picture is drawn before anything is written.
+        """Write the requested files; the picture is drawn before anything is written.
 
         Parameters
         ----------
@@ -85,47 +110,24 @@ class Outputs:
         estimator : fitted estimator
             The model.
         draw : callable
-            Makes the picture; called only if there is to be one.
+            Draws the picture; called only if one was requested.
         """
-        from coterie.command_line.terminal.pictures import write_picture
         from coterie.files.model_files import save_model
         from coterie.files.tables import write_table
 
         steps: dict[Path, Callable[[Path], None]] = {}
         if self.picture is not None:
             figure = draw()
-            steps[self.picture] = lambda path: write_picture(figure, path)
+            steps[self.picture] = lambda path: _write_picture(figure, path)
         if self.model is not None:
             steps[self.model] = lambda path: save_model(estimator, path)
         if self.table is not None:
             steps[self.table] = lambda path: write_table(path, columns)
         write_all(steps)
 
-    @staticmethod
-    def _check_picture(path: Path) -> None:
-        from coterie.command_line.terminal.pictures import prepare_to_draw
-
-        if path.suffix.lower() not in _PICTURES:
-            raise OutputError(
-                f"{path}: no picture has this name; it must end in one of {', '.join(_PICTURES)}"
-            )
-        prepare_to_draw()
-
-    @staticmethod
-    def _check_table(path: Path, ids: Sequence[str]) -> None:
-        from coterie.files.tables import check_table_output
-
-        check_table_output(path)
-        for name in ids:
-            if name in _RESULT_COLUMNS:
-                raise InvalidParameterError(
-                    f"an id column is named {name!r}, and so is a column of the result; "
-                    "rename it in the input"
-                )
-
 
 def write_all(steps: Mapping[Path, Callable[[Path], None]]) -> None:
-    """Write files one after the other; an interrupt tells, as its arguments, which are complete."""
+    """Write files in order; the arguments of a KeyboardInterrupt are the complete files."""
     written: list[Path] = []
     try:
         for path, write in steps.items():
@@ -133,3 +135,60 @@ def write_all(steps: Mapping[Path, Callable[[Path], None]]) -> None:
             written.append(path)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(*written) from None
+
+
+def consensus_picture(consensus: Any, P: Any, names: Sequence[str]) -> Figure:
+    """Draw the co-association of the points beside the agreement of the partitions.
+
+    Parameters
+    ----------
+    consensus : fitted consensus function
+    P : (n, V) labels
+        The partitions it was fitted on.
+    names : sequence of V str
+        The names of the partitions.
+    """
+    import matplotlib.pyplot as plt
+
+    from coterie.inspection.displays import CoassociationDisplay, PartitionAgreementDisplay
+
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(14, 5.6), layout="constrained", width_ratios=(1, 1.3)
+    )
+    CoassociationDisplay.from_estimator(consensus, P, ax=left)
+    PartitionAgreementDisplay.from_estimator(consensus, names, ax=right)
+    return figure
+
+
+def _check_picture(path: Path) -> None:
+    if path.suffix.lower() not in _PICTURES:
+        raise OutputError(
+            f"{path}: the name of a picture must end in one of {', '.join(_PICTURES)}"
+        )
+    try:
+        import matplotlib as mpl
+    except ImportError as error:
+        raise MissingExtraError(
+            "pictures need matplotlib, which is not installed: pip install 'coterie[plots]'"
+        ) from error
+    mpl.use("Agg")  # draws to files without a display
+
+
+def _check_table(path: Path, ids: Sequence[str]) -> None:
+    from coterie.files.tables import check_table_output
+
+    check_table_output(path)
+    for name in ids:
+        if name in _RESULT_COLUMNS:
+            raise InvalidParameterError(
+                f"the id column {name!r} has the name of a result column; rename it in the input"
+            )
+
+
+def _write_picture(figure: Figure, path: Path) -> None:
+    """Write the figure in the format of the path's suffix and close it."""
+    import matplotlib.pyplot as plt
+
+    with atomic_file(path) as unfinished:
+        figure.savefig(unfinished, format=path.suffix[1:], dpi=_DOTS_PER_INCH)
+    plt.close(figure)

@@ -1,4 +1,4 @@
-"""What a waiting person sees on the standard error stream: stages, and notes at the end."""
+"""Progress on the standard error stream: stages while a command works, notes at the end."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from coterie.command_line.terminal.terminal_text import one_line
+from coterie.command_line.terminal.layout import one_line
 
 if TYPE_CHECKING:
     from rich.status import Status
 
-__all__ = ["collected_notes", "is_watched", "shown_notes", "shown_stages"]
+__all__ = ["is_watched", "shown_notes", "shown_stages"]
 
 
 def is_watched(quiet: bool) -> bool:
-    """Whether anybody sees progress: the standard error stream is a terminal, and not quiet."""
+    """Return whether progress is visible: a terminal as standard error stream, and not quiet."""
     return not quiet and sys.stderr.isatty()
 
 
 @contextlib.contextmanager
 def shown_stages(quiet: bool) -> Iterator[None]:
-    """Show what the library logs as the text beside a spinner, which is gone in the end.
+    """Show the library's log messages beside a spinner, which is removed at the end.
 
-    The spinner starts with the first stage that is logged, so that another display (a
-    progress bar) can have the terminal until then.
+    The spinner starts with the first message, so that another display (a progress bar) can use
+    the terminal until then.
     """
     if not is_watched(quiet):
         yield
@@ -45,17 +45,20 @@ def shown_stages(quiet: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def collected_notes() -> Iterator[list[str]]:
-    """Collect the warnings that are meant for the user, each once and on one line.
+def shown_notes(quiet: bool = False) -> Iterator[list[str]]:
+    """Collect warnings for the user as notes, and print them at the end unless quiet.
 
-    Those are the library's and its methods' (failure to converge): every ``UserWarning``.
-    Any other tells of a defect and goes its usual way.
+    A note is one line and is kept once. Every ``UserWarning`` becomes one: those of the library,
+    and failures to converge. Any other warning points to a defect and is shown as usual. Notes
+    are also printed if the block fails.
 
-    >>> with collected_notes() as notes:
+    >>> with shown_notes(quiet=True) as notes:
     ...     warnings.warn("odd labels", stacklevel=1)
     >>> notes
     ['odd labels']
     """
+    import typer
+
     notes: list[str] = []
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
@@ -68,24 +71,15 @@ def collected_notes() -> Iterator[list[str]]:
                 notes.append(line)
 
         warnings.showwarning = note  # type: ignore[assignment]
-        yield notes
-
-
-@contextlib.contextmanager
-def shown_notes(quiet: bool = False) -> Iterator[list[str]]:
-    """Collect notes, and print them in the end unless quiet, also that of a failure."""
-    import typer
-
-    with collected_notes() as notes:
         try:
             yield notes
         finally:
-            for note in [] if quiet else notes:
-                typer.echo(f"note: {one_line(note)}", err=True)
+            for line in [] if quiet else notes:
+                typer.echo(f"note: {one_line(line)}", err=True)
 
 
 class _Spinner(logging.Handler):
-    """A spinner beside the last message logged."""
+    """A spinner beside the last log message."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)

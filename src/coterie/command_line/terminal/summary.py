@@ -1,19 +1,18 @@
-"""What a command tells of a fitted consensus: one set of facts, as JSON or for a person."""
+"""Facts about a fitted consensus, for JSON, and their summary for people."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from coterie.command_line.terminal.terminal_text import summary_console
+from coterie.command_line.terminal import layout
+from coterie.command_line.terminal.layout import counted
 from coterie.consensus.registry import FLAGSHIP, consensus_method
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
     from rich.table import Table
 
-__all__ = ["consensus_facts", "print_json", "print_summary"]
+__all__ = ["consensus_facts", "print_summary"]
 
 _MOST_SIZES = 12
 _MOST_CAMPS = 8
@@ -21,7 +20,7 @@ _MOST_MEMBERS = 12
 
 
 def consensus_facts(consensus: Any, names: Sequence[str], method: str = FLAGSHIP) -> dict[str, Any]:
-    """The facts of a fitted consensus function, ready for JSON.
+    """Return the facts about a fitted consensus function, ready for JSON.
 
     Parameters
     ----------
@@ -29,13 +28,13 @@ def consensus_facts(consensus: Any, names: Sequence[str], method: str = FLAGSHIP
     names : sequence of V str
         The names of the partitions.
     method : str
-        Its key in the registry of methods.
+        The key of the method in the registry.
 
     Returns
     -------
     dict
-        Of numbers, texts, lists and dicts; what the method does not know is left out. A camp
-        ``decides`` if its partitions have weight.
+        Facts that the method does not provide are left out. A camp ``decides`` if its partitions
+        have weight.
 
     Examples
     --------
@@ -58,7 +57,7 @@ def consensus_facts(consensus: Any, names: Sequence[str], method: str = FLAGSHIP
         "mean_confidence": float(consensus.confidence_.mean()),
         "objective": float(consensus.objective_),
         "share_of_pairs": float(consensus.objective_ / max(n * (n - 1), 1)),
-        **_own_facts(consensus),
+        **_optional_facts(consensus),
         "votes": [
             {"partition": str(name), "weight": float(weight), "agreement": float(agreement)}
             for name, weight, agreement in zip(
@@ -69,35 +68,33 @@ def consensus_facts(consensus: Any, names: Sequence[str], method: str = FLAGSHIP
     }
 
 
-def print_json(facts: dict[str, Any]) -> None:
-    """Print the facts as one JSON object on the standard output stream, and nothing else."""
-    import typer
-
-    typer.echo(json.dumps(facts, indent=2, allow_nan=False))
-
-
 def print_summary(facts: dict[str, Any]) -> None:
-    """Print the facts for a person on the standard output stream."""
+    """Print the facts for people on the standard output stream."""
     from rich.padding import Padding
     from rich.text import Text
 
-    console = summary_console()
+    console = layout.stdout_console()
+    # An engine may have estimated the number of tuples.
+    about = "" if facts.get("engine", {}).get("tuples_exact", True) else "about "
     console.print(
         Text.assemble(
             (facts["input"], "bold"),
-            f": {facts['points']:,} points, {_counted(facts['partitions'], 'partition')}, "
-            f"{_about(facts)}{_counted(facts['tuples'], 'distinct label tuple')}",
+            f": {facts['points']:,} points, {counted(facts['partitions'], 'partition')}, "
+            f"{about}{counted(facts['tuples'], 'distinct label tuple')}",
         ),
         soft_wrap=True,
     )
-    console.print(Padding(_lines(facts), (1, 0, 1, 2), expand=False))
+    layout.print_indented(console, layout.facts_grid(_lines(facts)))
     if len(facts.get("camps", [])) > 1:
         console.print(Padding(_camp_table(facts["camps"]), (0, 0, 1, 2), expand=False))
-    console.print(_files(facts["written"]), soft_wrap=True)
+    if facts["written"]:
+        console.print("Wrote " + ", ".join(facts["written"].values()), soft_wrap=True)
+    else:
+        console.print("Nothing was written; name a file with -o to keep the labels.", style="dim")
 
 
-def _own_facts(consensus: Any) -> dict[str, Any]:
-    """What some methods know and others do not: a bound, a choice, an objective of their own."""
+def _optional_facts(consensus: Any) -> dict[str, Any]:
+    """Return the facts that only some methods provide."""
     facts: dict[str, Any] = {}
     if hasattr(consensus, "lower_bound_"):
         facts |= {"lower_bound": float(consensus.lower_bound_), "gap": float(consensus.gap_)}
@@ -130,16 +127,10 @@ def _camp_facts(consensus: Any, names: Sequence[str]) -> dict[str, Any]:
     return {"camps_tied": bool(consensus.dissent_.tied), "camps": camps}
 
 
-def _lines(facts: dict[str, Any]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table.grid(padding=(0, 3))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column()
+def _lines(facts: dict[str, Any]) -> dict[str, str]:
+    sizes = _listed([f"{size:,}" for size in facts["sizes"]], _MOST_SIZES)
     lines = {
-        "clusters": f"{facts['clusters']}, of {_sizes(facts['sizes'])} "
-        f"point{'' if facts['sizes'] == [1] else 's'}",
+        "clusters": f"{facts['clusters']}, of {sizes} point{'' if facts['sizes'] == [1] else 's'}",
         "confidence": f"{facts['mean_confidence']:.2f} on average (0 undecided, 1 certain)",
         "objective": f"{facts['objective']:,.1f}: a partition differs from the consensus on "
         f"{facts['share_of_pairs']:.2%} of all pairs, on average",
@@ -156,13 +147,11 @@ def _lines(facts: dict[str, Any]) -> Table:
     if "engine" in facts:
         lines["engine"] = _engine(facts["engine"])
         lines["cost"] = facts["cost"]
-    for name, text in lines.items():
-        grid.add_row(name, Text(text))
-    return grid
+    return lines
 
 
 def _method(facts: dict[str, Any]) -> str:
-    """What was done: the answer that was chosen, or the method that gave the only one."""
+    """Describe the selected answer, or the method if it gives only one."""
     if "selected" in facts:
         return f"{facts['selected']}: {facts['reason']}"
     method = consensus_method(facts["method"])
@@ -171,25 +160,19 @@ def _method(facts: dict[str, Any]) -> str:
     return f"{method.title}{by}, {method.summary}{loss}"
 
 
-def _about(facts: dict[str, Any]) -> str:
-    """A word before a number of tuples that an engine has estimated."""
-    return "" if facts.get("engine", {}).get("tuples_exact", True) else "about "
-
-
 def _engine(run: dict[str, Any]) -> str:
-    """Who counted, which way was taken, and why."""
+    """Describe which engine counted, which path was taken, and why."""
     chosen = f" (chosen because {run['chosen']})" if run["chosen"] else ""
-    told = f"{run['url']}{chosen}, {run['path']} path: {run['reason']}"
+    text = f"{run['url']}{chosen}, {run['path']} path: {run['reason']}"
     if run["sweeps"]:
-        told += f"; {_counted(run['tuples_fitted'], 'tuple')} fitted, then "
-        told += _counted(len(run["sweeps"]), "sweep") + " over all rows"
+        text += f"; {counted(run['tuples_fitted'], 'tuple')} fitted, then "
+        text += counted(len(run["sweeps"]), "sweep") + " over all rows"
     if run["unplaced"]:
-        told += f"; {_counted(run['unplaced'], 'row')} without a label the sample has: -1"
-    return told
+        text += f"; {counted(run['unplaced'], 'row')} without a label in the sample: -1"
+    return text
 
 
 def _agreement(votes: list[dict[str, Any]]) -> str:
-    """How the partitions stand to the result, in a sentence."""
     mean = sum(vote["agreement"] for vote in votes) / len(votes)
     least = min(votes, key=lambda vote: vote["agreement"])
     return (
@@ -199,7 +182,7 @@ def _agreement(votes: list[dict[str, Any]]) -> str:
 
 
 def _dissent(facts: dict[str, Any]) -> str:
-    """Who decided, in a sentence."""
+    """Describe which partitions decided."""
     camps, V = facts["camps"], facts["partitions"]
     if V == 1:
         return "one partition: nothing to agree on"
@@ -207,9 +190,8 @@ def _dissent(facts: dict[str, Any]) -> str:
         return f"none: all {V} partitions agree beyond chance"
     deciding = sum(len(camp["partitions"]) for camp in camps if camp["decides"])
     split = f"the partitions fall into {len(camps)} camps that agree only among themselves"
-    if facts["camps_tied"] and deciding:
-        return f"{split}; the largest are equally large, and {deciding} partitions of {V} decided"
-    return f"{split}; {deciding} partitions of {V} decided"
+    tie = "the largest are equally large, and " if facts["camps_tied"] and deciding else ""
+    return f"{split}; {tie}{deciding} partitions of {V} decided"
 
 
 def _camp_table(camps: list[dict[str, Any]]) -> Table:
@@ -223,11 +205,12 @@ def _camp_table(camps: list[dict[str, Any]]) -> Table:
     table.add_column("vote", no_wrap=True)
     table.add_column("partitions", overflow="fold")
     for camp in camps[:_MOST_CAMPS]:
+        vote = "decides" if camp["mean_weight"] == 1 else f"weighs {camp['mean_weight']:.2f}"
         table.add_row(
             str(camp["camp"]),
             str(len(camp["partitions"])),
             f"{camp['mean_agreement']:.2f}",
-            _vote(camp),
+            Text(vote, "green") if camp["decides"] else Text("set aside", "yellow"),
             Text(_listed(camp["partitions"], _MOST_MEMBERS)),
         )
     if len(camps) > _MOST_CAMPS:
@@ -236,30 +219,5 @@ def _camp_table(camps: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _vote(camp: dict[str, Any]) -> RenderableType:
-    from rich.text import Text
-
-    if not camp["decides"]:
-        return Text("set aside", style="yellow")
-    text = "decides" if camp["mean_weight"] == 1 else f"weighs {camp['mean_weight']:.2f}"
-    return Text(text, style="green")
-
-
-def _files(written: dict[str, str]) -> RenderableType:
-    from rich.text import Text
-
-    if not written:
-        return Text("Nothing was written; name a file with -o to keep the labels.", style="dim")
-    return Text("Wrote " + ", ".join(written.values()))
-
-
-def _sizes(sizes: list[int]) -> str:
-    return _listed([f"{size:,}" for size in sizes], _MOST_SIZES)
-
-
 def _listed(items: Sequence[str], most: int) -> str:
     return ", ".join(items[:most]) + (f", … ({len(items)} in all)" if len(items) > most else "")
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

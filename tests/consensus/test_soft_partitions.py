@@ -206,12 +206,12 @@ def test_other_matrices_are_refused_in_predict():
     """The same number and widths of matrices as in fit; labels are none."""
     P, _ = planted()
     est = make("robust").fit(P)
-    with pytest.raises(InvalidLabelsError, match="those of the fit had 3, 3, 3, 3, 3, 3"):
+    with pytest.raises(InvalidLabelsError, match=r"those of the fit had .3, 3, 3, 3, 3, 3"):
         est.predict(P[:5])
     with pytest.raises(InvalidLabelsError, match="fitted on 6 membership matrices"):
         est.predict(hard_labels(P))
     of_labels = make("robust").fit(hard_labels(P))
-    with pytest.raises(InvalidLabelsError, match="labels are wanted here"):
+    with pytest.raises(InvalidLabelsError, match="labels are needed here"):
         of_labels.predict(P)
 
 

@@ -1,0 +1,114 @@
+"""Layout of what commands print: consoles, tables, counts, and text safe for a terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from coterie.runtime.wording import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+_BREAKS = str.maketrans({"\n": "␊", "\t": "␉"})
+
+
+def print_answer(
+    facts: dict[str, Any],
+    print_summary: Callable[[dict[str, Any]], None],
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Print the facts as one JSON object, or as a summary unless quiet."""
+    import typer
+
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2, allow_nan=False))
+    elif not quiet:
+        print_summary(facts)
+
+
+def stdout_console() -> Console:
+    """Return a console on the standard output stream that interprets no markup."""
+    from rich.console import Console
+
+    file: Any = None if sys.stdout.isatty() else _TrimmedLines()
+    return Console(file=file, highlight=False, markup=False, emoji=False)
+
+
+def print_heading(console: Console, name: object, rest: str) -> None:
+    """Print a name in bold, followed by what it is."""
+    from rich.text import Text
+
+    console.print(Text.assemble((one_line(name), "bold"), rest))
+
+
+def print_indented(console: Console, content: RenderableType) -> None:
+    """Print a table indented, with an empty line before and after it."""
+    from rich.padding import Padding
+
+    console.print(Padding(content, (1, 0, 1, 2), expand=False))
+
+
+def print_files(console: Console, paths: Iterable[object]) -> None:
+    """Print which files were written, each on one unbroken line, ready to be copied."""
+    for path in paths:
+        console.print(f"wrote {one_line(path)}", soft_wrap=True)
+
+
+def figures_table(names: Iterable[str], figures: Iterable[str]) -> Table:
+    """Return an empty table with left-aligned columns of names, then right-aligned figures."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for heading in names:
+        table.add_column(heading, overflow="fold")
+    for heading in figures:
+        table.add_column(heading, justify="right", overflow="fold")
+    return table
+
+
+def facts_grid(facts: Mapping[str, str | None]) -> Table:
+    """Return a grid of names and their values; a value of None is left out."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 3))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in facts.items():
+        if value is not None:
+            grid.add_row(name, Text(value))
+    return grid
+
+
+def counted(number: float, name: str) -> str:
+    """Return a number with the name of what is counted.
+
+    >>> counted(1, "day"), counted(1268, "advertiser")
+    ('1 day', '1,268 advertisers')
+    """
+    return f"{number:,.0f} {name}{'' if number == 1 else 's'}"
+
+
+def one_line(text: object) -> str:
+    r"""Return the text on one line, with control characters made visible.
+
+    >>> one_line("a\x1b[2Jb\nc")
+    'a␛[2Jb␊c'
+    """
+    return visible(str(text)).translate(_BREAKS)
+
+
+class _TrimmedLines:
+    """The standard output stream, without blanks at the ends of lines."""
+
+    def write(self, text: str) -> int:
+        return sys.stdout.write(re.sub(r"[ ]+$", "", text, flags=re.MULTILINE))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.stdout, name)
