@@ -1,4 +1,4 @@
-"""Partitions made by worker processes of a Dask cluster on this machine."""
+"""make_partitions on the worker processes of a local Dask cluster."""
 
 import contextlib
 import os
@@ -26,20 +26,20 @@ RUNS = {"n_clusters": 20, "n_partitions": 12, "random_state": 0}
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Two worker processes of one thread each, on loopback."""
+    """Two worker processes of one thread each, on the loopback interface."""
     with distributed.LocalCluster(
         n_workers=2,
         threads_per_worker=1,
         host="127.0.0.1",
         dashboard_address="127.0.0.1:0",
-        silence_logs=50,  # a killed worker is no news here
+        silence_logs=50,  # tests kill workers
     ) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def client(cluster):
-    """A connection to the cluster, once both workers are there."""
+    """A connection to the cluster, after both workers have started."""
     with distributed.Client(cluster) as client:
         client.wait_for_workers(2, timeout=30)
         yield client
@@ -47,14 +47,14 @@ def client(cluster):
 
 @pytest.fixture(scope="module")
 def expected():
-    """The labels of the runs, made here, one at a time."""
+    """The labels of the runs, computed in this process."""
     return make_partitions(X, clusterer=KMeans(n_init=1), n_jobs=1, **RUNS)
 
 
 def held_until(flag):
-    """A k-means that waits on its worker until the file is there: so there is a half-way."""
+    """Return a k-means that waits on its worker until the file ``flag`` exists."""
 
-    # a class within a function goes to the workers by value; they cannot import this module
+    # A class in a function is sent to the workers by value; they cannot import this module.
     class Held(KMeans):
         def __init__(self, n_clusters=8, *, n_init=1, random_state=None, flag=""):
             super().__init__(n_clusters, n_init=n_init, random_state=random_state)
@@ -71,7 +71,7 @@ def held_until(flag):
 
 @contextlib.contextmanager
 def half_way(cluster, flag, act):
-    """Call ``act(worker address)`` once a worker holds a run, then let all runs go on."""
+    """Call ``act(worker address)`` when a worker has a run, then let all runs continue."""
     chosen = []
     over = threading.Event()
 
@@ -99,7 +99,7 @@ def half_way(cluster, flag, act):
 
 @pytest.mark.parametrize("clusterer", [None, MiniBatchKMeans(n_init=1)], ids=["kmeans", "given"])
 def test_workers_make_the_same_partitions(client, clusterer):
-    """Labels and members are those of one job, to the last bit, and none of them was made here."""
+    """Labels and predictions equal those of one local job to the last bit."""
     settings = {"strategy": STRATEGIES, "clusterer": clusterer, "random_state": 3}
     here = fit_ensemble(X[:400], 5, 10, n_jobs=1, **settings)
     with joblib.parallel_config(backend="dask"):
@@ -110,7 +110,7 @@ def test_workers_make_the_same_partitions(client, clusterer):
 
 
 def test_clusterers_follow_the_backend(client):
-    """A clusterer from features to labels sends its runs to the workers without being told to."""
+    """ConsensusClusterer sends its runs to the workers of the active backend."""
     est = ConsensusClusterer(3, n_partitions=6, random_state=0)
     labels = est.fit(X[:500]).labels_
     before = n_runs_of_workers(client)
@@ -121,7 +121,7 @@ def test_clusterers_follow_the_backend(client):
 
 
 def n_runs_of_workers(client):
-    """How many batches of runs the scheduler has ever seen begin."""
+    """Return the number of batches that the scheduler has started."""
     return client.run_on_scheduler(
         lambda dask_scheduler: sum(
             prefix.state_counts["processing"] + prefix.state_counts["memory"]
@@ -132,8 +132,8 @@ def n_runs_of_workers(client):
 
 
 @pytest.mark.parametrize("scatter", [False, True])
-def test_features_travel_once(client, monkeypatch, scatter):
-    """However many runs there are, X is handed to the cluster one time."""
+def test_features_are_sent_once(client, monkeypatch, scatter):
+    """X is sent to the cluster once for all runs."""
     sent = []
     send = client.scatter
 
@@ -149,7 +149,7 @@ def test_features_travel_once(client, monkeypatch, scatter):
 
 
 def test_progress_is_shown(client, capsys):
-    """The bar counts runs on workers too."""
+    """The progress bar counts runs on workers."""
     with joblib.parallel_config(backend="dask"):
         make_partitions(X[:100], 3, n_partitions=4, progress=True, random_state=0)
     out, err = capsys.readouterr()
@@ -158,14 +158,14 @@ def test_progress_is_shown(client, capsys):
 
 @pytest.fixture
 def plain_interrupts():
-    """Ctrl-C as Python has it: Spark, where a test used it before, leaves a handler of its own."""
+    """Restore Python's handler of Ctrl-C, which tests with Spark replace."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
-def test_interrupts_get_through(cluster, client, expected, plain_interrupts, tmp_path):
-    """Ctrl-C ends the waiting; the cluster is left in a state to be used again."""
+def test_interrupts_are_raised(cluster, client, expected, plain_interrupts, tmp_path):
+    """Ctrl-C ends the ensemble, and the cluster can be used again."""
     main, flag = threading.main_thread().ident, tmp_path / "go on"
     with (
         half_way(cluster, flag, lambda _: signal.pthread_kill(main, signal.SIGINT)),
@@ -173,14 +173,14 @@ def test_interrupts_get_through(cluster, client, expected, plain_interrupts, tmp
         joblib.parallel_config(backend="dask"),
     ):
         make_partitions(X, clusterer=held_until(flag), **RUNS)
-        time.sleep(60)  # should the runs have ended first, the interrupt still comes here
+        time.sleep(60)  # the interrupt comes here if the runs end first
     with joblib.parallel_config(backend="dask"):
         P = make_partitions(X, clusterer=KMeans(n_init=1), **RUNS)
     np.testing.assert_array_equal(P, expected)
 
 
 def test_a_worker_may_die(cluster, client, expected, tmp_path):
-    """A worker killed half-way costs its runs, which another does again: the same labels come."""
+    """The runs of a killed worker are repeated on another, with the same labels."""
     processes, flag = client.run(os.getpid), tmp_path / "go on"
     with (
         half_way(cluster, flag, lambda at: os.kill(processes[at], signal.SIGKILL)) as killed,
@@ -192,8 +192,8 @@ def test_a_worker_may_die(cluster, client, expected, tmp_path):
     assert processes[killed[0]] not in client.run(os.getpid).values()
 
 
-def test_no_copy_may_be_left(cluster, client, tmp_path):
-    """If X dies with all workers that held it, the error says how to keep more copies."""
+def test_loss_of_the_only_copy_is_reported(cluster, client, tmp_path):
+    """If all workers with a copy of X are lost, the error says how to send more copies."""
     processes, flag = client.run(os.getpid), tmp_path / "go on"
 
     def kill_all(_):
@@ -202,7 +202,7 @@ def test_no_copy_may_be_left(cluster, client, tmp_path):
 
     with (
         half_way(cluster, flag, kill_all),
-        pytest.raises(CoterieError, match=r"lost that had the only copy of X.*scatter=\[X\]"),
+        pytest.raises(CoterieError, match=r"the only copy of X was lost.*scatter=\[X\]"),
         joblib.parallel_config(backend="dask"),
     ):
         make_partitions(X, clusterer=held_until(flag), **RUNS)

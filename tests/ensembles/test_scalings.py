@@ -1,4 +1,4 @@
-"""What a run sees of the data."""
+"""Scalings: selection, shift, scale, and refusal of numbers that cannot be squared."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from coterie.errors import InvalidParameterError
 IRIS = load_iris().data
 
 
-def test_view_selects_shifts_and_scales():
+def test_scaling_selects_shifts_and_scales():
     """A scaling is (X[:, features] - shift) / scale, dense and sparse alike."""
     X = np.array([[1.0, 2.0, 3.0], [4.0, 0.0, 6.0]])
     features, shift, scale = np.array([0, 2]), np.array([1.0, 2.0]), np.array([2.0, 4.0])
@@ -25,8 +25,8 @@ def test_view_selects_shifts_and_scales():
     np.testing.assert_array_equal(unshifted.toarray(), X[:, features] / scale)
 
 
-def test_view_narrowed_sees_the_same_columns():
-    """Narrowing a scaling and selecting from what it sees are the same."""
+def test_restriction_to_columns():
+    """A restricted scaling equals a selection of the scaled columns."""
     scaling = standard_and_min_max(IRIS)[0]
     columns = np.array([1, 3])
     np.testing.assert_array_equal(
@@ -48,14 +48,14 @@ def test_scalings_of_sparse_data_do_not_shift(kind):
     X = kind(sp.random(60, 5, density=0.4, random_state=0, format="csr"))
     scalers = (StandardScaler(with_mean=False), MaxAbsScaler())
     for scaling, scaler in zip(standard_and_min_max(X), scalers, strict=True):
-        seen = scaling.transform(X)
-        assert sp.issparse(seen)
-        np.testing.assert_allclose(seen.toarray(), scaler.fit_transform(X).toarray())
+        scaled = scaling.transform(X)
+        assert sp.issparse(scaled)
+        np.testing.assert_allclose(scaled.toarray(), scaler.fit_transform(X).toarray())
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e9, -7.0])
 def test_constant_columns_become_zero(value):
-    """A constant column is 0 in every scaling, whatever its value, and so for new rows."""
+    """A constant column of any value is 0 in every scaling, also for new rows."""
     X = np.column_stack([np.arange(1000.0), np.full(1000, value)])
     for scaling in standard_and_min_max(X):
         assert np.all(scaling.transform(X)[:, 1] == 0)
@@ -75,7 +75,7 @@ def test_column_too_small_to_square_is_constant():
     ("factor", "problem"), [(1e200, "overflow"), (1e308, "overflow"), (1e-200, "vanish")]
 )
 def test_values_that_cannot_be_squared_are_refused(factor, problem):
-    """Data whose squared distances overflow or vanish is refused, with the column named."""
+    """Squared distances that overflow or vanish are refused; the message names the column."""
     X = np.array([[0.0, 0.1], [0.0, -1.0], [0.0, 1.0]]) * factor
     with pytest.raises(InvalidParameterError, match=rf"column 1\).*{problem}.*rescale"):
         centring(X)

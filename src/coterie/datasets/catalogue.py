@@ -111,6 +111,26 @@ _SHA256 = {
     "uci_mfeat.npz": "800e7a8799cf0a39005d54ee60316595c42bccbab24eee96dcd8f9d051447ea0",
 }
 
+
+def _small(
+    name: str, n_features: int, class_sizes: dict[str, int], source: str, uci_id: int, openml: int
+) -> DatasetInfo:
+    """Describe a dataset that comes with scikit-learn or with this package."""
+    bundled = f"{name}.csv" in _SHA256
+    return DatasetInfo(
+        name=name,
+        view_sizes=_one_view(n_features),
+        class_sizes=class_sizes,
+        source=source if bundled else f"{source}, as in scikit-learn",
+        licence=_CC_BY,
+        how_to_get=f"comes with {'this package' if bundled else 'scikit-learn'}",
+        editions=(_edition("table", f"{name}.csv"),) if bundled else (),
+        bundled=bundled,
+        uci_id=uci_id,
+        openml_ids=(openml,),
+    )
+
+
 _CALTECH_VIEWS = {"gabor": 48, "wm": 40, "centrist": 254, "hog": 1984, "gist": 512, "lbp": 928}
 _CALTECH_SOURCE = (
     "Caltech-101 images (Fei-Fei, Fergus & Perona 2004). The features of the .npz file were "
@@ -120,64 +140,34 @@ _CALTECH_SOURCE = (
 _CALTECH_LICENCE = "images: CC BY 4.0 (CaltechDATA, doi 10.22002/D1.20086)"
 
 _ALL = [
-    DatasetInfo(
-        name="iris",
-        view_sizes=_one_view(4),
-        class_sizes={"setosa": 50, "versicolor": 50, "virginica": 50},
-        source="Fisher (1936), as in scikit-learn",
-        licence=_CC_BY,
-        how_to_get="comes with scikit-learn",
-        uci_id=53,
-        openml_ids=(61,),
+    _small("iris", 4, _sizes("setosa versicolor virginica", [50, 50, 50]), "Fisher (1936)", 53, 61),
+    _small("wine", 13, _numbered(0, [59, 71, 48]), "Aeberhard & Forina (1992)", 109, 187),
+    # UCI defines seven types of glass; no row has type 4.
+    _small(
+        "glass",
+        9,
+        _sizes("1 2 3 5 6 7", [70, 76, 17, 13, 9, 29]),
+        "German (1987), Glass Identification, doi 10.24432/C5WW2P",
+        42,
+        41,
     ),
-    DatasetInfo(
-        name="wine",
-        view_sizes=_one_view(13),
-        class_sizes=_numbered(0, [59, 71, 48]),
-        source="Aeberhard & Forina (1992), as in scikit-learn",
-        licence=_CC_BY,
-        how_to_get="comes with scikit-learn",
-        uci_id=109,
-        openml_ids=(187,),
+    _small(
+        "ionosphere",
+        34,
+        _sizes("bad good", [126, 225]),
+        "Sigillito, Wing, Hutton & Baker (1989), Ionosphere, doi 10.24432/C5W01B",
+        52,
+        59,
     ),
-    DatasetInfo(
-        name="glass",
-        view_sizes=_one_view(9),
-        # UCI defines seven types; no row has type 4.
-        class_sizes={"1": 70, "2": 76, "3": 17, "5": 13, "6": 9, "7": 29},
-        source="German (1987), Glass Identification, doi 10.24432/C5WW2P",
-        licence=_CC_BY,
-        how_to_get="comes with this package",
-        editions=(_edition("table", "glass.csv"),),
-        bundled=True,
-        uci_id=42,
-        openml_ids=(41,),
-    ),
-    DatasetInfo(
-        name="ionosphere",
-        view_sizes=_one_view(34),
-        class_sizes={"bad": 126, "good": 225},
-        source="Sigillito, Wing, Hutton & Baker (1989), Ionosphere, doi 10.24432/C5W01B",
-        licence=_CC_BY,
-        how_to_get="comes with this package",
-        editions=(_edition("table", "ionosphere.csv"),),
-        bundled=True,
-        uci_id=52,
-        openml_ids=(59,),
-    ),
-    DatasetInfo(
-        name="zoo",
-        view_sizes=_one_view(16),
-        class_sizes=_sizes(
+    _small(
+        "zoo",
+        16,
+        _sizes(
             "mammal bird reptile fish amphibian insect mollusc.et.al", [41, 20, 5, 13, 4, 8, 10]
         ),
-        source="Forsyth (1990), Zoo, doi 10.24432/C5R59V",
-        licence=_CC_BY,
-        how_to_get="comes with this package",
-        editions=(_edition("table", "zoo.csv"),),
-        bundled=True,
-        uci_id=111,
-        openml_ids=(62,),
+        "Forsyth (1990), Zoo, doi 10.24432/C5R59V",
+        111,
+        62,
     ),
     DatasetInfo(
         name="soybean_small",

@@ -87,30 +87,11 @@ def obtain(
     read: Callable[[str, list[Path]], Contents],
     how_to_get: str,
 ) -> Contents:
-    """Find or download a dataset, and read it.
+    """Find or download a dataset, and return ``read(format, paths)``.
 
-    Parameters
-    ----------
-    dataset : str
-        Name of the dataset and of its folder.
-    editions : sequence of Edition
-        Forms of the dataset, best first. The first complete one in a folder is read; if there is
-        none, the first one with addresses is downloaded.
-    read : callable
-        ``read(format, paths)`` returns the contents, or raises an error if they are wrong.
-    how_to_get : str
-        Where to get the files by hand; part of the error message.
-
-    Returns
-    -------
-    object
-        The result of ``read``.
-
-    Raises
-    ------
-    DatasetUnavailableError
-        If a file is damaged, or none is found and none can be downloaded; the message then says
-        how to get the dataset.
+    Editions are in order of preference. The first complete one in a folder is read; if there is
+    none, the first one with addresses is downloaded. ``read`` raises an error if the contents are
+    wrong. DatasetUnavailableError reports a damaged file, or says ``how_to_get`` a missing one.
     """
     for folder in data_folders():
         for edition in editions:

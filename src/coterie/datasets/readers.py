@@ -23,15 +23,7 @@ _MFEAT_CLASSES = 10
 
 
 class RawDataset(NamedTuple):
-    """Contents of a dataset file.
-
-    Attributes
-    ----------
-    views : list of (n, d) arrays of float64, or sparse arrays
-        One table of features a view.
-    labels : (n,) array of int or str
-        Classes as named in the file.
-    """
+    """Contents of a dataset file: one table (n, d) a view, and classes (n,) as named there."""
 
     views: list[Any]
     labels: NDArray[Any]

@@ -31,15 +31,8 @@ Labels = npt.NDArray[np.int32]
 class CentroidMember(Scaling):
     """A fitted k-means run: the label of x is the index of the nearest row of ``centres``.
 
-    Parameters
-    ----------
-    centres : (K_v, q) float array
-        Centres in the coordinates of the scaling. Each one is nearest to some fitted row.
-    features, shift, scale
-        The :class:`Scaling`.
+    ``centres`` (K_v, q) are in the coordinates of the scaling; each is nearest to some fitted row.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> member = CentroidMember(centres=np.array([[0.0], [4.0]]))
     >>> member.predict(np.array([[1.0], [3.0]]))
@@ -62,16 +55,8 @@ class CentroidMember(Scaling):
 class EstimatorMember(Scaling):
     """A fitted scikit-learn clusterer, its clusters renumbered from 0.
 
-    Parameters
-    ----------
-    estimator : fitted clusterer
-    clusters : (K_v,) int array
-        The estimator's labels of clusters 0, 1, …, ascending.
-    features, shift, scale
-        The :class:`Scaling`.
+    ``clusters`` (K_v,) are the estimator's labels of clusters 0, 1, …, ascending.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from sklearn.cluster import MeanShift
     >>> X = np.array([[0.0], [0.1], [5.0]])
@@ -98,17 +83,7 @@ Member = CentroidMember | EstimatorMember
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
-    """Settings of one run.
-
-    Parameters
-    ----------
-    n_clusters : int
-        K_v, the requested number of clusters.
-    scaling : Scaling
-    drawn : (n,) bool array or None
-        The rows to fit on; None means all.
-    seed : int
-    """
+    """Settings of one run: K_v, scaling, the rows to fit on (a mask; None is all), and seed."""
 
     n_clusters: int
     scaling: Scaling
@@ -119,21 +94,9 @@ class Run:
 def fit_run(X: Any, run: Run, clusterer: Any = None) -> tuple[Member, Labels]:
     """Cluster the rows of ``X`` once; ``clusterer=None`` is Lloyd's k-means from random rows.
 
-    Parameters
-    ----------
-    X : (n, p) float array or CSR matrix
-    run : Run
-    clusterer : scikit-learn clusterer or None
-        A clone is fitted.
+    A clone of ``clusterer`` is fitted. The labels (n,) are ``member.predict(X)``, with −1 for rows
+    that were not drawn and for noise.
 
-    Returns
-    -------
-    member : CentroidMember or EstimatorMember
-    labels : (n,) int32 array
-        ``member.predict(X)``, with −1 for rows that were not drawn and for noise.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> X = np.array([[0.0], [1.0], [9.0]])
     >>> member, labels = fit_run(X, Run(n_clusters=2, scaling=Scaling(), drawn=None, seed=0))

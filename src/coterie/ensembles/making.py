@@ -77,18 +77,10 @@ class Ensemble:
         return all(member.can_predict for member in self.members)
 
     def predict(self, X_new: Any) -> npt.NDArray[np.int32]:
-        """Label new rows by every member.
+        """Return labels (m, V) of new rows (m, p), dense or sparse, one column a member.
 
         A fitted row gets its labels in ``labels``. Where that label is −1 (the row was not drawn,
         or was noise), it gets the label of a new row.
-
-        Parameters
-        ----------
-        X_new : (m, p) array or sparse matrix
-
-        Returns
-        -------
-        (m, V) int32 array
         """
         if not self.can_predict:
             member = next(member for member in self.members if not member.can_predict)

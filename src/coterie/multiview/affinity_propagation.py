@@ -170,16 +170,6 @@ def summed_similarity(views: Sequence[Any]) -> Array:
 
     A constant view adds nothing.
 
-    Parameters
-    ----------
-    views : arrays (n, p_v) or CSR matrices
-
-    Returns
-    -------
-    S : (n, n) array, not positive, zero on the diagonal
-
-    Examples
-    --------
     >>> summed_similarity([np.array([[0.0], [3.0]]), np.ones((2, 1))])
     array([[ 0., -2.],
            [-2.,  0.]])
@@ -227,19 +217,17 @@ def _distinct_points(S: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _fits(S: Array, n_clusters: int, max_fits: int, max_iter: int, seed: int) -> list[_Fit]:
-    """Return the fits tried: a single one if K = 1 or K ≥ u, the number of distinct points."""
+    """Fit at preferences f·median(S), with log f by bisection, until K exemplars result.
+
+    There is nothing to search if K = 1 or K ≥ u, the number of distinct points.
+    """
     u = len(S)
     if n_clusters == 1 < u:
         medoid = np.array([S.sum(axis=0).argmax()], dtype=np.int64)
         return [_Fit(math.nan, medoid, np.zeros(u, dtype=np.int64), 0, converged=True)]
     if n_clusters >= u:
         return [_Fit(math.nan, np.arange(u), np.arange(u), 0, converged=True)]
-    return _search(S, n_clusters, max_fits, max_iter, seed)
-
-
-def _search(S: Array, n_clusters: int, max_fits: int, max_iter: int, seed: int) -> list[_Fit]:
-    """Fit at preferences f·median(S), with log f by bisection, until K exemplars result."""
-    median = float(np.median(S[~np.eye(len(S), dtype=np.bool_)]))
+    median = float(np.median(S[~np.eye(u, dtype=np.bool_)]))
     low, high = (math.log(f) for f in _FACTORS)
     fits: list[_Fit] = []
     while len(fits) < max_fits:

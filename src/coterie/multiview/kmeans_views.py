@@ -81,14 +81,13 @@ class MultiViewKMeans(MultiViewMethod):
     -----
     **Established.** Problem and updates follow two independent ports of the method of Cai, Nie
     and Huang, which agree; the article itself was not available. Our choices: labels minimise the
-    loss itself instead of its quadratic bound; a centre on a data point moves by the rule of Vardi
-    and Zhang instead of a lower bound on distances, which would stop it there; a constant view
-    has weight 0; ten starts; γ = 2.
+    loss instead of its quadratic bound; a centre on a data point moves by the rule of Vardi and
+    Zhang; a constant view has weight 0; ten starts; γ = 2.
 
     **Limits.** Time O(nK·Σp_v) a round, memory linear in the views. Results vary more with the
-    start than with γ, hence ten starts. A view with few distinct rows has a low loss and so a
-    large weight, even if it is not informative. Five views of 210 photographs in seven classes
-    (MSRC-v1): accuracy 0.733 ± 0.008 over three seeds (0.69 ± 0.07 with one start).
+    start than with γ. A view with few distinct rows gets a large weight, even if it is not
+    informative. Five views of 210 photographs in seven classes (MSRC-v1): accuracy 0.733 ± 0.008
+    over three seeds (0.69 ± 0.07 with one start).
 
     **When to use.** Many points, round clusters, and views of different quality; ``predict``
     labels new points.

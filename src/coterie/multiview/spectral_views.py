@@ -194,12 +194,7 @@ class SpectralView(ConcatenatedSpectral):
 class SpectralFeatures:
     """Spectral embedding of the rows of a view; a new row gets that of the nearest fitted row.
 
-    Attributes
-    ----------
-    rows : (n, p) array or CSR matrix
-        The fitted rows.
-    embedding : (n, k) array
-        Their embedding: rows of length one, equal for equal rows of the view.
+    ``embedding`` (n, k) has rows of length one, equal for equal rows of the view (n, p).
     """
 
     rows: Any
@@ -213,18 +208,8 @@ class SpectralFeatures:
 def spectral_features(X: Any, n_components: int, random_state: Any = None) -> SpectralFeatures:
     """Embed the rows of a view by the leading eigenvectors of its normalised affinity.
 
-    The affinity is :func:`self_tuning_affinity`, with its default number of neighbours.
+    The affinity is :func:`self_tuning_affinity`. There are min(n_components, n) eigenvectors.
 
-    Parameters
-    ----------
-    X : (n, p) array or CSR matrix
-    n_components : int
-        Number of eigenvectors; n if n is smaller.
-    random_state : int, RandomState or None
-        Seed of the eigensolver's starting vector.
-
-    Examples
-    --------
     >>> features = spectral_features(np.array([[0.0], [0.1], [9.0], [9.1]]), 2, random_state=0)
     >>> bool(features.transform(np.array([[0.05]]))[0] @ features.embedding[3] < 0.1)
     True
@@ -241,19 +226,9 @@ def self_tuning_affinity(D2: Array, n_neighbors: int = 7) -> Array:
     The scale s_i is the distance of i to its ``n_neighbors``-th neighbour. If that neighbour
     coincides with i, s_i is the distance to the nearest point that does not.
 
-    Parameters
-    ----------
-    D2 : (n, n) array
-        Squared distances, zero on the diagonal. It is overwritten by W.
-    n_neighbors : int
-        At most n − 1 are counted.
+    D2 (n, n) is overwritten by W (n, n), which has ones on the diagonal. At most n − 1 neighbours
+    are counted.
 
-    Returns
-    -------
-    W : (n, n) array in [0, 1], ones on the diagonal
-
-    Examples
-    --------
     >>> self_tuning_affinity(np.array([[0.0, 4.0], [4.0, 0.0]])).round(3)
     array([[1.   , 0.368],
            [0.368, 1.   ]])
@@ -274,16 +249,6 @@ def squared_distances(views: Iterable[Any]) -> Array:
 
     Distances within rounding error count as zero, so that equal rows are at distance 0.
 
-    Parameters
-    ----------
-    views : arrays (n, p_v) or CSR matrices
-
-    Returns
-    -------
-    D2 : (n, n) array, symmetric
-
-    Examples
-    --------
     >>> squared_distances([np.array([[0.0], [3.0]]), np.array([[4.0], [0.0]])])
     array([[ 0., 25.],
            [25.,  0.]])

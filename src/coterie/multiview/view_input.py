@@ -72,18 +72,10 @@ class MultiViewMethod(ClusterMixin, BaseEstimator):
 
 
 def named_views(views: Any) -> dict[str, Any]:
-    """Check views and return them by name; the views of a list are "view 0", "view 1", ….
+    """Check views and return them by name, as float arrays or CSR matrices (n, p_v).
 
-    Parameters
-    ----------
-    views : list of arrays (n, p_v), or mapping of names to such
+    The views of a list are named "view 0", "view 1", ….
 
-    Returns
-    -------
-    dict of str to (n, p_v) float arrays or CSR matrices
-
-    Examples
-    --------
     >>> list(named_views([[[0.0], [1.0]], [[2.0, 3.0], [4.0, 5.0]]]))
     ['view 0', 'view 1']
     """
@@ -122,15 +114,6 @@ def view_scaling(X: Any, standardize: bool, name: str = "X") -> Scaling:
     vary; constant columns become 0. Without ``standardize`` columns are only shifted to mean 0,
     which changes no distance. Sparse views are not shifted, so that they stay sparse.
 
-    Parameters
-    ----------
-    X : (n, p) float array or CSR matrix
-    standardize : bool
-    name : str
-        Name of the view in messages.
-
-    Examples
-    --------
     >>> X = np.array([[1.0, 7.0, 0.0], [3.0, 7.0, 4.0]])
     >>> float(view_scaling(X, True).transform(X).var(axis=0).sum().round(12))
     1.0

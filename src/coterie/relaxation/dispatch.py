@@ -51,25 +51,11 @@ def dispatch_relaxation(
 ) -> tuple[RobustRelaxation, str]:
     """Compute the relaxation on the requested device, or where it fits.
 
-    Parameters
-    ----------
-    tuples : u distinct tuples
-    partition_weights : (V,)
-    start : (u, K)
-        The ℓ2 factor, which is also the result if no ADMM runs.
-    relaxation : {"auto", "admm", "divided", "l2"}
-    device : {"auto", "cpu", "cuda"}
-    max_iter, tol, random_state
-        Settings of the ADMM; the last one seeds the division into parts.
+    ``start`` (u, K) is the ℓ2 factor, which is also the result if no ADMM runs. ``relaxation`` is
+    "auto", "admm", "divided" or "l2", and ``device`` is "auto", "cpu" or "cuda". ``max_iter`` and
+    ``tol`` are settings of the ADMM; ``random_state`` seeds the division into parts. The second
+    result says where the relaxation ran: "cpu", "cuda", "parts", or "l2" if no ADMM ran.
 
-    Returns
-    -------
-    result : RobustRelaxation
-    place : str
-        "cpu", "cuda", "parts", or "l2" if no ADMM ran.
-
-    Examples
-    --------
     >>> from coterie.labels.tuples import as_label_tuples
     >>> tuples = as_label_tuples([[0, 0], [0, 0], [1, 1], [1, 0]])
     >>> settings = dict(device="cpu", max_iter=50, tol=1e-3, random_state=0)

@@ -87,21 +87,12 @@ def divided_factor(
 
     Parts are solved one after the other: each uses all cores, and only one is in memory.
 
-    Parameters
-    ----------
-    tuples : u distinct label tuples
-    partition_weights : (V,)
-    start : (u, K)
-        The ℓ2 factor: the start of each part, and the target of the rotations.
-    part_size : int, at least 4 K if u is larger
-        Largest number of tuples in a part, and of points in the sample (at most 4,000). If u is
-        not larger, there is one part, and the result is that of ``robust_factor``.
-    max_iter, tol : as in :func:`~coterie.relaxation.admm.robust_factor`
-    random_state : int, RandomState or None
-        Seed of the distribution of similar tuples over parts.
+    ``start`` (u, K), the ℓ2 factor, is the start of each part and the target of the rotations.
+    ``part_size``, at least 4 K, is the largest number of tuples in a part, and of points in the
+    sample (at most 4,000). If u is not larger, there is one part, and the result is that of
+    :func:`~coterie.relaxation.admm.robust_factor`, which also describes ``max_iter`` and ``tol``.
+    ``random_state`` seeds the distribution of similar tuples over parts.
 
-    Examples
-    --------
     >>> from coterie.labels.tuples import as_label_tuples
     >>> from coterie.ensembles.planted import planted_partitions
     >>> from coterie.relaxation.least_squares import least_squares_factor

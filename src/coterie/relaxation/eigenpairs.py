@@ -72,17 +72,10 @@ def refined_eigenpairs(
 ) -> tuple[Matrix, Matrix, Matrix, bool]:
     """Improve a block of approximate eigenvectors by power steps and Rayleigh–Ritz.
 
-    Parameters
-    ----------
-    first : (n, q), q ≥ k
-        A @ block, which the caller has computed. The columns beyond k speed up convergence.
-    product : X ↦ A @ X
-    tolerance
-        Stop when the residuals ‖A h − λ h‖ of the top k are below this share of λ_1.
-
-    Returns
-    -------
-    block (n, q), values (q,), residual norms (k,), whether all met the tolerance
+    ``first`` (n, q) is A @ block, which the caller has computed; columns beyond k speed up
+    convergence. The steps end when the residuals ‖A h − λ h‖ of the top k are below ``tolerance``
+    times λ_1. Returns the block (n, q), values (q,), residual norms (k,), and whether all met the
+    tolerance.
     """
     AQ = first
     for _ in range(max_steps):
@@ -107,22 +100,11 @@ def krylov_eigenpairs(
     each time. The result is the best in the span of X, AX, A²X …, whereas power steps use the
     last of these only.
 
-    Parameters
-    ----------
-    X : (n, q) with orthonormal columns, q ≥ k
-        The last known leading vectors; the columns beyond k speed up convergence.
-    AX : (n, q)
-        A @ X, which the caller has computed.
-    product : X ↦ A @ X
-    tolerance
-        Stop when ‖A H − H Λ‖_F ≤ tolerance for the k leading pairs (H, Λ).
+    X (n, q) has orthonormal columns: the last known leading vectors; columns beyond k speed up
+    convergence. AX (n, q) is A @ X, which the caller has computed. The search ends when
+    ‖A H − H Λ‖_F ≤ tolerance for the k leading pairs (H, Λ). Returns an orthonormal block (n, q),
+    values (q,), and whether the tolerance was met.
 
-    Returns
-    -------
-    block (n, q) with orthonormal columns, values (q,), whether the tolerance was met
-
-    Examples
-    --------
     >>> A = np.diag([1.0, 3.0, 2.0])
     >>> X = np.linalg.qr(np.array([[0.1], [1.0], [0.2]]))[0]
     >>> krylov_eigenpairs(X, A @ X, lambda Y: A @ Y, 1, 1e-9, 2)[1]

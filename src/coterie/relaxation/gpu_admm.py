@@ -80,18 +80,10 @@ def gpu_robust_factor(
 ) -> RobustRelaxation:
     """Minimise ‖M − F Fᵀ‖₁ over F (u, K) on a GPU.
 
-    Parameters
-    ----------
-    codes : (u, V) label tuples, −1 missing
-        Equal codes in column v mean the same cluster. M is computed on the device.
-    partition_weights : (V,)
-        Partitions of weight 0 are ignored.
-    weights : (u,) multiplicities of the tuples
-    start : (u, K)
-    rho, max_iter, tol, eigen_tolerance, callback
-        As in :func:`~coterie.relaxation.admm.robust_factor`.
-    device : str
-        A device of PyTorch.
+    ``codes`` (u, V) are label tuples, −1 missing; equal codes in column v mean the same cluster.
+    M is computed on the device. ``weights`` (u,) are the multiplicities of the tuples. Partitions
+    of weight 0 are ignored. The other parameters are those of
+    :func:`~coterie.relaxation.admm.robust_factor`; ``device`` is one of PyTorch.
     """
     solver = GpuSolver(codes, partition_weights, weights, start, eigen_tolerance, device)
     found = minimise(solver, rho, max_iter, tol, callback)

@@ -81,17 +81,8 @@ def normalized_cut_rows(
     Edges of a billionth of the largest affinity join all vertices. Without them, the leading
     eigenvectors of a graph with more than ``n_components`` components would not be unique.
 
-    Parameters
-    ----------
-    affinity, weights, random_state
-        As in :func:`spectral_labels`.
-    n_components : int
-        From 1 to u.
-
-    Returns
-    -------
-    rows : (u, n_components) array
-        Unique up to a rotation; columns by falling eigenvalue.
+    The arguments are those of :func:`spectral_labels`, with 1 ≤ ``n_components`` ≤ u. The rows
+    (u, n_components) are unique up to a rotation; columns are by falling eigenvalue.
 
     >>> rows = normalized_cut_rows(np.eye(2), np.ones(2), 2)
     >>> bool(abs(rows[0] @ rows[1]) < 1e-6)

@@ -81,20 +81,9 @@ def transfer_embedding(indicator: csr_array, weights: Array, n_clusters: int) ->
     artificial point, linked equally to all clusters with 1e−10 of all links, makes them unique:
     components with the most points a cluster are separated first.
 
-    Parameters
-    ----------
-    indicator : (u, m) sparse, B ≥ 0
-    weights : (u,)
-    n_clusters : int
-        K; k = min(K, m, u), where m and u count only rows and columns with links.
+    The result is (u, k), k = min(K, m, u), where m and u count only rows and columns with links.
+    Rows without links are zero.
 
-    Returns
-    -------
-    E : (u, k)
-        Zero in rows without links.
-
-    Examples
-    --------
     >>> E = transfer_embedding(csr_array([[1.0, 0], [1, 0], [0, 2]]), np.ones(3), 2)
     >>> np.round(E @ E.T, 6)
     array([[1., 1., 0.],
