@@ -1,4 +1,4 @@
-"""From factors to labels."""
+"""Rounding of factors to labels."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from coterie.relaxation.rounding import round_by_kmeans, round_by_pivoted_qr
 
 @pytest.fixture(params=[300, 25_000])
 def factor(request):
-    """An orthonormal indicator of three clusters, rotated and jittered; few rows and many."""
+    """A rotated, noisy indicator of three clusters, with few or many rows, and the clusters."""
     rng = np.random.default_rng(0)
     y = rng.choice(3, request.param, p=[0.6, 0.3, 0.1])
     H = np.eye(3)[y] / np.sqrt(np.bincount(y))[None]
@@ -19,7 +19,7 @@ def factor(request):
 
 
 def test_both_find_the_clusters(factor):
-    """Pivoted QR and k-means recover a rotated, jittered indicator, above the sample size too."""
+    """Pivoted QR and k-means find the clusters, also above the sample size."""
     F, y = factor
     weights = np.ones(len(F))
     assert adjusted_rand_score(y, round_by_pivoted_qr(F, weights)) > 0.98
@@ -27,7 +27,7 @@ def test_both_find_the_clusters(factor):
 
 
 def test_weights_equal_repetition():
-    """A row of weight 3 counts as three rows: k-means ends at the same centres."""
+    """A row of weight 3 counts as three rows."""
     rng = np.random.default_rng(1)
     F, weights = rng.normal(size=(60, 2)), rng.integers(1, 4, 60)
     repeated = np.repeat(F, weights, axis=0)
@@ -41,8 +41,8 @@ def test_weights_equal_repetition():
     assert inertia[0] == pytest.approx(inertia[1], rel=1e-6)
 
 
-def test_many_rows_join_the_nearest_centre():
-    """Above the sample size no row is nearer to the centre of another cluster than to its own."""
+def test_many_rows_get_the_label_of_the_nearest_centre():
+    """Above the sample size nearly every row is nearest to the centre of its cluster."""
     rng = np.random.default_rng(2)
     F = np.eye(3)[rng.integers(0, 3, 30_000)] + rng.normal(0, 0.1, (30_000, 3))
     z = round_by_kmeans(F, np.ones(len(F)), 3, 0)
@@ -52,7 +52,7 @@ def test_many_rows_join_the_nearest_centre():
 
 
 def test_fewer_distinct_rows_than_clusters_give_fewer_labels():
-    """Two kinds of rows make two clusters, without a warning."""
+    """Two distinct rows give two clusters, without a warning."""
     F = np.repeat([[1.0, 0.0], [0.0, 1.0]], 5, axis=0)
     assert set(round_by_kmeans(F, np.ones(10), 4, 0)) == {0, 1}
 
@@ -63,8 +63,8 @@ def test_labels_are_numbered_in_order_of_appearance():
     assert round_by_pivoted_qr(F).tolist() == [0, 1, 0]
 
 
-def test_heavy_rows_count_in_a_sample_as_much_as_they_weigh(monkeypatch):
-    """With weights far from equal, k-means on a sample comes close to k-means on all rows."""
+def test_samples_respect_weights(monkeypatch):
+    """With very unequal weights, k-means on a sample is near k-means on all rows."""
     rng = np.random.default_rng(0)
     rows, weights = rng.normal(size=(4000, 3)), rng.pareto(0.8, 4000) + 1e-3
 

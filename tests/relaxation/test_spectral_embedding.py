@@ -15,47 +15,47 @@ from coterie.relaxation.spectral_embedding import normalized_cut_rows, spectral_
 
 
 def blobs(n=90, seed=0):
-    """A Gaussian affinity of three blobs, how many points each row stands for, and the blobs."""
+    """Return a Gaussian affinity of three blobs, multiplicities of the rows, and the blobs."""
     X, y = make_blobs(n, centers=[[0, 0], [6, 0], [0, 6]], random_state=seed)
     weights = np.random.default_rng(seed).integers(1, 5, n)
     return rbf_kernel(X, gamma=0.2), weights, y
 
 
 def full_graph(A, weights):
-    """The affinity of all points, a row each."""
-    thing = np.repeat(np.arange(len(A)), weights)
-    return A[np.ix_(thing, thing)], thing
+    """Return the affinity of all points, and the vertex of each point."""
+    vertex = np.repeat(np.arange(len(A)), weights)
+    return A[np.ix_(vertex, vertex)], vertex
 
 
 def test_labels_are_those_of_scikit_learn_on_the_full_graph():
-    """Three blobs with multiplicities: the partition of SpectralClustering on all points."""
+    """The labels of weighted rows equal those of SpectralClustering on all points."""
     A, weights, y = blobs()
-    W, thing = full_graph(A, weights)
+    W, vertex = full_graph(A, weights)
     theirs = SpectralClustering(3, affinity="precomputed", random_state=0).fit_predict(W)
     ours = spectral_labels(A, weights, 3, random_state=0)
-    assert ct.clustering_accuracy(theirs, ours[thing]) == 1
+    assert ct.clustering_accuracy(theirs, ours[vertex]) == 1
     assert ct.clustering_accuracy(y, ours) == 1
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(0, 10_000), st.integers(4, 12), st.integers(1, 4))
 def test_compression_is_exact(seed, u, k):
-    """Rows have the same inner products as those of the textbook formula on the full graph."""
+    """Inner products of rows equal those of the textbook formula on the full graph."""
     rng = np.random.default_rng(seed)
     factor = rng.random((u, u + 2))
     A, weights = factor @ factor.T, rng.integers(1, 4, u)
-    W, thing = full_graph(A, weights)
+    W, vertex = full_graph(A, weights)
     degree = W.sum(axis=1)
     values, vectors = np.linalg.eigh(W / np.sqrt(np.outer(degree, degree)))
-    assume(values[-k] - values[-k - 1] > 1e-4)  # else the leading eigenvectors are not defined
+    assume(values[-k] - values[-k - 1] > 1e-4)  # else the leading eigenvectors are not unique
     vectors = vectors[:, -k:]
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    rows = normalized_cut_rows(A, weights, k)[thing]
+    rows = normalized_cut_rows(A, weights, k)[vertex]
     np.testing.assert_allclose(rows @ rows.T, vectors @ vectors.T, atol=1e-4)
 
 
 def test_lanczos_finds_what_lapack_finds(monkeypatch):
-    """Above the dense limit the rows span the same space, whatever the seed."""
+    """Above the dense limit the rows span the same space, for every seed."""
     A, weights, _ = blobs()
     dense = normalized_cut_rows(A, weights, 3)
     monkeypatch.setattr(spectral_embedding, "_DENSE_UP_TO", 10)
@@ -64,8 +64,8 @@ def test_lanczos_finds_what_lapack_finds(monkeypatch):
         np.testing.assert_allclose(rows @ rows.T, dense @ dense.T, atol=1e-6)
 
 
-def test_dense_solver_steps_in_when_lanczos_fails(monkeypatch):
-    """No convergence of ARPACK is no failure of the method."""
+def test_dense_solver_is_used_if_lanczos_fails(monkeypatch):
+    """The labels are right even if ARPACK does not converge."""
 
     def fail(*args):
         raise ArpackNoConvergence("no convergence", np.empty(0), np.empty((0, 0)))
@@ -77,15 +77,15 @@ def test_dense_solver_steps_in_when_lanczos_fails(monkeypatch):
 
 
 def test_regular_graph_does_not_stall_lanczos(monkeypatch):
-    """Two cliques of equal size, where the constant vector is an eigenvector, come apart."""
+    """Two cliques of equal size, whose constant vector is an eigenvector, are separated."""
     monkeypatch.setattr(spectral_embedding, "_DENSE_UP_TO", 10)
     A = np.kron(np.eye(2), np.ones((20, 20)))
     labels = spectral_labels(A, np.ones(40), 2, random_state=0)
     assert (labels == np.repeat([0, 1], 20)).all()
 
 
-def test_graph_in_more_parts_than_clusters():
-    """No part of a graph without edges between its parts is torn."""
+def test_graph_with_more_components_than_clusters():
+    """No component is divided."""
     part = np.repeat(np.arange(5), [2, 4, 6, 8, 10])
     A = (part[:, None] == part).astype(float)
     labels = spectral_labels(A, np.ones(len(part)), 3, random_state=0)
@@ -93,16 +93,16 @@ def test_graph_in_more_parts_than_clusters():
     assert all(len(np.unique(labels[part == p])) == 1 for p in range(5))
 
 
-def test_thing_without_any_affinity_is_labelled():
-    """A row of zeros neither divides by zero nor breaks the clusters of the others."""
+def test_a_row_of_zeros_is_labelled():
+    """A row without affinity does not change the clusters of the others."""
     A = np.zeros((7, 7))
     A[:3, :3] = A[3:6, 3:6] = 1
     labels = spectral_labels(A, np.ones(7), 2, random_state=0)
     assert (labels[:6] == [0, 0, 0, 1, 1, 1]).all() and labels[6] in (0, 1)
 
 
-def test_nothing_is_similar_to_anything():
-    """An affinity of zeros gives some partition, with finite rows."""
+def test_an_affinity_of_zeros():
+    """Rows are finite, and there are labels."""
     assert np.isfinite(normalized_cut_rows(np.zeros((6, 6)), np.ones(6), 2)).all()
     assert set(spectral_labels(np.zeros((6, 6)), np.ones(6), 2, 0)) <= {0, 1}
 
@@ -122,16 +122,16 @@ def test_asymmetric_affinity_is_symmetrised():
     np.testing.assert_allclose(a @ a.T, b @ b.T, atol=1e-10)
 
 
-def test_one_cluster_and_as_many_clusters_as_things():
-    """K = 1 is one cluster, K ≥ u is a cluster each."""
+def test_one_cluster_and_as_many_clusters_as_rows():
+    """K = 1 gives one cluster, K ≥ u a separate cluster for each row."""
     A, weights, _ = blobs(9)
     assert (spectral_labels(A, weights, 1) == 0).all()
     assert (spectral_labels(A, weights, 9) == np.arange(9)).all()
     assert (spectral_labels(A, weights, 20) == np.arange(9)).all()
 
 
-def test_affinity_is_left_as_it_was():
-    """The caller's matrix is not written to."""
+def test_affinity_is_not_changed():
+    """The given matrix is not overwritten."""
     A, weights, _ = blobs()
     before = A.copy()
     spectral_labels(A, weights, 3, 0)

@@ -1,4 +1,4 @@
-"""A symmetric matrix in tiles, against the whole of it."""
+"""A symmetric matrix in tiles equals the dense matrix."""
 
 import numpy as np
 import pytest
@@ -6,11 +6,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from coterie.relaxation.symmetric_tiles import SymmetricTiles, n_stored, tile_edges
 
-ORDERS = [1, 2, 255, 256, 257, 1000, 1500]
+ORDERS = [1, 256, 257, 1500]
 
 
 def filled(n, dtype=np.float64):
-    """A random symmetric matrix, in tiles and whole."""
+    """Return a random symmetric matrix, in tiles and dense."""
     A = np.random.default_rng(n).normal(size=(n, n)).astype(dtype)
     A = A + A.T
     tiles = SymmetricTiles(n, np.dtype(dtype))
@@ -21,8 +21,8 @@ def filled(n, dtype=np.float64):
 
 
 @pytest.mark.parametrize("n", ORDERS)
-def test_whole_again(n):
-    """The tiles and their transposes are the matrix, and none is stored twice."""
+def test_dense(n):
+    """The tiles and their transposes form the matrix; no entry is stored twice."""
     tiles, A = filled(n)
     assert_array_equal(tiles.dense(), A)
     held = [tile for share in tiles.shares for tile in share]
@@ -31,9 +31,9 @@ def test_whole_again(n):
 
 
 @pytest.mark.parametrize("n", ORDERS)
-@pytest.mark.parametrize("threads", ["1", "2", "5"])
+@pytest.mark.parametrize("threads", ["1", "5"])
 def test_product(n, threads, monkeypatch):
-    """A @ X, however the tiles are dealt to threads."""
+    """A @ X is right for any number of threads."""
     monkeypatch.setenv("COTERIE_NUM_THREADS", threads)
     tiles, A = filled(n)
     X = np.random.default_rng(0).normal(size=(n, 4))
@@ -41,7 +41,7 @@ def test_product(n, threads, monkeypatch):
 
 
 def test_product_in_single_precision():
-    """Tiles in single precision are multiplied in it and summed in double."""
+    """Single-precision tiles give a double-precision product."""
     tiles, A = filled(600, np.float32)
     X = np.random.default_rng(0).normal(size=(600, 4)).astype(np.float32)
     product = tiles @ X
@@ -51,15 +51,15 @@ def test_product_in_single_precision():
 
 @pytest.mark.parametrize("n", ORDERS)
 def test_edges(n):
-    """Pieces follow one another, none is longer than a tile, and they differ by one at most."""
+    """Pieces are consecutive, at most as long as a tile, and differ by one at most."""
     pieces = tile_edges(n)
     assert [piece.start for piece in pieces] + [n] == [0] + [piece.stop for piece in pieces]
     lengths = [piece.stop - piece.start for piece in pieces]
     assert max(lengths) <= 256 and max(lengths) - min(lengths) <= 1
 
 
-def test_every_thread_has_its_share(monkeypatch):
-    """Shares differ by one tile at most; a small matrix is not worth a second thread."""
+def test_shares_of_threads(monkeypatch):
+    """Shares differ by one tile at most; a small matrix has a single share."""
     monkeypatch.setenv("COTERIE_NUM_THREADS", "3")
     sizes = [len(share) for share in SymmetricTiles(1500, np.dtype(np.float32)).shares]
     assert len(sizes) == 2 and max(sizes) - min(sizes) <= 1

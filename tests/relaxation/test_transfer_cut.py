@@ -1,4 +1,4 @@
-"""The transfer cut against the normalised cut of the whole bipartite graph."""
+"""The transfer cut equals the normalised cut of the full bipartite graph."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from coterie.relaxation import transfer_cut
 
 
 def whole_graph_embedding(B, weights, k):
-    """Unit rows of the cut of the graph of all n + m vertices, one vertex for every copy."""
+    """Return unit rows of the cut of the graph of all n + m vertices, one for every copy."""
     copies = np.repeat(B, weights.astype(int), axis=0)
     n, m = copies.shape
     W = np.block([[np.zeros((n, n)), copies], [copies.T, np.zeros((m, m))]])
@@ -24,7 +24,7 @@ def whole_graph_embedding(B, weights, k):
 
 
 def random_links(u, m, seed):
-    """Links (u, m) of no symmetry, none of them missing, and multiplicities."""
+    """Return random positive links (u, m) and multiplicities."""
     rng = np.random.default_rng(seed)
     return rng.random((u, m)) + 0.05, rng.integers(1, 4, u).astype(float)
 
@@ -41,49 +41,49 @@ def test_embedding_is_that_of_the_whole_graph(u, m, k):
     np.testing.assert_allclose(E @ E.T, expected @ expected.T, atol=1e-6)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(1, 8), st.integers(1, 8), st.integers(1, 5), st.integers(0, 2**31))
 def test_rows_are_unit_vectors_and_compression_is_exact(u, m, k, seed):
-    """A row of multiplicity w is w rows, whichever side is the smaller."""
+    """A row of multiplicity w equals w rows, for both shapes of the graph."""
     B, weights = random_links(u, m, seed)
     E = transfer_cut.transfer_embedding(csr_array(B), weights, k)
     copies = np.repeat(np.arange(u), weights.astype(int))
     full = transfer_cut.transfer_embedding(csr_array(B[copies]), np.ones(len(copies)), k)
     np.testing.assert_allclose(np.linalg.norm(E, axis=1), 1)
-    # copies may outnumber k where rows do not, but add no direction
+    # Copies of a row add no dimension.
     assert E.shape == (u, min(k, u, m))
     np.testing.assert_allclose((E @ E.T)[copies][:, copies], full @ full.T, atol=1e-5)
 
 
-def test_pieces_of_the_graph_become_the_clusters():
-    """K pieces that nothing links are the K clusters, whatever their size."""
+def test_components_are_the_clusters():
+    """K components of any size are the K clusters."""
     rng = np.random.default_rng(0)
     B = csr_array(block_diag([rng.random((n, 3)) + 0.1 for n in (4, 9, 20)]))
     labels = transfer_cut.transfer_cut(B, np.ones(33), 3, random_state=0)
     assert clustering_accuracy(np.repeat([0, 1, 2], [4, 9, 20]), labels) == 1
 
 
-def test_surplus_pieces_are_joined_not_torn():
-    """With more pieces than clusters the large ones stay whole, and no piece is cut."""
+def test_small_components_are_joined():
+    """With more components than clusters the small ones are joined, and none is divided."""
     sizes = [40, 30, 3, 2, 1]
     B = csr_array(block_diag([np.ones((n, 2)) for n in sizes]))
-    pieces = np.repeat(np.arange(5), sizes)
+    components = np.repeat(np.arange(5), sizes)
     labels = transfer_cut.transfer_cut(B, np.ones(76), 3, random_state=0)
-    of_piece = [set(labels[pieces == p]) for p in range(5)]
-    assert [len(found) for found in of_piece] == [1] * 5
-    assert of_piece[0] != of_piece[1] and of_piece[2] == of_piece[3] == of_piece[4]
-    assert of_piece[2] not in (of_piece[0], of_piece[1])
+    labels_of = [set(labels[components == p]) for p in range(5)]
+    assert [len(found) for found in labels_of] == [1] * 5
+    assert labels_of[0] != labels_of[1] and labels_of[2] == labels_of[3] == labels_of[4]
+    assert labels_of[2] not in (labels_of[0], labels_of[1])
 
 
 def test_fewer_columns_than_clusters():
-    """Two columns can hold three clusters: rows differ by how they lean."""
+    """Two columns can give three clusters, by the ratio of the links."""
     B = csr_array(np.repeat([[1.0, 0], [0, 1], [1, 1]], [4, 5, 6], axis=0))
     labels = transfer_cut.transfer_cut(B, np.ones(15), 3, random_state=0)
     assert clustering_accuracy(np.repeat([0, 1, 2], [4, 5, 6]), labels) == 1
 
 
 def test_empty_columns_change_nothing():
-    """A cluster without points is not there."""
+    """Clusters without points are ignored."""
     B, weights = random_links(8, 4, 3)
     wide = np.insert(B, [0, 2, 2, 2, 2, 4], 0.0, axis=1)
     E = transfer_cut.transfer_embedding(csr_array(B), weights, 3)
@@ -91,8 +91,8 @@ def test_empty_columns_change_nothing():
     np.testing.assert_allclose(E @ E.T, F @ F.T, atol=1e-12)
 
 
-def test_rows_without_links_join_the_largest_cluster_and_move_nobody():
-    """An empty row has a zero embedding, takes no cluster and changes no other label."""
+def test_rows_without_links_get_the_label_of_the_largest_cluster():
+    """An empty row has a zero embedding and changes no other label."""
     B = np.repeat([[1.0, 0], [0, 0], [0, 1]], [2, 3, 4], axis=0)
     weights = np.array([9.0, 1, 50, 50, 50, 1, 1, 1, 1])
     E = transfer_cut.transfer_embedding(csr_array(B), weights, 2)
@@ -102,21 +102,21 @@ def test_rows_without_links_join_the_largest_cluster_and_move_nobody():
 
 
 def test_no_links_at_all():
-    """Nothing to go by is one cluster, not a crash."""
+    """A graph without links gives one cluster."""
     B = csr_array((3, 2))
     assert transfer_cut.transfer_embedding(B, np.ones(3), 2).shape == (3, 0)
     assert transfer_cut.transfer_cut(B, np.ones(3), 2).tolist() == [0, 0, 0]
 
 
 def test_more_clusters_than_rows():
-    """Every linked row alone is as many clusters as there can be."""
+    """Each linked row is a separate cluster."""
     labels = transfer_cut.transfer_cut(csr_array(np.eye(3)), np.ones(3), 7, random_state=0)
     assert sorted(labels) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("shape", [(90, 60), (60, 90)])
 def test_lanczos_and_lapack_agree(monkeypatch, shape):
-    """Above the dense limit products alone give the same angles."""
+    """Above the dense limit the embedding has the same inner products."""
     B, weights = random_links(*shape, 5)
     B += 3 * (np.arange(shape[0])[:, None] % 4 == np.arange(shape[1]) % 4)
     dense = transfer_cut.transfer_embedding(csr_array(B), weights, 4)
@@ -125,16 +125,16 @@ def test_lanczos_and_lapack_agree(monkeypatch, shape):
     np.testing.assert_allclose(iterated @ iterated.T, dense @ dense.T, atol=1e-8)
 
 
-def test_lapack_takes_over_where_lanczos_gives_up(monkeypatch):
-    """An eigensolver that does not converge is no failure of the cut."""
+def test_lapack_is_used_if_lanczos_fails(monkeypatch):
+    """The embedding is the same if ARPACK does not converge."""
 
-    def give_up(*_):
+    def fail(*_):
         raise ArpackNoConvergence("none", np.empty(0), np.empty((0, 0)))
 
     B, weights = random_links(30, 20, 6)
     expected = transfer_cut.transfer_embedding(csr_array(B), weights, 2)
     monkeypatch.setattr(transfer_cut, "_DENSE_UP_TO", 10)
-    monkeypatch.setattr(transfer_cut, "lanczos_eigenpairs", give_up)
+    monkeypatch.setattr(transfer_cut, "lanczos_eigenpairs", fail)
     np.testing.assert_array_equal(
         transfer_cut.transfer_embedding(csr_array(B), weights, 2), expected
     )
