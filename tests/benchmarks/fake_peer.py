@@ -1,4 +1,4 @@
-"""A peer that behaves as its method is called: run by the tests in place of the real script."""
+"""A runner with methods that answer or fail in a known way; tests run it as a script."""
 
 from __future__ import annotations
 
@@ -9,83 +9,45 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import peer_runner
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "peers"))
+import runner
 
 
-def _sleep(_: peer_runner.Data) -> object:
-    time.sleep(60)
-    return []
-
-
-def _sleep_with_a_child(_: peer_runner.Data) -> object:
+def sleep_with_a_child(_: runner.Data) -> None:
+    """Start a process and write its id to a file; neither ends by itself."""
     child = os.fork()
     if child:
         Path(os.environ["CHILD_FILE"]).write_text(str(child))
     time.sleep(60)
-    return []
 
 
-def _raise(_: peer_runner.Data) -> object:
+def fail(_: runner.Data) -> None:
+    """Raise an error with two lines."""
     raise ValueError("first line\nthe matrix is singular")
 
 
-def _abort(_: peer_runner.Data) -> object:
-    os.abort()
-
-
-def _throw(_: peer_runner.Data) -> object:
+def throw(_: runner.Data) -> None:
+    """End as a C++ program without memory does."""
     os.write(2, b"terminate called after throwing an instance of 'std::bad_alloc'\n")
     os.abort()
 
 
-def _import() -> peer_runner.Solver:
-    import no_such_peer  # noqa: F401 (that it is not there is the point)
-
-    return _sleep
-
-
-def _slow_to_start() -> peer_runner.Solver:
-    time.sleep(60)
-    return _sleep
-
-
 SOLVERS = {
     "first": lambda data: data.P[:, 0],
-    "long": lambda data: np.append(data.P[:, 0], 0),
-    "square": lambda data: data.P,
     "texts": lambda data: np.where(data.P[:, 0] == 0, "a", "b"),
+    "square": lambda data: data.P,
     "nan": lambda data: np.where(data.P[:, 0] == 0, np.nan, 1.0),
     "objects": lambda data: np.array([None] * data.n_points),
-    "sleep": _sleep,
-    "fork": _sleep_with_a_child,
-    "raise": _raise,
-    "abort": _abort,
-    "throw": _throw,
+    "sleep": lambda _: time.sleep(60),
+    "fork": sleep_with_a_child,
+    "raise": fail,
+    "abort": lambda _: os.abort(),
+    "throw": throw,
     "memory": lambda _: np.ones(10**12),
 }
 
-
-class _Counted:
-    """Labels that tell how many rows the call before had."""
-
-    def __init__(self) -> None:
-        self.before = 0
-
-    def __call__(self, data: peer_runner.Data) -> object:
-        labels, self.before = np.arange(data.n_points) < self.before, data.n_points
-        return labels
-
-
-METHODS = {
-    **{
-        name: peer_runner.Method(lambda solve=solve: solve, warm_up_rows=0)
-        for name, solve in SOLVERS.items()
-    },
-    "import": peer_runner.Method(_import),
-    "before": peer_runner.Method(_slow_to_start),
-    "warm": peer_runner.Method(_Counted, warm_up_rows=3),
-}
-
 if __name__ == "__main__":
-    peer_runner.METHODS = METHODS
-    sys.exit(peer_runner.main(sys.argv[1:]))
+    runner.METHODS = {name: lambda solve=solve: solve for name, solve in SOLVERS.items()}
+    runner.METHODS["before"] = lambda: time.sleep(60)
+    runner.WITHOUT_WARM_UP = set(runner.METHODS)
+    sys.exit(runner.main(sys.argv[1:]))

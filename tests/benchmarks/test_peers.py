@@ -1,157 +1,205 @@
-"""Orchestration: who is tried on what, when it stops, and what is kept."""
+"""The comparison with other packages: isolation of trials, environments, tasks, results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+import ast
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
 from benchmarks import peers
-from benchmarks.peer_environments import MadeEnvironment
-from benchmarks.peer_trials import Limits, Trial
-from benchmarks.peers import PEERS, Effort, Peer, reaches, run_peers
-from coterie.errors import DatasetUnavailableError
+from benchmarks.harness import Context
+from benchmarks.peers import environments, runner
+from benchmarks.peers.environments import find_or_make
+from benchmarks.peers.tasks import KINDS, Material, Task, growing_task, write_task
+from benchmarks.peers.trials import Limits, run_trial, trial
+from coterie.ensembles.planted import planted_partitions
+from coterie.errors import OutputError
+from coterie.inspection.scores import clustering_accuracy, mirkin_objective
 
-GOOD = Trial("done", seconds=0.1, peak_bytes=10**8, bytes_before=10**8, accuracy=0.9, n_clusters=5)
-A, B = Peer("a", "coterie", "coterie.l2", "labels"), Peer("b", "other", "other.b", "labels")
-EFFORT = Effort(Limits(seconds=1.0), first_n=100, largest_n=800, fixed=False)
-
-
-class Play:
-    """Trials that cost nothing: ``outcome(method, n)`` decides; all are recorded."""
-
-    def __init__(self) -> None:
-        self.seen: list[tuple[str, int]] = []
-        self.made = MadeEnvironment("other", "/there/python", {"other": "1.0"})
-        self.outcome: Callable[[str, int], Trial] = lambda *_: GOOD
+FAKE = Path(__file__).with_name("fake_peer.py")
+P, Y = planted_partitions([30, 20], 5, 1, 0.1, random_state=0)
+SHORT = Limits(seconds=0.5, memory=4_000_000_000, before=20.0)
 
 
 @pytest.fixture
-def played(monkeypatch):
-    """A play in place of processes and environments."""
-    play = Play()
+def attempt(tmp_path):
+    """Return a function that tries a fake method on a small task."""
+    material = Material(Y, {"P": P}, P)
+    write_task(Task("t", "t", "labels", 50, 2, 5, lambda: material), tmp_path / "task")
 
-    def run_trial(python, method, task, material, limits):
-        assert task.is_dir()
-        assert python
-        play.seen.append((method, len(material.y)))
-        return play.outcome(method, len(material.y))
+    def run(method: str, limits: Limits = SHORT):
+        return run_trial(sys.executable, method, tmp_path / "task", material, limits, FAKE)
 
-    monkeypatch.setattr(peers, "run_trial", run_trial)
-    monkeypatch.setattr(peers, "ENVIRONMENTS", {"other": "other"})
-    monkeypatch.setattr(peers, "make_environment", lambda *_: play.made)
-    return play
+    return run
 
 
-def test_n_doubles_until_a_peer_fails(played):
-    """Peers take turns at each n; one that failed is not tried again, the others go on."""
-    slow = Trial("time-out", "no answer in 1 s", 1.0)
-    played.outcome = lambda method, n: slow if method == B.method and n >= 200 else GOOD
-    results = run_peers(EFFORT, peers=[A, B])
-    assert played.seen == [
-        (A.method, 100), (B.method, 100), (A.method, 200), (B.method, 200), (A.method, 400),
-        (A.method, 800),
-    ]  # fmt: skip
-    ours, theirs = reaches(results)
-    assert (ours.last.task.n_points, ours.stopped) == (800, None)
-    assert (theirs.last.task.n_points, theirs.stopped.task.n_points) == (100, 200)
-    assert theirs.stopped.trial == slow
+def test_an_answer_is_scored_here(attempt):
+    """Accuracy and J are computed from the labels; label names do not matter."""
+    found = attempt("first")
+    assert found["status"] == "done"
+    assert found["accuracy"] == clustering_accuracy(Y, P[:, 0]) == attempt("texts")["accuracy"]
+    assert found["objective"] == mirkin_objective(P, P[:, 0])
+    assert 0 <= found["seconds"] < SHORT.seconds
+    assert 1e6 < found["bytes_before"] <= found["peak_bytes"] < SHORT.memory
 
 
-def test_a_peer_that_never_succeeds_has_no_last(played):
-    """Its reach is below the first n."""
-    played.outcome = lambda *_: Trial("crash", "ended by signal SIGSEGV")
-    (reach,) = reaches(run_peers(EFFORT, peers=[B]))
-    assert reach.last is None
-    assert reach.stopped.task.n_points == 100
+@pytest.mark.parametrize(
+    ("method", "status", "message"),
+    [
+        ("sleep", "time-out", "no answer in 0.5 s"),
+        ("raise", "crash", "ValueError: the matrix is singular"),
+        ("abort", "crash", "SIGABRT"),
+        ("throw", "memory", "std::bad_alloc"),
+        ("memory", "memory", "Unable to allocate"),
+        ("no such method", "crash", "KeyError"),
+        ("objects", "crash", ""),
+        ("square", "wrong labels", "(50, 5)"),
+        ("nan", "wrong labels", "not numbers"),
+    ],
+)
+def test_failures_are_told_apart(attempt, method, status, message):
+    """Every way to fail has a status and the last line of the output."""
+    found = attempt(method)
+    assert found["status"] == status
+    assert message in found["message"]
+    assert found["accuracy"] is None
 
 
-def test_a_peer_that_cannot_be_installed_is_reported(played):
-    """It has a trial that says so with pip's words, and nothing is run for it."""
-    played.made = MadeEnvironment("other", "", error="ERROR: no wheel")
-    results = run_peers(EFFORT, peers=[B])
-    (one,) = results.trials
-    assert one.trial == Trial("not installed", "ERROR: no wheel")
-    assert played.seen == []
+def test_limits_hold_before_the_clock_and_for_children(attempt, tmp_path, monkeypatch):
+    """Imports have their own limit; at a time-out all processes of a trial end."""
+    found = attempt("before", Limits(seconds=0.5, before=0.7))
+    assert (found["status"], found["seconds"]) == ("time-out", None)
+    monkeypatch.setenv("CHILD_FILE", str(tmp_path / "child"))
+    assert attempt("fork")["status"] == "time-out"
+    child = int((tmp_path / "child").read_text())
+    deadline = time.monotonic() + 5
+    while _runs(child) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _runs(child)
 
 
-def test_trials_are_kept(played, tmp_path):
-    """A second run with the same folder tries nothing, and finds the same, failures included."""
-    played.outcome = lambda _, n: GOOD if n < 400 else Trial("memory", "MemoryError", 0.5)
-    first = run_peers(EFFORT, peers=[A, B], keep=tmp_path / "kept")
-    played.seen.clear()
-    second = run_peers(EFFORT, peers=[A, B], keep=tmp_path / "kept")
-    assert played.seen == []
-    assert [one.trial for one in first.trials] == [one.trial for one in second.trials]
+def _runs(pid: int) -> bool:
+    """Return whether a process runs; a zombie does not."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
 
 
-def test_crashes_are_tried_again(played, tmp_path):
-    """What broke may have been mended since."""
-    played.outcome = lambda *_: Trial("crash", "ImportError: half an edit")
-    run_peers(EFFORT, peers=[B], keep=tmp_path)
-    played.outcome = lambda *_: GOOD
-    results = run_peers(EFFORT, peers=[B], keep=tmp_path)
-    assert {one.trial.status for one in results.trials} == {"done"}
+def test_the_runner_imports_only_numpy():
+    """The environment of a peer has neither coterie nor anything else of this one."""
+    names = set()
+    for node in ast.parse(Path(runner.__file__).read_text()).body:
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module.split(".")[0])
+    assert names - set(sys.stdlib_module_names) == {"numpy"}
+    assert sorted(peer.method for peer in peers.PEERS) == sorted(runner.METHODS)
+    assert set(runner.METHODS) >= runner.WITHOUT_WARM_UP
 
 
-def test_a_kept_file_that_is_none_is_tried_again(played, tmp_path):
-    """So are trials under other limits, or of another version."""
-    run_peers(EFFORT, peers=[B], keep=tmp_path)
-    for path in tmp_path.iterdir():
-        path.write_text('{"statue": ')
-    played.seen.clear()
-    run_peers(EFFORT, peers=[B], keep=tmp_path)
-    assert len(played.seen) == 4
-    run_peers(replace(EFFORT, limits=Limits(seconds=2.0)), peers=[B], keep=tmp_path)
-    assert len(played.seen) == 8
-    played.made = MadeEnvironment("other", "/there/python", {"other": "2.0"})
-    run_peers(EFFORT, peers=[B], keep=tmp_path)
-    assert len(played.seen) == 12
+@pytest.mark.parametrize("method", ["coterie.robust-l2", "coterie.l2", "scikit-learn.one-hot"])
+def test_methods_that_take_labels_find_a_planted_partition(method):
+    """Without noise the planted partition is recovered."""
+    P, y = planted_partitions([30, 20, 10], 6, 0, 0.0, random_state=0)
+    assert clustering_accuracy(y, runner.METHODS[method]()(runner.Data(3, 6, P=P))) == 1.0
 
 
-def test_inputs_are_removed(played, monkeypatch, tmp_path):
-    """No more than one input lies on the disk at a time, and none is left."""
-    monkeypatch.setattr(peers.tempfile, "tempdir", str(tmp_path))
-    lying: list[int] = []
-    played.outcome = lambda *_: (lying.append(len(list(tmp_path.glob("*/*")))), GOOD)[1]
-    run_peers(EFFORT, peers=[A])
-    assert lying == [1, 1, 1, 1]
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize("kind", KINDS)
+def test_tasks_are_written_without_their_classes(kind, tmp_path):
+    """The runner reads what was written; the files hold no array of the classes."""
+    task = growing_task(kind, 60)
+    material = write_task(task, tmp_path / "task")
+    data = runner._load(tmp_path / "task")
+    assert (data.n_points, data.n_clusters) == (60, task.n_clusters)
+    assert data.head(7).n_points == 7
+    assert {path.stem for path in (tmp_path / "task").iterdir()} == {*material.given, "task"}
 
 
-def test_a_dataset_that_is_nowhere_is_told(played, monkeypatch):
-    """The task is left out with the reason; the others are measured."""
+@pytest.fixture
+def pip(monkeypatch):
+    """Record the commands of pip and venv instead of running them."""
+    commands: list[list[str]] = []
 
-    def unavailable(name):
-        raise DatasetUnavailableError("uci_mfeat is nowhere")
+    def output(command):
+        commands.append(command)
+        if "broken" in command:
+            raise subprocess.CalledProcessError(1, command, output="x\nERROR: no wheel\nhint")
+        if "venv" in command:
+            (Path(command[-1]) / "bin").mkdir(parents=True)
+            (Path(command[-1]) / "bin" / "python").touch()
+            (Path(command[-1]) / "pyvenv.cfg").touch()
+        return json.dumps([{"name": "some_peer", "version": "1.0"}])
 
-    monkeypatch.setattr("coterie.datasets.loading.load_views", unavailable)
-    C = Peer("c", "coterie", "coterie.views", "views")
-    results = run_peers(replace(EFFORT, fixed=True, largest_n=100), peers=[C])
-    assert list(results.left_out.values()) == ["uci_mfeat is nowhere"]
-    assert [one.task.n_points for one in results.trials] == [100]
-
-
-def test_steps_are_told(played):
-    """Before each trial, what is tried on what."""
-    told: list[str] = []
-    run_peers(replace(EFFORT, largest_n=100), peers=[B], before_step=told.append)
-    assert told == ["100 × 40 planted labels, 16 of 40 votes wrong together, 20% noise: other b"]
-
-
-def test_a_real_trial_of_ours_goes_all_the_way():
-    """The script, the process and the scores together, for the method closest at hand."""
-    (one,) = run_peers(
-        Effort(Limits(seconds=60.0), first_n=100, largest_n=100, fixed=False), peers=[A]
-    ).trials
-    assert one.trial.status == "done", one.trial.message
-    assert one.trial.accuracy > 0.5
-    assert one.trial.objective > 0
+    monkeypatch.setattr(environments, "_output", output)
+    monkeypatch.setitem(environments.REQUIREMENTS, "Some.Peer", (("numpy<2",), ("some-peer",)))
+    return commands
 
 
-def test_every_package_is_ours_or_has_an_environment():
-    """No peer is left without a Python."""
-    there = {"coterie", "scikit-learn", *peers.ENVIRONMENTS}
-    assert {peer.package for peer in PEERS} == there
-    assert len({peer.name for peer in PEERS}) == len(PEERS)
+def test_an_environment_is_made_once_for_its_requirements(pip, monkeypatch, tmp_path):
+    """Wheels come first, the package alone last; other requirements make it again."""
+    made = find_or_make("Some.Peer", tmp_path)
+    assert (made.version, made.error) == ("1.0", "")
+    assert pip[1][-3:] == ["--only-binary", ":all:", "numpy<2"]
+    assert pip[2][-2:] == ["--no-deps", "some-peer"]
+    assert find_or_make("Some.Peer", tmp_path) == made
+    assert len(pip) == 4
+    monkeypatch.setitem(environments.REQUIREMENTS, "Some.Peer", (("numpy<3",), ()))
+    assert find_or_make("Some.Peer", tmp_path).version == "1.0"
+    assert len(pip) == 7
+    (tmp_path / "some-peer" / "made.json").write_text("{")
+    find_or_make("Some.Peer", tmp_path)
+    assert len(pip) == 10
+
+
+def test_failed_installations_and_foreign_folders(pip, monkeypatch, tmp_path):
+    """An error of pip is in the result; a folder that is no environment is not removed."""
+    monkeypatch.setitem(environments.REQUIREMENTS, "Some.Peer", (("broken",), ()))
+    made = find_or_make("Some.Peer", tmp_path)
+    assert (made.python, made.error) == ("", "ERROR: no wheel")
+    precious = tmp_path / "other" / "some-peer" / "thesis.tex"
+    precious.parent.mkdir(parents=True)
+    precious.touch()
+    with pytest.raises(OutputError, match="not a virtual environment"):
+        find_or_make("Some.Peer", tmp_path / "other")
+    assert precious.exists()
+
+
+def test_a_run_doubles_n_until_methods_fail(monkeypatch, tmp_path):
+    """Failed methods are not tried again; finished trials are kept, crashes are not."""
+    monkeypatch.setattr(peers, "PEERS", peers.PEERS[:3])
+    calls = []
+
+    def run(python, method, folder, material, limits):
+        n = len(material.y)
+        calls.append((method, n))
+        if method == "coterie.robust":
+            return trial("crash", "broken", seconds=1.0)
+        if method == "coterie.l2" and n > 500:
+            return trial("time-out", seconds=limits.seconds)
+        figures = {"seconds": 0.1, "peak_bytes": n, "accuracy": 0.5, "objective": 1.0}
+        return trial("done", **figures, n_clusters=2)
+
+    monkeypatch.setattr(peers, "run_trial", run)
+    context = Context(quick=True, keep=tmp_path)
+    result = peers.run(context)
+    assert len(calls) == 5
+    assert [(r["largest_n"], r["stopped"]) for r in result.data["reach"]] == [
+        (None, "crash at 500"),
+        (1000, "not tried further"),
+        (500, "time-out at 1,000"),
+    ]
+    assert all(len(row) == len(t.headings) for t in result.tables for row in t.rows)
+    assert any("broken" in note for note in result.notes)
+    assert json.loads(result.json_text())["limits"]["seconds"] == 3
+    assert result.plots[""]().axes
+    peers.run(context)
+    assert calls[5:] == [("coterie.robust", 500)]

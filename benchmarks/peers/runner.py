@@ -1,15 +1,14 @@
-"""One method of one package on one task: the script that runs inside a peer's environment.
+"""Run one method of one package on one task, inside the environment of the package.
 
-    python peer_runner.py METHOD TASK ANSWER MEMORY SECONDS
+    python runner.py METHOD TASK ANSWER MEMORY SECONDS
 
 TASK is a folder with ``task.json`` (``n_clusters``, ``n_runs``) and arrays: ``P.npy`` (n, V)
 labels, ``X.npy`` (n, p) features, or ``view_0.npy``, ``view_1.npy`` … ANSWER is a folder; the
-script leaves ``started`` in it when the clock starts, then ``labels.npy`` and ``answer.json``.
-MEMORY is the most bytes of address space the process may have, and SECONDS the longest it lives
-should nobody be left to end it.
+script creates ``started`` in it when the clock starts, then ``labels.npy`` and ``answer.json``.
+MEMORY is the limit of the address space in bytes. SECONDS ends the process if its parent is gone.
 
-Nothing but the standard library and NumPy is imported here: a package is imported by the
-function that wraps it, before the clock starts.
+Only the standard library and NumPy are imported here. The function that wraps a package imports
+it, before the clock starts.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -32,32 +31,33 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["METHODS", "Data", "Method", "main"]
+__all__ = ["METHODS", "Data", "main"]
 
-#: Rows of the task on which a method runs once before the clock starts.
+#: A method runs once on so many rows before the clock starts, so that nothing is compiled later …
 WARM_UP_ROWS = 60
-# from so many distinct tuples on coterie relaxes in single precision, by kernels of its own
+#: … except these, in plain Python, where it would take as long as the work.
+WITHOUT_WARM_UP = {"ensembleclustering.mcla", "openensembles.graph", "openensembles.mixture"}
+#: From so many distinct tuples on coterie uses its single-precision kernels.
 _SINGLE_PRECISION_ROWS = 4200
 
 
 @dataclass(frozen=True)
 class Data:
-    """A task: what is clustered, into how many clusters, by how many runs (a view)."""
+    """A task: number of clusters, number of runs (a view), and labels, features or views."""
 
     n_clusters: int
     n_runs: int
     P: Any = None
     X: Any = None
-    views: tuple[Any, ...] = field(default=())
+    views: tuple[Any, ...] = ()
 
     @property
     def n_points(self) -> int:
-        """Number of points; whatever is given has one row each."""
-        rows = next(rows for rows in (self.P, self.X, *self.views) if rows is not None)
-        return len(rows)
+        """Number of points, one row each."""
+        return len(next(rows for rows in (self.P, self.X, *self.views) if rows is not None))
 
     def head(self, n: int) -> Data:
-        """The first n points alone."""
+        """Return the first n points."""
         P, X = (rows if rows is None else rows[:n] for rows in (self.P, self.X))
         return replace(self, P=P, X=X, views=tuple(view[:n] for view in self.views))
 
@@ -65,52 +65,33 @@ class Data:
 Solver = Callable[[Data], Any]
 
 
-@dataclass(frozen=True)
-class Method:
-    """How a method is called.
-
-    Attributes
-    ----------
-    solver : function without arguments
-        Imports the package and gives the function from the data to labels.
-    warm_up_rows : int
-        On how many rows it runs once before; 0 where there is nothing to warm up.
-    compile_first : function without arguments, optional
-        Runs before as well, for compilers whose work depends on the size.
-    """
-
-    solver: Callable[[], Solver]
-    warm_up_rows: int = WARM_UP_ROWS
-    compile_first: Callable[[], None] | None = None
-
-
 def main(arguments: list[str]) -> int:
-    """Run a method and leave its answer, or why there is none; the exit status tells which."""
+    """Run a method and write its answer or its error; return the exit status."""
     method, task, answer, memory, seconds = arguments
     signal.alarm(int(seconds))
     resource.setrlimit(resource.RLIMIT_AS, (int(memory), int(memory)))
     folder = Path(answer)
     try:
-        found = _measured(METHODS[method], _load(Path(task)), folder)
+        found = _measured(method, _load(Path(task)), folder)
     except MemoryError as error:
         found = {"failure": "memory", "message": f"MemoryError: {error}".rstrip(": ")}
     except Exception as error:
         traceback.print_exc()
-        said = str(error).strip().splitlines() or [""]
-        found = {"failure": "crash", "message": f"{type(error).__name__}: {said[-1]}".rstrip(": ")}
+        lines = str(error).strip().splitlines() or [""]
+        found = {"failure": "crash", "message": f"{type(error).__name__}: {lines[-1]}".rstrip(": ")}
     (folder / "answer.json").write_text(json.dumps(found), encoding="utf-8")
     return 1 if "failure" in found else 0
 
 
-def _measured(method: Method, data: Data, folder: Path) -> dict[str, Any]:
+def _measured(method: str, data: Data, folder: Path) -> dict[str, Any]:
     warnings.simplefilter("ignore")
-    np.random.seed(0)  # noqa: NPY002 (some packages take their numbers from here alone)
-    solve = method.solver()
-    if method.compile_first is not None:
-        method.compile_first()
-    if method.warm_up_rows:
-        solve(data.head(method.warm_up_rows))
-    _forget_peak()
+    np.random.seed(0)  # noqa: NPY002 (some packages use only this generator)
+    solve = METHODS[method]()
+    if method not in WITHOUT_WARM_UP:
+        solve(data.head(WARM_UP_ROWS))
+    gc.collect()
+    with contextlib.suppress(OSError):  # resets the peak where the system allows it
+        Path("/proc/self/clear_refs").write_text("5")
     before = _peak_resident_bytes()
     (folder / "started").touch()
     start = time.perf_counter()
@@ -123,24 +104,14 @@ def _measured(method: Method, data: Data, folder: Path) -> dict[str, Any]:
 
 def _load(folder: Path) -> Data:
     described = json.loads((folder / "task.json").read_text(encoding="utf-8"))
-    arrays = {
-        name: np.load(folder / f"{name}.npy")
-        for name in ("P", "X")
-        if (folder / f"{name}.npy").exists()
-    }
+    paths = {name: folder / f"{name}.npy" for name in ("P", "X")}
+    arrays = {name: np.load(path) for name, path in paths.items() if path.exists()}
     views = tuple(np.load(path) for path in sorted(folder.glob("view_*.npy")))
-    return Data(described["n_clusters"], described["n_runs"], views=views, **arrays)
-
-
-def _forget_peak() -> None:
-    """Let the high-water mark start anew, so that warming up has no part in it."""
-    gc.collect()
-    with contextlib.suppress(OSError):  # where the system does not allow it, it stays
-        Path("/proc/self/clear_refs").write_text("5")
+    return Data(**described, views=views, **arrays)
 
 
 def _peak_resident_bytes() -> int:
-    """The high-water mark of this process alone: ``ru_maxrss`` may be that of its parent."""
+    """Return the peak of this process alone: ``ru_maxrss`` may be that of its parent."""
     status = Path("/proc/self/status")
     if status.exists():
         for line in status.read_text().splitlines():
@@ -165,7 +136,7 @@ def _openensembles(finish: Callable[[Any, Data], Any]) -> Solver:
     package, pandas = import_module("openensembles"), import_module("pandas")
 
     def solve(data: Data) -> Any:
-        # it clusters by itself; labels made elsewhere go where it would have put its own
+        # the package makes its own partitions; ours are put in their place
         points = package.data(pandas.DataFrame(np.zeros((data.n_points, 1))), [0])
         ensemble = package.cluster(points)
         for v, column in enumerate(data.P.T):
@@ -178,7 +149,7 @@ def _openensembles(finish: Callable[[Any, Data], Any]) -> Solver:
 
 
 def _scikit_network(algorithm: str) -> Solver:
-    """Potts model at 1/2 on the co-association graph: M_ij > 1/2 pulls together."""
+    """Return a Potts model at 1/2 on the co-association graph M: M_ij > 1/2 attracts."""
     from scipy import sparse
 
     model = getattr(import_module("sknetwork.clustering"), algorithm)
@@ -188,6 +159,7 @@ def _scikit_network(algorithm: str) -> Solver:
         first = np.concatenate(([0], np.cumsum(data.P.max(axis=0) + 1)))
         columns = (data.P + first[:-1]).ravel()
         ends = np.arange(0, n * V + 1, V)
+        # B has one column for each base cluster
         B = sparse.csr_matrix((np.ones(n * V), columns, ends), shape=(n, first[-1]))
         M = (B @ B.T).tocsr() / V
         M.setdiag(0)
@@ -210,7 +182,7 @@ def _one_hot_kmeans() -> Solver:
 
 
 def _consensusclustering() -> Solver:
-    """It gives the consensus matrix; average linkage on it is Monti et al.'s own last step."""
+    """Return the consensus matrix cut by average linkage, the last step of Monti et al."""
     from sklearn.cluster import AgglomerativeClustering, KMeans
 
     package = import_module("consensusclustering")
@@ -231,13 +203,9 @@ def _pyckmeans() -> Solver:
     package = import_module("pyckmeans")
 
     def solve(data: Data) -> Any:
-        model = package.CKmeans(
-            data.n_clusters,
-            n_rep=data.n_runs,
-            metrics=(),  # no silhouettes of every run, which nobody reads here
-            n_init=1,
-            random_state=0,
-        )
+        # no metrics: silhouettes of every run are not used here
+        settings = {"n_rep": data.n_runs, "metrics": (), "n_init": 1, "random_state": 0}
+        model = package.CKmeans(data.n_clusters, **settings)
         model.fit(data.X)
         return model.predict(data.X).cl
 
@@ -265,10 +233,11 @@ def _coterie(name: str, **settings: Any) -> Solver:
     return solve
 
 
-def _compile_large_kernels() -> None:
-    """Have coterie compile what only problems of many distinct tuples need."""
+def _coterie_robust() -> Solver:
+    """Return RobustConsensus, with the kernels for many distinct tuples compiled."""
     many = np.random.default_rng(0).integers(3, size=(_SINGLE_PRECISION_ROWS, 12))
     _coterie("RobustConsensus", max_iter=2, refine=False)(Data(3, 12, P=many))
+    return _coterie("RobustConsensus")
 
 
 def _coterie_features(name: str) -> Solver:
@@ -281,40 +250,33 @@ def _coterie_features(name: str) -> Solver:
     return solve
 
 
-METHODS = {
+#: Each value imports its package and returns the function from the data to labels.
+METHODS: dict[str, Callable[[], Solver]] = {
     **{
-        f"ensembleclustering.{solver}": Method(partial(_ensembleclustering, solver))
-        for solver in ("cspa", "hgpa", "hbgf", "nmf")
+        f"ensembleclustering.{solver}": partial(_ensembleclustering, solver)
+        for solver in ("cspa", "hgpa", "mcla", "hbgf", "nmf")
     },
-    # in these, plain Python, a warm-up would take as long as the work itself
-    "ensembleclustering.mcla": Method(partial(_ensembleclustering, "mcla"), warm_up_rows=0),
-    "openensembles.graph": Method(
-        lambda: _openensembles(lambda c, _: c.finish_graph_closure(0.5)), warm_up_rows=0
+    "openensembles.graph": lambda: _openensembles(lambda c, _: c.finish_graph_closure(0.5)),
+    "openensembles.mixture": lambda: _openensembles(lambda c, d: c.mixture_model(d.n_clusters)),
+    "openensembles.linkage": lambda: _openensembles(
+        lambda c, _: c.finish_co_occ_linkage(0.5, linkage="average")
     ),
-    "openensembles.mixture": Method(
-        lambda: _openensembles(lambda c, data: c.mixture_model(data.n_clusters)), warm_up_rows=0
+    "openensembles.majority": lambda: _openensembles(
+        lambda c, _: c.finish_majority_vote(threshold=0.5)
     ),
-    "openensembles.linkage": Method(
-        lambda: _openensembles(lambda c, _: c.finish_co_occ_linkage(0.5, linkage="average"))
-    ),
-    "openensembles.majority": Method(
-        lambda: _openensembles(lambda c, _: c.finish_majority_vote(threshold=0.5))
-    ),
-    "scikit-network.louvain": Method(partial(_scikit_network, "Louvain")),
-    "scikit-network.leiden": Method(partial(_scikit_network, "Leiden")),
-    "scikit-learn.one-hot": Method(_one_hot_kmeans),
-    "consensusclustering": Method(_consensusclustering),
-    "pyckmeans": Method(_pyckmeans),
-    "mvlearn.kmeans": Method(partial(_mvlearn, "MultiviewKMeans", 2, many_starts=True)),
-    "mvlearn.spectral": Method(partial(_mvlearn, "MultiviewSpectralClustering")),
-    "mvlearn.co-regularised": Method(partial(_mvlearn, "MultiviewCoRegSpectralClustering")),
-    "coterie.robust": Method(
-        partial(_coterie, "RobustConsensus"), compile_first=_compile_large_kernels
-    ),
-    "coterie.robust-l2": Method(partial(_coterie, "RobustConsensus", relaxation="l2")),
-    "coterie.l2": Method(partial(_coterie, "L2Consensus")),
-    "coterie.features": Method(partial(_coterie_features, "ConsensusClusterer")),
-    "coterie.views": Method(partial(_coterie_features, "MultiViewClusterer")),
+    "scikit-network.louvain": partial(_scikit_network, "Louvain"),
+    "scikit-network.leiden": partial(_scikit_network, "Leiden"),
+    "scikit-learn.one-hot": _one_hot_kmeans,
+    "consensusclustering": _consensusclustering,
+    "pyckmeans": _pyckmeans,
+    "mvlearn.kmeans": partial(_mvlearn, "MultiviewKMeans", 2, many_starts=True),
+    "mvlearn.spectral": partial(_mvlearn, "MultiviewSpectralClustering"),
+    "mvlearn.co-regularised": partial(_mvlearn, "MultiviewCoRegSpectralClustering"),
+    "coterie.robust": _coterie_robust,
+    "coterie.robust-l2": partial(_coterie, "RobustConsensus", relaxation="l2"),
+    "coterie.l2": partial(_coterie, "L2Consensus"),
+    "coterie.features": partial(_coterie_features, "ConsensusClusterer"),
+    "coterie.views": partial(_coterie_features, "MultiViewClusterer"),
 }
 
 
