@@ -55,8 +55,8 @@ def test_assign_rows_writes_only_its_block(case, threshold):
     found, confidence = np.full(n, 77), np.full(n, 77.0)
     start, stop = n // 3, n - n // 4
     kernels.assign_rows(
-        tuples.codes, alpha, threshold, tables.complete, tables.table, tables.present,
-        tables.size, start, stop, np.full(n, -1), found, confidence,
+        tuples.codes, alpha, tables.complete, tables.table, tables.present, tables.size,
+        threshold, np.full(n, -1), start, stop, found, confidence,
     )  # fmt: skip
     all_labels, all_confidence = tables.assign(tuples.codes, threshold)
     inside = (np.arange(n) >= start) & (np.arange(n) < stop)

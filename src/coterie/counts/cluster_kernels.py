@@ -57,8 +57,8 @@ def add_to_tables(
 
 @nb.njit(cache=True, nogil=True)
 def assign_rows(
-    codes: Any, alpha: Any, threshold: Any, complete: Any, table: Any, present: Any, size: Any,
-    start: Any, stop: Any, given: Any, labels: Any, confidence: Any,
+    codes: Any, alpha: Any, complete: Any, table: Any, present: Any, size: Any, threshold: Any,
+    given: Any, start: Any, stop: Any, labels: Any, confidence: Any,
 ) -> None:  # fmt: skip
     """Write label and confidence of rows start..stop, as :func:`assign_row`; tables are only read.
 

@@ -162,20 +162,11 @@ class ClusterTables:
         are missing, a mean is over all votes on all pairs.
         """
         silhouettes = np.zeros(tuples.n_tuples)
-
-        def fill(start: int, stop: int) -> None:
-            if tuples.memberships is not None:
-                soft_kernels.silhouette_rows(
-                    tuples.codes, tuples.memberships, tuples.partition_of, self.alpha,
-                    self.table, self.present, labels, start, stop, silhouettes,
-                )  # fmt: skip
-            else:
-                kernels.silhouette_rows(
-                    tuples.codes, self.alpha, self.complete, self.table, self.present,
-                    self.size, labels, start, stop, silhouettes,
-                )  # fmt: skip
-
-        map_row_blocks(fill, tuples.n_tuples)
+        module, arrays = self._kernels_for(tuples.codes, tuples.memberships)
+        map_row_blocks(
+            lambda start, stop: module.silhouette_rows(*arrays, labels, start, stop, silhouettes),
+            tuples.n_tuples,
+        )
         return silhouettes
 
     def merge_gains(self, threshold: float) -> Array:
@@ -211,23 +202,21 @@ class ClusterTables:
         n = len(codes)
         labels, confidence = np.empty(n, dtype=np.int64), np.empty(n)
         fixed = np.full(n, -1, dtype=np.int64) if given is None else given
-        partition_of = np.repeat(np.arange(len(self.alpha)), np.diff(self.offsets))
-
-        def fill(start: int, stop: int) -> None:
-            rows = (start, stop, fixed, labels, confidence)
-            if memberships is not None:
-                soft_kernels.assign_rows(
-                    codes, memberships, partition_of, self.alpha, threshold, self.table,
-                    self.present, *rows,
-                )  # fmt: skip
-            else:
-                kernels.assign_rows(
-                    codes, self.alpha, threshold, self.complete, self.table, self.present,
-                    self.size, *rows,
-                )  # fmt: skip
-
-        map_row_blocks(fill, n)
+        module, arrays = self._kernels_for(codes, memberships)
+        map_row_blocks(
+            lambda a, b: module.assign_rows(*arrays, threshold, fixed, a, b, labels, confidence), n
+        )
         return labels, confidence
+
+    def _kernels_for(self, codes: NDArray[Any], memberships: Array | None) -> tuple[Any, Any]:
+        """Return the kernels for labels or soft rows, and their first arguments."""
+        if memberships is None:
+            tables = (self.alpha, self.complete, self.table, self.present, self.size)
+            return kernels, (codes, *tables)
+        partition_of = np.repeat(np.arange(len(self.alpha)), np.diff(self.offsets))
+        return soft_kernels, (
+            codes, memberships, partition_of, self.alpha, self.table, self.present,
+        )  # fmt: skip
 
     def _own(self) -> tuple[Array, Array]:
         """Return the part of the pairs i = j in sums over pairs together, and over all pairs."""

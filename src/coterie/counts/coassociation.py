@@ -105,32 +105,21 @@ def coassociation(P: Any, partition_weights: Any = None) -> Array:
 def tuple_coassociation(tuples: LabelTuples, partition_weights: Array) -> TupleCoassociation:
     """Compute the co-association of the tuples; weights are in the order of their columns."""
     u = tuples.n_tuples
-    if tuples.memberships is not None:
-        shares = np.empty((u, u), dtype=_share_dtype(u))
-        turned, mass = _transposed_roots(tuples, partition_weights)
-
-        def divide_soft(start: int, stop: int) -> None:
-            same, both = np.empty((2, u))
-            soft_kernels.share_rows(turned, mass, start, stop, same, both, shares)
-
-        map_row_blocks(divide_soft, u)
-        unlabelled = ~tuples.has_weighted_label(partition_weights)
-        shares[unlabelled, unlabelled] = 1.0
-        return TupleCoassociation(shares, 1.0, tuples.weights)
-    codes, alpha = _used_partitions(tuples, partition_weights)
-    if _is_countable(codes, alpha):
+    codes, alpha, soft = _kernel_arrays(tuples, partition_weights)
+    if not soft and _is_countable(codes, alpha):
         counts = np.empty((u, u), dtype=np.min_scalar_type(len(alpha)))
         narrow = _narrow(codes)
         map_row_blocks(lambda a, b: kernels.count_rows(narrow, a, b, counts), u)
         return TupleCoassociation(counts, 1.0 / len(alpha), tuples.weights)
     shares = np.empty((u, u), dtype=_share_dtype(u))
+    share_rows: Any = soft_kernels.share_rows if soft else kernels.share_rows
 
     def divide(start: int, stop: int) -> None:
-        same, both = np.empty((2, u))
-        kernels.share_rows(codes, alpha, start, stop, same, both, shares)
+        share_rows(codes, alpha, start, stop, *np.empty((2, u)), shares)
 
     map_row_blocks(divide, u)
-    np.fill_diagonal(shares, 1.0)
+    unlabelled = ~tuples.has_weighted_label(partition_weights)
+    shares[unlabelled, unlabelled] = 1.0
     return TupleCoassociation(shares, 1.0, tuples.weights)
 
 
@@ -167,25 +156,17 @@ def pairwise_lower_bound(tuples: LabelTuples, partition_weights: Array) -> float
     2.0
     """
     u, weights = tuples.n_tuples, tuples.weights
-    if tuples.memberships is not None:
-        turned, mass = _transposed_roots(tuples, partition_weights / partition_weights.sum())
-
-        def add_soft(start: int, stop: int) -> float:
-            work = np.empty((2, u))
-            return float(soft_kernels.bound_rows(turned, mass, weights, start, stop, *work))
-
-        return sum(map_row_blocks(add_soft, u))
-    codes, alpha = _used_partitions(tuples, partition_weights)
-    countable = _is_countable(codes, alpha)
+    codes, alpha, soft = _kernel_arrays(tuples, partition_weights / partition_weights.sum())
+    countable = not soft and _is_countable(codes, alpha)
     codes = _narrow(codes) if countable else codes
+    bound_rows: Any = soft_kernels.bound_rows if soft else kernels.bound_rows
 
     def add(start: int, stop: int) -> float:
         if countable:
             counts = np.empty(u, dtype=np.min_scalar_type(len(alpha)))
             total = kernels.bound_count_rows(codes, weights, start, stop, counts)
             return float(total / len(alpha))
-        shares = alpha / alpha.sum()
-        return float(kernels.bound_rows(codes, shares, weights, start, stop, *np.empty((2, u))))
+        return float(bound_rows(codes, alpha, weights, start, stop, *np.empty((2, u))))
 
     return sum(map_row_blocks(add, u))
 
@@ -218,17 +199,18 @@ def check_partition_weights(weights: Any, n_partitions: int) -> Array:
     return np.where(scaled < _NEGLIGIBLE * scaled.max(), 0.0, scaled)
 
 
-def _used_partitions(tuples: LabelTuples, weights: Array) -> tuple[NDArray[Any], Array]:
-    """Return codes (V', u) and weights (V',) of the partitions of positive weight."""
-    used = np.flatnonzero(weights > 0)
-    return np.ascontiguousarray(tuples.codes[:, used].T), weights[used]
+def _kernel_arrays(tuples: LabelTuples, weights: Array) -> tuple[NDArray[Any], Array, bool]:
+    """Return the two arrays that the kernels need, and whether partitions are soft.
 
-
-def _transposed_roots(tuples: LabelTuples, alpha: Array) -> tuple[Array, Array]:
-    """Return √α_v π (m, u) and √α_v m_v (V, u): roots make their products exactly symmetric."""
-    root = np.sqrt(alpha)
+    For labels, codes (V', u) and weights (V',) of the partitions of positive weight. For soft
+    partitions, √α_v π (m, u) and √α_v m_v (V, u): roots make their products exactly symmetric.
+    """
+    if tuples.memberships is None:
+        used = np.flatnonzero(weights > 0)
+        return np.ascontiguousarray(tuples.codes[:, used].T), weights[used], False
+    root = np.sqrt(weights)
     turned = np.ascontiguousarray(tuples.indicator(root).toarray().T)
-    return turned, np.ascontiguousarray((tuples.mass * root).T)
+    return turned, np.ascontiguousarray((tuples.mass * root).T), True
 
 
 def _is_countable(codes: NDArray[Any], alpha: Array) -> bool:

@@ -21,9 +21,12 @@ _TILE = 2048
 
 
 @nb.njit(cache=True, nogil=True)
-def add_contingencies(codes: Any, weights: Any, start: Any, stop: Any, out: Any) -> None:
+def add_contingencies(
+    codes: Any, weights: Any, chosen: Any, start: Any, stop: Any, out: Any
+) -> None:
     """Add Zᵀ diag(w) Z of tuples start..stop to the upper triangle of ``out``, (m, m).
 
+    Only pairs of partitions of which at least one is chosen are counted, ``chosen`` (V,) bool.
     A tile of rows is transposed, so that each pair of partitions reads two short contiguous
     columns and adds to one small block of ``out``, which stays in the first-level cache.
     """
@@ -36,6 +39,8 @@ def add_contingencies(codes: Any, weights: Any, start: Any, stop: Any, out: Any)
                 turned[v, a - t0] = codes[a, v]
         for v in range(V):
             for w in range(v, V):
+                if not (chosen[v] or chosen[w]):
+                    continue
                 for a in range(t1 - t0):
                     c, d = turned[v, a], turned[w, a]
                     if c >= 0 and d >= 0:
@@ -45,14 +50,8 @@ def add_contingencies(codes: Any, weights: Any, start: Any, stop: Any, out: Any)
 @nb.njit(cache=True, nogil=True)
 def count_rows(turned: Any, start: Any, stop: Any, out: Any) -> None:
     """Write rows start..stop of the counts #{v : same label}, (u, u); no label is missing."""
-    V, u = turned.shape
     for a in range(start, stop):
-        row = out[a]
-        row[:] = 0
-        for v in range(V):
-            c = turned[v, a]
-            for b in range(u):
-                row[b] += turned[v, b] == c
+        _count_votes(turned, a, out[a])
 
 
 @nb.njit(cache=True, nogil=True)
@@ -87,16 +86,22 @@ def bound_count_rows(turned: Any, weights: Any, start: Any, stop: Any, same: Any
     V, u = turned.shape
     total = 0.0
     for a in range(start, stop):
-        same[:] = 0
-        for v in range(V):
-            c = turned[v, a]
-            for b in range(u):
-                same[b] += turned[v, b] == c
+        _count_votes(turned, a, same)
         row = 0.0
         for b in range(u):
             row += weights[b] * min(same[b], V - same[b])
         total += weights[a] * row
     return total
+
+
+@nb.njit(cache=True, nogil=True)
+def _count_votes(turned: Any, a: Any, same: Any) -> None:
+    """Fill ``same`` with #{v : same label} of tuple a and every tuple b."""
+    same[:] = 0
+    for v in range(turned.shape[0]):
+        c = turned[v, a]
+        for b in range(turned.shape[1]):
+            same[b] += turned[v, b] == c
 
 
 @nb.njit(cache=True, nogil=True)

@@ -68,8 +68,14 @@ class PairCounts:
         return self.in_row + self.in_column - 2 * self.together
 
 
-def all_contingencies(tuples: LabelTuples, row_weights: Array | None = None) -> Array:
+def all_contingencies(
+    tuples: LabelTuples,
+    row_weights: Array | None = None,
+    partitions: NDArray[np.bool_] | None = None,
+) -> Array:
     """Compute C = Zᵀ diag(ω) Z, shape (m, m); ω are the weights of the tuples by default.
+
+    With a mask of ``partitions`` (labels only), pairs of which neither is chosen are left zero.
 
     >>> from coterie.labels.tuples import as_label_tuples
     >>> C = all_contingencies(as_label_tuples([[0, 0], [0, 1], [0, 1]]))
@@ -78,14 +84,15 @@ def all_contingencies(tuples: LabelTuples, row_weights: Array | None = None) -> 
     """
     weights = tuples.weights if row_weights is None else row_weights
     m = tuples.n_columns
+    chosen = np.ones(tuples.n_partitions, dtype=np.bool_) if partitions is None else partitions
 
     def count(start: int, stop: int) -> Array:
         C = np.zeros((m, m))
-        rest = (weights, start, stop, C)
         if tuples.memberships is None:
-            kernels.add_contingencies(tuples.codes, *rest)
+            kernels.add_contingencies(tuples.codes, weights, chosen, start, stop, C)
         else:
-            soft_kernels.add_contingencies(tuples.codes, tuples.memberships, *rest)
+            shares = tuples.memberships
+            soft_kernels.add_contingencies(tuples.codes, shares, weights, start, stop, C)
         return C
 
     # fewer rows than columns in a block would cost more for its (m, m) array than for counting
@@ -96,18 +103,10 @@ def all_contingencies(tuples: LabelTuples, row_weights: Array | None = None) -> 
 def count_pairs(
     tuples: LabelTuples, contingencies: Array, row_weights: Array | None = None
 ) -> PairCounts:
-    """Count pairs of points for every pair of partitions.
+    """Count pairs of points for every pair of partitions, given C of :func:`all_contingencies`.
 
-    Parameters
-    ----------
-    tuples : u distinct tuples
-    contingencies : (m, m)
-        Their C of :func:`all_contingencies`.
-    row_weights : (u,), optional
-        The weights with which C was counted, if they are not those of the tuples.
+    ``row_weights`` (u,) are the weights with which C was counted, by default those of the tuples.
 
-    Examples
-    --------
     >>> from coterie.labels.tuples import as_label_tuples
     >>> tuples = as_label_tuples([[0, 0], [0, 1], [1, 1]])
     >>> count_pairs(tuples, all_contingencies(tuples)).mirkin

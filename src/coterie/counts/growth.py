@@ -15,10 +15,8 @@ as if all partitions had been fitted together.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,7 +25,6 @@ from coterie.errors import InvalidLabelsError
 from coterie.labels.label_matrix import MISSING, LabelMatrix, are_memberships, as_label_matrix
 from coterie.labels.soft_memberships import Memberships, as_memberships
 from coterie.labels.tuples import LabelTuples, compress_memberships, group_rows, tuples_of_groups
-from coterie.runtime.devices import map_row_blocks
 
 __all__ = ["Growth", "append_partitions", "contingencies_to_keep"]
 
@@ -63,13 +60,10 @@ class Growth:
         """
         if before is None or self.tuples.memberships is not None:
             return all_contingencies(self.tuples)
-        old, new = np.split(self.tuples.recode, [self.before.n_columns])
-        C = np.empty((self.tuples.n_columns,) * 2)
-        C[np.ix_(old, old)] = before[np.ix_(self.before.recode, self.before.recode)]
         is_new = self.tuples.partition_order >= self.before.n_partitions
-        rows = _contingencies_of(self.tuples, np.flatnonzero(is_new))[new]
-        C[new] = rows
-        C[:, new] = rows.T
+        C = all_contingencies(self.tuples, partitions=is_new)
+        old = self.tuples.recode[: self.before.n_columns]
+        C[np.ix_(old, old)] = before[np.ix_(self.before.recode, self.before.recode)]
         return C
 
 
@@ -81,18 +75,11 @@ def append_partitions(
 ) -> Growth:
     """Add the partitions in the columns of P to fitted tuples.
 
-    Parameters
-    ----------
-    before : the fitted tuples, with ``inverse``
-    vocabulary : names of the fitted partitions and of their labels
-    P : (n, V') labels of the same points, in the same order
-        As in ``fit``, except that rows without any label are allowed. Memberships can be added to
-        memberships, and labels to labels.
-    row_weights : (n,), optional
-        Weights of the points as in the fit.
+    P has (n, V') labels of the same points in the same order, as in ``fit``, but rows without any
+    label are allowed. Memberships can be added to memberships only, and labels to labels.
+    ``vocabulary`` names the fitted partitions and their labels; ``row_weights`` (n,) are the
+    weights of the points in the fit.
 
-    Examples
-    --------
     >>> from coterie.labels.tuples import compress_labels
     >>> fitted = as_label_matrix([[0], [0], [1], [1]])
     >>> growth = append_partitions(compress_labels(fitted), fitted, [[5], [6], [6], [6]])
@@ -187,34 +174,3 @@ def _codes_as_given(tuples: LabelTuples) -> NDArray[Any]:
     label = np.full(tuples.n_columns + 1, MISSING, dtype=tuples.codes.dtype)
     label[tuples.recode] = np.arange(tuples.n_columns) - np.repeat(starts, n_labels)
     return label[tuples.codes[:, np.argsort(tuples.partition_order)]]
-
-
-def _contingencies_of(tuples: LabelTuples, partitions: NDArray[np.int64]) -> Array:
-    """Count the rows of C, (m, m), of the clusters of some partitions; other rows are zero."""
-    m = tuples.n_columns
-
-    def count(start: int, stop: int) -> Array:
-        C = np.zeros((m, m))
-        _add_rows(tuples.codes, tuples.weights, partitions, start, stop, C)
-        return C
-
-    C: Array = reduce(np.add, map_row_blocks(count, tuples.n_tuples, max(20_000, m)))
-    return C
-
-
-@nb.njit(cache=True, nogil=True)
-def _add_rows(codes: Any, weights: Any, partitions: Any, start: Any, stop: Any, out: Any) -> None:
-    """Add tuples start..stop to the rows of ``out`` (m, m) of the clusters of ``partitions``.
-
-    ``codes[a, v]`` is the indicator column of tuple a in partition v, −1 if missing.
-    """
-    V = codes.shape[1]
-    for a in range(start, stop):
-        for w in partitions:
-            d = codes[a, w]
-            if d >= 0:
-                row = out[d]
-                for v in range(V):
-                    c = codes[a, v]
-                    if c >= 0:
-                        row[c] += weights[a]

@@ -54,8 +54,8 @@ def add_to_tables(
 
 @nb.njit(cache=True, nogil=True)
 def assign_rows(
-    codes: Any, memberships: Any, partition_of: Any, alpha: Any, threshold: Any, table: Any,
-    present: Any, start: Any, stop: Any, given: Any, labels: Any, confidence: Any,
+    codes: Any, memberships: Any, partition_of: Any, alpha: Any, table: Any, present: Any,
+    threshold: Any, given: Any, start: Any, stop: Any, labels: Any, confidence: Any,
 ) -> None:  # fmt: skip
     """Write label and confidence of rows start..stop; ``given[i]`` ≥ 0 fixes the label of row i."""
     K = table.shape[1]

@@ -83,11 +83,8 @@ def are_memberships(P: Any) -> bool:
     >>> are_memberships([np.eye(2), np.eye(2)]), are_memberships([[0, 1], [1, 1]])
     (True, False)
     """
-    return (
-        isinstance(P, list | tuple)
-        and len(P) > 0
-        and all(len(getattr(matrix, "shape", ())) == 2 for matrix in P)
-    )
+    are_matrices = _items_that_are_matrices(P)
+    return bool(are_matrices) and all(are_matrices)
 
 
 def as_label_matrix(P: Any, *, allow_unlabelled_rows: bool = False) -> LabelMatrix:
@@ -156,16 +153,30 @@ def encode_like(P: Any, fitted: LabelMatrix) -> NDArray[Any]:
         )
     codes = np.full(new.codes.shape, MISSING, dtype=fitted.codes.dtype)
     for v, (seen, given) in enumerate(zip(fitted.categories, new.categories, strict=True)):
-        position = _positions(given, seen, fitted.names[v])
-        # the code −1 selects the last entry
-        lookup = np.append(position, MISSING).astype(codes.dtype)
-        codes[:, v] = lookup[new.codes[:, v]]
+        numeric = [np.issubdtype(a.dtype, np.number) for a in (given, seen)]
+        if given.size and numeric[0] != numeric[1]:
+            kinds = ["numbers" if n else "texts" for n in numeric]
+            raise InvalidLabelsError(
+                f"partition '{fitted.names[v]}' has {kinds[0]} as labels, but it was fitted with "
+                f"{kinds[1]}"
+            )
+        code_of = {label: code for code, label in enumerate(seen.tolist())}
+        # the code −1 of a missing label selects the last entry
+        lookup = [*(code_of.get(label, MISSING) for label in given.tolist()), MISSING]
+        codes[:, v] = np.array(lookup, dtype=codes.dtype)[new.codes[:, v]]
     return codes
 
 
 def _numbered(n_partitions: int) -> tuple[str, ...]:
     """Return the names of columns without names: their numbers."""
     return tuple(str(v) for v in range(n_partitions))
+
+
+def _items_that_are_matrices(P: Any) -> list[bool]:
+    """Return for each item of a list whether it has two dimensions."""
+    return (
+        [len(getattr(item, "shape", ())) == 2 for item in P] if isinstance(P, list | tuple) else []
+    )
 
 
 def _read(P: Any) -> tuple[LabelMatrix, bool]:
@@ -175,7 +186,7 @@ def _read(P: Any) -> tuple[LabelMatrix, bool]:
             "labels are needed here, but these are membership matrices; coterie.hard_labels(P) "
             "gives the most likely labels"
         )
-    are = [len(getattr(one, "shape", ())) == 2 for one in P] if isinstance(P, list | tuple) else []
+    are = _items_that_are_matrices(P)
     if any(are):
         raise InvalidLabelsError(
             f"item {are.index(False)} of the list is not a matrix, but item {are.index(True)} is: "
@@ -190,18 +201,6 @@ def _read(P: Any) -> tuple[LabelMatrix, bool]:
     if not columns or len(columns[0]) == 0:
         raise InvalidLabelsError("labels are empty: the table has no rows or no columns")
     return LabelMatrix(*code_columns(columns, names), names), True
-
-
-def _positions(given: NDArray[Any], seen: NDArray[Any], name: str) -> NDArray[np.int64]:
-    """Return the index of each given category among the seen ones, −1 if it is new."""
-    numeric = [np.issubdtype(a.dtype, np.number) for a in (given, seen)]
-    if given.size and numeric[0] != numeric[1]:
-        kinds = ["numbers" if n else "texts" for n in numeric]
-        raise InvalidLabelsError(
-            f"partition '{name}' has {kinds[0]} as labels, but it was fitted with {kinds[1]}"
-        )
-    place = {value: code for code, value in enumerate(seen.tolist())}
-    return np.array([place.get(value, MISSING) for value in given.tolist()], dtype=np.int64)
 
 
 def _as_two_dimensional(P: Any) -> NDArray[Any]:

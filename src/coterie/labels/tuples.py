@@ -165,10 +165,7 @@ class LabelTuples:
     def indicator(self, values: NDArray[Any]) -> csr_array:
         """Return the sparse Z (u, m) with ``values`` in place of ones, times the memberships.
 
-        Parameters
-        ----------
-        values : array of shape (V,) or (u, 1)
-            One for each partition, or one for each tuple.
+        ``values`` has one value for each partition, (V,), or for each tuple, (u, 1).
 
         >>> as_label_tuples([[0, 0], [0, 1]]).indicator(np.array([2, 3])).toarray().sum(axis=1)
         array([5, 5])
@@ -263,14 +260,8 @@ class LabelTuples:
 def compress_labels(matrix: LabelMatrix, row_weights: Array | None = None) -> LabelTuples:
     """Compress a label matrix to its distinct tuples, in time and memory linear in n·V.
 
-    Parameters
-    ----------
-    matrix : n rows × V partitions
-    row_weights : (n,), all positive, optional
-        Weight of each row, one by default. A weight w has the effect of w equal rows.
+    ``row_weights`` (n,) > 0 are one by default; a weight w has the effect of w equal rows.
 
-    Examples
-    --------
     >>> tuples = compress_labels(as_label_matrix([[0, 5], [1, 5], [0, 5], [0, 6]]))
     >>> tuples.n_tuples, sorted(tuples.weights.tolist())
     (3, [1.0, 1.0, 2.0])
@@ -322,14 +313,8 @@ def tuples_of_groups(
 ) -> LabelTuples:
     """Return the sorted label tuples of rows that are grouped already.
 
-    Parameters
-    ----------
-    codes : (u, V), 0..K_v − 1 or −1
-        The distinct rows of a label matrix.
-    n_labels : (V,)
-    inverse : (n,)
-        The distinct row of each row.
-    weights : (u,)
+    ``codes`` (u, V) are the distinct rows, 0..K_v − 1 or −1, ``n_labels`` (V,) the K_v, and
+    ``inverse`` (n,) the distinct row of each row.
     """
     offsets = _offsets(n_labels)
     lookup = np.arange(offsets[-1], dtype=code_dtype(offsets[-1]))

@@ -26,20 +26,9 @@ def draw_weighted_subsample(weights: Array, n: int, rng: Any) -> tuple[Indices, 
 
     An item of weight w is drawn with probability about min(1, n w / W), where W is the sum of all
     weights. Heavy items are certain to be drawn and keep their weight; the others get W / n each.
-    Weighted means over the subsample then estimate those over all items.
+    Weighted means over the subsample then estimate those over all items. Return increasing indices
+    (n,) and their weights (n,); ``weights`` (u,) are positive, n ≤ u, and ``rng`` a RandomState.
 
-    Parameters
-    ----------
-    weights : (u,), positive
-    n : int, at most u
-    rng : RandomState
-
-    Returns
-    -------
-    indices (n,), increasing, and their weights (n,)
-
-    Examples
-    --------
     >>> weights = np.array([1.0, 97.0, 1.0, 1.0])
     >>> chosen, counts = draw_weighted_subsample(weights, 2, np.random.RandomState(0))
     >>> 1 in chosen, sorted(counts.tolist())

@@ -35,19 +35,9 @@ def sweep(
 
     The gain of tuple a (weight w_a) in cluster b is Σ_v α_v (N[c_av, b] − τ present_v[b]) over the
     partitions that label a, minus its own part (1 − τ) w_a Σ_v α_v if it is in b. On a tie it
-    stays. Tuples of soft partitions are seldom many, so they are not marked in parallel.
+    stays. Tuples of soft partitions are seldom many, so they are not marked in parallel. The labels
+    (u,), −1 for none, and their tables change in place; ``threshold`` is τ.
 
-    Parameters
-    ----------
-    tuples : u distinct label tuples
-    labels : (u,), −1 for none
-        Changed in place.
-    tables : tables of these labels
-        Changed in place.
-    threshold : τ
-
-    Examples
-    --------
     >>> from coterie.labels.tuples import as_label_tuples
     >>> tuples = as_label_tuples([[0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 0]])
     >>> labels = np.full(4, -1)
