@@ -1,131 +1,106 @@
-"""The benchmark of the service, from the model to the page: a small run of the real thing."""
+"""The benchmark of the service: a small run end to end, grown models, and checked answers."""
 
 from __future__ import annotations
 
 import json
+from functools import cache
 
+import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from benchmarks import serve, serve_results
-from benchmarks.program import app
-from benchmarks.serve_results import FULL, QUICK, Effort
-from coterie.errors import MissingExtraError, OutputError
-from served_markets import SMALL, small_market
+from benchmarks.harness import Context
+from benchmarks.serve import run
+from benchmarks.serve.answers import check_answers, draw_questions
+from benchmarks.serve.grown_models import fitted_market, grow
+from benchmarks.serve.processes import running_service
+from coterie.ads.forecasts.forecaster import AdForecaster
+from coterie.ads.logs.simulation.simulated_traits import MarketSettings
+from coterie.errors import CoterieError, InvalidParameterError
 
-pytest.importorskip("uvloop")
-pytestmark = pytest.mark.xdist_group("the service's benchmark")
-
-TINY = Effort(
-    seconds=1,
-    rounds=1,
-    reload_seconds=2,
-    reloads=1,
-    sizes=(80,),
-    connections=(2,),
-    batch_connections=(1,),
-    starts=1,
-    market=SMALL,
-)
+SMALL = MarketSettings(advertisers=50, segments=3, days=4, bids_per_day=20.0, seed=3)
 
 
-def run(*arguments: str):
-    """What the program does with these arguments; its errors are raised here."""
-    return CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+@cache
+def small_market() -> AdForecaster:
+    """Return a forecaster of fifty advertisers; shared, so not to be changed."""
+    return fitted_market(SMALL)
 
 
-@pytest.fixture
-def efforts(monkeypatch):
-    """The efforts that were asked for, and no measurement."""
-    asked = []
-
-    def refuse(effort, before_step):
-        asked.append(effort)
-        raise InterruptedError
-
-    monkeypatch.setattr(serve, "run_serve", refuse)
-    return asked
-
-
-@pytest.fixture(scope="module")
-def report(tmp_path_factory):
-    """The folder that a small run has written, and what it has printed."""
-    folder = tmp_path_factory.mktemp("report")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(serve_results, "QUICK", TINY)
-        patch.setattr(serve, "fitted_market", lambda _settings: small_market())
-        found = run("serve", "--quick", "--json", "-o", str(folder))
-    return folder, found.stdout
-
-
-def test_the_service_is_measured_and_answers_as_the_model_does(report):
-    """Both services answer without failure, and no answer that was kept is wrong."""
-    everything = json.loads(report[1])
-    (single,), (batch,) = everything["singles"], everything["batches"]
-    for side in (single["service"], single["bare"], batch["service"]):
-        (load,) = side["runs"]
-        assert sum(load["failures"].values()) == 0
-    assert everything["checked"]["wrong"] == 0, everything["checked"]["faults"]
-    assert everything["checked"]["forecasts"] > 0
-
-
-def test_the_model_is_replaced_under_load(report):
-    """The service takes the other model, and no request fails over it."""
-    reloads = json.loads(report[1])["reloads"]
-    assert sum(reloads["run"]["failures"].values()) == 0
-    assert (len(reloads["waits"]), reloads["missed"]) == (1, 0)
-
-
-def test_sizes_are_weighed(report):
-    """Every size has its file, its start and its memory."""
-    (size,) = json.loads(report[1])["sizes"]
-    assert size["advertisers"] == 80
-    assert size["file_bytes"] > 0
-    assert len(size["starts"]) == 1
-
-
-def test_the_report_is_written(report):
-    """JSON as printed, a page and a picture."""
-    folder, printed = report
-    assert {path.name for path in folder.iterdir()} == {"serve.json", "serve.md", "serve.png"}
-    assert (folder / "serve.json").read_text() == printed
-    text = (folder / "serve.md").read_text()
-    assert "python -m benchmarks serve --quick --seconds 1" in text
-    assert str(folder) not in text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "effort", "seconds", "reload_seconds"),
-    [
-        ((), FULL, 4, 60),
-        (("--quick",), QUICK, 1, 12),
-        (("--seconds", "2"), FULL, 2, 30),
-        (("--quick", "--seconds", "3"), QUICK, 3, 45),
-    ],
-)
-def test_seconds_shorten_all_loads(efforts, arguments, effort, seconds, reload_seconds):
-    """Rounds are as long as asked for, and the load of the reloads in proportion."""
-    with pytest.raises(InterruptedError):
-        run("serve", *arguments)
-    (asked,) = efforts
-    assert (asked.seconds, asked.reload_seconds) == (seconds, reload_seconds)
-    assert asked.sizes == effort.sizes
-
-
-def test_wrong_usage_and_outputs_are_refused_first(efforts, tmp_path):
-    """No second is wrong usage; a file in place of the folder is refused before the work."""
-    assert run("serve", "--seconds", "0").exit_code == 2
-    (tmp_path / "taken").write_text("")
-    with pytest.raises(OutputError, match="cannot make the folder"):
-        run("serve", "-o", str(tmp_path / "taken"))
-    assert efforts == []
-
-
-def test_a_missing_extra_is_told_first(efforts, monkeypatch):
-    """Without the packages of the service the command names the extra that brings them."""
-    monkeypatch.setattr(
-        "benchmarks.serve_command.find_spec", lambda name: None if name == "uvloop" else 1
+def test_a_small_run_measures_everything_and_loses_nothing():
+    """Requests are answered, none fails, also while the model is replaced; answers are right."""
+    result = run(
+        Context(quick=True),
+        rounds=1,
+        reloads=2,
+        reload_seconds=4,
+        sizes=(60,),
+        connections=(2,),
+        batch_connections=(1,),
+        starts=1,
+        market=SMALL,
     )
-    with pytest.raises(MissingExtraError, match=r"uvloop: pip install 'coterie\[service\]'"):
-        run("serve")
-    assert efforts == []
+    found = json.loads(result.json_text())
+    (single,), (batch,) = found["singles"], found["batches"]
+    for load in (single["service"], single["bare"], batch, found["reloads"]["run"]):
+        assert load["requests"] > 0
+        assert load["failed"] == 0
+    assert len(found["reloads"]["waits"]) == 2
+    assert None not in found["reloads"]["waits"]
+    assert found["checked"]["forecasts"] > 0
+    assert found["checked"]["wrong"] == 0
+    assert all(len(row) == len(table.headings) for table in result.tables for row in table.rows)
+    assert result.plots[""]() is not None
+
+
+def test_a_service_that_does_not_start_is_an_error():
+    """The last line of its output is in the message."""
+    with (
+        pytest.raises(CoterieError, match="did not start: no such model"),
+        running_service(("sh", "-c", "echo no such model; exit 3")),
+    ):
+        pass
+
+
+def test_grown_models_are_consistent():
+    """Shares sum to 1, sizes follow from labels, and counts could have been observed."""
+    model = grow(small_market(), 180, seed=5)
+    assert len(set(model.advertisers_.tolist())) == 180
+    np.testing.assert_allclose(model.shares_.sum(axis=1), 1.0)
+    assert (model.memberships_.labels == model.labels_).all()
+    sizes = np.bincount(model.labels_, minlength=len(model.segments_))
+    assert [profile.size for profile in model.segments_] == sizes.tolist()
+    assert (np.diff(sizes) <= 0).all()
+    assert ((model.trials_by_bin_ - model.successes_).toarray() >= 0).all()
+    np.testing.assert_allclose(model.observations_, model.trials_by_bin_.sum(axis=1))
+    with pytest.raises(InvalidParameterError, match="at least 50"):
+        grow(small_market(), 49)
+
+
+def answer_of(model: AdForecaster, body: bytes, version: str = "ab") -> dict:
+    """Return what a service answers to one question."""
+    question = json.loads(body)
+    right = json.loads(
+        json.dumps(model.forecast(question["advertiser"], question["bid"]).as_dict())
+    )
+    return {"model": {"version": version}, **right, "forecasts": [right]}
+
+
+def test_answers_are_compared_figure_by_figure():
+    """A right answer passes; a changed figure, and an unknown version, are faults."""
+    model = small_market()
+    answer = answer_of(model, draw_questions(model, 1)[0])
+    assert check_answers([json.dumps(answer).encode()], {"ab": model})["wrong"] == 0
+    assert check_answers([json.dumps(answer).encode()], {"cd": model})["wrong"] == 1
+    answer["forecasts"][0]["spend"] = 2 * answer["forecasts"][0]["spend"] + 1
+    found = check_answers([json.dumps(answer).encode()], {"ab": model})
+    assert found["wrong"] == 1
+    assert "spend is" in found["faults"][0]
+
+
+def test_batches_hold_as_many_questions_as_asked():
+    """Bodies are lists of questions about known advertisers, with positive bids."""
+    model = small_market()
+    bodies = [json.loads(body) for body in draw_questions(model, 3, size=4)]
+    assert [len(body) for body in bodies] == [4, 4, 4]
+    known = set(model.advertisers_.tolist())
+    assert all(q["advertiser"] in known and q["bid"] > 0 for body in bodies for q in body)

@@ -1,10 +1,9 @@
-"""Fitted forecasters of as many advertisers as a benchmark wants, grown from a small fitted one.
+"""Fitted forecasters of any number of advertisers, grown from a small fitted one.
 
-Fitting a hundred thousand advertisers takes far longer than a benchmark of serving them should.
-So a small market is simulated and fitted, and its advertisers are drawn again and again: each
-copy has a volume of its own, counts drawn anew around those of its original, and figures that
-differ a little. What was fitted about the market as a whole stays: the grid, the curves of the
-segments, the strength of pooling, the text view.
+Fitting a hundred thousand advertisers takes too long for a benchmark of serving them. A small
+market is simulated and fitted, and its advertisers are resampled: each copy has its own volume,
+counts drawn around those of its original, and slightly different figures. What was fitted for the
+market as a whole stays: the grid, the curves of the segments, the pooling strength, the text view.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from coterie.ads.segments.memberships import Memberships
 from coterie.ads.segments.segment_profiles import doubtful_members
 from coterie.errors import InvalidParameterError
 
-__all__ = ["MARKET", "fitted_market", "grown"]
+__all__ = ["MARKET", "fitted_market", "grow"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -34,7 +33,7 @@ Rows = NDArray[np.int64]
 MARKET = MarketSettings(advertisers=400, segments=16, bids_per_day=30.0)
 # standard deviations of the logarithm: how much is bid, and what it costs or brings
 _VOLUME, _LITTLE = 0.5, 0.05
-# shares are raised to a power between these and made to sum to 1 again: the largest stays so
+# shares are raised to a power between these and normalised: the largest stays the largest
 _SHARPER = (0.8, 1.25)
 
 
@@ -51,35 +50,21 @@ def fitted_market(settings: MarketSettings = MARKET) -> AdForecaster:
     return model.fit(histograms, texts)
 
 
-def grown(model: AdForecaster, advertisers: int, seed: int = 0) -> AdForecaster:
-    """A forecaster of so many advertisers, made of those of a fitted one.
+def grow(model: AdForecaster, advertisers: int, seed: int = 0) -> AdForecaster:
+    """Return a forecaster of so many advertisers, resampled from those of a fitted one.
 
-    Every original is there at least once. Advertisers have new names, the same for every seed,
-    so that two models grown from one answer the same questions differently. How far the views
-    agree is not computed anew.
-
-    Parameters
-    ----------
-    model : AdForecaster
-        Fitted; it is not changed.
-    advertisers : int
-        At least as many as the model has.
-    seed : int
-
-    Returns
-    -------
-    AdForecaster
+    Every original occurs at least once. Advertisers have new names, the same for every seed, so
+    that two models grown from one answer the same questions differently.
     """
     n_before = len(model.advertisers_)
     if advertisers < n_before:
         raise InvalidParameterError(
-            f"advertisers={advertisers}: a model of {n_before} can only grow; ask for as many or "
-            "more"
+            f"advertisers={advertisers}: give at least {n_before}, as many as the model has"
         )
     rng = np.random.default_rng(seed)
     again = rng.integers(n_before, size=advertisers - n_before)
     source = rng.permutation(np.concatenate([np.arange(n_before), again]))
-    result = clone(model)  # and what was fitted, but nothing that it may have cached
+    result = clone(model)  # then the fitted attributes, but no caches
     vars(result).update({name: value for name, value in vars(model).items() if name[-1] == "_"})
     width = len(str(advertisers - 1))
     result.advertisers_ = np.array([f"adv-{number:0{width}d}" for number in range(advertisers)])
@@ -94,7 +79,7 @@ def grown(model: AdForecaster, advertisers: int, seed: int = 0) -> AdForecaster:
 def _grow_shares(
     result: AdForecaster, model: AdForecaster, source: Rows, rng: np.random.Generator
 ) -> None:
-    """Shares around those of the originals, and the segments in order of size again."""
+    """Vary the shares of the originals, and order the segments by size again."""
     K = model.shares_.shape[1] - 1
     sizes = np.bincount(model.labels_[source][model.labels_[source] >= 0], minlength=K)
     order = np.argsort(-sizes, kind="stable")
@@ -113,22 +98,22 @@ def _grow_shares(
 def _grow_evidence(
     result: AdForecaster, model: AdForecaster, source: Rows, rng: np.random.Generator
 ) -> None:
-    """Poisson counts around those of the originals, times a volume of each advertiser's own."""
+    """Draw Poisson counts around those of the originals times a volume of each advertiser."""
     volume = np.exp(rng.normal(0.0, _VOLUME, len(source)))
     other = sp.csr_array(model.trials_by_bin_ - model.successes_)
-    other.data = np.maximum(other.data, 0.0)  # rounding may leave less than nothing
+    other.data = np.maximum(other.data, 0.0)  # rounding may leave negative values
     result.successes_ = _drawn_anew(model.successes_, source, volume, rng)
     result.trials_by_bin_ = sp.csr_array(
         result.successes_ + _drawn_anew(other, source, volume, rng)
     )
-    told_before, told = model.trials_by_bin_.sum(axis=1), result.trials_by_bin_.sum(axis=1)
-    result.observations_ = told * _ratio(model.observations_, told_before)[source]
+    counts_before, counts = model.trials_by_bin_.sum(axis=1), result.trials_by_bin_.sum(axis=1)
+    result.observations_ = counts * _ratio(model.observations_, counts_before)[source]
 
 
 def _grow_rates(
     result: AdForecaster, model: AdForecaster, source: Rows, rng: np.random.Generator
 ) -> None:
-    """Supply, bids, wins, cost and rates of rare events, in step with the evidence."""
+    """Scale supply, bids, wins, cost and rates of rare events with the evidence."""
 
     def varied(values: Floats) -> Floats:
         return values[source] * np.exp(rng.normal(0.0, _LITTLE, len(source)))
@@ -151,7 +136,7 @@ def _grow_rates(
 def _grow_texts(
     result: AdForecaster, model: AdForecaster, source: Rows, rng: np.random.Generator
 ) -> None:
-    """Unit vectors near those of the originals; a text that is not there stays away."""
+    """Draw unit vectors near those of the originals; a missing text stays missing."""
     if model.vectors_ is None:
         return
     vectors = model.vectors_[source]
@@ -162,7 +147,7 @@ def _grow_texts(
 
 
 def _describe_anew(result: AdForecaster, model: AdForecaster, source: Rows) -> None:
-    """Sizes of segments, and who is odd or doubtful; copies of an odd one are odd."""
+    """Recompute sizes of segments, outliers and doubtful members."""
     labels = result.labels_
     result.segments_ = [
         replace(
@@ -183,7 +168,7 @@ def _describe_anew(result: AdForecaster, model: AdForecaster, source: Rows) -> N
 def _drawn_anew(
     counts: Any, source: Rows, volume: Floats, rng: np.random.Generator
 ) -> sp.csr_array:
-    """Rows of a CSR array, each count drawn from the Poisson law around its mean times volume."""
+    """Return rows of a CSR array with Poisson counts around the originals times volume."""
     rows = sp.csr_array(counts)[source]
     rows.data = rng.poisson(rows.data * np.repeat(volume, np.diff(rows.indptr))).astype(np.float64)
     rows.eliminate_zeros()
@@ -192,12 +177,12 @@ def _drawn_anew(
 
 
 def _renumbered(labels: Rows, order: Rows) -> Rows:
-    """Labels of segments that were put in this order; −1 stays −1."""
+    """Renumber the labels of segments that were put in this order; −1 stays −1."""
     number = np.empty(len(order) + 1, dtype=np.int64)
     number[order], number[-1] = np.arange(len(order)), -1
     return number[labels]
 
 
 def _ratio(part: Floats, whole: Floats) -> Floats:
-    """Their quotient; 0 where there is nothing to divide by."""
+    """Return part / whole, and 0 where whole is 0."""
     return np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0)
