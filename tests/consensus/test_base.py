@@ -95,7 +95,7 @@ def test_a_little_noise_hides_nothing(key):
 
 
 def test_order_and_names_change_nothing(key, labels):
-    """Points, partitions and names may come in any order."""
+    """The order of points, partitions and names does not influence the labels."""
     rng = np.random.default_rng(1)
     P = labels[0]
     points, partitions = rng.permutation(150), rng.permutation(8)

@@ -31,7 +31,7 @@ def test_keys_are_unique_and_fit_a_command_line():
 def test_titles_are_unique():
     """No two methods share a title or a set of class and settings."""
     assert len({method.title for method in METHODS.values()}) == len(METHODS)
-    variants = {(m.class_path, str(dict(m.settings))) for m in METHODS.values()}
+    variants = {(m.class_name, str(dict(m.settings))) for m in METHODS.values()}
     assert len(variants) == len(METHODS)
 
 
@@ -87,7 +87,7 @@ def test_makers_by_name():
 @pytest.mark.parametrize("key", ["cpsa", "CSPA", 7, None, ""])
 def test_an_unknown_name_is_refused(key):
     """The message lists the names there are, and the one that was meant if it is near."""
-    with pytest.raises(InvalidParameterError, match="is no consensus method") as refused:
+    with pytest.raises(InvalidParameterError, match="is not a consensus method") as refused:
         registry.make_consensus(key, 3)
     assert ", ".join(CONSENSUS_METHODS) in str(refused.value)
     near = isinstance(key, str) and key.lower() in {"cpsa", "cspa"}
@@ -96,11 +96,11 @@ def test_an_unknown_name_is_refused(key):
 
 def test_an_unknown_method_of_views_is_refused():
     """Consensus functions and methods of several views are two lists."""
-    with pytest.raises(InvalidParameterError, match="'cspa' is no multi-view method"):
+    with pytest.raises(InvalidParameterError, match="'cspa' is not a multi-view method"):
         registry.make_multiview("cspa", 3)
 
 
 def test_missing_packages_are_those_that_cannot_be_found():
     """What is installed is not missing; nothing is imported to find out."""
-    method = Method("x", "X", "a:b", "c", "ours", "O(1)", packages=("json", "no_such_package"))
+    method = Method("x", "X", "CSPA", "c", "ours", "O(1)", packages=("json", "no_such_package"))
     assert method.missing_packages() == ["no_such_package"]

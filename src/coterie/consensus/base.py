@@ -35,7 +35,7 @@ from coterie.labels.numbering import renumber_by_size
 from coterie.labels.soft_memberships import Memberships, as_memberships, memberships_like
 from coterie.labels.tuples import LabelTuples, compress_labels, compress_memberships
 
-__all__ = ["ConsensusFunction", "Labelling"]
+__all__ = ["ConsensusFunction", "Labelling", "voting_tuples"]
 
 Array = NDArray[np.float64]
 
@@ -176,7 +176,7 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
         return check_n_clusters(self.n_clusters, tuples), weights[tuples.partition_order]
 
     def _finish(self, tuples: LabelTuples, found: Labelling) -> None:
-        """Number the clusters by falling size and set the attributes of all methods."""
+        """Set the attributes of all methods, with clusters numbered by falling size."""
         labels = renumber_by_size(_label_undecided_tuples(tuples, found), tuples.weights)
         tables = ClusterTables.of(tuples, labels, found.partition_weights)
         _, confidence = tables.assign(tuples.codes, found.threshold, labels, tuples.memberships)
@@ -229,6 +229,20 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
                 "the fit had rows of weight 0, whose labels were not kept; fit again on all "
                 "partitions, or leave these rows out of the first fit"
             )
+
+
+def voting_tuples(tuples: LabelTuples, weights: Array) -> tuple[LabelTuples, NDArray[np.int64]]:
+    """Return the distinct tuples of the partitions of positive weight, without the empty one.
+
+    The empty tuple has no distance to the others and would be a separate cluster. The second result
+    has the index of each given tuple among them, −1 for the empty one.
+    """
+    voting, group = tuples.restricted_to(weights > 0)
+    labelled = voting.has_weighted_label(weights[weights > 0])
+    if np.all(labelled):
+        return voting, group
+    place = np.where(labelled, np.cumsum(labelled) - 1, -1)
+    return voting.subset(labelled), place[group]
 
 
 def _check_row_weights(sample_weight: Any, n_rows: int) -> Array | None:

@@ -1,7 +1,6 @@
-"""Every method by its short name: what the program offers, benchmarks compare, pages describe.
+"""The table of methods, by short name, for the program, the benchmarks and the documentation.
 
-A method is added by one entry here. Its class is imported when it is first made, so that looking
-at the list costs nothing.
+One entry adds a method. Its class is imported when an estimator is made.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ __all__ = [
     "multiview_method",
 ]
 
-#: How well a method's details are known; see ``docs/method`` for what stands behind each word.
+#: Where the details of a method come from.
 Established = Literal["ours", "paper", "author code", "ports", "textbook", "reconstruction"]
 
 
 @dataclass(frozen=True)
 class Method:
-    """One method, or one variant of a class.
+    """A method, or a variant of one.
 
     Attributes
     ----------
@@ -40,27 +39,27 @@ class Method:
         Its name in the program and in results: ``coterie consensus --method KEY``.
     title : str
         Its name in tables and on pages.
-    class_path : str
-        ``module:class``.
+    class_name : str
+        The public class.
     summary : str
         What it does, in one line.
     established : str
-        Where its details come from: "ours"; "paper", the source paper; "author code"; "ports",
-        somebody else's; "textbook", common knowledge of the cited article; "reconstruction",
-        ingredients from an abstract, the rest our choice.
+        Where its details come from: "ours"; "paper", the source paper; "author code"; "ports" by
+        others; "textbook", the common description of the cited article; "reconstruction",
+        ingredients from an abstract and our choices.
     cost : str
         Time, in n points, u tuples, V partitions, m base clusters, K clusters.
     settings : mapping
-        Constructor arguments that make this variant.
+        Constructor arguments of this variant.
     paper_name : str or None
-        What the source paper calls it in its tables.
+        Its name in the tables of the source paper.
     packages : tuple of str
-        Modules of the extra ``partitioners`` it prefers; without them it falls back.
+        Modules of the extra ``partitioners`` that it uses if they are installed.
     """
 
     key: str
     title: str
-    class_path: str
+    class_name: str
     summary: str
     established: Established
     cost: str
@@ -68,20 +67,14 @@ class Method:
     paper_name: str | None = None
     packages: tuple[str, ...] = ()
 
-    @property
-    def class_name(self) -> str:
-        """The public class."""
-        return self.class_path.partition(":")[2]
-
     def estimator_class(self) -> Any:
-        """The class, imported now."""
-        module, _, name = self.class_path.partition(":")
-        return getattr(import_module(module), name)
+        """Import and return the class."""
+        return getattr(import_module("coterie"), self.class_name)
 
     def make(self, n_clusters: int | None, random_state: Any = None, **settings: Any) -> Any:
-        """An estimator that is not fitted yet.
+        """Return an unfitted estimator.
 
-        The number of clusters and the seed are set where the class has such parameters.
+        The number of clusters and the seed are set if the class has such parameters.
         """
         estimator = self.estimator_class()(**{**self.settings, **settings})
         wanted = {"n_clusters": n_clusters, "random_state": random_state}
@@ -89,7 +82,7 @@ class Method:
         return estimator.set_params(**{k: v for k, v in wanted.items() if k in known})
 
     def missing_packages(self) -> list[str]:
-        """Preferred packages that are not installed."""
+        """Return the packages that are not installed."""
         return [name for name in self.packages if find_spec(name) is None]
 
 
@@ -99,15 +92,15 @@ _CONSENSUS = (
     Method(
         "robust",
         "RobustConsensus",
-        "coterie.consensus.robust.estimator:RobustConsensus",
-        "dissenters set aside; of four answers the one best separated in the remaining votes",
+        "RobustConsensus",
+        "votes of the largest camp; of four answers, the one whose clusters are best separated",
         "ours",
         "O(uV² + uVK); up to 500 tuples also O(u²K) a step",
     ),
     Method(
         "rcc",
         "RCC",
-        "coterie.consensus.robust.estimator:RobustConsensus",
+        "RobustConsensus",
         "the paper's robust relaxation alone: min ‖M − HDHᵀ‖₁ by ADMM, then rounding",
         "paper",
         "O(u²K) a step",
@@ -117,8 +110,8 @@ _CONSENSUS = (
     Method(
         "median",
         "Median partition",
-        "coterie.consensus.robust.estimator:RobustConsensus",
-        "discrete search on the ℓ1 objective, all partitions heard alike",
+        "RobustConsensus",
+        "discrete search on the ℓ1 objective with equal weights",
         "textbook",
         "O(uVK) a sweep",
         {"relaxation": "l2", "refine": True, "partition_weights": None},
@@ -126,17 +119,16 @@ _CONSENSUS = (
     Method(
         "l2",
         "L2CC",
-        "coterie.consensus:L2Consensus",
+        "L2Consensus",
         "least squares: leading eigenvectors of M, then k-means",
         "paper",
         "O(uV² + m³)",
-        {},
-        "L2CC",
+        paper_name="L2CC",
     ),
     Method(
         "one-hot",
         "One-hot k-means",
-        "coterie.consensus:OneHotKMeans",
+        "OneHotKMeans",
         "k-means on the one-hot encoded labels",
         "textbook",
         "O(uVK) an iteration",
@@ -144,101 +136,90 @@ _CONSENSUS = (
     Method(
         "kc",
         "KC",
-        "coterie.consensus:KMeansConsensus",
+        "KMeansConsensus",
         "k-means on the rows of M",
         "paper",
         "O(um·min(u, m)) once",
-        {},
-        "KC",
+        paper_name="KC",
     ),
     Method(
         "cspa",
         "CSPA",
-        "coterie.consensus:CSPA",
+        "CSPA",
         "balanced minimum cut of the graph of shared memberships",
         "textbook",
         "O(n²)",
-        {},
-        "CSPA",
-        ("pymetis",),
+        paper_name="CSPA",
+        packages=("pymetis",),
     ),
     Method(
         "hgpa",
         "HGPA",
-        "coterie.consensus:HGPA",
+        "HGPA",
         "balanced cut of the hypergraph whose hyperedges are the base clusters",
         "textbook",
         "O(nV)",
-        {},
-        "HPGA",
-        ("mtkahypar",),
+        paper_name="HPGA",
+        packages=("mtkahypar",),
     ),
     Method(
         "mcla",
         "MCLA",
-        "coterie.consensus:MCLA",
-        "base clusters grouped into meta-clusters that points vote for",
+        "MCLA",
+        "base clusters grouped into meta-clusters that the points choose among",
         "ports",
         "O(m² + uV)",
-        {},
-        None,
-        ("pymetis",),
+        packages=("pymetis",),
     ),
     Method(
         "hbgf",
         "HBGF",
-        "coterie.consensus:HBGF",
+        "HBGF",
         "cut of the bipartite graph of points and base clusters",
         "textbook",
         "O(nV)",
-        {},
-        None,
-        ("pymetis",),
+        packages=("pymetis",),
     ),
     Method(
         "nmf",
         "NMFC",
-        "coterie.consensus:NMFConsensus",
+        "NMFConsensus",
         "M ≈ HDHᵀ with H ≥ 0 nearly orthogonal, by multiplicative updates",
         "ports",
         "O(uVK) a sweep",
-        {},
-        "NMFC",
+        paper_name="NMFC",
     ),
     Method(
         "weighted",
         "WC",
-        "coterie.consensus:WeightedConsensus",
-        "M ≈ HDHᵀ with H ≥ 0, the partitions' weights learned beside the factor",
+        "WeightedConsensus",
+        "M ≈ HDHᵀ with H ≥ 0, partition weights learned with the factor",
         "ports",
         "O(uVK) a sweep",
-        {},
-        "WC",
+        paper_name="WC",
     ),
     Method(
         "kl",
         "ES-style",
-        "coterie.consensus:KLConsensus",
-        "low rank at least Kullback–Leibler divergence, a sparse error for each partition",
+        "KLConsensus",
+        "low rank with least Kullback–Leibler divergence, a sparse error for each partition",
         "reconstruction",
         "O(u²K) a sweep",
-        {},
-        "ES",
+        paper_name="ES",
     ),
     Method(
         "correlation",
         "CorC-style",
-        "coterie.consensus:CorrelationConsensus",
-        "sparse self-representations of bundles of partitions, drawn to one direction",
+        "CorrelationConsensus",
+        "sparse self-representations of bundles of partitions, drawn to a common direction",
         "reconstruction",
         "O(u²m) a step",
-        {},
-        "CorC",
+        paper_name="CorC",
     ),
     Method(
         "eac",
         "EAC",
-        "coterie.consensus:EvidenceAccumulation",
+        "EvidenceAccumulation",
         "average linkage on 1 − M",
         "textbook",
         "O(u²)",
@@ -246,7 +227,7 @@ _CONSENSUS = (
     Method(
         "lwea",
         "LWEA",
-        "coterie.consensus:LocallyWeightedConsensus",
+        "LocallyWeightedConsensus",
         "average linkage, base clusters weighted by how much the ensemble agrees on them",
         "author code",
         "O(u² + m²)",
@@ -255,7 +236,7 @@ _CONSENSUS = (
     Method(
         "lwgp",
         "LWGP",
-        "coterie.consensus:LocallyWeightedConsensus",
+        "LocallyWeightedConsensus",
         "bipartite cut, base clusters weighted by how much the ensemble agrees on them",
         "author code",
         "O(uV + m³)",
@@ -267,52 +248,47 @@ _MULTIVIEW = (
     Method(
         "rcc-views",
         "RCC of views",
-        "coterie.estimators.clusterer:MultiViewClusterer",
-        "diverse runs in two looks at every view, then the robust consensus of all",
+        "MultiViewClusterer",
+        "diverse runs on two kinds of features of every view, then their robust consensus",
         "ours",
         "O(n² Σ p_v) up to 5,000 points, then O(nK Σ p_v) a run",
-        {},
-        "RCC",
+        paper_name="RCC",
     ),
     Method(
         "fc",
         "FC",
-        "coterie.multiview:ConcatenatedSpectral",
+        "ConcatenatedSpectral",
         "spectral clustering of the concatenated views",
         "textbook",
         "O(n²·Σp_v)",
-        {},
-        "FC",
+        paper_name="FC",
     ),
     Method(
         "mvkmeans",
         "MVKmean",
-        "coterie.multiview:MultiViewKMeans",
-        "k-means in all views at once with unsquared distances and learned view weights",
+        "MultiViewKMeans",
+        "k-means in all views together, with unsquared distances and learned view weights",
         "ports",
         "O(nK·Σp_v) an iteration",
-        {},
-        "MVKmean",
+        paper_name="MVKmean",
     ),
     Method(
         "ap",
         "AP",
-        "coterie.multiview:MultiViewAffinityPropagation",
+        "MultiViewAffinityPropagation",
         "affinity propagation on the summed distances, its preference tuned to K clusters",
         "textbook",
         "O(n²) a round",
-        {},
-        "AP",
+        paper_name="AP",
     ),
     Method(
         "lcc",
         "LCC-style",
-        "coterie.multiview:LowRankConsensus",
+        "LowRankConsensus",
         "low-rank and sparse decomposition of the views' co-associations",
         "reconstruction",
         "O(n³) a step",
-        {},
-        "LCC",
+        paper_name="LCC",
     ),
 )
 
@@ -323,7 +299,7 @@ MULTIVIEW_METHODS: Mapping[str, Method] = {method.key: method for method in _MUL
 
 
 def consensus_method(key: str) -> Method:
-    """The consensus method of that name.
+    """Return the consensus method of a key.
 
     >>> consensus_method("cspa").title
     'CSPA'
@@ -332,7 +308,7 @@ def consensus_method(key: str) -> Method:
 
 
 def multiview_method(key: str) -> Method:
-    """The multi-view method of that name.
+    """Return the multi-view method of a key.
 
     >>> multiview_method("fc").class_name
     'ConcatenatedSpectral'
@@ -341,7 +317,7 @@ def multiview_method(key: str) -> Method:
 
 
 def make_consensus(key: str, n_clusters: int | None, random_state: Any = None) -> Any:
-    """A consensus function by its name, not fitted yet.
+    """Return an unfitted consensus function by its key.
 
     >>> make_consensus("l2", 3, random_state=0)
     L2Consensus(n_clusters=3, random_state=0)
@@ -350,13 +326,13 @@ def make_consensus(key: str, n_clusters: int | None, random_state: Any = None) -
 
 
 def make_multiview(key: str, n_clusters: int, random_state: Any = None) -> Any:
-    """A multi-view clusterer by its name, not fitted yet."""
+    """Return an unfitted multi-view clusterer by its key."""
     return multiview_method(key).make(n_clusters, random_state)
 
 
 def _named(key: Any, methods: Mapping[str, Method], kind: str) -> Method:
     if isinstance(key, str) and key in methods:
         return methods[key]
-    near = difflib.get_close_matches(str(key).lower(), methods, n=1)
-    meant = f"; did you mean {near[0]!r}?" if near else ""
-    raise InvalidParameterError(f"{key!r} is no {kind}: choose among {', '.join(methods)}{meant}")
+    close = difflib.get_close_matches(str(key).lower(), methods, n=1)
+    meant = f"; did you mean {close[0]!r}?" if close else ""
+    raise InvalidParameterError(f"{key!r} is not a {kind}: choose from {', '.join(methods)}{meant}")

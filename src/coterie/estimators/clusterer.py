@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -24,8 +25,9 @@ from coterie.multiview.view_input import named_views
 
 __all__ = ["MAJORITY_OF_VIEWS", "ConsensusClusterer", "MultiViewClusterer"]
 
-#: Settings of :class:`~coterie.RobustConsensus` by which the runs in several views are combined.
+#: Settings of the :class:`~coterie.RobustConsensus` that combines runs in several views.
 MAJORITY_OF_VIEWS: Mapping[str, Any] = MappingProxyType({"relaxation": "l2", "refine": True})
+# the spectral features need (n, n) matrices
 _MOST_EMBEDDED = 5_000
 
 
@@ -33,12 +35,12 @@ def _can_predict(self: ConsensusClusterer) -> bool:
     return not hasattr(self, "ensemble_") or self.ensemble_.can_predict
 
 
+@dataclass(eq=False, repr=False)
 class ConsensusClusterer(ClusterMixin, BaseEstimator):
-    """Cluster features by the consensus of many runs.
+    """Clusterer of features by the consensus of many runs.
 
     X (n, p) is clustered V times by :func:`~coterie.ensembles.making.fit_ensemble`, and a consensus
-    function finds the partition the runs agree on. A new point is labelled by every run, then
-    by their vote.
+    function combines the runs. A new point is labelled by every run, and then by their vote.
 
     Parameters
     ----------
@@ -46,12 +48,13 @@ class ConsensusClusterer(ClusterMixin, BaseEstimator):
     n_partitions : int, default=40
         V.
     ensemble : str, sequence of str, or scikit-learn clusterer, default="kmeans"
-        What varies from run to run: a strategy of :func:`~coterie.make_partitions` ("kmeans",
-        "diverse", "subspaces", "subsample", "scalings"), several of them in turn, or a
-        clusterer to be run with V seeds.
+        What differs between runs: a strategy of :func:`~coterie.make_partitions` ("kmeans",
+        "diverse", "subspaces", "subsample", "scalings"), several of them in turn, or a clusterer
+        that is run with V seeds.
     consensus : consensus function, str or None, default=None
-        Cloned; its ``n_clusters`` and ``random_state`` are set if they are None. A text is a key
-        of :mod:`coterie.consensus.registry`, None is :class:`~coterie.RobustConsensus`.
+        It is cloned; its ``n_clusters`` and ``random_state`` are set if they have the default. A
+        text is a key of :mod:`coterie.consensus.registry`; None is
+        :class:`~coterie.RobustConsensus`.
     n_jobs : int or None, default=None
     verbose : bool, default=False
         Show progress on the standard error stream.
@@ -77,47 +80,26 @@ class ConsensusClusterer(ClusterMixin, BaseEstimator):
     (array([0, 0, 0, 1, 1], dtype=int32), array([1], dtype=int32))
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_partitions: int = 40,
-        ensemble: Any = "kmeans",
-        consensus: Any = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_partitions = n_partitions
-        self.ensemble = ensemble
-        self.consensus = consensus
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    n_clusters: int = 8
+    _: KW_ONLY
+    n_partitions: int = 40
+    ensemble: Any = "kmeans"
+    consensus: Any = None
+    n_jobs: int | None = None
+    verbose: bool = False
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 (y is scikit-learn's convention)
         """Cluster the rows of X (n, p), dense or sparse."""
         X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
         rng = check_random_state(self.random_state)
-        self.ensemble_ = fit_ensemble(
-            X,
-            self.n_clusters,
-            self.n_partitions,
-            **_ensemble_settings(self.ensemble),
-            n_jobs=self.n_jobs,
-            progress=bool(self.verbose),
-            random_state=rng,
-        )
-        self.consensus_ = _fitted_consensus(self, self.ensemble_.labels, rng)
-        self.labels_ = self.consensus_.labels_
-        self.n_clusters_ = self.consensus_.n_clusters_
-        self.confidence_ = self.consensus_.confidence_
+        self.ensemble_ = _fit_ensemble(self, self.ensemble, X, rng)
+        _fit_consensus(self, self.ensemble_.labels, rng, {})
         return self
 
     @available_if(_can_predict)
     def predict(self, X: Any) -> NDArray[np.int32]:
-        """Labels of new points: every run labels them, the consensus decides."""
+        """Return the labels of new points: every run labels them, and the consensus decides."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32))
         return self.consensus_.predict(self.ensemble_.predict(X))
@@ -128,28 +110,28 @@ class ConsensusClusterer(ClusterMixin, BaseEstimator):
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class MultiViewClusterer(ClusterMixin, BaseEstimator):
-    """Cluster things seen in several views: runs in every view, one consensus of all.
+    """Clusterer of several views: runs in every view, and one consensus of all.
 
-    Each view is looked at twice: as it is, and as the spectral embedding of its graph of
-    neighbours. Every look is clustered ``n_partitions`` times, and the partition is sought on
-    which most runs of all looks agree.
+    Each view is clustered ``n_partitions`` times with its own features and ``n_partitions`` times
+    with the spectral embedding of its neighbour graph. The consensus combines all runs.
 
     Parameters
     ----------
     n_clusters : int, default=8
     n_partitions : int, default=10
-        Runs in each look at each view.
+        Runs with each kind of features of each view.
     ensemble : as in :class:`ConsensusClusterer`, or a mapping from view names to such, \
 default="diverse"
     consensus : as in :class:`ConsensusClusterer`; by default the search of \
 :class:`~coterie.RobustConsensus` (``refine=True``)
     spectral : {"auto", True, False}, default="auto"
-        Whether to look at the spectral embedding as well. "auto": up to 5,000 things, since time
-        and memory grow with their square.
+        Whether to use the spectral embedding too. "auto": up to 5,000 points, since time and
+        memory grow with their square.
     standardize : bool, default=True
-        Bring every column of every view to mean 0 and variance 1 first (sparse views are
-        scaled without shifting).
+        Scale every column of every view to mean 0 and variance 1 first (sparse views are not
+        shifted).
     n_jobs, verbose, random_state : as in :class:`ConsensusClusterer`
 
     Attributes
@@ -159,7 +141,7 @@ default="diverse"
     confidence_ : (n,)
     consensus_ : the fitted consensus function
     ensembles_ : dict of str to :class:`~coterie.ensembles.making.Ensemble`
-        By view, and by "view (spectral)" for the second look.
+        By view, and by "view (spectral)" for the spectral embedding.
     view_names_ : list of str
     view_agreement_ : dict of str to float
         Mean adjusted Rand index of the view's runs with the consensus.
@@ -169,17 +151,16 @@ default="diverse"
     Notes
     -----
     **Established.** The consensus of partitions from several views is in the paper's comparison.
-    That every view is looked at twice and clustered several times, into how many clusters and on
-    which scale, is our choice; so is the search: of runs with diverse numbers of clusters in
-    several views the median partition was closer to the classes than relaxations.
+    Our choices: the spectral embedding, the number of runs and of their clusters, the scaling, and
+    the search: for runs with varied numbers of clusters in several views, the median partition was
+    closer to the classes than relaxations.
 
-    **Limits.** Time is that of the runs and of their consensus; the spectral look takes (n, n)
-    matrices. The largest camp of runs decides:
-    where every view sees another part of the truth, the camps are the views, and one of them may
-    be set aside that should be heard.
+    **Limits.** The time is that of the runs and of their consensus; the spectral embedding needs
+    (n, n) matrices. The largest camp of runs decides: if each view shows a different part of the
+    structure, the views are the camps, and a useful view may lose its vote.
 
-    **When to use.** Views of very different kind, width or scale, some of them perhaps of noise; to
-    learn which views agree; to label new things.
+    **When to use.** Views of very different kind, width or scale, some of which may be noise; to
+    learn which views agree; to label new points.
 
     References
     ----------
@@ -200,31 +181,19 @@ default="diverse"
     True
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_partitions: int = 10,
-        ensemble: Any = "diverse",
-        consensus: Any = None,
-        spectral: bool | str = "auto",
-        standardize: bool = True,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_partitions = n_partitions
-        self.ensemble = ensemble
-        self.consensus = consensus
-        self.spectral = spectral
-        self.standardize = standardize
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    n_clusters: int = 8
+    _: KW_ONLY
+    n_partitions: int = 10
+    ensemble: Any = "diverse"
+    consensus: Any = None
+    spectral: bool | str = "auto"
+    standardize: bool = True
+    n_jobs: int | None = None
+    verbose: bool = False
+    random_state: Any = None
 
     def fit(self, views: Any, y: Any = None) -> Self:  # noqa: ARG002 (y is scikit-learn's convention)
-        """Cluster n things.
+        """Cluster n points.
 
         Parameters
         ----------
@@ -237,12 +206,9 @@ default="diverse"
         self._looks: dict[str, tuple[str, Scaling, SpectralFeatures | None]] = {}
         self.ensembles_: dict[str, Ensemble] = {}
         for name, X in named.items():
-            self._look_at(name, X, rng)
+            self._cluster_view(name, X, rng)
         labels = np.hstack([ensemble.labels for ensemble in self.ensembles_.values()])
-        self.consensus_ = _fitted_consensus(self, labels, rng, MAJORITY_OF_VIEWS)
-        self.labels_ = self.consensus_.labels_
-        self.n_clusters_ = self.consensus_.n_clusters_
-        self.confidence_ = self.consensus_.confidence_
+        _fit_consensus(self, labels, rng, MAJORITY_OF_VIEWS)
         agreement = self._by_view(self.consensus_.partition_agreement_)
         self.view_agreement_ = {name: float(a.mean()) for name, a in agreement.items()}
         votes = self._by_view(self.consensus_.partition_weights_)
@@ -250,18 +216,18 @@ default="diverse"
         return self
 
     def predict(self, views: Any) -> NDArray[np.int32]:
-        """Labels of new things seen in the same views."""
+        """Return the labels of new points from the same views."""
         check_is_fitted(self)
         named = named_views(views)
         if list(named) != self.view_names_:
             raise InvalidParameterError(
-                f"the views are {list(named)}, fitted were {self.view_names_}; give the same"
+                f"the views are {list(named)}, but {self.view_names_} were fitted; give the same"
             )
         for name, X in named.items():
             n_features = self.ensembles_[name].n_features
             if X.shape[1] != n_features:
                 raise InvalidParameterError(
-                    f"{name} has {X.shape[1]} columns, fitted were {n_features}; give the same"
+                    f"{name} has {X.shape[1]} columns, but {n_features} were fitted; give the same"
                 )
         labels = []
         for key, (name, scaling, look) in self._looks.items():
@@ -269,8 +235,8 @@ default="diverse"
             labels.append(self.ensembles_[key].predict(Z if look is None else look.transform(Z)))
         return self.consensus_.predict(np.hstack(labels))
 
-    def _look_at(self, name: str, X: Any, rng: np.random.RandomState) -> None:
-        """Cluster one view in every look at it."""
+    def _cluster_view(self, name: str, X: Any, rng: np.random.RandomState) -> None:
+        """Cluster one view by its own features, and by its spectral embedding."""
         scaling = standard_and_min_max(X)[0] if self.standardize else Scaling()
         Z = scaling.transform(X)
         self._looks[name] = (name, scaling, None)
@@ -282,7 +248,7 @@ default="diverse"
             self.ensembles_[key] = self._fit_view(name, look.embedding, rng)
 
     def _by_view(self, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Values of all partitions, cut into those of each view."""
+        """Split values of all partitions by view."""
         ends = np.cumsum([ensemble.labels.shape[1] for ensemble in self.ensembles_.values()])
         parts = dict(zip(self.ensembles_, np.split(values, ends[:-1]), strict=True))
         return {
@@ -296,26 +262,24 @@ default="diverse"
             unknown = [key for key in ensemble if key not in self.view_names_]
             if name not in ensemble or unknown:
                 raise InvalidParameterError(
-                    f"ensemble has entries for {list(ensemble)}, the views are {self.view_names_}; "
-                    "give one for each of them"
+                    f"ensemble has entries for {list(ensemble)}, but the views are "
+                    f"{self.view_names_}; give one entry for each"
                 )
             ensemble = ensemble[name]
-        return fit_ensemble(
-            X,
-            self.n_clusters,
-            self.n_partitions,
-            **_ensemble_settings(ensemble),
-            n_jobs=self.n_jobs,
-            progress=bool(self.verbose),
-            random_state=rng,
-        )
+        return _fit_ensemble(self, ensemble, X, rng)
 
 
-def _ensemble_settings(ensemble: Any) -> dict[str, Any]:
-    """Keywords of ``fit_ensemble``: a strategy by name, or a clusterer to be run."""
-    if hasattr(ensemble, "fit"):
-        return {"clusterer": ensemble}
-    return {"strategy": ensemble}
+def _fit_ensemble(self: Any, ensemble: Any, X: Any, rng: np.random.RandomState) -> Ensemble:
+    """Run the ensemble, a strategy or a clusterer, with the settings of an estimator."""
+    return fit_ensemble(
+        X,
+        self.n_clusters,
+        self.n_partitions,
+        **{"clusterer" if hasattr(ensemble, "fit") else "strategy": ensemble},
+        n_jobs=self.n_jobs,
+        progress=bool(self.verbose),
+        random_state=rng,
+    )
 
 
 def _wants_spectral(spectral: Any, n: int) -> bool:
@@ -323,15 +287,13 @@ def _wants_spectral(spectral: Any, n: int) -> bool:
         return bool(spectral)
     if isinstance(spectral, str) and spectral == "auto":
         return n <= _MOST_EMBEDDED
-    raise InvalidParameterError(f"spectral={spectral!r}: it may be 'auto', True or False")
+    raise InvalidParameterError(f"spectral={spectral!r}: give 'auto', True or False")
 
 
-def _fitted_consensus(
-    self: Any,
-    labels: NDArray[Any],
-    rng: np.random.RandomState,
-    default: Mapping[str, Any] = MappingProxyType({}),
-) -> Any:
+def _fit_consensus(
+    self: Any, labels: NDArray[Any], rng: np.random.RandomState, default: Mapping[str, Any]
+) -> None:
+    """Fit the consensus of the runs and set its results; ``default`` is for consensus=None."""
     if isinstance(self.consensus, str):
         consensus = make_consensus(self.consensus, None)
     elif self.consensus is None:
@@ -340,11 +302,14 @@ def _fitted_consensus(
         consensus = clone(self.consensus)
     settings = consensus.get_params()
     wanted = {"n_clusters": self.n_clusters, "random_state": rng.randint(2**31 - 1)}
-    # what was left at its default was not chosen for these data
+    # a parameter with its default value was not chosen by the user
     defaults = inspect.signature(type(consensus)).parameters
     missing = {
         name: value
         for name, value in wanted.items()
         if name in settings and settings[name] in (None, defaults[name].default)
     }
-    return consensus.set_params(**missing).fit(labels)
+    self.consensus_ = consensus.set_params(**missing).fit(labels)
+    self.labels_ = self.consensus_.labels_
+    self.n_clusters_ = self.consensus_.n_clusters_
+    self.confidence_ = self.consensus_.confidence_

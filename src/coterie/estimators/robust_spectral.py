@@ -1,8 +1,9 @@
-"""RobustSpectral: the relaxations on any symmetric similarity, not only on co-association."""
+"""RobustSpectral: the relaxations for any symmetric similarity matrix."""
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 
+from coterie.consensus.parameters import check_choice
 from coterie.counts.coassociation import TupleCoassociation
 from coterie.errors import InvalidParameterError
 from coterie.relaxation.admm import robust_factor
@@ -21,25 +23,26 @@ __all__ = ["RobustSpectral", "normalized_similarity"]
 
 Array = NDArray[np.float64]
 
-_USUAL = 0.99
+_CLIPPED_FROM = 0.99
 
 
+@dataclass(eq=False, repr=False)
 class RobustSpectral(ClusterMixin, BaseEstimator):
     """Spectral clustering of a similarity matrix S (n, n) with an ℓ1 or ℓ2 loss.
 
         min ‖S − H D Hᵀ‖   s.t.  HᵀH = I_K, D ≥ 0 diagonal
 
     With ``loss="l2"`` on :func:`normalized_similarity` of S this is normalised cut. With
-    ``loss="l1"`` a few wrong similarities, however large, bend the answer little. The ℓ1 problem
-    is not convex, so the start matters: it is the ℓ2 solution of S with the largest hundredth
-    of its entries cut to the next largest.
+    ``loss="l1"`` a few wrong similarities have little influence, however large they are. The ℓ1
+    problem is not convex, so the start matters: it is the ℓ2 solution of S with the largest 1 % of
+    its entries clipped.
 
     Parameters
     ----------
     n_clusters : int, default=8
     loss : {"l1", "l2"}, default="l1"
     assign_labels : {"kmeans", "cluster_qr"}, default="kmeans"
-        How rows of H√D become labels.
+        How rows of H√D are rounded to labels.
     max_iter : int, default=300
     tol : float, default=1e-3
     random_state : int, RandomState or None, default=None
@@ -63,29 +66,20 @@ class RobustSpectral(ClusterMixin, BaseEstimator):
     array([0, 0, 0, 1, 1, 1], dtype=int32)
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        loss: str = "l1",
-        assign_labels: str = "kmeans",
-        max_iter: int = 300,
-        tol: float = 1e-3,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.loss = loss
-        self.assign_labels = assign_labels
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    n_clusters: int = 8
+    _: KW_ONLY
+    loss: str = "l1"
+    assign_labels: str = "kmeans"
+    max_iter: int = 300
+    tol: float = 1e-3
+    random_state: Any = None
 
     def fit(self, S: Any, y: Any = None) -> Self:  # noqa: ARG002 (y is scikit-learn's convention)
-        """Cluster n things by their similarities S, (n, n) and symmetric."""
+        """Cluster n points by their similarities S, (n, n) and symmetric."""
         S = _check_similarity(S)
         self._check_parameters(len(S))
         if self.loss == "l1":
-            self._fit_robustly(S)
+            self._fit_l1(S)
         else:
             self.embedding_ = _leading_factor(S, self.n_clusters)
             self.objective_ = float(((S - self.embedding_ @ self.embedding_.T) ** 2).sum())
@@ -94,9 +88,9 @@ class RobustSpectral(ClusterMixin, BaseEstimator):
         self.n_features_in_ = len(S)
         return self
 
-    def _fit_robustly(self, S: Array) -> None:
-        usual = np.quantile(np.abs(S), _USUAL)
-        start = _leading_factor(np.clip(S, -usual, usual), self.n_clusters)
+    def _fit_l1(self, S: Array) -> None:
+        largest = np.quantile(np.abs(S), _CLIPPED_FROM)
+        start = _leading_factor(np.clip(S, -largest, largest), self.n_clusters)
         M = TupleCoassociation(S, 1.0, np.ones(len(S)))
         result = robust_factor(M, start, max_iter=self.max_iter, tol=self.tol)
         if not result.converged:
@@ -116,20 +110,16 @@ class RobustSpectral(ClusterMixin, BaseEstimator):
         return round_by_kmeans(self.embedding_, np.ones(len(self.embedding_)), self.n_clusters, rng)
 
     def _check_parameters(self, n: int) -> None:
-        if self.loss not in ("l1", "l2"):
-            raise InvalidParameterError(f"loss={self.loss!r}: it may be 'l1' or 'l2'")
-        if self.assign_labels not in ("kmeans", "cluster_qr"):
-            raise InvalidParameterError(
-                f"assign_labels={self.assign_labels!r}: it may be 'kmeans' or 'cluster_qr'"
-            )
+        check_choice("loss", self.loss, ("l1", "l2"))
+        check_choice("assign_labels", self.assign_labels, ("kmeans", "cluster_qr"))
         if not 1 <= self.n_clusters <= n:
             raise InvalidParameterError(
-                f"n_clusters={self.n_clusters!r}: it must be between 1 and the {n} things there are"
+                f"n_clusters={self.n_clusters!r}: give a number from 1 to {n}, the number of points"
             )
 
 
 def normalized_similarity(S: Any) -> Array:
-    """D^−½ S D^−½ with D the row sums of S: what makes ℓ2 spectral clustering a normalised cut.
+    """Return D^−½ S D^−½ with D the row sums of S, whose ℓ2 clustering is a normalised cut.
 
     >>> normalized_similarity([[2.0, 0.0], [0.0, 4.0]])
     array([[1., 0.],
@@ -140,14 +130,14 @@ def normalized_similarity(S: Any) -> Array:
     if (degree <= 0).any():
         row = int(np.argmax(degree <= 0))
         raise InvalidParameterError(
-            f"row {row} of the similarity sums to {degree[row]:g}; every sum must be positive"
+            f"row {row} of the similarity has sum {degree[row]:g}; every row sum must be positive"
         )
     root = 1.0 / np.sqrt(degree)
     return root[:, None] * S * root
 
 
 def _leading_factor(S: Array, k: int) -> Array:
-    """H√D of the k largest eigenpairs, negative ones cut to zero."""
+    """Return H√D of the k largest eigenpairs, with negative eigenvalues set to zero."""
     vectors, values = dense_eigenpairs(S, k)
     return vectors * np.sqrt(np.maximum(values, 0.0))
 
@@ -159,12 +149,12 @@ def _check_similarity(S: Any) -> Array:
         raise InvalidParameterError(f"the similarity cannot be used: {error}") from error
     dense: Array = array.toarray() if hasattr(array, "toarray") else array
     if dense.shape[0] != dense.shape[1]:
-        raise InvalidParameterError(f"a similarity is square, this one has shape {dense.shape}")
+        raise InvalidParameterError(f"the similarity has shape {dense.shape}; it must be square")
     gap = np.abs(dense - dense.T)
     if gap.max() > 1e-8 * max(1.0, float(np.abs(dense).max())):
         row, column = np.unravel_index(np.argmax(gap), gap.shape)
         raise InvalidParameterError(
             f"the similarity is not symmetric: S[{row}, {column}] = {dense[row, column]:g} but "
-            f"S[{column}, {row}] = {dense[column, row]:g}; use (S + S.T) / 2 if that is meant"
+            f"S[{column}, {row}] = {dense[column, row]:g}; use (S + S.T) / 2"
         )
     return dense

@@ -249,7 +249,7 @@ class StateReader:
         self.types.add(name)
         value = kind.__new__(kind)
         state = {attribute: self.decode(item) for attribute, item in body["state"].items()}
-        if not dataclasses.is_dataclass(kind):
+        if not _is_record(kind):
             _refuse_shadows(kind, name, state)
             value.__dict__.update(state)
             return value
@@ -298,13 +298,18 @@ def _refuse_shadows(kind: type, name: str, attributes: Iterable[str]) -> None:
             raise ModelFileError(f"it holds a {name} with a value for its method {attribute[:80]}")
 
 
+def _is_record(kind: type) -> bool:
+    """Return whether the fields of a class are its whole state; estimators have attributes too."""
+    return dataclasses.is_dataclass(kind) and not hasattr(kind, "get_params")
+
+
 def _state_of(value: Any) -> dict[str, Any]:
     """Return the attributes to store: the fields of a dataclass, without cached properties.
 
     Optional fields that are None are left out, so that adding such a field to a class does not
     change the files of objects without it.
     """
-    if dataclasses.is_dataclass(value):
+    if _is_record(type(value)):
         return {
             field.name: getattr(value, field.name)
             for field in dataclasses.fields(value)

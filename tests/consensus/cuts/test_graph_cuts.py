@@ -51,7 +51,7 @@ def same_partition(a, b):
 
 
 def test_equal_clusters_are_found(method, partitioner):
-    """Three clusters of equal size show through noisy partitions."""
+    """Three clusters of equal size are found from noisy partitions."""
     P, y = ct.planted_partitions([50, 50, 50], 10, 0, 0.2, random_state=0)
     est = method(3, partitioner=partitioner, random_state=0).fit(P)
     assert est.partitioner_ == partitioner
@@ -71,7 +71,7 @@ def test_metis_balances_and_the_relaxation_does_not(method):
 
 
 def test_order_and_names_change_nothing(method, partitioner):
-    """Points, partitions and names may come in any order: nothing leaks from that of the rows."""
+    """The order of points, partitions and names does not influence the labels."""
     rng = np.random.default_rng(1)
     P = rng.integers(3, size=(60, 4))
     points, partitions = rng.permutation(60), rng.permutation(4)
@@ -83,7 +83,7 @@ def test_order_and_names_change_nothing(method, partitioner):
 
 
 def test_points_alike_stay_together(method):
-    """A kind of points too large for a balanced part is not torn apart, and K clusters remain."""
+    """Points with equal labels stay together, even if too many for a balanced part."""
     pytest.importorskip("pymetis", reason=NEEDED)
     kinds = np.array([[0, 0], [0, 1], [1, 2], [2, 2]])
     tuple_of_point = np.repeat([0, 1, 2, 3], [60, 3, 2, 2])
@@ -107,7 +107,7 @@ def test_compression_changes_nothing(method):
 
 @pytest.mark.parametrize("holes", [0.0, 0.2])
 def test_spectral_cspa_is_spectral_clustering_of_the_coassociation(holes):
-    """Labels equal those of the textbook on the full matrix, weights and missing labels and all."""
+    """Labels equal those of the textbook on the full matrix, with weights and missing labels."""
     P, _ = ct.planted_partitions([60, 30, 20], 8, 2, 0.2, random_state=0)
     P[:, 1:] = np.where(np.random.default_rng(4).random((110, 7)) < holes, -1, P[:, 1:])
     weights = np.array([1, 1, 2, 1, 0.5, 1, 1, 1])
@@ -169,7 +169,7 @@ def test_weights_equal_copies(method, partitioner, partition_weights):
 
 
 def test_points_that_only_unheard_partitions_label(method, partitioner):
-    """They follow those partitions, and take part in neither balance nor cut."""
+    """Points with labels only in partitions of weight 0 follow these, outside balance and cut."""
     kinds = np.array([[0, 0, 0], [1, 1, 1], [1, 0, 1], [-1, -1, 0], [-1, -1, 1]])
     of_point = np.repeat(np.arange(5), [5, 6, 1, 20, 20])
     weights = [1, 2, 0]
@@ -189,7 +189,7 @@ def test_one_partition(method, partitioner):
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_many_points_of_a_base_cluster_are_not_merged_blindly(seed):
-    """HBGF with METIS finds five clusters among thousands of points, which share few hubs."""
+    """HBGF with METIS finds five clusters of thousands of points that share few base clusters."""
     pytest.importorskip("pymetis", reason=NEEDED)
     P, y = ct.planted_partitions([1200] * 5, 20, 0, 0.2, random_state=0)
     est = HBGF(5, partitioner="metis", random_state=seed).fit(P)
@@ -197,7 +197,7 @@ def test_many_points_of_a_base_cluster_are_not_merged_blindly(seed):
 
 
 def test_base_clusters_do_not_count_in_the_balance():
-    """HBGF divides points evenly, however many base clusters one half of them has."""
+    """HBGF balances points, whatever the number of base clusters in each half."""
     pytest.importorskip("pymetis", reason=NEEDED)
     column = np.concatenate([np.arange(20), np.full(20, 20)])
     P = np.column_stack([column] * 3)
@@ -206,7 +206,7 @@ def test_base_clusters_do_not_count_in_the_balance():
 
 
 def test_without_the_package(method, monkeypatch):
-    """auto falls back to the relaxation; METIS by name is refused with what to install."""
+    """auto uses the relaxation; METIS by name is refused with the command to install it."""
     monkeypatch.setattr(partitioners, "find_spec", lambda _: None)
     P, y = ct.planted_partitions([30, 20, 10], 8, 0, 0.1, random_state=0)
     est = method(3, random_state=0).fit(P)
@@ -216,7 +216,7 @@ def test_without_the_package(method, monkeypatch):
 
 
 def test_bad_parameters_are_named(method):
-    """A partitioner that is none and an imbalance below zero are refused in fit."""
+    """An unknown partitioner and a negative imbalance are refused in fit."""
     P = [[0], [1], [2]]
     with pytest.raises(InvalidParameterError, match="partitioner='kahypar'"):
         method(2, partitioner="kahypar").fit(P)
@@ -225,7 +225,7 @@ def test_bad_parameters_are_named(method):
 
 
 def test_too_large_a_graph_is_refused(partitioner):
-    """CSPA limits points with METIS, tuples without; the other limit does not matter."""
+    """CSPA limits points with METIS and tuples without it; the other limit is ignored."""
     P = np.repeat(np.arange(4), 5)[:, None]
     limit, other = ("max_points", "max_tuples")[:: 1 if partitioner == "metis" else -1]
     kind = {"partitioner": partitioner, "random_state": 0}

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import coterie as ct
@@ -115,7 +114,7 @@ def test_best_of_several_starts_is_kept():
 
 @pytest.mark.parametrize("init", ["kmeans", "random"])
 def test_starts_are_positive_of_unit_length_and_different(planted, init):
-    """Every start has positive entries and unit columns; equal ones are taken once."""
+    """Every start has positive entries and unit columns; duplicates are removed."""
     tuples = as_label_tuples(planted[0])
     starts = steps.factor_starts(tuples, np.ones(8), 4, init, 7, np.random.RandomState(0))
     assert 1 <= len(starts) <= 7 and len({H.tobytes() for H in starts}) == len(starts)
@@ -135,7 +134,7 @@ def test_a_faded_row_joins_by_votes():
 
 
 def test_points_that_are_with_nobody_are_labelled():
-    """Many sweeps extinguish the rows of loners; they still get one of the K clusters."""
+    """Rows that become zero after many sweeps still get one of the K clusters."""
     P = np.vstack([np.repeat([[0, 0], [1, 1]], 20, axis=0), [[2, 2], [3, 3]]])
     tuples = as_label_tuples(P)
     product, norm = steps._coassociation_product(tuples, np.ones(2))
@@ -159,45 +158,11 @@ def test_compressed_equals_uncompressed(planted, missing):
     assert short.loss_ == pytest.approx(long.loss_, rel=1e-3)
 
 
-def test_weights_equal_copies(planted):
-    """A partition of weight 2 is the same as the partition twice."""
-    P, weights = planted[0], np.array([2.0, 1, 1, 3, 1, 1, 1, 1])
-    copies = np.repeat(P, weights.astype(int), axis=1)
-    weighted = NMFConsensus(3, partition_weights=weights, random_state=0).fit(P)
-    copied = NMFConsensus(3, random_state=0).fit(copies)
-    assert ct.clustering_accuracy(weighted.labels_, copied.labels_) == 1
-    assert weighted.loss_ == pytest.approx(copied.loss_, rel=1e-3)
-
-
-def test_order_and_names_change_nothing(planted):
-    """Points, partitions and names may come in any order."""
-    rng = np.random.default_rng(1)
-    points, partitions = rng.permutation(150), rng.permutation(8)
-    a = NMFConsensus(3, random_state=0).fit(planted[0])
-    b = NMFConsensus(3, random_state=0).fit((2 - planted[0])[points][:, partitions])
-    assert (b.labels_ == a.labels_[points]).all()
-    assert b.loss_ == pytest.approx(a.loss_)
-
-
-def test_fitted_points_are_predicted_as_fitted(planted):
-    """predict on the fitted rows returns the fitted labels, also from a clone."""
-    est = clone(NMFConsensus(3, random_state=0)).fit(planted[0])
-    assert (est.predict(planted[0]) == est.labels_).all()
-
-
 def test_points_without_a_voice_follow_the_other_partitions():
-    """Points that only a partition of weight 0 labels do not bend the clusters."""
+    """Points with labels only in a partition of weight 0 do not change the clusters."""
     P = np.array([[0, 0], [0, 0], [1, 1], [1, 1], [-1, 0], [-1, 1]])
     est = NMFConsensus(2, partition_weights=[1, 0], random_state=0).fit(P)
     assert est.labels_.tolist() in ([0, 0, 1, 1, 0, 1], [1, 1, 0, 0, 1, 0])
-
-
-def test_one_partition_and_all_tuples():
-    """V = 1 is that partition; K above the tuples warns and gives every tuple its own."""
-    P = np.array([[0, 0], [0, 1], [1, 1], [1, 1]])
-    assert NMFConsensus(2, random_state=0).fit(P[:, :1]).labels_.tolist() == [0, 0, 1, 1]
-    with pytest.warns(ConvergenceWarning, match="3 kinds"):
-        assert NMFConsensus(4, random_state=0).fit(P).n_clusters_ <= 3
 
 
 def test_stopping_short_is_said(planted):
@@ -227,7 +192,7 @@ def test_bad_parameters_are_named(planted, parameter, value):
 
 
 def test_partitions_without_a_vote_tell_nothing_apart(planted):
-    """A partition of weight 0 is as good as left out, also where it splits points."""
+    """A partition of weight 0 equals its absence, also if it splits tuples."""
     P = planted[0]
     split = np.column_stack([P, np.arange(150) % 7])
     without = NMFConsensus(3, random_state=0).fit(P)
@@ -239,7 +204,7 @@ def test_partitions_without_a_vote_tell_nothing_apart(planted):
 
 
 def test_a_limit_holds_only_where_labels_are_missing(planted):
-    """max_tuples is about the dense matrix, which complete labels do not need."""
+    """max_tuples limits the dense matrix, which is needed only if labels are missing."""
     P = planted[0].copy()
     est = NMFConsensus(3, max_tuples=5, random_state=0).fit(P)
     assert est.n_tuples_ > 5

@@ -27,7 +27,7 @@ def test_agreement_is_the_adjusted_rand_index():
 
 
 def test_deviation_is_that_of_random_permutations():
-    """A score is the agreement over its standard deviation when labels are dealt at random."""
+    """A score is the agreement over its standard deviation under random permutation."""
     rng = np.random.default_rng(0)
     P = np.column_stack([rng.integers(0, 3, 300), rng.integers(0, 8, 300)])
     agreement, scores = chance_scores(counts_of(P))
@@ -38,7 +38,7 @@ def test_deviation_is_that_of_random_permutations():
 
 @pytest.mark.parametrize("correlated", [True, False])
 def test_wrong_partitions_are_set_aside(correlated):
-    """Partitions that have nothing to do with the majority lose their vote, and no other does."""
+    """Exactly the partitions that are independent of the majority lose their vote."""
     for seed in range(10):
         P, _ = planted_partitions(
             [120, 60, 40], 10, 4, 0.2, correlated=correlated, random_state=seed
@@ -53,7 +53,7 @@ def test_wrong_partitions_are_set_aside(correlated):
 
 
 def test_weak_but_real_agreement_keeps_the_vote():
-    """A view that agrees weakly, far beyond chance, is no dissenter."""
+    """A partition that agrees weakly, but beyond chance, keeps its vote."""
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1, 2, 3], 300)
     coarse = [np.where(rng.random(1200) < 0.1, rng.integers(0, 2, 1200), y // 2) for _ in range(4)]
@@ -64,7 +64,7 @@ def test_weak_but_real_agreement_keeps_the_vote():
 
 
 def test_equal_camps_all_keep_their_vote():
-    """When two camps are equally large neither is set aside, and the result says so."""
+    """Of two equally large camps both keep their votes, and the result is tied."""
     P, _ = planted_partitions([120, 80], 8, 4, 0.1, random_state=0)
     dissent = partition_agreement(P)
     assert dissent.tied and dissent.weights.tolist() == [1.0] * 8
@@ -73,7 +73,7 @@ def test_equal_camps_all_keep_their_vote():
 
 
 def test_constant_partitions_agree_with_nobody():
-    """A partition with one cluster tells nothing: it scores 0, even with its like."""
+    """A partition with one cluster scores 0 with all others, also with its copies."""
     P, _ = planted_partitions([60, 40], 4, 0, 0.1, random_state=0)
     P = np.column_stack([P, np.zeros((100, 5), dtype=int)])
     dissent = partition_agreement(P)
@@ -82,7 +82,7 @@ def test_constant_partitions_agree_with_nobody():
 
 
 def test_partitions_all_alike_agree():
-    """Copies of one partition are one camp, whatever their names."""
+    """Copies of one partition under other names are one camp."""
     y = np.repeat([0, 1, 2], [10, 20, 30])
     dissent = partition_agreement(np.column_stack([y, 2 - y, y + 7]))
     assert dissent.groups.tolist() == [0, 0, 0]
@@ -90,7 +90,7 @@ def test_partitions_all_alike_agree():
 
 
 def test_few_points_are_not_held_against_agreement():
-    """With twenty points an index above 0.2 is agreement, though chance alone varies much."""
+    """With twenty points an index above 0.2 is agreement."""
     y = np.repeat([0, 1], 10)
     a, b = y.copy(), y.copy()
     a[:3], b[-3:] = 1, 0
@@ -98,7 +98,7 @@ def test_few_points_are_not_held_against_agreement():
 
 
 def test_sample_of_many_points_gives_the_same_camps():
-    """A sample finds the camps that all points show."""
+    """A sample gives the camps of all points."""
     P, _ = planted_partitions([6000, 4000], 9, 4, 0.2, random_state=0)
     sampled = partition_agreement(P, max_points=1000)
     full = partition_agreement(P)
@@ -113,7 +113,7 @@ def test_single_partition_decides_alone():
 
 
 def test_words_name_the_dissenters():
-    """The sentence names who decides and who dissents, by the names given."""
+    """The sentence has the number of deciding partitions and the names of the others."""
     P, _ = planted_partitions([120, 60, 40], 5, 2, 0.1, random_state=0)
     words = partition_agreement(P).in_words(["a", "b", "c", "dora", "egon"])
     assert words.startswith("3 of 5 partitions decide; 2 dissent (dora, egon)")
@@ -121,7 +121,7 @@ def test_words_name_the_dissenters():
 
 @pytest.mark.parametrize("copies", [1, 10**3, 10**6, 10**9])
 def test_camps_do_not_depend_on_how_many_points_there_are(copies):
-    """Many points of each kind give the camps that few give, also beyond what sums can resolve."""
+    """Multiplicities up to 10⁹ do not change the camps."""
     P, _ = planted_partitions([60, 40], 7, 3, 0.2, random_state=0)
     tuples = compress_labels(as_label_matrix(P), np.full(100, float(copies)))
     counts = count_pairs(tuples, all_contingencies(tuples))

@@ -21,7 +21,7 @@ def votes_of(P):
     [(linkage_answer, ct.EvidenceAccumulation(4)), (profile_answer, ct.KMeansConsensus(4))],
 )
 def test_answers_are_those_of_the_methods(answer, method):
-    """Linkage is EvidenceAccumulation's partition, profiles KMeansConsensus's."""
+    """The linkage answer is that of EvidenceAccumulation, profiles that of KMeansConsensus."""
     P, _ = ct.planted_partitions([60, 30, 20, 10], 9, 0, 0.3, random_state=0)
     votes = votes_of(P)
     found = votes.tuples.expand(answer(votes, 4, np.random.RandomState(0)))
@@ -32,7 +32,7 @@ def test_answers_are_those_of_the_methods(answer, method):
 
 @pytest.mark.parametrize("answer", [linkage_answer, profile_answer])
 def test_a_sample_stands_for_all(answer, monkeypatch):
-    """Above the limit the answer is that of a sample, which the other tuples join by vote."""
+    """Above the limit a sample is clustered, and the other tuples join by vote."""
     monkeypatch.setattr(candidates, "_MOST_LINKED", 100)
     monkeypatch.setattr(candidates, "_MOST_PROFILED", 100)
     P, y = ct.planted_partitions([300, 200, 100], 12, 0, 0.3, random_state=1)
@@ -43,7 +43,7 @@ def test_a_sample_stands_for_all(answer, monkeypatch):
 
 
 def test_the_best_separated_answer_wins():
-    """The planted clusters beat a cut along one partition's noise; of equals the first wins."""
+    """The planted clusters beat a random cut; of equal answers the first wins."""
     P, y = ct.planted_partitions([200, 100], 8, 0, 0.4, random_state=0)
     votes = votes_of(P)
     truth = np.empty(votes.tuples.n_tuples, dtype=np.int64)
@@ -56,7 +56,7 @@ def test_the_best_separated_answer_wins():
 
 
 def test_missing_labels_and_silent_points():
-    """A point that no partition with a vote labels gets some cluster, and breaks nothing."""
+    """A point without a weighted label gets a cluster."""
     P, _ = ct.planted_partitions([40, 20], 6, 0, 0.1, random_state=0)
     P[np.random.default_rng(0).random(P.shape) < 0.4] = -1
     P[(P < 0).all(axis=1), 0] = 0

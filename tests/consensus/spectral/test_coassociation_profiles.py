@@ -5,9 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
-from sklearn.base import clone
 from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 
 import coterie as ct
 from all_partitions import all_partitions
@@ -91,34 +89,8 @@ def test_compressed_equals_uncompressed(planted, missing):
     assert short.loss_ == pytest.approx(long.loss_)
 
 
-def test_weights_equal_copies(planted):
-    """A partition of weight 2 is the same as the partition twice."""
-    P, weights = planted[0], np.array([2.0, 1, 1, 3, 1, 1, 1, 1])
-    copies = np.repeat(P, weights.astype(int), axis=1)
-    weighted = KMeansConsensus(3, partition_weights=weights, random_state=0).fit(P)
-    copied = KMeansConsensus(3, random_state=0).fit(copies)
-    assert ct.clustering_accuracy(weighted.labels_, copied.labels_) == 1
-    assert weighted.loss_ == pytest.approx(copied.loss_)
-
-
-def test_order_and_names_change_nothing(planted):
-    """Points, partitions and names may come in any order."""
-    rng = np.random.default_rng(1)
-    points, partitions = rng.permutation(150), rng.permutation(8)
-    a = KMeansConsensus(3, random_state=0).fit(planted[0])
-    b = KMeansConsensus(3, random_state=0).fit((2 - planted[0])[points][:, partitions])
-    assert (b.labels_ == a.labels_[points]).all()
-    assert b.loss_ == pytest.approx(a.loss_)
-
-
-def test_fitted_points_are_predicted_as_fitted(planted):
-    """predict on the fitted rows returns the fitted labels, also from a clone."""
-    est = clone(KMeansConsensus(3, random_state=0)).fit(planted[0])
-    assert (est.predict(planted[0]) == est.labels_).all()
-
-
 def test_points_without_a_voice_follow_the_other_partitions():
-    """Points that only a partition of weight 0 labels bend neither loss nor clusters."""
+    """Points with labels only in a partition of weight 0 change neither loss nor clusters."""
     P = np.array([[0, 0], [0, 0], [1, 1], [1, 1], [-1, 0], [-1, 1]])
     est = KMeansConsensus(2, partition_weights=[1, 0], random_state=0).fit(P)
     assert est.loss_ == pytest.approx(0, abs=1e-12)
@@ -126,7 +98,7 @@ def test_points_without_a_voice_follow_the_other_partitions():
 
 
 def test_partitions_without_a_vote_tell_nothing_apart(planted):
-    """A partition of weight 0 is as good as left out, also where it splits points."""
+    """A partition of weight 0 equals its absence, also if it splits tuples."""
     P = planted[0]
     split = np.column_stack([P, np.arange(150) % 7])
     without = KMeansConsensus(3, random_state=0).fit(P)
@@ -138,7 +110,7 @@ def test_partitions_without_a_vote_tell_nothing_apart(planted):
 
 
 def test_a_limit_holds_only_where_labels_are_missing(planted):
-    """max_tuples is about the dense matrix, which complete labels do not need."""
+    """max_tuples limits the dense matrix, which is needed only if labels are missing."""
     P = planted[0].copy()
     est = KMeansConsensus(3, max_tuples=5, random_state=0).fit(P)
     assert est.n_tuples_ > 5
@@ -147,14 +119,3 @@ def test_a_limit_holds_only_where_labels_are_missing(planted):
         est.fit(P)
     with pytest.raises(InvalidParameterError, match="max_tuples=0"):
         KMeansConsensus(3, max_tuples=0).fit(planted[0])
-
-
-def test_one_cluster_one_partition_and_all_tuples():
-    """K = 1 is one cluster; V = 1 is that partition; K above the tuples warns and gives them."""
-    P = np.array([[0, 0], [0, 1], [1, 1], [1, 1]])
-    one = KMeansConsensus(1, random_state=0).fit(P)
-    assert one.n_clusters_ == 1
-    assert one.loss_ == pytest.approx(sum_of_squares(ct.coassociation(P), np.zeros(4)))
-    assert KMeansConsensus(2, random_state=0).fit(P[:, :1]).labels_.tolist() == [0, 0, 1, 1]
-    with pytest.warns(ConvergenceWarning, match="3 kinds"):
-        assert KMeansConsensus(4, random_state=0).fit(P).n_clusters_ == 3

@@ -1,8 +1,9 @@
-"""CSPA and HBGF: consensus as a balanced minimum cut of a graph, or its spectral relaxation."""
+"""CSPA and HBGF: a balanced minimum cut of a graph, or its spectral relaxation."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,8 @@ from numpy.typing import NDArray
 from scipy.sparse import block_array, csr_array
 from sklearn.utils import check_random_state
 
-from coterie.consensus.base import ConsensusFunction, Labelling
+from coterie.consensus.base import ConsensusFunction, Labelling, voting_tuples
 from coterie.consensus.cuts.partitioners import (
-    check_imbalance,
     choose_partitioner,
     cut_graph,
     most_common_parts,
@@ -21,6 +21,7 @@ from coterie.consensus.cuts.partitioners import (
 from coterie.consensus.parameters import check_size
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import tuple_coassociation
+from coterie.ensembles.input_checks import check_number
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.spectral_embedding import spectral_labels
@@ -31,67 +32,69 @@ __all__ = ["CSPA", "HBGF", "BalancedCut"]
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
+# fractions become whole numbers of thousandths
 _FINEST_SHARE = 1000
 
 
+@dataclass(eq=False, repr=False)
 class BalancedCut(ConsensusFunction):
-    """Base of the methods that hand the points to a partitioner, or the tuples to a relaxation.
+    """Base class of the methods that cut points by a package, or tuples by a relaxation.
 
-    A method says how a package cuts the points, how its relaxation cuts the tuples, and what a
-    clustering costs. Partitions of weight 0, the points only those label, one cluster, and as
-    many clusters as tuples are dealt with here.
+    A method implements both cuts and the cost of a clustering. This class handles partitions of
+    weight 0, points that have labels only in those, one cluster, and as many clusters as tuples.
     """
 
-    partitioner: str
-    imbalance: float
-    random_state: Any
+    n_clusters: int = 8
+    _: KW_ONLY
+    partitioner: str = "auto"
+    imbalance: float = 0.05
+    partition_weights: Any = None
+    random_state: Any = None
+
     _package = "metis"
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         K, weights = self._check_settings(tuples)
         self.partitioner_ = choose_partitioner(self.partitioner, self._package, "spectral")
-        check_imbalance(self.imbalance)
+        check_number("imbalance", self.imbalance, above=0, or_equal=True)
         self._check_size(tuples)
         alpha = weights[weights > 0]
-        believed, group = tuples.restricted_to(weights > 0)
-        among = believed.has_weighted_label(alpha)
-        heard = believed.subset(among)
-        found = self._cut(heard, alpha, min(K, heard.n_tuples))
-        self.loss_ = self._loss(heard, alpha, found)
-        labels = np.full(believed.n_tuples, -1, dtype=np.int64)
-        labels[among] = found
-        return Labelling(labels[group], weights)
+        voting, place = voting_tuples(tuples, weights)
+        labels = self._cut(voting, alpha, min(K, voting.n_tuples))
+        self.loss_ = self._loss(voting, alpha, labels)
+        return Labelling(np.append(labels, -1)[place], weights)
 
     def _cut(self, tuples: LabelTuples, alpha: Array, n_clusters: int) -> Labels:
-        """Labels of tuples that all have a label."""
+        """Label tuples that all have a label."""
         u = tuples.n_tuples
         if n_clusters in (1, u):
             return np.arange(u) % n_clusters
         rng = check_random_state(self.random_state)
         if self.partitioner_ == "spectral":
             return self._cut_tuples(tuples, alpha, n_clusters, rng)
-        points = np.repeat(np.arange(u), _whole(tuples.weights))
+        points = np.repeat(np.arange(u), _multiplicities(tuples.weights))
         parts = self._cut_points(tuples, whole_number_weights(alpha), points, n_clusters, rng)
         return most_common_parts(points, parts, u, n_clusters)
 
     def _check_size(self, tuples: LabelTuples) -> None:
-        """Refuse what would take too long; linear methods refuse nothing."""
+        """Refuse too large an input; linear methods have no limit."""
 
     @abstractmethod
     def _cut_points(
         self, tuples: LabelTuples, alpha: Labels, points: Labels, n_parts: int, rng: Any
     ) -> Labels:
-        """Parts of the points, given as the tuple of each, by the package."""
+        """Cut the points by the package; ``points`` has the tuple of each point."""
 
     @abstractmethod
     def _cut_tuples(self, tuples: LabelTuples, alpha: Array, n_clusters: int, rng: Any) -> Labels:
-        """Labels of the tuples, by the relaxation."""
+        """Cut the tuples by the relaxation."""
 
     @abstractmethod
     def _loss(self, tuples: LabelTuples, alpha: Array, labels: Labels) -> float:
-        """What the cut costs."""
+        """Return the cost of a clustering."""
 
 
+@dataclass(eq=False, repr=False)
 class CSPA(BalancedCut):
     """Cluster-based similarity partitioning: a balanced minimum cut of the co-association graph.
 
@@ -105,8 +108,8 @@ class CSPA(BalancedCut):
     ----------
     n_clusters : int
     partitioner : {"auto", "metis", "spectral"}, default="auto"
-        METIS, or the normalised cut of M by its leading eigenvectors and k-means. "auto" takes
-        METIS if pymetis is installed (``pip install 'coterie[partitioners]'``).
+        METIS, or the normalised cut of M by its leading eigenvectors and k-means. "auto" is METIS
+        if pymetis is installed (``pip install 'coterie[partitioners]'``).
     imbalance : float, default=0.05
         METIS: the share by which a cluster may exceed n/K points.
     max_points : int, default=5000
@@ -121,31 +124,28 @@ class CSPA(BalancedCut):
     labels_, n_clusters_, confidence_, objective_, n_tuples_, partition_weights_
         As in :class:`~coterie.RobustConsensus`.
     partitioner_ : {"metis", "spectral"}
-        What was used.
+        The partitioner that was used.
     loss_ : float
         Weight of the edges cut, Σ_{i<j, z_i≠z_j} A_ij.
 
     Notes
     -----
-    **Established.** Graph, weights and balanced cut are those of the article, as it is commonly
-    described and as published ports have it. Ours: points in random order before the cut,
-    because METIS breaks ties by position and data are often sorted by class; the better of two
-    cuts with different settings of METIS; points with equal labels in all partitions stay
-    together, where most of them went, and if that leaves a cluster empty the fewest points are
-    moved so that it is not; weights of partitions rounded to whole numbers as METIS wants them,
-    exact for whole ratios and else to a thousandth of the largest. Spectral clustering
-    of M in place of METIS is our fallback.
+    **Established.** Graph, weights and balanced cut follow the usual description of the article
+    and published ports. Our choices: points are shuffled before the cut, because METIS breaks ties
+    by position and data are often sorted by class; the better of two cuts with different METIS
+    settings is used; points with equal labels in all partitions stay together in the part that most
+    of them got, and if this empties a cluster, as few points as possible are moved; partition
+    weights become whole numbers for METIS, exact for whole ratios and otherwise to a thousandth of
+    the largest; spectral clustering of M replaces METIS if it is not installed.
 
-    **Limits.** METIS makes clusters of equal size, right or wrong: three planted classes of 200,
-    60 and 40 points came out as 106, 100 and 94, where the spectral variant, which knows no
-    balance, found them. A group of indistinguishable points larger than n/K ends in one
-    cluster all the same, which is then larger than the balance allows. Time and memory grow
-    with n²: 5,000 points took 13 seconds and 1.5 GB. The spectral variant grows with the
-    square of the number of tuples instead: 5,000 took five seconds.
+    **Limits.** METIS forces clusters of equal size: three planted classes of 200, 60 and 40 points
+    became 106, 100 and 94; the spectral variant, which has no balance, found them. A group of
+    points with equal labels that is larger than n/K stays in one cluster, which then exceeds the
+    balance. Time and memory grow with n²: 5,000 points took 13 seconds and 1.5 GB. The spectral
+    variant grows with the square of the number of tuples: 5,000 took five seconds.
 
-    **When to use.** Clusters known to be of similar size and at most a few thousand points; as a
-    reference, since it is what most comparisons include. :class:`~coterie.HBGF` cuts a
-    similar graph in linear time.
+    **When to use.** Clusters of similar size and at most a few thousand points; as a reference,
+    since most comparisons include it. :class:`~coterie.HBGF` cuts a similar graph in linear time.
 
     References
     ----------
@@ -163,24 +163,9 @@ class CSPA(BalancedCut):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        partitioner: str = "auto",
-        imbalance: float = 0.05,
-        max_points: int = 5_000,
-        max_tuples: int = 5_000,
-        partition_weights: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.partitioner = partitioner
-        self.imbalance = imbalance
-        self.max_points = max_points
-        self.max_tuples = max_tuples
-        self.partition_weights = partition_weights
-        self.random_state = random_state
+    _: KW_ONLY
+    max_points: int = 5_000
+    max_tuples: int = 5_000
 
     def _check_size(self, tuples: LabelTuples) -> None:
         if self.partitioner_ == "metis":
@@ -211,16 +196,16 @@ class HBGF(BalancedCut):
 
         min Σ_{i, c ∋ i, z_i≠y_c} α_c   over labels z (n,) of points and y (m,) of base clusters
 
-    with clusters of about equal numbers of points. Each point i is linked to every base
-    cluster c that it lies in, with the weight α_c of the partition that c belongs to; points and
-    base clusters are labelled together, and base clusters weigh nothing in the balance.
+    with clusters of about equal numbers of points. Each point i is linked to each of its base
+    clusters c with the weight α_c of the partition of c. Points and base clusters are labelled
+    together; base clusters have no weight in the balance.
 
     Parameters
     ----------
     n_clusters : int
     partitioner : {"auto", "metis", "spectral"}, default="auto"
         METIS, or the normalised cut of the same graph by the transfer cut and k-means. "auto"
-        takes METIS if pymetis is installed (``pip install 'coterie[partitioners]'``).
+        is METIS if pymetis is installed (``pip install 'coterie[partitioners]'``).
     imbalance : float, default=0.05
         METIS: the share by which a cluster may exceed n/K points.
     partition_weights : array of shape (V,) or None, default=None
@@ -231,31 +216,25 @@ class HBGF(BalancedCut):
     labels_, n_clusters_, confidence_, objective_, n_tuples_, partition_weights_
         As in :class:`~coterie.RobustConsensus`.
     partitioner_ : {"metis", "spectral"}
-        What was used.
+        The partitioner that was used.
     loss_ : float
-        Weight of the links cut when each base cluster goes where most of its points are,
+        Weight of the links cut if each base cluster joins the cluster of most of its points,
         Σ_c α_c (|c| − max_b |c ∩ cluster b|).
 
     Notes
     -----
-    **Established.** The graph is the article's, which cuts it by METIS or spectrally, as here.
-    Ours: that base clusters weigh nothing, so that balance concerns points only; points in
-    random order before the cut, because METIS breaks ties by position and data are often
-    sorted by class; the better of two cuts with different settings of METIS, of which each alone
-    now and then ends far from the least; points with equal labels in all partitions stay
-    together, where most of them went, and if that leaves a cluster empty the fewest points are
-    moved so that it is not; weights of partitions rounded to whole numbers for METIS, exact for
-    whole ratios and else to a thousandth of the largest. A missing label is a link that is not
-    there.
+    **Established.** The graph is that of the article, which cuts it by METIS or spectrally. Our
+    choices: base clusters have no weight, so that the balance concerns points only; shuffling, the
+    better of two cuts, points with equal labels and whole-number weights are treated as in
+    :class:`~coterie.CSPA`. A missing label is a missing link.
 
-    **Limits.** METIS makes clusters of equal size, right or wrong: three planted classes of 200,
-    60 and 40 points came out as 105, 99 and 96. A group of indistinguishable points larger than
-    n/K ends in one cluster all the same. The spectral variant knows no balance. Both are linear
-    in the number of points: 40,000 in 20 partitions took seven seconds with METIS and less
-    than one spectrally.
+    **Limits.** METIS forces clusters of equal size: three planted classes of 200, 60 and 40 points
+    became 105, 99 and 96. A group of points with equal labels that is larger than n/K stays in one
+    cluster. The spectral variant has no balance. Both are linear in the number of points: 40,000 in
+    20 partitions took seven seconds with METIS and less than one spectrally.
 
-    **When to use.** In place of :class:`~coterie.CSPA` when there are many points; with METIS
-    where clusters are known to be of similar size, spectrally where they are not.
+    **When to use.** Instead of :class:`~coterie.CSPA` for many points; with METIS for clusters of
+    similar size, spectrally for others.
 
     References
     ----------
@@ -269,21 +248,6 @@ class HBGF(BalancedCut):
     >>> HBGF(2, partitioner="spectral", random_state=0).fit(P).labels_
     array([0, 0, 0, 1, 1], dtype=int32)
     """
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        partitioner: str = "auto",
-        imbalance: float = 0.05,
-        partition_weights: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.partitioner = partitioner
-        self.imbalance = imbalance
-        self.partition_weights = partition_weights
-        self.random_state = random_state
 
     def _cut_points(
         self, tuples: LabelTuples, alpha: Labels, points: Labels, n_parts: int, rng: Any
@@ -307,18 +271,19 @@ class HBGF(BalancedCut):
         return float(np.repeat(alpha, tuples.n_labels) @ (table.sum(axis=1) - table.max(axis=1)))
 
 
-def _whole(weights: Array) -> Labels:
+def _multiplicities(weights: Array) -> Labels:
+    """Return the number of points of each tuple, refused if it is not whole."""
     counts = np.rint(weights).astype(np.int64)
     if not np.allclose(counts, weights, rtol=1e-9, atol=0):
         raise InvalidParameterError(
-            "sample_weight: a cut by METIS or KaHyPar is one of whole points; give whole numbers, "
-            "or partitioner='spectral'"
+            "sample_weight: METIS and KaHyPar cut whole points; give whole numbers, or use "
+            "partitioner='spectral'"
         )
     return counts
 
 
 def _whole_links(tuples: LabelTuples, alpha: Labels) -> csr_array:
-    """Links (u, m) of tuples to base clusters in whole numbers: α_v, or α_v π to a thousandth."""
+    """Return links (u, m) of tuples to base clusters: α_v, or α_v π in thousandths."""
     if tuples.memberships is None:
         return tuples.indicator(alpha)
     links = tuples.indicator(alpha * _FINEST_SHARE)
@@ -328,9 +293,9 @@ def _whole_links(tuples: LabelTuples, alpha: Labels) -> csr_array:
 
 
 def _edge_weights(tuples: LabelTuples, alpha: Labels) -> NDArray[np.int32]:
-    """(Σα) M over tuples in whole numbers: exact where nothing is missing, else rounded."""
+    """Return (Σα) M over tuples in whole numbers, exact if no label is missing or soft."""
     M = tuple_coassociation(tuples, alpha.astype(np.float64)).dense()
-    # with missing or soft labels the shares are no multiples of 1/Σα, and need a finer scale
+    # with missing or soft labels, entries of M are not multiples of 1/Σα and need a finer scale
     fractions = tuples.has_missing or tuples.memberships is not None
     scale = max(int(alpha.sum()), _FINEST_SHARE if fractions else 1)
     return np.rint(M * scale).astype(np.int32)

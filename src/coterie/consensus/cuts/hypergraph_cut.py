@@ -1,4 +1,4 @@
-"""HGPA: consensus as a balanced cut of the hypergraph whose hyperedges are the base clusters."""
+"""HGPA: a balanced cut of the hypergraph whose hyperedges are the base clusters."""
 
 from __future__ import annotations
 
@@ -20,21 +20,20 @@ Labels = NDArray[np.int64]
 
 
 class HGPA(BalancedCut):
-    """Hypergraph partitioning: clusters of about equal size that tear few base clusters apart.
+    """Hypergraph partitioning: clusters of about equal size that split few base clusters.
 
         min Σ_c α_c (λ_c − 1),   clusters of about equal size
 
     over labels z (n,) in {1, …, K}. The sum is over the m base clusters of all partitions; λ_c is
-    the number of clusters that the points of base cluster c fall into and α_c the weight of
-    the partition it belongs to.
+    the number of clusters that contain points of base cluster c, and α_c the weight of the
+    partition of c.
 
     Parameters
     ----------
     n_clusters : int
     partitioner : {"auto", "kahypar", "spectral"}, default="auto"
         mt-KaHyPar, or the normalised cut of the hypergraph by its leading eigenvectors and
-        k-means. "auto" takes mt-KaHyPar if it is installed
-        (``pip install 'coterie[partitioners]'``).
+        k-means. "auto" is mt-KaHyPar if it is installed (``pip install 'coterie[partitioners]'``).
     imbalance : float, default=0.05
         mt-KaHyPar: the share by which a cluster may exceed n/K points.
     partition_weights : array of shape (V,) or None, default=None
@@ -45,33 +44,30 @@ class HGPA(BalancedCut):
     labels_, n_clusters_, confidence_, objective_, n_tuples_, partition_weights_
         As in :class:`~coterie.RobustConsensus`.
     partitioner_ : {"kahypar", "spectral"}
-        What was used.
+        The partitioner that was used.
     loss_ : float
         Σ_c α_c (λ_c − 1).
 
     Notes
     -----
-    **Established.** The hypergraph is the article's, as it is commonly described; it used hMETIS
-    with an imbalance of 5 %, which cannot be installed as a package, and mt-KaHyPar minimises
-    a like cost. Ours: points in random order before the cut, because partitioners break
-    ties by position and data are often sorted by class; points with equal labels in all
-    partitions stay together, where most of them went, and if that leaves a cluster empty the
-    fewest points are moved so that it is not; weights of partitions rounded to whole numbers,
-    exact for whole ratios and else to a thousandth of the largest. Where mt-KaHyPar is not
-    installed we take the relaxation of Zhou, Huang and Schölkopf. Its Laplacian
-    I − D_v^−½ B W D_e^−1 Bᵀ D_v^−½ has the eigenvectors of the bipartite graph of points and base
-    clusters, so it gives the labels of the spectral :class:`~coterie.HBGF`.
+    **Established.** The hypergraph follows the usual description of the article. The article cuts
+    it by hMETIS with an imbalance of 5 %, which is not available as a package; mt-KaHyPar minimises
+    a similar cost. Our choices: shuffling, points with equal labels and whole-number weights are
+    treated as in :class:`~coterie.CSPA`. Without mt-KaHyPar the relaxation of Zhou, Huang and
+    Schölkopf is used. Its Laplacian I − D_v^−½ B W D_e^−1 Bᵀ D_v^−½ has the eigenvectors of the
+    bipartite graph of points and base clusters, so the labels are those of the spectral
+    :class:`~coterie.HBGF`.
 
-    **Limits.** A base cluster cut into unequal pieces costs as much as one cut in half: the cost
-    cannot see partial agreement. As soon as every base cluster holds a few strangers the true
-    clusters are no longer the cheapest: of three planted classes of 100 points, mt-KaHyPar found
-    98 % with 2 % of the labels redrawn and 53 % with 10 %, where CSPA and HBGF found all.
-    Clusters of equal size are forced, right or wrong; where classes are equal this flatters
-    the figures (iris, partitions of varied K: 0.97; one class cut to 20 points: 0.71–0.81). Time
-    is about a second per thousand points of 20 partitions, far more than HBGF takes; one thread
-    is used. The spectral variant is fast, knows no balance and sees partial agreement.
+    **Limits.** The cost does not depend on how unequal the pieces of a split base cluster are, so
+    it cannot see partial agreement. If every base cluster has a few wrong points, the true clusters
+    are no longer the cheapest: of three planted classes of 100 points, mt-KaHyPar found 98 % with
+    2 % of the labels redrawn and 53 % with 10 %, CSPA and HBGF found all. Clusters of equal size
+    are forced, which improves the accuracy on classes of equal size (iris, partitions of varied
+    K: 0.97; with one class cut to 20 points: 0.71–0.81). One thread needs about a second per
+    thousand points of 20 partitions, much more than HBGF. The spectral variant is fast, has no
+    balance and sees partial agreement.
 
-    **When to use.** As a reference in comparisons. For work prefer :class:`~coterie.HBGF`.
+    **When to use.** As a reference in comparisons. Otherwise prefer :class:`~coterie.HBGF`.
 
     References
     ----------
@@ -93,22 +89,7 @@ class HGPA(BalancedCut):
     """
 
     _package = "kahypar"
-    _needs_labels = "a hyperedge holds a point or does not"
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        partitioner: str = "auto",
-        imbalance: float = 0.05,
-        partition_weights: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.partitioner = partitioner
-        self.imbalance = imbalance
-        self.partition_weights = partition_weights
-        self.random_state = random_state
+    _needs_labels = "a hyperedge has no partial members"
 
     def _cut_points(
         self, tuples: LabelTuples, alpha: Labels, points: Labels, n_parts: int, rng: Any
@@ -122,7 +103,7 @@ class HGPA(BalancedCut):
         )
 
     def _cut_tuples(self, tuples: LabelTuples, alpha: Array, n_clusters: int, rng: Any) -> Labels:
-        # a walk point → base cluster → point is Zhou's walk on the hypergraph: same eigenproblem
+        # the walk point → base cluster → point is Zhou's walk on the hypergraph
         return transfer_cut(tuples.indicator(alpha), tuples.weights, n_clusters, rng)
 
     def _loss(self, tuples: LabelTuples, alpha: Array, labels: Labels) -> float:

@@ -1,8 +1,8 @@
 """Balanced cuts of graphs (METIS) and hypergraphs (mt-KaHyPar), both optional packages.
 
-A partitioner breaks ties by the number of a vertex. Data are often sorted by class, so that the
-order of rows would leak into the answer: every call here shuffles the vertices first, by the
-caller's random state, and puts the answer back in order.
+A partitioner breaks ties by the index of a vertex. Data are often sorted by class, so the order of
+rows would leak into the result. Therefore every call shuffles the vertices by the caller's random
+state and restores the order of the result.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import functools
 import threading
 from importlib import import_module
 from importlib.util import find_spec
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,10 +19,10 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csc_array, csr_array
 from sklearn.utils import check_random_state
 
-from coterie.errors import InvalidParameterError, MissingExtraError
+from coterie.consensus.parameters import check_choice
+from coterie.errors import MissingExtraError
 
 __all__ = [
-    "check_imbalance",
     "choose_partitioner",
     "cut_graph",
     "cut_hypergraph",
@@ -41,57 +40,37 @@ _KAHYPAR_LOCK = threading.Lock()
 
 
 def choose_partitioner(wanted: Any, package: str, fallback: str) -> str:
-    """The partitioner to use: ``"auto"`` is the package if it is installed, else the fallback.
+    """Return the partitioner; ``"auto"`` is the package if it is installed, else the fallback.
 
     Parameters
     ----------
     wanted : str
-        ``"auto"``, the package, or the fallback; anything else is refused.
+        ``"auto"``, the package, or the fallback.
     package : {"metis", "kahypar"}
     fallback : str
-        What does without a package.
+        A partitioner that needs no package.
 
     >>> choose_partitioner("spectral", "metis", "spectral")
     'spectral'
     """
-    choices = ("auto", package, fallback)
-    if wanted not in choices:
-        raise InvalidParameterError(
-            f"partitioner={wanted!r}: it may be {', '.join(map(repr, choices[:-1]))} "
-            f"or {choices[-1]!r}"
-        )
+    check_choice("partitioner", wanted, ("auto", package, fallback))
     installed = find_spec(_MODULES[package]) is not None
     if wanted == "auto":
         return package if installed else fallback
     if wanted == package and not installed:
         raise MissingExtraError(
             f"partitioner={package!r} needs the package {_MODULES[package]}, which is not "
-            "installed: pip install 'coterie[partitioners]', or take "
-            f"partitioner={fallback!r}, which needs nothing"
+            "installed: pip install 'coterie[partitioners]', or use "
+            f"partitioner={fallback!r}, which needs no package"
         )
     return str(wanted)
 
 
-def check_imbalance(imbalance: Any) -> float:
-    """The share by which a part may exceed n/K, as a float from 0 up.
-
-    >>> check_imbalance(0.05)
-    0.05
-    """
-    number = isinstance(imbalance, Real) and not isinstance(imbalance, bool)
-    if not number or not 0 <= float(imbalance) < np.inf:
-        raise InvalidParameterError(
-            f"imbalance={imbalance!r}: give a number from 0 up, such as 0.05 for parts that "
-            "exceed their share by at most a twentieth"
-        )
-    return float(imbalance)
-
-
 def whole_number_weights(weights: NDArray[np.float64]) -> Labels:
-    """Positive weights as the whole numbers that partitioners want.
+    """Convert positive weights to the whole numbers that partitioners need.
 
-    Multiples of the smallest weight up to a thousandfold keep their exact ratios, and so do
-    whole numbers up to 1,000. Others are scaled to a largest of 1,000 and rounded, none below 1.
+    Multiples of the smallest weight up to a thousandfold keep their exact ratios, and so do whole
+    numbers up to 1,000. Others are scaled to a maximum of 1,000 and rounded, to at least 1.
 
     >>> whole_number_weights(np.array([0.5, 0.5, 1.5]))
     array([1, 1, 3])
@@ -114,14 +93,15 @@ def cut_graph(
     imbalance: float = 0.05,
     random_state: Any = None,
 ) -> Labels:
-    """Parts of the vertices with the least weight of edges cut, by METIS.
+    """Cut a graph into parts with the least weight of cut edges, by METIS.
 
         min Σ_{i<j, parts differ} A_ij   s.t.   weight of a part ≤ (1 + imbalance) · total / K
 
-    The better of two K-way cuts. METIS merges vertices before it cuts them, by default also
-    those two steps apart; all points of a base cluster are, and unrelated ones may be merged
-    for good, so the other cut does without. Where both leave a part empty, which happens when K
-    is not small beside n, recursive bisection is tried too; it does so only when K is nearly n.
+    The result is the better of two K-way cuts. METIS merges vertices before it cuts them, by
+    default also those two steps apart. All points of a base cluster are two steps apart, so
+    unrelated points may be merged; the other cut does not merge them. If both cuts leave a part
+    empty, which happens if K is not small compared with n, recursive bisection is tried too; it
+    leaves parts empty only if K is nearly n.
 
     Parameters
     ----------
@@ -157,18 +137,18 @@ def cut_hypergraph(
     imbalance: float = 0.05,
     random_state: Any = None,
 ) -> Labels:
-    """Parts of the vertices that the hyperedges spread over least, by mt-KaHyPar.
+    """Cut a hypergraph into parts that split few hyperedges, by mt-KaHyPar.
 
         min Σ_e w_e (λ_e − 1)   s.t.   size of a part ≤ (1 + imbalance) · n / K
 
-    λ_e is the number of parts that hyperedge e touches. Equal hyperedges are merged and those
-    of one vertex dropped, which changes no cut. If none is left, every cut is as good as any
-    other, and the shuffled vertices are dealt out in turn.
+    λ_e is the number of parts that hyperedge e touches. Equal hyperedges are merged and those of
+    one vertex dropped, which changes no cost. If none is left, all cuts cost the same, and the
+    shuffled vertices are assigned in turn.
 
     Parameters
     ----------
     incidence : (n, m) sparse
-        Vertex i lies in hyperedge e where it is not 0.
+        Vertex i is in hyperedge e if the entry is not 0.
     edge_weights : (m,) whole numbers from 1 up
     n_parts : int
         K, between 1 and n.
@@ -191,17 +171,16 @@ def cut_hypergraph(
 
 
 def most_common_parts(points: Labels, parts: Labels, n_tuples: int, n_parts: int) -> Labels:
-    """One part for each tuple: that of most of its points, but no part is left empty.
+    """Return one part for each tuple, that of most of its points, without empty parts.
 
-    Points nobody can tell apart must not be told apart, though a balanced cut may have
-    done so. Of all ways to give each tuple one part and each part a tuple, the one that
-    moves the fewest points: where the largest shares alone leave a part empty, an optimal
-    assignment of parts to tuples finds who must yield.
+    Points with equal labels must stay together, but a balanced cut may separate them. If the most
+    common parts leave a part empty, an optimal assignment of parts to tuples moves the fewest
+    points.
 
     Parameters
     ----------
     points : (n,)
-        Tuple of each point; every tuple has one.
+        Tuple of each point; every tuple has a point.
     parts : (n,)
         Part of each point.
     n_tuples, n_parts : int
@@ -210,14 +189,14 @@ def most_common_parts(points: Labels, parts: Labels, n_tuples: int, n_parts: int
     Returns
     -------
     labels : (n_tuples,)
-        The lowest part where several have the most points.
+        The lowest part if several have the most points.
 
     Examples
     --------
     >>> most_common_parts(np.array([0, 0, 0, 1, 2]), np.array([1, 1, 0, 0, 0]), 3, 2)
     array([1, 0, 0])
 
-    Most points of tuples 1 and 2 are in part 2; tuple 2 keeps one of its own in taking part 1:
+    Most points of tuples 1 and 2 are in part 2. Tuple 2 gets part 1, which has one of its points:
 
     >>> points = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2])
     >>> most_common_parts(points, np.array([0, 0, 1, 2, 2, 2, 2, 2, 1]), 3, 3)
@@ -234,7 +213,7 @@ def most_common_parts(points: Labels, parts: Labels, n_tuples: int, n_parts: int
 
 
 def _shuffled(n: int, rng: Any) -> tuple[Labels, Labels]:
-    """A random order of n vertices, and the place of each vertex in it."""
+    """Return a random order of n vertices, and the position of each vertex in it."""
     order = rng.permutation(n)
     place = np.empty(n, dtype=np.int64)
     place[order] = np.arange(n)
@@ -244,7 +223,7 @@ def _shuffled(n: int, rng: Any) -> tuple[Labels, Labels]:
 def _distinct_hyperedges(
     incidence: csc_array, edge_weights: Labels
 ) -> tuple[list[NDArray[Any]], list[int]]:
-    """Vertices and weight of every hyperedge of two vertices or more, equal ones made one."""
+    """Return vertices and weight of every hyperedge with several vertices; merge equal ones."""
     incidence.sort_indices()
     members: dict[bytes, NDArray[Any]] = {}
     total: dict[bytes, int] = {}
@@ -258,7 +237,7 @@ def _distinct_hyperedges(
 
 
 class _Cut(NamedTuple):
-    """What METIS found: parts of the vertices, the weight cut, parts without any weight."""
+    """A METIS result: parts of the vertices, weight of the cut edges, number of empty parts."""
 
     parts: Labels
     weight: int
@@ -292,10 +271,10 @@ def _run_metis(
 def _run_kahypar(
     n: int, pins: list[list[int]], weights: list[int], n_parts: int, imbalance: float, seed: int
 ) -> Labels:
-    """Parts of n vertices of unit weight; the preset gives the same answer every time."""
+    """Cut n vertices of unit weight; the preset is deterministic."""
     kahypar = import_module(_MODULES["kahypar"])
     with _KAHYPAR_LOCK:
-        start = _started_kahypar()
+        start = _initialised_kahypar()
         kahypar.set_seed(seed)
         context = start.context_from_preset(kahypar.PresetType.DETERMINISTIC)
         context.set_partitioning_parameters(n_parts, imbalance, kahypar.Objective.KM1)
@@ -305,6 +284,6 @@ def _run_kahypar(
 
 
 @functools.cache
-def _started_kahypar() -> Any:
-    """The package, started: it allows that once a process. One thread survives a fork."""
+def _initialised_kahypar() -> Any:
+    """Initialise the package, which is allowed once a process; one thread survives a fork."""
     return import_module(_MODULES["kahypar"]).initialize(1, print_warnings=False)

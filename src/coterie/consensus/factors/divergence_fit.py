@@ -1,20 +1,19 @@
-"""KLConsensus: a low-rank matrix at least Kullback–Leibler divergence from corrected partitions.
+"""KLConsensus: a low-rank matrix of least Kullback–Leibler divergence from corrected partitions.
 
-With the error matrices eliminated, the problem is one of a single nonnegative factor, fitted by EM.
-Let M (u, u) be the co-association of the tuples, ω (u,) their multiplicities, λ the penalty and
+The error matrices can be eliminated, which leaves a single nonnegative factor, fitted by EM. Let
+M (u, u) be the co-association of the tuples, ω (u,) their multiplicities, λ the penalty and
 S = W diag(d) Wᵀ + ε. For every pair the best corrected entries are S e^−t, t = clip(log S, −λ, λ),
-where a partition puts the pair together, and S e^−λ where it does not. Hence
+in partitions that put the pair together, and S e^−λ in the others. Hence
 
     Ā = S ∘ R,   R = M ∘ e^−t + (1 − M) e^−λ,   loss = Σ_ab ω_a ω_b (S − Ā − M ∘ t)_ab,
 
-and no partition is looked at alone.
+and only M is needed, not the single partitions.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numba as nb
@@ -27,7 +26,7 @@ from sklearn.utils import check_random_state
 from coterie.consensus.base import ConsensusFunction, Labelling
 from coterie.consensus.parameters import check_size
 from coterie.counts.coassociation import tuple_coassociation
-from coterie.errors import InvalidParameterError
+from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.labels.tuples import LabelTuples
 from coterie.runtime.devices import map_row_blocks, on_one_thread
 from coterie.runtime.ignored_warnings import ignore_duplicate_points_warning
@@ -36,41 +35,41 @@ __all__ = ["KLConsensus"]
 
 Array = NDArray[np.float64]
 
-_FLOOR = 1e-8
+_FLOOR = 1e-8  # ε
 _SOFTENING = 0.1
 _TRIAL_SWEEPS = 30
 _ROWS_WORTH_A_THREAD = 256
 
 
+@dataclass(eq=False, repr=False)
 class KLConsensus(ConsensusFunction):
-    """Low-rank consensus at least Kullback–Leibler divergence; a reconstruction.
+    """Low-rank consensus of least Kullback–Leibler divergence; a reconstruction.
 
-    In the style of the robust clustering ensemble of Zhou and others (2015), which the source paper
-    calls ES; the article's exact objective is not known to us. Each partition, seen as the (n, n)
-    0/1 matrix M_v of pairs it puts together, may be corrected at a price, and the corrected
-    matrices A_v are to be close to one matrix S of rank K:
+    The style is that of the robust clustering ensemble of Zhou and others (2015), which the source
+    paper calls ES; we do not know the article's exact objective. Each partition is the (n, n) 0/1
+    matrix M_v of the pairs it puts together. It may be corrected at a cost, and the corrected
+    matrices A_v should be close to one matrix S of rank K:
 
         min  Σ_v α_v [ KL(A_v ‖ S) + λ ‖M_v − A_v‖₁ ],   KL(A ‖ S) = Σ_ij A log(A / S) − A + S,
 
     over symmetric A_v ≥ 0 and S = W diag(d) Wᵀ + ε, where W (n, K) ≥ 0 has unit column sums,
-    d (K,) ≥ 0 and ε = 1e-8; α (V,) are the partition weights, summing to one. The best A_v are
-    known in closed form, so a sweep is one EM step on the share of votes for each pair, and the
-    loss never rises. Point i gets the label argmax_k W_ik d_k.
+    d (K,) ≥ 0 and ε = 1e-8; α (V,) are the partition weights, scaled to sum one. The best A_v have
+    a closed form, so a sweep is one EM step on M, and the loss never rises. The label of point i is
+    argmax_k W_ik d_k.
 
     Parameters
     ----------
     n_clusters : int, default=8
-        K. A column of W may win no point, and then fewer clusters come out.
+        K. If a column of W has no point, there are fewer clusters.
     error_penalty : float, default=2.0
-        λ, positive. A vote is corrected where S is further from it than a factor e^λ; ``np.inf``
-        corrects nothing.
+        λ > 0. Entries that differ from S by more than a factor e^λ are corrected; ``np.inf``
+        corrects none.
     n_init : int, default=5
-        Starts, each from a k-means run on the rows of M; the one of lowest loss after 30 sweeps
-        goes on.
+        Number of k-means starts on the rows of M; that of lowest loss after 30 sweeps continues.
     max_iter : int, default=300
         Most sweeps.
     tol : float, default=1e-7
-        A start ends when a sweep lowers the loss by no more than tol·Σ_ij M_ij.
+        Stop if a sweep lowers the loss by at most tol·Σ_ij M_ij.
     max_tuples : int, default=5000
         More distinct label tuples are refused.
     partition_weights : array of shape (V,) or None, default=None
@@ -84,25 +83,25 @@ class KLConsensus(ConsensusFunction):
     loss_ : float
         The minimised sum.
     history_ : dict
-        ``"loss"``, the loss after every sweep of the start that was kept.
+        ``"loss"``: the loss after every sweep of the start that was kept.
     n_iter_ : int
-        Sweeps of that start.
+        Its number of sweeps.
 
     Notes
     -----
     **Established.** From the article's abstract: a sparse symmetric error for each partition, a
-    low-rank consensus at least Kullback–Leibler divergence, block coordinate descent. Ours: the
-    direction of the divergence, the factorisation that imposes the rank, λ, the floor ε, starts
-    and stopping rule. Figures of this class say nothing about the article's method.
+    low-rank consensus of least Kullback–Leibler divergence, block coordinate descent. Our choices:
+    the direction of the divergence, the factorisation, λ, ε, starts and stopping rule. So results
+    of this class are not results of the article's method.
 
-    **Limits.** A sweep visits every pair of tuples that some partition puts together, hence
+    **Limits.** A sweep visits every pair of tuples that a partition puts together, hence
     ``max_tuples``; 500 tuples of 40 partitions in 5 clusters take a few seconds. The loss has many
-    local minima, hence the starts. The error term earned nothing measurable: on ensembles of 40
+    local minima, hence the starts. The error term had no measurable effect: on ensembles of 40
     k-means runs of iris, wine and digits the accuracy with ``error_penalty=np.inf`` was within 0.01
     of the default's (three ensembles each). With ten clusters 300 sweeps do not always reach
-    ``tol``. Where labels are missing, a pair that no partition labels counts as apart.
+    ``tol``. A pair of points that no partition labels counts as apart.
 
-    **When to use.** To compare with a low-rank model of counts in place of least squares.
+    **When to use.** To compare with a low-rank model of counts instead of least squares.
     :class:`~coterie.L2Consensus` was as accurate on iris and wine, in linear time.
 
     References
@@ -117,50 +116,39 @@ class KLConsensus(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        error_penalty: float = 2.0,
-        n_init: int = 5,
-        max_iter: int = 300,
-        tol: float = 1e-7,
-        max_tuples: int = 5_000,
-        partition_weights: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.error_penalty = error_penalty
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_tuples = max_tuples
-        self.partition_weights = partition_weights
-        self.random_state = random_state
+    n_clusters: int = 8
+    _: KW_ONLY
+    error_penalty: float = 2.0
+    n_init: int = 5
+    max_iter: int = 300
+    tol: float = 1e-7
+    max_tuples: int = 5_000
+    partition_weights: Any = None
+    random_state: Any = None
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         K, weights = self._check_settings(tuples)
         self._check_parameters()
         check_size(tuples.n_tuples, self.max_tuples, "max_tuples", "KLConsensus")
-        # what no partition speaks of says nothing about the others, and follows them later
-        heard = tuples.has_weighted_label(weights)
-        M = tuple_coassociation(tuples, weights).dense()[np.ix_(heard, heard)]
-        best = self._best_fit(M, tuples.weights[heard], min(K, len(M)))
+        # tuples without a weighted label are left out; the base class assigns them later
+        labelled = tuples.has_weighted_label(weights)
+        M = tuple_coassociation(tuples, weights).dense()[np.ix_(labelled, labelled)]
+        best = self._best_fit(M, tuples.weights[labelled], min(K, len(M)))
         if not best.converged:
             warnings.warn(
-                f"KLConsensus stopped after max_iter={self.max_iter} sweeps while the loss still "
-                f"fell by more than tol={self.tol:g} of its scale; raise max_iter or tol",
+                f"KLConsensus stopped after max_iter={self.max_iter} sweeps, before the loss "
+                f"converged to tol={self.tol:g}; raise max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=3,
             )
         self.loss_, self.n_iter_ = best.losses[-1], len(best.losses)
         self.history_ = {"loss": best.losses}
         labels = np.zeros(tuples.n_tuples, dtype=np.int64)
-        labels[heard] = (best.profile * best.mass).argmax(axis=1)
+        labels[labelled] = (best.profile * best.mass).argmax(axis=1)
         return Labelling(labels, weights)
 
     def _best_fit(self, M: Array, points: Array, K: int) -> _Fit:
-        """The start that is lowest after a few sweeps of each, swept to the end."""
+        """Sweep every start a few times, then the best one to the end."""
         rng = check_random_state(self.random_state)
         penalty = float(self.error_penalty)
         first = min(_TRIAL_SWEEPS, self.max_iter)
@@ -176,25 +164,16 @@ class KLConsensus(ConsensusFunction):
         return replace(more, losses=best.losses + more.losses)
 
     def _check_parameters(self) -> None:
-        penalty = self.error_penalty
-        if not _is_number(penalty) or not penalty > 0:
-            raise InvalidParameterError(
-                f"error_penalty={penalty!r}: it must be a positive number; np.inf leaves the "
-                "partitions uncorrected"
-            )
-        for name in ("n_init", "max_iter"):
-            value = getattr(self, name)
-            if not _is_number(value) or not isinstance(value, Integral) or value < 1:
-                raise InvalidParameterError(
-                    f"{name}={value!r}: it must be a whole number from 1 up"
-                )
-        if not _is_number(self.tol) or not self.tol >= 0:
-            raise InvalidParameterError(f"tol={self.tol!r}: it must be a number from 0 up")
+        if self.error_penalty != np.inf:
+            check_number("error_penalty", self.error_penalty, above=0)
+        check_whole("n_init", self.n_init)
+        check_whole("max_iter", self.max_iter)
+        check_number("tol", self.tol, above=0, or_equal=True)
 
 
 @dataclass(frozen=True)
 class _Fit:
-    """W (u, K) and d (K,), the loss after every sweep, and whether the last fell short of tol."""
+    """W (u, K) and d (K,), the loss after every sweep, and whether it converged."""
 
     profile: Array
     mass: Array
@@ -211,7 +190,7 @@ def _fit(
     max_iter: int,
     tol: float,
 ) -> _Fit:
-    """Sweep from a start until the loss falls by no more than tol·Σ_ij M_ij."""
+    """Sweep from a start until the loss falls by at most tol·Σ_ij M_ij."""
     least = tol * float(points @ M @ points)
     losses: list[float] = []
     pull, last = _pull_and_loss(M, points, profile, mass, penalty)
@@ -228,10 +207,10 @@ def _fit(
 def _pull_and_loss(
     M: Array, points: Array, profile: Array, mass: Array, penalty: float
 ) -> tuple[Array, float]:
-    """R diag(ω) W, shape (u, K), with the errors at their best, and the loss there.
+    """Return R diag(ω) W, shape (u, K), and the loss, both for the best errors.
 
-    R and loss are linear in S wherever M is 0, so that only the pairs with M_ab > 0 are visited:
-    the rest is known from Σ_a ω_a W_ak = 1.
+    R and the loss are linear in S where M is 0. So only pairs with M_ab > 0 are visited, and the
+    rest follows from Σ_a ω_a W_ak = 1.
     """
     kept = float(np.exp(-penalty))
     pull, gains = np.empty_like(profile), np.empty(len(M))
@@ -246,7 +225,7 @@ def _pull_and_loss(
 
 
 def _em_step(pull: Array, points: Array, profile: Array, mass: Array) -> tuple[Array, Array]:
-    """One EM sweep of W diag(d) Wᵀ + ε towards Ā; every column keeps Σ_a ω_a W_ak = 1."""
+    """Do one EM step of W diag(d) Wᵀ + ε towards Ā; Σ_a ω_a W_ak = 1 holds for every column."""
     claimed = profile * pull * mass
     mass = points @ claimed
     return claimed / np.maximum(mass, np.finfo(np.float64).tiny), mass
@@ -264,18 +243,22 @@ def _visit_rows(
     pull: Any,
     gains: Any,
 ) -> None:
-    """Rows start..stop of (M ∘ (e^−t − e^−λ)) diag(ω) W, and Σ_b ω_b M_ab (S (e^−t − e^−λ) + t)."""
+    """Fill rows start..stop of ``pull`` and ``gains``, see :func:`_pull_and_loss`.
+
+    M (u, u), points ω (u,), profile W (u, K), mass d (K,). Row a of ``pull`` (u, K) becomes that of
+    (M ∘ (e^−t − e^−λ)) diag(ω) W, and ``gains[a]`` Σ_b ω_b M_ab (S_ab (e^−t − e^−λ) + t_ab).
+    """
     u, K = profile.shape
     low, high = np.exp(-penalty), np.exp(penalty)
     for a in range(start, stop):
-        own = profile[a] * mass
+        scaled = profile[a] * mass
         pull[a] = 0.0
         gain = 0.0
         for b in range(u):
             if M[a, b] > 0.0:
                 s = _FLOOR
                 for k in range(K):
-                    s += own[k] * profile[b, k]
+                    s += scaled[k] * profile[b, k]
                 ratio = min(max(1.0 / s, low), high) - low
                 t = min(max(np.log(s), -penalty), penalty)
                 votes = points[b] * M[a, b]
@@ -286,7 +269,7 @@ def _visit_rows(
 
 
 def _start(M: Array, points: Array, K: int, rng: np.random.RandomState) -> tuple[Array, Array]:
-    """W and d from one k-means run on the rows of M, softened so that nothing starts at zero."""
+    """Return W and d of a k-means run on the rows of M, softened so that no entry is zero."""
     model = KMeans(K, n_init=1, random_state=rng)
     with ignore_duplicate_points_warning(), on_one_thread():
         labels = model.fit_predict(M * np.sqrt(points), sample_weight=points)
@@ -294,7 +277,3 @@ def _start(M: Array, points: Array, K: int, rng: np.random.RandomState) -> tuple
     profile[np.arange(len(M)), labels] += 1.0
     profile /= points @ profile
     return profile, np.full(K, float(points @ M @ points) / K)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)

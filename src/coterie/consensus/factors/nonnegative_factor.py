@@ -2,18 +2,17 @@
 
     min ‖M − H D Hᵀ‖²_F   s.t.  H ≥ 0,  HᵀH = I_K,  D ≥ 0 diagonal,   M (n, n), H (n, K)
 
-Points of one tuple have equal rows in H from the start and through every update. With w the
-multiplicities of the u tuples, the matrices diag(√w) M diag(√w) (u, u) and diag(√w) H (u, K) obey
-the same updates and give the same HᵀH, HᵀMH and loss as M and H over points do. So the steps below
-know nothing of multiplicities: they are given the scaled matrices, and M as a product alone.
+Points of one tuple have equal rows in H at the start and after every update. With w the
+multiplicities of the u tuples, diag(√w) M diag(√w) (u, u) and diag(√w) H (u, K) obey the same
+updates and have the same HᵀH, HᵀMH and loss as M and H over points. So the functions below take the
+scaled matrices, and M only as a product.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from numbers import Integral, Real
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -24,33 +23,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from coterie.consensus.base import ConsensusFunction, Labelling
-from coterie.consensus.parameters import check_size
-from coterie.consensus.spectral.coassociation_profiles import heard_coassociation
+from coterie.consensus.parameters import check_choice, check_size
+from coterie.consensus.spectral.coassociation_profiles import labelled_coassociation
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.contingency import all_contingencies
-from coterie.errors import InvalidParameterError
+from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.labels.numbering import renumber_by_appearance
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.least_squares import least_squares_factor
 from coterie.runtime.devices import on_one_thread
 from coterie.runtime.ignored_warnings import ignore_duplicate_points_warning
 
-__all__ = [
-    "NMFConsensus",
-    "NonnegativeFactor",
-    "Product",
-    "best_factor",
-    "check_count",
-    "check_factor_settings",
-    "check_not_negative",
-    "factor_labels",
-    "factor_loss",
-    "factor_starts",
-    "indicator_product",
-    "nonnegative_factor",
-    "scaled_indicator",
-    "warn_of_unfinished",
-]
+__all__ = ["NMFConsensus", "NonnegativeFactor", "nonnegative_factor"]
 
 Array = NDArray[np.float64]
 Product = Callable[[Array], Array]
@@ -60,22 +44,23 @@ _CALM_SWEEPS = 5
 _TINY = 1e-300
 
 
+@dataclass(eq=False, repr=False)
 class NMFConsensus(ConsensusFunction):
     """Nonnegative factor of the co-association matrix: min ‖M − H D Hᵀ‖²_F (NMFC).
 
     M (n, n) is the share of partitions that put two points together. It is approximated with
-    H (n, K) ≥ 0, HᵀH = I_K, and D (K, K) ≥ 0 diagonal: H then has, in the ideal case, one
-    positive entry a row, and is a partition. Found by the multiplicative updates
+    H (n, K) ≥ 0, HᵀH = I_K, and D (K, K) ≥ 0 diagonal. Ideally H has one positive entry a row, and
+    is a partition. The multiplicative updates are
 
         H ← H ∘ √( M H / H HᵀMH ),    d ← d ∘ √( diag(HᵀMH) / (HᵀH)^{∘2} d ),    D = diag(d),
 
-    in which D has dropped out of the first, being diagonal. A point belongs to the cluster where
-    its row of H is largest.
+    where D cancels in the first, because it is diagonal. The label of a point is the column of the
+    largest entry in its row of H.
 
     Parameters
     ----------
     n_clusters : int, default=8
-        K. Fewer clusters come out where a column of H is nobody's largest.
+        K. If a column of H is the largest of no row, there are fewer clusters.
     init : {"kmeans", "random"}, default="kmeans"
         Start from k-means on the ℓ2 factor (indicator + 0.2), or from uniform random numbers.
     n_init : int, default=5
@@ -83,10 +68,10 @@ class NMFConsensus(ConsensusFunction):
     max_iter : int, default=2000
         Most sweeps a start.
     tol : float, default=1e-6
-        Stop when five sweeps in a row change the loss by less than this share of ‖M‖²_F.
+        Stop if five sweeps in a row change the loss by less than this share of ‖M‖²_F.
     max_tuples : int, default=5000
-        Where labels are missing a (u, u) matrix over the u distinct label tuples is made; more
-        tuples than this are refused then. Without missing labels there is no limit.
+        With missing labels a (u, u) matrix over the u distinct label tuples is needed, and more
+        tuples than this are refused. Without missing labels there is no limit.
     partition_weights : array of shape (V,) or None, default=None
         M is the weighted share of partitions.
     random_state : int, RandomState or None, default=None
@@ -98,27 +83,24 @@ class NMFConsensus(ConsensusFunction):
     loss_ : float
         ‖M − H D Hᵀ‖²_F of the start that was kept, after its last sweep.
     history_ : dict
-        ``history_["loss"]``, the loss after each of its sweeps.
+        ``"loss"``: the loss after each of its sweeps.
     n_iter_ : int
         Its number of sweeps.
 
     Notes
     -----
-    **Established.** The problem and the updates are common knowledge of the article by Li, Ding
-    and Jordan, read in two independent ports that agree with each other, not in the article
-    itself. Start, number of starts and stopping rule are our choice.
+    **Established.** Problem and updates are those of Li, Ding and Jordan, taken from two
+    independent ports that agree, not from the article. Starts and stopping rule are our choice.
 
-    **Limits.** The updates hold HᵀH = I only in the limit and are no descent method: after
-    a steep fall the loss may rise again, slowly, while H becomes orthogonal (in our runs by up to
-    12 % in one sweep, and to more than twice its least value where nearly all partitions are
-    equal). The end is approached like 1/sweeps, long after the labels have settled. HᵀH stays
-    some 0.01 to 0.1 from I on data with clusters, 0.2 on noise. A single random start ends in a
-    poor optimum more often than one from k-means. A sweep costs O(u·V·K); with missing labels
-    O(u²·K), with a limit.
+    **Limits.** The updates satisfy HᵀH = I only in the limit and are not a descent method: after a
+    steep fall the loss may rise slowly while H becomes orthogonal (in our runs by up to 12 % in one
+    sweep, and to more than twice its minimum if nearly all partitions are equal). Convergence is
+    like 1/sweeps, long after the labels are final. HᵀH remains 0.01 to 0.1 from I on data with
+    clusters, 0.2 on noise. A random start ends in a poor optimum more often than one from k-means.
+    A sweep costs O(u·V·K), with missing labels O(u²·K).
 
-    **When to use.** Where a soft, parts-based reading of M is wanted; its labels are close to
-    those of :class:`~coterie.L2Consensus`, which is faster and has no local optima in its
-    factor.
+    **When to use.** For a soft, parts-based view of M. Its labels are close to those of
+    :class:`~coterie.L2Consensus`, which is faster and whose factor has no local optima.
 
     References
     ----------
@@ -132,26 +114,15 @@ class NMFConsensus(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        init: str = "kmeans",
-        n_init: int = 5,
-        max_iter: int = 2_000,
-        tol: float = 1e-6,
-        max_tuples: int = 5_000,
-        partition_weights: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_tuples = max_tuples
-        self.partition_weights = partition_weights
-        self.random_state = random_state
+    n_clusters: int = 8
+    _: KW_ONLY
+    init: str = "kmeans"
+    n_init: int = 5
+    max_iter: int = 2_000
+    tol: float = 1e-6
+    max_tuples: int = 5_000
+    partition_weights: Any = None
+    random_state: Any = None
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         K, weights = self._check_settings(tuples)
@@ -165,7 +136,7 @@ class NMFConsensus(ConsensusFunction):
             starts = factor_starts(voting, votes, K, self.init, self.n_init, rng)
             product, squared_norm = _coassociation_product(voting, votes)
             found = best_factor(product, squared_norm, starts, self.max_iter, self.tol)
-        warn_of_unfinished(found, self.max_iter)
+        warn_if_not_converged(found, self.max_iter)
         self.loss_ = found.loss
         self.history_ = {"loss": found.history}
         self.n_iter_ = len(found.history)
@@ -174,7 +145,7 @@ class NMFConsensus(ConsensusFunction):
 
 @dataclass(frozen=True)
 class NonnegativeFactor:
-    """H (u, K) and the diagonal d (K,) of D, with the loss after each sweep that led there."""
+    """H (u, K) and the diagonal d (K,) of D, with the loss after each sweep."""
 
     H: Array
     d: Array
@@ -195,7 +166,7 @@ def nonnegative_factor(
     tol: float,
     d: Array | None = None,
 ) -> NonnegativeFactor:
-    """Multiplicative updates of H and d from a start, until the loss rests.
+    """Update H and d from a start until the loss is stable.
 
     Parameters
     ----------
@@ -208,7 +179,7 @@ def nonnegative_factor(
     max_iter, tol
         As in :class:`NMFConsensus`.
     d : (K,), optional
-        The start of D; diag(HᵀMH) if not given.
+        The start of D; by default diag(HᵀMH).
 
     Examples
     --------
@@ -228,10 +199,10 @@ def nonnegative_factor(
         MH = product(H)
         explained, overlap = _diagonal(H, MH), (H.T @ H) ** 2
         d = d * np.sqrt(explained / np.maximum(overlap @ d, _TINY))
-        # rounding may leave a perfect fit a little below zero
+        # rounding may make the loss of a perfect fit negative
         history.append(max(float(squared_norm - 2 * d @ explained + d @ overlap @ d), 0.0))
         recent = history[-1 - _CALM_SWEEPS :]
-        # one sweep that changes little may be a turning point: the loss falls, then rises
+        # a single small change may be the turning point of a loss that falls, then rises
         if len(recent) > _CALM_SWEEPS and np.abs(np.diff(recent)).max() <= tol * squared_norm:
             return NonnegativeFactor(H, d, history, True)
     return NonnegativeFactor(H, d, history, False)
@@ -240,13 +211,13 @@ def nonnegative_factor(
 def best_factor(
     product: Product, squared_norm: float, starts: Iterable[Array], max_iter: int, tol: float
 ) -> NonnegativeFactor:
-    """The factor of least loss among those from several starts; the first of equals."""
+    """Return the factor of least loss from several starts, the first of equal ones."""
     found = (nonnegative_factor(product, squared_norm, H, max_iter, tol) for H in starts)
     return min(found, key=lambda factor: factor.loss)
 
 
 def factor_loss(product: Product, squared_norm: float, H: Array, d: Array) -> float:
-    """‖M − H D Hᵀ‖²_F = ‖M‖²_F − 2 Σ_k d_k (HᵀMH)_kk + dᵀ(HᵀH)^{∘2} d."""
+    """Compute ‖M − H D Hᵀ‖²_F = ‖M‖²_F − 2 Σ_k d_k (HᵀMH)_kk + dᵀ(HᵀH)^{∘2} d."""
     overlap = (H.T @ H) ** 2
     return max(float(squared_norm - 2 * d @ _diagonal(H, product(H)) + d @ overlap @ d), 0.0)
 
@@ -259,20 +230,22 @@ def factor_starts(
     n_init: int,
     rng: np.random.RandomState,
 ) -> list[Array]:
-    """Starts diag(√w) H (u, K) with columns of unit length; at most ``n_init``, all different."""
+    """Draw at most ``n_init`` different starts diag(√w) H (u, K) with columns of unit length."""
     if init == "random":
         drawn = [rng.random_sample((tuples.n_tuples, n_clusters)) for _ in range(n_init)]
     else:
         rows = least_squares_factor(tuples, partition_weights, n_clusters)
-        labels = [_one_kmeans(rows, tuples.weights, n_clusters, rng) for _ in range(n_init)]
-        different = {z.tobytes(): z for z in labels}.values()
-        drawn = [np.eye(n_clusters)[z] + _SMOOTHING for z in different]
+        model = KMeans(n_clusters, n_init=1, random_state=rng)
+        with ignore_duplicate_points_warning():
+            fits = [model.fit(rows, sample_weight=tuples.weights).labels_ for _ in range(n_init)]
+        labels = {z.tobytes(): z for z in map(renumber_by_appearance, fits)}.values()
+        drawn = [np.eye(n_clusters)[z] + _SMOOTHING for z in labels]
     scaled = [np.sqrt(tuples.weights)[:, None] * H for H in drawn]
     return [H / np.linalg.norm(H, axis=0) for H in scaled]
 
 
 def scaled_indicator(tuples: LabelTuples) -> csr_array:
-    """diag(√w) Z, shape (u, m): √w_a in the columns of the clusters that tuple a lies in.
+    """Return diag(√w) Z, shape (u, m): √w_a in the columns of the clusters of tuple a.
 
     >>> from coterie.labels.tuples import as_label_tuples
     >>> Z = scaled_indicator(as_label_tuples([[0, 0], [0, 0], [0, 1]]))
@@ -283,20 +256,20 @@ def scaled_indicator(tuples: LabelTuples) -> csr_array:
 
 
 def indicator_product(Z: csr_array, column_weights: Array) -> Product:
-    """X ↦ Z A Zᵀ X in O(u·V·K), A the diagonal matrix of the column weights (m,)."""
-    turned = Z.T.tocsr()
-    return lambda X: Z @ (column_weights[:, None] * (turned @ X))
+    """Return the product X ↦ Z A Zᵀ X, O(u·V·K), with A = diag(column weights (m,))."""
+    transposed = Z.T.tocsr()
+    return lambda X: Z @ (column_weights[:, None] * (transposed @ X))
 
 
 def factor_labels(H: Array, tuples: LabelTuples, partition_weights: Array) -> NDArray[np.int64]:
-    """The column where each row of H (u, K) is largest, numbered in order of appearance.
+    """Return the column of the largest entry in each row of H (u, K), in order of appearance.
 
-    A tuple that is hardly ever with another may have lost its whole row. It joins the
-    cluster with the largest gain of the objective, as a new point would in ``predict``.
+    The row of a tuple that is rarely with another one may be zero. Such a tuple joins the cluster
+    with the largest gain of the objective, as a new point in ``predict``.
     """
     labels = H.argmax(axis=1)
     kept: NDArray[np.bool_] = np.any(H > 0, axis=1)
-    # without gaps: an empty cluster would look better than a full one to a point that fits none
+    # without gaps, because a tuple that fits no cluster would join an empty one
     labels[kept] = renumber_by_appearance(labels[kept])
     if not kept.all():
         labels[~kept] = -1
@@ -307,56 +280,35 @@ def factor_labels(H: Array, tuples: LabelTuples, partition_weights: Array) -> ND
 
 
 def check_factor_settings(init: Any, n_init: Any, max_iter: Any, tol: Any) -> None:
-    """Refuse what cannot be a setting of the factorisation, by its name."""
-    if not isinstance(init, str) or init not in ("kmeans", "random"):
-        raise InvalidParameterError(f"init={init!r}: it may be 'kmeans' or 'random'")
-    check_count("n_init", n_init)
-    check_count("max_iter", max_iter)
-    check_not_negative("tol", tol)
+    """Refuse invalid settings of the factorisation."""
+    check_choice("init", init, ("kmeans", "random"))
+    check_whole("n_init", n_init)
+    check_whole("max_iter", max_iter)
+    check_number("tol", tol, above=0, or_equal=True)
 
 
-def check_count(name: str, value: Any) -> None:
-    """Refuse what is no whole number from 1 up."""
-    if not isinstance(value, Integral) or value is True or int(value) < 1:
-        raise InvalidParameterError(f"{name}={value!r}: give a whole number from 1 up")
-
-
-def check_not_negative(name: str, value: Any) -> None:
-    """Refuse what is no finite number from 0 up."""
-    if not isinstance(value, Real) or not 0 <= float(value) < np.inf:
-        raise InvalidParameterError(f"{name}={value!r}: give a finite number from 0 up")
-
-
-def warn_of_unfinished(found: NonnegativeFactor, max_iter: int) -> None:
-    """Say so where the updates were still moving when they had to stop."""
+def warn_if_not_converged(found: NonnegativeFactor, max_iter: int) -> None:
+    """Warn if the updates did not converge."""
     if not found.converged:
         warnings.warn(
-            f"the nonnegative factor was still changing after max_iter={max_iter} sweeps; "
-            "raise max_iter or tol",
+            f"the nonnegative factor did not converge in max_iter={max_iter} sweeps; raise "
+            "max_iter or tol",
             ConvergenceWarning,
             stacklevel=4,
         )
 
 
 def _coassociation_product(tuples: LabelTuples, partition_weights: Array) -> tuple[Product, float]:
-    """X ↦ diag(√w) M diag(√w) X, and ‖M‖²_F over points."""
+    """Return the product X ↦ diag(√w) M diag(√w) X, and ‖M‖²_F over points."""
     if tuples.is_complete(partition_weights):
         alpha = np.repeat(partition_weights / partition_weights.sum(), tuples.n_labels)
         squared_norm = float(alpha @ all_contingencies(tuples) ** 2 @ alpha)
         return indicator_product(scaled_indicator(tuples), alpha), squared_norm
     root = np.sqrt(tuples.weights)
-    M = root[:, None] * heard_coassociation(tuples, partition_weights) * root
+    M = root[:, None] * labelled_coassociation(tuples, partition_weights) * root
     return lambda X: M @ X, float((M**2).sum())
 
 
-def _one_kmeans(
-    rows: Array, weights: Array, n_clusters: int, rng: np.random.RandomState
-) -> NDArray[np.int64]:
-    model = KMeans(n_clusters, n_init=1, random_state=rng)
-    with ignore_duplicate_points_warning():
-        return renumber_by_appearance(model.fit(rows, sample_weight=weights).labels_)
-
-
 def _diagonal(H: Array, MH: Array) -> Array:
-    """diag(Hᵀ M H), shape (K,)."""
+    """Return diag(Hᵀ M H), shape (K,)."""
     return np.einsum("ik,ik->k", H, MH)

@@ -1,8 +1,8 @@
-"""WeightedConsensus: weights of the partitions learned beside the factor of their average."""
+"""WeightedConsensus: partition weights, learned together with the factor of their average."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -15,19 +15,18 @@ from coterie.consensus.factors.nonnegative_factor import (
     NonnegativeFactor,
     Product,
     best_factor,
-    check_count,
     check_factor_settings,
-    check_not_negative,
     factor_labels,
     factor_loss,
     factor_starts,
     indicator_product,
     nonnegative_factor,
     scaled_indicator,
-    warn_of_unfinished,
+    warn_if_not_converged,
 )
 from coterie.consensus.parameters import check_n_clusters
 from coterie.counts.contingency import all_contingencies
+from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.labels.tuples import LabelTuples
 from coterie.runtime.devices import on_one_thread
 
@@ -35,37 +34,38 @@ __all__ = ["WeightedConsensus", "onto_simplex", "simplex_quadratic"]
 
 Array = NDArray[np.float64]
 
-_ENOUGH = 1e-4
+_LEAST_IMPROVEMENT = 1e-4
 _GAP = 1e-10
 _MOST_STEPS = 10_000
 
 
+@dataclass(eq=False, repr=False)
 class WeightedConsensus(ConsensusFunction):
     """Learned partition weights: min ‖Σ_v w_v M_v − H D Hᵀ‖²_F over w, H and D (WC).
 
-    M_v (n, n) is one where partition v puts two points together and 0 elsewhere. The weights w (V,)
-    are not negative and sum to one; H (n, K) ≥ 0 with HᵀH = I_K and D (K, K) ≥ 0 diagonal are as
-    in :class:`~coterie.NMFConsensus`. A round fits H and D to the weighted average, then w
-    to H and D, a quadratic problem in V variables:
+    M_v (n, n) is one if partition v puts two points together, else 0. The weights w (V,) are not
+    negative and sum to one; H (n, K) ≥ 0 with HᵀH = I_K and D (K, K) ≥ 0 diagonal are as in
+    :class:`~coterie.NMFConsensus`. A round fits H and D to the weighted average, then w to H
+    and D, a quadratic problem in V variables:
 
         min wᵀA w − 2 bᵀw,   A_ab = ⟨M_a, M_b⟩,   b_v = Σ_k d_k h_kᵀ M_v h_k.
 
     Parameters
     ----------
     n_clusters : int, default=8
-        K. Fewer clusters come out where a column of H is nobody's largest.
+        K. If a column of H is the largest of no row, there are fewer clusters.
     max_outer : int, default=2
-        Most rounds. Two on purpose, see Notes; 20 is as good as convergence.
+        Most rounds; see Notes for why two. 20 is practically convergence.
     ridge : float, default=0.0
-        Adds ridge · mean(A_vv) · ‖w‖² to the loss, which evens the weights out.
+        Adds ridge · mean(A_vv) · ‖w‖² to the loss, which makes the weights more equal.
     init : {"kmeans", "random"}, default="kmeans"
-        How the first factor starts; later ones start from the last.
+        How the first factor starts; later ones start from the previous one.
     n_init : int, default=3
         Starts of the first factor.
     max_iter : int, default=2000
         Most sweeps a factor.
     tol : float, default=1e-6
-        A factor is done when five sweeps in a row change the loss by less than this share of
+        A factor stops if five sweeps in a row change the loss by less than this share of
         ‖Σ_v w_v M_v‖²_F.
     random_state : int, RandomState or None, default=None
 
@@ -76,29 +76,28 @@ class WeightedConsensus(ConsensusFunction):
     partition_weights_ : array of shape (V,)
         The learned weights.
     loss_ : float
-        The loss at the end, ridge included.
+        The final loss, with the ridge.
     history_ : dict
-        ``history_["loss"]``, the loss after each half of each round: H and D, then w.
+        ``"loss"``: the loss after each half of each round: H and D, then w.
     n_iter_ : int
         Rounds.
 
     Notes
     -----
-    **Established.** The problem and the alternation are common knowledge of the article by Li
-    and Ding, read in a port, not in the article itself. Warm starts, ``max_outer``, ``ridge``, the
-    projected gradient for w and what is done about missing labels are our choice.
+    **Established.** Problem and alternation are those of Li and Ding, taken from a port, not from
+    the article. Warm starts, ``max_outer``, ``ridge``, the projected gradient for w and the
+    treatment of missing labels are our choice.
 
-    **Limits.** The problem has a degenerate optimum: one partition with K clusters is fitted
-    without error, so all weight on it is a global minimum with loss 0, and the alternation does
-    go there (raw wine, 40 restarts of k-means: all weight on copies of one partition). What
-    makes the weights useful is stopping early, hence two rounds; a ridge helps too. The loss
-    never rises from one half round to the next. Where labels are missing, M_v is 0 for every pair
-    that v does not label: the loss stays quadratic in w and the cost linear, but a partition that
-    leaves many points out looks like one that tears them apart, and loses weight. A round
+    **Limits.** The problem has a degenerate optimum: a single partition with K clusters is fitted
+    without error, so all weight on it has loss 0, and the alternation converges to it (raw wine,
+    40 restarts of k-means: all weight on copies of one partition). Only early stopping makes the
+    weights useful, hence two rounds; a ridge helps too. The loss never rises from one half round to
+    the next. M_v is 0 for every pair that v does not label: the cost stays linear, but a partition
+    with many missing labels looks like one that separates these points, and loses weight. A round
     costs O(u·V·K) a sweep and O(V²) a step for w, after O(u·V²) once.
 
-    **When to use.** To see which partitions the ensemble hangs on, or with a few poor ones. It does
-    not withstand partitions that are wrong together; :class:`~coterie.RobustConsensus` does.
+    **When to use.** To see which partitions determine the ensemble, or with a few poor ones. It is
+    not robust to partitions that are wrong in the same way; :class:`~coterie.RobustConsensus` is.
 
     References
     ----------
@@ -114,26 +113,15 @@ class WeightedConsensus(ConsensusFunction):
     (array([0, 0, 1, 1], dtype=int32), 2)
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        max_outer: int = 2,
-        ridge: float = 0.0,
-        init: str = "kmeans",
-        n_init: int = 3,
-        max_iter: int = 2_000,
-        tol: float = 1e-6,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.max_outer = max_outer
-        self.ridge = ridge
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    n_clusters: int = 8
+    _: KW_ONLY
+    max_outer: int = 2
+    ridge: float = 0.0
+    init: str = "kmeans"
+    n_init: int = 3
+    max_iter: int = 2_000
+    tol: float = 1e-6
+    random_state: Any = None
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         K = check_n_clusters(self.n_clusters, tuples)
@@ -144,7 +132,7 @@ class WeightedConsensus(ConsensusFunction):
             starts = factor_starts(tuples, equal, K, self.init, self.n_init, rng)
             problem = _Problem.of(tuples, float(self.ridge))
             found, w, history = self._alternate(problem, starts, equal)
-        warn_of_unfinished(found, self.max_iter)
+        warn_if_not_converged(found, self.max_iter)
         self.loss_ = history[-1]
         self.history_ = {"loss": history}
         self.n_iter_ = len(history) // 2
@@ -153,7 +141,7 @@ class WeightedConsensus(ConsensusFunction):
     def _alternate(
         self, problem: _Problem, starts: list[Array], w: Array
     ) -> tuple[NonnegativeFactor, Array, list[float]]:
-        """Factor, weights and the loss after each half round, from equal weights w."""
+        """Return factor, weights and the loss after each half round, from initial weights w."""
         found = best_factor(*problem.average(w), starts, self.max_iter, self.tol)
         history: list[float] = []
         for _ in range(self.max_outer):
@@ -161,24 +149,24 @@ class WeightedConsensus(ConsensusFunction):
             history.append(problem.loss(found, w))
             w = problem.better_weights(found, w)
             history.append(problem.loss(found, w))
-            if len(history) > 2 and history[-3] - history[-1] <= _ENOUGH * history[-3]:
+            if len(history) > 2 and history[-3] - history[-1] <= _LEAST_IMPROVEMENT * history[-3]:
                 break
         return found, w, history
 
     def _refit(self, problem: _Problem, old: NonnegativeFactor, w: Array) -> NonnegativeFactor:
-        """The factor for new weights from the old one, which stays where it was better."""
+        """Fit the factor to new weights, from the old one; keep the old one if it is better."""
         product, norm = problem.average(w)
         new = nonnegative_factor(product, norm, old.H, self.max_iter, self.tol, old.d)
         return new if new.loss < factor_loss(product, norm, old.H, old.d) else old
 
     def _check_parameters(self) -> None:
         check_factor_settings(self.init, self.n_init, self.max_iter, self.tol)
-        check_count("max_outer", self.max_outer)
-        check_not_negative("ridge", self.ridge)
+        check_whole("max_outer", self.max_outer)
+        check_number("ridge", self.ridge, above=0, or_equal=True)
 
 
 def simplex_quadratic(A: Array, b: Array, start: Array) -> Array:
-    """argmin of wᵀA w − 2 bᵀw over w ≥ 0, Σ w = 1, by accelerated projected gradient.
+    """Minimise wᵀA w − 2 bᵀw over w ≥ 0, Σ w = 1, by accelerated projected gradient.
 
     Parameters
     ----------
@@ -191,8 +179,8 @@ def simplex_quadratic(A: Array, b: Array, start: Array) -> Array:
     Returns
     -------
     w : (V,)
-        Optimal up to 1e-10 of the largest A_vv, as the gap to the linear bound at w shows; never
-        worse than the start.
+        Optimal up to 1e-10 of the largest A_vv, by the gap to the linear bound at w; never worse
+        than the start.
 
     Examples
     --------
@@ -208,7 +196,7 @@ def simplex_quadratic(A: Array, b: Array, start: Array) -> Array:
         if slope @ w - slope.min() <= enough:
             break
         moved = onto_simplex(y - step * 2 * (Ay - b))
-        if (y - moved) @ (moved - w) > 0:  # the momentum points uphill: begin anew
+        if (y - moved) @ (moved - w) > 0:  # the momentum points uphill: restart
             momentum, moved = 1.0, onto_simplex(w - step * slope)
         following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
         push, momentum = (momentum - 1) / following, following
@@ -219,7 +207,7 @@ def simplex_quadratic(A: Array, b: Array, start: Array) -> Array:
 
 
 def onto_simplex(x: Array) -> Array:
-    """The nearest point with entries ≥ 0 that sum to one, by sorting.
+    """Project onto the nonnegative vectors that sum to one, by sorting.
 
     >>> onto_simplex(np.array([0.9, 0.5, -1.0]))
     array([0.7, 0.3, 0. ])
@@ -231,10 +219,10 @@ def onto_simplex(x: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Problem:
-    """The loss as a function of the weights and the factor; H scaled by √multiplicity.
+    """The loss as a function of weights and factor, with H scaled by √multiplicity.
 
-    ``indicator`` is diag(√multiplicity) Z (u, m), ``inner`` A (V, V), ``ridge`` the factor
-    of ‖w‖².
+    ``indicator`` is diag(√multiplicity) Z (u, m), ``inner`` is A (V, V) and ``ridge`` multiplies
+    ‖w‖².
     """
 
     indicator: csr_array
@@ -244,7 +232,7 @@ class _Problem:
 
     @classmethod
     def of(cls, tuples: LabelTuples, ridge: float) -> _Problem:
-        """⟨M_a, M_b⟩ is the sum of the squared counts of the contingency table of a and b."""
+        """Compute ⟨M_a, M_b⟩, the sum of squares of the contingency table of a and b."""
         starts = tuples.offsets[:-1]
         squares = all_contingencies(tuples) ** 2
         inner = np.add.reduceat(np.add.reduceat(squares, starts, axis=0), starts, axis=1)
@@ -252,20 +240,21 @@ class _Problem:
         return cls(scaled_indicator(tuples), tuples.offsets, inner, ridge * scale)
 
     def average(self, w: Array) -> tuple[Product, float]:
-        """X ↦ M(w) X with M(w) = Σ_v w_v M_v, and ‖M(w)‖²_F."""
+        """Return the product X ↦ M(w) X, M(w) = Σ_v w_v M_v, and ‖M(w)‖²_F."""
         columns = np.repeat(w, np.diff(self.offsets))
         return indicator_product(self.indicator, columns), float(w @ self.inner @ w)
 
-    def fit(self, found: NonnegativeFactor) -> Array:
-        """b_v = ⟨M_v, H D Hᵀ⟩, shape (V,)."""
-        by_cluster = (self.indicator.T @ found.H) ** 2 @ found.d
-        return np.add.reduceat(by_cluster, self.offsets[:-1])
-
     def loss(self, found: NonnegativeFactor, w: Array) -> float:
-        """‖M(w) − H D Hᵀ‖²_F + ridge ‖w‖²."""
+        """Return ‖M(w) − H D Hᵀ‖²_F + ridge ‖w‖²."""
         product, norm = self.average(w)
         return factor_loss(product, norm, found.H, found.d) + self.ridge * float(w @ w)
 
     def better_weights(self, found: NonnegativeFactor, w: Array) -> Array:
-        """The weights that fit the factor best."""
-        return simplex_quadratic(self.inner + self.ridge * np.eye(len(w)), self.fit(found), w)
+        """Return the weights that fit the factor best."""
+        A = self.inner + self.ridge * np.eye(len(w))
+        return simplex_quadratic(A, self.products(found), w)
+
+    def products(self, found: NonnegativeFactor) -> Array:
+        """Return b_v = ⟨M_v, H D Hᵀ⟩, shape (V,)."""
+        by_cluster = (self.indicator.T @ found.H) ** 2 @ found.d
+        return np.add.reduceat(by_cluster, self.offsets[:-1])

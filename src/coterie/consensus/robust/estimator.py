@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ _log = logging.getLogger(__name__)
 _MOST_COMPARED_QUICKLY = 3_000
 
 
+@dataclass(eq=False, repr=False)
 class RobustConsensus(ConsensusFunction):
     """Robust consensus: the partition that most partitions agree on, despite a wrong minority.
 
@@ -159,29 +161,15 @@ class RobustConsensus(ConsensusFunction):
     True
     """
 
-    _contingencies: Array | None
-    _n_compared: int
-
-    def __init__(
-        self,
-        n_clusters: int | None = None,
-        *,
-        relaxation: str = "auto",
-        refine: bool | str = "auto",
-        partition_weights: Any = "agreement",
-        device: str = "auto",
-        max_iter: int = 300,
-        tol: float = 1e-3,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.relaxation = relaxation
-        self.refine = refine
-        self.partition_weights = partition_weights
-        self.device = device
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    n_clusters: int | None = None
+    _: KW_ONLY
+    relaxation: str = "auto"
+    refine: bool | str = "auto"
+    partition_weights: Any = "agreement"
+    device: str = "auto"
+    max_iter: int = 300
+    tol: float = 1e-3
+    random_state: Any = None
 
     @property
     def embedding_(self) -> Array:
@@ -195,8 +183,10 @@ class RobustConsensus(ConsensusFunction):
         self._check_parameters()
         self.relaxation_ = "l2"
         K = 0 if self.n_clusters is None else check_n_clusters(self.n_clusters, tuples)
-        known = growth.contingencies(self._contingencies) if growth else None
-        contingencies = all_contingencies(tuples) if known is None else known
+        if growth:
+            contingencies = growth.contingencies(self._contingencies)
+        else:
+            contingencies = all_contingencies(tuples)
         votes = Votes.from_tuples(tuples, self.partition_weights, K or None, contingencies)
         earlier = self._earlier_answer(growth, votes, K) if growth else None
         if earlier is None:
@@ -208,7 +198,7 @@ class RobustConsensus(ConsensusFunction):
 
         self.selected_ = {"method": method, "reason": reason}
         self.lower_bound_ = votes.lower_bound()
-        self._contingencies = contingencies_to_keep(tuples, contingencies)
+        self._contingencies: Array | None = contingencies_to_keep(tuples, contingencies)
         self._report(tuples, votes, relaxed)
         labels = answers[method]
         threshold = found.threshold if found and method == "search" else votes.majority(labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,7 @@ from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.eigenpairs import dense_eigenpairs
 from coterie.relaxation.rounding import round_by_kmeans
 
-__all__ = [
-    "KMeansConsensus",
-    "heard_coassociation",
-    "profile_coordinates",
-    "profile_labels",
-]
+__all__ = ["KMeansConsensus", "profile_coordinates", "profile_labels"]
 
 Array = NDArray[np.float64]
 
@@ -30,21 +26,22 @@ _NEGLIGIBLE = 1e-12
 _DENSE_UP_TO = 2_000
 
 
+@dataclass(eq=False, repr=False)
 class KMeansConsensus(ConsensusFunction):
     """k-means on co-association profiles: min Σ_i ‖M_i − c_{label(i)}‖² (KC).
 
-    M (n, n) is the share of partitions that put two points together, and its row M_i (n,), the
-    profile of point i, says with whom the partitions put i. Points with like profiles belong
-    together. The centres c_k (n,) and labels are found by k-means, in coordinates of dimension
-    min(u, m) at most that have the same distances (u distinct label tuples, m clusters of all
-    partitions together); no n × n matrix is made.
+    M (n, n) is the share of partitions that put two points together. Its row M_i (n,), the profile
+    of point i, is the share of partitions that put i with each other point. Points with similar
+    profiles belong together. Centres c_k (n,) and labels are found by k-means, in at most
+    min(u, m) coordinates that have the same distances (u distinct label tuples, m clusters of all
+    partitions), so no n × n matrix is needed.
 
     Parameters
     ----------
     n_clusters : int, default=8
     max_tuples : int, default=5000
-        Where labels are missing a (u, u) matrix over tuples is made; more tuples than this are
-        refused then. Without missing labels there is no limit.
+        With missing labels a (u, u) matrix over tuples is needed, and more tuples than this are
+        refused. Without missing labels there is no limit.
     partition_weights : array of shape (V,) or None, default=None
         M is the weighted share of partitions.
     random_state : int, RandomState or None, default=None
@@ -54,24 +51,23 @@ class KMeansConsensus(ConsensusFunction):
     labels_, n_clusters_, confidence_, objective_, n_tuples_, partition_weights_
         As in :class:`~coterie.RobustConsensus`.
     loss_ : float
-        The sum of squares above, over all points that a partition with a vote labels.
+        The sum of squares above, over all points with a label in a partition of positive weight.
 
     Notes
     -----
-    **Established.** Clustering the rows of M by k-means is how the source paper describes KC. It
-    does not say how k-means begins or how often: ten k-means++ starts, of which the least sum of
-    squares is kept, are our choice. The coordinates are exact: with C = Zᵀ diag(w) Z the
-    contingency tables of all pairs of partitions and A the partition weights, ‖M_i − M_j‖² is
-    the squared distance of rows i and j of Z A^½ (A^½ C A^½)^½.
+    **Established.** The source paper describes KC as k-means on the rows of M, without starts. Ten
+    k-means++ starts, of which the best is kept, are our choice. The coordinates are exact: with
+    C = Zᵀ diag(w) Z the contingency tables of all pairs of partitions and A the partition weights,
+    ‖M_i − M_j‖² is the squared distance of rows i and j of Z A^½ (A^½ C A^½)^½.
 
-    **Limits.** A profile has an entry for every point, so what a large cluster does counts more
-    than what a small one does. Time is linear in u, O(u·V·m + m³) once and O(u·m·K) a step of
-    k-means; memory O(u·m). Above 20,000 tuples k-means runs on a sample of them. Where
-    labels are missing M is not a product of indicators, and the cost is O(u²·V), with a limit.
+    **Limits.** A profile has an entry for every point, so large clusters influence it more than
+    small ones. Time is O(u·V·m + m³) once and O(u·m·K) a step of k-means; memory O(u·m). Above
+    20,000 tuples k-means runs on a sample. With missing labels M is not a product of indicators,
+    and the cost is O(u²·V).
 
-    **When to use.** A sound plain baseline: near the ℓ2 consensus
-    (:class:`~coterie.L2Consensus`) on every ensemble we measured, and easy to explain. For
-    small clusters, or partitions that err together, take :class:`~coterie.RobustConsensus`.
+    **When to use.** As a simple baseline that is easy to explain: close to
+    :class:`~coterie.L2Consensus` on every ensemble we measured. For small clusters, or partitions
+    with common errors, use :class:`~coterie.RobustConsensus`.
 
     References
     ----------
@@ -85,18 +81,11 @@ class KMeansConsensus(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        max_tuples: int = 5_000,
-        partition_weights: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.max_tuples = max_tuples
-        self.partition_weights = partition_weights
-        self.random_state = random_state
+    n_clusters: int = 8
+    _: KW_ONLY
+    max_tuples: int = 5_000
+    partition_weights: Any = None
+    random_state: Any = None
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         K, weights = self._check_settings(tuples)
@@ -111,7 +100,7 @@ class KMeansConsensus(ConsensusFunction):
 def profile_labels(
     tuples: LabelTuples, partition_weights: Array, n_clusters: int, random_state: Any = None
 ) -> tuple[NDArray[np.int64], float]:
-    """Labels (u,) of the tuples by k-means on the rows of M, and their sum of squares.
+    """Return labels (u,) of the tuples by k-means on the rows of M, and their sum of squares.
 
     The weights (V,), all positive, are in the order of the tuples' columns.
 
@@ -120,21 +109,21 @@ def profile_labels(
     0.0
     """
     rows = profile_coordinates(tuples, partition_weights)
-    heard = rows.any(axis=1)
-    rows, counts = rows[heard], tuples.weights[heard]
+    labelled = rows.any(axis=1)
+    rows, counts = rows[labelled], tuples.weights[labelled]
     found = round_by_kmeans(rows, counts, min(n_clusters, len(rows)), random_state)
     labels = np.zeros(tuples.n_tuples, dtype=np.int64)
-    labels[heard] = found
+    labels[labelled] = found
     return labels, _sum_of_squares(rows, counts, found)
 
 
 def profile_coordinates(tuples: LabelTuples, partition_weights: Array) -> Array:
-    """Coordinates of the tuples with the distances of their points' rows of M.
+    """Return coordinates of the tuples with the distances of their points' rows of M.
 
-    Rows a and b of M over points differ by Σ_j w_j (M_aj − M_bj)², w the multiplicities. With
-    Y = Z A^½ the (u, m) weighted indicator, M = Y Yᵀ and that is (y_a − y_b)ᵀ G (y_a − y_b),
-    G = Yᵀ diag(w) Y = Q Λ Qᵀ of shape (m, m): the rows of Y Q Λ^½ have these distances. Where
-    labels are missing, or the tuples are few, the coordinates are M diag(w)^½ itself.
+    The squared distance of rows a and b over points is Σ_j w_j (M_aj − M_bj)², w the
+    multiplicities. With the weighted indicator Y = Z A^½ (u, m), M = Y Yᵀ, and the distance is
+    (y_a − y_b)ᵀ G (y_a − y_b), G = Yᵀ diag(w) Y = Q Λ Qᵀ (m, m). So the rows of Y Q Λ^½ have these
+    distances. If labels are missing, or the tuples are few, the coordinates are M diag(w)^½.
 
     Parameters
     ----------
@@ -145,7 +134,7 @@ def profile_coordinates(tuples: LabelTuples, partition_weights: Array) -> Array:
     Returns
     -------
     E : (u, r), r = u or r ≤ m
-        Zero in the rows of tuples that no partition with a weight labels.
+        Zero in the rows of tuples without a weighted label.
 
     Examples
     --------
@@ -156,35 +145,35 @@ def profile_coordinates(tuples: LabelTuples, partition_weights: Array) -> Array:
     """
     few = tuples.n_tuples <= min(tuples.n_columns, _DENSE_UP_TO)
     if few or not tuples.is_complete(partition_weights):
-        return heard_coassociation(tuples, partition_weights) * np.sqrt(tuples.weights)
+        return labelled_coassociation(tuples, partition_weights) * np.sqrt(tuples.weights)
     alpha = partition_weights / partition_weights.sum()
     root = np.sqrt(np.repeat(alpha, tuples.n_labels))
     gram = root[:, None] * all_contingencies(tuples) * root
     vectors, values = dense_eigenpairs(gram, len(gram))
     kept = values > values[0] * _NEGLIGIBLE
-    turned = root[:, None] * vectors[:, kept] * np.sqrt(values[kept])
-    rows = np.zeros((tuples.n_tuples, int(kept.sum())))
+    rotated = root[:, None] * vectors[:, kept] * np.sqrt(values[kept])
     if tuples.memberships is not None:
-        return np.asarray(tuples.indicator(np.ones(tuples.n_partitions)) @ turned)
+        return np.asarray(tuples.indicator(np.ones(tuples.n_partitions)) @ rotated)
+    rows = np.zeros((tuples.n_tuples, int(kept.sum())))
     for v in np.flatnonzero(alpha):
-        rows += turned[tuples.codes[:, v]]
+        rows += rotated[tuples.codes[:, v]]
     return rows
 
 
-def heard_coassociation(tuples: LabelTuples, partition_weights: Array) -> Array:
-    """M over tuples, dense (u, u), with zeros for tuples that no partition with a weight labels.
+def labelled_coassociation(tuples: LabelTuples, partition_weights: Array) -> Array:
+    """Return M over tuples, dense (u, u), with zeros for tuples without a weighted label.
 
-    Points of such a tuple are with nobody, not even with each other, so the one on the diagonal
-    that stands for the pairs within a tuple would be wrong.
+    Points of such a tuple are together in no partition, so the diagonal, which is the pairs within
+    a tuple, must be 0 instead of 1.
     """
     M = tuple_coassociation(tuples, partition_weights).dense()
-    silent = ~tuples.has_weighted_label(partition_weights)
-    M[silent, silent] = 0.0
+    unlabelled = ~tuples.has_weighted_label(partition_weights)
+    M[unlabelled, unlabelled] = 0.0
     return M
 
 
 def _sum_of_squares(rows: Array, weights: Array, labels: NDArray[np.int64]) -> float:
-    """Weighted squared distances of the rows (u, r) to the means of their clusters, summed."""
+    """Return the weighted sum of squared distances of the rows (u, r) to their cluster means."""
     member = csr_array((weights, (labels, np.arange(len(rows)))))
     centres = (member @ rows) / member.sum(axis=1)[:, None]
     return float(weights @ ((rows - centres[labels]) ** 2).sum(axis=1))

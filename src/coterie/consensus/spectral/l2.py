@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from sklearn.utils import check_random_state
@@ -14,13 +15,12 @@ from coterie.relaxation.rounding import round_by_kmeans
 __all__ = ["L2Consensus"]
 
 
+@dataclass(eq=False, repr=False)
 class L2Consensus(ConsensusFunction):
     """Least-squares consensus: min ‖M − H D Hᵀ‖²_F with HᵀH = I_K, D ≥ 0, then k-means on H√D.
 
-    M (n, n) is the share of partitions that put two points together. The solution is the K
-    largest eigenpairs of M, found from contingency tables in time linear in n; no n × n matrix
-    is made. Fast, and good where the partitions err each in its own way; bent by partitions
-    that are wrong together (see :class:`~coterie.RobustConsensus`).
+    M (n, n) is the share of partitions that put two points together. The solution is the K largest
+    eigenpairs of M, computed from contingency tables in time linear in n, without an n × n matrix.
 
     Parameters
     ----------
@@ -35,16 +35,15 @@ class L2Consensus(ConsensusFunction):
 
     Notes
     -----
-    **Established.** The problem is the paper's, its solution by eigenvectors is linear algebra. How
-    labels are read off is not in the paper: k-means on the rows of H√D is our choice.
+    **Established.** The problem is that of the paper, and its solution by eigenvectors is linear
+    algebra. The paper does not say how labels are obtained: k-means on H√D is our choice.
 
-    **Limits.** Tables of all pairs of base clusters are held, (m, m), and their eigenvectors take
-    m³ steps: many partitions with many clusters are what makes it slow, not many points. An
-    error that several partitions share is an eigenvector like any other, and hides small
-    clusters first.
+    **Limits.** The tables of all pairs of base clusters (m, m) are stored, and their eigenvectors
+    take O(m³): it is slow for many partitions with many clusters, not for many points. An error
+    that several partitions share looks like a cluster, and hides small clusters first.
 
-    **When to use.** Many points, partitions that err each in its own way, and base partitions with
-    more clusters than are wanted.
+    **When to use.** Many points, partitions with independent errors, and base partitions with more
+    than K clusters. For common errors use :class:`~coterie.RobustConsensus`.
 
     References
     ----------
@@ -58,12 +57,10 @@ class L2Consensus(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    def __init__(
-        self, n_clusters: int = 8, *, partition_weights: Any = None, random_state: Any = None
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.partition_weights = partition_weights
-        self.random_state = random_state
+    n_clusters: int = 8
+    _: KW_ONLY
+    partition_weights: Any = None
+    random_state: Any = None
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         K, weights = self._check_settings(tuples)

@@ -1,11 +1,11 @@
-"""OneHotKMeans: what a user of scikit-learn would try first, on compressed tuples."""
+"""OneHotKMeans: k-means on the one-hot encoded labels."""
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
@@ -16,11 +16,12 @@ from coterie.runtime.ignored_warnings import ignore_duplicate_points_warning
 __all__ = ["OneHotKMeans"]
 
 
+@dataclass(eq=False, repr=False)
 class OneHotKMeans(ConsensusFunction):
     """k-means on the one-hot encoded labels: min Σ_i ‖z_i − c_{label(i)}‖².
 
-    z_i (m,) has a one for each cluster that point i lies in, 0 for a missing label. Run on the
-    distinct tuples with their multiplicities as sample weights, which is the same objective.
+    z_i (m,) has a one for each cluster that contains point i, and zeros for a missing label.
+    k-means runs on the distinct tuples, weighted by multiplicity, which is the same objective.
 
     Parameters
     ----------
@@ -28,7 +29,7 @@ class OneHotKMeans(ConsensusFunction):
     n_init : int, default=10
         Starts by k-means++.
     partition_weights : array of shape (V,) or None, default=None
-        Squared distances in partition v count w_v times.
+        Squared distances in partition v are multiplied by w_v.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -40,14 +41,14 @@ class OneHotKMeans(ConsensusFunction):
 
     Notes
     -----
-    **Established.** Textbook: k-means of indicator vectors, whose objective is the quadratic mutual
-    information of the article below. Starts by k-means++ and their number are our choice.
+    **Established.** Textbook: k-means on indicator vectors, whose objective is the quadratic mutual
+    information of the article below. The k-means++ starts are our choice.
 
-    **Limits.** Linear in tuples, partitions and clusters. A missing label is half as far from any
-    label as two labels are from each other. Partitions that are wrong together pull the centres
-    to their side.
+    **Limits.** Linear in tuples, partitions and clusters. A missing label is half as far from a
+    label as two different labels are from each other. Partitions with common errors pull the
+    centres towards them.
 
-    **When to use.** As a reference: it is what comes to mind first, and it is quick.
+    **When to use.** As a fast and obvious reference.
 
     References
     ----------
@@ -61,31 +62,19 @@ class OneHotKMeans(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_init: int = 10,
-        partition_weights: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_init = n_init
-        self.partition_weights = partition_weights
-        self.random_state = random_state
+    n_clusters: int = 8
+    _: KW_ONLY
+    n_init: int = 10
+    partition_weights: Any = None
+    random_state: Any = None
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         K, weights = self._check_settings(tuples)
         model = KMeans(K, n_init=self.n_init, random_state=check_random_state(self.random_state))
+        Z = tuples.indicator(np.sqrt(weights))
+        # scikit-learn's k-means needs 32-bit indices
+        Z.indices, Z.indptr = Z.indices.astype(np.int32), Z.indptr.astype(np.int32)
         with ignore_duplicate_points_warning():
-            model.fit(_indicator(tuples, weights), sample_weight=tuples.weights)
+            model.fit(Z, sample_weight=tuples.weights)
         self.inertia_ = float(model.inertia_)
         return Labelling(model.labels_.astype(np.int64), weights)
-
-
-def _indicator(tuples: LabelTuples, weights: Any) -> csr_array:
-    """Z (u, m) with √w_v in place of the ones of partition v."""
-    Z = tuples.indicator(np.sqrt(weights))
-    # scikit-learn's k-means takes no wider ones
-    Z.indices, Z.indptr = Z.indices.astype(np.int32), Z.indptr.astype(np.int32)
-    return Z
