@@ -22,7 +22,7 @@ def pages(monkeypatch):
 
 
 def test_every_method_has_a_page(pages, tmp_path):
-    """A page each, and a table that links all of them; a second run touches nothing."""
+    """Every method has a page, and a table links all; a second run changes no file."""
     pages.write_pages(tmp_path)
     folder = tmp_path / "methods" / "generated"
     keys = [*CONSENSUS_METHODS, *MULTIVIEW_METHODS]
@@ -38,7 +38,7 @@ def test_every_method_has_a_page(pages, tmp_path):
 
 
 def test_a_variant_states_its_settings(pages):
-    """Variants of one class have pages of their own that say what makes them."""
+    """The page of a variant of a class has its settings."""
     page = pages.method_page(CONSENSUS_METHODS["rcc"], {})
     settings = 'relaxation="admm", refine=False, partition_weights=None'
     assert f"RobustConsensus(3, {settings}).fit(P)" in page
@@ -46,17 +46,17 @@ def test_a_variant_states_its_settings(pages):
     assert "## Measured" not in page
 
 
-def test_a_page_tells_what_the_registry_does(pages):
-    """Facts, packages and the paper's name are on the page."""
+def test_a_page_has_the_facts_of_the_registry(pages):
+    """The page has facts, packages and the paper's name."""
     page = pages.method_page(CONSENSUS_METHODS["hgpa"], {})
     assert "| in the paper's tables | HPGA |" in page
-    assert "prefers `mtkahypar`" in page and "| cost | O(nV) |" in page
+    assert "uses `mtkahypar`" in page and "| cost | O(nV) |" in page
     page = pages.method_page(MULTIVIEW_METHODS["fc"], {})
     assert "ConcatenatedSpectral(3).fit(views)" in page and "coterie consensus" not in page
 
 
 def test_measured_figures_are_shown(pages, tmp_path):
-    """Regret and accuracies that the benchmarks left behind are on the page of the method."""
+    """The page has regret and accuracies from the files of the benchmarks."""
     regret = {"summary": {"report": {"l2": {"mean": 0.012, "worst": 0.1}}}}
     ran, large = {"status": "ran", "mean": 0.89}, {"status": "too large", "mean": None}
     cells = [
@@ -80,12 +80,12 @@ def test_measured_figures_are_shown(pages, tmp_path):
     assert "## Measured" in page and "| accuracy, mixed, fixed | iris 0.89, reuters 0.89 |" in page
 
 
-def test_a_file_of_another_shape_is_told(pages, tmp_path, monkeypatch):
-    """Figures that cannot be read are a warning of the build, not a page without them."""
-    told = []
-    monkeypatch.setattr(pages._log, "warning", lambda text, *parts: told.append(text % parts))
+def test_a_file_of_another_shape_gives_a_warning(pages, tmp_path, monkeypatch):
+    """Figures that cannot be read give a warning of the build."""
+    warned = []
+    monkeypatch.setattr(pages._log, "warning", lambda text, *parts: warned.append(text % parts))
     assert pages.measured_figures(tmp_path / "nowhere") == {}
-    assert told == []
+    assert warned == []
     (tmp_path / "regret.json").write_text('{"other": 1}')
     assert pages.measured_figures(tmp_path) == {}
-    assert len(told) == 1 and "regret.json is not as method_pages expects it" in told[0]
+    assert len(warned) == 1 and "regret.json" in warned[0]

@@ -1,9 +1,8 @@
-"""A page for each method of the registry, and the tables that lead to them.
+"""Write a page for each method of the registry, and tables that link to them.
 
 Before the build, ``methods/generated/KEY.md`` is written for every entry of
-:mod:`coterie.consensus.registry`: what the registry tells, what was measured, and the docstring of
-the class. ``methods/generated/overview.inc`` holds the tables of all methods, which
-``methods/index.md`` includes.
+:mod:`coterie.consensus.registry`, from the entry, the measured figures and the docstring of the
+class. ``methods/index.md`` includes ``methods/generated/overview.inc``, the tables of all methods.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ __all__ = ["measured_figures", "method_page", "overview", "setup", "write_pages"
 
 _log = logging.getLogger(__name__)
 
-#: What stands behind the words of ``Method.established``.
+#: What the values of ``Method.established`` mean.
 _ESTABLISHED = {
-    "ours": "our own; derived and measured in these pages",
+    "ours": "our method; derived and measured in these pages",
     "paper": "stated in the paper this library follows",
-    "author code": "read in the code its authors published",
-    "ports": "read in implementations by others, which agree",
-    "textbook": "common knowledge of the cited article",
-    "reconstruction": "ingredients from an abstract, the rest our choice: figures here are not "
-    "those of the published method",
+    "author code": "taken from the authors' published code",
+    "ports": "taken from implementations by others that agree",
+    "textbook": "the common description of the cited article",
+    "reconstruction": "ingredients from an abstract and our choices: figures here are not those of "
+    "the published method",
 }
 
 Figures = Mapping[str, Mapping[str, str]]
@@ -43,7 +42,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 
 def write_pages(docs: Path) -> None:
-    """Write all pages; one that would stay as it is is not touched, one of no method goes."""
+    """Write the pages that changed, and delete pages of methods that no longer exist."""
     folder = docs / "methods" / "generated"
     folder.mkdir(parents=True, exist_ok=True)
     figures = measured_figures(docs / "benchmarks" / "generated")
@@ -60,13 +59,13 @@ def write_pages(docs: Path) -> None:
 
 
 def method_page(method: Method, figures: Figures) -> str:
-    """The page of one method.
+    """Return the page of one method.
 
     Parameters
     ----------
     method : Method
     figures : mapping of key to mapping of name to text
-        What :func:`measured_figures` found.
+        The result of :func:`measured_figures`.
     """
     measured = figures.get(method.key, {})
     parts = [
@@ -75,7 +74,7 @@ def method_page(method: Method, figures: Figures) -> str:
         _two_columns(_facts(method)),
         _calls(method),
         *(["## Measured", _two_columns(measured)] if measured else []),
-        f"## {_heading_of_class(method)}",
+        f"## {'The class: ' if method.settings else ''}{method.class_name}",
         f"```{{eval-rst}}\n.. currentmodule:: coterie\n\n.. autoclass:: {method.class_name}\n"
         "   :no-index:\n```",
     ]
@@ -83,7 +82,7 @@ def method_page(method: Method, figures: Figures) -> str:
 
 
 def overview() -> str:
-    """The tables of all methods, and the list of their pages for the side bar."""
+    """Return the tables of all methods, and the list of their pages for the side bar."""
     pages = [f"generated/{key}" for key in (*CONSENSUS_METHODS, *MULTIVIEW_METHODS)]
     return "\n\n".join(
         [
@@ -97,13 +96,13 @@ def overview() -> str:
 
 
 def measured_figures(folder: Path) -> dict[str, dict[str, str]]:
-    """What the benchmarks measured, by method: a name and a text for each figure.
+    """Return the figures that the benchmarks measured, by method: a name and a text for each.
 
     Parameters
     ----------
     folder : Path
-        Where ``regret.json``, ``table2.json`` and ``table3.json`` are; a file that is not there
-        has no figures.
+        The folder of ``regret.json``, ``table2.json`` and ``table3.json``; missing files are
+        skipped.
     """
     figures: dict[str, dict[str, str]] = {}
     for name, read in _READERS.items():
@@ -113,7 +112,7 @@ def measured_figures(folder: Path) -> dict[str, dict[str, str]]:
         try:
             found = read(json.loads(path.read_text(encoding="utf-8")))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            _log.warning("%s is not as method_pages expects it: %r", path, error)
+            _log.warning("cannot read the figures of %s: %r", path, error)
             continue
         for key, lines in found.items():
             figures.setdefault(key, {}).update(lines)
@@ -121,7 +120,7 @@ def measured_figures(folder: Path) -> dict[str, dict[str, str]]:
 
 
 def _regrets(results: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """``{"summary": {half: {method: {"mean": …, "worst": …}}}}``, accuracy short of the best."""
+    """Read ``{"summary": {half: {method: {"mean": …, "worst": …}}}}``, the loss of accuracy."""
     lines: dict[str, dict[str, str]] = {}
     for half, methods in results["summary"].items():
         for key, regret in methods.items():
@@ -132,16 +131,16 @@ def _regrets(results: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 
 
 def _accuracies(results: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """``{"cells": [{"condition", "dataset", "methods": {method: {"status", "mean"}}}]}``."""
+    """Read ``{"cells": [{"condition", "dataset", "methods": {method: {"status", "mean"}}}]}``."""
     lines: dict[str, dict[str, str]] = {}
     for cell in results["cells"]:
         name = f"accuracy, {cell['condition']}" if cell["condition"] else "accuracy"
         for key, found in cell["methods"].items():
             mean = found["mean"]
             figure = found["status"] if mean is None else f"{mean:.2f}"
-            told = lines.setdefault(key, {})
-            before = f"{told[name]}, " if name in told else ""
-            told[name] = f"{before}{cell['dataset']} {figure}"
+            texts = lines.setdefault(key, {})
+            before = f"{texts[name]}, " if name in texts else ""
+            texts[name] = f"{before}{cell['dataset']} {figure}"
     return lines
 
 
@@ -160,14 +159,14 @@ def _facts(method: Method) -> dict[str, str]:
     if method.packages:
         names = " and ".join(f"`{name}`" for name in method.packages)
         facts["needs"] = (
-            f"prefers {names}, of the extra `partitioners`; without it the class falls back as "
-            "told below"
+            f"uses {names} of the extra `partitioners` if it is installed; see below for the "
+            "fallback"
         )
     return facts
 
 
 def _calls(method: Method) -> str:
-    """How it is called, from Python and from the program."""
+    """Return the calls in Python and on the command line."""
     arguments = ", ".join(filter(None, ["3", _arguments(method)]))
     consensus = method.key in CONSENSUS_METHODS
     python = f"{method.class_name}({arguments}).fit({'P' if consensus else 'views'})"
@@ -178,16 +177,12 @@ def _calls(method: Method) -> str:
     return text
 
 
-def _heading_of_class(method: Method) -> str:
-    return f"The class: {method.class_name}" if method.settings else method.class_name
-
-
 def _arguments(method: Method) -> str:
     return ", ".join(f"{name}={_literal(value)}" for name, value in method.settings.items())
 
 
 def _literal(value: Any) -> str:
-    """A setting as it is written in Python, texts in double quotes."""
+    """Return a setting as Python source, with double quotes."""
     return json.dumps(value) if isinstance(value, str) else repr(value)
 
 

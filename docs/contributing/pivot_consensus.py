@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,12 @@ from coterie.counts.cluster_tables import ClusterTables
 from coterie.labels.tuples import LabelTuples
 
 
+@dataclass(eq=False, repr=False)
 class PivotConsensus(ConsensusFunction):
-    """Draw a point, put together with it whatever most partitions put with it; repeat.
+    """Consensus by pivots: draw a point and join all points that most partitions put with it.
 
-    In expectation, the mean distance J of one round is at most three times the best one's
-    (Ailon, Charikar and Newman 2008); the best of several rounds is returned.
+    This is repeated with the remaining points. The expected J of a round is at most three times
+    the minimum (Ailon, Charikar and Newman 2008); the best of several rounds is returned.
 
     Parameters
     ----------
@@ -25,23 +27,23 @@ class PivotConsensus(ConsensusFunction):
     random_state : int, RandomState or None, default=None
     """
 
-    def __init__(self, *, n_rounds: int = 10, random_state: Any = None) -> None:
-        self.n_rounds = n_rounds
-        self.random_state = random_state
+    _: KW_ONLY
+    n_rounds: int = 10
+    random_state: Any = None
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         rng = check_random_state(self.random_state)
         equal = np.ones(tuples.n_partitions)
-        rounds = [_around_pivots(tuples, rng) for _ in range(self.n_rounds)]
+        rounds = [_join_pivots(tuples, rng) for _ in range(self.n_rounds)]
         objectives = [ClusterTables.of(tuples, labels, equal).objective() for labels in rounds]
         return Labelling(rounds[int(np.argmin(objectives))], equal)
 
 
-def _around_pivots(tuples: LabelTuples, rng: np.random.RandomState) -> NDArray[np.int64]:
-    """Labels of the tuples (u,) from one round of pivots."""
+def _join_pivots(tuples: LabelTuples, rng: np.random.RandomState) -> NDArray[np.int64]:
+    """Label the tuples (u,) by one round of pivots."""
     labels = np.full(tuples.n_tuples, -1, dtype=np.int64)
     while (free := np.flatnonzero(labels < 0)).size:
-        # a point is drawn, so a tuple is drawn by the number of its points
+        # a random point belongs to a tuple with probability proportional to its weight
         share = tuples.weights[free] / tuples.weights[free].sum()
         pivot = rng.choice(free, p=share)
         both = (tuples.codes[free] >= 0) & (tuples.codes[pivot] >= 0)

@@ -75,9 +75,7 @@ def test_a_consensus_function_may_be_named(blobs):
     several = ct.MultiViewClusterer(3, n_partitions=4, consensus="median", random_state=0)
     several.fit([X[:, :4], X[:, 4:]])
     assert several.consensus_.refine is True and several.consensus_.relaxation == "l2"
-    with pytest.raises(
-        InvalidParameterError, match=r"'cpsa' is not .*mean 'cspa'"
-    ):
+    with pytest.raises(InvalidParameterError, match=r"'cpsa' is not .*mean 'cspa'"):
         ct.ConsensusClusterer(3, n_partitions=2, consensus="cpsa").fit(X)
 
 
@@ -178,7 +176,7 @@ def test_other_views_at_prediction_are_refused(views):
     """predict wants the views fit had."""
     named, _ = views
     est = ct.MultiViewClusterer(3, n_partitions=3, random_state=0).fit(named)
-    with pytest.raises(InvalidParameterError, match="were fitted"):
+    with pytest.raises(InvalidParameterError, match="fitted"):
         est.predict({"shape": named["shape"]})
 
 
@@ -197,7 +195,7 @@ def test_views_with_other_columns_are_refused_by_name():
     est = ct.MultiViewClusterer(3, n_partitions=3, random_state=0).fit(
         {"a": X[:, :2], "b": X[:, 2:]}
     )
-    with pytest.raises(InvalidParameterError, match="b has 1 columns, but 2 were fitted"):
+    with pytest.raises(InvalidParameterError, match="b has 1 columns"):
         est.predict({"a": X[:, :2], "b": X[:, 2:3]})
     with pytest.raises(InvalidParameterError, match="the views are"):
         ct.MultiViewClusterer(3, ensemble={"a": "kmeans", "c": "kmeans"}).fit({"a": X, "b": X})

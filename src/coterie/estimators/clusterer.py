@@ -21,7 +21,7 @@ from coterie.ensembles.making import Ensemble, fit_ensemble
 from coterie.ensembles.scalings import Scaling, standard_and_min_max
 from coterie.errors import InvalidParameterError
 from coterie.multiview.spectral_views import SpectralFeatures, spectral_features
-from coterie.multiview.view_input import named_views
+from coterie.multiview.view_input import check_same_views, named_views
 
 __all__ = ["MAJORITY_OF_VIEWS", "ConsensusClusterer", "MultiViewClusterer"]
 
@@ -203,6 +203,7 @@ default="diverse"
         named = named_views(views)
         rng = check_random_state(self.random_state)
         self.view_names_ = list(named)
+        # by key of ensembles_: name of the view, its scaling, its spectral features
         self._looks: dict[str, tuple[str, Scaling, SpectralFeatures | None]] = {}
         self.ensembles_: dict[str, Ensemble] = {}
         for name, X in named.items():
@@ -219,20 +220,12 @@ default="diverse"
         """Return the labels of new points from the same views."""
         check_is_fitted(self)
         named = named_views(views)
-        if list(named) != self.view_names_:
-            raise InvalidParameterError(
-                f"the views are {list(named)}, but {self.view_names_} were fitted; give the same"
-            )
-        for name, X in named.items():
-            n_features = self.ensembles_[name].n_features
-            if X.shape[1] != n_features:
-                raise InvalidParameterError(
-                    f"{name} has {X.shape[1]} columns, but {n_features} were fitted; give the same"
-                )
+        n_columns = {name: self.ensembles_[name].n_features for name in self.view_names_}
+        check_same_views(named, self.view_names_, n_columns)
         labels = []
-        for key, (name, scaling, look) in self._looks.items():
+        for key, (name, scaling, spectral) in self._looks.items():
             Z = scaling.transform(named[name])
-            labels.append(self.ensembles_[key].predict(Z if look is None else look.transform(Z)))
+            labels.append(self.ensembles_[key].predict(spectral.transform(Z) if spectral else Z))
         return self.consensus_.predict(np.hstack(labels))
 
     def _cluster_view(self, name: str, X: Any, rng: np.random.RandomState) -> None:
@@ -242,10 +235,10 @@ default="diverse"
         self._looks[name] = (name, scaling, None)
         self.ensembles_[name] = self._fit_view(name, Z, rng)
         if _wants_spectral(self.spectral, X.shape[0]):
-            look = spectral_features(Z, self.n_clusters, rng)
+            spectral = spectral_features(Z, self.n_clusters, rng)
             key = f"{name} (spectral)"
-            self._looks[key] = (name, scaling, look)
-            self.ensembles_[key] = self._fit_view(name, look.embedding, rng)
+            self._looks[key] = (name, scaling, spectral)
+            self.ensembles_[key] = self._fit_view(name, spectral.embedding, rng)
 
     def _by_view(self, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Split values of all partitions by view."""
