@@ -14,14 +14,10 @@ from typing import Any
 from coterie.runtime.devices import n_threads, on_one_thread
 
 __all__ = [
-    "computing_alone",
     "describe_environment",
-    "environment",
     "environment_line",
-    "in_words",
     "one_thread_each",
     "set_variables",
-    "variables_set",
 ]
 
 _PACKAGES = ("coterie", "numpy", "scipy", "scikit-learn", "numba")
@@ -84,8 +80,3 @@ def _cpu_name() -> str:
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     return platform.processor() or platform.machine()
-
-
-# names of older modules, until these are rewritten
-environment, in_words = describe_environment, environment_line
-computing_alone, variables_set = one_thread_each, set_variables
