@@ -217,25 +217,6 @@ def test_texts_and_numbers_round_trip(rows):
     assert_reads(pl.DataFrame(rows, orient="row", schema={"a": pl.String, "b": pl.Int64}), rows)
 
 
-def test_lookup_and_hashing_agree():
-    """Lookup (small integers) and hashing (large ones) give the same partition."""
-    P = np.random.default_rng(0).integers(-1, 50, (500, 4))
-    small, large = as_label_matrix(P), as_label_matrix(np.where(P < 0, -1, P + 2**40))
-    for v in range(4):
-        names = np.append(small.categories[v], -1)[small.codes[:, v]]
-        others = np.append(large.categories[v] - 2**40, -1)[large.codes[:, v]]
-        assert_array_equal(names, others)
-
-
-def test_many_labels_take_wider_codes():
-    """Codes have two bytes if that is enough, otherwise four."""
-    n = np.iinfo(np.int16).max
-    assert as_label_matrix(np.arange(n)[:, None]).codes.dtype == np.int16
-    wide = as_label_matrix(np.arange(n + 1)[:, None])
-    assert wide.codes.dtype == np.int32
-    assert_array_equal(wide.categories[0][wide.codes[:, 0]], np.arange(n + 1))
-
-
 def test_a_label_matrix_is_itself():
     """A label matrix is returned unchanged."""
     matrix = as_label_matrix([[0], [1]])

@@ -1,4 +1,4 @@
-"""Names for clusters."""
+"""Cluster numbers in order of appearance, or by size."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -13,7 +13,7 @@ LABELS = arrays(np.int64, st.integers(1, 30), elements=st.integers(-5, 5))
 @settings(max_examples=50, deadline=None)
 @given(LABELS)
 def test_clusters_stay_and_names_have_no_gaps(labels):
-    """Renumbering keeps who is with whom, and uses 0 to K − 1."""
+    """Renumbering keeps the clusters and uses the numbers 0 to K − 1."""
     for renamed in (renumber_by_appearance(labels), renumber_by_size(labels)):
         assert ((renamed[:, None] == renamed) == (labels[:, None] == labels)).all()
         assert sorted(set(renamed)) == list(range(len(set(labels.tolist()))))
@@ -22,7 +22,7 @@ def test_clusters_stay_and_names_have_no_gaps(labels):
 @settings(max_examples=50, deadline=None)
 @given(LABELS)
 def test_order_is_that_of_appearance_or_size(labels):
-    """First appearances rise with the number; sizes fall, equal ones by first appearance."""
+    """Numbers follow first appearance, or decreasing size and then first appearance."""
     renamed = renumber_by_appearance(labels)
     assert (np.diff(np.unique(renamed, return_index=True)[1]) > 0).all()
     _, first, size = np.unique(renumber_by_size(labels), return_index=True, return_counts=True)
@@ -31,10 +31,5 @@ def test_order_is_that_of_appearance_or_size(labels):
 
 
 def test_weights_count_as_size():
-    """A single heavy member makes the largest cluster."""
+    """Weights decide the size of a cluster."""
     assert renumber_by_size(np.array([0, 0, 1]), np.array([1.0, 1.0, 5.0])).tolist() == [1, 1, 0]
-
-
-def test_names_follow_first_appearance():
-    """The first is 0, the next new one 1, and so on."""
-    assert renumber_by_appearance(np.array([7, 2, 7, 0])).tolist() == [0, 1, 0, 2]

@@ -1,4 +1,4 @@
-"""Exact compression: distinct tuples, their weights, the way back, and an order of their own."""
+"""Exact compression: distinct tuples, their weights, and an order that no input order changes."""
 
 import warnings
 from collections import Counter
@@ -20,7 +20,7 @@ properties = settings(deadline=None, max_examples=50)
 
 
 def in_users_codes(tuples):
-    """The (u, V) codes of the tuples as the user's matrix has them."""
+    """Return the (u, V) codes of the tuples in the user's order."""
     starts = np.concatenate([[0], np.cumsum(tuples.in_given_order(tuples.n_labels))])
     user_cluster = np.argsort(tuples.recode)
     codes = np.full(tuples.codes.shape, -1)
@@ -31,7 +31,7 @@ def in_users_codes(tuples):
 
 
 def same_partition(a, b):
-    """Whether two label vectors are one partition under different names."""
+    """Return whether two label vectors are the same partition."""
     return (
         len(set(zip(a.tolist(), b.tolist(), strict=True)))
         == len(set(a.tolist()))
@@ -41,7 +41,7 @@ def same_partition(a, b):
 
 @st.composite
 def shuffled(draw):
-    """A random label matrix, and it with points and partitions permuted and labels renamed."""
+    """A random label matrix, and a copy with permuted points and partitions and renamed labels."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n, V, K = draw(st.integers(1, 40)), draw(st.integers(1, 5)), draw(st.integers(1, 6))
     P = rng.integers(-draw(st.integers(0, 1)), K, (n, V))
@@ -55,7 +55,7 @@ def shuffled(draw):
 @properties
 @given(P=label_matrices())
 def test_tuples_are_the_distinct_rows(P):
-    """The tuples with their weights are numpy's unique rows with their counts."""
+    """Tuples and weights are the unique rows of numpy with their counts."""
     matrix = as_label_matrix(P)
     tuples = compress_labels(matrix)
     rows, counts = np.unique(matrix.codes, axis=0, return_counts=True)
@@ -68,8 +68,8 @@ def test_tuples_are_the_distinct_rows(P):
 
 @properties
 @given(P=label_matrices())
-def test_the_inverse_leads_back(P):
-    """Expanding the tuples' own codes gives every point its row."""
+def test_expand_gives_the_rows(P):
+    """Expanded codes of the tuples are the rows of the points."""
     matrix = as_label_matrix(P)
     tuples = compress_labels(matrix)
     assert tuples.n_points == len(P)
@@ -80,7 +80,7 @@ def test_the_inverse_leads_back(P):
 @properties
 @given(P=label_matrices())
 def test_codes_are_indicator_columns(P):
-    """Partition v has the columns offsets[v] to offsets[v + 1], each of them used."""
+    """Partition v uses all columns from offsets[v] to offsets[v + 1]."""
     tuples = as_label_tuples(P)
     assert tuples.offsets[0] == 0
     assert_array_equal(tuples.in_given_order(tuples.n_labels), as_label_matrix(P).n_labels)
@@ -97,7 +97,7 @@ def test_codes_are_indicator_columns(P):
 @properties
 @given(P=label_matrices())
 def test_columns_of_the_users_rows(P):
-    """Rows coded as the user's matrix get the columns their tuples have."""
+    """Rows coded as the user's matrix get the columns of their tuples."""
     matrix = as_label_matrix(P)
     tuples = compress_labels(matrix)
     assert_array_equal(tuples.columns_of(matrix.codes), tuples.expand(tuples.codes))
@@ -108,10 +108,10 @@ def test_columns_of_the_users_rows(P):
 
 @properties
 @given(shuffled())
-def test_the_order_is_the_tuples_own(case):
-    """Permuting points or partitions or renaming labels leaves codes and weights bit for bit.
+def test_tuples_do_not_depend_on_the_order_of_input(case):
+    """Permuting points or partitions or renaming labels does not change codes and weights.
 
-    So it is wherever all tuples differ in colour; those that do not are interchangeable.
+    This holds if all tuples differ in colour; tuples of equal colour are interchangeable.
     """
     P, Q, points, partitions = case
     one, other = as_label_tuples(P), as_label_tuples(Q)
@@ -130,7 +130,7 @@ def test_the_order_is_the_tuples_own(case):
 @properties
 @given(shuffled(), st.randoms(use_true_random=False))
 def test_restriction_is_compression_of_fewer_columns(case, random):
-    """Restricted tuples are those of the matrix without the other columns, on every point."""
+    """Restricted tuples are those of the matrix without the other columns."""
     P, *_ = case
     matrix = as_label_matrix(P)
     tuples = compress_labels(matrix)
@@ -156,8 +156,8 @@ def test_restriction_is_compression_of_fewer_columns(case, random):
         )
 
 
-def test_restriction_to_all_partitions_is_the_whole():
-    """Nothing left out, nothing changed."""
+def test_restriction_to_all_partitions_changes_nothing():
+    """The same object is returned."""
     tuples = as_label_tuples([[0, 1], [1, 1], [0, 1]])
     restricted, group = tuples.restricted_to(np.ones(2, dtype=bool))
     assert restricted is tuples
@@ -166,8 +166,8 @@ def test_restriction_to_all_partitions_is_the_whole():
 
 @properties
 @given(P=label_matrices())
-def test_restriction_knows_the_users_clusters(P):
-    """The restricted recode names the clusters of the partitions that are left, in given order."""
+def test_restriction_keeps_the_users_clusters(P):
+    """The restricted recode lists the remaining clusters in the user's order."""
     tuples = as_label_tuples(P)
     kept = tuples.partition_order != 0
     restricted, _ = tuples.restricted_to(kept)
@@ -179,7 +179,7 @@ def test_restriction_knows_the_users_clusters(P):
 @properties
 @given(P=label_matrices())
 def test_without_compression_every_point_is_a_tuple(P):
-    """One tuple a point, of weight one, with the codes of its tuple."""
+    """Each point is a tuple of weight one with the codes of its old tuple."""
     tuples = as_label_tuples(P)
     full = tuples.without_compression()
     assert full.n_tuples == full.n_points == len(P)
@@ -189,7 +189,7 @@ def test_without_compression_every_point_is_a_tuple(P):
 
 
 def test_without_points_keeps_the_tuples():
-    """The way back to the points is all that goes."""
+    """Only ``inverse`` is removed."""
     tuples = as_label_tuples([[0, 1], [1, 1], [0, 1]])
     bare = tuples.without_points()
     assert len(bare.inverse) == 0
@@ -198,7 +198,7 @@ def test_without_points_keeps_the_tuples():
 
 
 def test_values_of_partitions_in_given_order():
-    """Values of the columns return to the places of the user's partitions, whole rows too."""
+    """Values of partitions, also rows of values, return to the user's order."""
     P = np.array([[0, 0, 0], [0, 1, 1], [0, 1, 2], [0, 1, 3]])
     tuples = as_label_tuples(P)
     assert tuples.in_given_order(tuples.n_labels).tolist() == [1, 2, 4]
@@ -207,20 +207,20 @@ def test_values_of_partitions_in_given_order():
 
 
 def test_tuples_are_not_compressed_again():
-    """What is compressed already is taken as it is; anything else is read first."""
+    """Tuples are returned unchanged."""
     tuples = as_label_tuples([["a", "x"], ["b", "x"]])
     assert as_label_tuples(tuples) is tuples
     assert tuples.n_tuples == 2
 
 
 @pytest.mark.parametrize("n_labels", [100, 40_000])
-def test_rows_lie_together_in_memory(n_labels):
-    """Codes are row by row in memory whatever made them, as wide as the columns ask for."""
+def test_codes_are_contiguous(n_labels):
+    """Codes are C-contiguous, in two bytes or four."""
     P = np.column_stack([np.arange(n_labels), np.arange(n_labels) % 7, np.arange(n_labels) % 3])
     tuples = as_label_tuples(np.asfortranarray(P))
     restricted, _ = tuples.restricted_to(tuples.partition_order > 0)
-    for one in (tuples, restricted, tuples.without_compression()):
-        assert one.codes.flags.c_contiguous
+    for some in (tuples, restricted, tuples.without_compression()):
+        assert some.codes.flags.c_contiguous
     assert tuples.columns_of(as_label_matrix(P).codes).flags.c_contiguous
     assert tuples.codes.dtype == (np.int16 if n_labels == 100 else np.int32)
     assert tuples.codes.max() == tuples.n_columns - 1 == n_labels + 9
@@ -228,8 +228,8 @@ def test_rows_lie_together_in_memory(n_labels):
 
 
 @pytest.mark.parametrize("method", ["one-hot", "nmf", "kl", "l2"])
-def test_symmetric_tables_have_one_order_too(method):
-    """Where tuples are interchangeable, rows in any order still give an answer of the same J."""
+def test_interchangeable_tuples_give_one_objective(method):
+    """If tuples are interchangeable, every order of the rows gives the same J."""
     tables = [
         np.repeat(np.arange(5), [12, 10, 5, 4, 4])[:, None] * np.ones((1, 5), dtype=int),
         np.array([[4, 1, 4], [4, 2, 3], [0, 4, 4], [1, 4, 4], [1, 1, 4], [2, 3, 4], [0, 0, 0]]),
@@ -240,6 +240,6 @@ def test_symmetric_tables_have_one_order_too(method):
             warnings.simplefilter("ignore", ConvergenceWarning)
             found = {
                 round(make_consensus(method, K, 0).fit(P[rng.permutation(len(P))]).objective_, 6)
-                for _ in range(6)
+                for _ in range(4)
             }
         assert len(found) == 1

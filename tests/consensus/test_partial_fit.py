@@ -1,0 +1,321 @@
+"""partial_fit of every consensus function: partitions added to a fitted consensus."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
+from sklearn.preprocessing import scale
+
+import coterie as ct
+from coterie.consensus.registry import CONSENSUS_METHODS, make_consensus
+from coterie.consensus.robust import estimator as robust_consensus
+from coterie.consensus.robust.candidates import move_answer
+from coterie.consensus.robust.votes import Votes
+from coterie.errors import (
+    DissentWarning,
+    InvalidLabelsError,
+    InvalidParameterError,
+    ModelFileError,
+)
+from coterie.labels.label_matrix import as_label_matrix
+from coterie.labels.tuples import as_label_tuples, compress_labels
+
+TUPLE_FIELDS = ("codes", "offsets", "weights", "inverse", "partition_order", "recode")
+
+
+def assert_same_tuples(a, b):
+    """Check that tuples are equal in every field, including the order."""
+    for field in TUPLE_FIELDS:
+        np.testing.assert_array_equal(getattr(a, field), getattr(b, field), err_msg=field)
+        assert getattr(a, field).dtype == getattr(b, field).dtype, field
+
+
+@pytest.fixture(scope="module")
+def spoiled():
+    """Thirty partitions of 1,800 points, of which ten follow another clustering."""
+    P, y = ct.planted_partitions([900, 540, 260, 100], 30, 10, 0.2, random_state=0)
+    return P[:, np.random.default_rng(0).permutation(30)], y
+
+
+@pytest.fixture
+def few_tuples_suffice(monkeypatch):
+    """Continue from the old result even if there are few tuples."""
+    monkeypatch.setattr(robust_consensus, "_MOST_COMPARED_QUICKLY", 0)
+
+
+@pytest.mark.parametrize("key", CONSENSUS_METHODS)
+def test_every_method_equals_a_fit_on_all(key):
+    """For few points partial_fit gives every attribute of a fit on all partitions."""
+    P, _ = ct.planted_partitions([40, 40, 40], 9, 0, 0.2, random_state=1)
+    whole = make_consensus(key, 3, random_state=0).fit(P)
+    est = make_consensus(key, 3, random_state=0).fit(P[:, :6])
+    assert est.partial_fit(P[:, 6:]) is est
+    assert_equally_fitted(est, whole)
+    np.testing.assert_array_equal(est.predict(P), whole.labels_)
+
+
+def assert_equally_fitted(est, whole):
+    """Check that all fitted public attributes are equal."""
+    names = {name for name in vars(whole) if name.endswith("_") and not name.startswith("_")}
+    assert names == {name for name in vars(est) if name.endswith("_") and not name.startswith("_")}
+    for name in sorted(names - {"dissent_"}):
+        np.testing.assert_equal(getattr(est, name), getattr(whole, name), err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "settings_",
+    [
+        {},
+        {"refine": True},
+        {"refine": False},
+        {"refine": False, "relaxation": "l2"},
+        {"partition_weights": None},
+        {"partition_weights": "learned"},
+        {"n_clusters": None},
+    ],
+    ids=str,
+)
+def test_continued_fit_is_as_good_as_a_fit_on_all(spoiled, few_tuples_suffice, settings_):
+    """Weights and dissent are those of a fit on all partitions, and J is nearly the same."""
+    P = spoiled[0]
+    make = ct.RobustConsensus(**{"n_clusters": 4, "random_state": 0} | settings_)
+    whole = clone(make).fit(P)
+    est = clone(make).fit(P[:, :24])
+    assert est._contingencies is not None
+    est.partial_fit(P[:, 24:])
+    assert_same_tuples(est._tuples, whole._tuples)
+    for field in ("agreement", "scores", "groups", "weights"):
+        np.testing.assert_array_equal(getattr(est.dissent_, field), getattr(whole.dissent_, field))
+    np.testing.assert_array_equal(est.partition_weights_, whole.partition_weights_)
+    assert est.lower_bound_ == whole.lower_bound_ and est.n_features_in_ == 30
+    assert est.objective_ <= 1.01 * whole.objective_
+    assert adjusted_rand_score(est.labels_, whole.labels_) > 0.95
+    np.testing.assert_array_equal(est.predict(P), est.labels_)
+    if settings_.get("refine") is False:
+        np.testing.assert_array_equal(est.labels_, whole.labels_)
+        np.testing.assert_array_equal(est.embedding_, whole.embedding_)
+
+
+def test_continued_fit_compares_fewer_candidates(spoiled, few_tuples_suffice):
+    """Candidates are the old result, the old result after moves, and least squares."""
+    est = ct.RobustConsensus(4, random_state=0).fit(spoiled[0][:, :24])
+    assert "linkage" in est.selected_["reason"]
+    est.partial_fit(spoiled[0][:, 24:])
+    reason = est.selected_["reason"]
+    assert all(name in reason for name in ("before", "before, moved", "least squares"))
+    assert "linkage" not in reason and est.selected_["method"] in reason
+
+
+def test_all_candidates_are_compared_after_many_partitions(spoiled, few_tuples_suffice):
+    """After 50% more partitions all candidates are compared as in a fit."""
+    P = spoiled[0]
+    est = ct.RobustConsensus(4, random_state=0).fit(P[:, :20])
+    compared_all = []
+    for v in range(20, 30):
+        est.partial_fit(P[:, v : v + 1])
+        compared_all.append("linkage" in est.selected_["reason"])
+    assert compared_all == [False] * 9 + [True]
+    assert_equally_fitted(est, ct.RobustConsensus(4, random_state=0).fit(P))
+
+
+def test_moved_answer_follows_the_votes(spoiled):
+    """Points in the wrong cluster move back; a cluster is never emptied."""
+    P, y = spoiled
+    votes = Votes.from_tuples(as_label_tuples(P), "agreement")
+    truth = np.empty(votes.tuples.n_tuples, dtype=np.int64)
+    truth[votes.tuples.inverse] = y
+    wrong = np.where(np.arange(len(truth)) % 9 == 0, (truth + 1) % 4, truth)
+    moved = move_answer(votes, wrong)
+    assert adjusted_rand_score(moved, truth) > max(0.97, adjusted_rand_score(wrong, truth))
+    alone = np.where(np.arange(len(truth)) == 0, 4, truth)
+    np.testing.assert_array_equal(move_answer(votes, alone), alone)
+
+
+@pytest.mark.parametrize("name", ["wine", "iris"])
+def test_real_ensembles_one_partition_at_a_time(name, few_tuples_suffice):
+    """Adding k-means runs one by one reaches the objective of a fit on all."""
+    X, y = ct.load_dataset(name)
+    K = len(set(y))
+    P = ct.make_partitions(scale(X), K, n_partitions=20, random_state=0)
+    whole = ct.RobustConsensus(K, refine=True, random_state=0).fit(P)
+    est = ct.RobustConsensus(K, refine=True, random_state=0).fit(P[:, :2])
+    for v in range(2, 20):
+        est.partial_fit(P[:, v : v + 1])
+    assert est.objective_ <= 1.01 * whole.objective_
+
+
+@pytest.mark.parametrize("refine", ["auto", True])
+def test_order_of_partitions_changes_nothing(spoiled, few_tuples_suffice, refine):
+    """Permuted points and partitions give permuted labels and weights."""
+    rng = np.random.default_rng(3)
+    P = spoiled[0]
+    points = rng.permutation(len(P))
+    columns = np.concatenate([rng.permutation(24), 24 + rng.permutation(6)])
+    make = ct.RobustConsensus(4, refine=refine, random_state=0)
+    a = clone(make).fit(P[:, :24]).partial_fit(P[:, 24:])
+    other = 7 - P[points][:, columns]
+    b = clone(make).fit(other[:, :24]).partial_fit(other[:, 24:])
+    np.testing.assert_array_equal(b.labels_, a.labels_[points])
+    np.testing.assert_array_equal(b.partition_weights_, a.partition_weights_[columns])
+
+
+def test_a_new_majority_decides(few_tuples_suffice):
+    """If new partitions outvote the old majority, the result changes with a warning."""
+    P, _ = ct.planted_partitions([60, 40], 10, 0, 0.05, random_state=0)
+    Q, _ = ct.planted_partitions([50, 50], 14, 0, 0.05, random_state=1)
+    Q = Q[np.random.default_rng(2).permutation(100)]
+    est = ct.RobustConsensus(2, random_state=0).fit(P)
+    est.partial_fit(Q[:, :4])
+    assert est.partition_weights_.tolist() == [1.0] * 10 + [0.0] * 4
+    with pytest.warns(DissentWarning, match="10 partitions that decided before no longer do"):
+        est.partial_fit(Q[:, 4:])
+    assert est.partition_weights_.tolist() == [0.0] * 10 + [1.0] * 14
+    assert_equally_fitted(est, ct.RobustConsensus(2, random_state=0).fit(np.hstack([P, Q])))
+
+
+def test_new_partitions_may_miss_points(spoiled, few_tuples_suffice):
+    """Points without labels in the new partitions keep their old ones."""
+    P, y = (part[::3] for part in spoiled)
+    holes = np.where(np.random.default_rng(0).random(P.shape) < 0.2, -1, P)
+    holes[:, 0] = np.where((holes[:, :24] < 0).all(axis=1), P[:, 0], holes[:, 0])
+    holes[:50, 24:] = -1
+    est = ct.RobustConsensus(4, random_state=0).fit(holes[:, :24]).partial_fit(holes[:, 24:])
+    assert ct.clustering_accuracy(y, est.labels_) > 0.97
+    assert_same_tuples(est._tuples, compress_labels(as_label_matrix(holes)))
+
+
+def test_weighted_rows_equal_repeated_rows():
+    """Weights of rows have the effect of repeated rows."""
+    P, _ = ct.planted_partitions([30, 20], 8, 0, 0.2, random_state=0)
+    times = np.random.default_rng(0).integers(1, 4, 50)
+    weighted = ct.RobustConsensus(2, random_state=0).fit(P[:, :5], sample_weight=times)
+    repeated = ct.RobustConsensus(2, random_state=0).fit(np.repeat(P[:, :5], times, axis=0))
+    weighted.partial_fit(P[:, 5:])
+    repeated.partial_fit(np.repeat(P[:, 5:], times, axis=0))
+    np.testing.assert_array_equal(np.repeat(weighted.labels_, times), repeated.labels_)
+    assert weighted.objective_ == pytest.approx(repeated.objective_)
+
+
+def test_rows_of_weight_zero_are_refused():
+    """Labels of rows of weight 0 are not kept, so no partitions can be added."""
+    P, _ = ct.planted_partitions([30, 20], 8, 0, 0.2, random_state=0)
+    est = ct.RobustConsensus(2, random_state=0).fit(P[:, :5], sample_weight=np.arange(50))
+    with pytest.raises(InvalidParameterError, match="rows of weight 0"):
+        est.partial_fit(P[:, 5:])
+
+
+def test_given_weights_must_be_given_for_all():
+    """Weights of only the old partitions are refused; weights of all are used."""
+    P, _ = ct.planted_partitions([30, 20], 6, 0, 0.2, random_state=0)
+    weights = np.array([2.0, 1, 1, 1, 3, 1])
+    est = ct.RobustConsensus(2, partition_weights=weights[:4], random_state=0).fit(P[:, :4])
+    with pytest.raises(InvalidParameterError, match=r"4 numbers.*there are 6.*set_params"):
+        est.partial_fit(P[:, 4:])
+    est.set_params(partition_weights=weights).partial_fit(P[:, 4:])
+    assert_equally_fitted(
+        est, ct.RobustConsensus(2, partition_weights=weights, random_state=0).fit(P)
+    )
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_names_and_texts_are_joined(frame):
+    """Columns keep their names and kinds of labels; predict needs them in the same order."""
+    columns = {
+        "anna": ["cat", "cat", "dog", "dog", "cat", "dog"],
+        "ben": [1, 1, 2, 2, 1, None],
+        "carla": ["A", "A", "B", "B", None, "B"],
+    }
+    first, last = frame({"anna": columns["anna"], "ben": columns["ben"]}), frame(columns)[["carla"]]
+    est = ct.RobustConsensus(2, random_state=0).fit(first).partial_fit(last)
+    assert est._vocabulary.names == ("anna", "ben", "carla")
+    np.testing.assert_array_equal(est.predict(frame(columns)), [0, 0, 1, 1, 0, 1])
+    with pytest.raises(InvalidLabelsError, match="not those of the fit"):
+        est.predict(frame(columns)[["carla", "anna", "ben"]])
+    with pytest.raises(InvalidLabelsError, match=r"'carla' \(new column 0\) was fitted already"):
+        est.partial_fit(last)
+
+
+def test_a_name_twice_is_refused():
+    """Two new columns of one name would count twice."""
+    twice = pd.DataFrame([[0, 0], [1, 1], [1, 1]], columns=["x", "x"])
+    est = ct.RobustConsensus(2, random_state=0).fit([[0], [1], [1]])
+    with pytest.raises(InvalidLabelsError, match=r"'x' \(new column 1\) is given twice"):
+        est.partial_fit(twice)
+
+
+def test_unnamed_columns_are_numbered_on():
+    """Columns without names get the next numbers as names."""
+    est = ct.RobustConsensus(2, random_state=0).fit([[0], [1], [1]])
+    est.partial_fit(np.array([[0], [1], [1]])).partial_fit(pd.DataFrame([[0], [1], [1]]))
+    assert est._vocabulary.names == ("0", "1", "2")
+
+
+def test_the_first_partial_fit_is_a_fit():
+    """On an unfitted estimator partial_fit equals fit."""
+    P, _ = ct.planted_partitions([30, 20], 6, 0, 0.2, random_state=0)
+    est = ct.RobustConsensus(2, random_state=0).partial_fit(P)
+    assert_equally_fitted(est, ct.RobustConsensus(2, random_state=0).fit(P))
+
+
+@pytest.mark.parametrize(
+    ("P", "message"),
+    [
+        (np.zeros((49, 1), dtype=int), "49 rows.*have 50.*predict"),
+        (np.full((50, 1), -1), r"partition '0' \(column 0\) has no label"),
+        (np.full((50, 1), 0.5), "not a whole number"),
+        (np.zeros(50), "two dimensions"),
+    ],
+)
+def test_refused_partitions_change_nothing(P, message):
+    """Invalid partitions are refused, and the model is unchanged."""
+    labels, _ = ct.planted_partitions([30, 20], 5, 0, 0.2, random_state=0)
+    est = ct.RobustConsensus(2, random_state=0).fit(labels)
+    before = dict(vars(est))
+    with pytest.raises(InvalidLabelsError, match=message):
+        est.partial_fit(P)
+    assert vars(est) == before
+
+
+def test_an_interrupt_changes_nothing(monkeypatch):
+    """An interrupted partial_fit leaves the fitted model unchanged."""
+    P, _ = ct.planted_partitions([30, 20], 6, 0, 0.2, random_state=0)
+    est = ct.RobustConsensus(2, random_state=0).fit(P[:, :5])
+    before = dict(vars(est))
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(robust_consensus, "_select", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        est.partial_fit(P[:, 5:])
+    assert vars(est).keys() == before.keys()
+    assert all(value is before[name] for name, value in vars(est).items())
+
+
+@pytest.mark.parametrize("key", ["robust", "eac"])
+def test_a_loaded_model_grows(key, tmp_path, spoiled, few_tuples_suffice):
+    """A loaded model continues like the saved one."""
+    P = spoiled[0]
+    est = make_consensus(key, 4, random_state=0).fit(P[:, :24])
+    ct.save_model(est, tmp_path / "m.coterie")
+    loaded = ct.load_model(tmp_path / "m.coterie").partial_fit(P[:, 24:])
+    assert_equally_fitted(loaded, est.partial_fit(P[:, 24:]))
+
+
+def test_a_model_without_points_is_refused():
+    """Models of old files do not contain their points, so they can only predict."""
+    P, _ = ct.planted_partitions([30, 20], 6, 0, 0.2, random_state=0)
+    est = ct.RobustConsensus(2, random_state=0).fit(P[:, :5])
+    est._tuples = est._tuples.without_points()
+    with pytest.raises(ModelFileError, match="earlier version of coterie"):
+        est.partial_fit(P[:, 5:])
+
+
+def test_another_number_of_clusters(spoiled, few_tuples_suffice):
+    """If n_clusters was changed, all candidates are compared as in a fit."""
+    P = spoiled[0][:500]
+    est = ct.RobustConsensus(4, random_state=0).fit(P[:, :24])
+    est.set_params(n_clusters=3).partial_fit(P[:, 24:])
+    assert_equally_fitted(est, ct.RobustConsensus(3, random_state=0).fit(P))

@@ -1,0 +1,43 @@
+"""Labels coded as small integers, by lookup and by hashing."""
+
+import numpy as np
+import pyarrow as pa
+from numpy.testing import assert_array_equal
+
+from coterie.labels.coding import code_array, code_columns, drop_categories
+
+
+def test_lookup_and_hashing_agree():
+    """Lookup (small integers) and hashing (large ones) give the same partition."""
+    P = np.random.default_rng(0).integers(-1, 50, (500, 4))
+    small, small_names = code_array(P, "abcd")
+    large, large_names = code_array(np.where(P < 0, -1, P + 2**40), "abcd")
+    for v in range(4):
+        assert_array_equal(np.append(small_names[v], -1)[small[:, v]], P[:, v])
+        others = np.append(large_names[v] - 2**40, -1)[large[:, v]]
+        assert_array_equal(others, P[:, v])
+
+
+def test_many_labels_take_wider_codes():
+    """Codes have two bytes if that is enough, otherwise four."""
+    n = np.iinfo(np.int16).max
+    assert code_array(np.arange(n)[:, None], ["a"])[0].dtype == np.int16
+    wide, (names,) = code_array(np.arange(n + 1)[:, None], ["a"])
+    assert wide.dtype == np.int32
+    assert_array_equal(names[wide[:, 0]], np.arange(n + 1))
+
+
+def test_columns_are_coded_by_hashing():
+    """Null and −1 are missing; categories are in order of appearance."""
+    codes, names = code_columns([pa.array(["y", None, "x"]), pa.array([7, -1, 7])], ["a", "b"])
+    assert codes.tolist() == [[0, 0], [-1, -1], [1, 0]]
+    assert [labels.tolist() for labels in names] == [["y", "x"], [7]]
+
+
+def test_dropped_categories_are_missing():
+    """Codes of dropped categories become −1, and the others close the gaps."""
+    codes, names = drop_categories(
+        np.array([0, 1, 2, -1]), np.array([10, 20, 30]), np.array([False, True, False])
+    )
+    assert codes.tolist() == [0, -1, 1, -1]
+    assert names.tolist() == [10, 30]
