@@ -27,17 +27,6 @@ __all__ = ["choice_facts", "choose_k"]
 
 _log = logging.getLogger(__name__)
 
-_MEASURES = (
-    "n_clusters",
-    "objective",
-    "information",
-    "confidence",
-    "eigengap",
-    "relative_eigengap",
-    "pac",
-    "cdf_area",
-    "delta_area",
-)
 # The measures in the summary: heading and number format.
 _SHOWN = {
     "n_clusters": ("clusters", "d"),
@@ -113,6 +102,13 @@ def choose_k(
 
 def choice_facts(choice: KChoice) -> dict[str, Any]:
     """Return the facts about a choice of K, ready for JSON; None for an undefined measure."""
+    import numpy as np
+
+    measures = {
+        name: values
+        for name, values in vars(choice).items()
+        if isinstance(values, np.ndarray) and name not in ("ks", "eigenvalues")
+    }
     return {
         "recommended": int(choice.best_k),
         "reason": choice.reason,
@@ -121,7 +117,7 @@ def choice_facts(choice: KChoice) -> dict[str, Any]:
         },
         "lower_bound": _number(choice.lower_bound),
         "table": [
-            {"k": int(k)} | {name: _number(getattr(choice, name)[row]) for name in _MEASURES}
+            {"k": int(k)} | {name: _number(values[row]) for name, values in measures.items()}
             for row, k in enumerate(choice.ks)
         ],
     }

@@ -100,16 +100,7 @@ def cluster(
 def read_features(
     path: Path, ids: Sequence[str], columns: list[str] | None
 ) -> tuple[dict[str, Any], list[str], NDArray[np.float64]]:
-    """Return the id columns of a table by name, the feature names, and the features.
-
-    Parameters
-    ----------
-    path : Path
-        The table.
-    ids : sequence of str
-    columns : list of str or None
-        The features; None for all columns except the ids.
-    """
+    """Return the id columns of a table, the names of its features, and the features (n, p)."""
     _log.info("reading %s", path)
     from coterie.files.tables import feature_matrix, read_table
 

@@ -143,16 +143,7 @@ def consensus(
 def read_labels(
     path: Path, ids: Sequence[str], columns: list[str] | None
 ) -> tuple[dict[str, Any], LabelMatrix]:
-    """Return the id columns of a table by name, and its partitions.
-
-    Parameters
-    ----------
-    path : Path
-        The table.
-    ids : sequence of str
-    columns : list of str or None
-        The partitions; None for all columns except the ids.
-    """
+    """Return the id columns of a table by name, and its partitions (None: all other columns)."""
     _log.info("reading %s", path)
     import pyarrow as pa
 

@@ -38,16 +38,7 @@ def choose_engine(
 ) -> EngineChoice | None:
     """Return the requested engine, DuckDB for a large Parquet table, or None for memory.
 
-    Parameters
-    ----------
-    asked : str or None
-        A URL, or "none" for memory.
-    labels : str
-        The table.
-    ids, columns
-        The columns used.
-    outputs : Outputs
-        A plot, text output or output without ids needs memory unless an engine is requested.
+    A plot, text output or output without ids uses memory unless an engine is requested.
     """
     if asked is not None:
         return None if asked == "none" else EngineChoice(asked)
@@ -70,17 +61,7 @@ def fit_in_engine(
 ) -> dict[str, Any]:
     """Fit a table in an engine, write the outputs, and return the facts.
 
-    Parameters
-    ----------
-    choice : EngineChoice
-    labels : str
-        The table.
-    outputs : Outputs
-        A picture would need all rows in memory and is refused.
-    method : str
-        The key of the consensus function.
-    **arguments
-        Of :func:`coterie.consensus_table`.
+    The arguments are those of :func:`coterie.consensus_table`.
     """
     from coterie.engines.label_tables import consensus_table
     from coterie.engines.label_tables.label_sources import local_files

@@ -113,27 +113,23 @@ def test_mixed_currencies_are_refused(run, write_log, tmp_path, command):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(("command", "option"), [("segment", "-o"), ("report", "-o")])
-def test_files_are_listed_and_texts_read_once(
-    run, write_log, tmp_path, monkeypatch, command, option
-):
+@pytest.mark.parametrize("command", ["segment", "report", "evaluate"])
+def test_files_are_listed_and_texts_read_once(run, write_log, tmp_path, monkeypatch, command):
     """A command lists the files of the log once and reads the advertiser texts once."""
     calls = []
 
-    def count_calls(module, name):
-        original = getattr(module, name)
-        monkeypatch.setattr(
-            module, name, lambda *arguments: calls.append(name) or original(*arguments)
-        )
+    def count_calls(name):
+        for module in (log_files, advertiser_texts, bid_logs, reading):
+            if hasattr(module, name):
+                called = getattr(module, name)
+                counting = lambda *given, called=called: calls.append(name) or called(*given)  # noqa: E731
+                monkeypatch.setattr(module, name, counting)
 
-    count_calls(log_files, "find_files")
-    count_calls(log_files, "_in_folder")
-    count_calls(advertiser_texts, "_parquet")
-    count_calls(bid_logs, "texts_beside")
-    log = write_log()
-    result = run("ads", command, log, "-k", 2, option, tmp_path / "out", "--quiet")
+    count_calls("find_files")
+    count_calls("read_texts")
+    result = run("ads", command, write_log(), "-k", 2, "-o", tmp_path / "out", "--quiet")
     assert result.exit_code == 0, result.output
-    assert sorted(calls) == ["_in_folder", "_parquet", "find_files", "texts_beside"]
+    assert sorted(calls) == ["find_files", "read_texts"]
 
 
 class TestOutputs:

@@ -67,7 +67,9 @@ def settled(
     first = min(_origins(days, settings.origins), default=np.inf)
     before = [day for day in days if day < first]
     present = histograms.daily("count")[:, before].sum(axis=1) > 0
-    return replace(settings, n_segments=settings.possible_numbers(int(present.sum())))
+    possible = settings.possible_numbers(int(present.sum()))
+    is_changed = possible != settings.numbers_of_segments
+    return replace(settings, n_segments=possible) if is_changed else settings
 
 
 def training_on(

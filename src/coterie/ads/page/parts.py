@@ -88,16 +88,6 @@ def environment(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
-        "count": words.count,
-        "exact": words.exact,
-        "number_of": words.number_of,
-        "percent": words.percent,
-        "signed": words.signed,
-        "cell": words.cell,
-        "day": words.day,
-        "moment": words.moment,
-        "in_words": words.in_words,
-        **(filters or {}),
-    }
+    made.filters |= {name: getattr(words, name) for name in words.__all__}
+    made.filters |= filters or {}
     return made

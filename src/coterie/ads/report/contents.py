@@ -29,6 +29,7 @@ from coterie.ads.forecasts.profiles import (
     shown_grid,
     typical_members,
 )
+from coterie.ads.segments.segment_profiles import SegmentProfile
 from coterie.errors import InvalidParameterError
 
 __all__ = [
@@ -269,16 +270,11 @@ def _segments(model: AdForecaster, grid: NDArray[np.int64]) -> list[SegmentCard]
 
 
 def _profile(model: AdForecaster, s: int) -> dict[str, Any]:
-    if not model.segments_:
-        return {
-            "name": "all advertisers",
-            "words": [],
-            "price_level": "",
-            "size": len(model.advertisers_),
-            "observations": float(model.observations_.sum()),
-            "median_price": 0.0,
-        }
-    profile = model.segments_[s]
+    if model.segments_:
+        profile = model.segments_[s]
+    else:
+        n_bids = float(model.observations_.sum())
+        profile = SegmentProfile("all advertisers", [], "", 0.0, len(model.advertisers_), n_bids)
     return asdict(profile) | {"median_price": profile.median_price / _MICROS}
 
 

@@ -42,19 +42,7 @@ _SOURCE_NAMES = {
 _POOLED = "+pooled"
 _CURVES = ("win", "win_low", "win_high", "own", "cost")
 _SEGMENT_FACTS = ("name", "median_price")
-_ADVERTISER_FACTS = (
-    "id",
-    "segment",
-    "confidence",
-    "observations",
-    "bid",
-    "supply",
-    "supply_by_weekday",
-    "click_rate",
-    "outlier",
-    "dissent",
-    "source",
-)
+_ADVERTISER_FACTS = [f.name for f in fields(AdvertiserRow) if f.name not in _CURVES]
 _TARGETS = ("impressions", "spend")
 # The page lists this many of each; it states the number of the others.
 _MOST_DOUBTFUL = 100
@@ -200,10 +188,11 @@ def _page_data(report: Report, symbol: str, errors: Mapping[str, Any] | None) ->
             numbers[name] = curve and curves.setdefault(tuple(curve), len(curves))
         return numbers
 
-    segments = [_attributes(one, _SEGMENT_FACTS) | curve_numbers(one) for one in report.segments]
-    advertisers = [
-        _attributes(one, _ADVERTISER_FACTS) | curve_numbers(one) for one in report.advertisers
-    ]
+    def row(one: SegmentCard | AdvertiserRow, names: Iterable[str]) -> dict[str, Any]:
+        return {name: getattr(one, name) for name in names} | curve_numbers(one)
+
+    segments = [row(one, _SEGMENT_FACTS) for one in report.segments]
+    advertisers = [row(one, _ADVERTISER_FACTS) for one in report.advertisers]
     return {
         "symbol": symbol,
         "interval": report.interval,
@@ -213,10 +202,6 @@ def _page_data(report: Report, symbol: str, errors: Mapping[str, Any] | None) ->
         "advertisers": {k: [one[k] for one in advertisers] for k in advertisers[0]},
         "errors": errors and errors["by_source"],
     }
-
-
-def _attributes(one: Any, names: Iterable[str]) -> dict[str, Any]:
-    return {name: getattr(one, name) for name in names}
 
 
 def _doubtful(report: Report) -> list[dict[str, Any]]:

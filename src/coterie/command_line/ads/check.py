@@ -26,7 +26,7 @@ def check(
     logs: reading.Logs,
     advertisers: reading.AdvertiserTable = None,
     engine: reading.Engine = "duckdb://",
-    table: reading.Log = None,
+    table: reading.LogTable = None,
     auction: reading.Auction = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,

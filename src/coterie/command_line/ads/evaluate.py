@@ -34,7 +34,7 @@ def evaluate(
     segments: reading.Segments = "8,12,16",
     consensus: reading.Consensus = "robust",
     engine: reading.Engine = "duckdb://",
-    table: reading.Log = None,
+    table: reading.LogTable = None,
     auction: reading.Auction = None,
     bins: reading.Bins = 256,
     allow_faults: reading.AllowFaults = False,
@@ -110,13 +110,7 @@ def print_evaluation(facts: dict[str, Any], output: Path | None = None) -> None:
 
 
 def verdicts(facts: dict[str, Any]) -> list[str]:
-    """Compare pooling with robust segments to own curves, in one sentence per target.
-
-    Parameters
-    ----------
-    facts : dict
-        Of an :class:`~coterie.ads.forecasts.evaluation.Evaluation`, or empty.
-    """
+    """Compare pooling with robust segments to own curves, in one sentence per target."""
     sources = facts.get("sources", {})
     if not {"own", POOLED} <= set(sources):
         return []

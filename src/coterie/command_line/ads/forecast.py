@@ -149,22 +149,20 @@ def _range(numbers: list[float]) -> list[float]:
 
 
 def _columns(found: list[Forecast]) -> dict[str, Any]:
+    """Return the forecasts as columns of a table, with two columns for each interval."""
     import numpy as np
 
-    rows = [one.as_dict() for one in found]
-    columns: dict[str, Any] = {}
-    for name in rows[0]:
-        values = [row[name] for row in rows]
-        if name.endswith("_interval"):
-            ends = [value or (np.nan, np.nan) for value in values]
-            stem = name.removesuffix("_interval")
-            columns[f"{stem}_low"] = np.array([end[0] for end in ends])
-            columns[f"{stem}_high"] = np.array([end[1] for end in ends])
-        elif isinstance(values[0], str):
-            columns[name] = np.array(values)
-        else:
-            columns[name] = np.array([np.nan if v is None else v for v in values], dtype=float)
-    return columns
+    rows: list[dict[str, Any]] = []
+    for one in found:
+        row: dict[str, Any] = {}
+        for name, value in one.as_dict().items():
+            if name.endswith("_interval"):
+                stem = name.removesuffix("_interval")
+                row[f"{stem}_low"], row[f"{stem}_high"] = value or (math.nan, math.nan)
+            else:
+                row[name] = math.nan if value is None else value
+        rows.append(row)
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
 def _block(one: Forecast, unit: str) -> Table:

@@ -49,9 +49,8 @@ Engine = Annotated[
         help="Engine: duckdb:// (embedded), duckdb://FILE, pyspark://local or pyspark://HOST:PORT.",
     ),
 ]
-Log = Annotated[
-    str | None,
-    typer.Option("--table", metavar="NAME", help="Table of a database file."),
+LogTable = Annotated[
+    str | None, typer.Option("--table", metavar="NAME", help="Table of a database file.")
 ]
 Auction = Annotated[
     Literal["first", "second"] | None,
@@ -80,10 +79,7 @@ Consensus = Annotated[
 
 AllowFaults = Annotated[
     bool,
-    typer.Option(
-        "--allow-faults",
-        help="Continue despite faulty rows: leave them out and print a note.",
-    ),
+    typer.Option("--allow-faults", help="Leave out faulty rows and print a note."),
 ]
 
 _LOG = logging.getLogger("coterie")
@@ -136,9 +132,9 @@ class LogInput:
                 continue
             check_writable(path)
             _refuse_taken(kind, path, taken)
-            taken[path.resolve()] = f"the {kind}"
-            folder = Path(self.logs)
-            if kind == "table" and folder.is_dir() and _is_inside(path, folder):
+            target, folder = path.resolve(), Path(self.logs)
+            taken[target] = f"the {kind}"
+            if kind == "table" and folder.is_dir() and target.is_relative_to(folder.resolve()):
                 raise OutputError(
                     f"cannot write the table to {path}: the next run would read it as a part of "
                     f"the log; name a file outside {folder}"
@@ -245,10 +241,6 @@ def _refuse_taken(kind: str, path: Path, taken: Mapping[Path, str]) -> None:
     place = path.resolve()
     if place in taken:
         raise OutputError(f"cannot write the {kind} to {path}: it is {taken[place]} already")
-
-
-def _is_inside(path: Path, folder: Path) -> bool:
-    return path.resolve().is_relative_to(folder.resolve())
 
 
 @contextlib.contextmanager

@@ -53,7 +53,7 @@ def report(
     segments: reading.Segments = "8,12,16",
     consensus: reading.Consensus = "robust",
     engine: reading.Engine = "duckdb://",
-    table: reading.Log = None,
+    table: reading.LogTable = None,
     auction: reading.Auction = None,
     bins: reading.Bins = 256,
     allow_faults: reading.AllowFaults = False,
@@ -111,15 +111,8 @@ def make_report(
 ) -> MadeReport:
     """Evaluate, fit, and collect the contents of the page.
 
-    Parameters
-    ----------
-    log : Source
-    settings : SegmentSettings
-    holdout_days : int
-        0 for no evaluation. With too few days there is no evaluation either, and the page says
-        so.
-    title : str
-        The title of the page.
+    With 0 holdout days there is no evaluation. With too few days there is none either, and the
+    page says so.
     """
     from coterie.ads.forecasts.evaluation import evaluate
     from coterie.ads.report.contents import report_payload

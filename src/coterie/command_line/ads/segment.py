@@ -40,7 +40,7 @@ def segment(
     segments: reading.Segments = "8,12,16",
     consensus: reading.Consensus = "robust",
     engine: reading.Engine = "duckdb://",
-    table: reading.Log = None,
+    table: reading.LogTable = None,
     auction: reading.Auction = None,
     bins: reading.Bins = 256,
     allow_faults: reading.AllowFaults = False,

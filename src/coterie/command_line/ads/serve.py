@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 __all__ = ["serve"]
-
-
-class LogFormat(StrEnum):
-    """Format of the log."""
-
-    text = "text"
-    json = "json"
 
 
 def serve(
@@ -49,8 +41,8 @@ def serve(
         bool, typer.Option("--watch/--no-watch", help="Reload the model file when it is replaced.")
     ] = True,
     log_format: Annotated[
-        LogFormat, typer.Option("--log-format", help="Format of log lines.")
-    ] = LogFormat.text,
+        Literal["text", "json"], typer.Option("--log-format", help="Format of log lines.")
+    ] = "text",
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Log only requests that failed (5xx).")
     ] = False,
@@ -73,6 +65,6 @@ def serve(
         allowed_hosts=allowed_host or (),
         trusted_proxies=trusted_proxy or (),
         watch=watch,
-        log_format=log_format.value,
+        log_format=log_format,
         quiet=quiet,
     )

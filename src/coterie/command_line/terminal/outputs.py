@@ -22,16 +22,7 @@ _DOTS_PER_INCH = 160
 
 @dataclass(frozen=True)
 class Outputs:
-    """Paths of the requested outputs; None for those not requested.
-
-    Attributes
-    ----------
-    table : Path or None
-        Labels and confidences.
-    picture : Path or None
-    model : Path or None
-        The fitted estimator.
-    """
+    """Paths of the requested outputs: table of labels and confidences, picture and model."""
 
     table: Path | None = None
     picture: Path | None = None
@@ -49,15 +40,7 @@ class Outputs:
         return {kind: str(path) for kind, path in self.paths.items()}
 
     def check(self, source: Path, ids: Sequence[str] = ()) -> None:
-        """Refuse outputs that cannot be written.
-
-        Parameters
-        ----------
-        source : Path
-            The table that is read; it is never overwritten.
-        ids : sequence of str
-            The columns that are copied to the output table.
-        """
+        """Refuse outputs that cannot be written or would overwrite the source."""
         self.check_apart([source])
         for path in self.paths.values():
             check_writable(path)
@@ -86,32 +69,14 @@ class Outputs:
     ) -> None:
         """Write a fitted consensus function, or a clusterer with one as ``consensus_``.
 
-        Parameters
-        ----------
-        estimator : fitted estimator
-        P : (n, V) labels
-            The partitions it was fitted on.
-        names : sequence of V str
-            The names of the partitions.
-        ids : mapping of str to (n,) column
-            The id columns.
+        It was fitted on the partitions P (n, V) with V names; ``ids`` are columns of length n.
         """
         consensus = getattr(estimator, "consensus_", estimator)
         columns = {**ids, "label": consensus.labels_, "confidence": consensus.confidence_}
         self.write(columns, estimator, lambda: consensus_picture(consensus, P, names))
 
     def write(self, columns: Mapping[str, Any], estimator: Any, draw: Callable[[], Figure]) -> None:
-        """Write the requested files; the picture is drawn before anything is written.
-
-        Parameters
-        ----------
-        columns : mapping of str to (n,) arrays
-            The table.
-        estimator : fitted estimator
-            The model.
-        draw : callable
-            Draws the picture; called only if one was requested.
-        """
+        """Write the requested files; the picture is drawn before anything is written."""
         from coterie.files.model_files import save_model
         from coterie.files.tables import write_table
 
@@ -138,16 +103,7 @@ def write_all(steps: Mapping[Path, Callable[[Path], None]]) -> None:
 
 
 def consensus_picture(consensus: Any, P: Any, names: Sequence[str]) -> Figure:
-    """Draw the co-association of the points beside the agreement of the partitions.
-
-    Parameters
-    ----------
-    consensus : fitted consensus function
-    P : (n, V) labels
-        The partitions it was fitted on.
-    names : sequence of V str
-        The names of the partitions.
-    """
+    """Draw the co-association of the points beside the agreement of the partitions."""
     import matplotlib.pyplot as plt
 
     from coterie.inspection.displays import CoassociationDisplay, PartitionAgreementDisplay
