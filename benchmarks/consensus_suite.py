@@ -51,27 +51,14 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True)
 class SuiteCell:
-    """One way to make partitions of points whose classes are known.
-
-    Attributes
-    ----------
-    family, name : str
-        The name is unique in the suite.
-    half : {"develop", "report"}
-    draw : function of a seed
-        Makes the partitions.
-    dataset : str or None
-        The dataset it needs.
-    quick : bool
-        True if it needs no file and methods take seconds at most.
-    """
+    """One way to make partitions of points whose classes are known."""
 
     family: str
-    name: str
-    half: str
-    draw: Callable[[int], Drawn] = field(compare=False)
+    name: str  # unique in the suite
+    half: str  # "develop" or "report"
+    draw: Callable[[int], Drawn] = field(compare=False)  # makes the partitions from a seed
     dataset: str | None = None
-    quick: bool = False
+    quick: bool = False  # needs no file, and methods take seconds at most
 
 
 def _draw_planted(cell: NoiseCell, seed: int) -> Drawn:

@@ -108,14 +108,9 @@ MORE_CELLS = (
 
 
 def run(context: Context, *, draws: int | None = None) -> Result:
-    """Measure the accuracy of six methods in every cell.
+    """Measure the accuracy of six methods in every cell; a quick run has the core cells only.
 
-    Parameters
-    ----------
-    context : Context
-        Quick: the core cells only.
-    draws : int, optional
-        Draws of each cell: 5, or 2 in a quick run. Draw d is seeded with d.
+    ``draws`` of each cell are 5 by default, 2 in a quick run. Draw d is seeded with d.
     """
     cells = CORE_CELLS if context.quick else CORE_CELLS + MORE_CELLS
     n_draws = draws or (2 if context.quick else 5)

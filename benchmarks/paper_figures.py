@@ -14,23 +14,15 @@ __all__ = ["TABLE2", "TABLE3", "PaperTable"]
 
 
 class PaperTable(NamedTuple):
-    """A table of the paper: accuracies of methods (columns) on datasets.
+    """A table of the paper: accuracies of methods (columns) on datasets."""
 
-    Attributes
-    ----------
-    name : str
-        The benchmark.
-    columns : mapping of str to str
-        The methods as the paper names and orders them, and their keys here.
-    titles : mapping of str to str
-        The name of a dataset in this package, and its name in the paper; in the paper's order.
-    figures : mapping of str to tuple
-        Of the columns that are available, one accuracy per dataset.
-    """
-
+    #: The benchmark.
     name: str
+    #: The methods as the paper names and orders them, and their keys here.
     columns: Mapping[str, str]
+    #: The name of a dataset in this package, and its name in the paper, in the paper's order.
     titles: Mapping[str, str]
+    #: Of the columns that are available, one accuracy per dataset.
     figures: Mapping[str, tuple[float | None, ...]]
 
     def printed(self) -> dict[str, dict[str, float | None]]:

@@ -56,18 +56,10 @@ def run(
 ) -> Result:
     """Run the consensus functions of table 2 under every recipe and ensemble.
 
-    Parameters
-    ----------
-    context : Context
-        Quick: small datasets and the mixed recipe.
-    draws : int, optional
-        Draws of each cell: 20, or 2 in a quick run. Draw d is seeded with d.
-    all_methods : bool
-        Every consensus function of the package, not only those of the paper.
-    patience : float
-        Processor seconds after which a method gets no further draws of a cell.
-    jobs : int, optional
-        Worker processes, one per core by default.
+    A quick run has the small datasets and the mixed recipe. ``draws`` of each cell are 20 by
+    default, 2 in a quick run; draw d is seeded with d. ``all_methods`` adds the consensus functions
+    that are not in the paper. After ``patience`` seconds of processor time a method gets no further
+    draws of a cell. ``jobs`` is the number of worker processes, by default one per core.
     """
     recipes = RECIPES[2:] if context.quick else RECIPES
     cells = partial(make_cells, recipes=recipes, all_methods=all_methods)

@@ -65,18 +65,10 @@ def run(
 ) -> Result:
     """Measure accuracy and regret of consensus functions in every cell of the suite.
 
-    Parameters
-    ----------
-    context : Context
-        Quick: small cells that need no file, and fast methods.
-    draws : int, optional
-        Draws of each cell: 10, or 1 in a quick run. Draw d is seeded with d.
-    methods : str
-        Keys of methods, separated by commas; empty means all.
-    again : str
-        Keys of methods that are run again although their draws were kept.
-    jobs : int
-        Worker processes, each on one thread.
+    A quick run has small cells that need no file, and fast methods. ``draws`` of each cell are 10
+    by default, 1 in a quick run; draw d is seeded with d. ``methods`` are keys separated by commas,
+    by default all; those in ``again`` are run although their draws were kept. ``jobs`` is the
+    number of worker processes, each on one thread.
     """
     all_keys = [key for key in CONSENSUS_METHODS if not (context.quick and key in _SLOW)]
     chosen = _keys(methods) or all_keys

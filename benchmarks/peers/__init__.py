@@ -89,16 +89,9 @@ def run(
 ) -> Result:
     """Compare the library with other packages.
 
-    Parameters
-    ----------
-    context : Context
-        Quick: growing tasks from 500 to 1,000 points only.
-    seconds : float, optional
-        Limit of a trial: 60, or 3 in a quick run.
-    environments : str, optional
-        Folder of the packages' environments; by default one in the user's cache.
-    largest_n : int, optional
-        Largest n of the growing tasks: 4,096,000, or 1,000 in a quick run.
+    A quick run has only the growing tasks, with 500 and 1,000 points and 3 ``seconds`` a trial. The
+    defaults of a full run are 60 s and at most ``largest_n`` = 4,096,000 points. ``environments``
+    is the folder of the packages' environments, by default one in the user's cache.
     """
     first_n, largest, limit = (500, 1_000, 3.0) if context.quick else (1_000, 4_096_000, 60.0)
     limits = Limits(seconds or limit)

@@ -58,23 +58,12 @@ REQUIREMENTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class Environment:
-    """An interpreter with a package, or the reason why there is none.
-
-    Attributes
-    ----------
-    package : str
-    python : str
-        The interpreter; empty if the environment could not be made.
-    installed : dict of str to str
-        Versions by distribution.
-    error : str
-        Last error of pip.
-    """
+    """An interpreter with a package, or the reason why there is none."""
 
     package: str
-    python: str
-    installed: dict[str, str] = field(default_factory=dict)
-    error: str = ""
+    python: str  # path of the interpreter; empty if the environment could not be made
+    installed: dict[str, str] = field(default_factory=dict)  # versions by distribution
+    error: str = ""  # last error of pip
 
     @property
     def version(self) -> str:

@@ -29,19 +29,13 @@ BLOBS, N_FEATURES, SPREAD = 8, 10, 6.0
 
 @dataclass(frozen=True)
 class Material:
-    """The arrays of a task.
+    """The arrays of a task."""
 
-    Attributes
-    ----------
-    y : (n,) classes
-    given : dict of str to array
-        What the methods get: ``P`` (n, V), ``X`` (n, p), or ``view_0``, ``view_1`` …
-    P : (n, V) labels or None
-        The partitions for J. For features these are k-means runs that no method gets.
-    """
-
+    #: Classes (n,).
     y: NDArray[Any]
+    #: What the methods get: ``P`` (n, V), ``X`` (n, p), or ``view_0``, ``view_1`` …
     given: dict[str, NDArray[Any]]
+    #: Labels (n, V) for J. For features these are k-means runs that no method gets.
     P: NDArray[Any] | None = None
 
 

@@ -31,21 +31,11 @@ _POLL_SECONDS = 0.02
 
 
 class Limits(NamedTuple):
-    """What a trial may use.
+    """What a trial may use."""
 
-    Attributes
-    ----------
-    seconds : float
-        Wall time of the method.
-    memory : int
-        Bytes of address space.
-    before : float
-        Seconds for imports, loading and warm-up.
-    """
-
-    seconds: float = 60.0
-    memory: int = 6_000_000_000
-    before: float = 180.0
+    seconds: float = 60.0  # wall time of the method
+    memory: int = 6_000_000_000  # bytes of address space
+    before: float = 180.0  # seconds for imports, loading and warm-up
 
 
 def trial(status: Status, message: str = "", **figures: Any) -> dict[str, Any]:
@@ -63,18 +53,8 @@ def run_trial(
 ) -> dict[str, Any]:
     """Run a method on a task with the interpreter of its environment; score the labels.
 
-    Parameters
-    ----------
-    python : str
-    method : str
-        A key of ``runner.METHODS``.
-    task : Path
-        A folder written by :func:`~benchmarks.peers.tasks.write_task`.
-    material : Material
-        The same task with its classes.
-    limits : Limits
-    runner : Path
-        The script to run.
+    ``method`` is a key of ``runner.METHODS``, ``task`` a folder written by
+    :func:`~benchmarks.peers.tasks.write_task`, and ``material`` the same task with its classes.
     """
     with tempfile.TemporaryDirectory(prefix="coterie-peer-") as folder:
         answer = Path(folder)
