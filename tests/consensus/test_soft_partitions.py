@@ -1,4 +1,4 @@
-"""Soft partitions through every consensus function: what holds for labels holds for memberships."""
+"""Soft partitions in every consensus function."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning"),
 ]
 
-#: Methods whose definition needs base clusters that hold a point or do not.
+#: Methods that are defined for labels only.
 LABELS_ONLY = {"hgpa", "mcla", "correlation"}
 SOFT = [key for key in CONSENSUS_METHODS if key not in LABELS_ONLY]
 ROBUST = [
@@ -34,12 +34,12 @@ ROBUST = [
 
 
 def make(key, **settings):
-    """An estimator of three clusters that is not fitted yet."""
+    """Return an unfitted estimator of three clusters."""
     return make_consensus(key, 3, random_state=0).set_params(**settings)
 
 
 def planted(n=60, V=6, K=3, vagueness=0.6, seed=0, missing=0.0):
-    """Soft partitions that lean to one of K equal clusters, and what they lean to."""
+    """Return soft partitions around K equal clusters, and the labels of these."""
     rng = np.random.default_rng(seed)
     y = np.arange(n) % K
     P = []
@@ -51,18 +51,18 @@ def planted(n=60, V=6, K=3, vagueness=0.6, seed=0, missing=0.0):
 
 
 def units(labels):
-    """Membership matrices of labels, −1 a row of zeros."""
+    """Return the membership matrices of labels; −1 is a row of zeros."""
     return [np.eye(column.max() + 2)[column][:, :-1] for column in labels.T]
 
 
 def same_partition(a, b):
-    """Whether two labellings differ in names alone."""
+    """Return whether two labellings are the same partition."""
     return ct.clustering_accuracy(a, b) == 1 and ct.clustering_accuracy(b, a) == 1
 
 
 @pytest.mark.parametrize("key", CONSENSUS_METHODS)
 def test_unit_vectors_are_labels(key):
-    """Matrices of unit vectors and zeros give what the labels give, bit for bit."""
+    """Matrices of unit vectors and zeros give exactly the results of the labels."""
     P, _ = ct.planted_partitions([24, 20, 16], 5, 0, 0.2, random_state=0)
     P = np.where(np.random.default_rng(0).random(P.shape) < 0.05, -1, P)
     P[(P < 0).all(axis=1)] = 0
@@ -77,8 +77,8 @@ def test_unit_vectors_are_labels(key):
 
 
 @pytest.mark.parametrize("key", SOFT)
-def test_soft_consensus_finds_what_partitions_lean_to(key):
-    """However vague each is, partitions that lean to the same clusters give these."""
+def test_soft_consensus_finds_planted_clusters(key):
+    """Vague memberships around the same clusters give these clusters."""
     P, y = planted()
     est = make(key).fit(P)
     assert ct.clustering_accuracy(y, est.labels_) > 0.95
@@ -98,7 +98,7 @@ def test_missing_mass_is_accepted(key):
 
 @pytest.mark.parametrize("key", sorted(LABELS_ONLY))
 def test_methods_of_labels_refuse(key):
-    """The message names the method, the reason and the way out, which works."""
+    """The message names the method and hard_labels, whose result works."""
     P, y = planted(vagueness=0.3)
     est = make(key)
     with pytest.raises(InvalidLabelsError, match=rf"{type(est).__name__} .*hard_labels\(P\)"):
@@ -109,7 +109,7 @@ def test_methods_of_labels_refuse(key):
 
 @pytest.mark.parametrize("key", SOFT)
 def test_sparse_is_dense(key):
-    """Sparse matrices give what dense ones give, bit for bit."""
+    """Sparse matrices give exactly the results of dense ones."""
     P, _ = planted(missing=0.1)
     P = [np.where(m < 0.2, 0.0, m) for m in P]
     a, b = make(key).fit(P), make(key).fit(tuple(sp.csc_array(m) for m in P))
@@ -118,7 +118,7 @@ def test_sparse_is_dense(key):
 
 @pytest.mark.parametrize("key", SOFT)
 def test_order_changes_nothing(key):
-    """Points, partitions and columns may come in any order."""
+    """The order of points, partitions and columns does not matter."""
     P, _ = planted(vagueness=0.8)
     rng = np.random.default_rng(1)
     points, partitions = rng.permutation(60), rng.permutation(6)
@@ -130,7 +130,7 @@ def test_order_changes_nothing(key):
 
 
 def test_tuples_do_not_depend_on_order():
-    """Codes, memberships and weights of the tuples are the same whatever the order, to the bit."""
+    """Codes, memberships and weights of the tuples are exactly the same in any order."""
     P, _ = planted(missing=0.1)
     rng = np.random.default_rng(2)
     points, partitions = rng.permutation(60), rng.permutation(6)
@@ -141,8 +141,8 @@ def test_tuples_do_not_depend_on_order():
 
 
 @pytest.mark.parametrize("settings", ROBUST, ids=str)
-def test_settings_of_the_flagship(settings):
-    """Every setting of the flagship works on memberships; the bound holds."""
+def test_settings_of_robust_consensus(settings):
+    """Every setting of RobustConsensus works on memberships; the bound holds."""
     P, y = planted(vagueness=0.5, missing=0.05)
     est = make("robust", **settings).fit(P)
     assert ct.clustering_accuracy(y, est.labels_) > 0.95
@@ -150,8 +150,8 @@ def test_settings_of_the_flagship(settings):
     assert est.embedding_.shape[0] == 60
 
 
-def test_dissenters_are_set_aside():
-    """Soft partitions that follow another course together lose their vote."""
+def test_a_minority_gets_no_weight():
+    """Soft partitions that follow another clustering get the weight 0."""
     P, y = planted(n=150, V=6, vagueness=0.4)
     rng = np.random.default_rng(0)
     wrong = rng.permutation(y)
@@ -161,8 +161,8 @@ def test_dissenters_are_set_aside():
     assert ct.clustering_accuracy(y, est.labels_) == 1
 
 
-def test_whole_weights_are_repeats():
-    """Rows of weight w give what w copies of them give; weight 0 has no say."""
+def test_weights_equal_repeated_rows():
+    """A row of weight w has the effect of w copies; weight 0 has no effect."""
     P, _ = planted(n=30)
     weights = np.random.default_rng(0).integers(1, 4, size=30)
     a = make("robust").fit(P, sample_weight=weights)
@@ -177,8 +177,8 @@ def test_whole_weights_are_repeats():
     assert (c.labels_ == d.predict(P)).all()
 
 
-def test_new_rows_join_where_they_gain():
-    """predict takes the cluster of largest gain, from the definition."""
+def test_new_rows_join_the_cluster_of_largest_gain():
+    """predict returns the cluster of largest gain, computed from the definition."""
     P, _ = planted(V=4)
     new, _ = planted(V=4, seed=5, missing=0.2)
     est = make("robust", partition_weights=None).fit(P)
@@ -193,7 +193,7 @@ def test_new_rows_join_where_they_gain():
 
 
 def test_soft_rows_join_a_consensus_of_unit_vectors():
-    """Fitted on unit vectors, rows between two clusters go where most of their mass is."""
+    """After a fit on unit vectors, a soft row joins the cluster of its largest membership."""
     y = np.repeat([0, 1, 2], 10)
     est = make("robust").fit([np.eye(3)[y]] * 4)
     row = np.array([[0.2, 0.1, 0.7]])
@@ -203,7 +203,7 @@ def test_soft_rows_join_a_consensus_of_unit_vectors():
 
 
 def test_other_matrices_are_refused_in_predict():
-    """The same number and widths of matrices as in fit; labels are none."""
+    """predict needs matrices of the same number and widths as fit, and no labels."""
     P, _ = planted()
     est = make("robust").fit(P)
     with pytest.raises(InvalidLabelsError, match=r"those of the fit had .3, 3, 3, 3, 3, 3"):
@@ -218,7 +218,7 @@ def test_other_matrices_are_refused_in_predict():
 @pytest.mark.parametrize("key", ["robust", "median", "l2"])
 @pytest.mark.parametrize("n_hard", [0, 4, 6])
 def test_partitions_may_join_later(key, n_hard):
-    """partial_fit ends where fit on all matrices ends, unit vectors or not."""
+    """partial_fit gives the result of a fit on all matrices, also for unit vectors."""
     P, _ = planted(vagueness=0.5)
     P[:n_hard] = units(hard_labels(P[:n_hard])) if n_hard else []
     grown = make(key).fit(P[:4]).partial_fit(P[4:])
@@ -229,7 +229,7 @@ def test_partitions_may_join_later(key, n_hard):
 
 
 def test_kinds_do_not_mix():
-    """Labels do not join memberships, nor the other way round."""
+    """Labels and memberships cannot be combined."""
     P, _ = planted()
     with pytest.raises(InvalidLabelsError, match="fitted partitions are membership matrices"):
         make("robust").fit(P).partial_fit(hard_labels(P))
@@ -238,8 +238,8 @@ def test_kinds_do_not_mix():
 
 
 @pytest.mark.parametrize("hard", [False, True])
-def test_models_are_kept(tmp_path, hard):
-    """A model of memberships comes back from its file and predicts the same."""
+def test_models_are_saved_and_loaded(tmp_path, hard):
+    """A loaded model of memberships predicts and continues like the saved one."""
     P, _ = planted()
     given = units(hard_labels(P)) if hard else P
     est = make("robust").fit(given)
@@ -251,8 +251,8 @@ def test_models_are_kept(tmp_path, hard):
     assert (loaded.partial_fit(P[:2]).labels_ == est.partial_fit(P[:2]).labels_).all()
 
 
-def test_fields_that_came_later_have_defaults():
-    """State of tuples without memberships, as earlier versions wrote it, is that of labels."""
+def test_old_states_have_no_memberships():
+    """The state of tuples from earlier versions, without memberships, is read as labels."""
     writer = StateWriter()
     tree = writer.encode(as_label_tuples([[0, 0], [1, 0]]), "state")
     assert "memberships" not in tree["$object"]["state"]
@@ -260,14 +260,14 @@ def test_fields_that_came_later_have_defaults():
 
 
 def test_k_is_chosen():
-    """choose_k takes memberships, and finds the number of clusters they lean to."""
+    """choose_k finds the number of planted clusters from memberships."""
     P, _ = planted(n=120, K=4, vagueness=0.5)
     choice = ct.choose_k(P, range(2, 7), random_state=0)
     assert choice.best_k == 4 and np.isnan(choice.pac).all()
 
 
 def test_ambiguous_pairs_are_counted():
-    """c.d.f. and PAC of memberships are those of M over pairs that some partition has both of."""
+    """c.d.f. and PAC are those of M over pairs that some partition labels."""
     P, _ = planted(missing=0.4)
     known = np.triu(pair_matrices(P)[1].sum(axis=0) > 0, 1)
     M = ct.coassociation(P)[known]
@@ -277,8 +277,8 @@ def test_ambiguous_pairs_are_counted():
     assert ambiguous == pytest.approx(((M > 0.3) & (M < 0.6)).mean())
 
 
-def test_gpus_are_for_labels():
-    """device="cuda" is told to be of no use, and the CPU takes its place."""
+def test_gpus_need_labels():
+    """device="cuda" gives a warning, and the CPU is used."""
     P, _ = planted()
     with pytest.warns(DeviceFallbackWarning, match="these are memberships"):
         est = make("robust", device="cuda").fit(P)
@@ -287,13 +287,13 @@ def test_gpus_are_for_labels():
 
 @pytest.mark.parametrize("key", ["cspa", "hbgf"])
 def test_cuts_by_relaxation(key):
-    """The spectral cuts take memberships too."""
+    """The spectral cuts accept memberships."""
     P, y = planted()
     assert ct.clustering_accuracy(y, make(key, partitioner="spectral").fit(P).labels_) == 1
 
 
 def test_compression_is_exact():
-    """Copies of rows are one tuple, and M over points is M over tuples."""
+    """Equal rows are one tuple, and M over points follows from M over tuples."""
     P, _ = planted(n=20, missing=0.2)
     P = [np.vstack([m, m]) for m in P]
     tuples = as_label_tuples(P)

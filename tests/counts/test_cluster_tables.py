@@ -1,4 +1,4 @@
-"""A clustering seen through the partitions, against brute force and scikit-learn."""
+"""Tables of a clustering, compared with brute force and scikit-learn."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ thresholds = st.floats(0.1, 0.9)
 
 @st.composite
 def clusterings(draw, missing=True):
-    """A label matrix, a clustering of its points that equal rows share, weights, the tables.
+    """A label matrix, a clustering of its points, partition weights, and the tables.
 
     Weights and partitions are in the order of the tuples' columns.
     """
@@ -40,7 +40,7 @@ def clusterings(draw, missing=True):
 
 
 def same_cluster(labels):
-    """X, shape (n, n)."""
+    """Return which pairs of points are in one cluster, (n, n)."""
     return labels[:, None] == labels[None, :]
 
 
@@ -54,7 +54,7 @@ def brute_score(P, labels, alpha, threshold):
 @properties
 @given(clusterings())
 def test_tables_count_points(case):
-    """N[c, b] counts the points of base cluster c in cluster b; sizes and presence likewise."""
+    """N[c, b], sizes and presence count the points."""
     P, labels, _, tables = case
     assert_array_equal(tables.size, np.bincount(labels))
     assert tables.n_clusters == len(set(labels.tolist()))
@@ -70,7 +70,7 @@ def test_tables_count_points(case):
 
 
 def test_points_in_no_cluster_are_not_counted():
-    """A tuple of label −1 is in no table; clusters may be empty when their number is given."""
+    """A tuple of label −1 is not counted; clusters may be empty if their number is given."""
     tuples = as_label_tuples([[0, 0], [1, 1], [1, 1]])
     labels = np.where(tuples.weights == 2, 0, -1)
     tables = ClusterTables.of(tuples, labels, np.ones(2), n_clusters=3)
@@ -83,7 +83,7 @@ def test_points_in_no_cluster_are_not_counted():
 @properties
 @given(clusterings())
 def test_distances_and_objective(case):
-    """Distances are Mirkin's over the points a partition labels; J is their weighted mean."""
+    """Distances are Mirkin's over the labelled points, and J is their weighted mean."""
     P, labels, alpha, tables = case
     expected = [mirkin_distance(column[column >= 0], labels[column >= 0]) for column in P.T]
     assert_array_equal(tables.distances(), expected)
@@ -93,7 +93,7 @@ def test_distances_and_objective(case):
 @properties
 @given(clusterings())
 def test_pairs_within(case):
-    """Ordered pairs, i = j among them, together by label and cluster, by label, by cluster."""
+    """Ordered pairs, including i = j, in one label and cluster, in one label, in one cluster."""
     P, labels, _, tables = case
     together, both = pair_votes(P)
     X = same_cluster(labels)
@@ -104,15 +104,15 @@ def test_pairs_within(case):
 @properties
 @given(clusterings(), thresholds)
 def test_score(case, threshold):
-    """What the search maximises is Σ (M_ij − τ) over the labelled pairs in one cluster."""
+    """The score is Σ (M_ij − τ) over the labelled pairs in one cluster."""
     P, labels, alpha, tables = case
     assert_allclose(tables.score(threshold), brute_score(P, labels, alpha, threshold), atol=1e-9)
 
 
 @properties
 @given(clusterings(missing=False))
-def test_score_and_objective_are_one_at_one_half(case):
-    """J(G) = Σ M − 2 score(1/2): lowering the one raises the other."""
+def test_score_and_objective_are_equivalent_at_one_half(case):
+    """J(G) = Σ M − 2 score(1/2)."""
     P, _, alpha, tables = case
     total = coassociation(P, alpha).sum()
     assert_allclose(tables.objective(), total - 2 * tables.score(0.5), atol=1e-9)
@@ -139,7 +139,7 @@ def test_information_is_the_mutual_information(case):
 @properties
 @given(clusterings())
 def test_mean_agreement(case):
-    """Share of votes together among all votes on pairs i ≠ j inside, and between, clusters."""
+    """It is the share of votes together on pairs i ≠ j inside, and between, clusters."""
     P, labels, alpha, tables = case
     together, both = (np.tensordot(alpha, x, axes=1) for x in pair_votes(P))
     X = same_cluster(labels)
@@ -152,8 +152,8 @@ def test_mean_agreement(case):
 
 @properties
 @given(clusterings(missing=False))
-def test_mean_agreement_without_gaps(case):
-    """Without missing labels these are the means of M itself."""
+def test_mean_agreement_without_missing_labels(case):
+    """Without missing labels it is the mean of M."""
     P, labels, alpha, tables = case
     M, X = coassociation(P, alpha), same_cluster(labels)
     inside, between = tables.mean_agreement()
@@ -181,7 +181,7 @@ def test_merge_gains(case, threshold):
 @properties
 @given(clusterings())
 def test_cluster_affinity(case):
-    """Votes together, and votes at all, over pairs of one point from each of two clusters."""
+    """It is the sum of votes together, and of all votes, over pairs of two clusters."""
     P, labels, alpha, tables = case
     members = labels[:, None] == np.arange(len(tables.size))
     for found, vote in zip(tables.cluster_affinity(), pair_votes(P), strict=True):
@@ -190,7 +190,7 @@ def test_cluster_affinity(case):
 
 
 def brute_gains(P, labels, alpha, threshold, rows, n_clusters):
-    """Gain of each cluster for each new row (n', K), and its mean share of votes there."""
+    """Return the gain of each cluster for each new row (n', K), and its share of votes."""
     gains, shares = np.zeros((2, len(rows), n_clusters))
     for i, row in enumerate(rows):
         both = (row >= 0) & (P >= 0)
@@ -203,7 +203,7 @@ def brute_gains(P, labels, alpha, threshold, rows, n_clusters):
 
 
 @st.composite
-def newcomers(draw):
+def clusterings_and_new_rows(draw):
     """A clustering with its tables, and rows of labels to be assigned: (V,) each, −1 missing."""
     P = draw(label_matrices())
     matrix = as_label_matrix(P)
@@ -219,7 +219,7 @@ def newcomers(draw):
 
 
 @properties
-@given(newcomers(), thresholds)
+@given(clusterings_and_new_rows(), thresholds)
 def test_rows_join_the_cluster_of_largest_gain(case, threshold):
     """No cluster has a larger gain than the one assigned; a row without labels gets −1 and 0."""
     tuples, labels, alpha, codes, tables = case
@@ -237,9 +237,9 @@ def test_rows_join_the_cluster_of_largest_gain(case, threshold):
 
 
 @properties
-@given(newcomers(), thresholds, st.data())
+@given(clusterings_and_new_rows(), thresholds, st.data())
 def test_given_labels_are_kept(case, threshold, data):
-    """Where a label is given, the confidence alone is computed, for that label."""
+    """A given label is kept, and the confidence is that of this label."""
     tuples, labels, alpha, codes, tables = case
     K = len(tables.size)
     fixed = data.draw(arrays(np.int64, len(codes), elements=st.integers(-1, K - 1)))
@@ -255,9 +255,9 @@ def test_given_labels_are_kept(case, threshold, data):
 
 
 @properties
-@given(newcomers(), thresholds)
+@given(clusterings_and_new_rows(), thresholds)
 def test_assignment_does_not_depend_on_the_batch(case, threshold):
-    """A row gets the same label and confidence, bit for bit, alone and among others."""
+    """A row gets exactly the same label and confidence alone and among others."""
     *_, codes, tables = case
     labels, confidence = tables.assign(codes, threshold)
     for i in range(len(codes)):
@@ -268,21 +268,21 @@ def test_assignment_does_not_depend_on_the_batch(case, threshold):
 
 @pytest.mark.parametrize("threshold", [0.3, 0.5, 0.6])
 def test_a_tie_does_not_depend_on_the_batch(threshold):
-    """Where clusters tie but for rounding, a gap in another row does not decide between them."""
-    for seed in range(200):
+    """If clusters tie up to rounding, a missing label in another row changes nothing."""
+    for seed in range(60):
         rng = np.random.default_rng(seed)
         tuples = as_label_tuples(rng.integers(0, 2, (12, 3)))
         labels = rng.integers(0, 3, tuples.n_tuples)
         tables = ClusterTables.of(tuples, labels, rng.choice([0.1, 0.2, 0.3, 0.7], 3))
         alone, _ = tables.assign(tuples.codes, threshold)
-        gap = np.full_like(tuples.codes[:1], -1)
-        beside_a_gap, _ = tables.assign(np.vstack([tuples.codes, gap]), threshold)
-        assert_array_equal(beside_a_gap, [*alone, -1])
+        missing = np.full_like(tuples.codes[:1], -1)
+        together, _ = tables.assign(np.vstack([tuples.codes, missing]), threshold)
+        assert_array_equal(together, [*alone, -1])
 
 
 @pytest.mark.parametrize("threads", ["1", "3"])
 def test_assignment_on_any_number_of_threads(threads, monkeypatch):
-    """Blocks of rows, one a thread, cover every row."""
+    """The blocks of all threads cover every row."""
     monkeypatch.setenv("COTERIE_NUM_THREADS", threads)
     P = np.random.default_rng(0).integers(0, 3, (500, 4))
     tuples = as_label_tuples(P)
@@ -297,7 +297,7 @@ def test_assignment_on_any_number_of_threads(threads, monkeypatch):
 
 
 def test_no_rows_are_assigned():
-    """An empty batch has an empty answer."""
+    """An empty batch gives empty labels."""
     tuples = as_label_tuples([[0], [1]])
     tables = ClusterTables.of(tuples, np.array([0, 1]), np.ones(1))
     labels, confidence = tables.assign(np.empty((0, 1), dtype=np.int16), 0.5)
@@ -306,8 +306,8 @@ def test_no_rows_are_assigned():
 
 @properties
 @given(clusterings())
-def test_silhouettes_are_those_of_the_votes(case):
-    """(b − a) / max(a, b) with distances 1 − share of votes, the point itself left out."""
+def test_silhouettes(case):
+    """They are (b − a) / max(a, b) of distances 1 − share of votes to the other points."""
     P, labels, alpha, tables = case
     tuples = as_label_tuples(P)
     together, both = (np.tensordot(alpha, x, axes=1) for x in pair_votes(P))
@@ -329,7 +329,7 @@ def test_silhouettes_are_those_of_the_votes(case):
 
 
 def _in_column_order(P):
-    """Tuples of P, whose columns are in the order of the tuples' already."""
+    """Return the tuples of P, whose columns are sorted already."""
     tuples = as_label_tuples(P)
     assert_array_equal(tuples.partition_order, np.arange(P.shape[1]))
     return tuples
@@ -337,7 +337,7 @@ def _in_column_order(P):
 
 @pytest.mark.parametrize("gaps", [False, True])
 def test_tables_are_counted_in_blocks(gaps, monkeypatch):
-    """Many blocks of rows give the tables of one; how many threads count them changes nothing."""
+    """Many blocks give the same tables as one, on any number of threads."""
     rng = np.random.default_rng(0)
     P = rng.integers(0, 5, (4_000, 6))
     if gaps:

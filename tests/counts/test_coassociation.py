@@ -1,4 +1,4 @@
-"""The co-association matrix, its weights, and the bound read off it."""
+"""The co-association matrix, its weights, and its lower bound."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ properties = settings(deadline=None, max_examples=50)
 
 
 def brute_force(P, weights):
-    """M by the formula, over all pairs of points."""
+    """Return M by its formula."""
     same, both = (np.tensordot(weights, x, axes=1) for x in pair_votes(P))
     M = np.divide(same, both, out=np.zeros_like(same), where=both > 0)
     np.fill_diagonal(M, 1.0)
@@ -39,22 +39,22 @@ def test_equal_weights(P):
 @properties
 @given(P=label_matrices(), data=st.data())
 def test_given_weights(P, data):
-    """Each weight counts for the partition it was given for; some weights may be zero."""
+    """Each weight belongs to its partition; some weights may be zero."""
     weights = data.draw(weights_for(P))
     weights[data.draw(st.integers(0, P.shape[1] - 1))] *= data.draw(st.sampled_from([0, 1]))
     if weights.any():
         assert_allclose(coassociation(P, weights), brute_force(P, weights), atol=1e-12)
 
 
-def test_points_alike_but_for_partitions_that_do_not_count():
-    """Points that no counting partition labels are not together, though their rows are equal."""
+def test_points_without_weighted_labels_are_apart():
+    """Points that no partition of positive weight labels are apart, even if rows are equal."""
     P = [[0, -1], [0, -1], [1, 1]]
     assert_array_equal(coassociation(P, [0, 1]), np.eye(3))
 
 
 @pytest.mark.parametrize("n_partitions", [1, 3, 49, 255, 256])
 def test_unanimous_votes_are_exactly_one(n_partitions):
-    """V votes of V make 1, not nearly 1, so that 1 − M is a distance with zeros on the diagonal."""
+    """V of V votes give exactly 1, so that 1 − M is zero on the diagonal."""
     rng = np.random.default_rng(0)
     P = rng.integers(0, 2, (6, n_partitions))[[0, 1, 2, 3, 4, 5, 5]]
     M = coassociation(P)
@@ -66,8 +66,8 @@ def test_unanimous_votes_are_exactly_one(n_partitions):
 
 @properties
 @given(P=label_matrices(missing=False), weight=st.floats(0.1, 10))
-def test_counts_where_counts_say_it_all(P, weight):
-    """Equal weights and no gaps: whole numbers in the smallest type, and their scale."""
+def test_counts_for_equal_weights(P, weight):
+    """For equal weights and complete labels, M is counts of the smallest type and a scale."""
     tuples = as_label_tuples(P)
     M = tuple_coassociation(tuples, np.full(P.shape[1], weight))
     assert M.values.dtype == np.uint8
@@ -79,7 +79,7 @@ def test_counts_where_counts_say_it_all(P, weight):
 
 @pytest.mark.parametrize(("n_partitions", "dtype"), [(255, "u1"), (256, "u2"), (70_000, "u4")])
 def test_counts_do_not_overflow(n_partitions, dtype):
-    """However many partitions there are, their votes can be counted."""
+    """The type of the counts is large enough for any number of partitions."""
     P = np.zeros((2, n_partitions), dtype=np.int8)
     P[1, 0] = 1
     M = tuple_coassociation(as_label_tuples(P), np.ones(n_partitions))
@@ -88,8 +88,8 @@ def test_counts_do_not_overflow(n_partitions, dtype):
 
 
 @pytest.mark.parametrize("n_clusters", [256, 257])
-def test_many_clusters_are_told_apart(n_clusters):
-    """Codes of a partition are narrowed to a byte where that holds them, and else not."""
+def test_many_clusters_are_separated(n_clusters):
+    """Codes are narrowed to a byte only if they fit."""
     column = np.arange(n_clusters)
     P = np.column_stack([column, column // 2])
     assert_array_equal(coassociation(P), brute_force(P, np.ones(2)))
@@ -97,7 +97,7 @@ def test_many_clusters_are_told_apart(n_clusters):
 
 @pytest.mark.parametrize(("most", "dtype"), [(0, np.float32), (4000, np.float64)])
 def test_many_tuples_take_half_the_bytes(most, dtype, monkeypatch):
-    """Floats are in single precision above the switch, and M is the same to its rounding."""
+    """Above the limit, M is in single precision and equal up to rounding."""
     monkeypatch.setattr(coassociation_matrix, "_SINGLE_PRECISION_ABOVE", most)
     P = np.random.default_rng(0).integers(-1, 5, (50, 6))
     tuples = as_label_tuples(P)
@@ -111,7 +111,7 @@ def test_many_tuples_take_half_the_bytes(most, dtype, monkeypatch):
 @pytest.mark.parametrize("threads", ["1", "2", "5"])
 @pytest.mark.parametrize("missing", [0, 1])
 def test_any_number_of_threads(threads, missing, monkeypatch):
-    """Matrix and bound do not depend on how the rows are dealt to threads."""
+    """Matrix and bound do not depend on the number of threads."""
     monkeypatch.setenv("COTERIE_NUM_THREADS", threads)
     P = np.random.default_rng(0).integers(-missing, 5, (400, 6))
     P[:, 0] = np.abs(P[:, 0])
@@ -124,8 +124,8 @@ def test_any_number_of_threads(threads, missing, monkeypatch):
 
 @properties
 @given(P=label_matrices(missing=False), data=st.data())
-def test_the_bound_is_read_off_the_matrix(P, data):
-    """Without gaps the bound is Σ_ij min(M_ij, 1 − M_ij), for equal weights and for others."""
+def test_the_bound_follows_from_the_matrix(P, data):
+    """For complete labels the bound is Σ_ij min(M_ij, 1 − M_ij)."""
     tuples = as_label_tuples(P)
     for weights in (np.full(P.shape[1], 0.3), data.draw(weights_for(P))):
         M = coassociation(P, weights)
@@ -136,7 +136,7 @@ def test_the_bound_is_read_off_the_matrix(P, data):
 @properties
 @given(P=label_matrices(max_points=7, max_partitions=4), data=st.data())
 def test_the_bound_is_below_every_partition(P, data):
-    """No partition of the points has a smaller objective, whatever the weights and the gaps."""
+    """No clustering has a smaller objective, for any weights and missing labels."""
     tuples = as_label_tuples(P)
     for weights in (np.ones(P.shape[1]), data.draw(weights_for(P))):
         bound = pairwise_lower_bound(tuples, weights[tuples.partition_order])
@@ -145,8 +145,8 @@ def test_the_bound_is_below_every_partition(P, data):
 
 @properties
 @given(P=label_matrices())
-def test_one_partition_alone_is_its_own_median(P):
-    """A partition with all the weight leaves nothing to disagree about."""
+def test_the_bound_of_one_partition_is_zero(P):
+    """If one partition has all the weight, the bound is 0."""
     tuples = as_label_tuples(P)
     alone = np.zeros(P.shape[1])
     alone[0] = 2.0
@@ -154,7 +154,7 @@ def test_one_partition_alone_is_its_own_median(P):
 
 
 def test_weights_are_checked_and_kept():
-    """Weights are V floats; without any, ones."""
+    """Weights become V floats, ones by default."""
     assert_array_equal(check_partition_weights(None, 3), np.ones(3))
     given_weights = check_partition_weights([0, 2, 1], 3)
     assert_array_equal(given_weights, [0.0, 2.0, 1.0])
@@ -177,6 +177,6 @@ def test_weights_are_checked_and_kept():
     ],
 )
 def test_bad_weights_are_refused(weights, message):
-    """Weights that are no V numbers, negative, not finite or all zero are refused by name."""
+    """Invalid weights are refused; the message names them."""
     with pytest.raises(InvalidParameterError, match=message):
         coassociation([[0, 0], [1, 1]], weights)

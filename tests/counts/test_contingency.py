@@ -1,4 +1,4 @@
-"""Contingency tables of all pairs of partitions, pair counts and the bound they give."""
+"""Contingency tables of all pairs of partitions, pair counts and their lower bound."""
 
 import numpy as np
 import pytest
@@ -18,19 +18,19 @@ few_points = label_matrices(max_points=7, max_partitions=4)
 
 
 def indicator(tuples):
-    """Z, shape (u, m)."""
+    """Return Z, shape (u, m)."""
     return (tuples.codes[:, :, None] == np.arange(tuples.n_columns)).sum(axis=1)
 
 
 def counts_of(tuples):
-    """Pair counts of all pairs of partitions."""
+    """Return the pair counts of all pairs of partitions."""
     return count_pairs(tuples, all_contingencies(tuples))
 
 
 @properties
 @given(P=label_matrices(), data=st.data())
 def test_contingencies_are_the_product_of_indicators(P, data):
-    """C = Zᵀ diag(w) Z, for the multiplicities and for any other weights of the tuples."""
+    """C = Zᵀ diag(w) Z for the weights of the tuples and for other weights."""
     tuples = as_label_tuples(P)
     Z = indicator(tuples)
     assert_array_equal(all_contingencies(tuples), Z.T @ (tuples.weights[:, None] * Z))
@@ -40,7 +40,7 @@ def test_contingencies_are_the_product_of_indicators(P, data):
 
 @pytest.mark.parametrize("threads", ["1", "3"])
 def test_contingencies_on_any_number_of_threads(threads, monkeypatch):
-    """Blocks of tuples, one a thread, add up to the same tables."""
+    """The blocks of all threads sum to the same tables."""
     monkeypatch.setenv("COTERIE_NUM_THREADS", threads)
     P = np.random.default_rng(0).integers(-1, 40, (70_000, 4))
     P[:, 0] = np.abs(P[:, 0])
@@ -56,14 +56,14 @@ def test_contingencies_on_any_number_of_threads(threads, monkeypatch):
 
 
 def _columns_of(tuples, v):
-    """Indicator columns of the user's partition v, label by label; each has 40 labels here."""
+    """Return the indicator columns of the user's partition v, which has 40 labels."""
     return tuples.recode[40 * v : 40 * (v + 1)]
 
 
 @properties
 @given(P=label_matrices())
 def test_pair_counts_are_those_of_scikit_learn(P):
-    """Every pair of partitions has the pair confusion matrix of the points that both label."""
+    """Counts are those of the pair confusion matrix of the points that both label."""
     tuples = as_label_tuples(P)
     counts = counts_of(tuples)
     for v, a in enumerate(P.T[tuples.partition_order]):
@@ -80,8 +80,8 @@ def test_pair_counts_are_those_of_scikit_learn(P):
 
 @properties
 @given(P=label_matrices())
-def test_pair_counts_of_points_no_two_label(P):
-    """Two partitions without a common point have no pairs to count."""
+def test_pair_counts_without_common_points(P):
+    """Two partitions without a common point have no pairs."""
     n, V = P.shape
     apart = np.full((2 * n, 2 * V), -1)
     apart[:n, :V], apart[n:, V:] = P, P
@@ -95,7 +95,7 @@ def test_pair_counts_of_points_no_two_label(P):
 @properties
 @given(P=label_matrices())
 def test_cubes_are_the_moments_of_chance(P):
-    """Σ_c n_c (n_c − 1)² over the clusters of the one partition, among points both label."""
+    """Cubes are Σ_c n_c (n_c − 1)² over the clusters of one partition."""
     tuples = as_label_tuples(P)
     counts = counts_of(tuples)
     for v, a in enumerate(P.T[tuples.partition_order]):
@@ -108,7 +108,7 @@ def test_cubes_are_the_moments_of_chance(P):
 @properties
 @given(P=few_points, data=st.data())
 def test_the_bound_is_below_every_partition(P, data):
-    """No partition of the points has a smaller objective, whatever the weights and the gaps."""
+    """No clustering has a smaller objective, for any weights and missing labels."""
     weights = data.draw(weights_for(P))
     tuples = as_label_tuples(P)
     bound = agreement_lower_bound(counts_of(tuples), weights[tuples.partition_order])
@@ -118,7 +118,7 @@ def test_the_bound_is_below_every_partition(P, data):
 @properties
 @given(P=label_matrices(missing=False))
 def test_the_pairwise_bound_is_the_sharper_one(P):
-    """With equal weights and no gaps k(V − k)/(V − 1) ≤ min(k, V − k) for each pair of points."""
+    """For equal weights and complete labels, k(V − k)/(V − 1) ≤ min(k, V − k) for each pair."""
     tuples = as_label_tuples(P)
     alpha = np.ones(P.shape[1])
     coarse = agreement_lower_bound(counts_of(tuples), alpha)
@@ -128,14 +128,14 @@ def test_the_pairwise_bound_is_the_sharper_one(P):
 @properties
 @given(P=label_matrices(missing=False))
 def test_the_bound_is_reached_by_two_partitions(P):
-    """Of two equally weighted partitions each is a median, and the bound says so."""
+    """Each of two equally weighted partitions is a median, and reaches the bound."""
     Q = P[:, [0, -1]]
     bound = agreement_lower_bound(counts_of(as_label_tuples(Q)), np.ones(2))
     assert_allclose(bound, [mirkin_objective(Q, Q[:, v]) for v in range(2)], atol=1e-9)
 
 
 def test_partitions_without_weight_do_not_bound():
-    """A partition of weight 0 is as good as absent; one partition alone bounds nothing."""
+    """A partition of weight 0 has no effect; a single partition gives the bound 0."""
     P = np.array([[0, 0, 0], [0, 1, 1], [1, 1, 0], [1, 0, 2]])
     whole, part = as_label_tuples(P), as_label_tuples(P[:, 1:])
     weights = np.array([0.0, 1.0, 3.0])

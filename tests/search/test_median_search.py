@@ -1,4 +1,4 @@
-"""The discrete search on the true objective."""
+"""The discrete search on the ℓ1 objective."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ from coterie.search.median_search import (
 
 
 def search(P, K, weights=None, **options):
-    """Labels of the points and the result, from the partitions as starts."""
+    """Return the labels of the points and the result, with the partitions as starts."""
     tuples = as_label_tuples(P)
     alpha = np.ones(tuples.n_partitions) if weights is None else weights[tuples.partition_order]
     starts = partition_starts(tuples, all_contingencies(tuples), alpha, K)
@@ -31,7 +31,7 @@ def search(P, K, weights=None, **options):
 
 
 def test_small_cases_reach_the_optimum():
-    """Over random ensembles of eight points the best of all partitions is nearly always found."""
+    """For random ensembles of eight points the optimum is nearly always found."""
     rng = np.random.default_rng(0)
     found = 0
     for _ in range(30):
@@ -43,7 +43,7 @@ def test_small_cases_reach_the_optimum():
 
 
 def test_free_number_of_clusters_reaches_the_optimum():
-    """With K free the search finds the best of all partitions of eight points nearly always."""
+    """With a free K the optimum for eight points is nearly always found."""
     rng = np.random.default_rng(1)
     found = 0
     for _ in range(15):
@@ -57,7 +57,7 @@ def test_free_number_of_clusters_reaches_the_optimum():
     arrays(np.int64, st.tuples(st.integers(2, 25), st.integers(1, 5)), elements=st.integers(0, 3))
 )
 def test_no_single_move_or_merge_improves_the_result(P):
-    """The end is a local optimum of J: moving one point, or merging two clusters, never helps."""
+    """The result is a local optimum of J for single moves and for merges."""
     labels, result = search(P, 3, threshold=0.5)
     J = dense_objectives(P, labels[None])[0]
     assert result.tables.objective() == pytest.approx(J)
@@ -69,7 +69,7 @@ def test_no_single_move_or_merge_improves_the_result(P):
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6))
 def test_missing_labels_are_left_out_of_the_objective(seed):
-    """With missing labels the result is a local optimum of the objective over labelled pairs."""
+    """With missing labels the result is a local optimum of J over labelled pairs."""
     rng = np.random.default_rng(seed)
     P = rng.integers(0, 3, (15, 4))
     P[rng.random(P.shape) < 0.3] = -1
@@ -81,7 +81,7 @@ def test_missing_labels_are_left_out_of_the_objective(seed):
 
 
 def test_weights_equal_copies():
-    """A partition of weight 3 counts as three copies of it."""
+    """A weight of 3 has the effect of three copies."""
     P, _ = planted_partitions([30, 20, 10], 4, 1, 0.4, random_state=0)
     copies = np.column_stack([P, P[:, 1], P[:, 1], P[:, 2]])
     weighted, a = search(P, 3, np.array([1.0, 3.0, 2.0, 1.0]), threshold=0.5)
@@ -91,7 +91,7 @@ def test_weights_equal_copies():
 
 
 def test_majority_is_calibrated_under_heavy_noise():
-    """Where most votes are noise the threshold falls below one half and the partition is found."""
+    """If most votes are noise, the threshold falls below 1/2 and the clusters are found."""
     P, y = planted_partitions([100, 50, 50, 30, 20], 40, 20, 0.4, correlated=False, random_state=0)
     labels, result = search(P, 5)
     assert result.threshold < 0.4
@@ -100,14 +100,14 @@ def test_majority_is_calibrated_under_heavy_noise():
 
 
 def test_agreement_leaves_the_threshold_at_one_half():
-    """Where partitions agree inside the clusters nothing is calibrated."""
+    """If partitions agree inside the clusters, the threshold is not changed."""
     P, y = planted_partitions([60, 40], 9, 0, 0.1, random_state=0)
     labels, result = search(P, 2)
     assert result.threshold == 0.5 and clustering_accuracy(y, labels) > 0.98
 
 
 def test_finer_partitions_are_merged_down_to_k():
-    """A partition that splits every cluster in two starts the search as K clusters."""
+    """A partition that splits every cluster in two becomes a start of K clusters."""
     y = np.repeat([0, 1, 2], 20)
     fine = y * 2 + np.tile([0, 1], 30)
     tuples = as_label_tuples(np.column_stack([fine, y, y]))
@@ -118,7 +118,7 @@ def test_finer_partitions_are_merged_down_to_k():
 
 
 def test_starts_come_with_the_lowest_objective_first():
-    """Starts are ordered by their objective, computed without visiting the points."""
+    """Starts are sorted by their objective."""
     P, _ = planted_partitions([60, 40], 6, 2, 0.2, random_state=3)
     tuples = as_label_tuples(P)
     starts = partition_starts(tuples, all_contingencies(tuples), np.ones(6), 2)
@@ -129,7 +129,7 @@ def test_starts_come_with_the_lowest_objective_first():
 
 
 def test_learned_weights_fall_with_distance():
-    """Partitions far from the consensus get small weights, in order of their distance."""
+    """The farther a partition is from the consensus, the smaller is its weight."""
     P, _ = planted_partitions([120, 60], 7, 2, 0.1, random_state=0)
     tuples = as_label_tuples(P)
     starts = partition_starts(tuples, all_contingencies(tuples), np.ones(7), 2)
@@ -140,14 +140,14 @@ def test_learned_weights_fall_with_distance():
 
 
 def test_unlabelled_start_is_filled():
-    """A start that leaves tuples without a cluster ends with every tuple in one."""
+    """Tuples without a cluster in the start have one in the result."""
     tuples = as_label_tuples([[0, 0], [0, 1], [1, 1], [1, 0]])
     result = median_search(tuples, np.ones(2), 2, [Start("half", np.array([0, -1, -1, 1]))])
     assert result.labels.min() == 0
 
 
 def test_without_a_start_the_search_begins_from_nothing():
-    """Partitions too fine to start from (and no other answer) still end in a clustering."""
+    """If all partitions have too many clusters for a start, a clustering is still found."""
     rng = np.random.default_rng(0)
     fine = np.column_stack([rng.permutation(np.arange(620) // 2) for _ in range(3)])
     labels, result = search(fine, 3)
@@ -155,7 +155,7 @@ def test_without_a_start_the_search_begins_from_nothing():
 
 
 def test_many_tuples_are_searched_from_few_starts():
-    """All partitions start a search while tuples are few, four when they are many."""
+    """All partitions are starts for few tuples, four for many."""
     few = as_label_tuples(np.random.default_rng(0).integers(0, 2, (50, 10)))
     many = as_label_tuples(np.random.default_rng(0).integers(0, 9, (200_000, 10)))
     assert max_partition_starts(few) > 10
@@ -163,7 +163,7 @@ def test_many_tuples_are_searched_from_few_starts():
 
 
 def test_starts_compete_on_a_sample_when_tuples_are_many(monkeypatch):
-    """Above the limit the winner on a sample is improved over all tuples, to as good an end."""
+    """Above the limit the best start on a sample continues, to nearly the same objective."""
     P, y = planted_partitions([900, 600, 500], 9, 3, 0.3, random_state=0)
     full = search(P, 3)[1]
     monkeypatch.setattr(median_search_module, "_SAMPLE_ABOVE", 500)

@@ -1,4 +1,4 @@
-"""Brute force: every partition of a few points, and the objective straight from its definition."""
+"""Brute force: every partition of a few points, and the objective by its definition."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def all_partitions(n: int, most: int | None = None) -> Iterator[np.ndarray]:
-    """Labels of every partition of n points into at most ``most`` clusters, as growth strings."""
+    """Yield the labels of every partition of n points into at most ``most`` clusters."""
     most = n if most is None else most
 
     def grow(prefix: list[int]) -> Iterator[np.ndarray]:
@@ -20,7 +20,7 @@ def all_partitions(n: int, most: int | None = None) -> Iterator[np.ndarray]:
 
 
 def dense_objectives(P: np.ndarray, labellings: np.ndarray) -> np.ndarray:
-    """J of many labellings (c, n) of the points of P (n, V), −1 missing, pair by pair."""
+    """Return J of many labellings (c, n) of the points of P (n, V), −1 missing, from all pairs."""
     present = (P[:, None] >= 0) & (P[None] >= 0)
     together = (present & (P[:, None] == P[None])).mean(axis=2)
     apart = present.mean(axis=2) - together
@@ -29,12 +29,12 @@ def dense_objectives(P: np.ndarray, labellings: np.ndarray) -> np.ndarray:
 
 
 def least_objective(P: np.ndarray, most: int | None = None) -> float:
-    """The least J over all partitions of the points into at most ``most`` clusters."""
+    """Return the smallest J over all partitions into at most ``most`` clusters."""
     return float(dense_objectives(P, np.array(list(all_partitions(len(P), most)))).min())
 
 
 def all_single_moves(labels: np.ndarray, n_clusters: int) -> np.ndarray:
-    """Every labelling that differs by one point (c, n)."""
+    """Return every labelling that differs in one point, (c, n)."""
     moved = np.repeat(labels[None], len(labels) * n_clusters, axis=0)
     row = np.arange(len(moved))
     moved[row, row // n_clusters] = row % n_clusters

@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 def label_matrices(
     draw: st.DrawFn, max_points: int = 12, max_partitions: int = 5, missing: bool = True
 ) -> Array:
-    """(n, V) labels 0..3, −1 where one is missing; no row and no column without any label."""
+    """(n, V) labels 0..3, −1 missing; every row and every column has a label."""
     n, V = draw(st.integers(1, max_points)), draw(st.integers(1, max_partitions))
     P = draw(arrays(np.int64, (n, V), elements=st.integers(-1 if missing else 0, 3)))
     P[:, 0] = np.maximum(P[:, 0], 0)
@@ -30,17 +30,17 @@ def weights_for(P: Array) -> st.SearchStrategy[Array]:
 
 
 def pair_votes(P: Array) -> tuple[Array, Array]:
-    """For every partition and pair of points, (V, n, n): together in it; both labelled in it."""
+    """Return for every partition and pair (V, n, n) if they are together, and both labelled."""
     columns = P.T
     both = (columns[:, :, None] >= 0) & (columns[:, None, :] >= 0)
     return both & (columns[:, :, None] == columns[:, None, :]), both
 
 
 def least_objective(P: Array, weights: Array) -> float:
-    """Smallest J over all partitions of the points: the mean number of pairs v differs on."""
+    """Return the smallest J over all partitions of the points."""
     together, both = (np.tensordot(weights / weights.sum(), x, axes=1) for x in pair_votes(P))
     same_cluster = _every_same_cluster_matrix(len(P))
-    # where X is one the pairs apart count, where it is zero the pairs together
+    # pairs in one cluster cost the votes apart, the others the votes together
     return float(together.sum() + np.tensordot(same_cluster, both - 2 * together, axes=2).min())
 
 

@@ -1,11 +1,11 @@
-"""Small random soft partitions, and what is said of them straight from the definitions."""
+"""Small random soft partitions, and their objective by its definition."""
 
 import numpy as np
 from hypothesis import strategies as st
 
 
 def random_memberships(rng, n, widths, *, missing=True):
-    """Membership matrices (n, K_v): some rows hard, some equal, some with mass missing."""
+    """Return membership matrices (n, K_v): some rows hard, some equal, some with missing mass."""
     matrices = []
     for K in widths:
         rows = rng.dirichlet(np.full(K, 0.7), size=n)
@@ -16,14 +16,14 @@ def random_memberships(rng, n, widths, *, missing=True):
         matrices.append(rows)
     matrices[0][~np.any([m.any(axis=1) for m in matrices], axis=0)] = np.eye(widths[0])[0]
     if n > 3:
-        for m in matrices:  # two points that no partition can tell apart
+        for m in matrices:  # two equal points
             m[n - 1] = m[0]
     return [m if m.any() else np.eye(m.shape[1])[np.zeros(n, dtype=int)] for m in matrices]
 
 
 @st.composite
 def soft_partitions(draw, *, most=7, missing=True):
-    """Membership matrices of at most so many points."""
+    """Membership matrices of at most ``most`` points."""
     seed = draw(st.integers(0, 10_000))
     n = draw(st.integers(3, most))
     widths = draw(st.lists(st.integers(2, 4), min_size=1, max_size=4))
@@ -31,14 +31,14 @@ def soft_partitions(draw, *, most=7, missing=True):
 
 
 def pair_matrices(P):
-    """⟨π_i, π_j⟩ and m_i m_j of every partition, both (V, n, n)."""
+    """Return ⟨π_i, π_j⟩ and m_i m_j of every partition, both (V, n, n)."""
     together = np.array([m @ m.T for m in P])
     both = np.array([np.outer(m.sum(axis=1), m.sum(axis=1)) for m in P])
     return together, both
 
 
 def soft_objectives(P, labellings, alpha=None):
-    """J of many labellings (c, n), pair by pair."""
+    """Return J of many labellings (c, n), from all pairs."""
     together, both = pair_matrices(P)
     alpha = np.ones(len(P)) if alpha is None else np.asarray(alpha)
     alpha = alpha / alpha.sum()
