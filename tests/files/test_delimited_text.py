@@ -1,4 +1,4 @@
-"""Delimited text: what was written is what is read, and what is wrong is found by line."""
+"""Delimited text is read as written, and errors name the line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coterie.errors import TableError
 from coterie.files.delimited_text import line_of_row, read_text, write_text
 
 FEW = settings(
-    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 ANY_TEXT = st.text(
     st.one_of(st.sampled_from(",;\t|\"\r\n '."), st.characters(exclude_categories=["Cs"])),
@@ -27,7 +27,7 @@ WORDS = st.text(st.characters(categories=["L"]), min_size=1, max_size=6)
 
 @st.composite
 def tables(draw, names=ANY_TEXT, min_columns=1):
-    """Rows of text, the header first."""
+    """Draw rows of text, the header first."""
     width = draw(st.integers(min_columns, 4))
     header = draw(st.lists(names, min_size=width, max_size=width, unique=True))
     rows = draw(st.lists(st.lists(ANY_TEXT, min_size=width, max_size=width), max_size=6))
@@ -35,13 +35,13 @@ def tables(draw, names=ANY_TEXT, min_columns=1):
 
 
 def saved(path: Path, content: str | bytes) -> Path:
-    """The path, with the content in it."""
+    """Write a file and return its path."""
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
 
 
 def rows_of(path: Path) -> list[list[str]]:
-    """The table as csv would have it: blank for missing, the header first."""
+    """Return the rows, header first, with blanks for missing cells."""
     names, columns = read_text(path)
     rows = zip(*(column.to_pylist() for column in columns), strict=True)
     return [names, *([cell or "" for cell in row] for row in rows)]
@@ -54,7 +54,7 @@ def rows_of(path: Path) -> list[list[str]]:
     mark=st.sampled_from(["", "\ufeff"]),
 )
 def test_minimally_quoted_text_reads_back(table, delimiter, mark, tmp_path):
-    """CRLF text with any cells is read as csv wrote it, under each delimiter, BOM or not."""
+    """Text of the csv module is read for every delimiter, with or without a byte-order mark."""
     text = io.StringIO()
     csv.writer(text, delimiter=delimiter).writerows(table)
     assert rows_of(saved(tmp_path / "t.csv", mark + text.getvalue())) == table
@@ -68,7 +68,7 @@ def test_minimally_quoted_text_reads_back(table, delimiter, mark, tmp_path):
     end=st.sampled_from(["\n", "\r\n", "\r"]),
 )
 def test_fully_quoted_text_reads_back(table, delimiter, mark, end, tmp_path):
-    """Quoted text with any names, lone columns included, is read as csv wrote it."""
+    """Fully quoted text with any names is read, also with a single column."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL)
     writer.writerows(table)
@@ -78,7 +78,7 @@ def test_fully_quoted_text_reads_back(table, delimiter, mark, end, tmp_path):
 @FEW
 @given(table=tables(), suffix=st.sampled_from([".csv", ".tsv", ".csv.gz", ".tsv.gz"]))
 def test_written_text_reads_back(table, suffix, tmp_path):
-    """Whatever write_text writes, read_text reads, and so does the csv module."""
+    """read_text and the csv module read what write_text writes."""
     header, *rows = table
     path = tmp_path / f"t{suffix}"
     columns = {
@@ -93,7 +93,7 @@ def test_written_text_reads_back(table, suffix, tmp_path):
 
 
 def test_only_what_must_be_quoted_is(tmp_path):
-    """Plain values are written bare, missing ones blank, numbers in full precision."""
+    """Plain values are not quoted, missing ones are blank, numbers have full precision."""
     path = tmp_path / "t.csv"
     columns = {
         "id": pa.chunked_array([["007", 'say "hi"', None, ""]]),
@@ -107,7 +107,7 @@ def test_only_what_must_be_quoted_is(tmp_path):
 
 
 def test_gzip_is_reproducible(tmp_path):
-    """The same table gives the same compressed bytes, whatever the file's name."""
+    """The compressed bytes do not depend on time or name."""
     column = {"a": pa.chunked_array([["1", "2"]])}
     for name in ("x.csv.gz", "y.csv.gz"):
         write_text(tmp_path / name, column, tmp_path / name)
@@ -127,13 +127,13 @@ def test_gzip_is_reproducible(tmp_path):
         ("a,b", ["a", "b"]),
     ],
 )
-def test_delimiter_is_told(text, names, tmp_path):
-    """Decimal commas, delimiters in names or quotes, and loose quotes do not mislead."""
+def test_delimiter_is_guessed(text, names, tmp_path):
+    """Decimal commas, and delimiters or quotes inside names, do not mislead."""
     assert read_text(saved(tmp_path / "t.csv", text))[0] == names
 
 
-def test_delimiter_is_told_from_a_long_file(tmp_path):
-    """A sample that ends within a quoted field, or a character, is as good as any."""
+def test_delimiter_of_a_long_file(tmp_path):
+    """The sample may end inside a quoted field or a character."""
     row = '1,"' + "é;" * 500 + '"\n'
     path = saved(tmp_path / "t.csv", "a,b\n" + row * 200)
     assert read_text(path)[0] == ["a", "b"]
@@ -141,20 +141,20 @@ def test_delimiter_is_told_from_a_long_file(tmp_path):
 
 
 def test_wide_header(tmp_path):
-    """A header longer than the sample is read whole."""
-    names = [f"feature_{index:05}" for index in range(9000)]
-    path = saved(tmp_path / "t.csv", ",".join(names) + "\n" + ",".join("1" * 9000) + "\n")
+    """A header may be longer than the sample."""
+    names = [f"feature_{index:05}" for index in range(6000)]
+    path = saved(tmp_path / "t.csv", ",".join(names) + "\n" + ",".join("1" * 6000) + "\n")
     assert read_text(path)[0] == names
 
 
 def test_blank_lines(tmp_path):
-    """A blank line is nothing between rows, but a missing value in a lone column."""
+    """Blank lines are skipped, but are missing values in a single column."""
     assert rows_of(saved(tmp_path / "t.csv", "a,b\n\n1,2\n\n")) == [["a", "b"], ["1", "2"]]
     assert rows_of(saved(tmp_path / "u.csv", "a\n\n1\n")) == [["a"], [""], ["1"]]
 
 
 def test_line_of_row(tmp_path):
-    """A row's line counts the lines within quotes and the blank ones before it."""
+    """Lines inside quotes and blank lines are counted."""
     path = saved(tmp_path / "t.csv", 'a,"b\nc"\r\n\r\n1,"x\ny"\r\n2,z\r\n')
     assert [line_of_row(path, row) for row in (0, 1)] == [4, 6]
 
@@ -177,13 +177,13 @@ def test_line_of_row(tmp_path):
     ],
 )
 def test_damaged_text_is_refused_by_line(content, message, tmp_path):
-    """Ragged rows, open quotes, foreign bytes and empty files are named with their line."""
+    """Ragged rows, unclosed quotes, bytes that are not UTF-8 and empty files are refused."""
     with pytest.raises(TableError, match=message):
         read_text(saved(tmp_path / "t.csv", content))
 
 
 def test_row_larger_than_a_block_is_refused(tmp_path, monkeypatch):
-    """What the parser alone refuses is passed on in one sentence with the file's name."""
+    """Other errors of the parser are quoted in one line with the name of the file."""
     monkeypatch.setattr("coterie.files.delimited_text._BLOCK_BYTES", 64)
     path = saved(tmp_path / "t.csv", "a,b\n" + "x" * 500 + ",1\n")
     with pytest.raises(TableError, match=r"t\.csv cannot be read: [^\n]+$"):
@@ -192,6 +192,6 @@ def test_row_larger_than_a_block_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("content", [gzip.compress(b"a,b\n1,2\n")[:-9], b"a,b\n1,2\n"])
 def test_damaged_gzip_is_refused(content, tmp_path):
-    """A gzip file that is cut short, or is none, is named."""
+    """A truncated or invalid gzip file is refused."""
     with pytest.raises(TableError, match=r"t\.csv\.gz is not a complete gzip file"):
         read_text(saved(tmp_path / "t.csv.gz", content))

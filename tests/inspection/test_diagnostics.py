@@ -1,3 +1,5 @@
+"""Reports on a fitted consensus."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -15,18 +17,18 @@ from coterie.inspection.scores import mirkin_distance
 
 @pytest.fixture(scope="module")
 def spoilt() -> np.ndarray:
-    """Six noisy copies of one partition, four of a wrong one."""
+    """Return six noisy copies of one partition, and four of a wrong one."""
     return planted_partitions([60, 30, 10], 10, n_bad=4, noise=0.1, random_state=0)[0]
 
 
 @pytest.fixture(scope="module")
 def fitted(spoilt: np.ndarray) -> RobustConsensus:
-    """Their consensus."""
+    """Return their consensus."""
     return RobustConsensus(3, random_state=0).fit(spoilt)
 
 
-def test_rows_hold_what_pairwise_scores_say(spoilt: np.ndarray, fitted: RobustConsensus) -> None:
-    """Agreement, distance and cluster counts equal those of each column scored on its own."""
+def test_rows_equal_pairwise_scores(spoilt: np.ndarray, fitted: RobustConsensus) -> None:
+    """Agreement, distance and number of clusters equal scores of each column."""
     n = len(spoilt)
     rows = partition_report(fitted)
     assert sorted(row.name for row in rows) == sorted(map(str, range(10)))
@@ -41,14 +43,14 @@ def test_rows_hold_what_pairwise_scores_say(spoilt: np.ndarray, fitted: RobustCo
 
 
 def test_rows_come_by_falling_agreement(fitted: RobustConsensus) -> None:
-    """The partition that agrees most comes first, the odd ones out last."""
+    """The partition that agrees most is first; the odd ones out are last."""
     rows = partition_report(fitted)
     assert [r.agreement for r in rows] == sorted((r.agreement for r in rows), reverse=True)
     assert [r.odd_one_out for r in rows] == [False] * 6 + [True] * 4
 
 
 def test_odd_ones_out_are_named_even_when_they_vote(spoilt: np.ndarray) -> None:
-    """With equal weights the dissenters count, and are still marked."""
+    """With equal weights the dissenters vote, and are still marked."""
     rows = partition_report(RobustConsensus(3, partition_weights=None, random_state=0).fit(spoilt))
     assert {row.name for row in rows if row.odd_one_out} == {"6", "7", "8", "9"}
     assert {row.weight for row in rows} == {1.0}
@@ -66,7 +68,7 @@ def test_missing_labels_are_left_out_of_both_scores(spoilt: np.ndarray) -> None:
 
 
 def test_methods_without_camps_get_them_found(spoilt: np.ndarray, fitted: RobustConsensus) -> None:
-    """The camps do not depend on the consensus function they are reported for."""
+    """The camps do not depend on the consensus function."""
     camps = {
         row.name: row.camp for row in partition_report(L2Consensus(3, random_state=0).fit(spoilt))
     }
@@ -83,7 +85,7 @@ def test_names_come_from_the_caller_or_the_table(spoilt: np.ndarray) -> None:
 
 
 def test_points_come_by_rising_confidence(fitted: RobustConsensus) -> None:
-    """The n least sure points, with their own cluster and confidence."""
+    """The n least certain points have their cluster and confidence."""
     rows = point_report(fitted, n=7)
     assert [r.confidence for r in rows] == np.sort(fitted.confidence_)[:7].tolist()
     assert [r.cluster for r in rows] == fitted.labels_[[r.point for r in rows]].tolist()
@@ -91,14 +93,14 @@ def test_points_come_by_rising_confidence(fitted: RobustConsensus) -> None:
 
 
 @pytest.mark.parametrize("n", [0, -1, 2.5, True])
-def test_a_number_of_points_that_is_none_is_refused(fitted: RobustConsensus, n: object) -> None:
-    """Only whole numbers from 1 up are a number of points."""
+def test_an_invalid_number_of_points_is_refused(fitted: RobustConsensus, n: object) -> None:
+    """The number is an integer, at least 1."""
     with pytest.raises(InvalidParameterError, match="n="):
         point_report(fitted, n=n)  # type: ignore[arg-type]
 
 
-def test_summary_tells_sizes_objective_bound_and_dissent(fitted: RobustConsensus) -> None:
-    """Every figure a person asks for first is in the text."""
+def test_summary_has_sizes_objective_bound_and_dissent(fitted: RobustConsensus) -> None:
+    """All main figures are in the text."""
     text = summary(fitted, names=[f"view{v}" for v in range(10)])
     sizes = np.bincount(fitted.labels_)
     for part in (
@@ -115,7 +117,7 @@ def test_summary_tells_sizes_objective_bound_and_dissent(fitted: RobustConsensus
 
 
 def test_summary_of_a_method_without_bound_leaves_it_out(spoilt: np.ndarray) -> None:
-    """What a method does not compute is not told."""
+    """Only what a method computes is in the text."""
     text = summary(L2Consensus(3, random_state=0).fit(spoilt))
     assert "bound" not in text
     assert "6 of 10 partitions decide" in text
@@ -136,7 +138,7 @@ def test_a_clusterer_is_read_through_its_consensus() -> None:
 
 
 def test_what_is_no_fitted_consensus_is_refused() -> None:
-    """Unfitted estimators and other clusterers get a clear refusal."""
+    """Unfitted estimators and other clusterers are refused."""
     with pytest.raises(NotFittedError):
         partition_report(RobustConsensus(2))
     with pytest.raises(InvalidParameterError, match="KMeans is no consensus"):

@@ -1,3 +1,5 @@
+"""Numbers in the displays, and the plots of them."""
+
 from __future__ import annotations
 
 import builtins
@@ -36,27 +38,27 @@ BLUE, VERMILION = "#0072b2", "#d55e00"
 
 @pytest.fixture(autouse=True)
 def closed_figures() -> Iterator[None]:
-    """Every test leaves no figure behind."""
+    """Close all figures after every test."""
     yield
     plt.close("all")
 
 
 @pytest.fixture(scope="module")
 def spoilt() -> np.ndarray:
-    """Six noisy copies of one partition, four of a wrong one."""
+    """Return six noisy copies of one partition, and four of a wrong one."""
     return planted_partitions([60, 30, 10], 10, n_bad=4, noise=0.15, random_state=0)[0]
 
 
 @pytest.fixture(scope="module")
 def fitted(spoilt: np.ndarray) -> RobustConsensus:
-    """Their consensus."""
+    """Return their consensus."""
     return RobustConsensus(3, random_state=0).fit(spoilt)
 
 
 def test_heat_map_is_the_weighted_coassociation_reordered(
     spoilt: np.ndarray, fitted: RobustConsensus
 ) -> None:
-    """What is drawn is M with the estimator's weights, rows and columns in the order told."""
+    """The heat map is M with the weights of the estimator, in the order of ``points``."""
     display = CoassociationDisplay.from_estimator(fitted, spoilt)
     M = coassociation(spoilt, fitted.partition_weights_)
     drawn = np.asarray(display.image_.get_array())
@@ -69,7 +71,7 @@ def test_heat_map_is_the_weighted_coassociation_reordered(
 def test_points_come_by_cluster_then_falling_confidence(
     spoilt: np.ndarray, fitted: RobustConsensus
 ) -> None:
-    """Clusters in the order of their labels; inside one the surest points first."""
+    """Clusters are in the order of their labels; the most certain points of each are first."""
     display = CoassociationDisplay.from_estimator(fitted, spoilt)
     assert display.labels.tolist() == np.sort(fitted.labels_).tolist()
     assert display.labels.tolist() == fitted.labels_[display.points].tolist()
@@ -79,7 +81,7 @@ def test_points_come_by_cluster_then_falling_confidence(
 
 
 def test_clusters_are_outlined(spoilt: np.ndarray, fitted: RobustConsensus) -> None:
-    """One square a cluster, from its first point to its last."""
+    """Each cluster has a square from its first point to its last."""
     display = CoassociationDisplay.from_estimator(fitted, spoilt)
     sizes = np.bincount(fitted.labels_)
     starts = np.cumsum(sizes) - sizes
@@ -90,15 +92,15 @@ def test_clusters_are_outlined(spoilt: np.ndarray, fitted: RobustConsensus) -> N
 
 
 def test_confidence_of_any_labels_is_that_of_a_consensus(spoilt: np.ndarray) -> None:
-    """With the labels of a consensus, labels alone give the order its confidence gives."""
+    """With the labels of a consensus, the default order is that of its confidence."""
     est = L2Consensus(3, random_state=0).fit(spoilt)
     of_estimator = CoassociationDisplay.from_estimator(est, spoilt)
     of_labels = CoassociationDisplay.from_labels(spoilt, est.labels_)
     assert of_labels.points.tolist() == of_estimator.points.tolist()
 
 
-def test_labels_may_have_any_names_and_tables_any_make(spoilt: np.ndarray) -> None:
-    """Clusters named by text are ticked with their names; frames are read as arrays are."""
+def test_labels_may_be_text_and_tables_frames(spoilt: np.ndarray) -> None:
+    """Ticks have the names of the clusters; a frame gives the same matrix as an array."""
     names = np.array(["low", "high"])[(spoilt[:, 0] > 0).astype(int)]
     display = CoassociationDisplay.from_labels(pd.DataFrame(spoilt), names)
     assert [tick.get_text() for tick in display.ax_.get_yticklabels()] == ["high", "low"]
@@ -107,7 +109,7 @@ def test_labels_may_have_any_names_and_tables_any_make(spoilt: np.ndarray) -> No
 
 
 def test_many_points_are_sampled_by_cluster() -> None:
-    """A sample keeps the shares of the clusters, and a point of the smallest."""
+    """A sample keeps the shares of the clusters, and one point of the smallest."""
     P, y = planted_partitions([900, 298, 2], 4, n_bad=0, noise=0.1, random_state=0)
     display = CoassociationDisplay.from_labels(P, y, max_points=120)
     assert display.matrix.shape == (120, 120)
@@ -120,7 +122,7 @@ def test_many_points_are_sampled_by_cluster() -> None:
 
 
 def test_the_sample_follows_its_seed() -> None:
-    """The same seed shows the same points, another one others."""
+    """Equal seeds show equal points."""
     P, y = planted_partitions([300, 100], 3, n_bad=0, noise=0.1, random_state=0)
     first, again, other = (
         CoassociationDisplay.from_labels(P, y, max_points=50, random_state=seed).points.tolist()
@@ -130,7 +132,7 @@ def test_the_sample_follows_its_seed() -> None:
 
 
 @pytest.mark.parametrize("name", ["labels", "confidence"])
-def test_values_that_are_not_one_a_point_are_refused(spoilt: np.ndarray, name: str) -> None:
+def test_values_of_the_wrong_length_are_refused(spoilt: np.ndarray, name: str) -> None:
     """Labels and confidences of the wrong length name themselves and both lengths."""
     values = {"labels": spoilt[:, 0], "confidence": np.ones(100)} | {name: np.zeros(7)}
     with pytest.raises(InvalidLabelsError, match=rf"{name} has shape \(7,\), P has 100 points"):
@@ -143,8 +145,8 @@ def test_showing_no_points_is_refused(spoilt: np.ndarray) -> None:
         CoassociationDisplay.from_labels(spoilt, spoilt[:, 0], max_points=0)
 
 
-def test_it_draws_where_told(spoilt: np.ndarray, fitted: RobustConsensus) -> None:
-    """With an ax the picture is drawn on it, without colour bar if so wished."""
+def test_it_draws_on_given_axes(spoilt: np.ndarray, fitted: RobustConsensus) -> None:
+    """With ``ax`` no other axes are created; the colour bar is optional."""
     figure, ax = plt.subplots()
     display = CoassociationDisplay.from_estimator(fitted, spoilt, ax=ax, colorbar=False)
     assert display.ax_ is ax
@@ -152,7 +154,7 @@ def test_it_draws_where_told(spoilt: np.ndarray, fitted: RobustConsensus) -> Non
 
 
 def test_agreement_heat_map_and_bars_follow_one_order(fitted: RobustConsensus) -> None:
-    """Heat map and bars are dissent's and the consensus' agreement, reordered alike."""
+    """Heat map and bars have the same order of partitions."""
     display = PartitionAgreementDisplay.from_estimator(fitted)
     order = display.order
     drawn = np.asarray(display.image_.get_array())
@@ -165,7 +167,7 @@ def test_agreement_heat_map_and_bars_follow_one_order(fitted: RobustConsensus) -
 
 
 def test_partitions_come_by_camp_then_falling_agreement(fitted: RobustConsensus) -> None:
-    """The largest camp first; within a camp who agrees most with the consensus."""
+    """The largest camp is first; in a camp, the partition that agrees most is first."""
     display = PartitionAgreementDisplay.from_estimator(fitted)
     assert display.camps.tolist() == [0] * 6 + [1] * 4
     for camp in (0, 1):
@@ -173,7 +175,7 @@ def test_partitions_come_by_camp_then_falling_agreement(fitted: RobustConsensus)
 
 
 def test_dissenters_are_marked(fitted: RobustConsensus) -> None:
-    """Dissenters have bars and names of another colour, and a legend says so."""
+    """Dissenters have bars and names of another colour, and a legend."""
     display = PartitionAgreementDisplay.from_estimator(fitted, names="abcdefghij")
     expected = [BLUE] * 6 + [VERMILION] * 4
     assert [to_hex(bar.get_facecolor()) for bar in display.bars_] == expected
@@ -192,34 +194,28 @@ def test_camps_have_brackets(fitted: RobustConsensus) -> None:
     assert [text.get_text() for text in display.ax_.texts] == ["camp 0", "camp 1"]
 
 
-def test_partitions_that_stand_alone_share_a_bracket() -> None:
-    """Random partitions, each its own camp, are bracketed together."""
+def test_single_partitions_share_a_bracket() -> None:
+    """Random partitions, each a camp of one, have one bracket."""
     P, _ = planted_partitions([60, 40], 8, 3, 0.0, correlated=False, random_state=1)
     display = PartitionAgreementDisplay.from_estimator(RobustConsensus(2, random_state=0).fit(P))
     assert [text.get_text() for text in display.ax_.texts] == ["camp 0", "alone"]
 
 
 def test_unanimous_partitions_need_no_legend(spoilt: np.ndarray) -> None:
-    """Where nobody dissents there is nothing to mark."""
+    """Without dissenters there is no legend."""
     est = RobustConsensus(3, random_state=0).fit(spoilt[:, :6])
     assert PartitionAgreementDisplay.from_estimator(est).bars_ax_.get_legend() is None
 
 
 def test_column_names_are_shown_by_default(spoilt: np.ndarray) -> None:
-    """Partitions of a frame carry the names of its columns, for any consensus function."""
+    """Partitions of a frame have the names of its columns, for any consensus function."""
     est = L2Consensus(3, random_state=0).fit(pd.DataFrame(spoilt).add_prefix("view"))
     display = PartitionAgreementDisplay.from_estimator(est)
     assert display.names == [f"view{v}" for v in display.order]
 
 
-def test_a_wrong_number_of_names_is_refused(fitted: RobustConsensus) -> None:
-    """One name a partition, no more and no fewer."""
-    with pytest.raises(InvalidParameterError, match="3 entries for 10 partitions"):
-        PartitionAgreementDisplay.from_estimator(fitted, names="abc")
-
-
 def test_panels_take_the_place_of_a_subplot(fitted: RobustConsensus) -> None:
-    """A given subplot gives way to the panels; another kind of axes is refused."""
+    """The panels replace a given subplot; other axes are refused."""
     figure, (left, right) = plt.subplots(1, 2, layout="constrained")
     display = PartitionAgreementDisplay.from_estimator(fitted, ax=right)
     assert display.figure_ is figure
@@ -231,7 +227,7 @@ def test_panels_take_the_place_of_a_subplot(fitted: RobustConsensus) -> None:
 
 
 def test_convergence_draws_the_history(fitted: RobustConsensus) -> None:
-    """Objective above, both residuals on a logarithmic scale below, one value a step."""
+    """Objective and residuals have one value per step."""
     display = ConvergenceDisplay.from_estimator(fitted)
     (objective,) = display.ax_.lines
     primal, dual = display.residuals_ax_.lines
@@ -245,14 +241,14 @@ def test_convergence_draws_the_history(fitted: RobustConsensus) -> None:
 @pytest.mark.parametrize(
     "est", [RobustConsensus(3, relaxation="l2", random_state=0), L2Consensus(3, random_state=0)]
 )
-def test_no_history_is_said_so(spoilt: np.ndarray, est: Any) -> None:
-    """A least-squares relaxation has no steps to draw, and the message says what has."""
+def test_a_missing_history_is_refused(spoilt: np.ndarray, est: Any) -> None:
+    """A least-squares relaxation has no steps; the message names one that has."""
     with pytest.raises(InvalidParameterError, match="relaxation='admm'"):
         ConvergenceDisplay.from_estimator(est.fit(spoilt))
 
 
 def test_choice_is_drawn_with_the_chosen_k_marked(spoilt: np.ndarray) -> None:
-    """Each panel holds the criterion's curve and a mark at the recommended K."""
+    """Each panel has the curve of a criterion and a mark at the recommended K."""
     choice = choose_k(spoilt, range(2, 7), random_state=0)
     display = ChooseKDisplay.from_choice(choice)
     assert list(display.axes_) == ["objective", "confidence", "relative_eigengap"]
@@ -267,7 +263,7 @@ def test_choice_is_drawn_with_the_chosen_k_marked(spoilt: np.ndarray) -> None:
 
 
 def test_resampled_choice_has_a_panel_of_ambiguous_pairs() -> None:
-    """PAC has a panel when it could be had."""
+    """PAC has a panel if it is available."""
     X = np.random.default_rng(0).normal(size=(40, 2)) + np.repeat([[0, 0], [9, 9]], 20, axis=0)
     choice = choose_k(resampled_ensembles(X, (2, 3), 12, random_state=0), random_state=0)
     display = ChooseKDisplay.from_choice(choice)
@@ -275,14 +271,14 @@ def test_resampled_choice_has_a_panel_of_ambiguous_pairs() -> None:
 
 
 def test_one_panel_is_enough() -> None:
-    """A single K makes single points, not an error."""
+    """A single K gives panels with single points."""
     P, _ = planted_partitions([20, 10], 4, 0, 0.1, random_state=0)
     display = ChooseKDisplay.from_choice(choose_k(P, [2], random_state=0))
     assert [panel.lines[0].get_xdata().tolist() for panel in display.axes_.values()] == [[2]] * 3
 
 
 def test_plot_can_be_called_again(spoilt: np.ndarray, fitted: RobustConsensus) -> None:
-    """Drawing anew makes a new figure of the same numbers."""
+    """A second call draws a new figure."""
     display = CoassociationDisplay.from_estimator(fitted, spoilt)
     first = display.figure_
     assert display.plot(cmap="Greys") is display
@@ -291,7 +287,7 @@ def test_plot_can_be_called_again(spoilt: np.ndarray, fitted: RobustConsensus) -
 
 
 def test_a_clusterer_is_drawn_through_its_consensus() -> None:
-    """A clusterer that starts from features shows the partitions it made."""
+    """A clusterer of features shows its partitions."""
     X = np.random.default_rng(0).normal(size=(40, 2)) + np.repeat([[0, 0], [9, 9]], 20, axis=0)
     est = ConsensusClusterer(2, n_partitions=5, random_state=0).fit(X)
     P = est.ensemble_.labels
@@ -304,7 +300,7 @@ def test_a_clusterer_is_drawn_through_its_consensus() -> None:
 
 
 def test_an_unfitted_estimator_is_refused(spoilt: np.ndarray) -> None:
-    """Nothing is drawn before fit."""
+    """Every display needs a fitted estimator."""
     with pytest.raises(NotFittedError):
         CoassociationDisplay.from_estimator(RobustConsensus(2), spoilt)
     with pytest.raises(NotFittedError):

@@ -35,14 +35,8 @@ def read_text(path: Path) -> tuple[list[str], list[Any]]:
 
     The delimiter is a tab if the name says ``.tsv``. Otherwise it is the one of ``,``, ``;``, tab
     and ``|`` with which the first 64 kB look most like a table. The file is UTF-8, with or
-    without a byte-order mark, and gzipped if the name ends in ``.gz``.
-
-    Returns
-    -------
-    names : list of str
-        The header; names may be repeated.
-    columns : list of pyarrow.ChunkedArray
-        As many columns of strings; they may have no rows.
+    without a byte-order mark, and gzipped if the name ends in ``.gz``. Names may be repeated,
+    and columns may have no rows.
 
     Examples
     --------

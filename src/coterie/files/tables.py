@@ -110,31 +110,14 @@ def read_table(path: str | os.PathLike[str]) -> Table:
 def label_columns(
     table: Table, ids: Sequence[str] = (), columns: Sequence[str] | None = None
 ) -> tuple[dict[str, Any], list[str], list[Any]]:
-    r"""Return the partitions in a table, one per column.
+    """Return the id columns, the names of the partitions, and their columns of labels.
 
     A column of text whose values are all integers (``3``, ``-1``; not ``03``, which would become
     equal to ``3``) is int64, and −1 means missing; other text stays text. Blank, ``NA``, ``NaN``,
     ``nan`` and ``null`` are missing. Columns of numbers are unchanged.
 
-    Parameters
-    ----------
-    table : Table
-    ids : sequence of str
-        Columns that identify the rows; they are not partitions.
-    columns : sequence of str, optional
-        The partitions; by default all columns but the ids.
-
-    Returns
-    -------
-    carried : dict of str to pyarrow.ChunkedArray
-        The id columns, unchanged.
-    names : list of V str
-    labels : list of V pyarrow.ChunkedArray
-
-    Warns
-    -----
-    LabelWarning
-        If a column looks like an id, or has a −1 that does not mean missing.
+    By default all columns but ``ids`` are partitions. A column that looks like an id, or has a −1
+    that does not mean missing, gives a LabelWarning.
 
     Examples
     --------

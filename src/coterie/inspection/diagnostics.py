@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from coterie.consensus.robust.camps import Dissent, find_camps
 from coterie.counts.contingency import all_contingencies, count_pairs
+from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError
 
 __all__ = [
@@ -128,8 +129,7 @@ def point_report(estimator: Any, n: int = 10) -> list[PointRow]:
     >>> point_report(est, n=1)[0].point
     2
     """
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise InvalidParameterError(f"n={n!r}: give an integer, at least 1")
+    check_whole("n", n)
     consensus = fitted_consensus(estimator)
     confidence = consensus.confidence_
     return [

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
+from coterie.ensembles.input_checks import check_whole
 from coterie.ensembles.making import make_partitions
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples, as_label_tuples
@@ -118,7 +118,7 @@ def consensus_cdf(P: Any, n_bins: int = 100, *, max_points: int = 5_000) -> tupl
     >>> cdf.round(2).tolist()
     [0.67, 1.0, 1.0]
     """
-    _check_count("n_bins", n_bins, 1)
+    check_whole("n_bins", n_bins)
     # bin edges are quotients of integers, like M, so that equal values compare as equal
     x = np.arange(n_bins + 1) / n_bins
     counts = np.zeros(n_bins + 1)
@@ -181,17 +181,12 @@ def check_ks(ks: Any, n_points: int | None = None) -> Counts:
     if not given:
         raise InvalidParameterError("ks is empty; give the numbers of clusters to compare")
     for k in given:
-        _check_count("ks", k, 2)
+        check_whole("ks", k, 2)
         if n_points is not None and k > n_points:
             raise InvalidParameterError(
                 f"ks has {k}, more than the number of points ({n_points}); give smaller numbers"
             )
     return np.unique(np.array(given, dtype=np.int64))
-
-
-def _check_count(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise InvalidParameterError(f"{name} has {value!r}: give integers, at least {least}")
 
 
 def _pair_blocks(tuples: LabelTuples, max_points: int) -> Iterator[tuple[Array, Array]]:
@@ -201,7 +196,7 @@ def _pair_blocks(tuples: LabelTuples, max_points: int) -> Iterator[tuple[Array, 
     drawn points. They are small integers, so single precision is exact. Soft partitions use
     memberships in double precision instead.
     """
-    _check_count("max_points", max_points, 2)
+    check_whole("max_points", max_points, 2)
     times = sample_multiplicities(tuples.weights, max_points, random_state=0)
     kept, times = tuples.subset(times > 0), times[times > 0]
     Z = kept.indicator(np.ones(kept.n_partitions, dtype=np.float32)).toarray()

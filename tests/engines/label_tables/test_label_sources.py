@@ -1,4 +1,4 @@
-"""Files of labels: which rows and columns an engine finds in them."""
+"""Rows and columns that an engine reads from files of labels."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from coterie.errors import TableError
 
 
 def rows_of(*paths) -> list[dict]:
-    """What DuckDB reads from files, all of it text, in the order of the ids."""
+    """Return the rows that DuckDB reads from files, in the order of the ids."""
     with LocalTables(connect(threads=1)) as local:
         found = open_source([str(path) for path in paths], local)
         return fetch(found.table).sort_by("id").to_pylist()
 
 
 def text(path, content: str):
-    """A file with a content."""
+    """Write a text file."""
     path.write_text(content)
     return path
 
 
 def test_a_hash_begins_no_comment(tmp_path):
-    """Rows whose id begins with one are rows, in the consensus too."""
+    """A row whose id begins with # is a row."""
     path = text(tmp_path / "a.csv", "id,p,q\n" + "#1,a,x\n2,a,x\n#3,b,y\n4,b,y\n" * 25)
     assert len(rows_of(path)) == 100
     found = consensus_table(path, n_clusters=2, ids="id")
@@ -35,7 +35,7 @@ def test_a_hash_begins_no_comment(tmp_path):
 
 
 def test_names_that_are_patterns_name_one_file(tmp_path):
-    """Whatever divides its fields."""
+    """Glob characters in the name of an existing file are not a pattern."""
     path = text(tmp_path / "a[1].csv", "id;p\n1;a\n2;b\n")
     text(tmp_path / "a1.csv", "id;p\n9;z\n")
     assert rows_of(path) == [{"id": "1", "p": "a"}, {"id": "2", "p": "b"}]
@@ -43,27 +43,27 @@ def test_names_that_are_patterns_name_one_file(tmp_path):
 
 @pytest.mark.parametrize("names", ["p,p", "p,P"])
 def test_names_that_engines_cannot_tell_apart_are_refused(names, tmp_path):
-    """With the file."""
+    """Repeated names, also in another case, are refused with the file."""
     path = text(tmp_path / "a.csv", f"id,{names}\n1,2,3\n")
     with pytest.raises(TableError, match=r"a\.csv: the header names 'p', '[pP]'"):
         rows_of(path)
 
 
 def test_the_header_is_the_first_line_and_no_other(tmp_path):
-    """A title above it does not go unnoticed."""
+    """A title above the header is an error."""
     path = text(tmp_path / "a.csv", "My labels\nid,p\n1,2\n3,4\n")
     with pytest.raises(TableError, match="Expected Number of Columns: 1 Found: 2"):
         consensus_table(path, n_clusters=1)
 
 
 def test_a_column_without_a_name_gets_one(tmp_path):
-    """As an index that was written has none; words of SQL are names."""
+    """An empty name becomes column0; keywords of SQL are valid names."""
     path = text(tmp_path / "a.csv", ",id,select,a b\n0,1,2,3\n")
     assert rows_of(path) == [{"column0": "0", "id": "1", "select": "2", "a b": "3"}]
 
 
 def test_columns_of_several_files_are_matched_by_name(tmp_path):
-    """In whatever order and however divided; one that has others is refused."""
+    """Order and delimiter may differ; other columns, or a remote file, are refused."""
     one = text(tmp_path / "a.csv", "id,p,q\n1,a,x\n")
     two = text(tmp_path / "b.csv", "q;p;id\ny;b;2\n")
     expected = [{"id": "1", "p": "a", "q": "x"}, {"id": "2", "p": "b", "q": "y"}]
@@ -76,7 +76,7 @@ def test_columns_of_several_files_are_matched_by_name(tmp_path):
 
 
 def test_no_view_stays_in_a_connection_that_is_there(tmp_path):
-    """Neither of text nor of Parquet."""
+    """Temporary views of text and Parquet files are dropped."""
     connection = connect(threads=1)
     path = text(tmp_path / "a.csv", "id,p\n1,a\n2,b\n")
     out = tmp_path / "o.parquet"
@@ -98,7 +98,7 @@ def test_no_view_stays_in_a_connection_that_is_there(tmp_path):
     ],
 )
 def test_parquet_files_of_one_table_are_alike(tmp_path, second, message):
-    """What an engine would cast to the first file's type, drop or fill up, is refused instead."""
+    """Different types, missing and extra columns are refused; an engine would cast or fill them."""
     pq.write_table(pa.table({"id": [1], "p": [0]}), tmp_path / "a.parquet")
     pq.write_table(pa.table(second), tmp_path / "b.parquet")
     with pytest.raises(TableError, match=rf"b\.parquet: .*{message}"):
@@ -106,7 +106,7 @@ def test_parquet_files_of_one_table_are_alike(tmp_path, second, message):
 
 
 def test_a_glob_leaves_out_what_a_folder_does(tmp_path):
-    """Files whose names begin with a dot or an underscore are no part of a table."""
+    """Names that begin with a dot or an underscore are skipped."""
     for name in ("a", "_b", ".c"):
         pq.write_table(pa.table({"id": [1], "p": [0]}), tmp_path / f"{name}.parquet")
     found = consensus_table(f"{tmp_path}/*.parquet", ids="id", n_clusters=1)

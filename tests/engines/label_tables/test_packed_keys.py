@@ -1,4 +1,4 @@
-"""Label tuples packed into a few integers by the engine, and unpacked here."""
+"""Label tuples packed into a few integers by the engine, and unpacked by numpy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from coterie.labels.label_matrix import as_label_matrix
 
 
 def packed(columns: dict) -> tuple[KeyLayout, pa.Table]:
-    """The layout of a table and its keys, beside the row numbers."""
+    """Return the layout of a table, and its keys and hashes in the order of its rows."""
     rows = pa.table({"row": np.arange(len(next(iter(columns.values())))), **columns})
     table = ibis.memtable(rows)
     layout = lay_out(profile_labels(table, list(columns), "the table"), table)
@@ -28,7 +28,7 @@ def packed(columns: dict) -> tuple[KeyLayout, pa.Table]:
 
 
 def label_columns() -> st.SearchStrategy[dict]:
-    """A few columns of one length: small or far apart integers, texts, gaps."""
+    """Draw a few columns of one length: small or far apart integers, text, missing labels."""
     integers = st.integers(0, 9)
     kinds = [
         st.one_of(st.none(), st.just(-1), integers),
@@ -45,14 +45,14 @@ def label_columns() -> st.SearchStrategy[dict]:
 
 
 def is_label(value: object) -> bool:
-    """Whether a cell holds a label."""
+    """Return whether a cell holds a label."""
     return value is not None and value not in (-1, "")
 
 
 @settings(deadline=None, max_examples=40)
 @given(label_columns())
 def test_keys_come_back_as_the_labels_they_were_made_of(columns):
-    """Row by row and label by label, whatever is missing."""
+    """Unpacked keys give every label and every missing cell back."""
     columns = {name: col for name, col in columns.items() if any(map(is_label, col))}
     layout, keys = packed({name: pa.array(col) for name, col in columns.items()})
     matrix = layout.as_label_matrix([keys[name].to_numpy() for name in layout.key_names])
@@ -63,7 +63,7 @@ def test_keys_come_back_as_the_labels_they_were_made_of(columns):
 
 
 def test_the_matrix_is_that_of_the_rows_themselves():
-    """Up to the order of labels: the same rows are equal, the same cells missing."""
+    """Unpacked keys equal as_label_matrix of the rows."""
     rng = np.random.default_rng(0)
     P = rng.integers(-1, 5, (200, 30))
     P[:, 0] = np.arange(200) % 7
@@ -75,7 +75,7 @@ def test_the_matrix_is_that_of_the_rows_themselves():
 
 
 def test_forty_columns_of_ten_clusters_are_three_integers():
-    """As many digits as 63 bits hold go into one key, and never one more."""
+    """A key has as many digits as fit in 63 bits."""
     layout, keys = packed({f"p{v}": np.array([0, 9]) for v in range(40)})
     assert [len(group) for group in layout.groups] == [18, 18, 4]
     assert all(11.0 ** len(group) < 2.0**63 for group in layout.groups)
@@ -83,7 +83,7 @@ def test_forty_columns_of_ten_clusters_are_three_integers():
 
 
 def test_equal_tuples_and_no_others_have_equal_keys():
-    """Packing is exact."""
+    """The number of distinct keys is the number of distinct rows."""
     P = np.random.default_rng(1).integers(-1, 2, (500, 6))
     P[(P < 0).all(axis=1), 0] = 0
     layout, keys = packed({f"p{v}": P[:, v] for v in range(6)})
@@ -94,7 +94,7 @@ def test_equal_tuples_and_no_others_have_equal_keys():
 
 
 def test_hashes_are_those_of_python_and_spread_evenly():
-    """The same formula in exact integers, without overflow; a tenth of keys lies in a tenth."""
+    """Hashes equal the formula in exact integers and are uniformly distributed."""
     P = np.random.default_rng(2).integers(0, 10, (5000, 40))
     layout, keys = packed({f"p{v}": P[:, v] for v in range(40)})
     hashed = keys["hashed"].to_numpy()
@@ -107,8 +107,8 @@ def test_hashes_are_those_of_python_and_spread_evenly():
 
 
 def test_hashes_of_radices_that_are_powers_of_two_differ():
-    """Though 2³¹ leaves 1 when divided by the range: about u² / 2p pairs of u tuples meet."""
-    P = np.random.default_rng(3).integers(0, 3, (50_000, 31))
+    """About u² / 2p pairs of u tuples collide, although 2³¹ mod p = 1."""
+    P = np.random.default_rng(3).integers(0, 3, (20_000, 31))
     layout, keys = packed({f"p{v}": P[:, v] for v in range(31)})
     assert set(layout.radices) == {4} and len(layout.groups) == 1
     n_tuples = len(np.unique(keys["coterie_key_0"].to_numpy()))
@@ -116,7 +116,7 @@ def test_hashes_of_radices_that_are_powers_of_two_differ():
 
 
 def test_texts_that_numpy_cannot_hold_are_refused():
-    """It drops a NUL at the end, and takes such a text for another."""
+    """numpy drops a NUL at the end, so that such text would equal another."""
     with pytest.raises(InvalidLabelsError, match=r"'p' has 1 labels such as 'a\\x00' that end"):
         packed({"p": ["a", "a\0", "b"]})
     layout, keys = packed({"p": ["a", "\0a", "b"]})
@@ -124,14 +124,14 @@ def test_texts_that_numpy_cannot_hold_are_refused():
 
 
 def test_unsigned_labels_beyond_63_bits_are_labels():
-    """They are numbered by their values."""
+    """Labels up to 2⁶⁴ − 1 are numbered by a join."""
     layout, keys = packed({"p": np.array([2**64 - 1, 5, 2**64 - 1], dtype=np.uint64)})
     matrix = layout.as_label_matrix([keys[name].to_numpy() for name in layout.key_names])
     assert matrix.categories[0][matrix.codes[:, 0]].tolist() == [2**64 - 1, 5, 2**64 - 1]
 
 
 def test_a_column_like_an_id_is_refused(monkeypatch):
-    """More different texts than any partition has clusters."""
+    """A column with too many different values is no partition."""
     monkeypatch.setattr(packed_keys, "_MOST_VALUES", 5)
     with pytest.raises(InvalidLabelsError, match="'name' has more than 5 different labels"):
         packed({"name": [f"user {i}" for i in range(6)]})

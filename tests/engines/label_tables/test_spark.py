@@ -1,4 +1,4 @@
-"""Label tables on Spark: a real cluster on this machine gives what DuckDB and memory give."""
+"""Label tables on a local Spark cluster give the results of DuckDB and of memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from coterie.errors import InvalidLabelsError, OutputError, TableError
 from spark_cluster import connected_cluster
 
 pytestmark = [
-    # PySpark leaves sockets to the collector
+    # PySpark does not close its sockets
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
     pytest.mark.xdist_group("spark"),
 ]
@@ -27,14 +27,14 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory):
-    """A connection to a cluster; one for all tests, as it takes long to start."""
+    """Connect to a cluster, once for all tests because it starts slowly."""
     with connected_cluster(tmp_path_factory.mktemp("spark")) as connection:
         yield connection
 
 
 @pytest.fixture
 def table(tmp_path) -> pa.Table:
-    """Integers, texts, floats and labels far apart, all with gaps; in two files of a folder."""
+    """Write integers, text, floats and distant integers with missing labels to two files."""
     rng = np.random.default_rng(0)
     P, _ = planted_partitions([300, 200, 100], 8, 2, 0.15, random_state=0)
     P = np.where(rng.random(P.shape) < 0.1, -1, P)
@@ -51,7 +51,7 @@ def table(tmp_path) -> pa.Table:
 
 
 def test_the_tuples_path_equals_duckdb_and_memory(spark, table, tmp_path):
-    """Labels of every row, written as a folder that appears whole."""
+    """All three give every row the same label and confidence; Spark writes a folder."""
     how = {"n_clusters": 3, "ids": "id"}
     there = consensus_table(tmp_path / "in", engine=spark, out=tmp_path / "spark", **how)
     here = consensus_table(tmp_path / "in", out=tmp_path / "duckdb.parquet", **how)
@@ -66,7 +66,7 @@ def test_the_tuples_path_equals_duckdb_and_memory(spark, table, tmp_path):
 
 
 def test_the_streamed_path_equals_duckdb(spark, table, tmp_path):
-    """The same sample by the same hash, the same sweeps, the same labels."""
+    """Sample, sweeps and labels are the same in both engines."""
     how = {"n_clusters": 3, "ids": "id", "max_tuples": 40, "sample_size": 100}
     there = consensus_table(tmp_path / "in", engine=spark, out=tmp_path / "spark", **how)
     here = consensus_table(tmp_path / "in", out=tmp_path / "duckdb", **how)
@@ -76,8 +76,8 @@ def test_the_streamed_path_equals_duckdb(spark, table, tmp_path):
     assert rows[0].to_pydict() == rows[1].to_pydict()
 
 
-def test_faults_are_told_and_nothing_is_written(spark, table, tmp_path):
-    """A bad label, and a file where the folder would be."""
+def test_a_refused_table_writes_nothing(spark, table, tmp_path):
+    """A bad label and a file in place of the output folder are refused."""
     bad = tmp_path / "bad.parquet"
     pq.write_table(pa.table({"id": [0, 1], "p": [0.5, 1.0]}), bad)
     with pytest.raises(InvalidLabelsError, match=r"'p' has .*labels .* such as 0\.5"):
@@ -88,7 +88,7 @@ def test_faults_are_told_and_nothing_is_written(spark, table, tmp_path):
 
 
 def test_a_view_of_the_session_is_a_table(spark, table):
-    """By its name; labels in a CSV's manner where asked for."""
+    """A view is found by its name, and parse_text reads its text as in a CSV file."""
     rows = [(i, "1" if i < 6 else "2", "NA" if i == 3 else "x" if i < 6 else "y") for i in range(9)]
     spark._session.createDataFrame(rows, "id long, a string, b string").createTempView("votes")
     found = consensus_table("votes", n_clusters=2, ids="id", engine=spark, parse_text=True)
@@ -97,7 +97,7 @@ def test_a_view_of_the_session_is_a_table(spark, table):
 
 
 def test_columns_of_several_files_are_matched_by_name(spark, tmp_path):
-    """Of text in whatever order; of Parquet that lacks one, a refusal, on a remote disk too."""
+    """Text files may have any order of columns; a Parquet file that lacks a column is refused."""
     (tmp_path / "a.csv").write_text("id,p,q\n#1,a,x\n2,b,y\n")
     (tmp_path / "b [1].csv").write_text("q;p;id\nx;a;3\ny;b;4\n")
     files = [tmp_path / "a.csv", tmp_path / "b [1].csv"]
@@ -114,15 +114,15 @@ def test_columns_of_several_files_are_matched_by_name(spark, tmp_path):
             consensus_table(source, n_clusters=2, engine=spark)
 
 
-def test_a_damaged_row_is_told_by_its_file(spark, tmp_path):
-    """Not by the call that met it."""
+def test_a_damaged_row_is_reported_with_its_file(spark, tmp_path):
+    """The message names the file."""
     (tmp_path / "a.csv").write_text("id,p,q\n1,a,x\n2,a\n")
     with pytest.raises(TableError, match=r"a\.csv.*Malformed CSV record$"):
         consensus_table(tmp_path / "a.csv", n_clusters=1, ids="id", engine=spark)
 
 
 def test_no_view_stays_in_the_session(spark, table, tmp_path):
-    """Whichever way was taken."""
+    """Temporary views are dropped on both paths."""
     for how in ({}, {"max_tuples": 40, "sample_size": 100}):
         consensus_table(tmp_path / "in", n_clusters=3, ids="id", engine=spark, **how)
     names = [view.name for view in spark._session.catalog.listTables()]
@@ -130,7 +130,7 @@ def test_no_view_stays_in_the_session(spark, table, tmp_path):
 
 
 def test_rows_of_one_tuple_come_in_portions(spark, tmp_path, monkeypatch):
-    """By their ids: no batch is much larger than asked for, and each row is in one."""
+    """Rows with equal labels are divided by their ids; every row is in one batch."""
     rows = pa.table({"id": range(4000), "p": [7] * 4000})
     with LocalTables(spark) as local:
         there = local.add(rows)

@@ -37,8 +37,7 @@ class LabelColumn:
 
     name: str
     values: ir.Column  # int64, uint64 or text; NULL means missing, and −1 in an int64 column
-    low: int | None  # bounds of integer labels; None for text
-    high: int | None
+    bounds: tuple[int, int] | None  # smallest and largest integer label; None for text
     has_missing: bool
 
 
@@ -60,8 +59,8 @@ def profile_labels(table: ir.Table, names: Sequence[str], source: str) -> Profil
     >>> import ibis, pyarrow as pa
     >>> table = ibis.memtable(pa.table({"a": [3, -1, 7], "b": ["x", "x", ""]}))
     >>> profile = profile_labels(table, ["a", "b"], "example")
-    >>> profile.n_rows, [(c.low, c.high, c.has_missing) for c in profile.columns]
-    (3, [(0, 7, True), (None, None, True)])
+    >>> profile.n_rows, [(column.bounds, column.has_missing) for column in profile.columns]
+    (3, [((0, 7), True), (None, True)])
     """
     values = {name: _labels(table[name], name) for name in names}
     measures: dict[str, Any] = {"n": table.count()}
@@ -195,14 +194,14 @@ def _refuse(name: str, found: Mapping[str, Any], kind: str) -> None:
 def _column(name: str, values: ir.Column, found: Mapping[str, Any], n_rows: int) -> LabelColumn:
     missing = found["present"] < n_rows
     if "low" not in found:
-        return LabelColumn(name, values, None, None, missing)
+        return LabelColumn(name, values, None, missing)
     low, high = int(found["low"]), int(found["high"])
-    return LabelColumn(name, values, max(low, 0), high, missing or low < 0)
+    return LabelColumn(name, values, (max(low, 0), high), missing or low < 0)
 
 
 def _is_missing(column: LabelColumn) -> ir.BooleanColumn:
     missing = column.values.isnull()
-    signed = column.low is not None and not column.values.type().is_unsigned_integer()
+    signed = column.bounds is not None and not column.values.type().is_unsigned_integer()
     return missing | (column.values == -1).fill_null(False) if signed else missing
 
 

@@ -194,19 +194,16 @@ def lay_out(profile: Profile, table: ir.Table) -> KeyLayout:
 
 def _is_ranged(column: LabelColumn) -> bool:
     """Return whether the labels are integers in a range narrow enough to subtract its start."""
-    return (
-        column.low is not None
-        and column.high is not None
-        and column.high - column.low < _WIDEST_RANGE
-        and column.high < 2**62
-    )
+    if column.bounds is None:
+        return False
+    low, high = column.bounds
+    return high - low < _WIDEST_RANGE and high < 2**62
 
 
 def _labels_of(column: LabelColumn, table: ir.Table) -> NDArray[Any]:
     """Return the label of each digit from 1 up: a range of integers, or the sorted values."""
-    if _is_ranged(column):
-        assert column.low is not None and column.high is not None
-        return np.arange(column.low, column.high + 1, dtype=np.int64)
+    if column.bounds is not None and _is_ranged(column):
+        return np.arange(column.bounds[0], column.bounds[1] + 1, dtype=np.int64)
     values = table.select(value=column.values).distinct()
     found = fetch(values.filter(values.value.notnull()).limit(_MOST_VALUES + 1))["value"]
     if len(found) > _MOST_VALUES:

@@ -9,7 +9,6 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -38,6 +37,7 @@ from coterie.engines.label_tables.table_outputs import (
 )
 from coterie.engines.label_tables.table_result import TableConsensus, peak_memory
 from coterie.engines.queries import LocalTables
+from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError, TableError
 
 if TYPE_CHECKING:
@@ -131,9 +131,10 @@ def consensus_table(
     ['user', 'label', 'confidence']
     """
     check_source(source)
-    _check_counts(max_tuples=max_tuples, sample_size=sample_size, max_sweeps=max_sweeps)
     estimator = _estimator(method, n_clusters, random_state, settings)
-    _check_sample_size(sample_size, n_clusters)
+    check_whole("max_tuples", max_tuples)
+    check_whole("sample_size", sample_size, least=max(2, n_clusters or 0))
+    check_whole("max_sweeps", max_sweeps)
     run = TableRun(estimator, max_tuples, sample_size, max_sweeps)
     carried = [ids] if isinstance(ids, str) else list(ids or [])
     columns = [columns] if isinstance(columns, str) else columns
@@ -341,18 +342,3 @@ def _estimator(
                 f"method has {', '.join(known)}"
             )
     return chosen.make(n_clusters, random_state, **settings)
-
-
-def _check_sample_size(sample_size: int, n_clusters: int | None) -> None:
-    fewest = max(2, n_clusters or 0)
-    if sample_size < fewest:
-        why = f"n_clusters={n_clusters}" if fewest > 2 else "a consensus"
-        raise InvalidParameterError(
-            f"sample_size={sample_size}: {why} needs a sample of at least {fewest} tuples"
-        )
-
-
-def _check_counts(**counts: Any) -> None:
-    for name, value in counts.items():
-        if type(value) is bool or not isinstance(value, Integral) or int(value) < 1:
-            raise InvalidParameterError(f"{name}={value!r}: give an integer, at least 1")

@@ -242,8 +242,6 @@ def _is_old(folder: Path) -> bool:
 def _is_alive(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # it belongs to another user
-        return True
+    except OSError as error:  # any other error means a process of another user
+        return not isinstance(error, ProcessLookupError)
     return True
