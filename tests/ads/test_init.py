@@ -11,13 +11,13 @@ from coterie import ads
 
 @pytest.mark.parametrize("name", ads.__all__)
 def test_every_public_name_is_there(name):
-    """Every public name can be imported and is documented."""
+    """A public name is that of its home module, and it is documented."""
     assert getattr(ads, name).__doc__
 
 
 @pytest.mark.parametrize("name", ads.__all__)
 def test_no_public_name_is_a_module(name):
-    """Importing a module would put it in the place of a function of the same name."""
+    """Importing a module would replace a function of the same name."""
     assert importlib.util.find_spec(f"coterie.ads.{name}") is None
 
 
@@ -27,7 +27,7 @@ def test_dir_lists_the_public_names():
 
 
 def test_importing_is_quick():
-    """No engine, no numerical library is loaded before it is needed."""
+    """Engines and numerical libraries are imported on first use."""
     code = (
         "import sys, coterie.ads; print({'ibis', 'numpy', 'duckdb', 'jinja2'} & set(sys.modules))"
     )
@@ -36,6 +36,6 @@ def test_importing_is_quick():
 
 
 def test_an_unknown_name_is_an_attribute_error():
-    """As in any module."""
+    """The error is that of any module."""
     with pytest.raises(AttributeError, match="no attribute 'forecast_everything'"):
         _ = ads.forecast_everything

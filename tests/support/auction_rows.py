@@ -1,4 +1,4 @@
-"""Made-up rows of a publisher's auction, for tests."""
+"""Synthetic rows of a publisher's auction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def row(day, order, impressions, revenue, *, site=1, unit=1, geo=1, device=1):
 
 
 def weekly_rows(n_orders=12, n_days=30, noise=0.1):
-    """Orders of two kinds, told by their sites: half sell on Sundays, half on Wednesdays."""
+    """Orders of two kinds with different sites: half sell on Sundays, half on Wednesdays."""
     rng = np.random.default_rng(0)
     rows = []
     for order in range(n_orders):

@@ -1,4 +1,4 @@
-"""A log without a fault, and for every fault there is a log that has it."""
+"""A log without a fault, and one log for every fault."""
 
 from __future__ import annotations
 
@@ -21,27 +21,16 @@ TEXTS = {name: f"{name} furniture" for name in ADVERTISERS}
 
 @dataclass
 class BadLog:
-    """A log with one fault, and how often it has it.
-
-    Attributes
-    ----------
-    rows : list of dict
-    count : int
-        What checks must count.
-    texts : dict of str to str or None
-        The table of advertisers.
-    given : dict
-        Settings to open it with.
-    """
+    """A log with one fault, and how often it has it."""
 
     rows: Rows
-    count: int
+    count: int  # expected by the checks
     texts: dict[str, Any] | None = field(default_factory=lambda: dict(TEXTS))
-    given: dict[str, Any] = field(default_factory=dict)
+    given: dict[str, Any] = field(default_factory=dict)  # settings to open it with
 
     @property
     def table(self) -> pa.Table:
-        """The log as an Arrow table; a column with a text in it is all text, an empty one whole."""
+        """The log as an Arrow table; a column with a text is all text, a null column integer."""
         columns = {name: [row[name] for row in self.rows] for name in self.rows[0]}
         for name, values in columns.items():
             if any(isinstance(value, str) for value in values):
@@ -105,7 +94,7 @@ def good_cells() -> Rows:
 
 
 def changed(*places: int, rows: Rows | None = None, **values: Any) -> Rows:
-    """The good rows, or others, with some of them changed; a function is given the row."""
+    """The good rows, or others, with some of them changed; a callable value gets the row."""
     rows = good_rows() if rows is None else rows
     for place in places:
         for name, value in values.items():
@@ -120,12 +109,12 @@ def everywhere(rows: Rows | None = None, **values: Any) -> Rows:
 
 
 def places(won: bool, n: int = 3) -> list[int]:
-    """The first few of the good rows that won, or that lost."""
+    """Indices of the first few good rows that won, or that lost."""
     return [i for i, row in enumerate(good_rows()) if row["won"] is won][:n]
 
 
 def without(*names: str, rows: Rows | None = None) -> Rows:
-    """The good rows, or others, less some columns."""
+    """The good rows, or others, without some columns."""
     rows = good_rows() if rows is None else rows
     return [{name: row[name] for name in row if name not in names} for row in rows]
 
@@ -154,10 +143,6 @@ def _of_cpm_and_unit(is_other: Callable[[dict[str, Any]], bool]) -> Rows:
     rows = good_rows()
     _times_a_thousand([row for row in rows if is_other(row)])
     return rows
-
-
-def _all(**values: Any) -> Rows:
-    return everywhere(**values)
 
 
 def _in_other_columns() -> Rows:

@@ -1,4 +1,4 @@
-"""Small bid logs with every fault a log can have, and a brute-force count of them."""
+"""Small bid logs with many faults, and a brute-force count of their histograms."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def bid_frame(n: int = 400, seed: int = 0, *, faults: bool = True) -> pd.DataFra
 
 
 def as_arrow(frame: pd.DataFrame) -> pa.Table:
-    """The frame as engines get it from Parquet: the day as a date."""
+    """The frame as read from Parquet, with days as dates."""
     table = pa.Table.from_pandas(frame, preserve_index=False)
     days = pa.array(pd.to_datetime(frame["day"]).dt.date, pa.date32())
     return table.set_column(table.column_names.index("day"), "day", days)
@@ -112,7 +112,7 @@ def count_by_hand(
 
 
 def cells_of(found: BidHistograms) -> dict[str, dict[tuple[str, str, int], tuple[float, ...]]]:
-    """The cells of histograms as :func:`count_by_hand` gives them."""
+    """The cells of histograms in the form of :func:`count_by_hand`."""
     sums = {
         "bids": ("count", "square", "bid", "wins", "cost", "clicks", "conversions"),
         "prices": ("count", "price"),

@@ -1,4 +1,4 @@
-"""Small markets in memory: bid histograms counted row by row, without any engine."""
+"""Small markets in memory: bid histograms counted row by row, without an engine."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def market(settings: MarketSettings = EASY, bins: int = 48) -> Market:
 
 @cache
 def fitted(settings: MarketSettings = EASY) -> AdForecaster:
-    """A forecaster of a whole market; shared, so not to be fitted again."""
+    """A shared forecaster of a whole market; do not fit it again."""
     made = market(settings)
     return AdForecaster(**vars(QUICK)).fit(made.histograms, made.descriptions)
 
@@ -119,7 +119,7 @@ ODD_WITHOUT_SEGMENTS = (
 
 @cache
 def odd_market(name: str) -> tuple[BidHistograms, dict[str, str] | None]:
-    """One of the odd logs above, and its texts; "adv-00000" is in all of them."""
+    """One of the odd logs above, and its texts; all of them have "adv-00000"."""
     kind = {"first price": {"auction": "first"}, "minimum logged": {"minimum_logged": True}}
     made = market(replace(EASY, advertisers=40, days=3, **kind.get(name, {})))
     log, rows, texts = made.histograms, made.rows, made.descriptions
@@ -150,12 +150,12 @@ def odd_market(name: str) -> tuple[BidHistograms, dict[str, str] | None]:
 
 @cache
 def odd_model(name: str) -> AdForecaster:
-    """A forecaster of one of the odd logs; shared, so not to be fitted again."""
+    """A shared forecaster of one of the odd logs; do not fit it again."""
     return AdForecaster(**vars(QUICK)).fit(*odd_market(name))
 
 
 def grid_of(*amounts: Any, bins: int) -> np.ndarray:
-    """Quantiles of all amounts, each of which was one of them; the last is the greatest."""
+    """Quantiles of all amounts; the last is the largest amount."""
     levels = np.arange(1, bins + 1) / bins
     found = np.quantile(np.concatenate(amounts), levels, method="inverted_cdf")
     return np.unique(np.maximum(found, 1)).astype(np.int64)
@@ -239,7 +239,7 @@ def some_of(histograms: BidHistograms, advertisers: Any = None, days: Any = None
 
 
 def sound(forecasts: list[Forecast]) -> bool:
-    """Whether forecasts at rising bids are finite, ordered and monotone."""
+    """Return whether forecasts at rising bids are finite, ordered and monotone."""
     for one in forecasts:
         numbers = [one.win_rate, one.cost, one.impressions, one.spend, one.supply]
         ends = [*one.impressions_interval, *one.spend_interval]
@@ -255,7 +255,7 @@ def sound(forecasts: list[Forecast]) -> bool:
 
 
 def _bins(values: Any, edges: np.ndarray) -> np.ndarray:
-    """By comparison with every edge: the number of edges below, the last bin open above."""
+    """The number of edges below each value; the last bin has no upper limit."""
     below = (np.asarray(values)[:, None] > edges[:-1]).sum(axis=1)
     return below.astype(np.int64)
 

@@ -1,4 +1,4 @@
-"""A Spark cluster on this machine: a master and two workers, from the pip package alone."""
+"""A Spark cluster on this machine: a master and two workers from the pip package."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def spark_cluster(folder: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def connected_cluster(folder: Path) -> Iterator[Any]:
-    """A connection to a cluster that is there as long as the connection is."""
+    """Yield a connection to a cluster, and stop both afterwards."""
     settings = {
         "spark.driver.host": HOST,
         "spark.driver.bindAddress": HOST,
@@ -95,7 +95,7 @@ def connected_cluster(folder: Path) -> Iterator[Any]:
 
 
 def stop_session(session: object) -> None:
-    """Stop a Spark session and the Java process behind it, which PySpark would keep."""
+    """Stop a Spark session and its Java process, which PySpark would keep."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway

@@ -1,4 +1,4 @@
-"""Demand: bids into cells, and what curves make of them."""
+"""Demand: bids in cells, and their expected wins and spend."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EDGES = np.array([10, 20, 40, 80])
     st.sampled_from([("second", "paid"), ("first", "none")]),
 )
 def test_forecasts_of_cells_are_sums_over_single_bids(drawn, kind):
-    """Where the bids of a cell are alike; bids above the last edge win what the last edge does."""
+    """For equal bids in a cell; bids above the last edge win as much as at the last edge."""
     # one amount for each advertiser and bin, however many bids
     amount = {}
     for who, _, bid in drawn:
@@ -59,7 +59,7 @@ def test_forecasts_of_cells_are_sums_over_single_bids(drawn, kind):
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 30)), min_size=1, max_size=30))
 def test_one_bid_forecasts_its_own_past(auctions):
-    """An advertiser that always bids the same has by its own curve just what it won and paid."""
+    """The own curve of an advertiser with one bid reproduces its wins and spend."""
     won, price = np.array(auctions).T
     log = log_of(bid=40, won=won, price=price, edges=EDGES)
     evidence = evidence_of(log)
@@ -71,7 +71,7 @@ def test_one_bid_forecasts_its_own_past(auctions):
 
 
 def test_outcomes_are_sums_of_the_log():
-    """Wins and prices paid of the days asked for, advertiser by advertiser."""
+    """Wins and prices of the given days, by advertiser."""
     made = market()
     rows = made.rows
     happened = outcome_of(made.histograms, [1, 3])
@@ -85,8 +85,8 @@ def test_outcomes_are_sums_of_the_log():
     assert happened.spread is None
 
 
-def test_demand_counts_the_bids_of_the_days_asked_for():
-    """With the place of their mean in the bin, from its lower edge to its upper one."""
+def test_demand_counts_the_bids_of_the_given_days():
+    """It also has the position of their mean in the bin."""
     log = log_of(
         bid=[1, 9, 12, 20, 99, 40], won=False, price=0, day=[0, 0, 0, 0, 0, 1], edges=EDGES
     )

@@ -1,4 +1,4 @@
-"""Curves from counts: Kaplan–Meier, empirical and isotonic, what they cost, where they are read."""
+"""Curves from counts: Kaplan–Meier, empirical and isotonic curves, cost, interpolation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def log_of_auctions(auctions, **how):
 
 
 def kaplan_meier(times, is_event, at):
-    """1 − S(t), event by event: whoever leaves at t, by event or not, is at risk at t."""
+    """1 − S(t), event by event; all with a time of t or later are at risk at t."""
     curve = []
     for t in at:
         alive = 1.0
@@ -55,7 +55,7 @@ def kaplan_meier(times, is_event, at):
 @settings(deadline=None, max_examples=50)
 @given(AUCTIONS)
 def test_second_price_curves_are_kaplan_meier(auctions):
-    """A win is an event at the price, a loss is censored at the bid, after events there."""
+    """A win is an event at the price; a loss is censored at the bid, after the events there."""
     curves = own_curves(evidence_of(log_of_auctions(auctions)))
     for row, who in enumerate(sorted({a for a, _, _ in auctions})):
         mine = [(bid, minimum) for a, bid, minimum in auctions if a == who]
@@ -66,8 +66,8 @@ def test_second_price_curves_are_kaplan_meier(auctions):
 
 @settings(deadline=None, max_examples=30)
 @given(AUCTIONS, st.sampled_from(["second", "first"]))
-def test_curves_are_empirical_where_the_minimum_to_win_is_logged(auctions, auction):
-    """Losses tell as much as wins then: the share of auctions with a minimum up to the bid."""
+def test_curves_are_empirical_if_the_minimum_to_win_is_logged(auctions, auction):
+    """The curve is the share of auctions with a minimum up to the bid."""
     log = log_of_auctions(auctions, revealed="minimum", auction=auction)
     curves = own_curves(evidence_of(log))
     for row, who in enumerate(sorted({a for a, _, _ in auctions})):
@@ -77,7 +77,7 @@ def test_curves_are_empirical_where_the_minimum_to_win_is_logged(auctions, aucti
 
 
 def test_without_losses_curves_are_empirical():
-    """Nothing is censored."""
+    """Without losses nothing is censored."""
     prices = np.array([10, 20, 20, 50, 50, 50])
     log = log_of(bid=50, won=True, price=prices, edges=EDGES)
     expected = (prices[:, None] <= EDGES).mean(axis=0)
@@ -85,7 +85,7 @@ def test_without_losses_curves_are_empirical():
 
 
 def test_kaplan_meier_finds_the_market_behind_the_bids():
-    """Prices uniform on (0, 1], bids independent of them: W(b) = b on a fine grid, nearly."""
+    """With prices uniform on (0, 1] and independent bids, W(b) is almost b."""
     rng = np.random.default_rng(3)
     n = 20_000
     bid, minimum = rng.integers(1, 901, n), rng.integers(1, 1001, n)
@@ -100,7 +100,7 @@ def test_kaplan_meier_finds_the_market_behind_the_bids():
 @settings(deadline=None, max_examples=50)
 @given(AUCTIONS)
 def test_first_price_curves_are_isotonic_regressions(auctions):
-    """Of won on bid, bin by bin, carried on linearly to bins without bids; sklearn as oracle."""
+    """They equal sklearn's regression of won on bid, interpolated to bins without bids."""
     log = log_of_auctions(auctions, auction="first", revealed="none")
     evidence = evidence_of(log)
     assert (evidence.form, evidence.pays) == ("rate", "bid")
@@ -120,8 +120,8 @@ def test_first_price_curves_are_isotonic_regressions(auctions):
     st.sampled_from(["as it was", "never won", "always won"]),
     st.floats(1e-6, 1e6),
 )
-def test_curves_rise_from_0_to_1_whatever_the_log(auctions, kind, luck, weight):
-    """Finite, monotone and in [0, 1], however few bids; and weights alike change nothing."""
+def test_curves_are_monotone_for_any_log(auctions, kind, luck, weight):
+    """They are finite and in [0, 1] for any number of bids, and a common weight has no effect."""
     auction, revealed = kind
     if luck != "as it was":
         price = {"never won": 50, "always won": 10}[luck]
@@ -145,7 +145,7 @@ def test_curves_rise_from_0_to_1_whatever_the_log(auctions, kind, luck, weight):
 
 
 def test_advertisers_without_bids_have_curves_of_zeros():
-    """On days on which they did not bid."""
+    """Only the given days count."""
     log = log_of(bid=[50, 50], won=True, price=20, advertiser=[0, 1], day=[0, 1], edges=EDGES)
     evidence = evidence_of(log, [0])
     assert evidence.observations.tolist() == [1.0, 0.0]
@@ -153,7 +153,7 @@ def test_advertisers_without_bids_have_curves_of_zeros():
 
 
 def test_an_event_and_a_loss_in_the_same_bin():
-    """Within a bin a loss counts as at risk of every price of the bin."""
+    """A loss is at risk of every price in its bin."""
     log = log_of(bid=[15, 15], won=[True, False], price=[12, 0], edges=[10, 20])
     evidence = evidence_of(log)
     assert evidence.successes.tolist() == [[0, 1]]
@@ -175,7 +175,7 @@ def test_spend_is_price_times_what_is_won_there():
 
 
 def test_spend_without_losses_is_the_cost_of_the_log():
-    """The mean cost of an auction at the highest bid: all that was paid over all auctions."""
+    """At the highest bid, the mean cost of an auction is the mean price."""
     rng = np.random.default_rng(0)
     price = rng.integers(1, 51, 200)
     evidence = evidence_of(log_of(bid=50, won=True, price=price, edges=EDGES))
@@ -185,7 +185,7 @@ def test_spend_without_losses_is_the_cost_of_the_log():
 
 @pytest.mark.parametrize("revealed", ["none", "minimum"])
 def test_first_price_spend_is_the_bid_times_what_it_wins(revealed):
-    """Whoever wins pays what it bid."""
+    """A winner pays its bid."""
     rng = np.random.default_rng(0)
     auctions = np.stack([np.zeros(99), *rng.integers(1, 51, (2, 99))], axis=1).astype(int)
     evidence = evidence_of(log_of_auctions(auctions, auction="first", revealed=revealed))
@@ -194,7 +194,7 @@ def test_first_price_spend_is_the_bid_times_what_it_wins(revealed):
 
 
 def test_second_price_without_prices_costs_what_winners_of_the_bin_paid():
-    """Ready-made histograms tell the cost by bin of the bid alone; it never falls with the bid."""
+    """The mean price by bin of the bid is made monotone."""
     log = log_of(
         bid=[10, 20, 20, 30, 40],
         won=[1, 1, 1, 1, 0],
@@ -211,8 +211,8 @@ def test_second_price_without_prices_costs_what_winners_of_the_bin_paid():
     st.lists(st.floats(0, 1), min_size=4, max_size=4),
     st.lists(st.floats(0.001, 80), min_size=1, max_size=8),
 )
-def test_curves_are_read_as_broken_lines_from_the_origin(heights, bids):
-    """np.interp with (0, 0) in front is the oracle; flat above the last edge."""
+def test_curves_are_interpolated_from_the_origin(heights, bids):
+    """They equal np.interp from (0, 0), constant above the last edge."""
     edges = np.array([5, 17, 40, 41])
     curves = np.array([sorted(heights), sorted(heights, reverse=True)])
     expected = [np.interp(bids, [0, *edges], [0, *curve]) for curve in curves]
@@ -222,8 +222,8 @@ def test_curves_are_read_as_broken_lines_from_the_origin(heights, bids):
     np.testing.assert_allclose(curve_at(curves, edges, each), expected, atol=1e-12)
 
 
-def test_curves_on_their_edges_are_themselves():
-    """And at bids of 0 they are 0."""
+def test_curves_on_their_edges_are_unchanged():
+    """At a bid of 0 they are 0."""
     curves = np.array([[0.1, 0.4, 0.9]])
     edges = np.array([10, 20, 30])
     assert curve_at(curves, edges, edges).tolist() == curves.tolist()
@@ -233,7 +233,7 @@ def test_curves_on_their_edges_are_themselves():
 
 @pytest.mark.parametrize("over", ["wins", "bids"])
 def test_the_papers_distribution_functions(over):
-    """Wins with a bid up to b over all wins, or all bids; cost up to b over all cost."""
+    """Wins up to b over all wins or all bids, and cost up to b over all cost."""
     rng = np.random.default_rng(1)
     n = 200
     who, bid = rng.integers(0, 3, n), rng.integers(1, 51, n)
@@ -253,7 +253,7 @@ def test_the_papers_distribution_functions(over):
 
 
 def test_pooled_evidence_is_that_of_one_advertiser():
-    """As if all auctions were its own."""
+    """It equals the evidence of a log in which all auctions are of one advertiser."""
     rng = np.random.default_rng(4)
     auctions = [
         (int(a), int(b), int(m)) for a, b, m in rng.integers([0, 1, 1], [3, 51, 51], (90, 3))
@@ -265,7 +265,7 @@ def test_pooled_evidence_is_that_of_one_advertiser():
 
 
 def test_rows_of_evidence_are_those_of_their_advertisers():
-    """In the order asked for; prices are everyone's."""
+    """Rows are in the given order; prices are common."""
     rng = np.random.default_rng(4)
     evidence = evidence_of(log_of_auctions(rng.integers([0, 1, 1], [3, 51, 51], (90, 3))))
     some = evidence.rows([2, 0])
@@ -275,7 +275,7 @@ def test_rows_of_evidence_are_those_of_their_advertisers():
 
 
 def test_unknown_forms_and_readings_are_refused():
-    """Each with what it may be."""
+    """The message names the parameter."""
     one = np.ones((1, 1))
     with pytest.raises(InvalidParameterError, match="form='odds'"):
         win_curves(one, one, "odds")
@@ -285,7 +285,7 @@ def test_unknown_forms_and_readings_are_refused():
 
 
 def test_no_rate_takes_a_curve_out_of_its_range():
-    """Rates a hair above 1, as weights that are not whole can give, are cut off."""
+    """Rates slightly above 1, as rounding of weights gives, are clipped."""
     rates = np.array([[0.5, 1 + 1e-12, 0.3]])
     for form in ("hazard", "rate"):
         win = win_curves(rates, np.ones((1, 3)), form)
@@ -293,7 +293,7 @@ def test_no_rate_takes_a_curve_out_of_its_range():
 
 
 def test_no_advertisers_have_no_curves():
-    """Of either form."""
+    """In both forms."""
     nothing = np.zeros((0, 3))
     for form in ("hazard", "rate"):
         evidence = Evidence(
@@ -306,7 +306,7 @@ def test_no_advertisers_have_no_curves():
 @pytest.mark.parametrize("how", [{}, {"auction": "first", "minimum": None}])
 @pytest.mark.parametrize("weight", [0.01, 100.0])
 def test_a_weight_common_to_all_changes_nothing(weight, how):
-    """A sampled log tells as much as its rows do, whatever each of them stands for."""
+    """A common weight of all rows has no effect on the evidence."""
     bid, minimum = np.array([10, 20, 30, 40]), np.array([20, 20, 10, 50])
     rows = {"bid": bid, "won": bid >= minimum, "price": minimum, "minimum": minimum} | how
     one, other = (evidence_of(log_of(edges=EDGES, weight=w, **rows)) for w in (1.0, weight))

@@ -1,4 +1,4 @@
-"""Partial pooling: between the advertiser's own rates and its segment's, bin by bin."""
+"""Partial pooling of an advertiser's own rates with those of its segment, bin by bin."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORMS = ["hazard", "rate"]
 
 
 def some_evidence(form="hazard", a=5, g=6, seed=0):
-    """Random successes among trials, some bins without any."""
+    """Random successes among trials; some bins have no trials."""
     rng = np.random.default_rng(seed)
     trials = rng.integers(0, 12, (a, g)).astype(float)
     successes = rng.binomial(trials.astype(int), 0.3).astype(float)
@@ -37,7 +37,7 @@ def some_evidence(form="hazard", a=5, g=6, seed=0):
 @settings(deadline=None, max_examples=50)
 @given(st.integers(0, 50), st.integers(0, 50), st.floats(0, 1), st.floats(0.01, 1000))
 def test_a_pooled_rate_lies_between_its_own_and_the_priors(successes, more, prior, strength):
-    """(x + m·q) / (y + m), which is an average of x/y and q with the weights y and m."""
+    """It is the average of x/y and q with the weights y and m."""
     x, y = np.array([[float(successes)]]), np.array([[float(successes + more)]])
     rate = pooled_rates(x, y, np.array([[prior]]), strength)[0, 0]
     own = x[0, 0] / y[0, 0] if y[0, 0] else prior
@@ -46,8 +46,8 @@ def test_a_pooled_rate_lies_between_its_own_and_the_priors(successes, more, prio
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_no_strength_is_the_own_curve_and_endless_strength_the_segments(form):
-    """And in between the rates move from one to the other."""
+def test_strength_moves_from_the_own_curve_to_the_segments(form):
+    """Strength 0 gives the own curve, infinite strength that of the segment."""
     evidence = some_evidence(form)
     prior = np.full_like(evidence.trials, 0.0) + np.linspace(0.1, 0.6, 6)
     np.testing.assert_array_equal(pooled_curves(evidence, prior, 0.0), own_curves(evidence))
@@ -59,7 +59,7 @@ def test_no_strength_is_the_own_curve_and_endless_strength_the_segments(form):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("strength", [0.0, 0.5, 20.0, np.inf])
 def test_pooled_curves_are_monotone_and_in_range(form, strength):
-    """Whatever the prior, for advertisers without a single trial too."""
+    """For any prior, also without trials."""
     evidence = some_evidence(form, a=30)
     evidence.trials[0], evidence.successes[0] = 0.0, 0.0
     prior = np.random.default_rng(1).random(evidence.trials.shape)
@@ -69,7 +69,7 @@ def test_pooled_curves_are_monotone_and_in_range(form, strength):
 
 
 def test_pooling_is_decided_bin_by_bin():
-    """Many own trials in one bin and none in the next: the own rate, then the segment's."""
+    """Many trials in one bin and none in the next give the own rate, then the segment's."""
     trials, successes = np.array([[1e6, 0.0]]), np.array([[2e5, 0.0]])
     rates = pooled_rates(successes, trials, np.array([[0.9, 0.5]]), 10.0)
     np.testing.assert_allclose(rates, [[0.2, 0.5]], atol=1e-4)
@@ -77,7 +77,7 @@ def test_pooling_is_decided_bin_by_bin():
 
 @pytest.mark.parametrize("strength", [0.5, 5.0, 50.0])
 def test_variance_is_that_of_beta_draws(strength):
-    """A hundred thousand draws of every hazard, made into curves: their variance within 5%."""
+    """It equals the variance of curves of 100,000 drawn hazards within 5%."""
     evidence = some_evidence("hazard", a=3)
     prior = np.full((3, 6), 0.25)
     rng = np.random.default_rng(0)
@@ -89,7 +89,7 @@ def test_variance_is_that_of_beta_draws(strength):
 
 
 def test_variance_of_rates_is_that_of_the_trials_taken_together():
-    """Rising rates stand alone; where isotonic regression joins bins, their trials count as one."""
+    """If isotonic regression joins bins, their trials are added."""
     edges, trials = np.array([1, 2]), np.array([[8.0, 8.0]])
     for successes, p, n in (
         ([[2.0, 6.0]], [0.25, 0.75], [8, 8]),
@@ -103,7 +103,7 @@ def test_variance_of_rates_is_that_of_the_trials_taken_together():
 
 @pytest.mark.parametrize("shares", [[1.0, 0.0], [0.5, 0.5], [0.2, 0.8]])
 def test_a_mixture_of_segments_is_one_of_curves(shares):
-    """The curve of mixed hazards is the mean of the segments' curves, weighted by the shares."""
+    """The curve of mixed hazards is the mean of the segments' curves, weighted by shares."""
     rng = np.random.default_rng(0)
     rates = rng.uniform(0, 0.5, (2, 6))
     found = win_curves(mixed_rates(np.array([shares]), rates, "hazard"), np.ones((1, 6)), "hazard")
@@ -114,7 +114,7 @@ def test_a_mixture_of_segments_is_one_of_curves(shares):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("strength", [0.0, 1.0, np.inf])
 def test_variance_is_finite_and_shrinks_with_evidence(form, strength):
-    """Nobody is surer with fewer auctions of the same outcome; without any it is finite too."""
+    """More trials with the same rates never raise the variance; without trials it is finite."""
     evidence = some_evidence(form)
     prior = np.full((5, 6), 0.25)
     few = win_variance(evidence, prior, strength)
@@ -129,7 +129,7 @@ def test_variance_is_finite_and_shrinks_with_evidence(form, strength):
 
 
 def test_segment_rates_are_those_of_summed_counts():
-    """Leaning on the rate of all with the weight of so many trials."""
+    """Counts are summed and pooled with the rate of all advertisers."""
     evidence = some_evidence()
     labels = np.array([0, 1, 0, 1, 1])
     overall = evidence.successes.sum(axis=0) / evidence.trials.sum(axis=0)
@@ -144,7 +144,7 @@ def test_segment_rates_are_those_of_summed_counts():
 
 
 def test_shares_split_an_advertiser_between_segments():
-    """Half in each: half of its counts in each."""
+    """A share of one half counts half of the trials."""
     evidence = some_evidence()
     shares = np.array([[1, 0], [0, 1], [0.5, 0.5], [1, 0], [0, 1]], dtype=float)
     halved = replace(
@@ -159,8 +159,8 @@ def test_shares_split_an_advertiser_between_segments():
     np.testing.assert_allclose(segment_rates(evidence, shares), segment_rates(halved, both))
 
 
-def test_no_advertiser_counts_for_more_bids_than_the_most():
-    """One with a hundred times as many is as good as one with just that many."""
+def test_max_observations_limits_the_weight_of_an_advertiser():
+    """A hundred times as many bids count like the limit."""
     evidence = some_evidence()
     factor = np.where(np.arange(5) == 2, 100.0, 1.0)
     big = replace(
@@ -181,8 +181,8 @@ def test_no_advertiser_counts_for_more_bids_than_the_most():
 
 
 @pytest.mark.parametrize("strength", [2.0, np.inf])
-def test_bins_nobody_bid_in_do_not_pull_a_first_price_curve_down(strength):
-    """Higher bids than any in training win at least as often as the highest there."""
+def test_bins_without_bids_do_not_lower_a_first_price_curve(strength):
+    """Bids above all training bids win at least as often as the highest of these."""
     rng = np.random.default_rng(0)
     bid = rng.integers(1, 61, 600)
     log = log_of(
@@ -205,14 +205,14 @@ def test_bins_nobody_bid_in_do_not_pull_a_first_price_curve_down(strength):
     assert (win[:, 3:] >= win[:, [2]]).all()
 
 
-def test_bins_nobody_reached_add_nothing_to_a_second_price_curve():
-    """Their hazard is 0."""
+def test_bins_without_trials_have_hazard_zero():
+    """The overall hazard is 0 there."""
     log = log_of(bid=[10, 90], won=[True, True], price=[10, 90], day=[0, 1], edges=[10, 90])
     assert overall_rate(evidence_of(log, [0])).tolist() == [[1.0, 0.0]]
 
 
 def drawn_rates(seed, a=6, g=12, empty=0.4):
-    """Evidence of a first-price log: wins among bids, many bins without any."""
+    """Evidence of a first-price log; many bins have no bids."""
     rng = np.random.default_rng(seed)
     trials = rng.integers(1, 40, (a, g)) * (rng.random((a, g)) > empty) * 1.0
     truth = np.sort(rng.random(g))
@@ -222,7 +222,7 @@ def drawn_rates(seed, a=6, g=12, empty=0.4):
 
 
 def priors_of(evidence, seed):
-    """Mixtures of two segments for every advertiser, and of both their curves."""
+    """A mixture of two segments for every advertiser."""
     rng = np.random.default_rng(seed)
     shares = rng.dirichlet([1, 1], len(evidence.trials))
     return mixed_rates(shares, segment_rates(evidence, shares), "rate")
@@ -231,7 +231,7 @@ def priors_of(evidence, seed):
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 10_000), st.floats(0, 1))
 def test_rates_of_segments_and_mixtures_rise_with_the_bid(seed, empty):
-    """Of a first-price log a higher bid wins no less often, whatever chance did in a bin."""
+    """In a first-price log a higher bid wins at least as often."""
     evidence = drawn_rates(seed, empty=empty)
     shares = np.random.default_rng(seed).dirichlet([0.5, 0.5, 0.5], 6)
     for rates in (overall_rate(evidence), segment_rates(evidence, shares)):
@@ -244,7 +244,7 @@ def test_rates_of_segments_and_mixtures_rise_with_the_bid(seed, empty):
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 10_000), st.sampled_from([0.01, 1.0, 30.0, 1e4, np.inf]))
 def test_without_evidence_a_curve_is_that_of_the_segments(seed, strength):
-    """However strong the pooling, in every bin; and its variance is the prior's."""
+    """For any strength, in every bin; the variance is that of the prior."""
     evidence = drawn_rates(seed)
     prior = priors_of(evidence, seed)
     nothing = replace(evidence, trials=evidence.trials * 0, successes=evidence.successes * 0)
@@ -257,7 +257,7 @@ def test_without_evidence_a_curve_is_that_of_the_segments(seed, strength):
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 10_000), st.sampled_from([0.1, 1.0, 30.0]))
 def test_with_overwhelming_evidence_a_curve_is_the_advertisers_own(seed, strength):
-    """A million times as many bids of the same outcome, in every bin."""
+    """With a million times as many trials in every bin."""
     evidence = drawn_rates(seed, empty=0.0)
     prior = priors_of(evidence, seed)
     times = replace(evidence, trials=evidence.trials * 1e6, successes=evidence.successes * 1e6)
@@ -269,7 +269,7 @@ def test_with_overwhelming_evidence_a_curve_is_the_advertisers_own(seed, strengt
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 10_000), st.sampled_from([0.1, 1.0, 30.0, 1e4]), st.floats(0, 1))
 def test_pooled_first_price_curves_rise_within_0_and_1(seed, strength, empty):
-    """And their variance is that of a share: finite, and at most that of a single auction."""
+    """Their variance is at most that of one auction."""
     evidence = drawn_rates(seed, empty=empty)
     prior = priors_of(evidence, seed)
     win, variance = (f(evidence, prior, strength) for f in (pooled_curves, win_variance))
@@ -280,7 +280,7 @@ def test_pooled_first_price_curves_rise_within_0_and_1(seed, strength, empty):
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 10_000), st.sampled_from([0.1, 1.0, 30.0]))
 def test_intervals_widen_as_evidence_vanishes(seed, strength):
-    """The same rates of a tenth, a hundredth, … of the trials; at last that of the prior alone."""
+    """With fewer trials of equal rates the variance rises to that of the prior."""
     evidence = drawn_rates(seed)
     prior = priors_of(evidence, seed)
     expected = replace(evidence, successes=evidence.trials * prior)  # so that no rate moves
@@ -297,8 +297,8 @@ def test_intervals_widen_as_evidence_vanishes(seed, strength):
 
 
 @pytest.mark.parametrize("bins", [2, 10, 200])
-def test_a_block_that_borrowed_its_trials_is_no_surer_for_being_long(bins):
-    """The prior of a flat segment counts once, however many bins are taken together."""
+def test_the_prior_of_joined_bins_counts_once(bins):
+    """The variance does not depend on the number of joined bins."""
     edges = np.arange(1, bins + 1)
     trials, successes = np.zeros((1, bins)), np.zeros((1, bins))
     trials[0, 0], successes[0, 0] = 4.0, 3.0  # above the segment's: all bins become one
@@ -312,7 +312,7 @@ def test_a_block_that_borrowed_its_trials_is_no_surer_for_being_long(bins):
 
 
 def test_trials_count_for_the_bins_between_them():
-    """An untried bin between tried ones of the same height is bounded by them on both sides."""
+    """A bin without trials between equal bins with trials has their variance."""
     edges = np.arange(1, 6)
     trials = np.array([[0.0, 8, 0, 8, 0]])
     evidence = Evidence("rate", "bid", edges, trials / 2, trials, edges * 1.0, trials[:, 1])
@@ -320,8 +320,8 @@ def test_trials_count_for_the_bins_between_them():
     np.testing.assert_allclose(variance, 0.25 / np.array([2, 18, 18, 18, 2]))
 
 
-def test_rates_that_fall_are_made_to_rise_before_they_are_mixed():
-    """As of older model files; rates that rise stay as they are, to the bit."""
+def test_rates_are_made_monotone_before_they_are_mixed():
+    """Monotone rates are returned unchanged."""
     rng = np.random.default_rng(0)
     falling = rng.random((3, 7))
     rising = np.sort(falling, axis=1)

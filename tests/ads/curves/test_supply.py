@@ -1,4 +1,4 @@
-"""Supply and rare events: levels, weekdays, shrinkage."""
+"""Supply per day by level and weekday, and shrunk rates of rare events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from markets import FIRST_DAY, log_of
 
 
 def log_of_numbers(numbers, first_day=FIRST_DAY):
-    """A log of so many bids by advertiser and day, (A, D)."""
+    """A log with given numbers of bids by advertiser and day, (A, D)."""
     who, day = np.nonzero(numbers)
     each = np.asarray(numbers)[who, day]
     return log_of(
@@ -37,7 +37,7 @@ def test_weekdays_are_those_of_the_calendar(day):
 @settings(deadline=None, max_examples=20)
 @given(st.lists(st.integers(1, 9), min_size=7, max_size=7), st.integers(0, 6))
 def test_weekday_factors_are_found_again(factors, start):
-    """Levels times factors, over two whole weeks that begin on any day: exactly these."""
+    """Levels times factors over two weeks give exactly these levels and factors."""
     level = np.array([2, 10, 30])
     days = (start + np.arange(14)) % 7
     log = log_of_numbers(level[:, None] * np.array(factors)[days], FIRST_DAY + start)
@@ -52,8 +52,8 @@ def test_weekday_factors_are_found_again(factors, start):
     assert expected_supply(found, 1) == pytest.approx(10 * mean)
 
 
-def test_newcomers_do_not_bend_the_week():
-    """Factors are of those there from the first day; levels count days since the first bid."""
+def test_newcomers_do_not_affect_weekday_factors():
+    """Factors are of advertisers that bid on the first day; levels start with the first bid."""
     steady, late = [4, 8, 4, 8], [0, 0, 0, 800]
     found = supply_of(log_of_numbers([steady, late]))
     np.testing.assert_allclose(found.weekday[:4], np.array(steady) / 6)
@@ -62,16 +62,16 @@ def test_newcomers_do_not_bend_the_week():
     np.testing.assert_allclose(found.level, [6, 800 / (8 / 6)])
 
 
-def test_days_without_bids_count_once_somebody_has_begun():
-    """Two bids, one, none: one a day."""
+def test_days_without_bids_count_after_the_first_bid():
+    """Two bids, one and none are one per day."""
     numbers = [[2, 1, 0], [6, 6, 6]]
     found = supply_of(log_of_numbers(numbers))
     expected = found.weekday[:3].sum()
     np.testing.assert_allclose(found.level, [3 / expected, 18 / expected])
 
 
-def test_one_day_is_a_week_of_its_own():
-    """Its factor is 1, and so are all others."""
+def test_one_day_has_factor_one():
+    """All weekday factors are 1."""
     found = supply_of(log_of_numbers([[7], [1]]))
     assert found.weekday.tolist() == [1] * 7
     assert found.level.tolist() == [7, 1]
@@ -79,15 +79,15 @@ def test_one_day_is_a_week_of_its_own():
 
 
 @pytest.mark.parametrize("day", ["", "NaT", "today", "soon", "2026-02-30", "2026-03"])
-def test_what_is_no_date_has_no_supply(day):
-    """Whatever numpy would make of it."""
+def test_invalid_dates_are_refused(day):
+    """Texts that numpy would accept as dates are also refused."""
     found = supply_of(log_of_numbers([[7]]))
     with pytest.raises(ValueError, match=r"isoformat|day is out of range"):
         expected_supply(found, 0, day)
 
 
 def test_shrunk_rates_lie_between_their_own_and_their_segments():
-    """The nearer to their own the more trials there are."""
+    """They equal (successes + M·p) / (trials + M)."""
     rng = np.random.default_rng(0)
     trials = rng.integers(1, 5000, 80).astype(float)
     segment = np.arange(80) % 2
@@ -112,7 +112,7 @@ def test_shrunk_rates_lie_between_their_own_and_their_segments():
 
 @pytest.mark.parametrize("spread", [0.0, 0.2, 1.0])
 def test_concentration_is_the_most_likely_one(spread):
-    """Of a fine grid of concentrations none makes the beta-binomial likelihood greater."""
+    """No concentration of a fine grid has a higher beta-binomial likelihood."""
     rng = np.random.default_rng(1)
     trials = rng.integers(1, 3000, 60).astype(float)
     rate = 0.03 * rng.lognormal(-(spread**2) / 2, spread, 60)
@@ -135,8 +135,8 @@ def test_concentration_is_the_most_likely_one(spread):
     ("successes", "trials"),
     [([0, 0], [0, 0]), ([0, 0], [10, 5]), ([3, 5], [3, 5]), ([0, 1], [0, 1])],
 )
-def test_rates_are_rates_however_little_is_known(successes, trials):
-    """No trials, no successes, nothing but successes: from 0 to 1 and finite."""
+def test_rates_are_valid_for_little_data(successes, trials):
+    """Without trials, without successes or with successes only, rates are from 0 to 1."""
     shares = np.array([[1.0, 0.0], [0.5, 0.5]])
     rates, concentration = shrunk_shares(
         np.array(successes, float), np.array(trials, float), shares

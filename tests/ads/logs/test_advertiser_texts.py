@@ -1,4 +1,4 @@
-"""What each advertiser is, in words."""
+"""Texts of advertisers are read from Parquet, CSV and tables of an engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def written(path: Path, **columns: list) -> str:
 
 
 def test_texts_of_one_advertiser_are_joined(tmp_path):
-    """Each once, in the order of the table; none at all is an empty text."""
+    """Distinct texts are joined in the order of the table; without any, the text is empty."""
     path = written(
         tmp_path / "t.parquet",
         advertiser_id=["a", "b", "a", "a", "c", None, ""],
@@ -33,13 +33,13 @@ def test_texts_of_one_advertiser_are_joined(tmp_path):
     "ids", [[7], pa.array(["7"]).dictionary_encode(), pa.array(["7"], "large_string")]
 )
 def test_names_may_be_numbers_or_any_text(tmp_path, ids):
-    """They come as text."""
+    """Ids become text."""
     path = written(tmp_path / "t.parquet", advertiser_id=ids, description=["x"])
     assert read_texts(path) == {"7": "x"}
 
 
 def test_bytes_that_are_not_utf_8_are_replaced(tmp_path):
-    """In Parquet, though it claims to be UTF-8, in Parquet as bytes, and in CSV; emoji stay."""
+    """In Parquet texts, Parquet bytes and CSV; emoji remain."""
     spoilt = pa.array([b"caf\xe9 \xf0\x9f\xa6\x8a"])
     claimed = pa.StringArray.from_buffers(1, *spoilt.buffers()[1:])
     for column in (spoilt, claimed):
@@ -50,19 +50,19 @@ def test_bytes_that_are_not_utf_8_are_replaced(tmp_path):
 
 
 def test_delimited_texts_may_hold_delimiters_and_lines(tmp_path):
-    """In quotes; rows that are too short have no text."""
+    """Delimiters and line breaks in quotes are text; a short row has no text."""
     (tmp_path / "t.csv").write_text('description;advertiser_id\n"a; ""b""\nc";x\n;y\nz\n')
     assert read_texts(str(tmp_path / "t.csv")) == {"x": 'a; "b"\nc', "y": ""}
 
 
 def test_a_table_of_an_engine_holds_texts_too():
-    """Only the two columns are fetched."""
+    """Only the two required columns are fetched."""
     table = pa.table({"description": ["x", None], "advertiser_id": [1, 2], "email": ["e", "f"]})
     assert read_texts(ibis.memtable(table)) == {"1": "x", "2": ""}
 
 
 def test_a_table_without_the_columns_is_refused(tmp_path):
-    """With those it has."""
+    """The message lists the columns of the table."""
     path = written(tmp_path / "t.parquet", advertiser=["a"])
     with pytest.raises(
         TableError, match=r"advertiser_id and description missing; .*this one has adv"
@@ -76,7 +76,7 @@ def test_a_table_without_the_columns_is_refused(tmp_path):
 
 
 def test_a_damaged_table_is_refused(tmp_path):
-    """Parquet that is cut off, text with a field beyond all measure."""
+    """An incomplete Parquet file and a CSV file with a huge field are refused."""
     path = Path(written(tmp_path / "t.parquet", advertiser_id=["a"], description=["x"]))
     path.write_bytes(path.read_bytes()[:40])
     with pytest.raises(TableError, match=r"t\.parquet: .*damaged"):
@@ -87,6 +87,6 @@ def test_a_damaged_table_is_refused(tmp_path):
 
 
 def test_there_may_be_no_texts(tmp_path):
-    """Neither beside logs here nor beside those far away."""
+    """A folder without texts and a remote folder give None."""
     assert texts_beside(tmp_path) is None
     assert texts_beside(Path("s3://bucket/bids")) is None

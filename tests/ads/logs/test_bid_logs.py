@@ -1,4 +1,4 @@
-"""Logs opened where they are."""
+"""Opening logs: files, databases and tables, their auction, currency and texts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def new_database(path, **tables: pa.Table) -> None:
 
 
 def test_parquet_text_and_tables_hold_the_same_rows(tmp_path):
-    """Faults and hostile names included."""
+    """Faulty rows and hostile names are read alike from all of them."""
     frame = bid_frame(200)
     table = as_arrow(frame)
     pq.write_table(table, tmp_path / "bids.parquet")
@@ -62,7 +62,7 @@ def test_parquet_text_and_tables_hold_the_same_rows(tmp_path):
 
 
 def test_a_folder_and_a_glob_are_all_their_files(tmp_path):
-    """One file a day."""
+    """A folder, a glob and a list give the rows of all files."""
     frame = bid_frame(90)
     for day, part in frame.groupby("day"):
         (tmp_path / "bids").mkdir(exist_ok=True)
@@ -75,7 +75,7 @@ def test_a_folder_and_a_glob_are_all_their_files(tmp_path):
 
 @pytest.mark.parametrize("name", ["o'brien; DROP TABLE x.db", "bids.db", "🦊.db"])
 def test_a_database_file_is_known_by_its_content(tmp_path, name):
-    """Its table of bids is the log, its table of advertisers has the texts; twice over too."""
+    """The table bids is the log and the table advertisers has the texts; it can be opened twice."""
     texts = pa.table({"advertiser_id": ["a"], "description": ["shoes"]})
     new_database(tmp_path / name, bids=pa.table(TWO), advertisers=texts, other=texts)
     connection = connect()
@@ -86,8 +86,8 @@ def test_a_database_file_is_known_by_its_content(tmp_path, name):
     assert logs.source.endswith(f"{name}, table bids")
 
 
-def test_databases_of_the_same_name_are_told_apart(tmp_path):
-    """On one connection."""
+def test_databases_of_the_same_name_are_distinguished(tmp_path):
+    """Two files of one name can be opened on one connection."""
     connection = connect()
     for n in (1, 2):
         (tmp_path / str(n)).mkdir()
@@ -96,8 +96,8 @@ def test_databases_of_the_same_name_are_told_apart(tmp_path):
     assert [fetch(logs.table).num_rows for logs in found] == [1, 2]
 
 
-def test_which_table_of_a_database_may_be_said(tmp_path):
-    """And must, where it is not plain."""
+def test_the_table_of_a_database_can_be_chosen(tmp_path):
+    """With several candidates it must be chosen."""
     new_database(tmp_path / "x.db", first=pa.table(TWO), second=pa.table(TWO))
     with pytest.raises(TableError, match=r"name the table of the log.* first, second"):
         open_logs(tmp_path / "x.db")
@@ -106,8 +106,8 @@ def test_which_table_of_a_database_may_be_said(tmp_path):
     assert open_logs(tmp_path / "x.db", table="second").source.endswith("table second")
 
 
-def test_a_table_of_the_connection_goes_by_its_name(tmp_path):
-    """With the texts in the table advertisers."""
+def test_a_table_of_the_connection_is_found_by_name(tmp_path):
+    """Its texts are in the table advertisers."""
     texts = pa.table({"advertiser_id": ["b"], "description": ["boots"]})
     new_database(tmp_path / "x.db", march=pa.table(TWO), advertisers=texts)
     logs = open_logs("march", connect(f"duckdb://{tmp_path}/x.db"))
@@ -115,8 +115,8 @@ def test_a_table_of_the_connection_goes_by_its_name(tmp_path):
     assert read_descriptions(logs) == {"b": "boots"}
 
 
-def test_a_database_another_engine_cannot_open_or_no_database_is_refused(tmp_path):
-    """Clearly."""
+def test_databases_are_opened_by_duckdb_only(tmp_path):
+    """Another engine, or a table of a file that is not a database, is refused."""
 
     class Spark:
         name = "pyspark"
@@ -132,7 +132,7 @@ def test_a_database_another_engine_cannot_open_or_no_database_is_refused(tmp_pat
 
 
 def test_a_database_that_is_written_to_is_refused(tmp_path):
-    """Its lock is another's."""
+    """A database locked by a writer is refused."""
     with duckdb.connect(str(tmp_path / "x.db")) as database:
         database.execute("CREATE TABLE bids (a INT)")
         database.execute("CHECKPOINT")
@@ -140,8 +140,8 @@ def test_a_database_that_is_written_to_is_refused(tmp_path):
             open_logs(tmp_path / "x.db")
 
 
-def test_the_auction_is_as_said_or_as_logged_or_second():
-    """In that order."""
+def test_the_auction_is_given_or_logged_or_second():
+    """A given auction comes before the logged one; the default is second price."""
     assert open_logs(given()).auction == "second"
     assert open_logs(given(auction_type=[1, 1])).auction == "first"
     assert open_logs(given(auction_type=[2, None])).auction == "second"
@@ -152,14 +152,14 @@ def test_the_auction_is_as_said_or_as_logged_or_second():
 
 @pytest.mark.parametrize(("types", "told"), [([1, 2], "1, 2"), ([3, 3], "3")])
 def test_mixed_or_unknown_auctions_are_refused(types, told):
-    """Unless it is said what they are."""
+    """The message lists the values of auction_type."""
     logs = open_logs(given(auction_type=types))
     with pytest.raises(TableError, match=f"auction_type has {told}; it must be 1"):
         _ = logs.auction
 
 
 def test_there_is_one_currency_or_none():
-    """Several do not add up."""
+    """Several currencies are refused."""
     assert open_logs(given()).currency == ""
     assert open_logs(given(currency=["EUR", None])).currency == "EUR"
     with pytest.raises(TableError, match="currency has EUR, USD; amounts"):
@@ -167,7 +167,7 @@ def test_there_is_one_currency_or_none():
 
 
 def test_the_minimum_to_win_counts_only_if_every_bid_has_it():
-    """One that is missing or below 0 makes the curve a biased one."""
+    """A missing or negative minimum would bias the curve."""
     assert open_logs(given(min_to_win_micros=[4, 9])).logs_minimum
     assert not open_logs(given(min_to_win_micros=[4, None])).logs_minimum
     assert not open_logs(given(min_to_win_micros=[4, -1])).logs_minimum
@@ -175,13 +175,13 @@ def test_the_minimum_to_win_counts_only_if_every_bid_has_it():
 
 
 def test_weights_are_those_of_the_log():
-    """A log without is no sample."""
+    """A log with a column of weights is weighted."""
     assert open_logs(given(weight=[1.0, 2.0])).weighted
     assert not open_logs(given()).weighted
 
 
 def ipinyou_line(kind: str, bid: str, paid: str, advertiser: str = "2821") -> str:
-    """A line of the 24 fields, quotes and all."""
+    """A line of the 24 fields, with a quote in one of them."""
     fields = [f"person-{i}" for i in range(24)]
     fields[1:3], fields[4] = ["20131021192300738", kind], 'Mozilla "x'
     fields[17], fields[19:21], fields[22] = "5", [bid, paid], advertiser
@@ -189,7 +189,7 @@ def ipinyou_line(kind: str, bid: str, paid: str, advertiser: str = "2821") -> st
 
 
 def test_ipinyou_logs_are_read_without_a_header(tmp_path):
-    """Fen become micros; clicks logged again are left out; nothing personal enters."""
+    """Fen become micros, clicks are left out, and no personal field is selected."""
     lines = [ipinyou_line("1", "294", "201"), ipinyou_line("2", "294", "201")]
     (tmp_path / "imp.txt").write_text("\n".join(lines) + "\n")
     logs = open_logs(tmp_path / "imp.txt")
@@ -209,7 +209,7 @@ def test_ipinyou_logs_are_read_without_a_header(tmp_path):
 
 
 def test_ipinyou_impressions_are_read_with_a_header(tmp_path):
-    """By the names of its columns; times that are none are null."""
+    """Columns are found by name; invalid times are null."""
     rows = (
         "advertiser_id,timestamp,slot_floor_price,bid_price,pay_price,click,user_tags\n"
         '2259,20131021192300738,0,277,36,1,"10048,16751"\n'
@@ -227,7 +227,7 @@ def test_ipinyou_impressions_are_read_with_a_header(tmp_path):
 
 
 def test_histograms_are_known_by_their_columns():
-    """Sums are numbers, the bin a whole one."""
+    """Sums become floats and the bin an integer."""
     table = pa.table(
         {
             "advertiser_id": [1],
@@ -253,8 +253,8 @@ def test_histograms_are_known_by_their_columns():
     ]
 
 
-def test_texts_lie_beside_the_logs_or_one_folder_up(tmp_path, tmp_path_factory):
-    """Or where the user says."""
+def test_texts_are_found_beside_the_logs_or_one_folder_up(tmp_path, tmp_path_factory):
+    """A given table replaces the one found."""
     (tmp_path / "bids").mkdir()
     pq.write_table(pa.table(TWO), tmp_path / "bids" / "bids.parquet")
     log = tmp_path / "bids" / "bids.parquet"
@@ -273,8 +273,8 @@ def test_texts_lie_beside_the_logs_or_one_folder_up(tmp_path, tmp_path_factory):
         open_logs(log, advertisers=tmp_path / "absent.csv")
 
 
-def test_hostile_names_come_through_whole(tmp_path):
-    """As they were written, executed by nobody."""
+def test_hostile_names_are_unchanged(tmp_path):
+    """Names with code are read as text."""
     frame = bid_frame(300, faults=False)
     write_csv(frame, tmp_path / "bids.csv")
     found = fetch(open_logs(tmp_path / "bids.csv").table)["advertiser_id"].unique().to_pylist()

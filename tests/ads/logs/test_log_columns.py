@@ -1,4 +1,4 @@
-"""From the columns a log has to those that every stage knows."""
+"""Conversion of the columns of a log to canonical columns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLAIN = {
 
 
 def read(column: str, values: list | pa.Array, **others: list) -> list:
-    """A column as it comes out when a log has these values in it."""
+    """The values of a canonical column for a log with these values."""
     given = {name: value * len(values) for name, value in PLAIN.items()}
     table = pa.table({**given, **others, column: values})
     return fetch(canonical_table(ibis.memtable(table), "bids", "x").select(column))[
@@ -34,16 +34,16 @@ def read(column: str, values: list | pa.Array, **others: list) -> list:
     ].to_pylist()
 
 
-def test_nothing_enters_that_no_stage_needs():
-    """Above all nothing that identifies a person; what is missing but has a default has that."""
+def test_only_needed_columns_are_selected():
+    """Columns that identify a person are not selected; a missing weight is 1."""
     persons = {name: ["x"] for name in ("user_id", "ip", "user_agent", "url", "campaign_id")}
     found = canonical_table(ibis.memtable(pa.table({**PLAIN, **persons})), "bids", "x")
     assert set(found.columns) == {*PLAIN, "weight"}
     assert fetch(found)["weight"].to_pylist() == [1.0]
 
 
-def test_optional_columns_enter_with_their_types():
-    """Those that are there."""
+def test_optional_columns_are_converted():
+    """Optional columns get their canonical types."""
     options = {
         "weight": ["2.5"],
         "min_to_win_micros": [3.0],
@@ -82,12 +82,12 @@ def test_optional_columns_enter_with_their_types():
     ],
 )
 def test_whole_numbers_come_in_many_types(values, expected):
-    """Fractions are rounded half away from zero; what is no number is null."""
+    """Fractions are rounded half away from zero; other values are null."""
     assert read("bid_micros", values) == expected
 
 
-def test_no_number_in_a_parquet_file_is_null(tmp_path):
-    """NaN in a Parquet file is found, though the file's statistics do not know of it."""
+def test_nan_in_a_parquet_file_is_null(tmp_path):
+    """NaN is found although the statistics of the file leave it out."""
     file = tmp_path / "bids.parquet"
     pq.write_table(pa.table({**PLAIN, "bid_micros": [float("nan")]}), file)
     table = ibis.duckdb.connect().read_parquet(file)
@@ -108,7 +108,7 @@ def test_no_number_in_a_parquet_file_is_null(tmp_path):
     ],
 )
 def test_yes_and_no_come_in_many_types(values, expected):
-    """What is neither is null."""
+    """Other values are null."""
     assert read("won", values) == expected
 
 
@@ -141,14 +141,14 @@ def test_advertisers_are_text(values, expected):
 )
 @pytest.mark.parametrize("name", ["day", "ts"])
 def test_days_are_in_utc(value, name):
-    """From dates, times with and without a zone, and text; from ``ts`` or ``day``."""
+    """Dates, times with and without a zone, and texts, in ``ts`` or ``day``."""
     rows = {key: values for key, values in PLAIN.items() if key != "day"}
     table = ibis.memtable(pa.table({**rows, name: [value]}))
     assert fetch(canonical_table(table, "bids", "x"))["day"].to_pylist() == [DAY]
 
 
-def test_text_that_is_no_time_is_no_day():
-    """Null, on every engine, though some would guess."""
+def test_text_that_is_not_a_time_is_null():
+    """Engines must not guess a date."""
     assert (
         read("day", ["", "2026", "02.03.2026", "20260302", "2026-13-01", "soon", None])
         == [None] * 7
@@ -156,13 +156,13 @@ def test_text_that_is_no_time_is_no_day():
 
 
 def test_a_time_before_1970_is_on_its_day():
-    """Microseconds below zero round down."""
+    """Negative microseconds are rounded down."""
     before = datetime.datetime(1969, 12, 31, 12, tzinfo=datetime.UTC)
     assert read("day", [before]) == [before.date()]
 
 
-def test_all_missing_columns_are_named_with_those_there():
-    """At once."""
+def test_all_missing_columns_are_named():
+    """The message also lists the columns of the table."""
     table = ibis.memtable(pa.table({"advertiser_id": ["a"], "bid": [1], "ts": ["2026-03-02"]}))
     with pytest.raises(
         TableError,
@@ -173,7 +173,7 @@ def test_all_missing_columns_are_named_with_those_there():
 
 
 def test_a_column_that_one_file_lacks_is_missing_there():
-    """A required one; optional ones are null, and ``ts`` stands in for ``day``."""
+    """A required column is missing; ``ts`` replaces ``day``."""
     table = ibis.memtable(pa.table({**PLAIN, "ts": ["2026-03-09"]}))
     with pytest.raises(TableError, match=r"b\.parquet: column won missing"):
         canonical_table(table, "bids", "x", {"won": "b.parquet"})
@@ -185,14 +185,14 @@ def test_a_column_that_one_file_lacks_is_missing_there():
     ("column", "values"),
     [("day", [5]), ("won", [DAY]), ("bid_micros", [[1]]), ("advertiser_id", [b"a"])],
 )
-def test_a_column_of_a_type_that_makes_no_sense_is_refused(column, values):
-    """The message names it and its type."""
+def test_a_column_of_a_wrong_type_is_refused(column, values):
+    """The message has the column and its type."""
     with pytest.raises(TableError, match=f"x: column {column} is of type"):
         read(column, values)
 
 
-def test_kinds_are_told_by_columns():
-    """Bids unless the columns are those of histograms or of iPinYou."""
+def test_kinds_are_detected_from_columns():
+    """A log has bids unless its columns are those of histograms or of iPinYou."""
     assert kind_of(PLAIN) == "bids"
     assert kind_of(["advertiser_id", "timestamp", "bid_price", "pay_price"]) == "ipinyou"
     assert kind_of(f"field_{i}" for i in range(24)) == "ipinyou"
@@ -200,8 +200,8 @@ def test_kinds_are_told_by_columns():
         canonical_table(ibis.memtable(pa.table(PLAIN)), "logs", "x")
 
 
-def test_a_parquet_column_of_nothing_is_null(tmp_path):
-    """Prices of a log without a win may have no type at all."""
+def test_an_empty_parquet_column_is_null(tmp_path):
+    """A column without values may have no type."""
     rows = pa.table(
         {
             "advertiser_id": ["a"],

@@ -1,4 +1,4 @@
-"""Files that hold a log: which, of what layout, and how an engine reads them."""
+"""Files of a log: which files, their layout, and reading them with an engine."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def parquet(path: Path, **columns: list) -> str:
 
 
 def text(path: Path, content: str | bytes) -> str:
-    """A small text file, as it is."""
+    """A small text file with exactly this content."""
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return str(path)
 
 
 def rows(paths: list[str], connection) -> list[dict]:
-    """What the engine reads from the files, in any order."""
+    """The rows that the engine reads from the files, sorted."""
     found = fetch(read_files(inspect_files(paths), connection)).to_pylist()
     return sorted(found, key=lambda row: str(sorted(row.items(), key=str)))
 
 
 def test_a_folder_means_the_logs_in_it_and_below(tmp_path):
-    """Not the tables beside them, nor what is hidden, unfinished or something else."""
+    """Tables beside the logs and hidden, unfinished or other files are skipped."""
     logs = ("bids/b.parquet", "bids/deep/a.parquet", "day=2026-03-02/part-0.PARQUET")
     others = (
         "advertisers.parquet",
@@ -60,13 +60,13 @@ def test_a_folder_means_the_logs_in_it_and_below(tmp_path):
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.tsv", "a.TSV.GZ"])
 def test_a_folder_of_text_is_one_of_logs(tmp_path, name):
-    """Commas or tabs, gzipped or not."""
+    """Text with commas or tabs is found, gzipped or not."""
     touch(tmp_path, name, "readme.txt")
     assert find_files(str(tmp_path)) == [str(tmp_path / name)]
 
 
 def test_globs_and_lists_mean_what_matches(tmp_path, monkeypatch):
-    """Relative, absolute, recursive; sorted; a file by its name whatever that is."""
+    """Globs may be relative, absolute or recursive; a named file may have any ending."""
     touch(tmp_path, "b/2.parquet", "b/1.parquet", "b/.3.parquet", "truth.parquet", "b/x.log")
     monkeypatch.chdir(tmp_path)
     assert find_files("b/*.parquet") == ["b/1.parquet", "b/2.parquet"]
@@ -78,8 +78,8 @@ def test_globs_and_lists_mean_what_matches(tmp_path, monkeypatch):
     assert find_files("s3://bucket/*.parquet") == ["s3://bucket/*.parquet"]
 
 
-def test_a_path_with_glob_characters_is_first_of_all_a_path(tmp_path, duckdb_connection):
-    """A file that has a bracket in its name is read, and no other."""
+def test_an_existing_path_with_glob_characters_is_a_path(tmp_path, duckdb_connection):
+    """A file with a bracket in its name is read, and no other."""
     for name, value in (("a[1].parquet", 1), ("a1.parquet", 2), ("a*.parquet", 3)):
         parquet(tmp_path / name, x=[value])
     assert rows(find_files(tmp_path / "a[1].parquet"), duckdb_connection) == [{"x": 1}]
@@ -96,15 +96,15 @@ def test_a_path_with_glob_characters_is_first_of_all_a_path(tmp_path, duckdb_con
     ],
 )
 def test_no_files_are_an_error(tmp_path, monkeypatch, source, message):
-    """Named, missing, or nothing in the folder."""
+    """A missing file, a glob without match and an empty folder or list are refused."""
     touch(tmp_path, "empty/advertisers.parquet")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(TableError, match=message):
         find_files(source)
 
 
-def test_a_parquet_file_cut_in_half_is_named(tmp_path):
-    """Whichever of many it is, before the engine starts."""
+def test_an_incomplete_parquet_file_is_named(tmp_path):
+    """The message names the file, before the engine starts."""
     whole = parquet(tmp_path / "a.parquet", x=list(range(1000)))
     half = text(tmp_path / "b.parquet", Path(whole).read_bytes()[: Path(whole).stat().st_size // 2])
     with pytest.raises(TableError, match=r"b\.parquet: .*damaged"):
@@ -114,7 +114,7 @@ def test_a_parquet_file_cut_in_half_is_named(tmp_path):
 
 
 def test_parquet_columns_are_those_of_all_files(tmp_path, duckdb_connection):
-    """What a file lacks is null there, and told."""
+    """A column that a file lacks is null there, and ``lacking`` names the file."""
     a = parquet(tmp_path / "a.parquet", x=[1])
     b = parquet(tmp_path / "b.parquet", y=[5], x=[2])
     assert inspect_files([a, b]).lacking == {"y": a}
@@ -122,7 +122,7 @@ def test_parquet_columns_are_those_of_all_files(tmp_path, duckdb_connection):
 
 
 def test_folders_that_name_a_column_give_it(tmp_path, duckdb_connection):
-    """As Spark writes partitioned tables."""
+    """Partition folders such as Spark's give a column."""
     paths = [parquet(tmp_path / f"day=2026-03-0{d}" / "p.parquet", x=[d]) for d in (1, 2)]
     files = inspect_files(paths)
     assert files.columns == ("x", "day")
@@ -141,21 +141,21 @@ def test_folders_that_name_a_column_give_it(tmp_path, duckdb_connection):
         '"a","b"\n"1",\n,"x y"\n',
     ],
 )
-def test_text_is_read_as_text_whatever_divides_it(tmp_path, duckdb_connection, content):
+def test_delimiters_are_detected(tmp_path, duckdb_connection, content):
     """Comma, semicolon, tab or bar; any line end; quotes; a byte-order mark; spaces in names."""
     path = text(tmp_path / "a.csv", content)
     assert rows([path], duckdb_connection) == [{"a": "1", "b": None}, {"a": None, "b": "x y"}]
 
 
 def test_columns_may_have_any_name(tmp_path, duckdb_connection):
-    """Quotes and SQL in a header are a name, and nothing else."""
+    """Quotes and SQL in a header are a name."""
     name = "o'b`; DROP TABLE x --"
     path = text(tmp_path / "a.csv", f"{name},b\n1,2\n")
     assert rows([path], duckdb_connection) == [{name: "1", "b": "2"}]
 
 
 def test_gzipped_text_is_text(tmp_path, duckdb_connection):
-    """By its first bytes, not its name."""
+    """Gzip is detected by the first bytes."""
     path = text(tmp_path / "a.csv.gz", gzip.compress(b"a,b\n1,2\n"))
     assert rows([path], duckdb_connection) == [{"a": "1", "b": "2"}]
 
@@ -171,7 +171,7 @@ def test_gzipped_text_is_text(tmp_path, duckdb_connection):
     ],
 )
 def test_text_without_a_usable_header_is_refused(tmp_path, content, message):
-    """With the name of the file."""
+    """The message names the file."""
     with pytest.raises(TableError, match=rf"a\.csv: .*{message}"):
         inspect_files([text(tmp_path / "a.csv", content)])
 
@@ -189,7 +189,7 @@ def test_text_files_must_have_one_header(tmp_path, other, message):
 
 @pytest.mark.parametrize("row", ["1,2,3\n", "1\n", "1,\xff\n".encode("latin-1")])
 def test_a_damaged_row_of_text_is_an_error(tmp_path, duckdb_connection, row):
-    """Too many or too few fields, or not UTF-8: no row is quietly dropped."""
+    """Rows with too many or too few fields or wrong bytes are not dropped silently."""
     content = b"a,b\n1,2\n" + (row if isinstance(row, bytes) else row.encode())
     path = text(tmp_path / "a.csv", content)
     with pytest.raises(TableError, match=r"a\.csv"):
@@ -197,14 +197,14 @@ def test_a_damaged_row_of_text_is_an_error(tmp_path, duckdb_connection, row):
 
 
 def test_text_and_parquet_together_are_refused(tmp_path):
-    """One kind at a time."""
+    """Files must be of one kind."""
     paths = [parquet(tmp_path / "a.parquet", x=[1]), text(tmp_path / "b.csv", "x\n1\n")]
     with pytest.raises(TableError, match=r"b\.csv is text and .*a\.parquet is Parquet"):
         inspect_files(paths)
 
 
-def test_an_engine_that_reads_no_files_is_told(tmp_path):
-    """A table of that engine may be given instead."""
+def test_an_engine_that_reads_no_files_is_refused(tmp_path):
+    """The message suggests a table of that engine."""
 
     class Other:
         name = "postgres"
@@ -214,8 +214,8 @@ def test_an_engine_that_reads_no_files_is_told(tmp_path):
         read_files(files, Other())
 
 
-def test_a_file_nobody_may_read_is_an_error(tmp_path):
-    """A folder in place of a file stands for it: root may read everything else."""
+def test_an_unreadable_file_is_an_error(tmp_path):
+    """A folder replaces the unreadable file, because root may read every file."""
     (tmp_path / "x.db").mkdir()
     with pytest.raises(TableError, match=r"x\.db: cannot be read"):
         is_database(str(tmp_path / "x.db"))

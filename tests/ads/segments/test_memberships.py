@@ -1,4 +1,4 @@
-"""Memberships: expectation–maximisation over segments' curves, sizes and the views' votes."""
+"""Memberships: expectation–maximisation over curves, sizes and votes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from markets import EASY, market
 
 
 def thin_evidence(a=40, g=8, seed=0, form="hazard"):
-    """Two kinds of advertisers with at most 200 bids each, so that none is cut short."""
+    """Two kinds of advertisers with at most 200 bids each, below the limit of the likelihood."""
     rng = np.random.default_rng(seed)
     kind = np.arange(a) % 2
     trials = np.sort(rng.integers(1, 60, (a, g)), axis=1)[:, ::-1].astype(float)
@@ -57,7 +57,7 @@ def penalised_likelihood(evidence, memberships, votes=()):
 @pytest.mark.parametrize("form", ["hazard", "rate"])
 @pytest.mark.parametrize("with_votes", [False, True])
 def test_every_step_raises_the_penalised_likelihood(form, with_votes):
-    """With nobody cut short and one partition a view it is exact expectation–maximisation."""
+    """Below the limit and with one partition per view, it is exact expectation–maximisation."""
     evidence, _ = thin_evidence(seed=2, form=form)
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, 40)
@@ -77,7 +77,7 @@ def test_every_step_raises_the_penalised_likelihood(form, with_votes):
 
 
 def test_one_step_from_the_definition():
-    """Shares ∝ size × likelihood × votes, with what the start implies."""
+    """Shares are proportional to size × likelihood × votes of the start."""
     evidence, _ = thin_evidence(a=6, g=3)
     labels = np.array([0, 1, 0, 1, 1, -1])
     votes = np.array([[0, 0], [1, 1], [0, -1], [1, 0], [-1, 1], [0, 0]])
@@ -103,7 +103,7 @@ def test_one_step_from_the_definition():
 
 
 def test_planted_segments_are_found_again():
-    """From a start in which three in ten advertisers are misplaced."""
+    """The start has three in ten advertisers in wrong segments."""
     made = market(EASY)
     evidence = evidence_of(made.histograms)
     rng = np.random.default_rng(0)
@@ -114,8 +114,8 @@ def test_planted_segments_are_found_again():
     assert found.n_iter < 30
 
 
-def test_a_view_that_says_nothing_counts_for_next_to_nothing():
-    """Random votes move nobody to another segment, and hardly any share."""
+def test_a_random_view_has_almost_no_effect():
+    """Random votes change no label and hardly any share."""
     made = market(EASY)
     evidence = evidence_of(made.histograms)
     random = np.random.default_rng(5).integers(0, 3, (90, 1))
@@ -125,8 +125,8 @@ def test_a_view_that_says_nothing_counts_for_next_to_nothing():
     assert np.abs(with_it.shares - without.shares).mean() < 0.02
 
 
-def test_votes_decide_where_there_is_no_evidence():
-    """Advertisers without bids go where the believed view puts them; without it, to no one."""
+def test_votes_decide_without_evidence():
+    """Advertisers without bids follow a reliable view."""
     made = market(EASY)
     evidence = evidence_of(made.histograms, [0, 1, 2])
     silent = np.flatnonzero(evidence.observations <= 0)
@@ -144,8 +144,8 @@ def test_votes_decide_where_there_is_no_evidence():
     )
 
 
-def test_those_without_evidence_do_not_count():
-    """However many they are and whatever is said of them, nobody else's share changes."""
+def test_advertisers_without_evidence_do_not_affect_others():
+    """Their number and votes change no other share."""
     evidence, kind = thin_evidence()
     votes = np.arange(40) % 3
     rng = np.random.default_rng(0)
@@ -172,7 +172,7 @@ def test_those_without_evidence_do_not_count():
 
 
 def test_partitions_of_a_view_count_together_as_one():
-    """The same partition five times is that partition once."""
+    """The same partition five times equals the partition once."""
     evidence, kind = thin_evidence()
     votes = kind[:, None]
     once = learn_memberships(evidence, kind, [votes])
@@ -180,8 +180,8 @@ def test_partitions_of_a_view_count_together_as_one():
     np.testing.assert_allclose(often.shares, once.shares, atol=1e-9)
 
 
-def test_open_and_silent_labels():
-    """−1 starts open, and a vote of −1, or a partition of nothing else, says nothing."""
+def test_missing_labels_and_votes():
+    """A label of −1 is an unknown start, and a vote of −1 is ignored."""
     evidence, kind = thin_evidence()
     start = np.where(np.arange(40) < 10, -1, kind)
     found = learn_memberships(evidence, start)
@@ -194,7 +194,7 @@ def test_open_and_silent_labels():
 @settings(deadline=None, max_examples=15)
 @given(st.permutations(range(12)))
 def test_the_order_of_advertisers_does_not_matter(order):
-    """Permuted advertisers have permuted shares and the same segments."""
+    """Permuted advertisers have permuted shares."""
     evidence, kind = thin_evidence(a=12)
     votes = np.arange(12)[:, None] % 3
     found = learn_memberships(evidence, kind, [votes])
@@ -209,8 +209,8 @@ def test_the_order_of_advertisers_does_not_matter(order):
     st.lists(st.integers(-1, 2), min_size=12, max_size=12),
     st.floats(0, 1e5),
 )
-def test_shares_are_shares_whatever_the_start(labels, votes, scale):
-    """Rows of numbers from 0 to 1 that sum to 1, for advertisers of any size."""
+def test_shares_are_valid_for_any_start(labels, votes, scale):
+    """Rows have values from 0 to 1 and sum to 1."""
     evidence, _ = thin_evidence(a=12)
     scaled = Evidence(
         "hazard",
@@ -233,7 +233,7 @@ def test_shares_are_shares_whatever_the_start(labels, votes, scale):
 
 
 def test_hard_memberships_are_the_labels():
-    """Wholly in one's segment; −1 is in none, which stands for all advertisers."""
+    """A label of −1 gives the last column."""
     evidence, kind = thin_evidence(a=10)
     labels = np.where(np.arange(10) < 2, -1, kind)
     found = hard_memberships(evidence, labels)
@@ -243,8 +243,8 @@ def test_hard_memberships_are_the_labels():
     np.testing.assert_allclose(found.prior[2], segment_rates(evidence, np.eye(3)[labels])[kind[2]])
 
 
-def test_without_segments_everybody_is_like_all():
-    """Labels of nothing but −1: one column of ones, and no segment has a number."""
+def test_without_segments_there_is_one_column():
+    """Labels of −1 give one column of ones."""
     evidence, _ = thin_evidence(a=4)
     nobody = np.full(4, -1)
     for found in (hard_memberships(evidence, nobody), learn_memberships(evidence, nobody)):
@@ -253,8 +253,8 @@ def test_without_segments_everybody_is_like_all():
         np.testing.assert_allclose(found.prior, np.tile(overall_rate(evidence), (4, 1)))
 
 
-def test_the_thousandth_auction_does_not_settle_a_segment():
-    """Ten times the bids of an advertiser of two hundred say no more than they did."""
+def test_evidence_counts_up_to_two_hundred_observations():
+    """Ten times as many bids with equal rates give the same shares."""
     size = np.array([200.0, 2000.0, 200.0, 2000.0])
     trials = size[:, None] * [[0.5, 0.5]]
     successes = trials * np.array([[0.2, 0.4], [0.2, 0.4], [0.3, 0.5], [0.3, 0.5]])

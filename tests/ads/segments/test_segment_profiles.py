@@ -1,4 +1,4 @@
-"""Segments in words: names, price levels, odd and doubtful members."""
+"""Segment profiles: names, price levels, outliers and uncertain members."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from markets import EASY, fitted, log_of, market
 
 
 def evidence_at(prices, n=400):
-    """Advertisers that win n auctions at one price each, and lose none."""
+    """Advertisers that win n auctions at one price each."""
     return evidence_of(
         log_of(
             advertiser=np.repeat(np.arange(len(prices)), n),
@@ -31,7 +31,7 @@ def evidence_at(prices, n=400):
 
 
 def test_segments_are_named_by_their_words_and_price_levels():
-    """All words of a segment are of the theme that was planted in it."""
+    """All words of a segment are of its planted theme."""
     model, made = fitted(), market(EASY)
     for s, profile in enumerate(model.segments_):
         members = model.labels_ == s
@@ -46,7 +46,7 @@ def test_segments_are_named_by_their_words_and_price_levels():
 
 
 def test_price_levels_go_by_the_bid_that_wins_half():
-    """The first edge at which the segment's curve is at least a half."""
+    """It is the first edge at which the segment's curve reaches one half."""
     evidence = evidence_at([20, 60, 90])
     memberships = hard_memberships(evidence, np.array([1, 0, 2]))
     profiles = describe_segments(evidence, memberships, ["", "", ""])
@@ -73,15 +73,15 @@ def test_price_levels_go_by_the_bid_that_wins_half():
     ],
 )
 def test_price_levels_are_thirds_of_the_segments(prices, levels):
-    """One segment is in the middle, two are the low and the high one."""
+    """One segment is medium; two are low and high."""
     evidence = evidence_at(prices)
     memberships = hard_memberships(evidence, np.arange(len(prices)))
     found = describe_segments(evidence, memberships, [""] * len(prices))
     assert [profile.price_level for profile in found] == levels
 
 
-def test_names_are_unlike():
-    """Segments with the same words at the same price are numbered."""
+def test_names_are_distinct():
+    """Segments with equal words and price level are numbered."""
     evidence = evidence_at([50] * 6)
     memberships = hard_memberships(evidence, np.arange(6))
     found = describe_segments(evidence, memberships, ["shoes"] * 6)
@@ -89,7 +89,7 @@ def test_names_are_unlike():
 
 
 def test_a_segment_that_never_wins_half_has_the_last_edge():
-    """And no segments have no profiles."""
+    """Without segments there are no profiles."""
     evidence = evidence_of(log_of(bid=[5, 5], won=False, price=0, advertiser=[0, 1], edges=[5, 10]))
     found = describe_segments(evidence, hard_memberships(evidence, np.array([0, 0])), ["", ""])
     assert [profile.median_price for profile in found] == [10]
@@ -110,8 +110,8 @@ def test_segment_curves_are_made_of_the_segments_rates():
     )
 
 
-def test_outliers_are_those_far_from_their_segment_beyond_chance():
-    """A well observed stranger, the farther the earlier; not one with a handful of auctions."""
+def test_outliers_differ_significantly_from_their_segment():
+    """Well observed outliers are found, the farthest first; a few auctions are not enough."""
     prices = [50] * 30 + [70, 90, 90]
     sizes = [400] * 30 + [300, 400, 3]
     evidence = evidence_of(
@@ -130,8 +130,8 @@ def test_outliers_are_those_far_from_their_segment_beyond_chance():
     assert nobody.tolist() == []
 
 
-def test_what_chance_can_do_makes_no_outlier():
-    """Three in four of a dozen auctions at a price that half of all have, and of twelve hundred."""
+def test_random_deviations_are_no_outliers():
+    """The same deviation is no outlier with a dozen auctions, and one with 1,200."""
     sizes = np.array([400] * 10 + [12, 1200])
     cheap = np.append(sizes[:10] // 2, sizes[10:] * 3 // 4)
     price = np.concatenate([[20] * c + [80] * (n - c) for n, c in zip(sizes, cheap, strict=True)])
@@ -148,8 +148,8 @@ def test_what_chance_can_do_makes_no_outlier():
     assert outlying_members(evidence, memberships).tolist() == [11]
 
 
-def test_doubtful_members_are_those_no_segment_has_a_claim_to():
-    """Below six tenths, the most doubtful first; who never bid is not counted."""
+def test_doubtful_members_have_small_shares():
+    """Their largest share is below 0.6; advertisers without bids are not listed."""
     shares = np.array(
         [[0.9, 0.1, 0.0], [0.5, 0.4, 0.1], [0.3, 0.3, 0.4], [0.61, 0.39, 0.0], [0.1, 0.1, 0.8]]
     )
@@ -159,7 +159,7 @@ def test_doubtful_members_are_those_no_segment_has_a_claim_to():
 
 
 def test_first_price_segments_are_described_too():
-    """From rates in place of hazards."""
+    """Segments of the rate form have profiles."""
     rng = np.random.default_rng(0)
     trials = np.full((4, 5), 50.0)
     rate = np.array([[0.1, 0.2, 0.6, 0.8, 0.9], [0.6, 0.7, 0.8, 0.9, 1.0]])[[0, 0, 1, 1]]

@@ -1,4 +1,4 @@
-"""Kolmogorov–Smirnov distances and graphs, against the textbook in float64."""
+"""Kolmogorov–Smirnov distances and graphs equal the definition in float64."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from coterie.errors import InvalidParameterError
 
 
 def some_curves(n, points, seed=0, laws=4):
-    """Empirical c.d.f.s of a few laws on one grid, and how many observations each rests on."""
+    """Empirical c.d.f.s of a few distributions on one grid, and their numbers of observations."""
     rng = np.random.default_rng(seed)
     observations = rng.integers(1, 400, n)
     shares = rng.dirichlet(np.ones(points), laws)[rng.integers(0, laws, n)]
@@ -79,7 +79,7 @@ def test_distances_are_the_two_sample_statistics():
 
 
 def test_distances_that_do_not_fit_are_refused(monkeypatch):
-    """The message says how much they need and what to use instead; nothing is allocated."""
+    """The message has the memory needed and the alternative; nothing is allocated."""
     monkeypatch.setattr(similarity, "available_memory", lambda: 1000)
     with pytest.raises(InvalidParameterError, match=r"need .* free; ks_graph"):
         ks_distances(some_curves(50, 4)[0])
@@ -87,8 +87,8 @@ def test_distances_that_do_not_fit_are_refused(monkeypatch):
 
 @pytest.mark.parametrize("points", [1, 5, 32, 100])
 @pytest.mark.parametrize("n", [1, 64, 65, 700])
-def test_graph_is_the_textbook(n, points):
-    """Every decision is that of float64 arithmetic, across tiles and blocks of rows."""
+def test_graph_equals_the_definition(n, points):
+    """Every edge is that of float64 arithmetic, across tiles and blocks of rows."""
     curves, m = some_curves(n, points, seed=n + points)
     assert_array_equal(ks_graph(curves, m, 0.05).toarray(), textbook(curves, m, 0.05))
 
@@ -102,8 +102,8 @@ def test_graph_is_the_textbook(n, points):
     st.sampled_from([np.inf, 1.0, 25.5]),
     st.sampled_from([0.0, 0.05, 0.3, 1.0]),
 )
-def test_any_setting_is_the_textbook(n, points, seed, alpha, cap, tolerance):
-    """So it is for any level, cap of the observations and tolerance."""
+def test_any_setting_equals_the_definition(n, points, seed, alpha, cap, tolerance):
+    """For any level, limit of observations and tolerance."""
     curves, m = some_curves(n, points, seed)
     graph = ks_graph(curves, m, alpha, max_observations=cap, tolerance=tolerance)
     assert_array_equal(graph.toarray(), textbook(curves, m, alpha, cap, tolerance))
@@ -111,8 +111,8 @@ def test_any_setting_is_the_textbook(n, points, seed, alpha, cap, tolerance):
 
 @settings(deadline=None, max_examples=50)
 @given(st.integers(0, 10**6), st.integers(1, 40))
-def test_rounding_flips_no_decision(seed, points):
-    """A gap equal to its threshold joins; a threshold one float64 lower does not."""
+def test_rounding_changes_no_edge(seed, points):
+    """A distance equal to its threshold joins; a threshold one float64 lower does not."""
     rng = np.random.default_rng(seed)
     pair = np.sort(rng.random((2, points)), axis=1)
     gap = np.abs(pair[0] - pair[1]).max()
@@ -132,7 +132,7 @@ def test_several_levels_at_once():
 
 
 def test_levels_fit_in_a_byte():
-    """As many as that are told apart; one more is refused."""
+    """255 levels are distinguished; one more is refused."""
     pair = np.array([[0.0, 1.0], [0.5, 1.0]])
     levels = np.linspace(0.2, 0.9, 256)
     joined = [graph.nnz > 0 for graph in ks_graphs(pair, [8, 8], levels[:255])]
@@ -142,7 +142,7 @@ def test_levels_fit_in_a_byte():
 
 
 def test_levels_are_nested():
-    """A higher level only takes edges away."""
+    """A higher level only removes edges."""
     curves, m = some_curves(150, 20)
     loose, middle, strict = (g.toarray() for g in ks_graphs(curves, m, [0.01, 0.1, 0.5]))
     assert (loose >= middle).all()
@@ -152,7 +152,7 @@ def test_levels_are_nested():
 
 @pytest.mark.parametrize("weights", ["binary", "pvalue"])
 def test_graph_is_well_formed(weights, monkeypatch):
-    """It is symmetric, without loops, sorted and canonical, also where panels of rows meet."""
+    """It is symmetric, without loops, sorted and canonical, also across panels of rows."""
     monkeypatch.setattr(similarity, "_PANEL", 7)
     curves, m = some_curves(100, 12)
     graph = ks_graph(curves, m, weights=weights)
@@ -168,7 +168,7 @@ def test_graph_is_well_formed(weights, monkeypatch):
 
 
 def test_p_values():
-    """An edge holds the p-value of its pair under the capped observations; the edges stay."""
+    """An edge holds the p-value of its pair under the limited observations."""
     curves, m = some_curves(80, 12)
     binary = ks_graph(curves, m, 0.05, max_observations=100)
     weighted = ks_graph(curves, m, 0.05, max_observations=100, weights="pvalue")
@@ -182,7 +182,7 @@ def test_p_values():
 
 
 def test_edges_of_the_tolerance_weigh_alpha():
-    """Pairs that the test tells apart but the tolerance joins weigh as much as the weakest edge."""
+    """Pairs that only the tolerance joins have the weight of the weakest edge."""
     curves = [[0.1, 1.0], [0.2, 1.0], [0.1, 1.0]]
     graphs = ks_graphs(curves, [1e6] * 3, [0.05, 0.01], tolerance=0.15, weights="pvalue")
     for graph, alpha in zip(graphs, [0.05, 0.01], strict=True):
@@ -192,7 +192,7 @@ def test_edges_of_the_tolerance_weigh_alpha():
 
 
 def test_no_observations_no_neighbours():
-    """An advertiser without observations is joined to nobody, and its curve may be anything."""
+    """An advertiser without observations has no edges, and its curve is not checked."""
     curves, m = some_curves(40, 9)
     curves[[3, 39]] = np.nan
     m[[3, 39]] = 0
@@ -203,8 +203,8 @@ def test_no_observations_no_neighbours():
     assert_array_equal(graph[np.ix_(known, known)], textbook(curves[known], m[known], 0.05))
 
 
-def test_nobody_known():
-    """Without any advertiser, or any observation, the graph is empty."""
+def test_no_known_advertisers():
+    """Without advertisers or observations the graph is empty."""
     assert ks_graph(np.empty((0, 3)), []).shape == (0, 0)
     assert ks_graph(np.ones((4, 3)), np.zeros(4)).nnz == 0
 
@@ -221,8 +221,8 @@ def test_the_number_of_threads_changes_nothing(monkeypatch):
     assert_array_equal(found[0][1], found[1][1])
 
 
-def test_values_off_by_rounding_are_taken():
-    """Sums that end a hair above 1, or fall by a hair, are c.d.f.s all the same."""
+def test_rounding_errors_of_curves_are_accepted():
+    """Values slightly above 1 or slightly decreasing are accepted."""
     curves = [[0.5, 1 + 1e-12], [0.5, 0.5 - 1e-13], [-1e-12, 1.0]]
     assert_allclose(ks_distances(curves)[0], [0, 0.5, 0.5], atol=2**-24)
 
@@ -236,8 +236,8 @@ def test_values_off_by_rounding_are_taken():
         ((1, 7, 1.5), r"row 1, column 7: 1\.5 after"),
     ],
 )
-def test_curves_that_are_none_are_refused(change, message):
-    """A value that is missing, falls or leaves [0, 1] is named by its row in the whole table."""
+def test_invalid_curves_are_refused(change, message):
+    """The message has the row in the whole table."""
     curves = np.tile(np.linspace(0.2, 1, 8), (4, 1))
     i, g, value = change
     curves[i, g] = value
@@ -248,8 +248,8 @@ def test_curves_that_are_none_are_refused(change, message):
 
 
 @pytest.mark.parametrize("curves", [[0.5, 1.0], np.empty((3, 0)), [["a", "b"]], [[0.1], [0.1, 1]]])
-def test_tables_that_are_none_are_refused(curves):
-    """Curves must be a table of numbers with at least a column."""
+def test_invalid_tables_are_refused(curves):
+    """Curves must be a table of numbers with at least one column."""
     with pytest.raises(InvalidParameterError, match="curves"):
         ks_distances(curves)
 
@@ -269,7 +269,7 @@ def test_tables_that_are_none_are_refused(curves):
         ({"weights": "cosine"}, "weights='cosine': .*binary or pvalue"),
     ],
 )
-def test_settings_of_no_use_are_refused(settings_, message):
+def test_invalid_settings_are_refused(settings_, message):
     """The message names the setting."""
     settings_ = {"observations": [1, 2, 3], **settings_}
     with pytest.raises(InvalidParameterError, match=message):
@@ -277,7 +277,7 @@ def test_settings_of_no_use_are_refused(settings_, message):
 
 
 def test_a_graph_that_does_not_fit_is_refused(monkeypatch):
-    """The search stops once more pairs are found than memory holds, and says what to change."""
+    """The search stops when the pairs exceed the memory."""
     curves, m = some_curves(400, 5)
     monkeypatch.setattr(similarity, "available_memory", lambda: 10_000)
     with pytest.raises(InvalidParameterError, match=r"more than [\d,]+ .*raise alpha"):

@@ -1,4 +1,4 @@
-"""The compiled loops over pairs of curves, against numpy."""
+"""The compiled loops over pairs of curves equal numpy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def inverse():
 
 
 def levels_of(curves, inverse, tolerance):
-    """How many thresholds each pair above the diagonal does not exceed, (A, A)."""
+    """The number of thresholds that each pair above the diagonal does not exceed, (A, A)."""
     gaps = np.abs(curves[:, None] - curves).max(axis=2)
     spread = np.sqrt(inverse[:, None] + inverse)
     thresholds = np.maximum(CRITICALS[:, None, None] * spread, tolerance)
@@ -34,7 +34,7 @@ def levels_of(curves, inverse, tolerance):
 
 
 def found_in(curves, inverse, tolerance, start, stop):
-    """Pairs in rows start..stop, by a sieve of three columns."""
+    """The pairs in rows start … stop − 1, with a sieve of three columns."""
     coarse = np.rint(curves * kernels.STEPS).astype(np.int16)
     sieve = np.ascontiguousarray(coarse[:, [0, 5, 10]].T)
     return kernels.similar_pairs(curves, coarse, sieve, inverse, CRITICALS, tolerance, start, stop)
@@ -43,7 +43,7 @@ def found_in(curves, inverse, tolerance, start, stop):
 @pytest.mark.parametrize("tolerance", [0.0, 0.2])
 @pytest.mark.parametrize(("start", "stop"), [(0, A), (0, 0), (17, 40), (A - 1, A)])
 def test_similar_pairs(curves, inverse, tolerance, start, stop):
-    """The rows of a block give the columns to the right of the diagonal, and their levels."""
+    """A block of rows gives the columns right of the diagonal and their levels."""
     counts, columns, levels = found_in(curves, inverse, tolerance, start, stop)
     expected = levels_of(curves, inverse, tolerance)[start:stop]
     assert_array_equal(counts, (expected > 0).sum(axis=1))
@@ -54,7 +54,7 @@ def test_similar_pairs(curves, inverse, tolerance, start, stop):
 
 @pytest.mark.parametrize("n", [511, 512, 513, 1100])
 def test_similar_pairs_over_several_tiles(n):
-    """Columns are taken a tile at a time, and none is lost or taken twice where tiles meet."""
+    """No pair is lost or repeated where tiles of columns meet."""
     same = np.tile(np.linspace(0, 1, 3), (n, 1))
     coarse = np.rint(same * kernels.STEPS).astype(np.int16)
     sieve = np.ascontiguousarray(coarse.T)
@@ -66,7 +66,7 @@ def test_similar_pairs_over_several_tiles(n):
 
 
 def test_pair_distances(curves, inverse):
-    """The distances of the pairs found are those of the curves in fine steps."""
+    """They are the distances of the fine integer curves."""
     fine = np.rint(curves * kernels.FINE).astype(np.int32)
     counts, columns, _ = found_in(curves, inverse, 0.0, 20, 60)
     rows = np.repeat(np.arange(20, 60), counts)
@@ -77,7 +77,7 @@ def test_pair_distances(curves, inverse):
 @pytest.mark.parametrize("level", [1, 2, 3])
 @pytest.mark.parametrize("panel", [1, 13, A])
 def test_both_halves(curves, inverse, level, panel):
-    """Counting and filling, a panel of rows at a time, gives U + Uᵀ of the entries of a level."""
+    """Counting and filling in panels of rows gives U + Uᵀ of the entries of a level."""
     counts, columns, levels = found_in(curves, inverse, 0.1, 0, A)
     weights = np.arange(1.0, len(columns) + 1)
     pointers = kernels.count_both(counts, columns, levels, level)
@@ -99,7 +99,7 @@ def test_both_halves(curves, inverse, level, panel):
 
 @pytest.mark.parametrize(("start", "stop"), [(0, A), (30, 31), (64, A)])
 def test_fill_distances(curves, start, stop):
-    """Rows of a block are filled right of the diagonal, with their mirror images; no others."""
+    """Rows of a block are filled right of the diagonal, with their mirror images only."""
     fine = np.rint(curves * kernels.FINE).astype(np.int32)
     out = np.full((A, A), -1.0, np.float32)
     kernels.fill_distances(fine, start, stop, out)
@@ -112,13 +112,13 @@ def test_fill_distances(curves, start, stop):
 
 @pytest.mark.parametrize("value", [np.nan, -0.1, 1.1, np.inf, -np.inf])
 def test_first_fault(curves, value):
-    """The first value that is no c.d.f.'s is found by row and column."""
+    """The first invalid value is found by row and column."""
     assert kernels.first_fault(curves) == (-1, -1)
     curves[5, 3] = curves[7, 0] = value
     assert kernels.first_fault(curves) == (5, 3)
 
 
 def test_a_slow_fall_is_a_fault():
-    """Steps down too small to matter one by one still may not add up."""
+    """Many small decreases are compared with the largest value before."""
     row = 0.5 - 0.9e-9 * np.arange(5)
     assert kernels.first_fault(row[None]) == (0, 2)

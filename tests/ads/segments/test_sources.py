@@ -1,4 +1,4 @@
-"""Candidates for an advertiser's curve."""
+"""Candidates of curves by source, and the consensus of views."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def view_of(name, *partitions):
 
 
 def test_candidates_come_source_by_source(offered, training):
-    """One for everyone alike, one for each partition of a view, one for each number of segments."""
+    """One candidate per partition of a view, and one per number of segments."""
     by_source = {source: [c for c in offered if c.source == source] for source in SOURCES}
     assert [c.source for c in offered] == [s for s in SOURCES for _ in by_source[s]]
     assert {source: len(found) for source, found in by_source.items()} == {
@@ -67,8 +67,8 @@ def test_candidates_come_source_by_source(offered, training):
     assert [dict(c.settings) for c in by_source["robust"]] == [{"k": 3}, {"k": 4}]
 
 
-def test_own_and_global_are_pooled_with_everyone(offered, training):
-    """Nobody is in a segment."""
+def test_own_and_global_have_no_segments(offered, training):
+    """All advertisers are pooled with the curve of all."""
     for candidate in offered[:2]:
         assert candidate.settings == ()
         assert candidate.memberships.shares.shape == (90, 1)
@@ -78,7 +78,7 @@ def test_own_and_global_are_pooled_with_everyone(offered, training):
 
 
 def test_the_two_consensus_sources_find_what_was_planted(offered):
-    """Of those there in training, nearly all."""
+    """Nearly all advertisers with training data are in their segments."""
     made = market(EASY)
     there = made.histograms.daily("count")[:, :3].sum(axis=1) > 0
     for source in ("l2", "robust"):
@@ -86,8 +86,8 @@ def test_the_two_consensus_sources_find_what_was_planted(offered):
         assert adjusted_rand_index(found[there], made.segments[there]) > 0.9
 
 
-def test_sources_can_be_asked_for(training):
-    """In the order asked for; those that need views are left out where there are none."""
+def test_sources_can_be_chosen(training):
+    """They are in the given order; sources without views are left out."""
     found = candidates(training.views, training.evidence, [3], sources=("l2", "own"))
     assert [c.source for c in found] == ["l2", "own"]
     without = candidates({}, training.evidence, [3])
@@ -99,13 +99,13 @@ def test_sources_can_be_asked_for(training):
 
 @pytest.mark.parametrize("sources", [("own", "robst"), ("market",), ()])
 def test_unknown_sources_are_refused(training, sources):
-    """The message lists what there is."""
+    """The message lists the sources."""
     with pytest.raises(InvalidParameterError, match="own, global, text"):
         list(candidates(training.views, training.evidence, [3], sources=sources))
 
 
-def test_a_consensus_function_of_ones_own_takes_the_place_of_the_robust_one(training):
-    """With as many segments as are wanted, and left as it was."""
+def test_a_given_consensus_function_replaces_the_robust_one(training):
+    """It gets the number of segments, and the given object is not changed."""
     mine = L2Consensus(n_clusters=7, random_state=3)
     (found,) = candidates(
         training.views, training.evidence, [4], sources=("robust",), consensus=mine
@@ -117,15 +117,15 @@ def test_a_consensus_function_of_ones_own_takes_the_place_of_the_robust_one(trai
 
 
 def test_the_default_consensus_function_is_the_robust_one():
-    """Unfitted, with the number and the seed asked for."""
+    """It is unfitted, with the given number and seed."""
     function = consensus_function(None, 5, random_state=9)
     assert isinstance(function, RobustConsensus)
     assert function.n_clusters == 5 and function.random_state == 9
     assert not hasattr(function, "labels_")
 
 
-def test_consensus_is_of_those_who_are_placed_by_those_who_place():
-    """Advertisers nobody places get −1, partitions that place nobody the weight 0."""
+def test_consensus_ignores_empty_rows_and_columns():
+    """Advertisers without labels get −1, partitions without labels the weight 0."""
     first, second = [0, 0, 1, 1, -1, 2], [0, 0, 1, 1, -1, 1]
     views = {
         "text": view_of("text", first, [-1] * 6),
@@ -143,14 +143,14 @@ def test_consensus_is_of_those_who_are_placed_by_those_who_place():
     assert not hasattr(function, "labels_")
 
 
-def test_where_nobody_is_placed_there_is_no_consensus():
-    """Labels of −1, and no weights."""
+def test_without_labels_there_is_no_consensus():
+    """Labels are −1, and weights are None."""
     labels, weights = consensus_labels({"win": view_of("win", [-1, -1, -1])}, L2Consensus(2))
     assert labels.tolist() == [-1, -1, -1] and weights is None
 
 
 def test_only_texts_vote_on_memberships(training):
-    """The other views are made of the same auctions, which would count twice."""
+    """The other views are computed from the same auctions, which would count twice."""
     made = market(EASY)
     found = robust_memberships(training.views, training.evidence, made.segments)
     votes = [training.views["text"].partitions]

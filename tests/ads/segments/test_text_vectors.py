@@ -1,4 +1,4 @@
-"""Vectors of texts by terms that are there equal those of scikit-learn's vectorisers."""
+"""Vectors from stored terms equal those of scikit-learn's vectorisers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ texts = st.lists(words, max_size=12).map(" ".join) | st.text(max_size=30)
 )
 @settings(deadline=None)
 def test_weights_are_those_of_scikit_learn(terms_in, how, fitted, asked):
-    """Terms are taken apart and weighed as there, to the last bit."""
+    """Terms are split and weighted alike, to the last bit."""
     vectorizer = TfidfVectorizer(lowercase=False, sublinear_tf=True, **how)
     vectorizer.fit(clean_texts([*fitted, "hotel by the beach"]))
     terms = np.array(vectorizer.get_feature_names_out(), dtype=object)
@@ -44,8 +44,8 @@ def test_weights_are_those_of_scikit_learn(terms_in, how, fitted, asked):
     np.testing.assert_array_equal(found.toarray(), expected.toarray())
 
 
-def test_terms_must_be_there_once():
-    """A term that is there twice, or without a weight, is refused."""
+def test_terms_must_be_distinct():
+    """A repeated term, or one without a weight, is refused."""
     twice = np.array(["a", "a"], dtype=object)
     with pytest.raises(InvalidParameterError, match="2 terms, 1 of them distinct"):
         _weigher(twice, np.ones(2), _words_in)
@@ -54,13 +54,13 @@ def test_terms_must_be_there_once():
 
 
 def test_without_terms_there_are_no_vectors():
-    """What was never learned is refused as scikit-learn does."""
+    """An unfitted object is refused as in scikit-learn."""
     with pytest.raises((NotFittedError, TypeError)):
         TextVectors().transform(["hotel"])
 
 
-def test_characters_without_end_take_no_room_without_end(monkeypatch):
-    """So many characters are kept as they are spelled; the others are spelled as well."""
+def test_the_cache_of_characters_is_bounded(monkeypatch):
+    """Further characters are still spelled."""
     kept = text_vectors._Spelling()
     monkeypatch.setattr(text_vectors, "_SPELLING", kept)
     monkeypatch.setattr(text_vectors, "_MOST_KEPT", 3)

@@ -1,4 +1,4 @@
-"""Texts as vectors, their clusters and their telling words."""
+"""Vectors of texts, their clusters and their characteristic words."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def lengths(vectors):
 
 
 def test_rows_are_unit_vectors():
-    """A text is a vector of length 1; one that is empty, or shares nothing, a row of zeros."""
+    """A text has a vector of length 1; an empty or unrelated text has zeros."""
     view = TextView().fit(TEXTS)
     vectors = view.transform(["beach", "", None, "!?", "zzz qqq", "CAR"])
     assert_allclose(lengths(vectors), [1, 0, 0, 0, 0, 1], atol=1e-12)
 
 
 def test_products_are_cosines():
-    """With all components they are the cosines of the two TF-IDF halves, averaged."""
+    """With all components they are the mean cosines of the two parts of TF-IDF."""
     vectors = TextView(n_components=100).fit_transform(TEXTS)
     settings_ = {"sublinear_tf": True, "token_pattern": r"\S+"}
     words = TfidfVectorizer(ngram_range=(1, 2), **settings_).fit_transform(TEXTS)
@@ -47,15 +47,15 @@ def test_products_are_cosines():
 
 
 def test_fitted_texts_and_new_ones_are_treated_alike():
-    """fit_transform is fit and transform, and a text's vector depends on no other new text."""
+    """fit_transform equals fit and transform; a vector does not depend on other texts."""
     view = TextView(n_components=4)
     vectors = view.fit_transform([*TEXTS, None])
     assert_allclose(vectors, TextView(n_components=4).fit([*TEXTS, ""]).transform([*TEXTS, ""]))
     assert_allclose(view.transform(TEXTS[3:4]), vectors[3:4], atol=1e-12)
 
 
-def test_made_ready_once_it_says_the_same_every_time():
-    """To the bit, of one text or of several, of none, and from several threads."""
+def test_the_prepared_transform_is_repeatable():
+    """Results are equal for one or several texts, for none, and from several threads."""
     view = TextView().fit(TEXTS)
     ready = view.make_transform()
     assert_array_equal(ready(TEXTS), view.transform(TEXTS))
@@ -68,7 +68,7 @@ def test_made_ready_once_it_says_the_same_every_time():
 
 
 def test_spelling_does_not_separate():
-    """Case, accents as marks, wide letters, signs and spaces make no difference."""
+    """Case, combining accents, wide letters, signs and spaces have no effect."""
     view = TextView().fit(["café münchen nike", *TEXTS])
     vectors = view.transform(["café münchen nike", "CAFE\u0301,  Mu\u0308nchen: ＮＩＫＥ™!"])
     assert_allclose(vectors[0], vectors[1], atol=1e-12)
@@ -76,14 +76,14 @@ def test_spelling_does_not_separate():
 
 @pytest.mark.parametrize("n_components", [1, 3, 50])
 def test_components_are_clipped(n_components):
-    """There are as many as asked for, or as the texts span."""
+    """There are as many as requested, or as the rank of the texts."""
     view = TextView(n_components).fit(TEXTS[:5])
     assert view.transform(["car"]).shape == (1, min(n_components, 5))
     assert_allclose(view.components_ @ view.components_.T, np.eye(len(view.components_)), atol=1e-9)
 
 
 def test_repeated_texts_span_less():
-    """Directions in which no text differs are no components."""
+    """Repeated texts add no components."""
     view = TextView().fit(["beach hotel"] * 5 + ["car dealer"] * 5)
     assert len(view.components_) == 2
     vectors = view.transform(["beach hotel", "car dealer"])
@@ -91,8 +91,8 @@ def test_repeated_texts_span_less():
 
 
 @pytest.mark.parametrize("texts", [[], [""], [None, "  ", "?!"], ["word"], ["7"]])
-def test_next_to_no_texts(texts):
-    """Nothing, empty texts and a single text can be fitted; what is unknown is a zero row."""
+def test_few_texts(texts):
+    """No text, empty texts and a single text can be fitted."""
     view = TextView()
     vectors = view.fit_transform(texts)
     assert len(vectors) == len(texts)
@@ -102,7 +102,7 @@ def test_next_to_no_texts(texts):
 
 
 def test_most_frequent_terms_are_kept():
-    """max_terms limits words and runs of characters, each kind by itself."""
+    """max_terms limits words and runs of characters separately."""
     view = TextView(max_terms=5).fit([*TEXTS, "car", "car"])
     assert len(view.words_) == len(view.characters_) == 5
     assert "car" in view.words_
@@ -112,14 +112,14 @@ def test_most_frequent_terms_are_kept():
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=8))
 def test_any_text(texts):
-    """Whatever the characters, rows are finite and of length 1 or 0."""
+    """Rows are finite and of length 1 or 0 for any characters."""
     vectors = TextView(n_components=3).fit(texts).transform([*texts, "<b>'; DROP TABLE\x00"])
     assert np.isfinite(vectors).all()
     assert set(np.round(lengths(vectors), 9)) <= {0.0, 1.0}
 
 
 def test_scikit_learn_conventions():
-    """The constructor stores, get_params and clone work, transform wants a fit before it."""
+    """get_params and clone work, and transform requires fit."""
     view = TextView(7, max_terms=11, random_state=3)
     assert clone(view).get_params() == {"n_components": 7, "max_terms": 11, "random_state": 3}
     with pytest.raises(NotFittedError):
@@ -127,8 +127,8 @@ def test_scikit_learn_conventions():
     assert view.fit(TEXTS) is view
 
 
-def test_model_files_hold_it(tmp_path):
-    """All it has learned is plain arrays: saved and loaded without pickle, it does the same."""
+def test_it_can_be_saved_and_loaded(tmp_path):
+    """A loaded object gives the same vectors."""
     view = TextView(5).fit([*TEXTS, "🚗 旅行"])
     save_model(view, tmp_path / "view.coterie")
     loaded = load_model(tmp_path / "view.coterie")
@@ -144,14 +144,14 @@ def test_model_files_hold_it(tmp_path):
         ({"max_terms": "many"}, "max_terms: 'many'"),
     ],
 )
-def test_settings_of_no_use_are_refused(settings_, message):
-    """When it is fitted, by name."""
+def test_invalid_settings_are_refused(settings_, message):
+    """The message of fit names the setting."""
     with pytest.raises(InvalidParameterError, match=message):
         TextView(**settings_).fit(TEXTS)
 
 
-def test_texts_that_are_none_are_refused():
-    """One text instead of a list, and anything but text in the list, with its row."""
+def test_invalid_texts_are_refused():
+    """A single text, or a value that is not a text, is refused with its row."""
     with pytest.raises(InvalidParameterError, match="a single text"):
         TextView().fit("beach")
     with pytest.raises(InvalidParameterError, match=r"row 1: 5 is a int, not a text"):
@@ -159,7 +159,7 @@ def test_texts_that_are_none_are_refused():
 
 
 def test_unit_rows():
-    """Rows are scaled to length 1, however long; zeros stay; the input is left alone."""
+    """Rows of any length are scaled to 1; zeros remain; the input is not changed."""
     embeddings = np.array([[3.0, 4.0], [0.0, 0.0], [1e300, 1e300], [0.6, -0.8]])
     kept = embeddings.copy()
     half = np.sqrt(0.5)
@@ -179,14 +179,14 @@ def test_unit_rows():
         ([[1.0], [1.0, 2.0]], "not a table of numbers"),
     ],
 )
-def test_embeddings_that_are_none_are_refused(embeddings, message):
+def test_invalid_embeddings_are_refused(embeddings, message):
     """The message says what is wrong, and where."""
     with pytest.raises(InvalidParameterError, match=message):
         unit_rows(embeddings, 2)
 
 
 def test_clusters_of_texts():
-    """Two subjects are two clusters; a column for each K; no text, no label."""
+    """Two subjects are two clusters; there is a column per K; a missing text has no label."""
     travel = ["beach hotel deals", "hotel on the beach", "beach hotel", "best beach hotel"]
     cars = ["used car dealer", "car dealer", "car dealer lease", "best car dealer"]
     vectors = TextView().fit_transform([*travel, "", *cars])
@@ -199,15 +199,15 @@ def test_clusters_of_texts():
 
 
 def test_clusters_go_by_direction():
-    """Long vectors are clustered by their direction, as unit ones."""
+    """Vectors are clustered by direction."""
     rng = np.random.default_rng(0)
     directions = np.repeat(np.eye(3), 20, axis=0) + 0.05 * rng.standard_normal((60, 3))
     labels = text_clusters(directions * rng.uniform(0.01, 100, (60, 1)), [3], random_state=0)
     assert_array_equal(labels[:, 0], np.repeat(np.arange(3), 20))
 
 
-def test_clusters_of_next_to_nothing():
-    """No rows, rows of zeros, and fewer distinct rows than clusters all have an answer."""
+def test_clusters_of_few_rows():
+    """No rows, rows of zeros, and fewer distinct rows than clusters are accepted."""
     assert text_clusters(np.empty((0, 3)), [2]).shape == (0, 1)
     assert_array_equal(text_clusters(np.zeros((2, 3)), [1, 2]), np.full((2, 2), -1))
     same = text_clusters(np.ones((5, 2)), [3], random_state=0)
@@ -217,7 +217,7 @@ def test_clusters_of_next_to_nothing():
 
 
 def test_characteristic_words():
-    """Subjects are told by their own words, not by words common to all, numbers or stop words."""
+    """Words common to all clusters, numbers and stop words are not listed."""
     texts = [f"best {text} the 50" for text in TEXTS]
     labels = [1] * 4 + [0] * 4
     cars, travel = characteristic_words(texts, labels, n=2)
@@ -226,7 +226,7 @@ def test_characteristic_words():
 
 
 def test_equally_characteristic_words_are_in_alphabetical_order():
-    """So are words of equal counts, whatever the order of the texts."""
+    """The order of texts has no effect."""
     texts = ["delta alpha", "charlie bravo", "echo zulu"]
     expected = [["alpha", "bravo", "charlie", "delta"], ["echo", "zulu"]]
     assert characteristic_words(texts, [0, 0, 1], n=4) == expected
@@ -234,33 +234,33 @@ def test_equally_characteristic_words_are_in_alphabetical_order():
 
 
 def test_a_word_counts_once_a_text():
-    """One advertiser who repeats himself does not name the segment."""
+    """A word repeated in one text does not dominate."""
     texts = ["spam " * 50, "tyres", "tyres", "tyres", "milk"]
     assert characteristic_words(texts, [0, 0, 0, 0, 1], n=1) == [["tyres"], ["milk"]]
 
 
 def test_any_script_and_emoji():
-    """Words of any script come out whole, and an emoji is a word, drawn plainly."""
+    """Words of any script are complete, and an emoji is a word."""
     texts = ["हिन्दी", "旅行", "путешествие", "🏖️", "👍🏽", "🇩🇪", "กรุงเทพ"]
     told = characteristic_words(texts, range(7))
     assert told == [["हिन्दी"], ["旅行"], ["путешествие"], ["🏖"], ["👍"], ["🇩🇪"], ["กรุงเทพ"]]
 
 
 def test_clusters_without_words():
-    """A label nobody has, texts without words, and no labels at all give no words."""
+    """Unused labels, texts without words, and no labels give no words."""
     assert characteristic_words(["beach", "car", "hotel"], [0, 2, -1]) == [["beach"], [], ["car"]]
     assert characteristic_words(["", None, "the"], [0, 1, 1]) == [[], []]
     assert characteristic_words(["beach"], [-1]) == []
     assert characteristic_words([], np.empty(0, dtype=int)) == []
 
 
-def test_a_cluster_alone_is_told_by_its_commonest_words():
-    """There is nothing to tell it from."""
+def test_a_single_cluster_has_its_most_frequent_words():
+    """There is no other cluster to compare with."""
     assert characteristic_words(["car dealer", "car", "the car"], [0, 0, 0], n=1) == [["car"]]
 
 
 @pytest.mark.parametrize("labels", [[0], [0.5, 1.0], ["a", "b"]])
-def test_labels_that_are_none_are_refused(labels):
-    """Labels are whole numbers, one a text."""
+def test_invalid_labels_are_refused(labels):
+    """Labels are whole numbers, one per text."""
     with pytest.raises(InvalidParameterError, match="for 2 texts; they must be whole numbers"):
         characteristic_words(["a", "b"], labels)

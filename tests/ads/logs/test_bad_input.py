@@ -1,4 +1,4 @@
-"""Bad logs from files to histograms: a clear answer to each, nothing written, nothing executed."""
+"""Bad logs, from files to histograms, give clear errors; nothing is written or executed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OTHERS = (
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A new folder, which is also the current one, so that whatever is written shows."""
+    """A new folder that is also the current one, so that written files are noticed."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -67,7 +67,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def codes(path: Path, **given) -> dict[str, int]:
-    """What checks count in a log; the folder it is in stays as it was."""
+    """Counts of the faults of a log; its folder must not change."""
     before = contents(path.parent)
     check = check_logs(open_logs(path, **given))
     json.dumps(check.as_dict(), allow_nan=False)
@@ -76,7 +76,7 @@ def codes(path: Path, **given) -> dict[str, int]:
 
 
 def dense(path: Path, **given):
-    """The histograms of a log, and their sums over all days."""
+    """Histograms of a log, and their sums over all days."""
     histograms = read_histograms(open_logs(path, **given), bins=8)
     sums = histograms.dense()
     assert all(np.isfinite(getattr(sums, name)).all() for name in ("bids", "wins", "cost", "price"))
@@ -84,7 +84,7 @@ def dense(path: Path, **given):
 
 
 def test_empty_logs(folder):
-    """Tables without rows are a fault; files and folders with nothing in them are refused."""
+    """A table without rows is a fault; empty files and folders are refused."""
     empty = store(folder, good_rows(), None)
     pq.write_table(pq.read_table(empty).slice(0, 0), empty)
     header = folder / "header.csv"
@@ -100,42 +100,25 @@ def test_empty_logs(folder):
             open_logs(folder / name)
 
 
-def test_one_advertiser(folder):
-    """Nothing to segment, said so; its histogram is there."""
-    path = store(folder, BAD_LOGS["one_advertiser"]().rows)
-    assert codes(path) == {"one_advertiser": 1, "texts_without_bids": 3}
-    assert dense(path)[0].shape[0] == 1
-
-
-def test_one_day(folder):
-    """No day to hold out, said so."""
-    path = store(folder, BAD_LOGS["one_day"]().rows)
-    assert codes(path) == {"one_day": 1}
-    assert dense(path)[0].shape[1] == 1
-
-
-def test_no_wins_at_all(folder):
-    """Win rates of 0, and no price."""
-    path = store(folder, BAD_LOGS["no_wins"]().rows)
-    assert codes(path) == {"no_wins": 96}
-    _, sums = dense(path)
-    assert (sums.wins.sum(), sums.cost.sum(), sums.bids.sum()) == (0, 0, 96)
-
-
-def test_all_wins(folder):
-    """Said so, and every bid has its price."""
-    path = store(folder, BAD_LOGS["all_wins"]().rows)
-    assert codes(path) == {"all_wins": 48}
-    _, sums = dense(path)
-    assert sums.wins.sum() == sums.prices.sum() == 48
-
-
-def test_advertiser_with_one_bid(folder):
-    """It is named, and counted like all others."""
-    path = store(folder, BAD_LOGS["few_bids"]().rows)
-    assert codes(path) == {"few_bids": 1}
-    histograms, sums = dense(path)
-    assert sums.bids[histograms.advertisers.tolist().index("elm")].sum() == 1
+@pytest.mark.parametrize(
+    ("code", "others", "shape", "sums"),
+    [
+        ("one_advertiser", {"texts_without_bids": 3}, (1, 3), (24, 12)),
+        ("one_day", {}, (4, 1), (96, 48)),
+        ("no_wins", {}, (4, 3), (96, 0)),
+        ("all_wins", {}, (4, 3), (48, 48)),
+        ("few_bids", {}, (4, 3), (73, 37)),
+    ],
+)
+def test_poor_logs_have_histograms(folder, code, others, shape, sums):
+    """One advertiser, one day, no loss or few bids are warnings, and all bids are counted."""
+    bad = BAD_LOGS[code]()
+    path = store(folder, bad.rows)
+    assert codes(path) == {code: bad.count, **others}
+    histograms, found = dense(path)
+    assert histograms.shape[:2] == shape
+    assert (found.bids.sum(), found.wins.sum()) == sums
+    assert (found.cost.sum() > 0) == (sums[1] > 0)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +137,7 @@ def test_advertiser_with_one_bid(folder):
     ],
 )
 def test_rows_that_make_results_wrong_are_errors(folder, code, counted):
-    """And histograms count as many rows as checks say they do, no others."""
+    """Histograms count the same rows as the checks."""
     bad = BAD_LOGS[code]()
     path = store(folder, bad.rows)
     check = check_logs(open_logs(path))
@@ -172,8 +155,8 @@ def test_rows_that_make_results_wrong_are_errors(folder, code, counted):
         ("auction_type_unknown", "auction_type"),
     ],
 )
-def test_what_does_not_add_up_is_refused(folder, code, words):
-    """Checks count it; histograms say why there are none."""
+def test_mixed_logs_are_refused(folder, code, words):
+    """Checks count mixed rows; histograms refuse the log with the reason."""
     path = store(folder, BAD_LOGS[code]().rows)
     assert code in codes(path)
     with pytest.raises(TableError, match=words):
@@ -181,7 +164,7 @@ def test_what_does_not_add_up_is_refused(folder, code, words):
 
 
 def test_emoji_and_other_scripts_in_texts(folder):
-    """They are texts like any other."""
+    """Texts in any script are read."""
     texts = {**TEXTS, "elm": "🦊🛋️ Möbel 家具 \u202eabc", "ash": "\x00\x07 bell"}
     path = store(folder, good_rows(), texts)
     assert codes(path) == {}
@@ -189,7 +172,7 @@ def test_emoji_and_other_scripts_in_texts(folder):
 
 
 def test_texts_that_are_not_utf8(folder):
-    """They are read with replacements, and named."""
+    """Wrong bytes are replaced, and the fault is counted."""
     path = store(folder, good_rows(), None)
     lines = [f"{name},{text}" for name, text in TEXTS.items()]
     table = "\n".join(["advertiser_id,description", *lines]).replace("elm furniture", "caf\xe9")
@@ -198,7 +181,7 @@ def test_texts_that_are_not_utf8(folder):
 
 
 def test_logs_that_are_not_utf8(folder):
-    """A log in another encoding is refused with its name, not misread."""
+    """A log in another encoding is refused."""
     path = store(folder, changed(7, advertiser_id="caf\xe9"), None, "bids.csv")
     path.write_bytes(path.read_text(encoding="utf-8").encode("latin-1"))
     with pytest.raises(TableError, match=r"(?i)utf-?8|unicode"):
@@ -206,7 +189,7 @@ def test_logs_that_are_not_utf8(folder):
 
 
 def test_damaged_table_of_texts(folder):
-    """It is an error of its own, beside all others."""
+    """It is one error beside those of the log."""
     path = store(folder, changed(0, bid_micros=0))
     whole = (folder / "advertisers.parquet").read_bytes()
     (folder / "advertisers.parquet").write_bytes(whole[: len(whole) // 2])
@@ -214,7 +197,7 @@ def test_damaged_table_of_texts(folder):
 
 
 def test_missing_table_of_texts(folder):
-    """By default a warning; an error where it was named."""
+    """A missing default table is a warning; a missing named table is an error."""
     path = store(folder, good_rows(), None)
     assert codes(path) == {"no_texts": 4}
     with pytest.raises(TableError, match=r"texts\.csv"):
@@ -223,7 +206,7 @@ def test_missing_table_of_texts(folder):
 
 @pytest.mark.parametrize("name", ["bids.parquet", "bids.csv"])
 def test_hostile_advertisers_are_names_and_nothing_else(folder, name):
-    """Ids that are SQL, HTML or shell come back as they are, and nothing is executed."""
+    """Ids with SQL, HTML or shell code are unchanged, and nothing is executed."""
     rows = [
         {**row, "auction_id": i, "advertiser_id": HOSTILE[i % len(HOSTILE)]}
         for i, row in enumerate(good_rows() * 2)
@@ -245,7 +228,7 @@ def test_hostile_advertisers_are_names_and_nothing_else(folder, name):
 
 
 def test_hostile_columns_values_and_files(folder):
-    """Names of columns and files, and values that cannot be read, are not executed either."""
+    """Hostile names of columns and files and hostile values are not executed."""
     rows = everywhere(
         **{"x'); COPY (SELECT 1) TO 'executed.csv'; --": 1, 'user_id" AS ip, "': "alice"},
         bid_micros=lambda row: str(row["bid_micros"]),
@@ -260,7 +243,7 @@ def test_hostile_columns_values_and_files(folder):
 
 
 def test_duplicate_rows_and_files(folder):
-    """A file that is there twice is found, whatever it is called."""
+    """A copy of a file under another name is found."""
     store(folder, good_rows())
     store(folder, good_rows(), name="bids copy.parquet")
     check = check_logs(open_logs(folder))
@@ -269,7 +252,7 @@ def test_duplicate_rows_and_files(folder):
 
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.99])
 def test_parquet_cut_off(folder, share):
-    """It is refused with its name, alone or among whole ones."""
+    """An incomplete file is refused by name, alone or among complete ones."""
     path = store(folder, good_rows())
     whole = path.read_bytes()
     cut = folder / "bids-2.parquet"
@@ -280,7 +263,7 @@ def test_parquet_cut_off(folder, share):
 
 
 def test_parquet_damaged_within(folder):
-    """Where only its pages are damaged, the engine finds out, and says so."""
+    """If only its pages are damaged, the engine reports it."""
     path = store(folder, good_rows() * 50)
     whole = bytearray(path.read_bytes())
     whole[8 : len(whole) // 2] = b"\xff" * (len(whole) // 2 - 8)
@@ -292,7 +275,7 @@ def test_parquet_damaged_within(folder):
 
 
 def test_gzip_cut_off(folder):
-    """A gzipped text that ends too early is refused."""
+    """An incomplete gzipped text is refused."""
     path = store(folder, good_rows() * 50, None, "bids.csv")
     whole = gzip.compress(path.read_bytes())
     cut = folder / "cut.csv.gz"
@@ -302,7 +285,7 @@ def test_gzip_cut_off(folder):
 
 
 def test_text_with_a_broken_line(folder):
-    """A line with too many fields is refused, with its place."""
+    """A line with too many fields is refused with its position."""
     path = store(folder, good_rows(), None, "bids.csv")
     path.write_text(path.read_text() + "a,b,c,d,e,f,g,h,i,j,k,l,m,n\n")
     with pytest.raises(TableError, match=r"(?i)line|column"):
@@ -310,7 +293,7 @@ def test_text_with_a_broken_line(folder):
 
 
 def test_columns_that_are_missing_or_of_another_type(folder):
-    """All that miss are named, with those there are; so is a type that says nothing."""
+    """The message names missing columns, or the wrong type."""
     pq.write_table(pa.table({"advertiser_id": ["a"], "ts": [1.5]}), folder / "bids.parquet")
     with pytest.raises(TableError, match=r"bid_micros, won, price_micros.*advertiser_id, ts"):
         open_logs(folder / "bids.parquet")
@@ -321,7 +304,7 @@ def test_columns_that_are_missing_or_of_another_type(folder):
 
 @pytest.mark.parametrize("code", OTHERS)
 def test_checks_and_histograms_count_the_same(code):
-    """What checks sum up is what histograms hold, whatever the fault."""
+    """The sums of the checks equal those of the histograms for every fault."""
     logs = BAD_LOGS[code]().open()
     overview = check_logs(logs).overview
     sums = read_histograms(logs, bins=8).dense()

@@ -1,4 +1,4 @@
-"""The same answers from Spark: a real cluster of a master and two workers on this machine."""
+"""Spark gives the same results as DuckDB, on a cluster of a master and two workers."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory):
-    """A connection to a cluster; one for all tests, as it takes long to start."""
+    """A connection to a cluster, shared because it starts slowly."""
     with connected_cluster(tmp_path_factory.mktemp("spark")) as connection:
         yield connection
 
 
 def assert_equal(one: BidHistograms, other: BidHistograms) -> None:
-    """The same in every number."""
+    """Require equal histograms."""
     for name in ("advertisers", "days", "edges"):
         assert np.array_equal(getattr(one, name), getattr(other, name)), name
     for name in ("auction", "revealed", "currency"):
@@ -61,7 +61,7 @@ def sorted_rows(logs) -> list[tuple]:
 
 
 def test_the_work_is_done_by_two_executors(spark):
-    """Not by the driver."""
+    """The driver does not compute."""
     context = spark._session.sparkContext
     assert context.master.startswith("spark://127.0.0.1:")
     context.parallelize(range(8), 8).count()
@@ -70,7 +70,7 @@ def test_the_work_is_done_by_two_executors(spark):
 
 @pytest.mark.parametrize("layout", ["parquet", "csv"])
 def test_grid_and_histograms_equal_duckdb(layout, spark, tmp_path):
-    """To the last digit, from several files with faults and hostile names, as Parquet and text."""
+    """They are equal for several files with faults and hostile names, Parquet and text."""
     frame = bid_frame(300).drop(columns="weight")
     for i in range(2):
         part = frame.iloc[i::2]
@@ -86,7 +86,7 @@ def test_grid_and_histograms_equal_duckdb(layout, spark, tmp_path):
 
 
 def test_other_logs_equal_duckdb(spark, tmp_path):
-    """Odd edges, chosen days, what winners paid, times with a zone, folders that name the day."""
+    """Odd edges, chosen days, prices paid, times with a zone, and partition folders."""
     frame = bid_frame(200, seed=3).drop(columns=["weight", "min_to_win_micros"])
     table = as_arrow(frame[frame.day.notna()])
     times = table["day"].cast(pa.timestamp("us", "UTC"))
@@ -105,7 +105,7 @@ def test_other_logs_equal_duckdb(spark, tmp_path):
 
 
 def test_weighted_sums_agree_up_to_rounding(spark, tmp_path):
-    """They are sums of floats, in another order."""
+    """Sums of floats are added in another order."""
     pq.write_table(as_arrow(bid_frame(200)), tmp_path / "bids.parquet")
     edges = [1_000_000, 2_500_000, 9_000_000]
     here, there = (read_histograms(logs, edges) for logs in both(tmp_path, spark))
@@ -114,7 +114,7 @@ def test_weighted_sums_agree_up_to_rounding(spark, tmp_path):
 
 
 def test_values_that_are_hard_to_read_are_read_alike(spark, tmp_path):
-    """Numbers, days and yes or no as text: the same value, or null, from both."""
+    """Numbers, days and truth values in texts give the same value or null."""
     numbers = ["1", " 2.0 ", "3e2", "-4", "x", "1,5", "0x10", "1f", "1d", "2.5", "9e99", "NaN"]
     days = ["2026-03-02", "2026-03-02T23:30:00-05:00", "2026", "20260302", "2026-02-30", "now"]
     words = ["true", "F", "1", "0.0", "won", "YES"]
@@ -129,7 +129,7 @@ def test_values_that_are_hard_to_read_are_read_alike(spark, tmp_path):
 
 
 def test_ipinyou_logs_and_histograms_equal_duckdb(spark, tmp_path):
-    """Without a header, quotes and all; and sums of sums."""
+    """Logs without a header and with quotes, and tables of histograms."""
     lines = []
     for i in range(6):
         fields = [f'x"{n}' for n in range(24)]
@@ -152,7 +152,7 @@ def test_ipinyou_logs_and_histograms_equal_duckdb(spark, tmp_path):
 
 @pytest.mark.parametrize("row", ["1,2026-03-02,5\n", "1,2026-03-02,5,true,4,more\n"])
 def test_a_damaged_row_of_text_is_an_error(row, spark, tmp_path):
-    """As it is with DuckDB: no row is quietly dropped or filled up."""
+    """As with DuckDB, no row is dropped or filled silently."""
     content = "advertiser_id,day,bid_micros,won,price_micros\n1,2026-03-02,5,true,4\n"
     (tmp_path / "bids.csv").write_text(content + row)
     for logs in both(tmp_path / "bids.csv", spark):
@@ -160,8 +160,8 @@ def test_a_damaged_row_of_text_is_an_error(row, spark, tmp_path):
             read_histograms(logs, [10])
 
 
-def test_labels_are_compressed_by_spark_as_by_us(spark, tmp_path):
-    """Distinct label tuples and their multiplicities, by one GROUP BY."""
+def test_spark_compresses_labels_like_the_library(spark, tmp_path):
+    """GROUP BY gives the distinct label tuples and their multiplicities."""
     labels = np.random.default_rng(0).integers(0, 3, (500, 4))
     columns = {f"p{v}": labels[:, v] for v in range(4)}
     pq.write_table(pa.table(columns), tmp_path / "labels.parquet")
@@ -179,7 +179,7 @@ def test_labels_are_compressed_by_spark_as_by_us(spark, tmp_path):
 
 
 def test_the_active_session_is_used_and_its_views_are_logs(spark):
-    """By name, with the texts beside them; another master or a late setting is refused."""
+    """Views are found by name; another master or a late setting is refused."""
     again = connect("pyspark://?spark.sql.shuffle.partitions=3")
     assert again._session is spark._session
     assert spark._session.conf.get("spark.sql.shuffle.partitions") == "3"
@@ -200,7 +200,7 @@ def test_the_active_session_is_used_and_its_views_are_logs(spark):
 
 
 def test_check_segments_and_forecasts_equal_duckdb(spark, tmp_path):
-    """The whole way from a log to a forecast: faults alike, forecasts to 1e-9."""
+    """From log to forecast: equal faults, and forecasts equal to 1e-9."""
     market = simulate_logs(
         MarketSettings(advertisers=60, segments=3, days=3, bids_per_day=20, seed=3), tmp_path / "m"
     )
