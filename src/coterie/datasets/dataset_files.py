@@ -132,6 +132,7 @@ def _download(
     edition = next((edition for edition in editions if edition.urls), None)
     if edition is None:
         raise DatasetUnavailableError("it cannot be downloaded automatically")
+    # Files go to the cache only after all of them were read, so that it never has half a dataset.
     with tempfile.TemporaryDirectory(prefix="coterie-") as name:
         paths = edition.paths(Path(name))
         for path, url, file in zip(paths, edition.urls, edition.files, strict=True):

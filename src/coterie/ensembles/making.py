@@ -228,6 +228,7 @@ def fit_ensemble(
         subspace=check_number("subspace", subspace, 0.0, most=1.0),
     )
     plan.check_every_row_is_drawn(n_partitions)
+    # A given clusterer gets the features unchanged; only k-means is known to allow a shift.
     scalings = [Scaling() if clusterer is not None else centring(X)]
     if "scalings" in plan.strategies:
         scalings += standard_and_min_max(X)
@@ -243,6 +244,7 @@ def fit_ensemble(
         contextlib.closing(queue),
         contextlib.closing(_results(tasks, n_jobs, n_partitions if progress else 0)) as results,
     ):
+        # Labels are written while later runs are computed.
         for member, column in results:
             labels[:, len(members)] = column
             members.append(member)

@@ -80,6 +80,7 @@ def centring(X: Any) -> Scaling:
             shift = None
             reach = np.maximum(highest, -lowest)
         else:
+            # Rounding could move the mean of a constant column outside its range.
             shift = np.clip(X.mean(axis=0, dtype=np.float64), lowest, highest).astype(X.dtype)
             reach = np.maximum(highest - shift, shift - lowest)
     _check_squares(X, reach)

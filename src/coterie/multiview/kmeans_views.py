@@ -262,7 +262,7 @@ def _descend(
     centres = [table.means(labels, n_clusters) for table in tables]
     history: list[float] = []
     for _ in range(max_iter):
-        if history:
+        if history:  # the first centres are the means
             centres = [
                 _moved_centres(table, F, labels) for table, F in zip(tables, centres, strict=True)
             ]
@@ -323,6 +323,7 @@ def _view_weights(h: Array, varies: NDArray[np.bool_], gamma: float) -> Array:
     """
     if not varies.any():
         return np.full(len(h), 1.0 / len(h))
+    # A view with loss 0 gets a finite weight; logarithms avoid overflow for γ near 1.
     floor = np.finfo(np.float64).eps * max(h.sum(), np.finfo(np.float64).tiny)
     exponent = np.log(np.maximum(h[varies], floor)) / (1.0 - gamma)
     weights = np.zeros(len(h))

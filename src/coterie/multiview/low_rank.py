@@ -26,6 +26,7 @@ __all__ = ["LowRankConsensus", "LowRankSplit", "low_rank_consensus"]
 
 Array = NDArray[np.float64]
 
+# The penalty μ grows from the first to the largest value.
 _FIRST_PENALTY = 0.01
 _PENALTY_GROWTH = 1.2
 _LARGEST_PENALTY = 1e6
@@ -293,6 +294,7 @@ def _alternate(problem: _Problem, max_iter: int, tol: float) -> LowRankSplit:
     history: dict[str, list[float]] = {"loss": [], "residual": []}
     converged = False
     while len(history["loss"]) < max_iter and not converged:
+        # J: the nuclear norm; E: the ℓ1 norm; Z: least squares, symmetric and not negative.
         J, values = _shrunk_spectrum(Z + Y_copy / mu, 1.0 / mu, problem.omega)
         E = _soft(S - Z + Y / mu, problem.error_weight / mu)
         total = J - Y_copy / mu + (S - E + Y / mu).sum(axis=0)
@@ -301,6 +303,7 @@ def _alternate(problem: _Problem, max_iter: int, tol: float) -> LowRankSplit:
         Z = np.maximum((total + total.T) / (2 * (V + 1)), 0.0)
         P = problem.cut_distances(Z)
         gap, copy_gap = S - Z - E, Z - J
+        # The multipliers follow the violated constraints.
         Y += mu * gap
         Y_copy += mu * copy_gap
         mu = min(_PENALTY_GROWTH * mu, _LARGEST_PENALTY)

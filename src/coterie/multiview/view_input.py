@@ -52,6 +52,7 @@ class MultiViewMethod(ClusterMixin, BaseEstimator):
         self._scalings = {
             name: view_scaling(X, bool(self.standardize), name) for name, X in named.items()
         }
+        # Distances are computed in double precision, also of float32 views.
         labels = self._label_points(self._scaled(named), K, rng)
         self.labels_ = renumber_by_size(labels).astype(np.int32)
         self.n_clusters_ = int(self.labels_.max()) + 1
@@ -108,7 +109,7 @@ def named_views(views: Any) -> dict[str, Any]:
 
 
 def view_scaling(X: Any, standardize: bool, name: str = "X") -> Scaling:
-    """Return the shift and scale that give a view total variance 1, whatever its width.
+    """Return the shift and scale that give a view total variance 1, for any number of columns.
 
     A standardised column has mean 0 and variance 1/p, where p is the number of columns that
     vary; constant columns become 0. Without ``standardize`` columns are only shifted to mean 0,

@@ -44,9 +44,12 @@ Matrix = NDArray[np.float64]
 
 _log = logging.getLogger(__name__)
 
+# Up to this many tuples LAPACK is faster than the Krylov method.
 _DENSE_UP_TO = 400
+# The block has this many columns beyond K, which speed up convergence.
 _EXTRA_COLUMNS = 6
 _SINGLE_PRECISION_ABOVE = 4000
+# Products with B a step, before ARPACK is used.
 _PRODUCTS = 8
 _PROBES = 3
 # Sums may be reassociated, so that they use vector registers; no result depends on NaN or −0.

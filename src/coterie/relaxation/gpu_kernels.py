@@ -75,12 +75,9 @@ def strip_kernel(
             column_weights = tl.load(weights + columns) * tl.where(j > i, 2.0, 1.0)
             objective += tl.sum(tl.abs(gap) * column_weights[None, :], axis=1)
             if TASK == 1:
-                y = (low - B) * shrink
-                clipped = tl.minimum(tl.maximum(gap - y, -bound), bound)
-                B = low + clipped
+                B, error = _updated_tile(B, low, gap, shrink, bound)
                 tl.store(state + cells, B)
-                y += clipped
-                residual += tl.sum(y * y * column_weights[None, :], axis=1)
+                residual += tl.sum(error * error * column_weights[None, :], axis=1)
         if TASK != 2:
             column_block = _load_rows(block, columns, Q)
             product += tl.dot(B, column_block, input_precision=PRECISION)
@@ -112,9 +109,11 @@ def gather_kernel(
     within = tl.program_id(1) * PART + tl.arange(0, PART)
     cells = within[:, None] * Q + tl.arange(0, Q)[None, :]
     total = tl.zeros((PART, Q), tl.float64)
+    # Products of the tiles (j, i), i ≥ j, are summed by strip.
     for s in range(tl.load(first_strip + j), tl.load(first_strip + j + 1)):
         total += tl.load(by_row + s * T * Q + cells).to(tl.float64)
-    tile = j  # index of tile (0, j)
+    # Products of the transposed tiles (i, j), i < j; tile (0, j) has index j.
+    tile = j
     for i in range(0, j):
         total += tl.load(by_column + tile * T * Q + cells).to(tl.float64)
         tile += n_tiles - i - 1
@@ -179,6 +178,14 @@ def _load_strip(strips):
     s = tl.program_id(0)
     row = strips + 4 * s
     return s, tl.load(row), tl.load(row + 1), tl.load(row + 2), tl.load(row + 3)
+
+
+@triton.jit
+def _updated_tile(B, low, gap, shrink, bound):
+    """Return the next B = L + C of a tile, and C + Y; L is ``low``, M − L is ``gap``."""
+    y = (low - B) * shrink
+    clipped = tl.minimum(tl.maximum(gap - y, -bound), bound)
+    return low + clipped, clipped + y
 
 
 @triton.jit

@@ -21,8 +21,10 @@ Matrix = NDArray[np.float64]
 
 _log = logging.getLogger(__name__)
 
+# μ grows if the primal residual exceeds this share of the dual one.
 _BALANCE = 0.1
 _LONGEST_HOLD = 20
+# The dual residual may be this many times ``tol``.
 _DUAL_TOLERANCE = 10.0
 _STEPS_A_MESSAGE = 10
 
@@ -93,6 +95,7 @@ def minimise(
         objective, residual = solver.step(shrink, 1.0 / mu)
         if objective < best_objective:
             best, best_objective = solver.factor, objective
+        # The objective above belongs to the factor before this step.
         change = solver.advance()
         primal, dual = residual / solver.norm, mu * change / solver.n_points
         for name, value in zip(history, (objective, primal, dual, mu), strict=True):
