@@ -93,7 +93,11 @@ def measure_cell(cell: Cell) -> Iterator[Row]:
     start = least_squares_factor(votes.tuples, votes.weights, cell.n_clusters, votes.contingencies)
     whole = _relax_whole(votes, start) if cell.undivided else None
     for part_size in cell.part_sizes:
-        found, seconds = _relax_parts(votes, start, part_size)
+        began = time.process_time()
+        found = divided_factor(
+            votes.tuples, votes.weights, start, part_size=part_size, random_state=_SEED
+        )
+        seconds = {"divided": time.process_time() - began}
         labels = {"l2": _round(votes, start), "divided": _round(votes, found.factor)}
         first = Start("divided", labels["divided"])
         search = median_search(votes.tuples, votes.weights, cell.n_clusters, [first])
@@ -105,17 +109,18 @@ def measure_cell(cell: Cell) -> Iterator[Row]:
             "part_size": part_size,
             "n_parts": found.n_parts,
             "theta": found.theta,
-            "seconds": {"divided": seconds},
+            "seconds": seconds,
             "excess": {},
             "agreement": None,
         }
         if whole is not None:
             labels["undivided"] = whole["labels"]
-            row["seconds"]["undivided"] = whole["seconds"]
+            seconds["undivided"] = whole["seconds"]
             row["excess"] = {"l2": whole["excess"](start), "divided": whole["excess"](found.factor)}
-            row["agreement"] = _agreement(votes, labels["divided"], whole["labels"])
-        expand = votes.tuples.expand
-        row["accuracy"] = {n: clustering_accuracy(truth, expand(a)) for n, a in labels.items()}
+        points = {name: votes.tuples.expand(some) for name, some in labels.items()}
+        if whole is not None:
+            row["agreement"] = adjusted_rand_index(points["divided"], points["undivided"])
+        row["accuracy"] = {name: clustering_accuracy(truth, some) for name, some in points.items()}
         yield row
 
 
@@ -201,23 +206,11 @@ def _relax_whole(votes: Votes, start: NDArray[np.float64]) -> dict[str, Any]:
     }
 
 
-def _relax_parts(votes: Votes, start: NDArray[np.float64], part_size: int) -> tuple[Any, float]:
-    began = time.process_time()
-    found = divided_factor(
-        votes.tuples, votes.weights, start, part_size=part_size, random_state=_SEED
-    )
-    return found, time.process_time() - began
-
-
 def _round(votes: Votes, factor: NDArray[np.float64]) -> Labels:
     """Return labels of the tuples, rounded as in RobustConsensus."""
     weights = votes.tuples.weights
     by_kmeans = round_by_kmeans(factor, weights, factor.shape[1], _SEED)
     return min([round_by_pivoted_qr(factor, weights), by_kmeans], key=votes.objective)
-
-
-def _agreement(votes: Votes, one: Labels, other: Labels) -> float:
-    return adjusted_rand_index(votes.tuples.expand(one), votes.tuples.expand(other))
 
 
 def _planted(

@@ -120,14 +120,7 @@ class PlainTensorSolver:
 
     Full matrices, counts in one byte, the state in float32, and blocks of rows, so that temporary
     arrays stay small. It is a :class:`~coterie.relaxation.iteration.Solver`.
-
-    Parameters
-    ----------
-    codes : (u, V) labels, none missing
-    partition_weights : (V,), all equal
-    weights : (u,), all one
-    start : (u, K)
-    device : str
+    Labels ``codes`` (u, V) must not be missing, all weights must be equal; ``start`` is (u, K).
     """
 
     def __init__(
@@ -203,42 +196,31 @@ class PlainTensorSolver:
         return [slice(start, min(start + _ROWS_AT_ONCE, self.u)) for start in starts]
 
 
-class _Timed:
-    """A solver whose steps are timed, with the work of the device."""
-
-    def __init__(self, solver: Any) -> None:
-        self.inner = solver
-        self.mean, self.norm, self.n_points = solver.mean, solver.norm, solver.n_points
-        self.objective = solver.objective
-        self.steps: list[float] = []
-        self.advances: list[float] = []
-
-    @property
-    def factor(self) -> Any:
-        return self.inner.factor
-
-    def step(self, shrink: float, bound: float) -> tuple[float, float]:
-        return _timed(self.steps, lambda: self.inner.step(shrink, bound))
-
-    def advance(self) -> float:
-        return _timed(self.advances, self.inner.advance)
-
-    def milliseconds(self, name: str) -> dict[str, float]:
-        """Return medians of a whole step and of its two parts."""
-        whole = [a + b for a, b in zip(self.steps, self.advances, strict=True)]
-        parts = {"": whole, ": state": self.steps, ": eigenvectors": self.advances}
-        return {name + part: 1e3 * statistics.median(taken) for part, taken in parts.items()}
-
-
-def _timed(taken: list[float], work: Callable[[], Any]) -> Any:
+def _timed(taken: list[float], work: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that does the work and appends its seconds, the device's work included."""
     import torch
 
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    result = work()
-    torch.cuda.synchronize()
-    taken.append(time.perf_counter() - start)
-    return result
+    def do(*arguments: float) -> Any:
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        result = work(*arguments)
+        torch.cuda.synchronize()
+        taken.append(time.perf_counter() - start)
+        return result
+
+    return do
+
+
+def _minimise(solver: Any, n_iter: int) -> tuple[Any, dict[str, float]]:
+    """Take the steps of a solver; return its answer and median milliseconds of the parts."""
+    steps: list[float] = []
+    advances: list[float] = []
+    solver.step, solver.advance = _timed(steps, solver.step), _timed(advances, solver.advance)
+    found = minimise(solver, 1.1, n_iter, 0.0, None)
+    del solver.step, solver.advance  # a reference cycle would keep the memory of the device
+    whole = [a + b for a, b in zip(steps, advances, strict=True)]
+    parts = {"": whole, ": state": steps, ": eigenvectors": advances}
+    return found, {part: 1e3 * statistics.median(taken) for part, taken in parts.items()}
 
 
 def _measure(n: int, n_iter: int, bandwidth: float) -> dict[str, Any]:
@@ -250,14 +232,14 @@ def _measure(n: int, n_iter: int, bandwidth: float) -> dict[str, Any]:
     problem = (tuples.codes, alpha, tuples.weights, start)
     minimise(GpuSolver(*problem), 1.1, 2, 0.0, None)  # compiles the kernels
     torch.cuda.reset_peak_memory_stats()
-    solver: Any = _Timed(GpuSolver(*problem))
-    found: Any = minimise(solver, 1.1, n_iter, 0.0, None)
+    solver: Any = GpuSolver(*problem)
+    found, parts = _minimise(solver, n_iter)
     row = {
         "n_points": n,
         "n_tuples": tuples.n_tuples,
         "n_iter": n_iter,
-        "milliseconds": solver.milliseconds("fused"),
-        "passes": solver.inner.n_products / n_iter,
+        "milliseconds": {f"fused{part}": value for part, value in parts.items()},
+        "passes": solver.n_products / n_iter,
         "peak_bytes": torch.cuda.max_memory_allocated(),
         "above_cpu": None,
     }
@@ -268,9 +250,7 @@ def _measure(n: int, n_iter: int, bandwidth: float) -> dict[str, Any]:
     del solver, found  # frees memory of the device for the plain tensor code
     torch.cuda.empty_cache()
     if n <= _MOST_PLAIN:
-        plain: Any = _Timed(PlainTensorSolver(*problem))
-        minimise(plain, 1.1, _PLAIN_STEPS, 0.0, None)
-        row["milliseconds"]["plain"] = plain.milliseconds("plain")["plain"]
+        row["milliseconds"]["plain"] = _minimise(PlainTensorSolver(*problem), _PLAIN_STEPS)[1][""]
     if n <= _MOST_ON_CPU:
         row["milliseconds"]["cpu"], row["above_cpu"] = _compare_with_cpu(tuples, alpha, start)
     return row
@@ -310,7 +290,7 @@ def _copy_bandwidth() -> float:
     target = torch.empty_like(source)
     taken: list[float] = []
     for _ in range(10):
-        _timed(taken, lambda: target.copy_(source))
+        _timed(taken, lambda: target.copy_(source))()
     return 2 * source.numel() * source.element_size() / statistics.median(taken)
 
 

@@ -44,14 +44,8 @@ def check_spark(spark: str | None) -> None:
 class LocalSpark:
     """A standalone Spark cluster, a master and two workers, that listens on loopback only.
 
-    A ``with`` block gives the URL of the engine. At its end all processes are killed.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder for everything that the processes write.
-    seconds : float
-        Time limit for the start of the cluster.
+    A ``with`` block gives the URL of the engine; at its end all processes are killed. They write to
+    ``folder``. The cluster must start within ``seconds``.
     """
 
     n_workers = 2

@@ -38,21 +38,9 @@ _CLEAR = Path("/proc/self/clear_refs")
 class Measurement:
     """Time and memory of one run, or of several runs of the same work.
 
-    Attributes
-    ----------
-    seconds : float
-        Wall time; the median of several runs.
-    peak_bytes : int
-        Peak memory beyond the input; the largest of several runs.
-    warm_up_seconds : float
-        Wall time of the warm-up; the largest of several runs, because only the first compiles.
-    memory_method : str
-    facts : dict
-        Facts about the result of the first run.
-    warnings : dict of str to int
-        Number of warnings by category.
-    runs : tuple of float
-        Seconds of every run.
+    Of several runs, ``seconds`` is the median, and memory and warm-up are the largest, because only
+    the first run compiles. Memory is the peak beyond the input. ``facts`` are those of the first
+    run, ``warnings`` the number of warnings by category, ``runs`` the seconds of every run.
     """
 
     seconds: float

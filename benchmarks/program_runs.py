@@ -36,18 +36,9 @@ _IDLE_LOAD = 1.5
 class ProgramRun(NamedTuple):
     """The outcome of a command.
 
-    Attributes
-    ----------
-    status : int
-        Exit status; −s if signal s ended the command.
-    in_time : bool
-        False if it was ended because the time was up.
-    seconds, processor_seconds : float
-        Wall time from start to end; processor time of all threads and awaited processes.
-    peak_bytes : int
-        Highest resident set (``ru_maxrss``).
-    output, error : str
-        Standard streams.
+    ``status`` is the exit status, or −s if signal s ended the command; ``in_time`` is False if the
+    time was up. Processor time is that of all threads and awaited processes; ``peak_bytes`` is the
+    highest resident set.
     """
 
     status: int
@@ -64,8 +55,6 @@ def run_program(
 ) -> ProgramRun:
     r"""Run a command for at most ``seconds``; ``variables`` are added to its environment.
 
-    Examples
-    --------
     >>> run = run_program([sys.executable, "-c", "print(6 * 7)"], seconds=60)
     >>> run.status, run.in_time, run.output
     (0, True, '42\n')

@@ -7,13 +7,11 @@ There are two families of tables (:mod:`benchmarks.scale_tables`).
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import signal
 import tempfile
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +20,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-import coterie
-from benchmarks.environment import describe_environment
 from benchmarks.harness import Context
 from benchmarks.program_runs import PROGRAM, ProgramRun, busy_notes, failure_text, run_program
 from benchmarks.results import OKABE_ITO, Result, Table, seconds_text
@@ -43,7 +39,6 @@ PEERS = Path(__file__).parents[1] / "docs/benchmarks/generated/peers.json"
 
 _OUT_OF_MEMORY = ("MemoryError", "std::bad_alloc", "Out of Memory", "Unable to allocate")
 _STYLES = {"fixed": (OKABE_ITO["blue"], "o"), "diverse": (OKABE_ITO["vermilion"], "s")}
-_NOT_RUN_BY_CONSENSUS = "ads"
 
 Trial = dict[str, Any]
 
@@ -51,27 +46,33 @@ Trial = dict[str, Any]
 def run(
     context: Context, *, most: int | None = None, seconds: float = 600.0, peers: str = str(PEERS)
 ) -> Result:
-    """Run the program on growing tables of both families.
+    """Run the program on growing tables of both families; keep the trials that succeed.
 
     ``most`` is the largest n: 10⁷, with ``--quick`` 10⁵. A trial may take ``seconds``; one that is
     expected to take longer is not started. ``peers`` is a file written by the benchmark ``peers``;
     its curves are drawn too.
     """
-    others = read_peers(Path(peers))
     sizes = sizes_up_to(most or (10**5 if context.quick else 10**7))
-    trials: list[Trial] = []
-    not_run: list[dict[str, Any]] = []
-    load = round(os.getloadavg()[0], 2)
+    data: dict[str, Any] = {"trials": [], "not_run": [], "peers": read_peers(Path(peers))}
+    data |= {"load": round(os.getloadavg()[0], 2), "seconds": seconds}
+    kept = context.trials("scale")
+
+    def find_or_run(family: str, n: int) -> Trial:
+        key = {"family": family, "n_points": n}
+        found = kept.find(key)
+        if found is None:
+            found = {**key, **run_trial(Path(folder), seconds, family, n)}
+            if found["status"] == "done":
+                kept.add(key, found)
+        return found
+
     with tempfile.TemporaryDirectory(prefix="coterie-scale-") as folder:
-        run_trial = partial(_find_or_run, context, Path(folder), seconds, load)
         for family in context.track(FAMILIES, "running the program"):
-            found, left = run_family(family, sizes, seconds, run_trial)
-            trials, not_run = trials + found, not_run + left
-    growth = {family: growth_of(_done(trials, family)) for family in FAMILIES}
-    limits = {"most": sizes[-1], "seconds": seconds}
-    return result_of(
-        {"trials": trials, "not_run": not_run, "growth": growth, "peers": others, "limits": limits}
-    )
+            trials, not_run = run_family(family, sizes, seconds, find_or_run)
+            data["trials"] += trials
+            data["not_run"] += not_run
+    data["growth"] = {family: growth_of(_done(data["trials"], family)) for family in FAMILIES}
+    return result_of(data)
 
 
 def sizes_up_to(most: int) -> list[int]:
@@ -165,24 +166,8 @@ def read_peers(path: Path) -> dict[str, Any] | None:
         ) from error
 
 
-def _find_or_run(
-    context: Context, folder: Path, limit: float, load: float, family: str, n: int
-) -> Trial:
-    """Return a kept trial of the same program and machine, or run it; keep it if it succeeds."""
-    described = describe_environment()
-    date = described.pop("date")
-    key = {"family": family, "n": n, "program": _program_digest(), "environment": described}
-    kept = context.trials("scale")
-    found = kept.find(key)
-    if found is None:
-        outcome = _run_trial(folder, limit, family, n)
-        found = {"family": family, "n_points": n, **outcome, "date": date, "load": load}
-        if found["status"] == "done":
-            kept.add(key, found)
-    return found
-
-
-def _run_trial(folder: Path, limit: float, family: str, n: int) -> Trial:
+def run_trial(folder: Path, limit: float, family: str, n: int) -> Trial:
+    """Write a table, run the program on it, and score its output."""
     table, out, kernels = (folder / name for name in ("t.parquet", "out.parquet", "kernels"))
     y = write_table(table, family, n)
     command = [*PROGRAM, "consensus", str(table), "--id", "id", "-k", str(N_CLUSTERS)]
@@ -249,16 +234,6 @@ def _labels_by_id(out: Path, n_points: int) -> NDArray[np.int64] | str:
     return labels
 
 
-def _program_digest() -> str:
-    """Return a digest of the source files that a consensus runs."""
-    package = Path(coterie.__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
-        if path.relative_to(package).parts[0] != _NOT_RUN_BY_CONSENSUS:
-            digest.update(path.relative_to(package).as_posix().encode() + path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
 def _n_files(folder: Path) -> int:
     return sum(path.is_file() for path in folder.rglob("*")) if folder.exists() else 0
 
@@ -278,7 +253,7 @@ def result_of(data: dict[str, Any], **others: Any) -> Result:
         f"{FAMILIES[left['family']]}, {left['n_points']:,} points: not run: {left['why']}"
         for left in data["not_run"]
     ]
-    notes += busy_notes(max((trial["load"] for trial in data["trials"]), default=0.0))
+    notes += busy_notes(data["load"])
     plots = {"": lambda: draw(data)}
     return Result("scale", tables_of(data), data, notes, plots, **others)
 

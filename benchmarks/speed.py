@@ -48,17 +48,14 @@ for _ in range(2):
 print(json.dumps([times[1] - times[0], times[2] - times[1], *fits]))
 """
 
-Measured = Mapping[str, Measurement]
-
 
 class Cell(NamedTuple):
-    """One comparison: the labels to write, the contenders, and ratios of their figures."""
+    """One comparison: the labels to write, and the contenders that read them."""
 
     name: str
     title: str
     write_labels: Callable[[], None]
     contenders: Mapping[str, Work]
-    ratios: Callable[[Measured], dict[str, float]]
 
 
 def run(context: Context, *, repeats: int = 3) -> Result:
@@ -86,24 +83,24 @@ def measure_cell(cell: Cell, repeats: int) -> dict[str, Any]:
     """Write the labels of a cell and measure its contenders."""
     cell.write_labels()
     measured = measure_side_by_side(cell.contenders, repeats)
-    return {
-        "name": cell.name,
-        "title": cell.title,
-        "contenders": {name: asdict(found) for name, found in measured.items()},
-        "ratios": cell.ratios(measured),
-    }
+    contenders = {name: asdict(found) for name, found in measured.items()}
+    return {"name": cell.name, "title": cell.title, "contenders": contenders, **ratios(measured)}
 
 
-def time_ratio(measured: Measured) -> float:
-    """Return the time of the library over that of the fastest other contender."""
-    others = [found.seconds for name, found in measured.items() if name != OURS]
-    return measured[OURS].seconds / min(others)
-
-
-def percent_above(measured: Measured) -> float:
-    """Return by how many percent the objective of the library exceeds that of the other."""
-    ours, other = (found.facts["objective"] for found in measured.values())
-    return 100 * (ours / other - 1.0) if other else 0.0
+def ratios(measured: Mapping[str, Measurement]) -> dict[str, float | None]:
+    """Compare the library with the fastest other contender, and its memory with the labels."""
+    ours = measured[OURS]
+    others = [found for name, found in measured.items() if name != OURS]
+    best = min(others, key=lambda found: found.seconds, default=None)
+    names = ("time_ratio", "objective_percent", "memory_ratio")
+    found: dict[str, float | None] = dict.fromkeys(names)
+    if best is not None:
+        found["time_ratio"] = ours.seconds / best.seconds
+        J, other = ours.facts["objective"], best.facts["objective"]
+        found["objective_percent"] = 100 * (J / other - 1.0) if other else 0.0
+    if "label_bytes" in ours.facts:
+        found["memory_ratio"] = ours.peak_bytes / ours.facts["label_bytes"]
+    return found
 
 
 def warning_notes(cells: list[dict[str, Any]]) -> list[str]:
@@ -141,23 +138,16 @@ def _kmeans_cell(path: Path, n_rows: int, strategy: str, relaxation: str) -> Cel
     """Labels of 40 k-means runs; the alternative is k-means on their one-hot encoding."""
     K, V = 8, 40
     kind = f"K = {K}" if strategy == "kmeans" else f"K = {K} to 50"
+    consensus = partial(works.fit_consensus, path=path, n_clusters=K, relaxation=relaxation)
+    kmeans = partial(works.fit_one_hot_kmeans, path=path, n_clusters=K)
     return Cell(
         path.stem,
         f"{n_rows:,} × {V} labels by k-means with {kind}",
         partial(works.write_kmeans_labels, path, n_rows, K, V, strategy),
         {
-            OURS: partial(works.fit_consensus, path=path, n_clusters=K, relaxation=relaxation),
-            "one-hot k-means, sparse": partial(
-                works.fit_one_hot_kmeans, path=path, n_clusters=K, dense=False
-            ),
-            "one-hot k-means, dense": partial(
-                works.fit_one_hot_kmeans, path=path, n_clusters=K, dense=True
-            ),
-        },
-        lambda measured: {
-            "time / faster one-hot k-means": time_ratio(measured),
-            "peak memory / label matrix": measured[OURS].peak_bytes
-            / measured[OURS].facts["label_bytes"],
+            OURS: consensus,
+            "one-hot k-means, sparse": partial(kmeans, dense=False),
+            "one-hot k-means, dense": partial(kmeans, dense=True),
         },
     )
 
@@ -166,17 +156,14 @@ def _relaxation_cell(path: Path, n_tuples: int, n_iter: int) -> Cell:
     """The robust relaxation of distinct tuples, and its textbook form."""
     K, V = 8, 40
     sizes = tuple(n_tuples // K + (k < n_tuples % K) for k in range(K))
+    settings: dict[str, Any] = {"path": path, "n_clusters": K, "n_iter": n_iter}
     return Cell(
         path.stem,
         f"robust relaxation of {n_tuples:,} distinct tuples, {n_iter} steps",
         partial(works.write_planted_labels, path, sizes, V, 0, 0.6),
         {
-            OURS: partial(works.relax, path=path, n_clusters=K, n_iter=n_iter),
-            "textbook": partial(works.relax_by_the_book, path=path, n_clusters=K, n_iter=n_iter),
-        },
-        lambda measured: {
-            "times as fast as the textbook": 1.0 / time_ratio(measured),
-            "objective above the textbook's, %": percent_above(measured),
+            OURS: partial(works.relax, **settings),
+            "textbook": partial(works.relax_by_the_book, **settings),
         },
     )
 
@@ -189,26 +176,20 @@ def _large_cell(path: Path, n_large: int) -> Cell:
         f"{sum(sizes):,} × {V} planted labels, 40% wrong together, 20% noise",
         partial(works.write_planted_labels, path, sizes, V, 2 * V // 5, 0.2),
         {OURS: partial(works.fit_consensus, path=path, n_clusters=len(sizes), relaxation="l2")},
-        lambda _: {},
     )
 
 
 def _search_cell(path: Path, n_large: int) -> Cell:
     """The discrete search on all cores, and one tuple after the other."""
     K, V = 10, 24
+    search = partial(works.search, path=path, n_clusters=K)
     return Cell(
         path.stem,
         f"search over {n_large:,} × {V} planted labels, 20% noise",
         partial(works.write_planted_labels, path, (n_large // K,) * K, V, 0, 0.2),
         {
-            OURS: partial(works.search, path=path, n_clusters=K, in_blocks=True),
-            "one tuple after the other": partial(
-                works.search, path=path, n_clusters=K, in_blocks=False
-            ),
-        },
-        lambda measured: {
-            "times as fast as one after the other": 1.0 / time_ratio(measured),
-            "J above one after the other, %": percent_above(measured),
+            OURS: partial(search, in_blocks=True),
+            "one tuple after the other": partial(search, in_blocks=False),
         },
     )
 
@@ -224,17 +205,18 @@ def tables_of(data: dict[str, Any]) -> list[Table]:
         for cell in data["cells"]
         for name, found in cell["contenders"].items()
     ]
-    ratios = [
-        (cell["title"], what, f"{value:.3g}")
+    columns = ("time_ratio", "objective_percent", "memory_ratio")
+    compared = ("time / fastest other", "objective above it, %", "peak memory / labels")
+    figures = [
+        (cell["title"], *("" if cell[c] is None else f"{cell[c]:.3g}" for c in columns))
         for cell in data["cells"]
-        for what, value in cell["ratios"].items()
     ]
     state = {"cold": "none: compiled now", "warm": "compiled before"}
     first = [(state[name], *map(seconds_text, data["first_use"][name].values())) for name in state]
     steps = ("kernels on disk", "import coterie", "import RobustConsensus", "first fit", "second")
     return [
         Table("Time and memory", headings, times, n_named=2),
-        Table("Ratios", ("cell", "figure", "measured"), ratios, n_named=2),
+        Table("coterie beside the others", ("cell", *compared), figures),
         Table("First use in a new process, seconds", steps, first),
     ]
 

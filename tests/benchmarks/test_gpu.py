@@ -28,12 +28,6 @@ def test_a_result_shows_what_was_not_measured():
     assert "X copies 4.00 TB/s." in result.notes
 
 
-def test_points_are_not_compressed():
-    """There is one tuple for each point."""
-    tuples, truth = gpu._planted(500)
-    assert tuples.n_tuples == len(truth) == 500 and np.bincount(truth).min() == 50
-
-
 @pytest.mark.filterwarnings("ignore:.*stopped after:UserWarning")
 def test_plain_tensor_code_takes_the_steps_of_the_library():
     """On the CPU both reach the same objective after as many steps."""

@@ -15,7 +15,6 @@ import pytest
 
 from benchmarks import program_runs
 from benchmarks.program_runs import failure_text, run_program
-from coterie.errors import CoterieError
 
 MEGABYTE = 1_000_000
 
@@ -84,9 +83,3 @@ def test_an_interrupt_ends_the_program(monkeypatch, tmp_path):
         run_program([*python(f"{code}; time.sleep(60)"), str(started)], 60)
     with pytest.raises(ProcessLookupError):
         os.kill(int(started.read_text()), 0)
-
-
-def test_an_unknown_command_is_an_error():
-    """The error names the command and the reason."""
-    with pytest.raises(CoterieError, match=r"no-such-program could not be run: .*No such file"):
-        run_program(["no-such-program"], 10)

@@ -29,12 +29,3 @@ def test_figures_of_a_small_run(monkeypatch):
     unavoidable = size["read_write_seconds"] + 2 * size["product_seconds"]
     assert size["ratio"] == pytest.approx(np.mean(size["step_seconds"]) / unavoidable)
     assert size["peak_bytes"] == max(watch.measured["peak_bytes"] for watch in watches)
-
-
-def test_unavoidable_work_of_a_large_matrix_is_extrapolated(monkeypatch):
-    """Only some rows are timed above a limit; the times are scaled to all rows."""
-    monkeypatch.setattr(relaxation, "_MOST_NUMBERS", 200_000)
-    monkeypatch.setattr(relaxation, "_least_seconds", lambda work: work() or 1.0)
-    monkeypatch.setattr(relaxation.np, "matmul", lambda *_, **__: None)
-    monkeypatch.setattr(relaxation, "map_row_blocks", lambda work, n_rows: work(0, n_rows))
-    assert relaxation.unavoidable_seconds(1000) == (5.0, 5.0)

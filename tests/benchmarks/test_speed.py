@@ -49,9 +49,10 @@ def test_a_small_run_of_speed(monkeypatch, in_this_process):
     cells = {cell["name"]: cell for cell in data["cells"]}
     assert [len(cell["contenders"]) for cell in cells.values()] == [3, 3, 2, 1, 2]
     ours, sparse, dense = cells["fixed_k"]["contenders"].values()
-    time, memory = cells["fixed_k"]["ratios"].values()
-    assert time == ours["seconds"] / min(sparse["seconds"], dense["seconds"])
-    assert memory == ours["peak_bytes"] / (4 * 200 * 40)
+    fastest = min(sparse["seconds"], dense["seconds"])
+    assert cells["fixed_k"]["time_ratio"] == ours["seconds"] / fastest
+    assert cells["fixed_k"]["memory_ratio"] == ours["peak_bytes"] / (4 * 200 * 40)
+    assert cells["large"]["time_ratio"] is None
     ours, textbook = cells["relaxation"]["contenders"].values()
     assert ours["facts"]["n_iter"] == textbook["facts"]["n_iter"] == 8
     assert ours["facts"]["objective"] == pytest.approx(textbook["facts"]["objective"], rel=1e-3)
@@ -65,8 +66,8 @@ def test_a_small_run_of_growing(in_this_process):
     for cell in data["cells"]:
         ours, whole = (found["facts"] for found in cell["contenders"].values())
         assert ours["n_tuples"] == whole["n_tuples"]
-        _, above = cell["ratios"].values()
-        assert above == pytest.approx(100 * (ours["objective"] / whole["objective"] - 1))
+        above = 100 * (ours["objective"] / whole["objective"] - 1)
+        assert cell["objective_percent"] == pytest.approx(above)
         assert abs(above) < 5
 
 
@@ -101,21 +102,6 @@ def test_facts_of_a_consensus(planted):
         "objective": mirkin_objective(P, fitted.labels_),
         "label_bytes": 4 * 90 * 10,
     }
-
-
-def test_the_warm_up_compiles_the_kernels_for_many_tuples(planted, monkeypatch):
-    """Labels of many rows warm up with a second fit in single precision."""
-    monkeypatch.setattr(works, "_SINGLE_PRECISION_ROWS", 60)
-    fits, fit = [], RobustConsensus.fit
-
-    def record(self, P):
-        fits.append((self.max_iter, len(P)))
-        return fit(self, P)
-
-    monkeypatch.setattr(RobustConsensus, "fit", record)
-    works.fit_consensus(Stopwatch(), planted[0], 3, relaxation="admm")
-    assert [n for _, n in fits] == [90, 63, 90]
-    assert fits[1][0] == 2
 
 
 @pytest.mark.parametrize("dense", [False, True])

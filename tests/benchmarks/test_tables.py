@@ -23,7 +23,7 @@ from benchmarks.planted_tables import (
     PlantedTables,
 )
 from benchmarks.program_runs import ProgramRun
-from coterie.errors import InvalidParameterError, TableError
+from coterie.errors import TableError
 from coterie.inspection.scores import clustering_accuracy
 
 N_ROWS = 12_000
@@ -187,14 +187,6 @@ def test_a_run_of_all_parts(program, expected):
     assert "Spark and DuckDB differ in 0 of 12,000 rows." in result.notes
 
 
-def test_without_spark_it_is_left_out(program):
-    """Only DuckDB runs, and a note says so."""
-    result = benchmark.run(Context(), rows=N_ROWS)
-    assert check_result(result)["spark"] is None
-    assert all("duckdb://" in command for command in program.commands)
-    assert any("Spark was left out" in note for note in result.notes)
-
-
 @pytest.mark.parametrize("fault", ["other rows", "lost row", "crash"])
 def test_faults_of_spark_are_reported(program, fault):
     """Rows that differ are counted; a lost row or a crash is no answer."""
@@ -251,9 +243,3 @@ def test_the_real_program_finds_the_clusters(tables, tmp_path):
     assert (found["message"], found["n_tuples"], found["path"]) == ("", N_TUPLES, "tuples")
     assert found["accuracy"] > 0.99 and found["peak_bytes"] > 10**7
     assert {"group", "fit", "write"} <= set(found["stages"])
-
-
-def test_an_unknown_engine_is_refused():
-    """Before any work is done."""
-    with pytest.raises(InvalidParameterError, match="spark=elsewhere"):
-        benchmark.run(Context(), spark="elsewhere")
