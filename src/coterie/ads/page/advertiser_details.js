@@ -1,6 +1,6 @@
 "use strict";
 /*
- * What is known of an advertiser, and the cards of all segments, as nodes.
+ * The details of an advertiser and the cards of all segments, as nodes.
  *
  * Links to advertisers and segments are made by advertiserLink(id) and segmentLink(index, name);
  * the page decides what following them does.
@@ -41,7 +41,7 @@ const coterieDetails = (() => {
     );
   }
 
-  /** What AdvertiserDetail of the service says. */
+  /** The details of an advertiser, from AdvertiserDetail of the service. */
   function showAdvertiser(one) {
     const known = [];
     if (one.segment !== null) {
@@ -53,7 +53,7 @@ const coterieDetails = (() => {
     if (one.doubtful) known.push(["In doubt", "no segment has a clear claim to it"]);
     if (one.partly) known.push(["Not shown", PARTLY]);
     facts([...known, ...grounds()]);
-    // where nobody has a segment, shares and views have nothing to say of them
+    // without segments there are no shares and views to show
     const placed = one.shares.some(({ segment }) => segment !== null);
     const [shares, views] = placed ? [one.shares, one.views] : [[], []];
     const parts = { shares, views, neighbours: one.neighbours };
@@ -106,7 +106,7 @@ const coterieDetails = (() => {
   function segmentCard(segment, onList) {
     const { index, members, size } = segment;
     const meta = [`${size.toLocaleString("en")} advertiser${size === 1 ? "" : "s"}`];
-    // names mostly end with it
+    // most names end with the price level
     const { name, price_level: level } = segment;
     if (level && !name.includes(level)) meta.push(visible(level));
     meta.push(`${tally(segment.observations)} bids`);
@@ -135,7 +135,7 @@ const coterieDetails = (() => {
       element("p", { class: "words" }, visible(segment.words.join(", "))),
       element("p", { class: "meta" }, meta.join(" · ")),
       charts,
-      // one list is open at a time, above what lies below
+      // one list is open at a time and covers the cards below
       element("details", { name: "members" }, summary, listed),
     );
   }

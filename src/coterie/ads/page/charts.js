@@ -1,5 +1,5 @@
 "use strict";
-/* Charts drawn as SVG, of any page: they know their arguments only, and set every text as text. */
+/* SVG charts for any page: they use only their arguments and set all text as text. */
 const coterieCharts = (() => {
   const SVG = "http://www.w3.org/2000/svg";
   const { interpolate, percent } = coterieNumbers;
@@ -19,7 +19,7 @@ const coterieCharts = (() => {
     return place;
   }
 
-  /** Bids from cheap to dear span decades: beyond a factor of 20 only logarithms show them all. */
+  /** The scale of the bids: logarithmic if they span more than a factor of 20. */
   function wantsLogarithm(grid) {
     return grid[0] > 0 && grid[grid.length - 1] / grid[0] > 20;
   }
@@ -28,7 +28,7 @@ const coterieCharts = (() => {
     return scale(grid[0], grid[grid.length - 1], start, end, wantsLogarithm(grid));
   }
 
-  /** A bid as round as one can point at it: to the power of ten below 1/500 of the axis. */
+  /** Round a bid to the power of ten below 1/500 of the axis, the precision of pointing. */
   function roundedBid(bid, grid) {
     const place = bidScale(grid, 0, 500);
     const at = Math.min(place(bid), 499);
@@ -36,7 +36,7 @@ const coterieCharts = (() => {
     return Number((Math.round(bid / step) * step).toPrecision(12));
   }
 
-  /** The bid a hundredth of the axis, or beyond it of itself, further on (direction 1 or -1). */
+  /** The next bid in a direction (1 or -1): 1/100 of the axis away, beyond the axis 1/100 of the bid. */
   function nextBid(bid, grid, direction) {
     const place = bidScale(grid, 0, 100);
     const at = Math.min(99, Math.max(0, place(bid)));
@@ -47,7 +47,7 @@ const coterieCharts = (() => {
     return next > 0 ? next : bid;
   }
 
-  /** 1, 2 or 5 times a power of ten: the least step that takes at most so many for a span. */
+  /** The smallest step of 1, 2 or 5 times a power of ten with at most the given number in a span. */
   function roundStep(span, most) {
     const least = (span / most) * 0.999;
     const power = 10 ** Math.floor(Math.log10(least));
@@ -67,7 +67,7 @@ const coterieCharts = (() => {
     return multiples(step, 0, Math.ceil((top / step) * 0.999));
   }
 
-  /** Round values within [low, high], logarithmic: 1, 2, 5 of each decade, fewer where too many. */
+  /** Round values in [low, high] for a logarithmic axis: 1, 2, 5 of each decade, or fewer. */
   function logTicks(low, high, most) {
     for (const factors of [[1, 2, 5], [1, 3], [1]]) {
       const values = [];
@@ -98,7 +98,7 @@ const coterieCharts = (() => {
     return element;
   }
 
-  /** One unit a pixel; narrower places, as on paper, scale the whole. */
+  /** One unit per pixel; a narrower place, as on paper, scales the whole chart. */
   function setSize(svg, width, height) {
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     svg.setAttribute("width", width);
@@ -161,7 +161,7 @@ const coterieCharts = (() => {
       const named = shown.lines.filter((line) => line.label);
       const right = named.length
         ? 12 + 7.6 * Math.max(...named.map((line) => line.label.length))
-        : // half of the last bid's label stands beyond its tick
+        : // half of the last bid's label is beyond its tick
           Math.max(8, 3 + 3.4 * Math.max(...bidTicks(grid, 9).map((bid) => settings.formatBid(bid).length)));
       const box = {
         width,
@@ -233,7 +233,7 @@ const coterieCharts = (() => {
     };
   }
 
-  /** Where an arrow key takes a bid: a fiftieth of the axis, or the ends; null for other keys. */
+  /** The bid after an arrow key: 1/50 of the axis away, or an end of it; null for other keys. */
   function bidByKey(key, bid, grid) {
     const ends = [grid[0], grid[grid.length - 1]];
     const steps = bidScale(grid, 0, 50);
@@ -314,7 +314,7 @@ const coterieCharts = (() => {
     });
   }
 
-  /** Heights as near to the given ones as labels of one line each allow, within [top, bottom]. */
+  /** Heights near the given ones at which one-line labels do not overlap, within [top, bottom]. */
   function apart(heights, gap, top, bottom) {
     const order = heights.map((_, i) => i).sort((a, b) => heights[a] - heights[b]);
     const placed = [...heights];
@@ -339,7 +339,7 @@ const coterieCharts = (() => {
     const labelWidth = 14 + 6.6 * Math.max(...rows.map((row) => row.label.length));
 
     drawToWidth(host, (width) => {
-      // where labels beside the dots would leave them too little room, they go above
+      // labels go above the dots if there is too little room beside them
       const above = labelWidth > 0.35 * width;
       const left = above ? 14 : labelWidth;
       const rowHeight = above ? 42 : 28;
@@ -375,7 +375,7 @@ const coterieCharts = (() => {
     ["hollow", "filled"].forEach((kind, i) => {
       if (values[i] !== null) svg.append(shape("circle", { class: kind, cx: x(values[i]), cy: y, r: 5 }));
     });
-    // the number beside the filled dot, on the side where the other one is not
+    // the number is beside the filled dot, away from the other dot
     const value = values[1] ?? values[0];
     const side =
       value >= Math.max(...known)

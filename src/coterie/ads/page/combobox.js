@@ -1,13 +1,13 @@
 "use strict";
 /*
- * A search field with a list of what it finds, by the keyboard or the pointer.
+ * A search field with a list of matches, for keyboard and pointer.
  *
  * Follows the combobox pattern of the ARIA Authoring Practices: the focus stays in the field,
- * aria-activedescendant says which line is meant. Only what is found is ever in the document,
- * so the field serves as well for 20,000 things to choose from as for 20.
+ * aria-activedescendant names the active line. Only the matches are in the document,
+ * so the field works for 20,000 items as well as for 20.
  */
 const coterieCombobox = (() => {
-  /** The items whose key holds the query, those that begin with it first; in the given order. */
+  /** The items whose key contains the query, in the given order; keys that start with it first. */
   function search(items, query, most) {
     const wanted = query.trim().toLowerCase();
     const first = [];
@@ -79,7 +79,7 @@ const coterieCombobox = (() => {
       option.id = `${list.id}-${i}`;
       option.setAttribute("role", "option");
       option.append(...describe(item));
-      // before the field loses the focus, which would close the list
+      // runs before the field loses the focus, which would close the list
       option.addEventListener("pointerdown", (event) => event.preventDefault());
       option.addEventListener("click", () => choose(item));
       return option;
@@ -119,7 +119,7 @@ const coterieCombobox = (() => {
     }
 
     function enter() {
-      // what is typed is not yet looked for: the first found will be chosen
+      // the search has not started yet: the first match will be chosen
       if (searching) hurried = input.value.trim() !== "";
       else if (!list.hidden && found[active]) choose(found[active]);
       else if (input.value.trim() && input.value !== chosen) input.setAttribute("aria-invalid", "true");

@@ -3,8 +3,8 @@
  * Numbers as people type them, with a decimal point or a decimal comma.
  *
  * coterieEntered.number(text) is { value }, or { fault } with what is wrong with the text. A comma
- * is taken for what it can only be: "2,80" is 2.8 and "1,000,000" a million, but "1,000" may be
- * either, and is refused rather than guessed.
+ * is accepted if it has one meaning: "2,80" is 2.8 and "1,000,000" a million, but "1,000" can be
+ * either and is refused.
  */
 const coterieEntered = (() => {
   const PLAIN = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
@@ -24,7 +24,7 @@ const coterieEntered = (() => {
     return Number.isFinite(value) ? { value } : { fault: "" };
   }
 
-  /** The same as a program writes it; null where it is no number. */
+  /** The number as a program writes it; null if the text is not a number. */
   function plainly(given) {
     if (PLAIN.test(given)) return given;
     if (GROUPS.test(given)) return given.replaceAll(",", "");

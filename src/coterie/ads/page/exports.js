@@ -1,19 +1,19 @@
 "use strict";
-/* What can be taken along: the table as CSV, a chart as a picture. */
+/* Downloads: the table as CSV, a chart as a picture. */
 const coterieExports = (() => {
   const { shape } = coterieCharts;
   const { element, visible } = coterieNodes;
 
-  /** Hand a file to the person at the browser. */
+  /** Download a file. */
   function save(blob, name) {
     const address = URL.createObjectURL(blob);
     const link = element("a", { href: address, download: name });
     link.click();
-    // the browser takes it up after this turn
+    // the browser starts the download after this turn
     setTimeout(() => URL.revokeObjectURL(address), 60_000);
   }
 
-  /** A name that files can have on any system. */
+  /** A file name that is valid on any system. */
   function fileName(words, ending) {
     const plain = words.replace(/[^\p{L}\p{N}.]+/gu, "-").replace(/^[-.]+|[-.]+$/g, "");
     return `${plain.slice(0, 80) || "forecast"}.${ending}`;
@@ -21,19 +21,19 @@ const coterieExports = (() => {
 
   // ---------------------------------------------------------------------- CSV
 
-  // A spreadsheet may begin a cell at the start and, whatever quotes say, after each of these.
+  // A spreadsheet may start a cell at the beginning and, despite quotes, after each of these.
   const ENDS = ";\\t\\v\\f\\r\\n\\x85\\u2028\\u2029";
-  // Before the sign of a formula it may pass over quotes, blanks and what cannot be seen.
+  // It may skip quotes, blanks and invisible characters before the sign of a formula.
   const PASSED = `(?:(?![${ENDS}])[\\s\\p{C}"])*`;
   const FORMULA = new RegExp(`(^|[${ENDS}])(?=${PASSED}[=+\\-@＝＋－＠﹦﹢﹣﹫])`, "gu");
 
-  /** Text that no spreadsheet takes for a formula: an apostrophe tells it so. */
+  /** Text that no spreadsheet reads as a formula: it starts with an apostrophe. */
   function harmless(text) {
     const defused = text.replace(FORMULA, "$1'");
     return /^[\p{Cc}\u2028\u2029]/u.test(defused) ? `'${defused}` : defused;
   }
 
-  /** A cell as RFC 4180 has it, which cannot be a formula. */
+  /** A cell quoted by RFC 4180 that cannot be a formula. */
   function cell(value) {
     if (value === null || value === undefined) return "";
     if (typeof value === "number") return String(value);
@@ -67,7 +67,7 @@ const coterieExports = (() => {
   const HEAD = 92;
   const MARGIN = 16;
 
-  /** A copy that looks the same without the page's style: as attributes, which no policy minds. */
+  /** A copy with the page's style as attributes, which the content policy allows. */
   function dressed(svg) {
     const copy = svg.cloneNode(true);
     const copies = [copy, ...copy.querySelectorAll("*")];
@@ -79,7 +79,7 @@ const coterieExports = (() => {
     return copy;
   }
 
-  /** The chart under a title and lines below it, as an SVG of its own; its size is given back too. */
+  /** The chart with a title and lines below it, as a separate SVG; returns its size too. */
   function sheet(svg, [title, ...below]) {
     const [width, height] = ["width", "height"].map((name) => Number(svg.getAttribute(name)));
     const whole = { width: width + 2 * MARGIN, height: height + HEAD + MARGIN };

@@ -2,9 +2,9 @@
 /*
  * The answers of what_if.js, from POST /v1/forecast.
  *
- * One question is under way at a time, and one waits: the latest. So a slider that moves asks as
- * fast as the service answers, and no faster than every SPACING milliseconds; what is shown last is
- * what was asked last. A question that takes long, or is about somebody else, is given up for it.
+ * At most one question runs, and only the latest one waits. A moving slider asks as
+ * fast as the service answers, but at most every SPACING milliseconds. The last question is
+ * shown last. It cancels a question that takes long or is about another advertiser.
  */
 const coterieForecastSource = (() => {
   const SPACING = 40;
@@ -85,7 +85,7 @@ const coterieForecastSource = (() => {
     return interval ? { value, low: interval[0], high: interval[1] } : { value };
   }
 
-  /** What is added to the grounds at one bid, as a sentence of its own. */
+  /** The reason that applies to one bid only, as a sentence. */
   function sentence(added) {
     const words = unjoined(added);
     return words && `${words[0].toUpperCase()}${words.slice(1)}.`;
@@ -95,7 +95,7 @@ const coterieForecastSource = (() => {
     return remark.replace(/^[;\s]+/, "");
   }
 
-  /** The forecast that is nearest to a bid; between two nothing is made up. */
+  /** The forecast nearest to a bid, without interpolation. */
   function nearest({ forecasts }, bid) {
     const off = (one) => Math.abs(Math.log(one.bid / bid));
     return forecasts.reduce((best, one) => (off(one) < off(best) ? one : best));

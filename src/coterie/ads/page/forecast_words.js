@@ -21,7 +21,7 @@ const coterieForecastWords = (() => {
     return whole(exact(low, format(low)), "–", exact(high, format(high)));
   }
 
-  /** A change in percent: without decimals from 10 on, so that it fits beside what it is of. */
+  /** A change in percent, without decimals from 10 on to save width. */
   function briefly(share) {
     if (Math.abs(share) < 0.0995) return signed(share);
     return `${share < 0 ? "−" : "+"}${Math.round(100 * Math.abs(share)).toLocaleString("en")}%`;
@@ -42,7 +42,7 @@ const coterieForecastWords = (() => {
       find(`${name}-change`)?.replaceChildren(...change(value, before, format));
     }
 
-    /** What the figure is at the usual bid, and by how much the shown one is off that. */
+    /** The figure at the usual bid, and the change from it. */
     function change(value, before, format) {
       if (before === undefined) return [];
       const share = before > 0 ? ` · ${value === before ? "same" : briefly(value / before - 1)}` : "";
@@ -57,7 +57,7 @@ const coterieForecastWords = (() => {
       ]) {
         tile(name, now[name].value, format, within(now[name], format), today?.[name].value);
       }
-      // where there is a line for the change, it has this figure
+      // the line for the change already has this figure
       const instead = find("cost-change") ? "eCPM" : today ? `${money(today.cost)} at today’s bid` : "";
       tile("cost", now.cost, money, [instead], today?.cost);
       for (const name of ["clicks", "conversions"]) fillRare(name, now, today);
@@ -123,7 +123,7 @@ const coterieForecastWords = (() => {
       );
     }
 
-    /** One target of a forecast, as the charts say it beside their title. */
+    /** One target of a forecast, as text beside the title of a chart. */
     function reading(at, target) {
       const format = target === "spend" ? money : count;
       return `${money(at.bid)} → ${format(at[target].value)} (${range(at[target], format)})`;

@@ -1,5 +1,5 @@
 "use strict";
-/* Parts of a page made of text: whatever it says, text is all it can become. */
+/* Nodes of a page made from text; the text is never parsed as HTML. */
 const coterieNodes = (() => {
   function element(tag, attributes = {}, ...children) {
     const made = document.createElement(tag);
@@ -8,7 +8,7 @@ const coterieNodes = (() => {
     return made;
   }
 
-  /** Control characters as their pictures, halves of characters as the sign for unknown. */
+  /** Control characters as visible symbols, lone surrogates as the replacement character. */
   function visible(text) {
     const picture = (one) => String.fromCharCode(one < " " ? 0x2400 + one.charCodeAt(0) : 0x2421);
     return text
@@ -16,12 +16,12 @@ const coterieNodes = (() => {
       .replace(/\p{Surrogate}/gu, "\ufffd");
   }
 
-  /** An id as text of its own direction, cut where it is very long. */
+  /** An id as text with its own direction, shortened if very long. */
   function idText(id) {
     return element("bdi", { class: "id", title: visible(id) }, visible(id));
   }
 
-  /** A number as shown, with its exact value for whoever copies or tests it. */
+  /** A number as shown, with its exact value as an attribute. */
   function exact(value, text) {
     return element("data", { value }, text);
   }

@@ -65,7 +65,7 @@ const coterieNumbers = (() => {
     return number >= 10 ? grouped.format(number) : digits(number, 2);
   }
 
-  /** Things that were counted: to the last one, up to a million. */
+  /** A count, exact up to a million. */
   function tally(number) {
     return number < 1e6 ? grouped.format(number) : count(number);
   }

@@ -1,8 +1,8 @@
 "use strict";
 /*
- * What is asked, in the address of the page, so that a link or the back button restores it.
+ * The current question in the address of the page, so that a link or the back button restores it.
  *
- * It stands after the #, which browsers keep to themselves: neither the service nor a proxy before
+ * It is after the #, which browsers do not send: neither the service nor a proxy before
  * it ever sees it. A state is { advertiser or text, bid, day }, day as in what_if.js; all optional.
  */
 const coterieAddress = (() => {
@@ -31,7 +31,7 @@ const coterieAddress = (() => {
     return coterieEntered.number(given.get(name) ?? "").value;
   }
 
-  /** The parts of an address that read() could make nothing of, as they stand in it. */
+  /** The parts of an address that read() did not understand. */
   function unused(hash) {
     const given = new URLSearchParams(hash.slice(1));
     const { bid, day } = read(hash);
@@ -86,32 +86,32 @@ const coterieAddress = (() => {
       timer = 0;
     }
 
-    /** Make the state a step that one can come back to, now. */
+    /** Add the state to the history now. */
     function commit() {
       note();
       open = false;
     }
 
-    /** The same, once it has been left alone for a while. */
+    /** Add the state to the history once it has not changed for a while. */
     function soon() {
       stop();
       letGo = false;
       timer = setTimeout(note, REST);
     }
 
-    /** The next change is a step of its own. */
+    /** Make the next change a separate step of the history. */
     function ended() {
       letGo = true;
       if (!timer) open = false;
     }
 
-    /** Somebody else is about to be asked about: what still waits becomes a step first. */
+    /** Before another advertiser is shown, add a waiting state to the history. */
     function leave() {
       if (timer) note();
       open = false;
     }
 
-    /** What the address asks after a link or the back button; null where it is nothing new. */
+    /** The state of the address after a link or the back button; null if it has not changed. */
     function taken() {
       if (location.hash === handled) return null;
       stop();
@@ -120,7 +120,7 @@ const coterieAddress = (() => {
       return read(handled);
     }
 
-    /** The state is what the address asks, though it may ask in other words. */
+    /** Accept the state of the address, even if it is written differently. */
     function settle() {
       stop();
       open = false;

@@ -1,5 +1,5 @@
 "use strict";
-/* The wiring of the report: its numbers, its panel and its charts. */
+/* The script of the report: connects data, panel and charts. */
 (() => {
   const charts = coterieCharts;
   const { count, forecastAt, interpolate, percent } = coterieNumbers;
@@ -12,7 +12,7 @@
 
   // -------------------------------------------------------------------- data
 
-  /** Win rates, kept in percent, as shares of 1. */
+  /** Win rates, stored in percent, as shares of 1. */
   function shares(place) {
     return place === null ? null : data.curves[place].map((value) => value / 100);
   }

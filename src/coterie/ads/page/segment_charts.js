@@ -4,7 +4,7 @@
  *
  * coterieSegmentCharts({ grid, symbol, segments }) draws them; segments are { name,
  * median_price, curves }. That of place p goes into the elements segment-p-win and
- * segment-p-cost, and what it reads into segment-p-win-said and segment-p-cost-said.
+ * segment-p-cost, and its values at the bid into segment-p-win-said and segment-p-cost-said.
  */
 const coterieSegmentCharts = (() => {
   const { forecastAt, percent, tick } = coterieNumbers;

@@ -1,9 +1,9 @@
 "use strict";
 /*
- * Asking the service: with its token, and again where it could not answer.
+ * Requests to the service, with its token, repeated while it cannot answer.
  *
  * coterieCalls({ askToken, trouble, well }) gives get(path, signal) and post(path, body, signal).
- * Both give the JSON of the answer, or throw a fault whose message is for people. A call waits
+ * Both return the JSON of the answer, or throw an error whose message is shown. A call waits
  * while the service cannot be reached or is busy: trouble(words, milliseconds, signal) says so and
  * resolves when it is to be tried again, well() takes that back. askToken(refused) resolves with
  * a token.
@@ -14,7 +14,7 @@ const coterieCalls = (() => {
   const LONGEST_WAIT = 15_000;
   const BUSY = new Set([408, 429, 502, 503, 504]);
 
-  /** A refusal that trying again will not change. */
+  /** A refusal for which a repeated request is useless. */
   class Refusal extends Error {
     constructor(words, status) {
       super(words);
@@ -22,7 +22,7 @@ const coterieCalls = (() => {
     }
   }
 
-  /** What this tab keeps; null where a browser lets pages keep nothing. */
+  /** The storage of this tab; null if the browser forbids it. */
   function storage() {
     try {
       return window.sessionStorage;
@@ -45,7 +45,7 @@ const coterieCalls = (() => {
       }
     }
 
-    /** One request: what came back, or why nothing did and how long to wait. */
+    /** Send one request; return the answer, or the reason for none and how long to wait. */
     async function tried(path, request, signal, tries) {
       const backOff = Math.min(LONGEST_WAIT, 500 * 2 ** tries);
       const limit = timeLimit(signal);
@@ -71,9 +71,9 @@ const coterieCalls = (() => {
       }
     }
 
-    /** Several calls may find that a token is needed: people are asked once. */
+    /** Ask for a token once, even if several calls need it. */
     async function getToken(refused) {
-      // another call may have brought a better one meanwhile
+      // another call may have stored a new token meanwhile
       if (refused !== token) return;
       asking ??= askToken(refused !== null).then((given) => {
         token = given;
@@ -98,7 +98,7 @@ const coterieCalls = (() => {
     });
   }
 
-  /** A signal that aborts with another, or when patience is over; to be lifted in the end. */
+  /** A signal that aborts with another one or after a timeout; release it at the end. */
   function timeLimit(other) {
     const controller = new AbortController();
     let over = false;
@@ -119,10 +119,10 @@ const coterieCalls = (() => {
     };
   }
 
-  /** What a problem of the service says. */
+  /** The message of a problem of the service. */
   function wordsOf(status, problem) {
     if (problem.errors?.length) {
-      // "bid[17]" is the place in the question as sent, which nobody sees
+      // "bid[17]" is a position in the request, which the page does not show
       const place = (at) => at.replace(/\[\d+\]/g, "").replace("supply", "auctions a day");
       const said = problem.errors.map(({ at, what }) => `${place(at)}: ${what}`);
       return `The service refused this: ${[...new Set(said)].join("; ")}.`;

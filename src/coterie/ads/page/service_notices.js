@@ -1,6 +1,6 @@
 "use strict";
 /*
- * What the page has to say about the service: trouble, a new model, that a token is needed.
+ * Notices about the service: trouble, a new model, a needed token.
  *
  * coterieNotices has trouble(words, milliseconds, signal), well() and askToken(refused), as
  * service_calls.js needs them, and tell(name, words, button, action): a line above the panel, one
@@ -68,13 +68,13 @@ const coterieNotices = (() => {
         (event) => {
           event.preventDefault();
           const token = field.value.trim();
-          // a header can hold no other characters
+          // a header cannot contain other characters
           if (!/^[\x21-\x7e]+$/.test(token)) {
             find("token-words").textContent = "A token has letters, digits and signs, no spaces.";
             return;
           }
           done.abort();
-          // it is kept for this tab, and in no field that a person or a browser could open
+          // the token is stored for this tab only, and not in a field
           field.value = "";
           dialog.close();
           untell("token");

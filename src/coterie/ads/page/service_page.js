@@ -1,5 +1,5 @@
 "use strict";
-/* The wiring of the service's page: who is asked about, the panel, the segments, the address. */
+/* The script of the service page: connects search, panel, segments and address. */
 (() => {
   const { tally } = coterieNumbers;
   const { element, idText, visible } = coterieNodes;
@@ -23,13 +23,13 @@
 
   // ------------------------------------------------------------------- state
 
-  /** While anything is under way the page says so: to style it, and to wait for it. */
+  /** Mark the page as busy while requests run, for styles and tests. */
   const busy = (() => {
     let under = 0;
     return (promise) => {
       under += 1;
       document.body.dataset.state = "asking";
-      // after those who wait for the promise have drawn what it brought
+      // after the callers of the promise have drawn the answer
       const over = () =>
         setTimeout(() => {
           under -= 1;
@@ -42,7 +42,7 @@
 
   const address = coterieAddress.steps(() => state);
 
-  /** The panel asks something: keep it for the address, without what goes without saying. */
+  /** Store the question of the panel for the address, without default values. */
   function keep({ one, bid, day }) {
     const { advertiser, text } = state;
     if (one === null) state = text === undefined ? { advertiser } : { text };
@@ -59,7 +59,7 @@
     document.querySelector(".choose").hidden = who === "text";
     document.querySelector(".describe").hidden = who !== "text";
     document.querySelector(".of-known").hidden = who === "text";
-    // a model without texts places nobody by one; whom a link brings there can still come back
+    // a model without texts cannot place by text; after such a link the user can still go back
     document.querySelector(".switch").hidden = !model.has_texts && who !== "text";
   }
 
@@ -82,29 +82,29 @@
     return undefined;
   }
 
-  /** Whether the figures shown are about whom is asked. */
+  /** Whether the figures shown belong to the current advertiser. */
   function isShown({ advertiser, text }) {
     const one = panel.shown().question?.one;
     if (!one) return false;
     return one.newcomer ? one.text === text : text === undefined && one.id === advertiser;
   }
 
-  /** Somebody else is asked about: no figure stands under a name that is not its own. */
+  /** Clear the figures before another advertiser is shown. */
   function leave() {
     panel.clear();
     document.title = TITLE;
-    // their room is kept for those that come, so that the page does not jump
+    // the height is kept, so that the page does not jump
     find("figures").classList.add("awaited");
   }
 
-  /** All that is known of an advertiser. */
+  /** Request the details of an advertiser. */
   async function detailOf(id) {
-    // a browser takes such a part of a path for a step to another folder, however it is written
+    // browsers resolve "." and ".." in a path, even if they are encoded
     if (id === "." || id === "..") return listed(id);
     return calls.get(`v1/advertisers/${encodeURIComponent(id)}`);
   }
 
-  /** What the list of advertisers says of one, in the form of its details. */
+  /** An entry of the list of advertisers, in the form of details. */
   async function listed(id) {
     for (let page = 1; ; page += 1) {
       const asked = new URLSearchParams({ search: id, page, page_size: 100 });
@@ -112,7 +112,7 @@
       const one = items.find((item) => item.id === id);
       const lists = { shares: [], views: [], neighbours: [] };
       if (one) return { ...one, ...lists, curves: {}, partly: true };
-      // those that begin with it come first
+      // ids that start with the query come first
       if (page >= pages || !items[items.length - 1].id.startsWith(id)) {
         throw Object.assign(new Error("no such advertiser"), { status: 404 });
       }
@@ -149,20 +149,20 @@
     panel.show({ id: null, bid: null, lines: [], newcomer: true, text }, asked);
   }
 
-  /** Bids are above 0; a grid that begins there begins just above. */
+  /** Bids are above 0: a grid that starts at 0 starts just above it. */
   function positive(grid) {
     return grid[0] > 0 ? grid : [grid[1] / 10, ...grid.slice(1)];
   }
 
   // ------------------------------------------------------------------- answers
 
-  /** An answer is about to be shown; or there is none. */
+  /** Called before an answer is shown, or with null if there is none. */
   function onShow(said) {
     find("figures").hidden = said === null;
     find("figures").classList.remove("awaited");
     if (said === null) return;
     if (said.model.version !== model.version) {
-      const words = "A new model was loaded meanwhile; the figures are its, the rest of the page is of the old one.";
+      const words = "A new model was loaded. The figures are from the new model, the rest of the page from the old one.";
       coterieNotices.tell("model", words, "Load all anew", () => {
         address.commit();
         location.reload();
@@ -204,7 +204,7 @@
     return segment === null ? bids : `${visible(name)} · ${bids}`;
   }
 
-  /** Somebody else is asked about: a step of the back button. */
+  /** Show another advertiser, as a step of the history. */
   async function ask(asked) {
     address.leave();
     await busy(show(asked));
@@ -250,7 +250,7 @@
     });
   }
 
-  /** List the members of a segment, a hundred at a press. */
+  /** List the members of a segment, 100 more for each press. */
   function listAll({ index }) {
     let page = 0;
     return async (list, button) => {
@@ -267,7 +267,7 @@
 
   // --------------------------------------------------------------------- model
 
-  /** Say what is served; the days of its log are given back in words. */
+  /** Describe the served model; return the days of its log as text. */
   function showModel() {
     const day = { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" };
     const days = new Intl.DateTimeFormat("en-GB", day);
@@ -285,7 +285,7 @@
       `, version ${model.version}, of ${many(model.days, "day")} (${period}) and ${tally(model.rows)} bids; ` +
         `loaded ${loaded.format(new Date(model.loaded_at))} UTC.`,
     );
-    // a day to begin with: that after the log's last
+    // the initial day is the one after the last day of the log
     find("date").valueAsNumber = Date.parse(model.last_day) + 86_400_000;
     find("advertiser-count").textContent = model.advertisers.toLocaleString("en");
     const filled = {
@@ -300,7 +300,7 @@
 
   // ---------------------------------------------------------------------- start
 
-  /** A link to another advertiser takes along the bid and the day, to compare like with like. */
+  /** A link to another advertiser keeps the bid and the day, for comparison. */
   function aim(event) {
     const link = event.target.closest("a[data-advertiser]");
     const { question } = panel.shown();
@@ -309,7 +309,7 @@
     link.href = coterieAddress.write({ advertiser: link.dataset.advertiser, bid, day: state.day });
   }
 
-  /** Links within the page leave the address, which holds what is asked, as it is. */
+  /** Links within the page do not change the address, which holds the question. */
   function follow(event) {
     const link = event.target.closest("a[href^='#']");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -326,7 +326,7 @@
     if (asked) busy(arrive(asked));
   }
 
-  /** Show what the address asks, and what of it cannot be asked. */
+  /** Show the state of the address, and the parts of it that are not valid. */
   async function arrive(asked) {
     const mine = turn + 1;
     const unused = visible(coterieAddress.unused(location.hash).join(", "));

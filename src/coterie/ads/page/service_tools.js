@@ -1,5 +1,5 @@
 "use strict";
-/* Taking a forecast along: a link to it, its table as CSV, its charts as pictures. */
+/* Sharing a forecast: a link to it, its table as CSV, its charts as pictures. */
 const coterieTools = (() => {
   const { csv, fileName, picture, save } = coterieExports;
   const find = (id) => document.getElementById(id);
@@ -16,7 +16,7 @@ const coterieTools = (() => {
         await navigator.clipboard.writeText(link.value);
         find("told").textContent = "Copied.";
       } catch {
-        // not every browser lets a page write there: then people do
+        // some browsers forbid writing to the clipboard; the user copies the link then
         link.hidden = false;
         link.select();
         find("told").textContent = "Copy it from here:";
@@ -29,7 +29,7 @@ const coterieTools = (() => {
       if (!reply) return;
       const bid = coterieNumbers.money(question.bid, model.symbol);
       const supply = coterieNumbers.tally(reply.supply);
-      // what may be long stands last, for a line is cut where the picture ends
+      // long texts come last, because a line is cut at the edge of the picture
       const lines = [
         `${target === "spend" ? "Spend" : "Impressions"} a day by bid`,
         `Bid ${bid}: ${question.one.id ?? "a new advertiser"}`,
@@ -50,7 +50,7 @@ const coterieTools = (() => {
     }
   }
 
-  /** All that is plotted, with all digits: as the command line writes it, then what is only here. */
+  /** All plotted values with all digits: the columns of the command line, then the others. */
   function rowsOf({ question, reply }, { currency }) {
     const rows = [...reply.forecasts].sort((a, b) => a.bid - b.bid);
     return rows.map((at) => ({

@@ -12,7 +12,7 @@
  *   read(reply, bid)  the forecast to read where a chart is pointed at
  *   zeroBids          whether a bid of 0 has an answer
  * The panel has show(one, asked), shown(), remark(words), which stay until something else is asked,
- * and clear(fault), after which it is about nobody until the next show. one is { id (or null),
+ * and clear(fault), which empties it until the next show. one is { id (or null),
  * bid (the usual one, or null), lines: [{ kind, label, grid, win, cost, curve }, …], newcomer,
  * text }; a newcomer's auctions are not known, and so always given, and nothing is asked while its
  * text is empty. asked is { bid, day }, both optional; a day is
