@@ -30,26 +30,9 @@ _ROWS_AT_ONCE = 1 << 17
 class ClusterTables:
     """Contingency tables of a clustering against V partitions.
 
-    Attributes
-    ----------
-    table : (m, K)
-        N[c, b], the number of points of base cluster c in cluster b.
-    present : (V, K)
-        The number of points of cluster b that partition v labels.
-    size : (K,)
-        The number of points of each cluster.
-    alpha : (V,)
-        Partition weights; sums over partitions are divided by their total.
-    offsets : (V + 1,)
-        Rows ``offsets[v]`` to ``offsets[v + 1]`` of ``table`` belong to partition v.
-    complete : bool
-        No label is missing, so every row of ``present`` equals ``size``.
-    own_together, own_pairs : (V,), or None for labels
-        For soft partitions, the part of the pairs i = j in sums over all pairs: Σ_i |π_iv|² and
-        Σ_i m_iv². For labels both are the number of points that v labels.
+    For soft partitions ``own_together`` and ``own_pairs`` are the parts of the pairs i = j in sums
+    over all pairs, Σ_i |π_iv|² and Σ_i m_iv². For labels both are the number of labelled points.
 
-    Examples
-    --------
     >>> from coterie.labels.tuples import as_label_tuples
     >>> tuples = as_label_tuples([[0, 0], [0, 1], [1, 1]])
     >>> tables = ClusterTables.of(tuples, np.zeros(3, dtype=int), np.ones(2))
@@ -57,14 +40,14 @@ class ClusterTables:
     (array([3.]), 4.0)
     """
 
-    table: Array
-    present: Array
-    size: Array
-    alpha: Array
-    offsets: NDArray[np.int64]
-    complete: bool
-    own_together: Array | None = None
-    own_pairs: Array | None = None
+    table: Array  # (m, K): N[c, b], the number of points of base cluster c in cluster b
+    present: Array  # (V, K): the number of points of cluster b that partition v labels
+    size: Array  # (K,)
+    alpha: Array  # (V,) partition weights; sums over partitions are divided by their total
+    offsets: NDArray[np.int64]  # (V + 1,): rows offsets[v] to offsets[v + 1] are of partition v
+    complete: bool  # no label is missing, so every row of present equals size
+    own_together: Array | None = None  # (V,), None for labels
+    own_pairs: Array | None = None  # (V,), None for labels
 
     @classmethod
     def of(

@@ -34,28 +34,20 @@ class PairCounts:
     """Counts of pairs of points for every pair (v, w) of partitions; all arrays are (V, V).
 
     Pairs are ordered, i ≠ j, of points that both partitions label. For soft partitions a pair is
-    together to the degree a_ij = ⟨π_iv, π_jv⟩, times its mass m_iw m_jw in the other partition.
-
-    Attributes
-    ----------
-    together : pairs together in both partitions
-    in_row, in_column : pairs together in v, and in w
-    n_points : points labelled in both
-    row_cubes, column_cubes : Σ_c n_c (n_c − 1)² over the clusters of v, and of w
-        Moments for the variance of agreement under chance; for soft partitions Σ_i (Σ_j a_ij)².
-    row_squares, column_squares : Σ a_ij², only for soft partitions; for labels it is ``in_row``
-    soft_pairs : mass of all pairs, only for soft partitions
+    together to the degree a_ij = ⟨π_iv, π_jv⟩, times its mass m_iw m_jw in the other partition. The
+    cubes Σ_c n_c (n_c − 1)² over the clusters of v (or w) are moments for the variance of agreement
+    under chance; for soft partitions they are Σ_i (Σ_j a_ij)².
     """
 
-    together: Array
-    in_row: Array
-    in_column: Array
-    n_points: Array
+    together: Array  # pairs together in both partitions
+    in_row: Array  # pairs together in v
+    in_column: Array  # pairs together in w
+    n_points: Array  # points labelled in both
     row_cubes: Array
     column_cubes: Array
-    row_squares: Array | None = None
+    row_squares: Array | None = None  # Σ a_ij², None for labels, where it equals in_row
     column_squares: Array | None = None
-    soft_pairs: Array | None = None
+    soft_pairs: Array | None = None  # mass of all pairs, None for labels
 
     @property
     def n_pairs(self) -> Array:

@@ -33,25 +33,12 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Growth:
-    """Tuples before and after partitions were added.
+    """Tuples before and after partitions were added."""
 
-    Attributes
-    ----------
-    before : :class:`~coterie.labels.tuples.LabelTuples`
-        The u tuples of the V old partitions.
-    tuples : :class:`~coterie.labels.tuples.LabelTuples`
-        The u' tuples of all V + V' partitions; in the given order the new partitions come last.
-    origin : (u',) int
-        The old tuple of each new tuple.
-    vocabulary : :class:`~coterie.labels.label_matrix.LabelMatrix` or
-    :class:`~coterie.labels.soft_memberships.Memberships`
-        Names of all partitions and of their labels, without rows.
-    """
-
-    before: LabelTuples
-    tuples: LabelTuples
-    origin: NDArray[np.int64]
-    vocabulary: LabelMatrix | Memberships
+    before: LabelTuples  # u tuples of the V old partitions
+    tuples: LabelTuples  # u' tuples of all partitions; in the given order the new ones come last
+    origin: NDArray[np.int64]  # (u',) the old tuple of each new tuple
+    vocabulary: LabelMatrix | Memberships  # names of partitions and labels, without rows
 
     def contingencies(self, before: Array | None) -> Array:
         """Return the contingency tables C of all partitions, given those of the old ones.

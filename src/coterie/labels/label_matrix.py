@@ -25,21 +25,11 @@ __all__ = ["MISSING", "LabelMatrix", "are_memberships", "as_label_matrix", "enco
 
 @dataclass(frozen=True)
 class LabelMatrix:
-    """The coded labels of n points in V partitions.
+    """The coded labels of n points in V partitions."""
 
-    Attributes
-    ----------
-    codes : (n, V) array of int16 or int32
-        ``codes[i, v]`` in ``0..K_v - 1``, or −1 if point i has no label in partition v.
-    categories : tuple of V arrays
-        ``categories[v][c]`` is the user's label of code c in partition v.
-    names : tuple of V str
-        Column names, for messages and reports.
-    """
-
-    codes: NDArray[Any]
-    categories: tuple[NDArray[Any], ...]
-    names: tuple[str, ...]
+    codes: NDArray[Any]  # (n, V) int16 or int32: 0..K_v − 1, or −1 if the label is missing
+    categories: tuple[NDArray[Any], ...]  # categories[v][c] is the user's label of code c
+    names: tuple[str, ...]  # of the partitions, for messages and reports
 
     @property
     def n_points(self) -> int:

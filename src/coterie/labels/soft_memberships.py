@@ -26,27 +26,13 @@ _TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class Memberships:
-    """The memberships of n points in V soft partitions, side by side.
+    """The memberships of n points in V soft partitions, side by side."""
 
-    Attributes
-    ----------
-    shares : (n, m) sparse
-        Memberships in the m columns that have any, without stored zeros.
-    columns : (m,) int
-        Position of each column in the user's matrices side by side, increasing.
-    widths : (V,) int
-        Number of columns of each of the user's matrices.
-    names : tuple of V str
-        Number of each matrix, for messages and reports.
-    column_names : tuple
-        Column names of each matrix, None if it has none.
-    """
-
-    shares: sp.csr_array
-    columns: NDArray[np.int64]
-    widths: NDArray[np.int64]
-    names: tuple[str, ...]
-    column_names: tuple[tuple[str, ...] | None, ...]
+    shares: sp.csr_array  # (n, m): the m columns that have members, without stored zeros
+    columns: NDArray[np.int64]  # (m,) their positions in the user's matrices, increasing
+    widths: NDArray[np.int64]  # (V,) numbers of columns of the user's matrices
+    names: tuple[str, ...]  # numbers of the matrices, for messages and reports
+    column_names: tuple[tuple[str, ...] | None, ...]  # of each matrix, None if it has none
 
     @property
     def n_points(self) -> int:

@@ -45,36 +45,18 @@ class LabelTuples:
     """The u distinct label tuples of n points in V partitions.
 
     The cluster indicator Z has one row for each tuple and one column for each of the m clusters of
-    all partitions.
-
-    Attributes
-    ----------
-    codes : (u, V) array of int16 or int32, C-contiguous
-        The column of Z in which tuple a has its one for partition v:
-        ``offsets[v] <= codes[a, v] < offsets[v + 1]``, or −1 if the label is missing.
-    offsets : (V + 1,) array
-        First column of each partition; ``offsets[V]`` is m.
-    weights : (u,) float array
-        Number of points with this tuple, or the sum of their weights.
-    inverse : (n,) array
-        Tuple of each point.
-    partition_order : (V,) array
-        The user's partition of each column of ``codes``.
-    recode : (m,) array
-        Column of each cluster in the user's order: cluster c of the user's partition v has column
-        ``recode[K_0 + … + K_{v-1} + c]``.
-    memberships : (u, S) float array, or None for labels
-        For soft partitions: the shares of tuple a in the columns ``codes[a]``, which then is
-        (u, S), increasing, with −1 in unused slots at the end.
+    all partitions. Tuple a has its one for partition v in column ``codes[a, v]``. The tuples of
+    soft partitions have S slots instead of V labels: the columns ``codes[a]``, increasing, with −1
+    in unused slots at the end, and the shares ``memberships[a]`` in these columns.
     """
 
-    codes: NDArray[Any]
-    offsets: Indices
-    weights: Array
-    inverse: NDArray[Any]
-    partition_order: Indices
-    recode: Indices
-    memberships: Array | None = None
+    codes: NDArray[Any]  # (u, V) or (u, S), int16 or int32, C-contiguous; −1 is missing
+    offsets: Indices  # (V + 1,) first column of each partition; the last is m
+    weights: Array  # (u,) number of points with this tuple, or the sum of their weights
+    inverse: NDArray[Any]  # (n,) tuple of each point
+    partition_order: Indices  # (V,) the user's partition of each column of codes
+    recode: Indices  # (m,) column of cluster c of the user's partition v: [K_0 + … + K_{v-1} + c]
+    memberships: Array | None = None  # (u, S), None for labels
 
     @property
     def n_points(self) -> int:

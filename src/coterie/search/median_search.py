@@ -31,6 +31,7 @@ __all__ = [
     "Start",
     "calibrated_majority",
     "learn_partition_weights",
+    "max_partition_starts",
     "median_search",
     "partition_starts",
 ]
@@ -65,23 +66,14 @@ class Start:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The best clustering found.
+    """The best clustering found."""
 
-    Attributes
-    ----------
-    labels : (u,) labels of the tuples
-    tables : the tables of this clustering
-    threshold : the last τ: 1/2, or the calibrated value
-    start : name of the start that led to this clustering
-    n_starts, n_sweeps : number of starts, and of sweeps from all starts
-    """
-
-    labels: Labels
+    labels: Labels  # (u,) of the tuples
     tables: ClusterTables
-    threshold: float
-    start: str
+    threshold: float  # the last τ: 1/2, or the calibrated value
+    start: str  # name of the start that led to this clustering
     n_starts: int
-    n_sweeps: int
+    n_sweeps: int  # from all starts
 
 
 def median_search(
@@ -304,10 +296,9 @@ def _merge_down(affinity: Array, pairs: Array, n_clusters: int) -> Labels:
     """Merge clusters of highest mean co-association until K are left; return their new labels."""
     affinity, pairs = affinity.copy(), pairs.copy()
     target = np.arange(len(affinity))
-    alive = len(affinity)
     mean = np.divide(affinity, pairs, out=np.zeros_like(affinity), where=pairs > 0)
     np.fill_diagonal(mean, -np.inf)
-    while alive > n_clusters:
+    for _ in range(len(affinity) - n_clusters):
         a, b = sorted(np.unravel_index(np.argmax(mean), mean.shape))
         target[target == b] = a
         for sums in (affinity, pairs):
@@ -318,7 +309,6 @@ def _merge_down(affinity: Array, pairs: Array, n_clusters: int) -> Labels:
         mean[a, a] = -np.inf
         mean[:, a] = mean[a]
         mean[b] = mean[:, b] = -np.inf
-        alive -= 1
     return _without_empty_clusters(target)
 
 
