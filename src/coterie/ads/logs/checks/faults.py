@@ -17,35 +17,17 @@ LONGEST_EXAMPLE = 80
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault of a log.
+    """A fault of a log."""
 
-    Attributes
-    ----------
-    code : str
-        A key of :data:`FAULT_CODES`, for programs.
-    severity : {"error", "warning"}
-    what : str
-        What is wrong, for people.
-    count : int
-        Number of rows, advertisers, … with the fault.
-    share : float
-        ``count`` over the number of all units in the log, from 0 to 1.
-    examples : list of dict
-        At most three, by column: numbers, texts, truth values or None.
-    remedy : str
-        The consequence, and what to do.
-    unit : str
-        What is counted: "rows", "advertisers", "days", "texts", "tables" or "columns".
-    """
-
-    code: str
-    severity: str
-    what: str
-    count: int
-    share: float
+    code: str  # a key of FAULT_CODES, for programs
+    severity: str  # "error" or "warning"
+    what: str  # what is wrong, for people
+    count: int  # number of rows, advertisers, … with the fault
+    share: float  # count over the number of all units in the log, from 0 to 1
+    # at most three, by column: numbers, texts, truth values or None
     examples: list[dict[str, Any]] = field(default_factory=list)
-    remedy: str = ""
-    unit: str = "rows"
+    remedy: str = ""  # the consequence, and what to do
+    unit: str = "rows"  # or "advertisers", "days", "texts", "tables", "columns"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fault as values that JSON can store."""

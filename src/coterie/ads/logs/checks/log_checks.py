@@ -42,76 +42,37 @@ _MICROS = 1e6
 
 @dataclass(frozen=True)
 class LogOverview:
-    """Overview of a log, over the rows that histograms count.
+    """Overview of a log, over the rows that histograms count."""
 
-    Attributes
-    ----------
-    source, kind, engine : str
-        Path or name; "bids", "ipinyou" or "histograms"; name of the engine.
-    rows, counted_rows : int
-        All rows, and those that histograms count.
-    advertisers, days : int
-        Advertisers with a row, and days with a bid.
-    first_day, last_day : str or None
-        As in 2026-03-02.
-    missing_days : list of str
-        Days between these two without a bid.
-    bids, wins : float
-        Their number; for a sampled log, the sum of weights.
-    win_rate : float or None
-        wins / bids.
-    spend : float
-        The sum of prices, in units of the currency. Prices are for a thousand impressions.
-    median_bid : float or None
-        In units of the currency for a thousand impressions, to two significant digits.
-    auction : {"first", "second", "mixed"}
-    revealed : {"paid", "minimum", "none"}
-        Known prices: see :class:`~coterie.ads.histograms.bid_histograms.BidHistograms`.
-    currency : str
-        ISO 4217; empty if the log has none, "mixed" if it has several.
-    weighted : bool
-        Whether the log is a sample with weights.
-    texts : int or None
-        Advertisers in the table of texts; None if there is no such table.
-    advertisers_with_text : int
-    """
-
-    source: str
-    kind: str
+    source: str  # path or name
+    kind: str  # "bids", "ipinyou" or "histograms"
     engine: str
-    rows: int
-    counted_rows: int
-    advertisers: int
-    days: int
-    first_day: str | None
+    rows: int  # all rows
+    counted_rows: int  # rows that histograms count
+    advertisers: int  # advertisers with a row
+    days: int  # days with a bid
+    first_day: str | None  # as in 2026-03-02
     last_day: str | None
-    missing_days: list[str]
-    bids: float
+    missing_days: list[str]  # days without a bid between the first and the last
+    bids: float  # for a sampled log, the sum of weights, like wins
     wins: float
-    win_rate: float | None
-    spend: float
-    median_bid: float | None
-    auction: str
-    revealed: str
-    currency: str
-    weighted: bool
-    texts: int | None
+    win_rate: float | None  # wins / bids
+    spend: float  # sum of prices in units of the currency; prices are for 1,000 impressions
+    median_bid: float | None  # in the currency for 1,000 impressions, to two significant digits
+    auction: str  # "first", "second" or "mixed"
+    revealed: str  # "paid", "minimum" or "none", as in BidHistograms
+    currency: str  # ISO 4217; empty if the log has none, "mixed" if it has several
+    weighted: bool  # whether the log is a sample with weights
+    texts: int | None  # advertisers in the table of texts; None if there is no such table
     advertisers_with_text: int
 
 
 @dataclass(frozen=True)
 class LogCheck:
-    """Result of the checks of a log.
-
-    Attributes
-    ----------
-    overview : LogOverview
-    faults : list of Fault
-        Errors first.
-    """
+    """Result of the checks of a log."""
 
     overview: LogOverview
-    faults: list[Fault]
+    faults: list[Fault]  # errors first
 
     @property
     def errors(self) -> list[Fault]:
