@@ -162,7 +162,7 @@
     find("figures").classList.remove("awaited");
     if (said === null) return;
     if (said.model.version !== model.version) {
-      const words = "A new model was loaded. The figures are from the new model, the rest of the page from the old one.";
+      const words = "A new model was loaded. The figures are from it, the rest of the page is from the old one.";
       coterieNotices.tell("model", words, "Load all anew", () => {
         address.commit();
         location.reload();

@@ -69,6 +69,7 @@ def evaluate(
         found = evaluate_sources(
             log.histograms, log.texts, holdout_days=holdout_days, settings=settings
         )
+        # The tables of the paper compare views on the training days, without their weights.
         agreement = compare_views(found.training.views, found.segments, None)
         facts = found.as_dict() | {
             "source": log.logs.source,

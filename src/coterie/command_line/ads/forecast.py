@@ -75,6 +75,7 @@ def forecast(
 
     Example: coterie ads forecast market.coterie --advertiser adv-00042 --bid 2.50 --supply 1e6
     """
+    # Everything that can be refused is checked before the model is loaded.
     bids = bids_in(bid)
     if output is not None:
         from coterie.files.tables import check_table_output

@@ -155,6 +155,7 @@ class LogInput:
                 advertisers=self.advertisers,
                 table=self.table,
             )
+            # Opening reads only headers, so this is still before the work.
             self._refuse_input_files(opened)
             _LOG.info("Checking %s", opened.source)
             return opened, check_logs(opened)

@@ -70,6 +70,7 @@ def segment(
     with shown_notes(quiet) as notes, shown_stages(quiet):
         log = source.read(bins, allow_faults)
         model = fit_model(log, settings)
+        # The model is written last: if it exists, the table of members does too.
         steps: dict[Path, Any] = {}
         if members is not None:
             steps[members] = lambda path: write_table(path, segment_columns(model))
@@ -91,6 +92,7 @@ def segment_columns(model: AdForecaster) -> dict[str, Any]:
     """Return the segment of each advertiser, as columns of a table."""
     import numpy as np
 
+    # A model without segments has one unnamed segment 0 in the table.
     names = np.array([profile.name for profile in model.segments_] or [""], dtype=object)
     labels = model.labels_ if model.segments_ else np.zeros(len(model.advertisers_), dtype=int)
     rows = np.arange(len(labels))

@@ -1,1 +1,1 @@
-"""What commands share: options, progress, summaries, written files."""
+"""Parts shared by the commands: options, layout, progress, summaries, outputs."""

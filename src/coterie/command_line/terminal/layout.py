@@ -36,6 +36,7 @@ def stdout_console() -> Console:
     """Return a console on the standard output stream that interprets no markup."""
     from rich.console import Console
 
+    # A terminal needs the padding of tables for styles; a file or pipe does not.
     file: Any = None if sys.stdout.isatty() else _TrimmedLines()
     return Console(file=file, highlight=False, markup=False, emoji=False)
 

@@ -20,6 +20,7 @@ def _checked_method(key: str) -> str:
         raise typer.BadParameter(str(error)) from error
 
 
+# typer reads the annotations of a command, so an option is one type alias with its help.
 _TABLE = "Write ids, label and confidence here: .csv, .tsv, .parquet or .npy"
 Table = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help=f"{_TABLE}.")]
 TableOrFolder = Annotated[

@@ -51,6 +51,7 @@ class Outputs:
 
     def check_apart(self, sources: Iterable[Path]) -> None:
         """Refuse two outputs with one path, and an output that is an input or inside one."""
+        # Resolved paths, so that links to an input are found too.
         read = [source.resolve() for source in sources]
         taken = dict.fromkeys(read, "the input")
         for kind, path in self.paths.items():
