@@ -48,30 +48,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Evidence:
-    """Successes and trials of each advertiser in each bin, counted on some days.
+    """Successes and trials of each advertiser in each bin, counted on some days."""
 
-    Attributes
-    ----------
-    form : {"hazard", "rate"}
-        See the table above.
-    pays : {"price", "bid"}
-        Whether ``price`` is by bin of the price or by bin of the bid.
-    edges : (G,) int64 array
-        Upper edges of the bins, in micros.
-    successes, trials : (A, G) float64 arrays
-    price : (G,) float64 array
-        Mean price in micros over all advertisers, in each bin of the price or of the bid.
-    observations : (A,) float64 array
-        The effective number of bids of each advertiser.
-    """
-
-    form: str
-    pays: str
-    edges: NDArray[np.int64]
-    successes: Floats
-    trials: Floats
-    price: Floats
-    observations: Floats
+    form: str  # "hazard" or "rate", see the table above
+    pays: str  # "price" or "bid": whether price is by bin of the price or of the bid
+    edges: NDArray[np.int64]  # (G,), upper edges of the bins, in micros
+    successes: Floats  # (A, G)
+    trials: Floats  # (A, G)
+    price: Floats  # (G,), mean price in micros over all advertisers
+    observations: Floats  # (A,), effective number of bids of each advertiser
 
     @property
     def pooled(self) -> Evidence:
