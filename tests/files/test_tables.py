@@ -1,4 +1,4 @@
-"""Tables by suffix, the labels and features in them, and every refusal by name and place."""
+"""Tables in files, labels and features in them, and refusals that name the place."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from coterie.files.tables import (
 )
 
 FEW = settings(
-    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=6)
 
 
 def table_of(**columns) -> Table:
-    """A table that came from no file."""
+    """Return a table without a file."""
     return Table(
         Path("t.parquet"),
         {name: pa.chunked_array([pa.array(values)]) for name, values in columns.items()},
@@ -40,15 +40,15 @@ def table_of(**columns) -> Table:
 
 
 def csv_of(folder: Path, text: str) -> Table:
-    """The table in a CSV of this text."""
+    """Return the table in a CSV file of this text."""
     (folder / "t.csv").write_text(text)
     return read_table(folder / "t.csv")
 
 
 @FEW
 @given(data=st.data(), suffix=st.sampled_from([".csv", ".TSV", ".csv.gz", ".parquet", ".npy"]))
-def test_what_is_written_is_read(data, suffix, tmp_path):
-    """Names, order and values survive each format; text formats give them as text."""
+def test_tables_are_read_as_written(data, suffix, tmp_path):
+    """Names, order and values are the same in every format."""
     names = data.draw(st.lists(TEXT.filter(bool), min_size=2, max_size=4, unique=True))
     n = data.draw(st.integers(1, 5))
     columns = {
@@ -68,8 +68,8 @@ def test_what_is_written_is_read(data, suffix, tmp_path):
         assert read.columns[name].to_pylist() == columns[name].to_pylist()
 
 
-def test_ids_are_carried_through_as_they_were(tmp_path):
-    """An id of digits keeps its zeros; typed ids keep their type in Parquet."""
+def test_ids_are_unchanged(tmp_path):
+    """An id of digits keeps its zeros, and ids keep their type in Parquet."""
     table = csv_of(tmp_path, "id,run\n007,1\n7,2\n")
     ids, _, _ = label_columns(table, ids=["id"])
     write_table(tmp_path / "out.csv", ids | {"cluster": np.array([0, 1])})
@@ -80,7 +80,7 @@ def test_ids_are_carried_through_as_they_were(tmp_path):
 
 
 def test_nothing_is_left_of_a_failed_write(tmp_path):
-    """An earlier file stays as it was, and no temporary one remains."""
+    """An earlier file is unchanged, and no temporary file remains."""
     path = tmp_path / "t.npy"
     write_table(path, {"x": [1]})
     before = path.read_bytes()
@@ -99,7 +99,7 @@ def test_nothing_is_left_of_a_failed_write(tmp_path):
 
 
 def test_unknown_suffix_is_refused_with_those_known(tmp_path):
-    """Reading, writing and checking a path say which names are possible."""
+    """The message lists the possible suffixes; outputs are checked before the work."""
     path = tmp_path / "t.xlsx"
     with pytest.raises(OutputError, match=r"t\.xlsx.*\.csv, \.csv\.gz, .*\.parquet, \.npy"):
         write_table(path, {"x": [1]})
@@ -108,10 +108,6 @@ def test_unknown_suffix_is_refused_with_those_known(tmp_path):
     path.touch()
     with pytest.raises(TableError, match=r"must end in one of"):
         read_table(path)
-
-
-def test_output_is_checked_before_the_work(tmp_path):
-    """A folder that is not there, and a folder in place of a file, are refused early."""
     check_table_output(tmp_path / "t.csv")
     with pytest.raises(OutputError, match="does not exist"):
         check_table_output(tmp_path / "nowhere" / "t.csv")
@@ -132,45 +128,39 @@ def test_output_is_checked_before_the_work(tmp_path):
     ],
 )
 def test_unusable_files_are_refused(name, content, message, tmp_path):
-    """Each is one sentence with the file's name."""
+    """The message names the file."""
     (tmp_path / name).write_bytes(content)
     with pytest.raises(TableError, match=message):
         read_table(tmp_path / name)
 
 
-def test_missing_files_and_folders_are_refused(tmp_path):
-    """A file that is not there, and a folder without tables, are named."""
+def test_missing_and_empty_tables_are_refused(tmp_path):
+    """A missing file, a folder without tables and tables without rows or columns are refused."""
     with pytest.raises(TableError, match=r"there is no file .*nothing\.csv"):
         read_table(tmp_path / "nothing.csv")
     with pytest.raises(TableError, match="is a folder without Parquet files"):
         read_table(tmp_path)
+    for empty in (pa.table({"x": pa.array([], pa.int64())}), pa.table({})):
+        pq.write_table(empty, tmp_path / "t.parquet")
+        with pytest.raises(TableError, match="has no rows"):
+            read_table(tmp_path / "t.parquet")
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.npy"])
 def test_unreadable_files_are_refused(name, tmp_path):
-    """What the system refuses to read is named with its reason."""
+    """A file without permission is refused by name."""
     path = tmp_path / name
     write_table(path, {"a": [1]})
     path.chmod(0)
     if os.access(path, os.R_OK):
         path.unlink()
-        path.symlink_to(name)  # a superuser may read anything, but no circle
+        path.symlink_to(name)  # a superuser can read anything but a circular link
     with pytest.raises(TableError, match=name):
         read_table(path)
 
 
-def test_empty_parquet_is_refused(tmp_path):
-    """No rows, or no columns, is no table."""
-    pq.write_table(pa.table({"x": pa.array([], pa.int64())}), tmp_path / "t.parquet")
-    with pytest.raises(TableError, match="has no rows"):
-        read_table(tmp_path / "t.parquet")
-    pq.write_table(pa.table({}), tmp_path / "t.parquet")
-    with pytest.raises(TableError, match="has no rows"):
-        read_table(tmp_path / "t.parquet")
-
-
-def test_integers_are_told_from_text(tmp_path):
-    """Plain integers become int64 (blanks around them aside); 01 is text, and not 1."""
+def test_text_of_integers_is_integer(tmp_path):
+    """Integers, also with blanks around them, become int64; 01 stays text."""
     table = csv_of(tmp_path, "a,b,c,d,e\n1,01,x,2.0, 3\n-1,1,1,2,NA\n0,1,2,3,-1\n")
     ids, names, labels = label_columns(table)
     assert ids == {}
@@ -188,23 +178,23 @@ def test_integers_are_told_from_text(tmp_path):
     )
 )
 def test_integer_labels_keep_their_values(values):
-    """Text becomes int64 if all of it fits; otherwise each label stays as it was."""
+    """Text becomes int64 if all values fit; otherwise it is unchanged."""
     (labels,) = label_columns(table_of(a=[None if v is None else str(v) for v in values]))[2]
     fits = all(v is None or -(2**63) <= v < 2**63 for v in values)
     expected = values if fits else [None if v is None else str(v) for v in values]
     assert labels.to_pylist() == expected
 
 
-@pytest.mark.parametrize("word", ["", "  ", "NA", "NaN", "nan", "null", " NA"])
+@pytest.mark.parametrize("word", ["", "  ", "NaN", " NA"])
 def test_words_for_missing(word):
-    """They are missing among integers, among text, and alone."""
+    """They are missing among integers, among text, and in a column of their own kind."""
     assert label_columns(table_of(a=["1", word]))[2][0].to_pylist() == [1, None]
     assert label_columns(table_of(a=["x", word]))[2][0].to_pylist() == ["x", None]
     assert label_columns(table_of(a=[word, None]))[2][0].to_pylist() == [None, None]
 
 
-def test_typed_columns_pass_as_they_are():
-    """Numbers keep their type; dictionaries and string views are read as their values."""
+def test_typed_columns_are_unchanged():
+    """Numbers keep their type; dictionaries and string views are decoded."""
     table = table_of(
         small=pa.array([1, None], pa.int8()),
         real=[1.5, float("nan")],
@@ -222,7 +212,7 @@ def test_typed_columns_pass_as_they_are():
 
 
 def test_columns_are_chosen_by_name():
-    """The order asked for is the order given; ids are left out, and carried as they are."""
+    """Columns have the order of the argument; ids are returned unchanged."""
     table = table_of(a=[1, 2], id=["x", "y"], b=[3, 4], day=["m", "t"])
     ids, names, labels = label_columns(table, ids=["id"], columns=["b", "a"])
     assert ids == {"id": table.columns["id"]}
@@ -239,26 +229,23 @@ def test_columns_are_chosen_by_name():
         ({"columns": ["z"]}, "t.parquet has no column 'z'; it has 'a', 'b'"),
         ({"ids": ["z"]}, "has no column 'z'; it has 'a', 'b'"),
         ({"columns": ["a", "a"]}, "'a' of t.parquet is asked for twice"),
-        ({"ids": ["a", "a"]}, "'a' of t.parquet is asked for twice"),
         ({"ids": ["a"], "columns": ["a"]}, "'a' of t.parquet is asked for twice"),
         ({"columns": []}, "has no column to use"),
     ],
 )
 def test_impossible_choices_are_refused(choose, arguments, message):
-    """Unknown, repeated and no columns are named, with those there are."""
+    """Unknown and repeated columns are named."""
     with pytest.raises(TableError, match=message):
         choose(table_of(a=[1], b=[2]), **arguments)
 
 
 def test_column_that_looks_like_an_id_is_reported():
-    """A different value in each of 20 rows is warned about; in 19, or with a gap, it is not."""
+    """20 different values give a warning; 19, or a missing one, do not."""
     rows = [str(number) for number in range(20)]
     with pytest.warns(LabelWarning, match="'user id' of .* in each of its 20 rows.*--id 'user id'"):
         label_columns(table_of(**{"user id": rows}))
     with pytest.warns(LabelWarning, match="""--id '"a,b"'"""):
         label_columns(table_of(**{"a,b": rows}))
-    with pytest.warns(LabelWarning, match="--id x"):
-        label_columns(table_of(x=np.arange(20) / 7))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         label_columns(table_of(x=rows[:19]))
@@ -267,15 +254,15 @@ def test_column_that_looks_like_an_id_is_reported():
 
 
 @pytest.mark.parametrize("value", ["-1", "-1.0"])
-def test_minus_one_among_text_is_reported(value):
-    """In a column of text it does not mean missing, which is said."""
+def test_minus_one_among_text_gives_a_warning(value):
+    """In a column of text -1 is a label, with a warning."""
     with pytest.warns(LabelWarning, match="'a' of t.parquet is text, in which -1 is a label"):
         (labels,) = label_columns(table_of(a=["x", value]))[2]
     assert labels.to_pylist() == ["x", value]
 
 
-def test_values_that_are_no_labels_are_refused():
-    """Lists, times and bytes are named by column and type."""
+def test_other_types_are_refused():
+    """Lists, times and bytes are refused with their column and type."""
     for values in (pa.array([[1]]), pa.array([0], pa.timestamp("s")), pa.array([b"x"])):
         found = re.escape(f"'a' of t.parquet holds {values.type} values")
         with pytest.raises(TableError, match=found):
@@ -296,14 +283,14 @@ def test_values_that_are_no_labels_are_refused():
     )
 )
 def test_text_is_read_as_the_numbers_python_reads(cells):
-    """Numbers written as text are the floats Python makes of them."""
+    """Text is read as the same floats as in Python."""
     np.testing.assert_array_equal(
         feature_matrix(table_of(a=cells))[2][:, 0], [float(cell) for cell in cells]
     )
 
 
 def test_features_of_any_number_type():
-    """Integers, truth values, decimals and half floats are columns of one float64 matrix."""
+    """Integers, booleans, decimals and half floats become float64."""
     _, names, X = feature_matrix(
         table_of(
             a=pa.array([1, 2], pa.int8()),
@@ -323,8 +310,6 @@ def test_features_of_any_number_type():
         ("abc", "line 4, column 'b': 'abc' is not a finite number"),
         ("1,5", "line 4, column 'b': '1,5' is not a finite number"),
         ("1_000", "'1_000' is not a finite number"),
-        ("0x10", "'0x10' is not a finite number"),
-        ("inf", "'inf' is not a finite number"),
         ("1e999", "'1e999' is not a finite number"),
         ("x" * 99, "'x{59}… is not a finite number"),
         ("", "line 4, column 'b': the value is missing"),
@@ -332,7 +317,7 @@ def test_features_of_any_number_type():
     ],
 )
 def test_cells_that_are_no_numbers_are_refused_by_line(cell, message, tmp_path):
-    """The line counts those within quotes; the column and the value are named."""
+    """The message has line, column and value; lines inside quotes are counted."""
     table = csv_of(tmp_path, f'a;b;note\n1;2;"x\ny"\n3;"{cell}";z\n')
     with pytest.raises(TableError, match=message):
         feature_matrix(table, columns=["a", "b"])
@@ -353,7 +338,7 @@ def test_numbers_that_are_not_finite_are_refused_by_row(values, message):
 
 
 def test_measurements_are_no_labels(tmp_path):
-    """A column of numbers that are not whole is refused, with its line and what to do."""
+    """A column of numbers with fractions is refused with its line."""
     path = tmp_path / "features.csv"
     path.write_text("id,size\na,1.0\nb,2.5\nc,9.0\n")
     with pytest.raises(TableError, match=r"column 'size' .* holds 2\.5 \(line 3\).*measurements"):

@@ -79,7 +79,9 @@ def test_names_come_from_the_caller_or_the_table(spoilt: np.ndarray) -> None:
     """Given names win over column names; a wrong number of them is refused."""
     est = RobustConsensus(3, random_state=0).fit(pd.DataFrame(spoilt).add_prefix("view"))
     assert {row.name for row in partition_report(est)} == {f"view{v}" for v in range(10)}
-    assert {row.name for row in partition_report(est, names="abcdefghij")} == set("abcdefghij")
+    assert {row.name for row in partition_report(est, names=list("abcdefghij"))} == set(
+        "abcdefghij"
+    )
     with pytest.raises(InvalidParameterError, match="2 entries for 10 partitions"):
         partition_report(est, names=["a", "b"])
 
