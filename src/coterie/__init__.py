@@ -1,33 +1,33 @@
 """coterie: robust consensus clustering.
 
-Many partitions of the same things, some of them noisy or plain wrong, in; the one
-partition they agree on out. The map, in the order in which data flows:
+The input is many partitions of the same points, some of them noisy or wrong; the result is the
+partition that most of them agree on. The public names, in the order of the data flow:
 
 =============  =============================================================================
 data           :func:`load_dataset`, :func:`load_views`, :func:`planted_partitions`
-partitions     :func:`make_partitions`; of soft ones :func:`hard_labels`
-consensus      :class:`RobustConsensus`; of a similarity :class:`RobustSpectral`
+partitions     :func:`make_partitions`; labels of soft ones by :func:`hard_labels`
+consensus      :class:`RobustConsensus`; for a similarity matrix :class:`RobustSpectral`
 … by spectra   :class:`L2Consensus`, :class:`KMeansConsensus`, :class:`OneHotKMeans`,
                :class:`CorrelationConsensus`
 … by cuts      :class:`CSPA`, :class:`HGPA`, :class:`MCLA`, :class:`HBGF`
 … by factors   :class:`NMFConsensus`, :class:`WeightedConsensus`, :class:`KLConsensus`
 … by linkage   :class:`EvidenceAccumulation`, :class:`LocallyWeightedConsensus`
-features in    :class:`ConsensusClusterer`
+from features  :class:`ConsensusClusterer`
 several views  :class:`MultiViewClusterer`, :class:`SpectralView`, :class:`ConcatenatedSpectral`,
                :class:`MultiViewKMeans`, :class:`MultiViewAffinityPropagation`,
                :class:`LowRankConsensus`
-tables         :func:`consensus_table`, :class:`TableConsensus`: labels that stay in an engine
+tables         :func:`consensus_table`, :class:`TableConsensus`: labels in a database
 choosing K     :func:`choose_k`
-looking        :func:`coassociation`, :class:`CoassociationDisplay`,
+displays       :func:`coassociation`, :class:`CoassociationDisplay`,
                :class:`PartitionAgreementDisplay`, :class:`ConvergenceDisplay`,
                :class:`ChooseKDisplay`
 scores         :func:`clustering_accuracy`, :func:`mirkin_objective`,
                :mod:`coterie.inspection.scores`
-keeping        :func:`save_model`, :func:`load_model`
+model files    :func:`save_model`, :func:`load_model`
 =============  =============================================================================
 
-Every method has a short name too: :mod:`coterie.consensus.registry`. Names are imported when first
-used, so ``import coterie`` is quick.
+Every method also has a short name, see :mod:`coterie.consensus.registry`. Names are imported when
+first used, so ``import coterie`` is quick.
 """
 
 from __future__ import annotations

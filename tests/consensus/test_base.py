@@ -1,4 +1,4 @@
-"""What every consensus function of the registry promises."""
+"""The contract of all consensus functions, checked for every entry of the registry."""
 
 import warnings
 
@@ -13,16 +13,16 @@ from coterie.consensus.base import ConsensusFunction
 from coterie.consensus.registry import CONSENSUS_METHODS, make_consensus
 from coterie.errors import InvalidParameterError, TooManyPointsError
 
-# Noisy labels and tiny tables may leave an iteration unfinished or camps equally large. Both are
-# told by warnings, as they should be; what is tested here holds all the same.
+# With noisy labels and tiny tables an iteration may not converge, or camps may be equally large.
+# Both give warnings, which do not matter here.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning"),
 ]
 
-#: Methods whose class has no ``partition_weights``, because the weights are what they learn.
+#: Methods without ``partition_weights``, because they learn the weights.
 WITHOUT_WEIGHTS = {"weighted"}
-#: Methods linear in the tuples, and the flagship's, which fall back to one that is.
+#: Methods that are linear in the tuples, or fall back to a linear one.
 WITHOUT_LIMIT = {
     *("robust", "rcc", "median", "l2", "one-hot"),
     *("hgpa", "mcla", "hbgf", "weighted", "lwgp"),
@@ -37,15 +37,15 @@ def key(request):
 
 @pytest.fixture(scope="module")
 def labels():
-    """Eight noisy partitions of 150 points, and what was planted."""
+    """Eight noisy partitions of 150 points, and the planted one."""
     return ct.planted_partitions([80, 40, 30], 8, 0, 0.2, random_state=0)
 
 
 def votes_for(key):
-    """Eight partitions of 150 points as noisy as the method can bear, and what was planted.
+    """Return eight partitions of 150 points, as noisy as the method allows, and the planted one.
 
-    Cuts want clusters of equal size; that of a hypergraph does not see how much of a base cluster
-    it cuts off, and takes another course as soon as all of them have strangers.
+    Cuts need clusters of equal size. The cut of a hypergraph fails if every base cluster has wrong
+    points.
     """
     if key == "hgpa":
         return ct.planted_partitions([50, 50, 50], 8, 0, 0.02, random_state=0)
@@ -55,24 +55,24 @@ def votes_for(key):
 
 
 def make(key, n_clusters=3, **settings):
-    """An estimator that is not fitted yet."""
+    """Return an unfitted estimator."""
     return make_consensus(key, n_clusters, random_state=0).set_params(**settings)
 
 
 def renamed(y, n_partitions):
-    """Copies of one partition, each with names of its own."""
+    """Return copies of one partition with different label names."""
     rng = np.random.default_rng(0)
     names = [rng.permutation(y.max() + 1) * (v + 1) for v in range(n_partitions)]
     return np.column_stack([name[y] for name in names])
 
 
 def same_partition(a, b):
-    """Whether two labellings differ in names alone."""
+    """Return whether two labellings differ only in names."""
     return ct.clustering_accuracy(a, b) == 1 and ct.clustering_accuracy(b, a) == 1
 
 
 def test_it_is_a_consensus_function(key):
-    """Every class shares the one base, and has its constructor's first parameter."""
+    """Every class has the base class and the parameter n_clusters."""
     estimator = make(key, 5)
     assert isinstance(estimator, ConsensusFunction)
     assert estimator.n_clusters == 5
@@ -81,7 +81,7 @@ def test_it_is_a_consensus_function(key):
 @pytest.mark.parametrize("n_partitions", [1, 3, 7])
 @pytest.mark.parametrize("sizes", [(5, 15, 30), (12, 12, 12, 12), (1, 2, 9)], ids=str)
 def test_noise_free_partition_is_recovered(key, sizes, n_partitions):
-    """Copies of one partition under other names give that partition, however many there are."""
+    """Copies of one partition under other names give that partition."""
     y = np.repeat(np.arange(len(sizes)), sizes)
     est = make(key, len(sizes)).fit(renamed(y, n_partitions))
     assert same_partition(y, est.labels_)
@@ -89,7 +89,7 @@ def test_noise_free_partition_is_recovered(key, sizes, n_partitions):
 
 
 def test_a_little_noise_hides_nothing(key):
-    """Partitions each of which errs in one point of twenty still give what was planted."""
+    """Partitions with 5 % wrong labels give the planted partition."""
     P, y = ct.planted_partitions([40, 40, 40], 9, 0, 0.05, random_state=1)
     assert ct.clustering_accuracy(y, make(key).fit(P).labels_) > 0.97
 
@@ -108,7 +108,7 @@ def test_order_and_names_change_nothing(key, labels):
 
 
 def test_fitted_points_are_predicted_as_fitted(key, labels):
-    """predict on the fitted rows returns the fitted labels, in whatever order they come."""
+    """predict on the fitted rows, in any order, returns the fitted labels."""
     P, order = labels[0], np.random.default_rng(2).permutation(150)
     est = make(key).fit(P)
     predicted, confidence = est.predict(P[order], return_confidence=True)
@@ -117,14 +117,14 @@ def test_fitted_points_are_predicted_as_fitted(key, labels):
 
 
 def test_missing_labels_are_accepted(key):
-    """−1 is no vote: a tenth of missing labels leaves the partition as it is."""
+    """A tenth of missing labels does not change the partition."""
     P, y = votes_for(key)
     holes = np.where(np.random.default_rng(2).random(P.shape) < 0.1, -1, P)
     assert ct.clustering_accuracy(y, make(key).fit(holes).labels_) > 0.93
 
 
 def test_a_point_with_one_label_follows_it(key):
-    """A point that a single partition labels goes with those that share its label."""
+    """A point with a single label joins the points with that label."""
     y = np.repeat([0, 1, 2], 12)
     P = renamed(y, 5)
     P[0, 1:] = -1
@@ -132,7 +132,7 @@ def test_a_point_with_one_label_follows_it(key):
 
 
 def test_shared_attributes(key, labels):
-    """Labels are numbered by falling size without gaps; objective and confidence are as told."""
+    """Labels are numbered by falling size without gaps; objective and confidence are consistent."""
     P = labels[0]
     est = make(key).fit(P)
     sizes = np.bincount(est.labels_)
@@ -146,7 +146,7 @@ def test_shared_attributes(key, labels):
 
 
 def test_weights_equal_copies(key):
-    """A partition of weight 2 is the same as the partition twice, where weights can be given."""
+    """A partition of weight 2 equals the partition twice."""
     if "partition_weights" not in make(key).get_params():
         assert key in WITHOUT_WEIGHTS
         return
@@ -159,8 +159,8 @@ def test_weights_equal_copies(key):
     assert weighted.objective_ == pytest.approx(copied.objective_)
 
 
-def test_weight_of_nothing_is_absence(key):
-    """A partition of weight 0 says nothing: the answer is the same without it."""
+def test_weight_zero_is_absence(key):
+    """A partition of weight 0 does not influence the result."""
     if "partition_weights" not in make(key).get_params():
         assert key in WITHOUT_WEIGHTS
         return
@@ -178,8 +178,8 @@ def test_one_cluster(key, labels):
     assert est.n_clusters_ == 1 and not est.labels_.any()
 
 
-def test_more_clusters_than_kinds_of_points(key):
-    """K beyond the distinct tuples is told; points alike stay together."""
+def test_more_clusters_than_tuples(key):
+    """K above the number of tuples gives a warning; points with equal labels stay together."""
     P = np.repeat([[0, 0], [0, 1], [1, 2]], 4, axis=0)
     with pytest.warns(ConvergenceWarning, match="only 3 distinct"):
         est = make(key, 6).fit(P)
@@ -190,7 +190,7 @@ def test_more_clusters_than_kinds_of_points(key):
 
 
 @pytest.mark.parametrize("n_clusters", [0, -1, 2.5, "three", True])
-def test_a_number_of_clusters_that_is_none(key, labels, n_clusters):
+def test_an_invalid_number_of_clusters_is_refused(key, labels, n_clusters):
     """K must be a whole number from 1 up."""
     with pytest.raises(InvalidParameterError, match=f"n_clusters={n_clusters!r}"):
         make(key, n_clusters).fit(labels[0])
@@ -198,7 +198,7 @@ def test_a_number_of_clusters_that_is_none(key, labels, n_clusters):
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_wild_disagreement_is_not_answered_by_a_constant(key, seed):
-    """Random labels have no consensus; the answer still has several clusters."""
+    """Random labels give several clusters."""
     P = np.random.default_rng(seed).integers(4, size=(60, 6))
     est = make(key).fit(P)
     assert est.n_clusters_ >= 2
@@ -217,7 +217,7 @@ def test_no_answer_beats_the_best_of_all_partitions(key, seed):
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("key", ["robust", "median"])
 def test_the_search_reaches_the_best_of_all_partitions(key, seed):
-    """Of a few points that there is something to agree on the search finds the best partition."""
+    """For a few points with a planted partition the search finds the minimum of J."""
     P, _ = ct.planted_partitions([3, 3, 2], 5, 0, 0.3, random_state=seed)
     est = make(key, refine=True, partition_weights=None).fit(P)
     assert est.objective_ == pytest.approx(least_objective(P, 3))
@@ -246,7 +246,7 @@ def test_the_seed_fixes_the_answer(key):
 
 
 def test_a_table_beyond_the_limit_is_refused(key, labels):
-    """A method whose cost is quadratic refuses large tables; a linear one takes any."""
+    """Methods of quadratic cost refuse large tables, linear ones do not."""
     P = labels[0].copy()
     P[0, 0] = -1  # some methods need no (u, u) matrix unless a label is missing
     limits = [name for name in ("max_tuples", "max_points") if name in make(key).get_params()]
@@ -260,8 +260,8 @@ def test_a_table_beyond_the_limit_is_refused(key, labels):
         make(key, **dict.fromkeys(limits, 0)).fit(P)
 
 
-def test_a_fitted_method_can_be_kept(key, labels, tmp_path):
-    """What is saved and loaded has the same parameters and predicts the same."""
+def test_a_fitted_method_can_be_saved(key, labels, tmp_path):
+    """A saved and loaded estimator has the same parameters and predictions."""
     P = labels[0]
     est = make(key).fit(P)
     ct.save_model(est, tmp_path / "m.coterie")
@@ -274,7 +274,7 @@ def test_a_fitted_method_can_be_kept(key, labels, tmp_path):
 
 
 def test_a_row_of_weight_w_is_w_rows(key, labels):
-    """Whole weights give what repeating the rows gives, a weight of 0 what leaving it out gives."""
+    """Whole row weights equal repeated rows; a weight of 0 equals leaving the row out."""
     P = labels[0][::3]
     weights = np.random.default_rng(0).integers(0, 4, len(P))
     weighted = make(key).fit(P, sample_weight=weights)
@@ -294,21 +294,21 @@ def test_a_row_of_weight_w_is_w_rows(key, labels):
         (["a", "b", "c"], "one number a row"),
     ],
 )
-def test_weights_that_are_none_are_refused(weights, message):
-    """Row weights of the wrong number, sign or kind are refused by what is wrong with them."""
+def test_invalid_row_weights_are_refused(weights, message):
+    """Row weights of wrong number, sign or type are refused with the reason."""
     with pytest.raises(InvalidParameterError, match=message):
         ct.RobustConsensus(2).fit([[0, 0], [0, 1], [1, 1]], sample_weight=weights)
 
 
-def test_a_partition_of_silent_rows_alone_is_refused():
-    """A partition that labels only rows of weight 0 says nothing, and is named."""
+def test_a_partition_of_rows_of_weight_zero_is_refused():
+    """A partition that labels only rows of weight 0 is refused."""
     with pytest.raises(ct.errors.InvalidLabelsError, match="labels only rows of weight 0"):
         ct.RobustConsensus(2).fit([[0, -1], [1, -1], [1, 1]], sample_weight=[1, 1, 0])
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1 / 150, 0.5, 1e200])
-def test_fractions_of_points_count_beside_each_other(labels, scale):
-    """Weights that are not whole numbers are scaled to one a row: their unit means nothing."""
+def test_only_ratios_of_fractional_weights_count(labels, scale):
+    """Weights that are not whole numbers are scaled to a mean of one."""
     P = labels[0]
     weights = np.random.default_rng(0).random(len(P)) + 0.5
     first = ct.RobustConsensus(3, random_state=0).fit(P, sample_weight=weights)
@@ -320,7 +320,7 @@ def test_fractions_of_points_count_beside_each_other(labels, scale):
 
 
 def test_a_fit_that_fails_changes_nothing(key, labels):
-    """After a refit that was refused, the estimator predicts as before; unfitted, it stays so."""
+    """After a failed fit a fitted estimator predicts as before, an unfitted one stays unfitted."""
     P = labels[0]
     est = make(key).fit(P)
     before = est.predict(P)

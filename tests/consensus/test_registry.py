@@ -1,4 +1,4 @@
-"""The registry: every method has a name, a class that is public, and a docstring that is a page."""
+"""The registry: every method has a key, a public class and a documented docstring."""
 
 import re
 
@@ -43,19 +43,19 @@ def test_texts_fit_their_places(method):
 
 
 def test_the_class_is_public(method):
-    """Every class is exported by the package, and is the one the entry names."""
+    """Every class is exported by the package."""
     assert method.class_name in coterie.__all__
     assert getattr(coterie, method.class_name) is method.estimator_class()
 
 
-def test_the_class_can_be_kept(method):
-    """Every class is among those a model file may hold."""
+def test_the_class_can_be_saved(method):
+    """Every class can be stored in a model file."""
     assert method.class_name in STORABLE_TYPES
 
 
 @pytest.mark.parametrize("part", ["**Established.**", "**Limits.**", "**When to use.**"])
 def test_the_docstring_is_a_page(method, part):
-    """The notes of every class say where it comes from, where it ends, and when to use it."""
+    """The notes of every class have the three parts of its page."""
     docstring = method.estimator_class().__doc__
     notes = docstring.partition("Notes\n")[2]
     assert part in notes
@@ -63,7 +63,7 @@ def test_the_docstring_is_a_page(method, part):
 
 
 def test_an_estimator_is_made_by_name(method):
-    """make gives an unfitted estimator with K, the settings of the variant, and the seed."""
+    """make returns an unfitted estimator with K, the settings of the variant, and the seed."""
     estimator = method.make(5, random_state=3)
     assert isinstance(estimator, BaseEstimator) and not hasattr(estimator, "labels_")
     settings = estimator.get_params()
@@ -73,20 +73,20 @@ def test_an_estimator_is_made_by_name(method):
 
 
 def test_settings_can_be_given_on_top():
-    """Settings of the call go before those of the variant."""
+    """Settings of the call override those of the variant."""
     estimator = registry.consensus_method("rcc").make(3, max_iter=7, refine=True)
     assert (estimator.max_iter, estimator.refine, estimator.relaxation) == (7, True, "admm")
 
 
 def test_makers_by_name():
-    """make_consensus and make_multiview are the entries' make."""
+    """make_consensus and make_multiview call make of the entries."""
     assert isinstance(registry.make_consensus("l2", 4, 1), coterie.L2Consensus)
     assert isinstance(registry.make_multiview("rcc-views", 4, 1), coterie.MultiViewClusterer)
 
 
 @pytest.mark.parametrize("key", ["cpsa", "CSPA", 7, None, ""])
 def test_an_unknown_name_is_refused(key):
-    """The message lists the names there are, and the one that was meant if it is near."""
+    """The message lists the keys, and suggests the closest one."""
     with pytest.raises(InvalidParameterError, match="is not a consensus method") as refused:
         registry.make_consensus(key, 3)
     assert ", ".join(CONSENSUS_METHODS) in str(refused.value)
@@ -95,12 +95,12 @@ def test_an_unknown_name_is_refused(key):
 
 
 def test_an_unknown_method_of_views_is_refused():
-    """Consensus functions and methods of several views are two lists."""
+    """A consensus function is not a method of several views."""
     with pytest.raises(InvalidParameterError, match="'cspa' is not a multi-view method"):
         registry.make_multiview("cspa", 3)
 
 
 def test_missing_packages_are_those_that_cannot_be_found():
-    """What is installed is not missing; nothing is imported to find out."""
+    """Only packages that are not installed are missing."""
     method = Method("x", "X", "CSPA", "c", "ours", "O(1)", packages=("json", "no_such_package"))
     assert method.missing_packages() == ["no_such_package"]

@@ -173,7 +173,7 @@ def test_unusable_views_are_refused(views_, message):
 
 
 def test_other_views_at_prediction_are_refused(views):
-    """predict wants the views fit had."""
+    """predict needs the views of fit."""
     named, _ = views
     est = ct.MultiViewClusterer(3, n_partitions=3, random_state=0).fit(named)
     with pytest.raises(InvalidParameterError, match="fitted"):

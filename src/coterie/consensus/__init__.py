@@ -1,6 +1,6 @@
-"""Consensus functions beside the flagship, all with the contract of ``consensus_contract``.
+"""Consensus functions: the methods besides RobustConsensus, imported when first used.
 
-Names are imported when first used.
+``base`` has their common base class, ``registry`` the table of methods and ``robust`` the default.
 """
 
 from __future__ import annotations

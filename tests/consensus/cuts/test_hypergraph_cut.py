@@ -130,7 +130,7 @@ def test_weights_decide(partitioner):
         assert same_partition(est.labels_, winner)
 
 
-def test_points_that_only_unheard_partitions_label(partitioner):
+def test_points_with_labels_of_weight_zero_only(partitioner):
     """Points with labels only in partitions of weight 0 follow these, outside balance and cut."""
     kinds = np.array([[0, 0, 0], [1, 1, 1], [1, 0, 1], [-1, -1, 0], [-1, -1, 1]])
     of_point = np.repeat(np.arange(5), [5, 6, 1, 20, 20])

@@ -172,7 +172,7 @@ def test_as_many_clusters_as_tuples_one_of_them_without_a_vote():
     assert est.labels_[0] == est.labels_[1] == est.labels_[3] != est.labels_[2]
 
 
-def test_stopping_short_is_told(labels):
+def test_too_few_sweeps_give_a_warning(labels):
     """Too few sweeps give a warning that names max_iter."""
     with pytest.warns(ConvergenceWarning, match="raise max_iter or tol"):
         est = KLConsensus(3, max_iter=2, random_state=0).fit(labels[0])

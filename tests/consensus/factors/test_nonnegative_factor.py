@@ -133,7 +133,7 @@ def test_a_faded_row_joins_by_votes():
     assert sorted(set(labels.tolist())) == [0, 1]
 
 
-def test_points_that_are_with_nobody_are_labelled():
+def test_points_without_neighbours_are_labelled():
     """Rows that become zero after many sweeps still get one of the K clusters."""
     P = np.vstack([np.repeat([[0, 0], [1, 1]], 20, axis=0), [[2, 2], [3, 3]]])
     tuples = as_label_tuples(P)
@@ -158,14 +158,14 @@ def test_compressed_equals_uncompressed(planted, missing):
     assert short.loss_ == pytest.approx(long.loss_, rel=1e-3)
 
 
-def test_points_without_a_voice_follow_the_other_partitions():
+def test_points_without_a_weighted_label_follow_the_others():
     """Points with labels only in a partition of weight 0 do not change the clusters."""
     P = np.array([[0, 0], [0, 0], [1, 1], [1, 1], [-1, 0], [-1, 1]])
     est = NMFConsensus(2, partition_weights=[1, 0], random_state=0).fit(P)
     assert est.labels_.tolist() in ([0, 0, 1, 1, 0, 1], [1, 1, 0, 0, 1, 0])
 
 
-def test_stopping_short_is_said(planted):
+def test_too_few_sweeps_give_a_warning(planted):
     """Too few sweeps give a warning that names the parameter to raise."""
     with pytest.warns(ConvergenceWarning, match="max_iter=3 sweeps; raise max_iter"):
         NMFConsensus(3, max_iter=3, random_state=0).fit(planted[0])
@@ -191,14 +191,14 @@ def test_bad_parameters_are_named(planted, parameter, value):
         NMFConsensus(3).set_params(**{parameter: value}).fit(planted[0])
 
 
-def test_partitions_without_a_vote_tell_nothing_apart(planted):
+def test_partitions_of_weight_zero_equal_their_absence(planted):
     """A partition of weight 0 equals its absence, also if it splits tuples."""
     P = planted[0]
     split = np.column_stack([P, np.arange(150) % 7])
     without = NMFConsensus(3, random_state=0).fit(P)
-    silent = NMFConsensus(3, partition_weights=[1] * 8 + [0], random_state=0).fit(split)
-    assert ct.clustering_accuracy(without.labels_, silent.labels_) == 1
-    assert silent.loss_ == pytest.approx(without.loss_, rel=1e-6)
+    weightless = NMFConsensus(3, partition_weights=[1] * 8 + [0], random_state=0).fit(split)
+    assert ct.clustering_accuracy(without.labels_, weightless.labels_) == 1
+    assert weightless.loss_ == pytest.approx(without.loss_, rel=1e-6)
     unanimous = NMFConsensus(3, partition_weights=[0, 1], random_state=0)
     assert unanimous.fit([[0, 0], [1, 0], [2, 0]]).n_clusters_ == 1
 

@@ -201,7 +201,7 @@ def test_single_linkage_is_a_threshold_graph():
     assert labels.tolist() == [0, 0, 0, 1, 1]
 
 
-def test_unheard_points_are_no_cluster():
+def test_points_without_a_weighted_label_are_no_cluster():
     """A point with a label only in a partition of weight 0 is not one of the K clusters."""
     P = np.array([[0, 0], [0, 0], [0, 0], [1, 1], [1, 1], [-1, 0]])
     est = EvidenceAccumulation(2, partition_weights=[1, 0]).fit(P)
@@ -210,7 +210,7 @@ def test_unheard_points_are_no_cluster():
     assert est.leaf_sizes_[est.leaves_[:5]].tolist() == [3, 3, 3, 2, 2]
 
 
-def test_partitions_without_weight_part_nobody():
+def test_partitions_of_weight_zero_separate_no_points():
     """Tuples that differ only in a partition of weight 0 are one leaf."""
     P = np.array([[0, 0], [0, 1], [0, 2], [1, 0], [1, 1]])
     est = EvidenceAccumulation(4, partition_weights=[1, 0]).fit(P)

@@ -168,7 +168,7 @@ def test_scattered_clusters_do_not_mislead(strategy):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_unheard_points_are_no_cluster(strategy):
+def test_points_without_a_weighted_label_are_no_cluster(strategy):
     """A point with a label only in a partition of weight 0 is not one of the K clusters."""
     P = np.array([[0, 0], [0, 0], [0, 0], [1, 1], [1, 1], [-1, 0], [-1, 2]])
     est = LocallyWeightedConsensus(
@@ -179,7 +179,7 @@ def test_unheard_points_are_no_cluster(strategy):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_partitions_without_weight_part_nobody(strategy):
+def test_partitions_of_weight_zero_separate_no_points(strategy):
     """A partition of weight 0 separates no points, but its clusters have weights."""
     P = np.array([[0, 0], [0, 1], [0, 2], [1, 0], [1, 1]])
     est = LocallyWeightedConsensus(

@@ -31,9 +31,9 @@ def test_deviation_is_that_of_random_permutations():
     rng = np.random.default_rng(0)
     P = np.column_stack([rng.integers(0, 3, 300), rng.integers(0, 8, 300)])
     agreement, scores = chance_scores(counts_of(P))
-    dealt = [adjusted_rand_score(P[:, 0], rng.permutation(P[:, 1])) for _ in range(2000)]
-    assert agreement[0, 1] / scores[0, 1] == pytest.approx(np.std(dealt), rel=0.08)
-    assert np.mean(dealt) == pytest.approx(0, abs=3 * np.std(dealt) / np.sqrt(2000))
+    permuted = [adjusted_rand_score(P[:, 0], rng.permutation(P[:, 1])) for _ in range(2000)]
+    assert agreement[0, 1] / scores[0, 1] == pytest.approx(np.std(permuted), rel=0.08)
+    assert np.mean(permuted) == pytest.approx(0, abs=3 * np.std(permuted) / np.sqrt(2000))
 
 
 @pytest.mark.parametrize("correlated", [True, False])
@@ -72,7 +72,7 @@ def test_equal_camps_all_keep_their_vote():
     assert "no rule can tell" in dissent.in_words()
 
 
-def test_constant_partitions_agree_with_nobody():
+def test_constant_partitions_agree_with_no_other():
     """A partition with one cluster scores 0 with all others, also with its copies."""
     P, _ = planted_partitions([60, 40], 4, 0, 0.1, random_state=0)
     P = np.column_stack([P, np.zeros((100, 5), dtype=int)])

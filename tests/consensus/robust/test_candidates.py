@@ -31,7 +31,7 @@ def test_answers_are_those_of_the_methods(answer, method):
 
 
 @pytest.mark.parametrize("answer", [linkage_answer, profile_answer])
-def test_a_sample_stands_for_all(answer, monkeypatch):
+def test_many_tuples_are_sampled(answer, monkeypatch):
     """Above the limit a sample is clustered, and the other tuples join by vote."""
     monkeypatch.setattr(candidates, "_MOST_LINKED", 100)
     monkeypatch.setattr(candidates, "_MOST_PROFILED", 100)
@@ -55,7 +55,7 @@ def test_the_best_separated_answer_wins():
     assert separation["truth"] > separation["cut"]
 
 
-def test_missing_labels_and_silent_points():
+def test_points_without_a_weighted_label_get_a_cluster():
     """A point without a weighted label gets a cluster."""
     P, _ = ct.planted_partitions([40, 20], 6, 0, 0.1, random_state=0)
     P[np.random.default_rng(0).random(P.shape) < 0.4] = -1

@@ -29,7 +29,7 @@ def fitted(spoiled):
     return ct.RobustConsensus(3, random_state=0).fit(spoiled[0])
 
 
-def test_forty_percent_of_wrong_votes_do_not_bend_it(spoiled, fitted):
+def test_forty_percent_of_wrong_votes_are_ignored(spoiled, fitted):
     """The planted partition is recovered, and the wrong partitions are named."""
     assert ct.clustering_accuracy(spoiled[1], fitted.labels_) > 0.98
     assert fitted.partition_weights_.tolist() == [1.0] * 12 + [0.0] * 8
@@ -234,7 +234,7 @@ def test_state_that_would_not_fit_is_replaced(spoiled, monkeypatch):
     assert ct.clustering_accuracy(spoiled[1], est.labels_) > 0.98
 
 
-def test_too_few_steps_are_told(spoiled):
+def test_too_few_steps_give_a_warning(spoiled):
     """An ADMM that did not converge gives a ConvergenceWarning if its answer is returned."""
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         ct.RobustConsensus(3, refine=False, max_iter=2, random_state=0).fit(spoiled[0])
@@ -276,7 +276,7 @@ def test_edge_sizes_work():
     assert ct.RobustConsensus(random_state=0).fit(np.zeros((5, 3), int)).labels_.tolist() == [0] * 5
 
 
-def test_more_clusters_than_the_believed_tell_apart():
+def test_more_clusters_than_tuples_of_the_deciding_partitions():
     """K above the number of tuples of the deciding partitions gives one cluster a tuple."""
     y = np.repeat([0, 1], 50)
     other = np.random.default_rng(0).integers(0, 5, 100)
@@ -285,7 +285,7 @@ def test_more_clusters_than_the_believed_tell_apart():
     assert est.n_clusters_ == 2 and ct.clustering_accuracy(y, est.labels_) == 1
 
 
-def test_frames_and_texts_are_welcome(spoiled):
+def test_frames_and_texts_are_accepted(spoiled):
     """pandas and polars frames, texts and categories give the labels that integers give."""
     pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
     P = spoiled[0]
@@ -306,7 +306,7 @@ def test_bad_labels_are_refused_with_their_place():
         ct.RobustConsensus(2).fit([[0, 1], [1.5, 1]])
 
 
-def test_with_hardly_any_labels_the_search_is_heard():
+def test_with_few_labels_the_search_is_a_candidate():
     """If most labels are missing, the search is a candidate too."""
     P, y = ct.planted_partitions([80, 50, 30], 40, 0, 0.1, random_state=0)
     P[np.random.default_rng(0).random(P.shape) < 0.85] = -1

@@ -47,12 +47,12 @@ def test_coordinates_have_the_distances_of_the_rows(seed, missing, dense):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(profiles, "_DENSE_UP_TO", 10_000 if dense else 0)
         E = profile_coordinates(tuples, weights[tuples.partition_order])[tuples.inverse]
-    heard = ((P >= 0) & (weights > 0)).any(axis=1)
-    M = ct.coassociation(P, weights)[heard]
-    assert cdist(E[heard], E[heard], "sqeuclidean") == pytest.approx(
+    labelled = ((P >= 0) & (weights > 0)).any(axis=1)
+    M = ct.coassociation(P, weights)[labelled]
+    assert cdist(E[labelled], E[labelled], "sqeuclidean") == pytest.approx(
         cdist(M, M, "sqeuclidean"), abs=1e-9
     )
-    assert not E[~heard].any()
+    assert not E[~labelled].any()
 
 
 def test_it_is_kmeans_on_the_rows_of_the_matrix(planted):
@@ -89,7 +89,7 @@ def test_compressed_equals_uncompressed(planted, missing):
     assert short.loss_ == pytest.approx(long.loss_)
 
 
-def test_points_without_a_voice_follow_the_other_partitions():
+def test_points_without_a_weighted_label_follow_the_others():
     """Points with labels only in a partition of weight 0 change neither loss nor clusters."""
     P = np.array([[0, 0], [0, 0], [1, 1], [1, 1], [-1, 0], [-1, 1]])
     est = KMeansConsensus(2, partition_weights=[1, 0], random_state=0).fit(P)
@@ -97,14 +97,14 @@ def test_points_without_a_voice_follow_the_other_partitions():
     assert est.labels_.tolist() in ([0, 0, 1, 1, 0, 1], [1, 1, 0, 0, 1, 0])
 
 
-def test_partitions_without_a_vote_tell_nothing_apart(planted):
+def test_partitions_of_weight_zero_equal_their_absence(planted):
     """A partition of weight 0 equals its absence, also if it splits tuples."""
     P = planted[0]
     split = np.column_stack([P, np.arange(150) % 7])
     without = KMeansConsensus(3, random_state=0).fit(P)
-    silent = KMeansConsensus(3, partition_weights=[1] * 8 + [0], random_state=0).fit(split)
-    assert ct.clustering_accuracy(without.labels_, silent.labels_) == 1
-    assert silent.loss_ == pytest.approx(without.loss_, rel=1e-6)
+    weightless = KMeansConsensus(3, partition_weights=[1] * 8 + [0], random_state=0).fit(split)
+    assert ct.clustering_accuracy(without.labels_, weightless.labels_) == 1
+    assert weightless.loss_ == pytest.approx(without.loss_, rel=1e-6)
     unanimous = KMeansConsensus(3, partition_weights=[0, 1], random_state=0)
     assert unanimous.fit([[0, 0], [1, 0], [2, 0]]).n_clusters_ == 1
 

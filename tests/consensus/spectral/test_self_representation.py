@@ -147,7 +147,7 @@ def test_no_point_represents_itself(labels):
     assert weights.tolist() == [5.0, 5.0]
 
 
-def test_view_that_lacks_a_thing_says_nothing_about_it():
+def test_a_view_without_a_row_does_not_influence_it():
     """The affinities of a row that is zero in the second view are those of the first view."""
     X, _ = make_blobs(20, centers=2, n_features=3, random_state=0)
     gap = X.copy()
