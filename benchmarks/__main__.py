@@ -22,25 +22,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.json and len(names) > 1:
         _parser().error("--json takes one benchmark")
     context = Context(given.quick, given.data, given.keep)
-    try:
-        for name in names:
-            if given.output is not None:
-                check_folder(given.output, name.replace("-", "_"))
-            result = run_benchmark(name, context, given.set)
-            if given.json:
-                sys.stdout.write(result.json_text())
-            else:
-                result.show()
-            if given.output is not None:
-                written = ", ".join(map(str, result.write(given.output)))
-                sys.stderr.write(f"Written: {written}\n")
-    except CoterieError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 1
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted; finished trials are kept where --keep was given\n")
-        return 130
-    return 0
+    failed = 0
+    for name in names:
+        try:
+            _run(name, context, given)
+        except CoterieError as error:  # the other benchmarks may still run
+            sys.stderr.write(f"error: {name}: {error}\n")
+            failed = 1
+        except KeyboardInterrupt:
+            sys.stderr.write("interrupted; finished trials are kept where --keep was given\n")
+            return 130
+    return failed
+
+
+def _run(name: str, context: Context, given: argparse.Namespace) -> None:
+    if given.output is not None:
+        check_folder(given.output, name.replace("-", "_"))
+    result = run_benchmark(name, context, given.set)
+    if given.json:
+        sys.stdout.write(result.json_text())
+    else:
+        result.show()
+    if given.output is not None:
+        written = ", ".join(map(str, result.write(given.output)))
+        sys.stderr.write(f"Written: {written}\n")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -128,7 +128,7 @@ def growth_of(done: Sequence[Trial]) -> dict[str, float | None]:
     """Return least-squares slopes of log(seconds) and log(memory) on log(n).
 
     >>> trials = [{"n_points": n, "seconds": n / 1e4, "peak_bytes": 7} for n in (10**5, 10**6)]
-    >>> {what: round(exponent, 6) for what, exponent in growth_of(trials).items()}
+    >>> {what: round(exponent, 6) + 0.0 for what, exponent in growth_of(trials).items()}
     {'seconds': 1.0, 'peak_bytes': 0.0}
     """
     large = [trial for trial in done if trial["n_points"] >= GROWTH_FROM]

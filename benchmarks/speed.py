@@ -153,7 +153,7 @@ def _kmeans_cell(path: Path, n_rows: int, strategy: str, relaxation: str) -> Cel
 
 
 def _relaxation_cell(path: Path, n_tuples: int, n_iter: int) -> Cell:
-    """The robust relaxation of distinct tuples, and its textbook form."""
+    """Return the robust relaxation of distinct tuples and its textbook form."""
     K, V = 8, 40
     sizes = tuple(n_tuples // K + (k < n_tuples % K) for k in range(K))
     settings: dict[str, Any] = {"path": path, "n_clusters": K, "n_iter": n_iter}
@@ -180,7 +180,7 @@ def _large_cell(path: Path, n_large: int) -> Cell:
 
 
 def _search_cell(path: Path, n_large: int) -> Cell:
-    """The discrete search on all cores, and one tuple after the other."""
+    """Return the discrete search on all cores and tuple by tuple."""
     K, V = 10, 24
     search = partial(works.search, path=path, n_clusters=K)
     return Cell(

@@ -62,5 +62,5 @@ def _indent(line: str) -> int:
 
 
 def _without_bars(line: str) -> str:
-    """The line with every bar escaped that is not inside a literal."""
+    """Return the line with every bar escaped that is not inside a literal."""
     return _BAR_OR_LITERAL.sub(lambda found: "\\|" if found[0] == "|" else found[0], line)

@@ -38,7 +38,7 @@ def _displayed(translator: Any, node: nodes.math_block) -> None:
 
 
 def _mathml(node: nodes.math | nodes.math_block, as_block: bool) -> str:
-    """The formula as MathML, or its source and a warning where it cannot be converted."""
+    """Return the formula as MathML, or its source with a warning if it cannot be converted."""
     try:
         return latex2mathml.tex2mathml(node.astext(), as_block=as_block)
     except MathError as error:
