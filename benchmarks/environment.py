@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import coterie
 from coterie.runtime.devices import n_threads, on_one_thread
 
 __all__ = [
@@ -20,7 +21,7 @@ __all__ = [
     "set_variables",
 ]
 
-_PACKAGES = ("coterie", "numpy", "scipy", "scikit-learn", "numba")
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 
 
 def describe_environment() -> dict[str, Any]:
@@ -29,7 +30,8 @@ def describe_environment() -> dict[str, Any]:
     >>> sorted(describe_environment())
     ['cpu', 'cpu_count', 'date', 'platform', 'threads', 'versions']
     """
-    versions = {"python": platform.python_version()}
+    # the version in the source, because the package need not be installed
+    versions = {"python": platform.python_version(), "coterie": coterie.__version__}
     versions |= {package: version(package) for package in _PACKAGES}
     return {
         "versions": versions,

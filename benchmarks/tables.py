@@ -41,25 +41,19 @@ def run(context: Context, *, rows: int | None = None, spark: str | None = None) 
     """
     check_spark(spark)
     n_rows = rows or (10**6 if context.quick else 10**8)
-    load = round(os.getloadavg()[0], 2)
-    steps = ("compiling kernels", "spark", "killed", "largest")
-    data: dict[str, Any] = {"rows": n_rows, "load": load, "spark": None}
+    data: dict[str, Any] = {"rows": n_rows, "load": round(os.getloadavg()[0], 2), "spark": None}
     with (
         tempfile.TemporaryDirectory(prefix="coterie-tables-", ignore_cleanup_errors=True) as name,
         PlantedTables(Path(name)) as tables,
     ):
         bench = Bench(tables, Path(name))
-        for step in context.track(steps, "running the program"):
-            if step == "compiling kernels":
-                bench.run(N_TUPLES, bench.folder / "first.parquet")
-            elif step == "spark" and spark is not None:
-                data["spark"] = bench.compare_engines(min(n_rows, _MOST_SPARK), spark)
-            elif step == "killed":
-                data["killed"] = bench.kill_runs(min(n_rows, _MOST_KILLED))
-            elif step == "largest":
-                data["table_bytes"] = tables.file(n_rows).stat().st_size
-                data["table_seconds"] = tables.seconds[n_rows]
-                data["largest"] = bench.run(n_rows, bench.folder / "largest.parquet")
+        bench.run(N_TUPLES, bench.folder / "first.parquet")  # compiles the kernels
+        if spark is not None:
+            data["spark"] = bench.compare_engines(min(n_rows, _MOST_SPARK), spark)
+        data["killed"] = bench.kill_runs(min(n_rows, _MOST_KILLED))
+        data["table_bytes"] = tables.file(n_rows).stat().st_size
+        data["table_seconds"] = tables.seconds[n_rows]
+        data["largest"] = bench.run(n_rows, bench.folder / "largest.parquet")
     return result_of(data)
 
 
