@@ -195,7 +195,7 @@ def test_the_active_session_is_used_and_its_views_are_logs(spark):
     assert read_descriptions(logs) == {"a": "shoes"}
     with pytest.raises(InvalidParameterError, match="is active"):
         connect("pyspark://local[1]")
-    with pytest.raises(InvalidParameterError, match=r"spark\.executor\.memory: it cannot change"):
+    with pytest.raises(InvalidParameterError, match=r"spark\.executor\.memory.*cannot change"):
         connect("pyspark://?spark.executor.memory=1g")
 
 
