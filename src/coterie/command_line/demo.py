@@ -47,16 +47,7 @@ _EXAMPLE_SUPPLY = 100_000
 
 @dataclass(frozen=True)
 class PlantedTruth:
-    """The simulated truth about A advertisers.
-
-    Attributes
-    ----------
-    segment : (A,) int array
-    themes : list of str
-        The name of each segment.
-    outlier : (A,) bool array
-        Whether the advertiser belongs to no segment.
-    """
+    """The simulated truth about A advertisers: segments (A,), their names, and outliers (A,)."""
 
     segment: NDArray[np.int64]
     themes: list[str]
