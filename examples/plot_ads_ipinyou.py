@@ -2,18 +2,18 @@
 How much does it matter that lost auctions hide their price?
 ============================================================
 
-A bidder in a second-price auction learns the market price where it wins. Where it loses it learns
-only that the price was above its bid. What does it get wrong about the market if it looks at its
-wins alone?
+In a second-price auction a bidder learns the market price only if it wins. If it loses, it learns
+only that the price was above its bid. How wrong is an estimate of the market from won auctions
+alone?
 """
 
 # %%
 # A market whose prices are all known
 # -----------------------------------
-# The iPinYou contest published every price that was paid, so the share of auctions a bid wins is
-# known. Its terms do not let this package carry the prices: they are read from the folder that the
-# environment variable ``COTERIE_DATA`` names. Where they are not there, a made-up market takes
-# their place; the first line printed says which of the two this page is about.
+# The iPinYou contest published every price that was paid, so the share of auctions that a bid wins
+# is known. The licence does not allow to bundle these data. They are read from the folder in the
+# environment variable ``COTERIE_DATA``. Without them this page uses an artificial market. The first
+# printed line says which one is used.
 
 import ibis
 import matplotlib.pyplot as plt
@@ -42,15 +42,15 @@ median = int(np.searchsorted(truth, 0.5))
 print(f"{title}: {prices.sum():,.0f} auctions, half of them at {median} fen or less")
 
 # %%
-# A bidder who sees less
-# ----------------------
-# It bids around the median price. Its log has a price where it won, and none where it lost. The log
-# is counted as any log is, and the win curve comes from wins and losses together: at each price,
-# the auctions known to cost at least that much, and those that did cost it (Kaplan and Meier).
+# A bidder with incomplete information
+# ------------------------------------
+# The bidder bids around the median price. Its log contains prices only of won auctions. The
+# Kaplan–Meier estimate uses wins and losses: for each price it needs the number of auctions with at
+# least this price, and the number with exactly this price.
 
 
 def bid_log(n_auctions):
-    """What the bidder writes down."""
+    """Return the log of the bidder."""
     price = rng.choice(len(prices), n_auctions, p=prices / prices.sum())
     bid = np.clip(rng.lognormal(np.log(median), 0.5, n_auctions).round(), 1, 300).astype(int)
     won = price <= bid
@@ -66,7 +66,7 @@ def bid_log(n_auctions):
 
 
 def two_estimates(log):
-    """The win curve by Kaplan and Meier, and the distribution of the prices paid."""
+    """Return the Kaplan–Meier win curve and the distribution of the prices paid."""
     seen = ads.read_histograms(ads.open_logs(ibis.memtable(log)), edges=price_edges(len(prices)))
     paid = np.cumsum(seen.dense().prices[0])
     return ads.own_curves(ads.evidence_of(seen))[0], paid / paid[-1]
@@ -77,8 +77,8 @@ survival, naive = two_estimates(log)
 print(f"it won {np.mean(log['won']):.0%} of {len(log):,} auctions")
 
 # %%
-# The prices it paid are those of the auctions cheap enough to win. Taken for the market, they say
-# that almost any bid wins almost always.
+# Prices paid come only from auctions that were cheap enough to win. As an estimate of the market
+# they are far too optimistic.
 
 figure, ax = plt.subplots(figsize=(7, 3.8), layout="constrained")
 fen = np.arange(len(prices))
@@ -92,7 +92,7 @@ ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False)
 
 # %%
-# At half as much again as the median price:
+# At 1.5 times the median price:
 
 bid = median * 3 // 2
 for name, curve in (("in truth", truth), ("Kaplan–Meier", survival), ("prices paid", naive)):
@@ -101,8 +101,8 @@ for name, curve in (("in truth", truth), ("Kaplan–Meier", survival), ("prices 
 # %%
 # Do more auctions help?
 # ----------------------
-# The mean error over the prices up to three times the median. One estimate comes nearer to the
-# truth with every auction; the other comes nearer to something else.
+# This is the mean error over the prices up to three times the median. The Kaplan–Meier estimate
+# converges to the truth, the other one does not.
 
 sizes = [100, 300, 1_000, 3_000, 10_000, 30_000]
 errors = np.array(
@@ -120,7 +120,7 @@ ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False)
 
 # %%
-# One thing is taken for granted here: that what the bidder bids has nothing to do with the price.
-# A bidder that bids more for better impressions, for which others bid more too, breaks it, and its
-# curve is off even with wins and losses; the benchmarks on real data have the figures. A log with
-# the minimum to win of lost auctions too (``min_to_win_micros``) needs no such assumption.
+# Kaplan–Meier assumes that bids are independent of prices. A bidder that bids more for better
+# impressions, for which others also bid more, violates this, and its curve is biased. The
+# benchmarks on real data have figures. A log with the minimum to win of lost auctions
+# (``min_to_win_micros``) does not need the assumption.

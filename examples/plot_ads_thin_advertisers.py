@@ -2,17 +2,17 @@
 What can be forecast for an advertiser with thirty bids?
 ========================================================
 
-A market of 300 advertisers, most of them small. One of them bid about thirty times in six days,
-and now asks what it would win at another bid. Its own record says little; that of its kind says
-more. But what is its kind?
+A market has many small advertisers. One of them made about thirty bids in six days and asks what it
+would win at another bid. Its own auctions say little. Similar advertisers can help, if we can find
+them.
 """
 
 # %%
 # The market
 # ----------
-# Simulated, so that the truth is known: ten kinds of advertisers, a tenth of the texts wrong, a
-# twentieth of the advertisers like nobody else. The log goes to Parquet files and is counted
-# where it lies, by embedded DuckDB.
+# The market is simulated, so the truth is known: six segments, a tenth of the texts wrong, and a
+# twentieth of the advertisers in no segment. The log is written to Parquet files, and embedded
+# DuckDB counts it.
 
 import tempfile
 from pathlib import Path
@@ -32,8 +32,8 @@ print(f"{market.rows:,} auctions; {histograms.shape[0]} advertisers, {histograms
 # %%
 # Segments
 # --------
-# Texts, win-rate curves, cost curves and the auctions themselves each say who is alike, and are
-# each wrong in their own way. Their consensus is where segments start.
+# Texts, win-rate curves, cost curves and auctions give four views of similarity with different
+# errors. The segments start from the consensus of the views.
 
 model = ads.AdForecaster(n_segments=(5, 6, 8)).fit(histograms, texts)
 for segment in model.segments_:
@@ -42,7 +42,7 @@ for segment in model.segments_:
 print(model.agreement_.sentence)
 
 # %%
-# How near is that to the kinds that were planted?
+# Compare with the true segments:
 
 from coterie.inspection.scores import adjusted_rand_index
 
@@ -54,8 +54,8 @@ print(f"adjusted Rand index {adjusted_rand_index(kinds, model.labels_):.2f}")
 # %%
 # One small advertiser
 # --------------------
-# Its own curve (dashed) knows nothing beyond the bids it made. The pooled one is its own where it
-# has bid, and its segment's where it has not.
+# The curve from its own auctions (dashed) ends at the bids it made. The pooled curve follows its
+# own auctions where there are any, and its segment elsewhere.
 
 small = int(np.argmin(np.abs(model.observations_ - 30)))
 name = str(model.advertisers_[small])
@@ -74,19 +74,19 @@ axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False)
 
 # %%
-# Half as much again as today, in a million auctions:
+# Forecast at 1.5 times its mean bid, in a million auctions:
 
 print(model.forecast(name, 1.5 * model.bid_[small] / 1e6, supply=1e6))
 
 # %%
-# Does it pay?
-# ------------
-# The last day is held out, and on it everybody's bids move. Every source of curves forecasts it
-# from the six days before; settings are chosen within those six.
+# Are the forecasts better?
+# -------------------------
+# The last day, on which all bids change, is held out. Every source of curves forecasts it from the
+# six days before. Settings are chosen within these six days.
 
 found = ads.evaluate(histograms, texts, settings=ads.SegmentSettings(n_segments=(5, 6, 8)))
 thin = (found.observations >= 10) & (found.observations < 200)
 for source in ("own", "global", "text+pooled", "win+pooled", "l2+pooled", "robust+pooled"):
-    everyone = found.measures(source, "impressions").wape
+    all_advertisers = found.measures(source, "impressions").wape
     few = found.measures(source, "impressions", thin).wape
-    print(f"{source:14} error {everyone:.1%}, of advertisers with 10 to 199 bids {few:.1%}")
+    print(f"{source:14} error {all_advertisers:.1%}, of advertisers with 10 to 199 bids {few:.1%}")

@@ -2,16 +2,15 @@
 How many clusters?
 ==================
 
-Nothing is asked more often of a clustering, and no single number answers it. Here are two kinds
-of evidence: what given partitions say about K, and how well clusterings of samples of the data
-agree for each K.
+No single number answers this question. This page shows two kinds of evidence: what given partitions
+say about K, and how well clusterings of samples of the data agree for each K.
 """
 
 # %%
 # From partitions
 # ---------------
-# Twelve k-means runs on 200 points in five groups, each with four to seven clusters: those with
-# fewer merge some of the groups and those with more split some.
+# Twelve k-means runs on 200 points in five groups have four to seven clusters each. Runs with fewer
+# clusters merge some groups; runs with more split some.
 
 import matplotlib.pyplot as plt
 from sklearn.datasets import make_blobs
@@ -26,25 +25,24 @@ print("clusters of the partitions:", P.max(axis=0) + 1)
 
 # %%
 # For each K the best partition with at most K clusters is searched. Its distance J to the given
-# ones falls and then stays; the points are surest of their cluster at the right K; and the
-# co-association matrix has as many eigenvalues that stand out as there are clusters. The
-# recommendation weighs the last two.
+# partitions falls and then stays constant. The confidence of the points is highest at the right K.
+# The co-association matrix has as many large eigenvalues as there are clusters. The recommendation
+# combines the last two.
 
 choice = choose_k(P, range(2, 9), random_state=0)
 print(choice.best_k, "-", choice.reason)
 ChooseKDisplay.from_choice(choice)
 
 # %%
-# With ``n_clusters=None`` the consensus needs no K at all: its objective chooses.
+# With ``n_clusters=None`` the objective of the consensus chooses K.
 
 RobustConsensus(random_state=0).fit(P).n_clusters_
 
 # %%
 # From samples of the data
 # ------------------------
-# With features at hand the question can be put to the data again and again: cluster random
-# samples of the points for each K, and see whether two points that are together in one sample
-# are together in the others.
+# With features we can cluster random samples of the points for each K, and check whether pairs that
+# are together in one sample are together in the others.
 
 ensembles = resampled_ensembles(X, range(2, 9), n_resamples=30, random_state=0)
 resampled = choose_k(ensembles, random_state=0)
@@ -52,8 +50,9 @@ print(resampled.best_k, "-", resampled.reason)
 ChooseKDisplay.from_choice(resampled)
 
 # %%
-# The agreement of the samples for three values of K. A curve that is flat in the middle says that
-# every pair is either together or apart; what rises in between are ambiguous pairs.
+# This plot shows the agreement of the samples for three values of K. If a curve is flat in the
+# middle, every pair is either always together or always apart. Ambiguous pairs make it rise in
+# between.
 
 figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
 for k, colour in zip((3, 5, 8), ("#999999", "#0072B2", "#D55E00"), strict=True):

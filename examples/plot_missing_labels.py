@@ -2,16 +2,16 @@
 What if every run saw only part of the data?
 ============================================
 
-Crowd workers label batches; sensors fail; a clustering of everything would not fit in memory.
-Then every partition covers only some of the points. How much may be missing before the
-consensus suffers?
+Crowd workers label batches, sensors fail, and large data are clustered in samples. Then every
+partition labels only some of the points. How many labels may be missing before the consensus gets
+worse?
 """
 
 # %%
-# Blanks
-# ------
-# Twenty partitions of 400 points, a good tenth of the labels wrong. In each partition a share of
-# the points, another one in each, is left out: ``-1``.
+# Missing labels
+# --------------
+# There are twenty partitions; 15% of the labels are drawn again at random. In each partition a
+# random share of the labels is replaced by ``-1``.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -22,7 +22,7 @@ P, y = planted_partitions([200, 100, 60, 40], 20, n_bad=0, noise=0.15, random_st
 
 
 def with_blanks(P, share):
-    """Labels with a share missing; every point keeps at least one."""
+    """Remove a share of the labels; every point keeps at least one."""
     rng = np.random.default_rng(1)
     blank = rng.random(P.shape) < share
     blank[np.arange(len(P)), rng.integers(P.shape[1], size=len(P))] = False
@@ -30,9 +30,9 @@ def with_blanks(P, share):
 
 
 # %%
-# A pair of points counts in those partitions that label both of them, and nothing is filled in.
-# With a share *s* missing a partition sees (1 − *s*)² of the pairs: at 80% that is one pair in
-# twenty-five, so that most pairs are seen by one of the twenty partitions or by none.
+# A pair of points counts in the partitions that label both points. With a share *s* of missing
+# labels a partition labels (1 − *s*)² of the pairs. At 80% this is one pair in twenty-five, so most
+# pairs are labelled by at most one of the twenty partitions.
 
 shares = np.array([0.0, 0.3, 0.5, 0.7, 0.8, 0.85, 0.9])
 default = RobustConsensus(4, random_state=0)
@@ -57,14 +57,14 @@ ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False, loc="lower left")
 
 # %%
-# Up to two thirds missing there is nothing to choose. Beyond that the default holds longer: as soon
-# as a label is missing it lets a discrete search compete, which adds up whatever votes a point has
-# with a whole cluster, where least squares leans on pairs that hardly anybody has seen.
+# Up to two thirds of missing labels the methods are equal. Beyond that the default is better. If
+# any label is missing, it also tries a discrete search, which sums the votes of a point with a
+# whole cluster. Least squares depends on single pairs.
 
 # %%
-# Which points suffer
-# -------------------
-# Most points that end up in a wrong cluster are ones of which the consensus is not sure.
+# Which points are wrong
+# ----------------------
+# Most points in a wrong cluster have a low confidence.
 
 share = 0.85
 est = default.fit(with_blanks(P, share))
@@ -86,6 +86,6 @@ for name, chosen in {"right": right, "wrong": ~right}.items():
     print(f"{name}: {chosen.sum()} points, mean confidence {est.confidence_[chosen].mean():.2f}")
 
 # %%
-# One thing confidence does not know is how many votes it rests on: it is a share of the votes
-# cast. A point with a single label may be called sure. Where labels are this rare, look at the
-# number of labels a point has as well.
+# Confidence is a share of the votes. It does not say how many votes there are: a point with a
+# single label may have a high confidence. If labels are this rare, check the number of labels of a
+# point, too.

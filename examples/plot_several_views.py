@@ -2,9 +2,9 @@
 Which view disagrees?
 =====================
 
-Handwritten digits seen in four ways: as pixels, by how much ink each row and each column has,
-by their frequencies, and by the weather on the day they were written. One of the views has
-nothing to say. Does the consensus notice?
+Handwritten digits are described in four ways: as pixels, by the ink in each row and column, by
+their frequencies, and by the weather on the day they were written. One of the views is useless.
+Does the consensus notice?
 """
 
 # %%
@@ -29,9 +29,10 @@ views = {
 }
 
 # %%
-# Eight runs in each look, one consensus of all
-# ---------------------------------------------
-# Each view is looked at twice: as it is, and as the spectral embedding of its graph of neighbours.
+# One consensus of all runs
+# -------------------------
+# Each view is used twice: as given, and as the spectral embedding of its graph of neighbours. Each
+# of these is clustered eight times.
 
 est = MultiViewClusterer(10, n_partitions=8, random_state=0).fit(views)
 for name in views:
@@ -39,21 +40,20 @@ for name in views:
     print(f"{name:12} agreement with the answer {agreement:4.2f}, runs with a vote {votes:4.0%}")
 
 # %%
-# The runs on the weather agree with the others no better than chance, and lost their vote. The
-# other three views see different things, agree only in part, and all have a say: agreement
-# needs to be beyond chance, not strong.
+# The runs on the weather agree with the others no better than chance, so they have no vote. The
+# other three views agree only in part, but beyond chance, so all of them vote.
 
-names = [look for look in est.ensembles_ for _ in range(8)]
+names = [name for name in est.ensembles_ for _ in range(8)]
 PartitionAgreementDisplay.from_estimator(est, names=names)
 
 # %%
-# Is the consensus worth it?
-# --------------------------
-# Against as many runs in a single view, and in all columns put side by side:
+# Is the consensus better than a single view?
+# -------------------------------------------
+# It is compared with each single view, and with all columns side by side:
 
 
 def accuracy_in_one(X):
-    """Accuracy of the consensus of 32 runs in each look at a single view."""
+    """Return the accuracy of the consensus of the runs in a single view."""
     one = MultiViewClusterer(10, n_partitions=32, random_state=0).fit([X])
     return clustering_accuracy(y, one.labels_)
 

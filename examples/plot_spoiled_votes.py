@@ -2,16 +2,15 @@
 Can 40% of wrong partitions bend the answer?
 ============================================
 
-Twenty partitions of 180 points are noisy copies of a planted one with clusters of 120, 40
-and 20. Then more and more of them are replaced by copies of *one* wrong partition: wrong
-together, they look like evidence. When does each method give in?
+Twenty partitions of 180 points are noisy copies of a planted one with clusters of 120, 40 and 20.
+Step by step they are replaced by noisy copies of *one* wrong partition. When does each method fail?
 """
 
 # %%
-# The vote
-# --------
-# In a good partition each label is redrawn with probability 0.2. The wrong partitions are as
-# noisy, and have nothing to do with the planted one.
+# The partitions
+# --------------
+# In a good partition each label is drawn again with probability 0.2. The wrong partitions are
+# equally noisy and independent of the planted one.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -24,11 +23,11 @@ from coterie import (
     planted_partitions,
 )
 
-everybody_votes = {"refine": False, "partition_weights": None, "tol": 0.01, "random_state": 0}
+equal_votes = {"refine": False, "partition_weights": None, "tol": 0.01, "random_state": 0}
 methods = {
     "one-hot k-means": OneHotKMeans(3, random_state=0),
-    "ℓ2 relaxation": RobustConsensus(3, relaxation="l2", **everybody_votes),
-    "ADMM, the paper's method": RobustConsensus(3, relaxation="admm", **everybody_votes),
+    "ℓ2 relaxation": RobustConsensus(3, relaxation="l2", **equal_votes),
+    "ADMM, the paper's method": RobustConsensus(3, relaxation="admm", **equal_votes),
     "RobustConsensus": RobustConsensus(3, random_state=0),
 }
 n_wrong = [0, 2, 4, 6, 8, 9, 11]
@@ -39,13 +38,12 @@ accuracy = {
 }
 
 # %%
-# The outcome
-# -----------
-# The methods that count every vote are bent long before the wrong partitions have a majority.
-# The default of :class:`~coterie.RobustConsensus` first asks which partitions agree with each
-# other beyond chance, and lets the largest camp decide: it holds while that camp is right. From
-# one half on the wrong partitions *are* the largest camp, and nothing in the labels can say
-# otherwise.
+# Accuracy
+# --------
+# Methods that count every vote fail long before the wrong partitions have a majority. The default
+# of :class:`~coterie.RobustConsensus` first finds the camps of partitions that agree beyond chance,
+# and only the largest camp votes. This works while the largest camp is right. From one half on the
+# wrong partitions are the largest camp, and nothing in the labels shows that they are wrong.
 
 share = 100 * np.array(n_wrong) / 20
 figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
@@ -62,8 +60,8 @@ ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False, loc="lower left")
 
 # %%
-# Who was set aside
-# -----------------
+# Partitions without a vote
+# -------------------------
 # At 40% the estimator names the eight wrong partitions, which are the last eight columns:
 
 P, y = votes[n_wrong.index(8)]
@@ -71,9 +69,9 @@ est = RobustConsensus(3, random_state=0).fit(P)
 print(est.dissent_.in_words())
 
 # %%
-# Points in the order of the recovered clusters: the co-association of all twenty partitions
-# carries the common error of the eight as stripes across the blocks; that of the twelve that
-# decide is clean.
+# These are co-association matrices, with points ordered by the recovered clusters. On the left, all
+# twenty partitions: the common error of the eight shows as stripes. On the right, only the twelve
+# that vote.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
 CoassociationDisplay.from_labels(P, est.labels_, ax=axes[0], colorbar=False)

@@ -2,15 +2,16 @@ r"""
 What does the ADMM do?
 ======================
 
-The robust relaxation approximates the co-association matrix by one of rank K, in the ℓ1 norm:
-:math:`\min \lVert M - H D H^\top\rVert_1`. This page watches it, and then what the signs
-printed in the paper would do.
+The robust relaxation approximates the co-association matrix by a matrix of rank K in the ℓ1 norm:
+:math:`\min \lVert M - H D H^\top\rVert_1`. This page shows its convergence, its result, and the
+effect of the signs printed in the paper.
 """
 
 # %%
 # The problem
 # -----------
-# Fifteen noisy partitions of 200 points in three clusters, four of them wrong together.
+# There are fifteen noisy partitions of 200 points in three clusters. Four are wrong in the same
+# way.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -24,20 +25,20 @@ P, y = P[np.argsort(y)], np.sort(y)
 # %%
 # Convergence
 # -----------
-# The objective is that of the continuous problem. The primal residual says how far the
-# constraint :math:`E = M - L` is from holding, the dual one how much the answer still moves.
-# The penalty μ grows until the first is small beside the second and is then held: were it to
-# grow for ever, it would freeze the answer wherever it happens to be.
+# The objective is that of the continuous problem. The primal residual is the violation of the
+# constraint :math:`E = M - L`; the dual residual measures how much the answer still changes. The
+# penalty μ grows until the primal residual is small compared with the dual one, and is then kept.
+# If it grew in every step, the iteration would stop at a point that need not be stationary.
 
 est = RobustConsensus(3, refine=False, partition_weights=None, random_state=0).fit(P)
 print(f"{est.n_iter_} steps")
 ConvergenceDisplay.from_estimator(est)
 
 # %%
-# What it has found
-# -----------------
-# On the left the co-association, points in planted order; in the middle its best approximation of
-# rank 3 in least squares, where the iteration begins; on the right where it ends.
+# The result
+# ----------
+# On the left, the co-association with points in planted order. In the middle, its best
+# approximation of rank 3 in least squares, the start of the iteration. On the right, the result.
 
 M = coassociation(P)
 values, vectors = np.linalg.eigh(M)
@@ -55,11 +56,10 @@ for ax, (title, L) in zip(axes, shown.items(), strict=True):
 figure.colorbar(image, ax=axes, shrink=0.8)
 
 # %%
-# In the ℓ1 norm the right one is nearer to M, and yet the smallest cluster has faded from it: its
-# third dimension serves the large ones, where there are more entries to be fitted. Nearer to M is
-# not nearer to the truth. That is why :class:`~coterie.RobustConsensus` does not stop at the
-# relaxation: it sets wrong partitions aside before, and compares it with answers of other kinds
-# after.
+# The right matrix is closer to M in the ℓ1 norm, but the smallest cluster has nearly disappeared:
+# the third dimension is used for the large clusters, which have more entries. Closer to M is not
+# closer to the truth. Therefore :class:`~coterie.RobustConsensus` removes the votes of wrong
+# partitions before the relaxation, and compares the result with answers of other methods.
 
 default = RobustConsensus(3, random_state=0).fit(P)
 print("sizes of the clusters, relaxation alone:", np.bincount(est.labels_))
@@ -69,8 +69,8 @@ print("sizes of the clusters, by default:      ", np.bincount(default.labels_))
 # The signs
 # ---------
 # The derivation gives E = soft(M − L − Ω/μ, 1/μ) and the eigenvectors of M − E − Ω/μ. In the paper
-# the argument of the first and the multiplier in the second have the opposite sign. Here are
-# both, in the textbook form of the method and from the same start:
+# the argument of the first and the multiplier in the second have the opposite sign. The plot
+# compares both, with the textbook form of the method and the same start:
 
 figure, ax = plt.subplots(figsize=(7, 3.8), layout="constrained")
 for signs, style, colour in (("derived", "-", "#0072B2"), ("printed", "--", "#D55E00")):
@@ -82,5 +82,4 @@ ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False)
 
 # %%
-# One converges, the other leaves. :doc:`/method/derivation` has the algebra that decides between
-# them.
+# The derived signs converge, the printed ones diverge. :doc:`/method/derivation` gives the reason.

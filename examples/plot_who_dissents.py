@@ -2,15 +2,14 @@
 Which expert is the odd one out?
 ================================
 
-Nine people sort 240 customers into four groups. Six of them are careful, two copied from one
-another a list that has nothing to do with the customers, and one could not be bothered. Nobody
-tells us who is who.
+Nine people sort 240 customers into four groups. Six of them are careful. Two use the same list,
+which has nothing to do with the customers. One answers at random. We do not know who is who.
 """
 
 # %%
 # The votes
 # ---------
-# Names of the groups differ from person to person, and do not matter.
+# The names of the groups differ between people and do not matter.
 
 import numpy as np
 
@@ -21,7 +20,7 @@ truth = np.repeat([0, 1, 2, 3], [100, 70, 40, 30])
 
 
 def sorted_by(person, groups, mistakes):
-    """The groups with a share of mistakes, under names of the person's own."""
+    """Return the groups with a share of mistakes, under names that only this person uses."""
     wrong = rng.random(len(groups)) < mistakes
     labels = np.where(wrong, rng.integers(4, size=len(groups)), groups)
     return [f"{person}'s {'ABCD'[label]}" for label in labels]
@@ -39,8 +38,8 @@ P[:2]
 # %%
 # The camps
 # ---------
-# The consensus compares every two of the nine. Agreement is the adjusted Rand index, and the
-# question asked of it is whether chance alone would give as much.
+# The consensus compares all pairs of people by the adjusted Rand index. People form a camp if they
+# agree better than chance.
 
 est = RobustConsensus(4, random_state=0).fit(P)
 print(est.dissent_.in_words())
@@ -50,14 +49,13 @@ for person, camp, weight, agreement in zip(
     print(f"{person:5} camp {camp}  votes: {weight:.0f}  agreement {agreement:5.2f}")
 
 # %%
-# Six decide. Gus and Hal agree with each other as well as any two of the careful do, which
-# makes them a camp and not a reason to believe them. Ivy agrees with nobody.
+# The six careful people vote. Gus and Hal agree with each other, so they form a camp, but a smaller
+# one. Ivy agrees with no one.
 
 PartitionAgreementDisplay.from_estimator(est, names=list(votes))
 
 # %%
-# And if Gus and Hal had been the majority? Then they would have decided. The rule finds out who
-# agrees, not who is right.
+# If Gus and Hal are the majority, they decide. The rule finds out who agrees, not who is right.
 
 Q = P[:, [0, 6, 7]]
 alone = RobustConsensus(4, random_state=0).fit(Q)
