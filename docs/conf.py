@@ -44,8 +44,8 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
     "within_subsection_order": "gallery_order.QuestionOrder",
-    # a display that was drawn need not be printed as well
-    "ignore_repr_types": r"matplotlib|coterie\.displays",
+    # displays are shown as pictures, not as text
+    "ignore_repr_types": r"matplotlib|coterie\.inspection\.displays",
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
@@ -63,7 +63,7 @@ html_css_files = ["coterie.css"]
 html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sourcelink = False
-html_sidebars = {"index": [], "contributing": [], "changelog": []}
+html_sidebars = {"index": [], "changelog": []}
 html_theme_options = {
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],

@@ -1,4 +1,4 @@
-"""Draw docs/images/spoiled_votes.png: what consensus methods make of more and more wrong votes."""
+"""Draw docs/images/spoiled_votes.png: accuracy of consensus methods by the share of wrong votes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ PICTURE = Path(__file__).parent / "images" / "spoiled_votes.png"
 N_WRONG = (0, 2, 4, 6, 7, 8, 9, 11, 12)
 N_DRAWS = 5
 
-_everybody_votes = {"refine": False, "partition_weights": None, "random_state": 0}
+_equal_votes = {"refine": False, "partition_weights": None, "random_state": 0}
 METHODS = {
     "RobustConsensus": (RobustConsensus(3, random_state=0), "D-", "#0072B2"),
     "one-hot k-means": (OneHotKMeans(3, random_state=0), "o:", "#999999"),
-    "ℓ2 relaxation": (RobustConsensus(3, relaxation="l2", **_everybody_votes), "s--", "#E69F00"),
-    "ADMM alone (the paper's RCC)": (RobustConsensus(3, **_everybody_votes), "^-.", "#009E73"),
+    "ℓ2 relaxation": (RobustConsensus(3, relaxation="l2", **_equal_votes), "s--", "#E69F00"),
+    "ADMM alone (the paper's RCC)": (RobustConsensus(3, **_equal_votes), "^-.", "#009E73"),
 }
 
 
@@ -37,7 +37,7 @@ def main() -> None:
     _draw_votes(matrix)
     _draw_accuracy(curves)
     figure.savefig(PICTURE, dpi=110, facecolor="white")
-    # a palette looks the same and takes a third of the space
+    # a palette looks the same and needs a third of the space
     Image.open(PICTURE).convert("RGB").quantize(96, dither=Image.Dither.NONE).save(
         PICTURE, optimize=True
     )

@@ -1,4 +1,4 @@
-"""Draw docs/images/report.png: what the demo's report looks like. Needs playwright and Chromium.
+"""Take docs/images/report.png, a picture of the report of the demo. Needs playwright and Chromium.
 
 Run ``coterie demo`` first, then ``python docs/make_report_picture.py demo-output/report.html``.
 """
@@ -15,7 +15,7 @@ PICTURE = Path(__file__).parent / "images" / "report.png"
 
 
 def main(report: Path) -> None:
-    """Take the picture of the what-if charts and of the first segments."""
+    """Take a picture of the what-if charts and the first segments."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]

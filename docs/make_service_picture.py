@@ -1,4 +1,4 @@
-"""Draw docs/images/what_if.png: the page of the service. Needs playwright and Chromium.
+"""Take docs/images/what_if.png, a picture of the service page. Needs playwright and Chromium.
 
 Run ``coterie demo`` first, start ``coterie ads serve demo-output/market.coterie``, then
 ``python docs/make_service_picture.py``.
@@ -16,12 +16,12 @@ from coterie.ads import Client
 
 PICTURE = Path(__file__).parent / "images" / "what_if.png"
 WIDTH = 1180
-MOST_BIDS = 1_000  # of the one that is shown: its own curve should differ from the pooled one
-USUAL = "http://127.0.0.1:8400"
+MOST_BIDS = 1_000  # a thin advertiser, so that its own curve differs from the pooled one
+DEFAULT_ADDRESS = "http://127.0.0.1:8400"
 
 
 def main(address: str) -> None:
-    """Take the picture of one advertiser at a bid above today's, down to what it rests on."""
+    """Take a picture of one advertiser at 1.3 times its mean bid, down to the curves."""
     with Client(address) as client:
         thin = (one["id"] for one in client.advertisers() if one["observations"] < MOST_BIDS)
         shown = next(one for one in map(client.advertiser, thin) if not one["outlier"])
@@ -41,4 +41,4 @@ def main(address: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else USUAL)
+    main(sys.argv[1] if len(sys.argv) > 1 else DEFAULT_ADDRESS)

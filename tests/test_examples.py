@@ -1,4 +1,4 @@
-"""The gallery runs and draws; the contributors' consensus function keeps the contract."""
+"""The gallery runs, and the consensus function of the contributors' page is correct."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PivotConsensus = runpy.run_path(str(ROOT / "docs" / "contributing" / "pivot_cons
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
 def test_example_runs_and_draws(example: Path) -> None:
-    """A page of the gallery runs without a warning and draws at least one figure with data."""
+    """A page of the gallery runs without warnings and draws at least one figure with data."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -60,7 +60,7 @@ label_matrices = arrays(
 @settings(deadline=None, max_examples=25)
 @given(P=label_matrices, seed=st.integers(0, 100))
 def test_pivot_answer_does_not_depend_on_names_or_order_of_points(P: Any, seed: int) -> None:
-    """Permuting points or renaming labels changes the quality of the pivots' answer by nothing."""
+    """Permuting points and renaming labels does not change the cluster sizes."""
     order = np.random.default_rng(seed).permutation(len(P))
     est = PivotConsensus(random_state=0).fit(P)
     again = PivotConsensus(random_state=0).fit((P * 5 + 2)[order] % 17)
@@ -69,22 +69,22 @@ def test_pivot_answer_does_not_depend_on_names_or_order_of_points(P: Any, seed: 
 
 
 def test_pivots_recover_a_clear_majority() -> None:
-    """With two thirds of the partitions right and little noise the planted partition comes out."""
+    """The planted partition is found if two thirds of the partitions are right."""
     P, y = planted_partitions([60, 30, 10], 9, n_bad=3, noise=0.02, random_state=0)
     est = PivotConsensus(random_state=0).fit(P)
     assert adjusted_rand_index(y, est.labels_) > 0.9
     assert est.objective_ == pytest.approx(mirkin_objective(P, est.labels_))
 
 
-def test_pivots_see_no_label_where_one_is_missing() -> None:
-    """A partition that labels nothing of a pair has no say about it."""
+def test_pivots_ignore_missing_labels() -> None:
+    """A partition that does not label both points of a pair has no vote on it."""
     P = np.array([[0, -1], [0, 0], [1, 0], [1, -1]])
     labels = PivotConsensus(random_state=0).fit(P).labels_
     assert labels[0] == labels[1] != labels[2] == labels[3]
 
 
 def test_pivots_keep_the_estimator_conventions() -> None:
-    """It clones, and predicts for the rows it was fitted on what it said of them."""
+    """It can be cloned, and predicts the fitted labels for the fitted rows."""
     P, _ = planted_partitions([30, 20], 5, n_bad=1, noise=0.2, random_state=1)
     est = clone(PivotConsensus(n_rounds=3, random_state=7)).fit(P)
     assert est.get_params() == {"n_rounds": 3, "random_state": 7}

@@ -1,4 +1,4 @@
-"""The documentation's code does what the documentation says it does."""
+"""The code on the pages of the documentation prints what the pages show."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAGES = sorted(
     for folder in ("guide", "method", "contributing")
     for page in (DOCS / folder).glob("*.md")
     if "```pycon" in page.read_text(encoding="utf-8")
-    and page.stem != "service"  # whose sessions need one that runs: see test_service_guide
+    and page.stem != "service"  # needs a running service: see test_service_guide
 )
 
 
@@ -23,14 +23,14 @@ PAGES = sorted(
 def test_sessions_print_what_the_page_shows(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The Python sessions of a page, run one after the other, print what stands there."""
+    """The Python sessions of a page, run in order, print what the page shows."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(page.parent)
     run_python("\n".join(fenced(page, "pycon")), {}, page)
 
 
 def test_commands_print_what_the_page_shows(tmp_path: Path) -> None:
-    """The commands of the command line page print what stands below them, but for times."""
+    """The commands of the command line page print what the page shows, except for times."""
     session = "".join(fenced(DOCS / "guide" / "command_line.md", "console"))
     commands = list(commands_in(session))
     assert commands

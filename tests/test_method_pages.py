@@ -1,4 +1,4 @@
-"""The pages of the methods, as the documentation's extension writes them."""
+"""The extension of the documentation writes the pages of the methods."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ EXTENSIONS = Path(__file__).parents[1] / "docs" / "_extensions"
 
 @pytest.fixture
 def pages(monkeypatch):
-    """The extension, imported where Sphinx finds it."""
+    """Import the extension as Sphinx does."""
     pytest.importorskip("sphinx", reason="Sphinx is needed to write the documentation")
     monkeypatch.setattr(sys, "path", [str(EXTENSIONS), *sys.path])
     import method_pages

@@ -1,4 +1,4 @@
-"""What the README shows works as it stands there."""
+"""The README and CONTRIBUTING.md show what works, and their links and tables are right."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
 def test_python_examples_print_what_is_shown() -> None:
-    """Every Python block runs on its own and prints the text block below it."""
+    """Every Python block runs alone and prints the text block below it."""
     examples = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", README, re.DOTALL)
     assert len(examples) == README.count("```python") == 2
     for code, shown in examples:
@@ -29,7 +31,7 @@ def test_python_examples_print_what_is_shown() -> None:
 
 
 def test_shell_example_writes_the_consensus(tmp_path: Path) -> None:
-    """The shell block makes a table of labels, and the program writes their consensus."""
+    """The shell block creates a table of labels, and the program writes their consensus."""
     blocks = re.findall(r"```shell\n(.*?)```", README, re.DOTALL)
     (example,) = [block for block in blocks if "cat > labels.csv" in block]
     program = Path(sys.executable).parent
@@ -52,21 +54,39 @@ def test_shell_example_writes_the_consensus(tmp_path: Path) -> None:
     assert labels["eli"] == labels["gil"] != labels["ida"] == labels["hue"]
 
 
-@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)#:]+)\)", README))))
-def test_links_lead_somewhere(link: str) -> None:
-    """Links within the repository lead to files that exist."""
-    assert (ROOT / link).is_file()
+def test_links_point_to_files() -> None:
+    """Links within the repository point to files that exist."""
+    links = set(re.findall(r"\]\(([^)#:]+)\)", README + CONTRIBUTING))
+    assert links
+    assert [link for link in sorted(links) if not (ROOT / link).is_file()] == []
 
 
-def test_picture_is_small() -> None:
-    """The picture loads quickly."""
-    assert (ROOT / "docs" / "images" / "spoiled_votes.png").stat().st_size < 150_000
+def test_pictures_are_small() -> None:
+    """The pictures load quickly."""
+    for name, limit in {"spoiled_votes": 150_000, "house": 200_000}.items():
+        assert (ROOT / "docs" / "images" / f"{name}.png").stat().st_size < limit
+
+
+@pytest.mark.parametrize("container", ["coterie", "coterie.ads"])
+def test_tables_of_folders_follow_the_import_contracts(container: str) -> None:
+    """Each table lists the members of the import contract, lowest layer first, and each exists."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    (layers,) = [c["layers"] for c in contracts if c["containers"] == [container]]
+    folder = f"src/{container.replace('.', '/')}"
+    table = re.search(rf"^\| folder of `{folder}` \|.*\n.*\n((?:\|.*\n)+)", CONTRIBUTING, re.M)
+    assert table is not None
+    paths = re.findall(r"^\| `(\S+)` \|", table[1], re.MULTILINE)
+    assert all((ROOT / folder / path).exists() for path in paths)
+    depth = {name: i for i, layer in enumerate(layers[::-1]) for name in layer.split(" | ")}
+    listed = [path.rstrip("/").removesuffix(".py") for path in paths]
+    assert sorted(listed) == sorted(depth)
+    assert [depth[name] for name in listed] == sorted(depth.values())
 
 
 def test_make_targets_exist() -> None:
-    """The commands the README and the contributors' page name are in the Makefile."""
-    named = README + (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    """The make targets that the README and CONTRIBUTING.md name exist."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = set(re.findall(r"^make (\w+)", named, re.MULTILINE))
+    targets = set(re.findall(r"^make (\w+)", README + CONTRIBUTING, re.MULTILINE))
     assert {"demo", "test"} <= targets
     assert targets <= set(re.findall(r"^(\w+):", makefile, re.MULTILINE))

@@ -1,4 +1,4 @@
-"""The pages on the service: their sessions run against one, their configurations run it."""
+"""The sessions and configurations on the pages about the service work."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fitted_models import HOSTILE_IDS, small_model
 from guide_sessions import captioned, commands_in, fenced_in_order, run_command, run_python
 from running_service import RunningService, running_service, wait_until
 
-# services are shared: by one worker, so that each is started once
+# one worker runs all these tests, so that each service is started once
 pytestmark = pytest.mark.xdist_group("the service's guide")
 
 GUIDE = Path(__file__).parents[1] / "docs" / "guide"
@@ -36,10 +36,10 @@ TOKEN = "a-token-of-24-characters"
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the page's commands need curl")
-def test_the_page_on_using_it_shows_what_happens(
+def test_sessions_print_what_the_page_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its commands and Python sessions, one after the other, against the service it starts."""
+    """Commands and Python sessions run in order, with the service that the page starts."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("COTERIE_TOKEN", raising=False)
     names: dict[str, Any] = {}
@@ -62,7 +62,7 @@ def test_the_page_on_using_it_shows_what_happens(
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: Any) -> Iterator[RunningService]:
-    """A service with the options that the page's unit gives it."""
+    """Run a service with the options of the systemd unit on the page."""
     command = captioned(RUNNING, "ini").replace("\\\n", " ")
     (options,) = re.findall(r"^ExecStart=\S+/coterie ads serve \S+ (.+)$", command, re.MULTILINE)
     folder = tmp_path_factory.mktemp("guarded")
@@ -73,9 +73,9 @@ def guarded(tmp_path_factory: Any) -> Iterator[RunningService]:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: Any) -> tuple[Path, Path]:
-    """A certificate of the page's host, signed by itself, and its key."""
+    """Make a self-signed certificate of the host on the page, and its key."""
     if shutil.which("openssl") is None:
-        pytest.skip("a certificate is made with openssl, which is not installed")
+        pytest.skip("openssl is not installed")
     folder = tmp_path_factory.mktemp("certificate")
     made, key = folder / "made.pem", folder / "made.key"
     options = "-x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
@@ -90,25 +90,25 @@ def certificate(tmp_path_factory: Any) -> tuple[Path, Path]:
 def nginx_sockets(
     guarded: RunningService, certificate: tuple[Path, Path], tmp_path_factory: Any
 ) -> Iterator[tuple[Path, Path]]:
-    """Where nginx with the page's configuration listens: for https, and for http."""
+    """Run nginx with the configuration on the page; return its sockets for https and http."""
     program = shutil.which("nginx")
     if program is None:
         pytest.skip("nginx is not installed")
     folder = tmp_path_factory.mktemp("nginx")
     secure, plain = folder / "443", folder / "80"
     site = captioned(RUNNING, "nginx")
-    for stands, put in (
-        # sockets in a folder, in place of ports that others may have
+    for shown, used in (
+        # sockets in a folder, because the ports may be in use
         ("listen 443 ssl;", f"listen unix:{secure} ssl;"),
         ("listen 80;", f"listen unix:{plain};"),
         ("server 127.0.0.1:8400;", f"server 127.0.0.1:{guarded.port};"),
         ("/etc/ssl/forecasts.example.com.pem", str(certificate[0])),
         ("/etc/ssl/private/forecasts.example.com.key", str(certificate[1])),
     ):
-        assert site.count(stands) == 1, stands
-        site = site.replace(stands, put)
+        assert site.count(shown) == 1, shown
+        site = site.replace(shown, used)
     configuration = folder / "nginx.conf"
-    configuration.write_text(_around(site, folder), encoding="utf-8")
+    configuration.write_text(_nginx_configuration(site, folder), encoding="utf-8")
     command = [program, "-p", str(folder), "-e", str(folder / "errors"), "-c", str(configuration)]
     with subprocess.Popen(command) as process:
         try:
@@ -128,8 +128,8 @@ def _listens(path: Path) -> bool:
         return attempt.connect_ex(str(path)) == 0
 
 
-def _around(site: str, folder: Path) -> str:
-    """A configuration of one process, all of whose files are in one folder."""
+def _nginx_configuration(site: str, folder: Path) -> str:
+    """Return a configuration with one process and all files in one folder."""
     kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     paths = "\n".join(f"{kind}_temp_path {folder / kind};" for kind in kinds)
     return (
@@ -142,14 +142,14 @@ def _around(site: str, folder: Path) -> str:
 def through_nginx(
     nginx_sockets: tuple[Path, Path], certificate: tuple[Path, Path]
 ) -> Iterator[httpx.HTTPTransport]:
-    """The way to nginx that trusts its certificate."""
+    """Make a transport to nginx that trusts its certificate."""
     trust = ssl.create_default_context(cafile=str(certificate[0]))
     with httpx.HTTPTransport(verify=trust, uds=str(nginx_sockets[0])) as transport:
         yield transport
 
 
-def test_the_client_asks_through_nginx(through_nginx: httpx.HTTPTransport) -> None:
-    """TLS, the token, batches of bids, ids of all characters: all arrive as they were sent."""
+def test_client_works_through_nginx(through_nginx: httpx.HTTPTransport) -> None:
+    """TLS, the token, batches of bids and ids with special characters pass nginx unchanged."""
     model = small_model()
     with Client(f"https://{HOST}", token=TOKEN, transport=through_nginx) as client:
         for name in HOSTILE_IDS:
@@ -161,8 +161,8 @@ def test_the_client_asks_through_nginx(through_nginx: httpx.HTTPTransport) -> No
             client.advertiser("..")
 
 
-def test_nobody_asks_through_nginx_without_the_token(through_nginx: httpx.HTTPTransport) -> None:
-    """The page says so, and that health and the page itself are open."""
+def test_nginx_requires_the_token(through_nginx: httpx.HTTPTransport) -> None:
+    """Requests without the token are refused, except for /health and the page itself."""
     with httpx.Client(base_url=f"https://{HOST}", transport=through_nginx) as client:
         assert client.get("/v1/model").status_code == 401
         assert client.get("/health").json() == {"status": "ok"}
@@ -170,13 +170,13 @@ def test_nobody_asks_through_nginx_without_the_token(through_nginx: httpx.HTTPTr
         assert page.status_code == 200
         assert page.headers["Strict-Transport-Security"] == "max-age=31536000"
         assert len(page.headers.get_list("Content-Security-Policy")) == 1
-        assert re.fullmatch("[0-9a-f]{32}", page.headers["X-Request-Id"])  # as nginx numbers it
+        assert re.fullmatch("[0-9a-f]{32}", page.headers["X-Request-Id"])  # given by nginx
 
 
-def test_a_body_that_is_too_large_is_refused_in_the_words_of_the_service(
+def test_too_large_body_is_refused_by_the_service(
     through_nginx: httpx.HTTPTransport,
 ) -> None:
-    """nginx lets it through, so that the answer is a problem in JSON."""
+    """nginx passes the body on, so that the error is the JSON of the service."""
     with httpx.Client(base_url=f"https://{HOST}", transport=through_nginx) as client:
         refused = client.post(
             "/v1/forecast",
@@ -187,8 +187,8 @@ def test_a_body_that_is_too_large_is_refused_in_the_words_of_the_service(
     assert refused.json()["status"] == 413
 
 
-def test_metrics_are_not_for_everyone(through_nginx: httpx.HTTPTransport) -> None:
-    """Not even for those with a token, from elsewhere."""
+def test_metrics_are_refused_from_other_machines(through_nginx: httpx.HTTPTransport) -> None:
+    """nginx refuses /metrics even with the token."""
     with (
         Client(f"https://{HOST}", token=TOKEN, transport=through_nginx) as client,
         pytest.raises(ServiceError, match="403"),
@@ -196,10 +196,10 @@ def test_metrics_are_not_for_everyone(through_nginx: httpx.HTTPTransport) -> Non
         client.metrics()
 
 
-def test_plain_http_is_sent_to_https(
+def test_plain_http_is_redirected(
     nginx_sockets: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the body being sent in the clear twice: the client does not follow."""
+    """nginx redirects http to https, and the client does not follow."""
     monkeypatch.delenv("COTERIE_TOKEN", raising=False)
     with (
         Client(
@@ -214,7 +214,7 @@ def test_plain_http_is_sent_to_https(
     shutil.which("systemd-analyze") is None, reason="units are checked by systemd-analyze"
 )
 def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
-    """It finds no fault with the unit, but for keys that an older systemd does not know."""
+    """systemd-analyze accepts the unit, except for keys that an older systemd does not know."""
     unit = tmp_path / "coterie.service"
     program = str(Path(sys.executable).with_name("coterie"))
     text = captioned(RUNNING, "ini")
@@ -224,13 +224,13 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     checked = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
     if "Failed to" in checked.stderr and "coterie" not in checked.stderr:
         pytest.skip(f"systemd-analyze cannot work here: {checked.stderr.strip()}")
-    # other units of the machine may be at fault too
-    said = [line for line in checked.stderr.splitlines() if unit.name in line]
-    assert [line for line in said if "Unknown key name" not in line] == []
+    # other units of the machine may have faults, too
+    messages = [line for line in checked.stderr.splitlines() if unit.name in line]
+    assert [line for line in messages if "Unknown key name" not in line] == []
 
 
-def test_prometheus_finds_what_the_page_names() -> None:
-    """The scrape configuration is YAML of the service's address; the metrics exist."""
+def test_page_lists_the_metrics() -> None:
+    """The scrape configuration names the address of the service, and the table all metrics."""
     (job,) = yaml.safe_load(captioned(RUNNING, "yaml"))["scrape_configs"]
     assert job["static_configs"] == [{"targets": [USUAL_ADDRESS.removeprefix("http://")]}]
     assert job["metrics_path"] == "/metrics"
@@ -243,8 +243,8 @@ def test_prometheus_finds_what_the_page_names() -> None:
     assert named == {name.decode() for name in served if not name.endswith(b"_created")}
 
 
-def test_the_table_of_limits_is_that_of_the_service() -> None:
-    """Every number in it is one that the service has, and every one of them is there."""
+def test_page_lists_the_limits() -> None:
+    """The numbers in the table of limits are those of the service."""
     page = RUNNING.read_text(encoding="utf-8")
     (table,) = re.findall(r"^## Limits\n\n(.*?)\n\n", page, re.MULTILINE | re.DOTALL)
     cells = [row.split("|")[2] for row in table.splitlines()[2:]]
@@ -258,6 +258,6 @@ def test_the_table_of_limits_is_that_of_the_service() -> None:
     assert f"within {limits.grace_seconds:g} seconds" in " ".join(page.split())
 
 
-def test_the_picture_of_the_page_loads_quickly() -> None:
-    """It stands in the README too."""
+def test_picture_of_the_page_is_small() -> None:
+    """The picture, which the README shows too, loads quickly."""
     assert (GUIDE.parent / "images" / "what_if.png").stat().st_size < 300_000

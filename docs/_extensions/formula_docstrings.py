@@ -1,8 +1,7 @@
-"""Docstrings of this package as reStructuredText: formulas stay as they are written.
+"""Keep the formulas in docstrings when Sphinx converts them.
 
-Docstrings are written to be read in the source. Their indented paragraphs are formulas, which
-reStructuredText would take for quotations, and a bar is an absolute value, not the beginning
-of a substitution.
+Indented paragraphs of docstrings are formulas, but reStructuredText treats them as quotations. A
+bar is an absolute value, but reStructuredText treats it as the start of a substitution.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
 def _keep_formulas(
     _app: Sphinx, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]
 ) -> None:
-    """Make indented paragraphs literal blocks, and escape bars elsewhere."""
+    """Turn indented paragraphs into literal blocks, and escape bars elsewhere."""
     changed: list[str] = []
     literal = False
     for place, line in enumerate(lines):
@@ -41,9 +40,9 @@ def _keep_formulas(
 
 
 def _opens_formula(lines: list[str], place: int) -> bool:
-    """Whether an indented paragraph begins here that follows text which is not indented.
+    """Tell whether an indented paragraph begins here, after a blank line and text without indent.
 
-    The indented text of a list of parameters follows a line without a blank in between.
+    The indented text in a list of parameters has no blank line before it.
     """
     line = lines[place]
     before = next((text for text in reversed(lines[:place]) if text.strip()), "")
@@ -62,5 +61,5 @@ def _indent(line: str) -> int:
 
 
 def _without_bars(line: str) -> str:
-    """Return the line with every bar escaped that is not inside a literal."""
+    """Escape the bars outside literals."""
     return _BAR_OR_LITERAL.sub(lambda found: "\\|" if found[0] == "|" else found[0], line)

@@ -1,4 +1,4 @@
-"""The order of the gallery's pages: from what everybody asks to what few do."""
+"""Order of the pages in the gallery: common questions first."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ _QUESTIONS = (
     "plot_missing_labels.py",
     "plot_several_views.py",
     "plot_the_relaxation.py",
+    "plot_ads_thin_advertisers.py",
+    "plot_ads_ipinyou.py",
 )
 
 
 class QuestionOrder:
-    """Sort key of sphinx-gallery: a page that is not listed comes last."""
+    """Sort key for sphinx-gallery; unlisted pages come last."""
 
     def __init__(self, src_dir: str) -> None:
         self.src_dir = src_dir
 
     def __call__(self, filename: str) -> tuple[int, str]:
-        """Place of a page in the gallery."""
+        """Return the sort key of a page."""
         place = _QUESTIONS.index(filename) if filename in _QUESTIONS else len(_QUESTIONS)
         return place, filename

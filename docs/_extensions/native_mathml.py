@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers draw themselves: no script, no font, nothing to fetch."""
+"""Render formulas as MathML, which needs no script or font from the network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Offer the renderer as ``html_math_renderer = "mathml"``."""
+    """Register the renderer for ``html_math_renderer = "mathml"``."""
     app.add_html_math_renderer("mathml", (_inline, None), (_displayed, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -38,7 +38,7 @@ def _displayed(translator: Any, node: nodes.math_block) -> None:
 
 
 def _mathml(node: nodes.math | nodes.math_block, as_block: bool) -> str:
-    """Return the formula as MathML, or its source with a warning if it cannot be converted."""
+    """Return the formula as MathML, or log a warning and return its source."""
     try:
         return latex2mathml.tex2mathml(node.astext(), as_block=as_block)
     except MathError as error:

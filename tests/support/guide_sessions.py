@@ -1,4 +1,4 @@
-"""Sessions on the pages of the guide: found, run, and held against what the page shows."""
+"""Find and run the sessions on the pages of the guide, and compare their output."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def fenced(page: Path, language: str) -> list[str]:
-    """Contents of the page's blocks in a language."""
+    """Return the contents of the blocks in a language."""
     return [content for _, content in fenced_in_order(page, language)]
 
 
 def fenced_in_order(page: Path, *languages: str) -> list[tuple[str, str]]:
-    """The page's blocks in some languages as they stand there: language and content."""
+    """Return the blocks in some languages in page order: language and content."""
     text = page.read_text(encoding="utf-8")
     named = "|".join(map(re.escape, languages))
     blocks = re.findall(rf"^```({named})\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
@@ -30,7 +30,7 @@ def fenced_in_order(page: Path, *languages: str) -> list[tuple[str, str]]:
 
 
 def captioned(page: Path, language: str) -> str:
-    """The content of the page's one block in a language that has a caption."""
+    """Return the content of the only block in a language that has a caption."""
     text = page.read_text(encoding="utf-8")
     (content,) = re.findall(
         rf"^```{{code-block}} {re.escape(language)}\n:caption: [^\n]+\n\n(.*?)^```$",
@@ -41,7 +41,7 @@ def captioned(page: Path, language: str) -> str:
 
 
 def run_python(session: str, names: dict[str, Any], page: Path) -> None:
-    """Run a Python session with some names at hand; it prints what stands there."""
+    """Run a Python session with given global names, and check its output."""
     test = doctest.DocTestParser().get_doctest(session, names, page.name, str(page), 0)
     report: list[str] = []
     log = logging.getLogger("coterie")
@@ -51,14 +51,14 @@ def run_python(session: str, names: dict[str, Any], page: Path) -> None:
             test, out=report.append, clear_globs=False
         )
     finally:
-        log.setLevel(level)  # a page may have turned it up
+        log.setLevel(level)  # a page may have changed it
         names.update(test.globs)
     assert result.attempted > 0
     assert result.failed == 0, "".join(report)
 
 
 def commands_in(session: str) -> Iterator[tuple[str, str]]:
-    """The commands of a session, lines after ``> `` with them, and what is shown below each."""
+    """Yield the commands of a session, with continuation lines, and the output shown below each."""
     for entry in re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]:
         first, *lines = entry.splitlines(keepends=True)
         command = [first]
@@ -68,16 +68,16 @@ def commands_in(session: str) -> Iterator[tuple[str, str]]:
 
 
 def run_command(command: str, shown: str, folder: Path) -> None:
-    """Run a command in a folder; it prints what is shown. ``cat`` of a new file makes it."""
+    """Run a command in a folder and check its output; ``cat`` of a missing file creates it."""
     file = re.fullmatch(r"cat (\S+)", command)
     if file and not (folder / file[1]).exists():
-        (folder / file[1]).write_text(shown, encoding="utf-8")  # the page's input
+        (folder / file[1]).write_text(shown, encoding="utf-8")  # input that the page shows
         return
     assert_same_but_for_times(shown, output_of(command, folder), command)
 
 
 def output_of(command: str, folder: Path) -> str:
-    """Both streams of a command, run where the ``coterie`` program is found first."""
+    """Return standard output and error of a command, with ``coterie`` first on the path."""
     program = Path(sys.executable).parent
     environment = os.environ | {
         "PATH": f"{program}{os.pathsep}{os.environ['PATH']}",
@@ -101,7 +101,7 @@ def output_of(command: str, folder: Path) -> str:
 
 
 def assert_same_but_for_times(shown: str, got: str, command: str) -> None:
-    """Lines are equal once times are taken out and runs of blanks are one blank."""
+    """Compare two outputs, ignoring times and the amount of white space."""
     checker = doctest.OutputChecker()
     want, have = (re.sub(r"\d+\.\d+ s\b", "0.00 s", text) for text in (shown, got))
     assert checker.check_output(want, have, FLAGS), f"$ {command}\n{got}"
