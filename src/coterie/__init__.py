@@ -1,11 +1,11 @@
 """coterie: robust consensus clustering.
 
-The input is many partitions of the same points, some of them noisy or wrong; the result is the
+The input is many partitions of the same points, some of them noisy or wrong. The result is the
 partition that most of them agree on. The public names, in the order of the data flow:
 
 =============  =============================================================================
 data           :func:`load_dataset`, :func:`load_views`, :func:`planted_partitions`
-partitions     :func:`make_partitions`; labels of soft ones by :func:`hard_labels`
+partitions     :func:`make_partitions`; soft ones to labels: :func:`hard_labels`
 consensus      :class:`RobustConsensus`; for a similarity matrix :class:`RobustSpectral`
 … by spectra   :class:`L2Consensus`, :class:`KMeansConsensus`, :class:`OneHotKMeans`,
                :class:`CorrelationConsensus`
@@ -26,8 +26,8 @@ scores         :func:`clustering_accuracy`, :func:`mirkin_objective`,
 model files    :func:`save_model`, :func:`load_model`
 =============  =============================================================================
 
-Every method also has a short name, see :mod:`coterie.consensus.registry`. Names are imported when
-first used, so ``import coterie`` is quick.
+Every method also has a short name, see :mod:`coterie.consensus.registry`. A name is imported when
+it is first used, so ``import coterie`` is quick.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from coterie.runtime.lazy_names import lazy_names
 
 __version__ = "0.1.0"
 
-# Each public name is listed once, here; lazy_names reads the list.
+# lazy_names reads this list, so each public name is written once
 if TYPE_CHECKING:
     from coterie.consensus import CSPA as CSPA
     from coterie.consensus import HBGF as HBGF

@@ -291,7 +291,7 @@ def test_a_row_of_weight_w_is_w_rows(key, labels):
         ([1.0, -1.0, 1.0], r"sample_weight\[1\] is -1.0"),
         ([1.0, np.nan, 1.0], r"sample_weight\[1\] is nan"),
         ([0, 0, 0], "all zero"),
-        (["a", "b", "c"], "one number a row"),
+        (["a", "b", "c"], "one number per row"),
     ],
 )
 def test_invalid_row_weights_are_refused(weights, message):

@@ -13,12 +13,7 @@ from coterie.consensus.registry import CONSENSUS_METHODS, make_consensus
 from coterie.consensus.robust import estimator as robust_consensus
 from coterie.consensus.robust.candidates import move_answer
 from coterie.consensus.robust.votes import Votes
-from coterie.errors import (
-    DissentWarning,
-    InvalidLabelsError,
-    InvalidParameterError,
-    ModelFileError,
-)
+from coterie.errors import DissentWarning, InvalidLabelsError, InvalidParameterError
 from coterie.labels.label_matrix import as_label_matrix
 from coterie.labels.tuples import as_label_tuples, compress_labels
 
@@ -302,15 +297,6 @@ def test_a_loaded_model_grows(key, tmp_path, spoiled, few_tuples_suffice):
     ct.save_model(est, tmp_path / "m.coterie")
     loaded = ct.load_model(tmp_path / "m.coterie").partial_fit(P[:, 24:])
     assert_equally_fitted(loaded, est.partial_fit(P[:, 24:]))
-
-
-def test_a_model_without_points_is_refused():
-    """Models of old files do not contain their points, so they can only predict."""
-    P, _ = ct.planted_partitions([30, 20], 6, 0, 0.2, random_state=0)
-    est = ct.RobustConsensus(2, random_state=0).fit(P[:, :5])
-    est._tuples = est._tuples.without_points()
-    with pytest.raises(ModelFileError, match="earlier version of coterie"):
-        est.partial_fit(P[:, 5:])
 
 
 def test_another_number_of_clusters(spoiled, few_tuples_suffice):

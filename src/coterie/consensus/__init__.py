@@ -1,6 +1,6 @@
-"""Consensus functions: the methods besides RobustConsensus, imported when first used.
+"""Consensus functions, imported when first used.
 
-``base`` has their common base class, ``registry`` the table of methods and ``robust`` the default.
+``base`` has the base class, ``registry`` the table of all methods, ``robust`` the default method.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from coterie.runtime.lazy_names import lazy_names
 
-# Each public name is listed once, here; lazy_names reads the list.
+# lazy_names reads this list, so each public name is written once
 if TYPE_CHECKING:
     from coterie.consensus.cuts.graph_cuts import CSPA as CSPA
     from coterie.consensus.cuts.graph_cuts import HBGF as HBGF

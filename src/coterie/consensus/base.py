@@ -1,8 +1,8 @@
-"""The contract of all consensus functions: labels in, one partition out, new rows by vote.
+"""Base class of the consensus functions.
 
 A consensus function is a scikit-learn clusterer whose ``X`` is a label matrix P (n, V). A method
-implements :meth:`ConsensusFunction._label_tuples`, which labels the distinct tuples. Reading of
-labels, compression, numbering, confidence, objective and ``predict`` are the same for all methods.
+implements only :meth:`ConsensusFunction._label_tuples`, which labels the distinct rows of P. The
+base class does the rest: input, compression, numbering, confidence, objective, ``predict``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from coterie.consensus.parameters import check_n_clusters
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import check_partition_weights
 from coterie.counts.growth import Growth, append_partitions
-from coterie.errors import InvalidLabelsError, InvalidParameterError, ModelFileError
+from coterie.errors import InvalidLabelsError, InvalidParameterError
 from coterie.labels import tuple_kernels
 from coterie.labels.label_matrix import (
     MISSING,
@@ -39,16 +39,13 @@ __all__ = ["ConsensusFunction", "Labelling", "voting_tuples"]
 
 Array = NDArray[np.float64]
 
-# the first whole number whose successor is not a float64
-_FIRST_INEXACT_COUNT = 2.0**53
+# float64 represents every whole number up to this one
+_LARGEST_EXACT_COUNT = 2.0**53
 
 
 @dataclass(frozen=True)
 class Labelling:
-    """The result of a method: labels of the tuples, weights of the partitions, threshold τ.
-
-    ``partition_weights`` are in the order of the tuples' columns.
-    """
+    """Result of a method: labels of the tuples, weights of their columns, and threshold τ."""
 
     labels: NDArray[np.int64]
     partition_weights: Array
@@ -56,13 +53,13 @@ class Labelling:
 
 
 class ConsensusFunction(ClusterMixin, BaseEstimator):
-    """Base class of the consensus functions; the module states the contract."""
+    """Base class of the consensus functions."""
 
     n_clusters: int | None
     partition_weights: Any
     labels_: NDArray[np.int32]
-    #: Why a method cannot use soft partitions; empty if it can.
-    _needs_labels = ""
+    #: Why the method cannot use soft partitions; empty if it can.
+    _reason_against_soft = ""
 
     def fit(
         self,
@@ -75,14 +72,13 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
         Parameters
         ----------
         P : (n, V) labels, or list of V membership matrices
-            Array, list of rows, or pandas, polars or arrow table. Labels may have any names; −1,
-            NaN, None and blanks are missing labels. Soft partitions are a list of matrices
-            (n, K_v), dense or sparse, with entries ≥ 0 and row sums of at most 1.
+            An array, a list of rows, or a pandas, polars or arrow table. Labels may be numbers or
+            texts; −1, NaN, None and blanks are missing labels. Membership matrices (n, K_v) are
+            dense or sparse, with entries ≥ 0 and row sums ≤ 1.
         y : ignored
         sample_weight : (n,) numbers, optional
-            How many points each row represents; one each by default. Only the ratios count of
-            weights that are not whole numbers: they are scaled to a mean of one. Rows of weight 0
-            do not influence the fit and get the label that ``predict`` gives them.
+            Number of points that each row represents, by default 1. Fractional weights are scaled
+            to a mean of 1. Rows of weight 0 do not influence the fit; ``predict`` labels them.
         """
         matrix = as_memberships(P) if are_memberships(P) else as_label_matrix(P)
         weights = _check_row_weights(sample_weight, matrix.n_points)
@@ -97,7 +93,7 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
         self._refuse_soft(tuples)
         with self._restored_on_failure():
             self._vocabulary, self._row_weights = matrix.without_rows(), weights
-            del matrix  # as large as the input, and no longer needed
+            del matrix  # frees memory: it is as large as the input
             self._finish(tuples, self._label_tuples(tuples))
             if ignored is not None:
                 self.labels_, self.confidence_ = self.predict(P, return_confidence=True)
@@ -107,48 +103,51 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
         """Add partitions of the same points: columns, not rows.
 
         The result is that of ``fit`` on all columns, the earlier ones first, and ``predict`` needs
-        all of them. The earlier labels are not read again: the label tuples are kept and split,
-        and the method labels them anew; :class:`~coterie.RobustConsensus` continues from its
-        earlier answer. An estimator that is not fitted is fitted. A failure leaves the estimator
-        unchanged.
+        all of them. The earlier labels need not be given again. Most methods label the new tuples
+        from scratch; :class:`~coterie.RobustConsensus` can start from its earlier answer. An
+        unfitted estimator is fitted. After a failure the estimator is unchanged.
 
         Parameters
         ----------
         P : (n, V') labels, or list of V' membership matrices
-            New partitions of the fitted points, rows in the same order, as in ``fit``. A point may
-            have no label in any of them.
+            New partitions of the fitted points, with rows in the same order. A point may have no
+            label in them.
         y : ignored
 
         Notes
         -----
-        Set ``partition_weights`` given as numbers for all partitions first:
-        ``est.set_params(partition_weights=…).partial_fit(P)``. Row weights are those of ``fit``;
-        if some of them are 0, call ``fit`` instead.
+        If ``partition_weights`` is an array, first set it for the old and new partitions:
+        ``est.set_params(partition_weights=…).partial_fit(P)``. Row weights are those of ``fit``.
+        If some of them are 0, call ``fit`` on all partitions instead.
         """
         if not hasattr(self, "_tuples"):
             return self.fit(P)
-        self._refuse_to_grow()
+        if len(self._tuples.inverse) < len(self.labels_):
+            raise InvalidParameterError(
+                "the fit had rows of weight 0, whose labels were not stored; fit again on all "
+                "partitions, or leave these rows out of the first fit"
+            )
         growth = append_partitions(self._tuples, self._vocabulary, P, self._row_weights)
         self._refuse_soft(growth.tuples)
         _refuse_old_weights(getattr(self, "partition_weights", None), growth)
         with self._restored_on_failure():
             self._vocabulary = growth.vocabulary
-            self._finish(growth.tuples, self._label_grown(growth))
+            self._finish(growth.tuples, self._label_after_growth(growth))
         return self
 
     def predict(self, P: Any, return_confidence: bool = False) -> Any:
         """Return the labels of points from their labels in the fitted partitions.
 
-        A tuple of the fit keeps its label. A new one joins the cluster with the largest gain of
-        the objective, with the fitted tables unchanged: O(V·K) a point. Labels unknown to ``fit``
-        count as missing; a row without a known label gets −1. If only partitions of weight 0 label
-        a row, these decide, with confidence 0.
+        A row that occurred in ``fit`` keeps its label. Another row joins the cluster that improves
+        the objective most, in time O(V·K). Labels that did not occur in ``fit`` count as missing; a
+        row without a known label gets −1. A row with labels only in partitions of weight 0 is
+        labelled by these, with confidence 0.
 
         Parameters
         ----------
         P : (n', V) labels, columns as in ``fit``; membership matrices if ``fit`` had them
         return_confidence : bool
-            Also return the confidence of each label, defined as ``confidence_``.
+            Also return the confidence of each label, see ``confidence_``.
         """
         check_is_fitted(self)
         codes, memberships = self._encode_rows(P)
@@ -166,8 +165,8 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         """Label the distinct tuples."""
 
-    def _label_grown(self, growth: Growth) -> Labelling:
-        """Label the distinct tuples after partitions were added; by default like a new fit."""
+    def _label_after_growth(self, growth: Growth) -> Labelling:
+        """Label the distinct tuples after partitions were added; by default as in ``fit``."""
         return self._label_tuples(growth.tuples)
 
     def _check_settings(self, tuples: LabelTuples) -> tuple[int, Array]:
@@ -176,7 +175,7 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
         return check_n_clusters(self.n_clusters, tuples), weights[tuples.partition_order]
 
     def _finish(self, tuples: LabelTuples, found: Labelling) -> None:
-        """Set the attributes of all methods, with clusters numbered by falling size."""
+        """Set the attributes that all methods have, with clusters numbered by falling size."""
         labels = renumber_by_size(_label_undecided_tuples(tuples, found), tuples.weights)
         tables = ClusterTables.of(tuples, labels, found.partition_weights)
         _, confidence = tables.assign(tuples.codes, found.threshold, labels, tuples.memberships)
@@ -202,7 +201,7 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
 
     @contextlib.contextmanager
     def _restored_on_failure(self) -> Iterator[None]:
-        """Restore the attributes of the estimator after any exception, an interrupt too."""
+        """Restore the attributes of the estimator after an exception or interrupt."""
         before = dict(vars(self))
         try:
             yield
@@ -211,31 +210,18 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
             raise
 
     def _refuse_soft(self, tuples: LabelTuples) -> None:
-        if tuples.memberships is not None and self._needs_labels:
+        if tuples.memberships is not None and self._reason_against_soft:
             raise InvalidLabelsError(
-                f"{type(self).__name__} cannot use soft partitions: {self._needs_labels}; pass "
-                "coterie.hard_labels(P) or use another method"
-            )
-
-    def _refuse_to_grow(self) -> None:
-        """Refuse more partitions if the fit did not keep the labels of all points."""
-        if not len(self._tuples.inverse) or not hasattr(self, "_row_weights"):
-            raise ModelFileError(
-                "this model comes from a file of an earlier version of coterie, which does not "
-                "store the tuple of each point; fit it again on all partitions"
-            )
-        if len(self._tuples.inverse) < len(self.labels_):
-            raise InvalidParameterError(
-                "the fit had rows of weight 0, whose labels were not kept; fit again on all "
-                "partitions, or leave these rows out of the first fit"
+                f"{type(self).__name__} cannot use soft partitions: {self._reason_against_soft}; "
+                "pass coterie.hard_labels(P) or use another method"
             )
 
 
 def voting_tuples(tuples: LabelTuples, weights: Array) -> tuple[LabelTuples, NDArray[np.int64]]:
-    """Return the distinct tuples of the partitions of positive weight, without the empty one.
+    """Return the distinct tuples of the partitions of positive weight, and their indices (u,).
 
-    The empty tuple has no distance to the others and would be a separate cluster. The second result
-    has the index of each given tuple among them, −1 for the empty one.
+    A tuple without a label in these partitions has no distance to others, and would become a
+    separate cluster. It is left out and has index −1.
     """
     voting, group = tuples.restricted_to(weights > 0)
     labelled = voting.has_weighted_label(weights[weights > 0])
@@ -252,7 +238,7 @@ def _check_row_weights(sample_weight: Any, n_rows: int) -> Array | None:
     try:
         weights = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidParameterError("sample_weight: give one number a row") from None
+        raise InvalidParameterError("sample_weight: give one number per row") from None
     if weights.shape != (n_rows,):
         raise InvalidParameterError(
             f"sample_weight has shape {weights.shape}; give one number for each of the {n_rows} "
@@ -266,8 +252,8 @@ def _check_row_weights(sample_weight: Any, n_rows: int) -> Array | None:
         )
     if not weights.any():
         raise InvalidParameterError("sample_weight is all zero; give a row a positive weight")
-    shares = weights / weights.max()  # so that the sum of very large weights does not overflow
-    countable = weights.max() * shares.sum() < _FIRST_INEXACT_COUNT
+    shares = weights / weights.max()  # the sum of large weights would overflow
+    countable = weights.max() * shares.sum() < _LARGEST_EXACT_COUNT
     if countable and (weights == np.floor(weights)).all():
         return weights
     return shares * (np.count_nonzero(weights) / shares.sum())
@@ -290,13 +276,13 @@ def _refuse_old_weights(partition_weights: Any, growth: Growth) -> None:
     if np.shape(partition_weights) == (V,):
         raise InvalidParameterError(
             f"partition_weights has {V} numbers, but with the new partitions there are "
-            f"{growth.tuples.n_partitions}: set all of them first, earlier partitions first, "
-            "est.set_params(partition_weights=...).partial_fit(P)"
+            f"{growth.tuples.n_partitions}; call est.set_params(partition_weights=...) with all "
+            "weights, those of the earlier partitions first"
         )
 
 
 def _label_undecided_tuples(tuples: LabelTuples, found: Labelling) -> NDArray[np.int64]:
-    """Return labels in which tuples without a weighted label follow the other partitions."""
+    """Label tuples that have labels only in partitions of weight 0 by these partitions."""
     if not tuples.has_missing:
         return found.labels
     decided = tuples.has_weighted_label(found.partition_weights)
@@ -317,7 +303,7 @@ def _assign_by_equal_votes(
     rows: NDArray[np.bool_],
     threshold: float,
 ) -> NDArray[np.int64]:
-    """Return labels of some rows with weight one for every partition."""
+    """Return the labels of some rows if every partition has weight 1."""
     equal = replace(tables, alpha=np.ones_like(tables.alpha))
     chosen = None if memberships is None else memberships[rows]
     return equal.assign(codes[rows], threshold, memberships=chosen)[0]
@@ -338,12 +324,12 @@ def _labels_of_fitted_tuples(
         codes = _padded_keys(codes, memberships, width)
     _, group, _ = tuple_kernels.group_equal_rows(np.vstack([fitted, codes]))
     u = len(fitted)
-    # fitted tuples are distinct and come first, so tuple a is group a
+    # groups are numbered by first appearance, so fitted tuple a is group a
     return np.append(labels, -1)[np.minimum(group[u:], u)]
 
 
 def _padded_keys(columns: NDArray[Any], shares: Array, width: int) -> NDArray[np.int64]:
-    """Return keys of soft rows, padded by empty slots at the end, which change no row."""
+    """Return comparable keys of soft rows, padded by empty slots to a common width."""
     padding = ((0, 0), (0, width - columns.shape[1]))
     columns = np.pad(columns, padding, constant_values=MISSING)
     return tuple_kernels.slot_keys(columns, np.pad(shares, padding))

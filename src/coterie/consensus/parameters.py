@@ -17,36 +17,29 @@ __all__ = ["check_choice", "check_n_clusters", "check_size"]
 def check_n_clusters(n_clusters: Any, tuples: LabelTuples) -> int:
     """Return K as an int between 1 and the number of distinct tuples.
 
-    More clusters than points are refused. More clusters than distinct tuples, as in
-    scikit-learn's k-means, give a warning and as many clusters as there are tuples.
+    More clusters than points raise an error. More clusters than distinct tuples give a warning,
+    as in scikit-learn's k-means, and K becomes the number of tuples.
     """
     K = check_whole("n_clusters", n_clusters)
     if K > tuples.n_points:
         raise InvalidParameterError(
-            f"n_clusters={K} is more than the {tuples.n_points} points; give a smaller one"
+            f"n_clusters={K} is more than the {tuples.n_points} points; give a smaller number"
         )
     if K > tuples.n_tuples:
         warnings.warn(
             f"the points have only {tuples.n_tuples} distinct combinations of labels, fewer than "
             f"n_clusters={K}: there will be at most {tuples.n_tuples} clusters",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=4,  # the caller of fit
         )
     return min(K, tuples.n_tuples)
 
 
 def check_size(size: int, largest: Any, parameter: str, method: str) -> None:
-    """Refuse more tuples or points than a method of quadratic cost can take.
+    """Refuse more tuples or points than the limit of a method of quadratic cost.
 
-    Parameters
-    ----------
-    size : int
-        Their number.
-    largest : int
-        The limit, the value of the parameter.
-    parameter : {"max_tuples", "max_points"}
-    method : str
-        Its name, for the message.
+    ``parameter``, "max_tuples" or "max_points", is the name of the limit ``largest``. It decides
+    what ``size`` counts. ``method`` is the name of the method in the message.
 
     >>> check_size(100, 5000, "max_tuples", "CSPA")
     """
@@ -61,7 +54,7 @@ def check_size(size: int, largest: Any, parameter: str, method: str) -> None:
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Refuse a parameter that is none of the choices.
+    """Refuse a value that is not one of the choices.
 
     >>> check_choice("linkage", "average", ("average", "single"))
     """

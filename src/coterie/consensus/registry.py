@@ -1,6 +1,6 @@
-"""The table of methods, by short name, for the program, the benchmarks and the documentation.
+"""The table of methods, which the program, the benchmarks and the documentation use.
 
-One entry adds a method. Its class is imported when an estimator is made.
+To add a method, add an entry. Its class is imported when an estimator is made.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
     "multiview_method",
 ]
 
-#: Where the details of a method come from.
+#: Source of the details of a method, see :class:`Method`.
 Established = Literal["ours", "paper", "author code", "ports", "textbook", "reconstruction"]
 
 
@@ -44,11 +44,11 @@ class Method:
     summary : str
         What it does, in one line.
     established : str
-        Where its details come from: "ours"; "paper", the source paper; "author code"; "ports" by
-        others; "textbook", the common description of the cited article; "reconstruction",
-        ingredients from an abstract and our choices.
+        Source of its details. "ours": this package; "paper": the source paper; "author code":
+        published by the authors; "ports": published by others; "textbook": the common description
+        of the cited article; "reconstruction": an abstract, completed by our choices.
     cost : str
-        Time, in n points, u tuples, V partitions, m base clusters, K clusters.
+        Time for n points, u tuples, V partitions, m base clusters and K clusters.
     settings : mapping
         Constructor arguments of this variant.
     paper_name : str or None
@@ -72,30 +72,28 @@ class Method:
         return getattr(import_module("coterie"), self.class_name)
 
     def make(self, n_clusters: int | None, random_state: Any = None, **settings: Any) -> Any:
-        """Return an unfitted estimator.
-
-        The number of clusters and the seed are set if the class has such parameters.
-        """
+        """Return an unfitted estimator; parameters that the class does not have are not set."""
         estimator = self.estimator_class()(**{**self.settings, **settings})
         wanted = {"n_clusters": n_clusters, "random_state": random_state}
         known = estimator.get_params()
         return estimator.set_params(**{k: v for k, v in wanted.items() if k in known})
 
     def missing_packages(self) -> list[str]:
-        """Return the packages that are not installed."""
+        """Return those of ``packages`` that are not installed."""
         return [name for name in self.packages if find_spec(name) is None]
 
 
 FLAGSHIP = "robust"
 
+# fields in order: key, title, class, summary, established, cost, settings, name in the paper
 _CONSENSUS = (
     Method(
         "robust",
         "RobustConsensus",
         "RobustConsensus",
-        "votes of the largest camp; of four answers, the one whose clusters are best separated",
+        "votes of the largest camp of partitions; the best separated of four answers",
         "ours",
-        "O(uV² + uVK); up to 500 tuples also O(u²K) a step",
+        "O(uV² + uVK); up to 500 tuples also O(u²K) per step",
     ),
     Method(
         "rcc",
@@ -103,7 +101,7 @@ _CONSENSUS = (
         "RobustConsensus",
         "the paper's robust relaxation alone: min ‖M − HDHᵀ‖₁ by ADMM, then rounding",
         "paper",
-        "O(u²K) a step",
+        "O(u²K) per step",
         {"relaxation": "admm", "refine": False, "partition_weights": None},
         "RCC",
     ),
@@ -113,7 +111,7 @@ _CONSENSUS = (
         "RobustConsensus",
         "discrete search on the ℓ1 objective with equal weights",
         "textbook",
-        "O(uVK) a sweep",
+        "O(uVK) per sweep",
         {"relaxation": "l2", "refine": True, "partition_weights": None},
     ),
     Method(
@@ -131,7 +129,7 @@ _CONSENSUS = (
         "OneHotKMeans",
         "k-means on the one-hot encoded labels",
         "textbook",
-        "O(uVK) an iteration",
+        "O(uVK) per iteration",
     ),
     Method(
         "kc",
@@ -166,7 +164,7 @@ _CONSENSUS = (
         "mcla",
         "MCLA",
         "MCLA",
-        "base clusters grouped into meta-clusters that the points choose among",
+        "base clusters grouped into meta-clusters; a point joins the one with most of its clusters",
         "ports",
         "O(m² + uV)",
         packages=("pymetis",),
@@ -186,7 +184,7 @@ _CONSENSUS = (
         "NMFConsensus",
         "M ≈ HDHᵀ with H ≥ 0 nearly orthogonal, by multiplicative updates",
         "ports",
-        "O(uVK) a sweep",
+        "O(uVK) per sweep",
         paper_name="NMFC",
     ),
     Method(
@@ -195,7 +193,7 @@ _CONSENSUS = (
         "WeightedConsensus",
         "M ≈ HDHᵀ with H ≥ 0, partition weights learned with the factor",
         "ports",
-        "O(uVK) a sweep",
+        "O(uVK) per sweep",
         paper_name="WC",
     ),
     Method(
@@ -204,16 +202,16 @@ _CONSENSUS = (
         "KLConsensus",
         "low rank with least Kullback–Leibler divergence, a sparse error for each partition",
         "reconstruction",
-        "O(u²K) a sweep",
+        "O(u²K) per sweep",
         paper_name="ES",
     ),
     Method(
         "correlation",
         "CorC-style",
         "CorrelationConsensus",
-        "sparse self-representations of bundles of partitions, drawn to a common direction",
+        "sparse codes of each point by the others, similar in all bundles of partitions",
         "reconstruction",
-        "O(u²m) a step",
+        "O(u²m) per step",
         paper_name="CorC",
     ),
     Method(
@@ -251,7 +249,7 @@ _MULTIVIEW = (
         "MultiViewClusterer",
         "diverse runs on two kinds of features of every view, then their robust consensus",
         "ours",
-        "O(n² Σ p_v) up to 5,000 points, then O(nK Σ p_v) a run",
+        "O(n² Σ p_v) up to 5,000 points, then O(nK Σ p_v) per run",
         paper_name="RCC",
     ),
     Method(
@@ -269,7 +267,7 @@ _MULTIVIEW = (
         "MultiViewKMeans",
         "k-means in all views together, with unsquared distances and learned view weights",
         "ports",
-        "O(nK·Σp_v) an iteration",
+        "O(nK·Σp_v) per iteration",
         paper_name="MVKmean",
     ),
     Method(
@@ -278,7 +276,7 @@ _MULTIVIEW = (
         "MultiViewAffinityPropagation",
         "affinity propagation on the summed distances, its preference tuned to K clusters",
         "textbook",
-        "O(n²) a round",
+        "O(n²) per round",
         paper_name="AP",
     ),
     Method(
@@ -287,37 +285,37 @@ _MULTIVIEW = (
         "LowRankConsensus",
         "low-rank and sparse decomposition of the views' co-associations",
         "reconstruction",
-        "O(n³) a step",
+        "O(n³) per step",
         paper_name="LCC",
     ),
 )
 
-#: Consensus functions (labels in), by key.
+#: Methods whose input is labels, by key.
 CONSENSUS_METHODS: Mapping[str, Method] = {method.key: method for method in _CONSENSUS}
-#: Methods that need the features of several views, by key.
+#: Methods whose input is the features of several views, by key.
 MULTIVIEW_METHODS: Mapping[str, Method] = {method.key: method for method in _MULTIVIEW}
 
 
 def consensus_method(key: str) -> Method:
-    """Return the consensus method of a key.
+    """Return the consensus method with this key.
 
     >>> consensus_method("cspa").title
     'CSPA'
     """
-    return _named(key, CONSENSUS_METHODS, "consensus method")
+    return _find(key, CONSENSUS_METHODS, "consensus method")
 
 
 def multiview_method(key: str) -> Method:
-    """Return the multi-view method of a key.
+    """Return the multi-view method with this key.
 
     >>> multiview_method("fc").class_name
     'ConcatenatedSpectral'
     """
-    return _named(key, MULTIVIEW_METHODS, "multi-view method")
+    return _find(key, MULTIVIEW_METHODS, "multi-view method")
 
 
 def make_consensus(key: str, n_clusters: int | None, random_state: Any = None) -> Any:
-    """Return an unfitted consensus function by its key.
+    """Return the unfitted consensus function with this key.
 
     >>> make_consensus("l2", 3, random_state=0)
     L2Consensus(n_clusters=3, random_state=0)
@@ -326,11 +324,11 @@ def make_consensus(key: str, n_clusters: int | None, random_state: Any = None) -
 
 
 def make_multiview(key: str, n_clusters: int, random_state: Any = None) -> Any:
-    """Return an unfitted multi-view clusterer by its key."""
+    """Return the unfitted multi-view clusterer with this key."""
     return multiview_method(key).make(n_clusters, random_state)
 
 
-def _named(key: Any, methods: Mapping[str, Method], kind: str) -> Method:
+def _find(key: Any, methods: Mapping[str, Method], kind: str) -> Method:
     if isinstance(key, str) and key in methods:
         return methods[key]
     close = difflib.get_close_matches(str(key).lower(), methods, n=1)

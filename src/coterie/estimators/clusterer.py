@@ -1,4 +1,4 @@
-"""Clusterers that start from features: an ensemble of partitions, then their consensus."""
+"""Clusterers of features: they make an ensemble of partitions and compute its consensus."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ __all__ = ["MAJORITY_OF_VIEWS", "ConsensusClusterer", "MultiViewClusterer"]
 
 #: Settings of the :class:`~coterie.RobustConsensus` that combines runs in several views.
 MAJORITY_OF_VIEWS: Mapping[str, Any] = MappingProxyType({"relaxation": "l2", "refine": True})
-# the spectral features need (n, n) matrices
-_MOST_EMBEDDED = 5_000
+_MOST_EMBEDDED = 5_000  # the spectral embedding needs (n, n) matrices
 
 
 def _can_predict(self: ConsensusClusterer) -> bool:
@@ -40,7 +39,8 @@ class ConsensusClusterer(ClusterMixin, BaseEstimator):
     """Clusterer of features by the consensus of many runs.
 
     X (n, p) is clustered V times by :func:`~coterie.ensembles.making.fit_ensemble`, and a consensus
-    function combines the runs. A new point is labelled by every run, and then by their vote.
+    function combines the runs. For a new point, every run predicts a label, and the consensus
+    function combines these labels.
 
     Parameters
     ----------
@@ -48,13 +48,13 @@ class ConsensusClusterer(ClusterMixin, BaseEstimator):
     n_partitions : int, default=40
         V.
     ensemble : str, sequence of str, or scikit-learn clusterer, default="kmeans"
-        What differs between runs: a strategy of :func:`~coterie.make_partitions` ("kmeans",
-        "diverse", "subspaces", "subsample", "scalings"), several of them in turn, or a clusterer
-        that is run with V seeds.
+        How the runs are made: by a strategy of :func:`~coterie.make_partitions` ("kmeans",
+        "diverse", "subspaces", "subsample", "scalings"), by several strategies in turn, or by a
+        clusterer with V different seeds.
     consensus : consensus function, str or None, default=None
-        It is cloned; its ``n_clusters`` and ``random_state`` are set if they have the default. A
-        text is a key of :mod:`coterie.consensus.registry`; None is
-        :class:`~coterie.RobustConsensus`.
+        A string is a key of :mod:`coterie.consensus.registry`; None is
+        :class:`~coterie.RobustConsensus`. A consensus function is cloned. Its ``n_clusters`` and
+        ``random_state`` are replaced if they have their default values.
     n_jobs : int or None, default=None
     verbose : bool, default=False
         Show progress on the standard error stream.
@@ -99,7 +99,7 @@ class ConsensusClusterer(ClusterMixin, BaseEstimator):
 
     @available_if(_can_predict)
     def predict(self, X: Any) -> NDArray[np.int32]:
-        """Return the labels of new points: every run labels them, and the consensus decides."""
+        """Return the labels of new points, from the labels that every run predicts."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32))
         return self.consensus_.predict(self.ensemble_.predict(X))
@@ -112,26 +112,24 @@ class ConsensusClusterer(ClusterMixin, BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class MultiViewClusterer(ClusterMixin, BaseEstimator):
-    """Clusterer of several views: runs in every view, and one consensus of all.
+    """Clusterer of several views by the consensus of runs in every view.
 
-    Each view is clustered ``n_partitions`` times with its own features and ``n_partitions`` times
-    with the spectral embedding of its neighbour graph. The consensus combines all runs.
+    Each view is clustered ``n_partitions`` times by its features and ``n_partitions`` times by the
+    spectral embedding of its neighbour graph. A consensus function combines all runs.
 
     Parameters
     ----------
     n_clusters : int, default=8
     n_partitions : int, default=10
-        Runs with each kind of features of each view.
-    ensemble : as in :class:`ConsensusClusterer`, or a mapping from view names to such, \
-default="diverse"
-    consensus : as in :class:`ConsensusClusterer`; by default the search of \
-:class:`~coterie.RobustConsensus` (``refine=True``)
+        Number of runs for each kind of features of each view.
+    ensemble : as in :class:`ConsensusClusterer`, or dict by view name, default="diverse"
+    consensus : as in :class:`ConsensusClusterer`
+        None is :class:`~coterie.RobustConsensus` with ``relaxation="l2", refine=True``.
     spectral : {"auto", True, False}, default="auto"
-        Whether to use the spectral embedding too. "auto": up to 5,000 points, since time and
-        memory grow with their square.
+        Whether to use the spectral embedding too. "auto" does so up to 5,000 points, because time
+        and memory grow with n².
     standardize : bool, default=True
-        Scale every column of every view to mean 0 and variance 1 first (sparse views are not
-        shifted).
+        Scale every column to mean 0 and variance 1; columns of sparse views only to variance 1.
     n_jobs, verbose, random_state : as in :class:`ConsensusClusterer`
 
     Attributes
@@ -141,26 +139,26 @@ default="diverse"
     confidence_ : (n,)
     consensus_ : the fitted consensus function
     ensembles_ : dict of str to :class:`~coterie.ensembles.making.Ensemble`
-        By view, and by "view (spectral)" for the spectral embedding.
+        Fitted runs, by the name of the view, and by "name (spectral)" for its embedding.
     view_names_ : list of str
     view_agreement_ : dict of str to float
         Mean adjusted Rand index of the view's runs with the consensus.
     view_weight_ : dict of str to float
-        Share of the view's runs that had a vote.
+        Share of the view's runs with positive weight.
 
     Notes
     -----
-    **Established.** The consensus of partitions from several views is in the paper's comparison.
-    Our choices: the spectral embedding, the number of runs and of their clusters, the scaling, and
-    the search: for runs with varied numbers of clusters in several views, the median partition was
-    closer to the classes than relaxations.
+    **Established.** The paper compares the consensus of partitions from several views. Our choices:
+    the spectral embedding, the number of runs and of their clusters, the scaling, and the search.
+    If runs in several views have different numbers of clusters, the median partition was closer to
+    the classes than relaxations.
 
-    **Limits.** The time is that of the runs and of their consensus; the spectral embedding needs
-    (n, n) matrices. The largest camp of runs decides: if each view shows a different part of the
-    structure, the views are the camps, and a useful view may lose its vote.
+    **Limits.** The spectral embedding needs (n, n) matrices. Only the largest camp of runs votes:
+    if each view shows a different part of the structure, every view is a camp, and useful views
+    get no weight.
 
-    **When to use.** Views of very different kind, width or scale, some of which may be noise; to
-    learn which views agree; to label new points.
+    **When to use.** For views of very different kind, width or scale, some of which may be noise;
+    to see which views agree; to label new points.
 
     References
     ----------
@@ -203,8 +201,8 @@ default="diverse"
         named = named_views(views)
         rng = check_random_state(self.random_state)
         self.view_names_ = list(named)
-        # by key of ensembles_: name of the view, its scaling, its spectral features
-        self._looks: dict[str, tuple[str, Scaling, SpectralFeatures | None]] = {}
+        # for each key of ensembles_: view name, scaling, spectral embedding
+        self._view_features: dict[str, tuple[str, Scaling, SpectralFeatures | None]] = {}
         self.ensembles_: dict[str, Ensemble] = {}
         for name, X in named.items():
             self._cluster_view(name, X, rng)
@@ -223,29 +221,31 @@ default="diverse"
         n_columns = {name: self.ensembles_[name].n_features for name in self.view_names_}
         check_same_views(named, self.view_names_, n_columns)
         labels = []
-        for key, (name, scaling, spectral) in self._looks.items():
+        for key, (name, scaling, spectral) in self._view_features.items():
             Z = scaling.transform(named[name])
             labels.append(self.ensembles_[key].predict(spectral.transform(Z) if spectral else Z))
         return self.consensus_.predict(np.hstack(labels))
 
     def _cluster_view(self, name: str, X: Any, rng: np.random.RandomState) -> None:
-        """Cluster one view by its own features, and by its spectral embedding."""
+        """Cluster one view by its features and by its spectral embedding."""
         scaling = standard_and_min_max(X)[0] if self.standardize else Scaling()
         Z = scaling.transform(X)
-        self._looks[name] = (name, scaling, None)
+        self._view_features[name] = (name, scaling, None)
         self.ensembles_[name] = self._fit_view(name, Z, rng)
         if _wants_spectral(self.spectral, X.shape[0]):
             spectral = spectral_features(Z, self.n_clusters, rng)
             key = f"{name} (spectral)"
-            self._looks[key] = (name, scaling, spectral)
+            self._view_features[key] = (name, scaling, spectral)
             self.ensembles_[key] = self._fit_view(name, spectral.embedding, rng)
 
     def _by_view(self, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Split values of all partitions by view."""
+        """Split values of all partitions (V,) by view."""
         ends = np.cumsum([ensemble.labels.shape[1] for ensemble in self.ensembles_.values()])
         parts = dict(zip(self.ensembles_, np.split(values, ends[:-1]), strict=True))
         return {
-            name: np.concatenate([parts[key] for key in parts if self._looks[key][0] == name])
+            name: np.concatenate(
+                [parts[key] for key in parts if self._view_features[key][0] == name]
+            )
             for name in self.view_names_
         }
 
@@ -256,14 +256,14 @@ default="diverse"
             if name not in ensemble or unknown:
                 raise InvalidParameterError(
                     f"ensemble has entries for {list(ensemble)}, but the views are "
-                    f"{self.view_names_}; give one entry for each"
+                    f"{self.view_names_}; give one entry per view"
                 )
             ensemble = ensemble[name]
         return _fit_ensemble(self, ensemble, X, rng)
 
 
 def _fit_ensemble(self: Any, ensemble: Any, X: Any, rng: np.random.RandomState) -> Ensemble:
-    """Run the ensemble, a strategy or a clusterer, with the settings of an estimator."""
+    """Fit the runs of an estimator; ``ensemble`` is a strategy or a clusterer."""
     return fit_ensemble(
         X,
         self.n_clusters,
@@ -286,7 +286,7 @@ def _wants_spectral(spectral: Any, n: int) -> bool:
 def _fit_consensus(
     self: Any, labels: NDArray[Any], rng: np.random.RandomState, default: Mapping[str, Any]
 ) -> None:
-    """Fit the consensus of the runs and set its results; ``default`` is for consensus=None."""
+    """Fit the consensus of the runs; ``default`` are the settings for ``consensus=None``."""
     if isinstance(self.consensus, str):
         consensus = make_consensus(self.consensus, None)
     elif self.consensus is None:
@@ -295,7 +295,7 @@ def _fit_consensus(
         consensus = clone(self.consensus)
     settings = consensus.get_params()
     wanted = {"n_clusters": self.n_clusters, "random_state": rng.randint(2**31 - 1)}
-    # a parameter with its default value was not chosen by the user
+    # replace only what the user did not choose: parameters with their default value
     defaults = inspect.signature(type(consensus)).parameters
     missing = {
         name: value

@@ -1,4 +1,4 @@
-"""RobustSpectral: the relaxations for any symmetric similarity matrix."""
+"""RobustSpectral: the ℓ1 and ℓ2 relaxations for any symmetric similarity matrix."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["RobustSpectral", "normalized_similarity"]
 
 Array = NDArray[np.float64]
 
-_CLIPPED_FROM = 0.99
+_CLIPPED_FROM = 0.99  # quantile of |S|
 
 
 @dataclass(eq=False, repr=False)
@@ -32,19 +32,20 @@ class RobustSpectral(ClusterMixin, BaseEstimator):
 
         min ‖S − H D Hᵀ‖   s.t.  HᵀH = I_K, D ≥ 0 diagonal
 
-    With ``loss="l2"`` on :func:`normalized_similarity` of S this is normalised cut. With
+    With ``loss="l2"`` on :func:`normalized_similarity` of S this is the normalised cut. With
     ``loss="l1"`` a few wrong similarities have little influence, however large they are. The ℓ1
-    problem is not convex, so the start matters: it is the ℓ2 solution of S with the largest 1 % of
-    its entries clipped.
+    problem is not convex. Its start is the ℓ2 solution of S with the largest 1 % of the entries
+    clipped.
 
     Parameters
     ----------
     n_clusters : int, default=8
     loss : {"l1", "l2"}, default="l1"
     assign_labels : {"kmeans", "cluster_qr"}, default="kmeans"
-        How rows of H√D are rounded to labels.
+        How labels are found from the rows of H√D.
     max_iter : int, default=300
     tol : float, default=1e-3
+        Largest number of steps and relative residual of the ℓ1 solver.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -91,11 +92,11 @@ class RobustSpectral(ClusterMixin, BaseEstimator):
     def _fit_l1(self, S: Array) -> None:
         largest = np.quantile(np.abs(S), _CLIPPED_FROM)
         start = _leading_factor(np.clip(S, -largest, largest), self.n_clusters)
-        M = TupleCoassociation(S, 1.0, np.ones(len(S)))
+        M = TupleCoassociation(S, 1.0, np.ones(len(S)))  # scale 1, one point per row
         result = robust_factor(M, start, max_iter=self.max_iter, tol=self.tol)
         if not result.converged:
             warnings.warn(
-                f"stopped after {result.n_iter} steps with residuals above tol={self.tol}; "
+                f"RobustSpectral did not reach tol={self.tol} in {result.n_iter} steps; "
                 "raise max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=3,
@@ -119,7 +120,7 @@ class RobustSpectral(ClusterMixin, BaseEstimator):
 
 
 def normalized_similarity(S: Any) -> Array:
-    """Return D^−½ S D^−½ with D the row sums of S, whose ℓ2 clustering is a normalised cut.
+    """Return D^−½ S D^−½, where D is the diagonal matrix of the row sums of S.
 
     >>> normalized_similarity([[2.0, 0.0], [0.0, 4.0]])
     array([[1., 0.],
@@ -146,11 +147,12 @@ def _check_similarity(S: Any) -> Array:
     try:
         array = check_array(S, accept_sparse="csr", dtype=np.float64, input_name="S")
     except (TypeError, ValueError) as error:
-        raise InvalidParameterError(f"the similarity cannot be used: {error}") from error
+        raise InvalidParameterError(f"the similarity S cannot be used: {error}") from error
     dense: Array = array.toarray() if hasattr(array, "toarray") else array
     if dense.shape[0] != dense.shape[1]:
         raise InvalidParameterError(f"the similarity has shape {dense.shape}; it must be square")
     gap = np.abs(dense - dense.T)
+    # relative to the largest entry, so that rounding errors are accepted
     if gap.max() > 1e-8 * max(1.0, float(np.abs(dense).max())):
         row, column = np.unravel_index(np.argmax(gap), gap.shape)
         raise InvalidParameterError(

@@ -145,7 +145,7 @@ def test_more_points_than_a_thread_takes_alone():
     P, _ = ct.planted_partitions([500, 500], 12, 0, 0.6, random_state=0)
     tuples = as_label_tuples(P)
     M = tuple_coassociation(tuples, np.ones(12)).dense()
-    assert len(M) > 2 * divergence_fit._ROWS_WORTH_A_THREAD
+    assert len(M) > 2 * divergence_fit._LEAST_ROWS_PER_THREAD
     args = (M, tuples.weights, *random_factor(len(M), 2, tuples.weights), 2.0)
     pull, gains = np.empty((len(M), 2)), np.empty(len(M))
     divergence_fit._visit_rows(*args, 0, len(M), pull, gains)

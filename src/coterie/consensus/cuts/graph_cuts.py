@@ -32,16 +32,15 @@ __all__ = ["CSPA", "HBGF", "BalancedCut"]
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-# fractions become whole numbers of thousandths
-_FINEST_SHARE = 1000
+_FINEST_SHARE = 1000  # METIS needs whole numbers: fractions are rounded to thousandths
 
 
 @dataclass(eq=False, repr=False)
 class BalancedCut(ConsensusFunction):
     """Base class of the methods that cut points by a package, or tuples by a relaxation.
 
-    A method implements both cuts and the cost of a clustering. This class handles partitions of
-    weight 0, points that have labels only in those, one cluster, and as many clusters as tuples.
+    A method implements both cuts and the loss. This class handles partitions of weight 0, K = 1 and
+    K = u.
     """
 
     n_clusters: int = 8
@@ -65,9 +64,9 @@ class BalancedCut(ConsensusFunction):
         return Labelling(np.append(labels, -1)[place], weights)
 
     def _cut(self, tuples: LabelTuples, alpha: Array, n_clusters: int) -> Labels:
-        """Label tuples that all have a label."""
+        """Label tuples, each of which has a label in a partition of positive weight."""
         u = tuples.n_tuples
-        if n_clusters in (1, u):
+        if n_clusters in (1, u):  # one cluster, or one for each tuple
             return np.arange(u) % n_clusters
         rng = check_random_state(self.random_state)
         if self.partitioner_ == "spectral":
@@ -77,21 +76,21 @@ class BalancedCut(ConsensusFunction):
         return most_common_parts(points, parts, u, n_clusters)
 
     def _check_size(self, tuples: LabelTuples) -> None:
-        """Refuse too large an input; linear methods have no limit."""
+        """Refuse an input that is too large; linear methods have no limit."""
 
     @abstractmethod
     def _cut_points(
         self, tuples: LabelTuples, alpha: Labels, points: Labels, n_parts: int, rng: Any
     ) -> Labels:
-        """Cut the points by the package; ``points`` has the tuple of each point."""
+        """Return parts of the points, cut by the package; ``points[i]`` is the tuple of point i."""
 
     @abstractmethod
     def _cut_tuples(self, tuples: LabelTuples, alpha: Array, n_clusters: int, rng: Any) -> Labels:
-        """Cut the tuples by the relaxation."""
+        """Return labels of the tuples by the spectral relaxation."""
 
     @abstractmethod
     def _loss(self, tuples: LabelTuples, alpha: Array, labels: Labels) -> float:
-        """Return the cost of a clustering."""
+        """Return the loss of labels of the tuples."""
 
 
 @dataclass(eq=False, repr=False)
@@ -100,22 +99,22 @@ class CSPA(BalancedCut):
 
         min Σ_{i<j, z_i≠z_j} A_ij,   A = (Σ_v α_v) M,   clusters of about equal size
 
-    over labels z (n,) in {1, …, K}. M (n, n) is the share of partitions that put two points
-    together and α (V,) are their weights: with unit weights and no missing label, A_ij is the
-    number of partitions that put i and j together.
+    over labels z (n,) in {1, …, K}. M (n, n) is the weighted share of partitions that put two
+    points together, and α (V,) are the partition weights. With unit weights and no missing label,
+    A_ij is the number of partitions that put i and j together.
 
     Parameters
     ----------
     n_clusters : int
     partitioner : {"auto", "metis", "spectral"}, default="auto"
-        METIS, or the normalised cut of M by its leading eigenvectors and k-means. "auto" is METIS
-        if pymetis is installed (``pip install 'coterie[partitioners]'``).
+        METIS, or spectral clustering of M (a normalised cut). "auto" is METIS if pymetis is
+        installed (``pip install 'coterie[partitioners]'``), else "spectral".
     imbalance : float, default=0.05
-        METIS: the share by which a cluster may exceed n/K points.
+        METIS: a cluster may have up to (1 + imbalance)·n/K points.
     max_points : int, default=5000
-        METIS: the most points. The graph has up to n²/2 edges.
+        METIS: limit on n. The graph has up to n²/2 edges.
     max_tuples : int, default=5000
-        Spectral: the most distinct label tuples.
+        Spectral: limit on the number of distinct label tuples.
     partition_weights : array of shape (V,) or None, default=None
     random_state : int, RandomState or None, default=None
 
@@ -126,23 +125,22 @@ class CSPA(BalancedCut):
     partitioner_ : {"metis", "spectral"}
         The partitioner that was used.
     loss_ : float
-        Weight of the edges cut, Σ_{i<j, z_i≠z_j} A_ij.
+        Weight of the cut edges, Σ_{i<j, z_i≠z_j} A_ij.
 
     Notes
     -----
     **Established.** Graph, weights and balanced cut follow the usual description of the article
-    and published ports. Our choices: points are shuffled before the cut, because METIS breaks ties
-    by position and data are often sorted by class; the better of two cuts with different METIS
-    settings is used; points with equal labels in all partitions stay together in the part that most
-    of them got, and if this empties a cluster, as few points as possible are moved; partition
-    weights become whole numbers for METIS, exact for whole ratios and otherwise to a thousandth of
-    the largest; spectral clustering of M replaces METIS if it is not installed.
+    and published ports. Our choices: Points are shuffled before the cut, because METIS breaks ties
+    by position and data are often sorted by class. The better of two cuts with different METIS
+    settings is used. Points with equal labels in all partitions stay together, in the part that
+    most of them got; if this empties a part, the fewest possible points are moved. METIS needs
+    whole numbers: other partition weights are rounded to a thousandth of the largest.
 
     **Limits.** METIS forces clusters of equal size: three planted classes of 200, 60 and 40 points
-    became 106, 100 and 94; the spectral variant, which has no balance, found them. A group of
-    points with equal labels that is larger than n/K stays in one cluster, which then exceeds the
-    balance. Time and memory grow with n²: 5,000 points took 13 seconds and 1.5 GB. The spectral
-    variant grows with the square of the number of tuples: 5,000 took five seconds.
+    became 106, 100 and 94; the spectral variant, which has no balance, found them. More than n/K
+    points with equal labels still stay in one cluster, which then exceeds the balance. Time and
+    memory grow with n²: 5,000 points took 13 seconds and 1.5 GB. The spectral variant grows with
+    the square of the number of tuples: 5,000 took five seconds.
 
     **When to use.** Clusters of similar size and at most a few thousand points; as a reference,
     since most comparisons include it. :class:`~coterie.HBGF` cuts a similar graph in linear time.
@@ -196,18 +194,18 @@ class HBGF(BalancedCut):
 
         min Σ_{i, c ∋ i, z_i≠y_c} α_c   over labels z (n,) of points and y (m,) of base clusters
 
-    with clusters of about equal numbers of points. Each point i is linked to each of its base
-    clusters c with the weight α_c of the partition of c. Points and base clusters are labelled
-    together; base clusters have no weight in the balance.
+    with clusters of about equal numbers of points. Each point i has a link to each of its base
+    clusters c, of weight α_c, the weight of the partition of c. Points and base clusters are
+    labelled together, but only points count in the balance.
 
     Parameters
     ----------
     n_clusters : int
     partitioner : {"auto", "metis", "spectral"}, default="auto"
-        METIS, or the normalised cut of the same graph by the transfer cut and k-means. "auto"
-        is METIS if pymetis is installed (``pip install 'coterie[partitioners]'``).
+        METIS, or the normalised cut of the same graph by the transfer cut and k-means. "auto" is
+        METIS if pymetis is installed (``pip install 'coterie[partitioners]'``), else "spectral".
     imbalance : float, default=0.05
-        METIS: the share by which a cluster may exceed n/K points.
+        METIS: a cluster may have up to (1 + imbalance)·n/K points.
     partition_weights : array of shape (V,) or None, default=None
     random_state : int, RandomState or None, default=None
 
@@ -218,23 +216,21 @@ class HBGF(BalancedCut):
     partitioner_ : {"metis", "spectral"}
         The partitioner that was used.
     loss_ : float
-        Weight of the links cut if each base cluster joins the cluster of most of its points,
+        Weight of the cut links if each base cluster joins the cluster of most of its points,
         Σ_c α_c (|c| − max_b |c ∩ cluster b|).
 
     Notes
     -----
     **Established.** The graph is that of the article, which cuts it by METIS or spectrally. Our
-    choices: base clusters have no weight, so that the balance concerns points only; shuffling, the
-    better of two cuts, points with equal labels and whole-number weights are treated as in
-    :class:`~coterie.CSPA`. A missing label is a missing link.
+    choices: only points count in the balance; a missing label is a missing link; the rest is as in
+    :class:`~coterie.CSPA`.
 
     **Limits.** METIS forces clusters of equal size: three planted classes of 200, 60 and 40 points
-    became 105, 99 and 96. A group of points with equal labels that is larger than n/K stays in one
-    cluster. The spectral variant has no balance. Both are linear in the number of points: 40,000 in
-    20 partitions took seven seconds with METIS and less than one spectrally.
+    became 105, 99 and 96. The spectral variant has no balance. Both are linear in the number of
+    points: 40,000 in 20 partitions took seven seconds with METIS, less than one spectrally.
 
-    **When to use.** Instead of :class:`~coterie.CSPA` for many points; with METIS for clusters of
-    similar size, spectrally for others.
+    **When to use.** Instead of :class:`~coterie.CSPA` for many points: with METIS for clusters of
+    similar size, otherwise with "spectral".
 
     References
     ----------
@@ -272,18 +268,18 @@ class HBGF(BalancedCut):
 
 
 def _multiplicities(weights: Array) -> Labels:
-    """Return the number of points of each tuple, refused if it is not whole."""
+    """Return the number of points of each tuple; refuse fractional row weights."""
     counts = np.rint(weights).astype(np.int64)
     if not np.allclose(counts, weights, rtol=1e-9, atol=0):
         raise InvalidParameterError(
-            "sample_weight: METIS and KaHyPar cut whole points; give whole numbers, or use "
+            "sample_weight: METIS and KaHyPar need whole numbers; give whole numbers, or use "
             "partitioner='spectral'"
         )
     return counts
 
 
 def _whole_links(tuples: LabelTuples, alpha: Labels) -> csr_array:
-    """Return links (u, m) of tuples to base clusters: α_v, or α_v π in thousandths."""
+    """Return links (u, m) of tuples to base clusters: α_v, or for soft ones α_v π · 1000."""
     if tuples.memberships is None:
         return tuples.indicator(alpha)
     links = tuples.indicator(alpha * _FINEST_SHARE)

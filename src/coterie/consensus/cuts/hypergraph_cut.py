@@ -24,18 +24,17 @@ class HGPA(BalancedCut):
 
         min Σ_c α_c (λ_c − 1),   clusters of about equal size
 
-    over labels z (n,) in {1, …, K}. The sum is over the m base clusters of all partitions; λ_c is
-    the number of clusters that contain points of base cluster c, and α_c the weight of the
-    partition of c.
+    over labels z (n,) in {1, …, K}. The sum is over the m base clusters c of all partitions; λ_c is
+    the number of clusters that contain points of c, and α_c the weight of the partition of c.
 
     Parameters
     ----------
     n_clusters : int
     partitioner : {"auto", "kahypar", "spectral"}, default="auto"
-        mt-KaHyPar, or the normalised cut of the hypergraph by its leading eigenvectors and
-        k-means. "auto" is mt-KaHyPar if it is installed (``pip install 'coterie[partitioners]'``).
+        mt-KaHyPar, or spectral clustering of the hypergraph (a normalised cut). "auto" is
+        mt-KaHyPar if installed (``pip install 'coterie[partitioners]'``), else "spectral".
     imbalance : float, default=0.05
-        mt-KaHyPar: the share by which a cluster may exceed n/K points.
+        mt-KaHyPar: a cluster may have up to (1 + imbalance)·n/K points.
     partition_weights : array of shape (V,) or None, default=None
     random_state : int, RandomState or None, default=None
 
@@ -51,21 +50,19 @@ class HGPA(BalancedCut):
     Notes
     -----
     **Established.** The hypergraph follows the usual description of the article. The article cuts
-    it by hMETIS with an imbalance of 5 %, which is not available as a package; mt-KaHyPar minimises
-    a similar cost. Our choices: shuffling, points with equal labels and whole-number weights are
-    treated as in :class:`~coterie.CSPA`. Without mt-KaHyPar the relaxation of Zhou, Huang and
-    Schölkopf is used. Its Laplacian I − D_v^−½ B W D_e^−1 Bᵀ D_v^−½ has the eigenvectors of the
-    bipartite graph of points and base clusters, so the labels are those of the spectral
-    :class:`~coterie.HBGF`.
+    it by hMETIS with an imbalance of 5 %. hMETIS is not available as a package; mt-KaHyPar
+    minimises a similar cost. Shuffling, points with equal labels and whole-number weights are as in
+    :class:`~coterie.CSPA`. "spectral" is the relaxation of Zhou, Huang and Schölkopf. Its Laplacian
+    I − D_v^−½ B W D_e^−1 Bᵀ D_v^−½ has the eigenvectors of the bipartite graph of points and base
+    clusters, so the labels are those of the spectral :class:`~coterie.HBGF`.
 
-    **Limits.** The cost does not depend on how unequal the pieces of a split base cluster are, so
-    it cannot see partial agreement. If every base cluster has a few wrong points, the true clusters
-    are no longer the cheapest: of three planted classes of 100 points, mt-KaHyPar found 98 % with
-    2 % of the labels redrawn and 53 % with 10 %, CSPA and HBGF found all. Clusters of equal size
-    are forced, which improves the accuracy on classes of equal size (iris, partitions of varied
-    K: 0.97; with one class cut to 20 points: 0.71–0.81). One thread needs about a second per
-    thousand points of 20 partitions, much more than HBGF. The spectral variant is fast, has no
-    balance and sees partial agreement.
+    **Limits.** A split base cluster costs the same whether one point is separated or half of its
+    points. So a few wrong points in every base cluster hide the true clusters: of three planted
+    classes of 100 points, mt-KaHyPar found 98 % with 2 % of the labels redrawn and 53 % with 10 %;
+    CSPA and HBGF found all. Clusters of equal size are forced: the accuracy on iris (partitions
+    with different numbers of clusters) was 0.97, and 0.71–0.81 with one class cut to 20 points. It
+    takes about a second per thousand points of 20 partitions, much more than HBGF. The spectral
+    variant has none of these limits.
 
     **When to use.** As a reference in comparisons. Otherwise prefer :class:`~coterie.HBGF`.
 
@@ -89,7 +86,7 @@ class HGPA(BalancedCut):
     """
 
     _package = "kahypar"
-    _needs_labels = "a hyperedge has no partial members"
+    _reason_against_soft = "a hyperedge cannot contain a fraction of a point"
 
     def _cut_points(
         self, tuples: LabelTuples, alpha: Labels, points: Labels, n_parts: int, rng: Any
@@ -103,7 +100,7 @@ class HGPA(BalancedCut):
         )
 
     def _cut_tuples(self, tuples: LabelTuples, alpha: Array, n_clusters: int, rng: Any) -> Labels:
-        # the walk point → base cluster → point is Zhou's walk on the hypergraph
+        # the random walk point → base cluster → point is that of Zhou and others
         return transfer_cut(tuples.indicator(alpha), tuples.weights, n_clusters, rng)
 
     def _loss(self, tuples: LabelTuples, alpha: Array, labels: Labels) -> float:

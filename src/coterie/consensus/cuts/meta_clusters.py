@@ -1,4 +1,4 @@
-"""MCLA: base clusters are grouped into meta-clusters, which the points then choose among."""
+"""MCLA: base clusters are grouped into meta-clusters; each point joins one of them."""
 
 from __future__ import annotations
 
@@ -22,35 +22,33 @@ __all__ = ["MCLA"]
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-# METIS needs whole numbers: similarities in thousandths
-_EDGE_SCALE = 1000
+_EDGE_SCALE = 1000  # METIS needs whole numbers: similarities in thousandths
 _TIE = 1e-12
 
 
 @dataclass(eq=False, repr=False)
 class MCLA(ConsensusFunction):
-    """Meta-clustering: the m base clusters are clustered, and points choose among the groups.
+    """Meta-clustering: the m base clusters are grouped, and each point joins one group.
 
-    With s_cd = |c ∩ d| / |c ∪ d| the Jaccard similarity of base clusters c and d, the graph of
-    base clusters is cut into K meta-clusters; then
+    The base clusters c, d are grouped into K meta-clusters by their Jaccard similarity
+    s_cd = |c ∩ d| / |c ∪ d|. The label of point i is
 
         z_i = argmax_b  Σ_{c in b, c ∋ i} α_c / Σ_{c in b, partition of c labels i} α_c,
 
-    the meta-cluster b with the largest weighted share of members that contain point i. α_c is the
-    weight of the partition of c.
+    the meta-cluster b with the largest weighted share of members that contain i. α_c is the weight
+    of the partition of c.
 
     Parameters
     ----------
     n_clusters : int
-        The number of meta-clusters. A meta-cluster without points vanishes, so there may be
-        fewer clusters; ``n_clusters_`` is their number.
+        Number of meta-clusters. Some may get no points; ``n_clusters_`` does not count these.
     partitioner : {"auto", "metis", "linkage"}, default="auto"
         METIS, or average linkage on 1 − s. "auto" is METIS if pymetis is installed
-        (``pip install 'coterie[partitioners]'``).
+        (``pip install 'coterie[partitioners]'``), else "linkage".
     imbalance : float, default=0.05
-        METIS: the share by which a meta-cluster may exceed m/K base clusters.
+        METIS: a meta-cluster may have up to (1 + imbalance)·m/K base clusters.
     partition_weights : array of shape (V,) or None, default=None
-        Weights of the vote. In the graph all partitions of positive weight count equally.
+        α. For the grouping all partitions of positive weight count equally.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -60,26 +58,25 @@ class MCLA(ConsensusFunction):
     partitioner_ : {"metis", "linkage"}
         The partitioner that was used.
     loss_ : float
-        One minus the winning share, averaged over the points.
+        One minus the largest share, averaged over the points.
 
     Notes
     -----
     **Established.** Graph, cut and vote follow the usual description of the article and published
-    ports; the vote is a mean over the members, where one port has a sum that favours large
-    meta-clusters. Our choices: Jaccard similarities in thousandths for METIS; base clusters are
-    shuffled before the cut, because METIS breaks ties by position; with missing labels,
-    similarities are over points that both partitions label, and shares over partitions that label
-    the point; ties are drawn once for all points with the same labels; average linkage replaces
-    METIS if it is not installed.
+    ports. The vote is the mean over the members; the sum, used in one port, favours large
+    meta-clusters. Our choices: Similarities are rounded to thousandths for METIS. Base clusters are
+    shuffled before the cut, because METIS breaks ties by position. Similarities count only points
+    that both partitions label, and shares only partitions that label the point. Ties are broken at
+    random, once for all points with the same labels.
 
-    **Limits.** METIS gives every meta-cluster about m/K base clusters, so partitions with more than
-    K clusters, where a large class has more than its share, are grouped badly. Linkage has no
-    balance, but may use a meta-cluster for a single unusual base cluster: over ensembles of varied
-    K it is less accurate and varies more (standardised wine: 0.86 ± 0.15, with METIS 0.97 ± 0.01).
-    Time and memory grow with m², but only linearly with n.
+    **Limits.** METIS gives every meta-cluster about m/K base clusters. If partitions have more than
+    K clusters, a large class has more base clusters than this, and the grouping is poor. Linkage
+    has no balance, but may use a meta-cluster for a single unusual base cluster: if partitions have
+    different numbers of clusters, it is less accurate and less stable (standardised wine:
+    0.86 ± 0.15, with METIS 0.97 ± 0.01). Time and memory grow with m², but only linearly with n.
 
-    **When to use.** Partitions with about K clusters each that differ in a minority of points,
-    and many points: it is among the fastest methods.
+    **When to use.** Many points, and partitions with about K clusters that differ in a minority of
+    points. It is among the fastest methods.
 
     References
     ----------
@@ -101,7 +98,7 @@ class MCLA(ConsensusFunction):
     partition_weights: Any = None
     random_state: Any = None
 
-    _needs_labels = "the Jaccard similarity needs base clusters that are sets"
+    _reason_against_soft = "the Jaccard similarity needs base clusters that are sets"
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         K, weights = self._check_settings(tuples)
@@ -144,17 +141,17 @@ def _group_base_clusters(
 
 
 def _shares(tuples: LabelTuples, alpha: Array, meta: Labels) -> Array:
-    """Return the weighted share of each meta-cluster's members that contain a tuple, (u, K).
+    """Return the weighted share of the members of each meta-cluster that contain a tuple, (u, K).
 
-    Only members from partitions that label the tuple count; 0 if there are none.
+    Only members from partitions that label the tuple count. Without such members the share is 0.
     """
     K = int(meta.max()) + 1
     shape = (tuples.n_tuples, K)
     containing, possible = np.zeros(shape), np.zeros(shape)
     rows = np.arange(tuples.n_tuples)
     for v, weight in enumerate(alpha):
-        own = slice(tuples.offsets[v], tuples.offsets[v + 1])
-        members = np.bincount(meta[own], minlength=K)
+        columns = slice(tuples.offsets[v], tuples.offsets[v + 1])
+        members = np.bincount(meta[columns], minlength=K)
         labelled = tuples.codes[:, v] >= 0
         possible[labelled] += weight * members
         containing[rows[labelled], meta[tuples.codes[labelled, v]]] += weight
@@ -162,7 +159,7 @@ def _shares(tuples: LabelTuples, alpha: Array, meta: Labels) -> Array:
 
 
 def _winners(shares: Array, rng: Any) -> Labels:
-    """Return the meta-cluster of the largest share, random among equal ones; −1 if all are 0."""
+    """Return the meta-cluster with the largest share, ties at random; −1 if all are 0."""
     best = shares.max(axis=1)
     tied = shares >= best[:, None] - _TIE
     labels = np.where(tied, rng.random_sample(shares.shape), -1.0).argmax(axis=1)

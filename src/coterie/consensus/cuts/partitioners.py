@@ -1,8 +1,7 @@
 """Balanced cuts of graphs (METIS) and hypergraphs (mt-KaHyPar), both optional packages.
 
 A partitioner breaks ties by the index of a vertex. Data are often sorted by class, so the order of
-rows would leak into the result. Therefore every call shuffles the vertices by the caller's random
-state and restores the order of the result.
+rows would leak the classes into the result. Therefore every call shuffles the vertices.
 """
 
 from __future__ import annotations
@@ -34,21 +33,15 @@ Labels = NDArray[np.int64]
 
 _MODULES = {"metis": "pymetis", "kahypar": "mtkahypar"}
 _LARGEST_WEIGHT = 1000
-_LARGEST_SEED = 2**31 - 1
-# mt-KaHyPar has one random number generator for the whole process
-_KAHYPAR_LOCK = threading.Lock()
+_LARGEST_SEED = 2**31 - 1  # a signed 32-bit integer
+_KAHYPAR_LOCK = threading.Lock()  # its random number generator is shared by the process
 
 
 def choose_partitioner(wanted: Any, package: str, fallback: str) -> str:
     """Return the partitioner; ``"auto"`` is the package if it is installed, else the fallback.
 
-    Parameters
-    ----------
-    wanted : str
-        ``"auto"``, the package, or the fallback.
-    package : {"metis", "kahypar"}
-    fallback : str
-        A partitioner that needs no package.
+    ``wanted`` is "auto", the package ("metis" or "kahypar"), or the fallback, which needs no
+    package.
 
     >>> choose_partitioner("spectral", "metis", "spectral")
     'spectral'
@@ -69,8 +62,8 @@ def choose_partitioner(wanted: Any, package: str, fallback: str) -> str:
 def whole_number_weights(weights: NDArray[np.float64]) -> Labels:
     """Convert positive weights to the whole numbers that partitioners need.
 
-    Multiples of the smallest weight up to a thousandfold keep their exact ratios, and so do whole
-    numbers up to 1,000. Others are scaled to a maximum of 1,000 and rounded, to at least 1.
+    Ratios stay exact if all weights are multiples of the smallest, at most 1,000 times as large, or
+    whole numbers up to 1,000. Others are scaled to a maximum of 1,000 and rounded, to at least 1.
 
     >>> whole_number_weights(np.array([0.5, 0.5, 1.5]))
     array([1, 1, 3])
@@ -93,15 +86,14 @@ def cut_graph(
     imbalance: float = 0.05,
     random_state: Any = None,
 ) -> Labels:
-    """Cut a graph into parts with the least weight of cut edges, by METIS.
+    """Cut a graph into K parts by METIS, with the least weight of cut edges.
 
         min Σ_{i<j, parts differ} A_ij   s.t.   weight of a part ≤ (1 + imbalance) · total / K
 
-    The result is the better of two K-way cuts. METIS merges vertices before it cuts them, by
-    default also those two steps apart. All points of a base cluster are two steps apart, so
-    unrelated points may be merged; the other cut does not merge them. If both cuts leave a part
-    empty, which happens if K is not small compared with n, recursive bisection is tried too; it
-    leaves parts empty only if K is nearly n.
+    The result is the better of two cuts. METIS merges vertices before it cuts; by default also
+    vertices two steps apart, such as all points of a base cluster, which may be unrelated. The
+    second cut does not merge these. If both cuts leave a part empty, recursive bisection is tried
+    too. It leaves parts empty only if K is nearly n.
 
     Parameters
     ----------
@@ -118,6 +110,7 @@ def cut_graph(
     """
     rng = check_random_state(random_state)
     order, place = _shuffled(adjacency.shape[0], rng)
+    # shuffle rows and columns alike
     rows = adjacency[order]
     rows.indices = place[rows.indices]
     weights = np.ones(len(order), int) if vertex_weights is None else vertex_weights[order]
@@ -137,13 +130,13 @@ def cut_hypergraph(
     imbalance: float = 0.05,
     random_state: Any = None,
 ) -> Labels:
-    """Cut a hypergraph into parts that split few hyperedges, by mt-KaHyPar.
+    """Cut a hypergraph into K parts by mt-KaHyPar, splitting few hyperedges.
 
         min Σ_e w_e (λ_e − 1)   s.t.   size of a part ≤ (1 + imbalance) · n / K
 
-    λ_e is the number of parts that hyperedge e touches. Equal hyperedges are merged and those of
-    one vertex dropped, which changes no cost. If none is left, all cuts cost the same, and the
-    shuffled vertices are assigned in turn.
+    λ_e is the number of parts with vertices of hyperedge e. Equal hyperedges are merged, and those
+    of one vertex dropped; the cost stays the same. If none is left, every cut has cost 0, and the
+    shuffled vertices are distributed evenly.
 
     Parameters
     ----------
@@ -173,9 +166,8 @@ def cut_hypergraph(
 def most_common_parts(points: Labels, parts: Labels, n_tuples: int, n_parts: int) -> Labels:
     """Return one part for each tuple, that of most of its points, without empty parts.
 
-    Points with equal labels must stay together, but a balanced cut may separate them. If the most
-    common parts leave a part empty, an optimal assignment of parts to tuples moves the fewest
-    points.
+    A balanced cut may separate points with equal labels; here they are put together again. If this
+    empties a part, the assignment of parts to tuples that moves the fewest points is used.
 
     Parameters
     ----------
@@ -196,7 +188,7 @@ def most_common_parts(points: Labels, parts: Labels, n_tuples: int, n_parts: int
     >>> most_common_parts(np.array([0, 0, 0, 1, 2]), np.array([1, 1, 0, 0, 0]), 3, 2)
     array([1, 0, 0])
 
-    Most points of tuples 1 and 2 are in part 2. Tuple 2 gets part 1, which has one of its points:
+    Most points of tuples 1 and 2 are in part 2. Part 1 must not be empty, so tuple 2 gets it:
 
     >>> points = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2])
     >>> most_common_parts(points, np.array([0, 0, 1, 2, 2, 2, 2, 2, 1]), 3, 3)
@@ -206,6 +198,7 @@ def most_common_parts(points: Labels, parts: Labels, n_tuples: int, n_parts: int
     counts = cells.reshape(n_tuples, n_parts)
     labels = counts.argmax(axis=1)
     if len(np.unique(labels)) < n_parts:
+        # moved[p, a]: number of points that move if tuple a gets part p
         moved = counts.max(axis=1) - counts.T
         part, tuple_ = linear_sum_assignment(moved)
         labels[tuple_] = part
@@ -254,7 +247,7 @@ def _run_metis(
     recursive: bool = False,
 ) -> _Cut:
     metis = import_module(_MODULES["metis"])
-    slack = max(1, round(1000 * imbalance))
+    slack = max(1, round(1000 * imbalance))  # METIS: load imbalance in thousandths
     weight, found = metis.part_graph(
         n_parts,
         metis.CSRAdjacency(graph.indptr.astype(np.int64), graph.indices.astype(np.int64)),
@@ -271,7 +264,7 @@ def _run_metis(
 def _run_kahypar(
     n: int, pins: list[list[int]], weights: list[int], n_parts: int, imbalance: float, seed: int
 ) -> Labels:
-    """Cut n vertices of unit weight; the preset is deterministic."""
+    """Cut n vertices of unit weight; ``pins`` are the vertices of each hyperedge."""
     kahypar = import_module(_MODULES["kahypar"])
     with _KAHYPAR_LOCK:
         start = _initialised_kahypar()
@@ -285,5 +278,6 @@ def _run_kahypar(
 
 @functools.cache
 def _initialised_kahypar() -> Any:
-    """Initialise the package, which is allowed once a process; one thread survives a fork."""
+    """Initialise mt-KaHyPar, which may be done only once per process."""
+    # one thread: a pool of threads would not survive a fork
     return import_module(_MODULES["kahypar"]).initialize(1, print_warnings=False)

@@ -1,13 +1,13 @@
 """KLConsensus: a low-rank matrix of least Kullback–Leibler divergence from corrected partitions.
 
-The error matrices can be eliminated, which leaves a single nonnegative factor, fitted by EM. Let
-M (u, u) be the co-association of the tuples, ω (u,) their multiplicities, λ the penalty and
-S = W diag(d) Wᵀ + ε. For every pair the best corrected entries are S e^−t, t = clip(log S, −λ, λ),
-in partitions that put the pair together, and S e^−λ in the others. Hence
+The best corrections have a closed form, so only a nonnegative factor is fitted, by EM. Let M (u, u)
+be the co-association of the tuples, ω (u,) their multiplicities, λ the penalty and
+S = W diag(d) Wᵀ + ε. The best corrected entry of a pair is S e^−t, t = clip(log S, −λ, λ), in
+partitions that put the pair together, and S e^−λ in the others. Hence their mean and the loss are
 
     Ā = S ∘ R,   R = M ∘ e^−t + (1 − M) e^−λ,   loss = Σ_ab ω_a ω_b (S − Ā − M ∘ t)_ab,
 
-and only M is needed, not the single partitions.
+so M is needed, but not the single partitions.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ __all__ = ["KLConsensus"]
 Array = NDArray[np.float64]
 
 _FLOOR = 1e-8  # ε
-_SOFTENING = 0.1
+_SOFTENING = 0.1  # an entry of W that starts at 0 would stay 0
 _TRIAL_SWEEPS = 30
-_ROWS_WORTH_A_THREAD = 256
+_LEAST_ROWS_PER_THREAD = 256
 
 
 @dataclass(eq=False, repr=False)
 class KLConsensus(ConsensusFunction):
-    """Low-rank consensus of least Kullback–Leibler divergence; a reconstruction.
+    """Low-rank consensus of least Kullback–Leibler divergence.
 
-    The style is that of the robust clustering ensemble of Zhou and others (2015), which the source
-    paper calls ES; we do not know the article's exact objective. Each partition is the (n, n) 0/1
-    matrix M_v of the pairs it puts together. It may be corrected at a cost, and the corrected
-    matrices A_v should be close to one matrix S of rank K:
+    A reconstruction of the robust clustering ensemble of Zhou and others (2015), called ES in the
+    source paper, from its abstract. Partition v is the (n, n) 0/1 matrix M_v of the pairs that it
+    puts together. It may be corrected to A_v at a cost, and all A_v should be close to one matrix S
+    of rank K:
 
         min  Σ_v α_v [ KL(A_v ‖ S) + λ ‖M_v − A_v‖₁ ],   KL(A ‖ S) = Σ_ij A log(A / S) − A + S,
 
@@ -62,18 +62,18 @@ class KLConsensus(ConsensusFunction):
     n_clusters : int, default=8
         K. If a column of W has no point, there are fewer clusters.
     error_penalty : float, default=2.0
-        λ > 0. Entries that differ from S by more than a factor e^λ are corrected; ``np.inf``
-        corrects none.
+        λ > 0. Entries that differ from S by more than a factor e^λ are corrected; with
+        ``np.inf`` none are.
     n_init : int, default=5
-        Number of k-means starts on the rows of M; that of lowest loss after 30 sweeps continues.
+        Number of k-means starts on the rows of M. The best one after 30 sweeps is continued.
     max_iter : int, default=300
-        Most sweeps.
+        Largest number of sweeps.
     tol : float, default=1e-7
         Stop if a sweep lowers the loss by at most tol·Σ_ij M_ij.
     max_tuples : int, default=5000
         More distinct label tuples are refused.
     partition_weights : array of shape (V,) or None, default=None
-        A weight of 2 is the partition twice.
+        A partition of weight 2 counts as two copies.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -83,9 +83,9 @@ class KLConsensus(ConsensusFunction):
     loss_ : float
         The minimised sum.
     history_ : dict
-        ``"loss"``: the loss after every sweep of the start that was kept.
+        ``"loss"``: the loss after every sweep of the best start.
     n_iter_ : int
-        Its number of sweeps.
+        Number of these sweeps.
 
     Notes
     -----
@@ -94,14 +94,14 @@ class KLConsensus(ConsensusFunction):
     the direction of the divergence, the factorisation, λ, ε, starts and stopping rule. So results
     of this class are not results of the article's method.
 
-    **Limits.** A sweep visits every pair of tuples that a partition puts together, hence
-    ``max_tuples``; 500 tuples of 40 partitions in 5 clusters take a few seconds. The loss has many
-    local minima, hence the starts. The error term had no measurable effect: on ensembles of 40
-    k-means runs of iris, wine and digits the accuracy with ``error_penalty=np.inf`` was within 0.01
-    of the default's (three ensembles each). With ten clusters 300 sweeps do not always reach
-    ``tol``. A pair of points that no partition labels counts as apart.
+    **Limits.** A sweep visits every pair of tuples that a partition puts together; 500 tuples of 40
+    partitions in 5 clusters take a few seconds. The loss has many local minima. The corrections had
+    no measurable effect: on ensembles of 40 k-means runs of iris, wine and digits the accuracy
+    without them (``error_penalty=np.inf``) differed by less than 0.01 (three ensembles each). With
+    ten clusters 300 sweeps do not always reach ``tol``. A pair of points that no partition labels
+    counts as separate.
 
-    **When to use.** To compare with a low-rank model of counts instead of least squares.
+    **When to use.** To compare a low-rank model of counts with least squares.
     :class:`~coterie.L2Consensus` was as accurate on iris and wine, in linear time.
 
     References
@@ -130,7 +130,7 @@ class KLConsensus(ConsensusFunction):
         K, weights = self._check_settings(tuples)
         self._check_parameters()
         check_size(tuples.n_tuples, self.max_tuples, "max_tuples", "KLConsensus")
-        # tuples without a weighted label are left out; the base class assigns them later
+        # tuples without a weighted label are labelled by the base class
         labelled = tuples.has_weighted_label(weights)
         M = tuple_coassociation(tuples, weights).dense()[np.ix_(labelled, labelled)]
         best = self._best_fit(M, tuples.weights[labelled], min(K, len(M)))
@@ -148,7 +148,7 @@ class KLConsensus(ConsensusFunction):
         return Labelling(labels, weights)
 
     def _best_fit(self, M: Array, points: Array, K: int) -> _Fit:
-        """Sweep every start a few times, then the best one to the end."""
+        """Sweep from every start a few times, then continue the best one."""
         rng = check_random_state(self.random_state)
         penalty = float(self.error_penalty)
         first = min(_TRIAL_SWEEPS, self.max_iter)
@@ -207,17 +207,17 @@ def _fit(
 def _pull_and_loss(
     M: Array, points: Array, profile: Array, mass: Array, penalty: float
 ) -> tuple[Array, float]:
-    """Return R diag(ω) W, shape (u, K), and the loss, both for the best errors.
+    """Return R diag(ω) W, shape (u, K), and the loss, both for the best corrections.
 
-    R and the loss are linear in S where M is 0. So only pairs with M_ab > 0 are visited, and the
-    rest follows from Σ_a ω_a W_ak = 1.
+    Only pairs with M_ab > 0 are visited. For the others R = e^−λ and the loss is (1 − e^−λ) S, so
+    their sums follow from Σ_a ω_a W_ak = 1.
     """
     kept = float(np.exp(-penalty))
     pull, gains = np.empty_like(profile), np.empty(len(M))
     map_row_blocks(
         lambda a, b: _visit_rows(M, points, profile, mass, penalty, a, b, pull, gains),
         len(M),
-        at_least=_ROWS_WORTH_A_THREAD,
+        at_least=_LEAST_ROWS_PER_THREAD,
     )
     pull += kept * (points @ profile)
     total = float(mass.sum()) + _FLOOR * float(points.sum()) ** 2
@@ -225,10 +225,10 @@ def _pull_and_loss(
 
 
 def _em_step(pull: Array, points: Array, profile: Array, mass: Array) -> tuple[Array, Array]:
-    """Do one EM step of W diag(d) Wᵀ + ε towards Ā; Σ_a ω_a W_ak = 1 holds for every column."""
-    claimed = profile * pull * mass
-    mass = points @ claimed
-    return claimed / np.maximum(mass, np.finfo(np.float64).tiny), mass
+    """Update W and d by one EM step towards Ā, with Σ_a ω_a W_ak = 1 for every column."""
+    share = profile * pull * mass
+    mass = points @ share
+    return share / np.maximum(mass, np.finfo(np.float64).tiny), mass
 
 
 @nb.njit(cache=True, nogil=True)
@@ -259,6 +259,7 @@ def _visit_rows(
                 s = _FLOOR
                 for k in range(K):
                     s += scaled[k] * profile[b, k]
+                # e^−t − e^−λ, without the exponential of a clipped logarithm
                 ratio = min(max(1.0 / s, low), high) - low
                 t = min(max(np.log(s), -penalty), penalty)
                 votes = points[b] * M[a, b]

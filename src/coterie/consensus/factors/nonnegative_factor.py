@@ -2,10 +2,10 @@
 
     min ‖M − H D Hᵀ‖²_F   s.t.  H ≥ 0,  HᵀH = I_K,  D ≥ 0 diagonal,   M (n, n), H (n, K)
 
-Points of one tuple have equal rows in H at the start and after every update. With w the
-multiplicities of the u tuples, diag(√w) M diag(√w) (u, u) and diag(√w) H (u, K) obey the same
-updates and have the same HᵀH, HᵀMH and loss as M and H over points. So the functions below take the
-scaled matrices, and M only as a product.
+Points of one tuple have equal rows in H at the start and after every update. Let w be the
+multiplicities of the u tuples. The scaled matrices diag(√w) M diag(√w) (u, u) and diag(√w) H (u, K)
+have the same updates, HᵀH, HᵀMH and loss as M and H over points. The functions below take these
+scaled matrices, and M only as a function X ↦ M X.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ __all__ = ["NMFConsensus", "NonnegativeFactor", "nonnegative_factor"]
 Array = NDArray[np.float64]
 Product = Callable[[Array], Array]
 
-_SMOOTHING = 0.2
+_SMOOTHING = 0.2  # multiplicative updates cannot change an entry that is 0
 _CALM_SWEEPS = 5
-_TINY = 1e-300
+_TINY = 1e-300  # avoids a division by 0
 
 
 @dataclass(eq=False, repr=False)
@@ -49,13 +49,13 @@ class NMFConsensus(ConsensusFunction):
     """Nonnegative factor of the co-association matrix: min ‖M − H D Hᵀ‖²_F (NMFC).
 
     M (n, n) is the share of partitions that put two points together. It is approximated with
-    H (n, K) ≥ 0, HᵀH = I_K, and D (K, K) ≥ 0 diagonal. Ideally H has one positive entry a row, and
-    is a partition. The multiplicative updates are
+    H (n, K) ≥ 0, HᵀH = I_K, and D (K, K) ≥ 0 diagonal. Then H has at most one positive entry per
+    row, which is a partition. The multiplicative updates are
 
         H ← H ∘ √( M H / H HᵀMH ),    d ← d ∘ √( diag(HᵀMH) / (HᵀH)^{∘2} d ),    D = diag(d),
 
-    where D cancels in the first, because it is diagonal. The label of a point is the column of the
-    largest entry in its row of H.
+    where the diagonal D cancels in the first. The label of a point is the column of the largest
+    entry in its row of H.
 
     Parameters
     ----------
@@ -64,14 +64,14 @@ class NMFConsensus(ConsensusFunction):
     init : {"kmeans", "random"}, default="kmeans"
         Start from k-means on the ℓ2 factor (indicator + 0.2), or from uniform random numbers.
     n_init : int, default=5
-        Starts, of which the one with the least loss is kept.
+        Number of starts; the one with the least loss is kept.
     max_iter : int, default=2000
-        Most sweeps a start.
+        Largest number of sweeps per start.
     tol : float, default=1e-6
         Stop if five sweeps in a row change the loss by less than this share of ‖M‖²_F.
     max_tuples : int, default=5000
-        With missing labels a (u, u) matrix over the u distinct label tuples is needed, and more
-        tuples than this are refused. Without missing labels there is no limit.
+        Limit on the number u of distinct label tuples if labels are missing, because then a (u, u)
+        matrix is needed.
     partition_weights : array of shape (V,) or None, default=None
         M is the weighted share of partitions.
     random_state : int, RandomState or None, default=None
@@ -81,26 +81,26 @@ class NMFConsensus(ConsensusFunction):
     labels_, n_clusters_, confidence_, objective_, n_tuples_, partition_weights_
         As in :class:`~coterie.RobustConsensus`.
     loss_ : float
-        ‖M − H D Hᵀ‖²_F of the start that was kept, after its last sweep.
+        ‖M − H D Hᵀ‖²_F.
     history_ : dict
-        ``"loss"``: the loss after each of its sweeps.
+        ``"loss"``: the loss after every sweep of the best start.
     n_iter_ : int
-        Its number of sweeps.
+        Number of these sweeps.
 
     Notes
     -----
     **Established.** Problem and updates are those of Li, Ding and Jordan, taken from two
     independent ports that agree, not from the article. Starts and stopping rule are our choice.
 
-    **Limits.** The updates satisfy HᵀH = I only in the limit and are not a descent method: after a
-    steep fall the loss may rise slowly while H becomes orthogonal (in our runs by up to 12 % in one
-    sweep, and to more than twice its minimum if nearly all partitions are equal). Convergence is
-    like 1/sweeps, long after the labels are final. HᵀH remains 0.01 to 0.1 from I on data with
-    clusters, 0.2 on noise. A random start ends in a poor optimum more often than one from k-means.
-    A sweep costs O(u·V·K), with missing labels O(u²·K).
+    **Limits.** HᵀH = I holds only in the limit; after the last sweep HᵀH differed from I by 0.01 to
+    0.1 on data with clusters, by 0.2 on noise. The loss first falls, but may then rise slowly while
+    H becomes orthogonal: in our runs by up to 12 % in one sweep, and to more than twice its minimum
+    if nearly all partitions are equal. The error falls like 1/sweeps; the labels are final much
+    earlier. A random start ends in a poor optimum more often than one from k-means. A sweep costs
+    O(u·V·K), with missing labels O(u²·K).
 
-    **When to use.** For a soft, parts-based view of M. Its labels are close to those of
-    :class:`~coterie.L2Consensus`, which is faster and whose factor has no local optima.
+    **When to use.** For nonnegative memberships of the points in the clusters. Its labels are close
+    to those of :class:`~coterie.L2Consensus`, which is faster and has no local optima.
 
     References
     ----------
@@ -127,8 +127,9 @@ class NMFConsensus(ConsensusFunction):
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         K, weights = self._check_settings(tuples)
         check_factor_settings(self.init, self.n_init, self.max_iter, self.tol)
-        voting, kind = tuples.restricted_to(weights > 0)
+        voting, group = tuples.restricted_to(weights > 0)
         votes, K = weights[weights > 0], min(K, voting.n_tuples)
+        # only missing labels need a (u, u) matrix
         quadratic = voting.n_tuples if voting.has_missing else 0
         check_size(quadratic, self.max_tuples, "max_tuples", "NMFConsensus with missing labels")
         rng = check_random_state(self.random_state)
@@ -140,7 +141,7 @@ class NMFConsensus(ConsensusFunction):
         self.loss_ = found.loss
         self.history_ = {"loss": found.history}
         self.n_iter_ = len(found.history)
-        return Labelling(factor_labels(found.H, voting, votes)[kind], weights)
+        return Labelling(factor_labels(found.H, voting, votes)[group], weights)
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ def nonnegative_factor(
     Parameters
     ----------
     product : X (u, K) ↦ M X
-        M symmetric, its entries not negative.
+        M is symmetric with entries ≥ 0.
     squared_norm : float
         ‖M‖²_F.
     H : (u, K)
@@ -199,10 +200,10 @@ def nonnegative_factor(
         MH = product(H)
         explained, overlap = _diagonal(H, MH), (H.T @ H) ** 2
         d = d * np.sqrt(explained / np.maximum(overlap @ d, _TINY))
-        # rounding may make the loss of a perfect fit negative
+        # rounding can make the loss of a perfect fit negative
         history.append(max(float(squared_norm - 2 * d @ explained + d @ overlap @ d), 0.0))
         recent = history[-1 - _CALM_SWEEPS :]
-        # a single small change may be the turning point of a loss that falls, then rises
+        # the loss may fall and then rise: one small change is not convergence
         if len(recent) > _CALM_SWEEPS and np.abs(np.diff(recent)).max() <= tol * squared_norm:
             return NonnegativeFactor(H, d, history, True)
     return NonnegativeFactor(H, d, history, False)
@@ -211,7 +212,7 @@ def nonnegative_factor(
 def best_factor(
     product: Product, squared_norm: float, starts: Iterable[Array], max_iter: int, tol: float
 ) -> NonnegativeFactor:
-    """Return the factor of least loss from several starts, the first of equal ones."""
+    """Return the factor of least loss from several starts."""
     found = (nonnegative_factor(product, squared_norm, H, max_iter, tol) for H in starts)
     return min(found, key=lambda factor: factor.loss)
 
@@ -238,6 +239,7 @@ def factor_starts(
         model = KMeans(n_clusters, n_init=1, random_state=rng)
         with ignore_duplicate_points_warning():
             fits = [model.fit(rows, sample_weight=tuples.weights).labels_ for _ in range(n_init)]
+        # equal partitions would be equal starts
         labels = {z.tobytes(): z for z in map(renumber_by_appearance, fits)}.values()
         drawn = [np.eye(n_clusters)[z] + _SMOOTHING for z in labels]
     scaled = [np.sqrt(tuples.weights)[:, None] * H for H in drawn]
@@ -256,20 +258,20 @@ def scaled_indicator(tuples: LabelTuples) -> csr_array:
 
 
 def indicator_product(Z: csr_array, column_weights: Array) -> Product:
-    """Return the product X ↦ Z A Zᵀ X, O(u·V·K), with A = diag(column weights (m,))."""
+    """Return the function X ↦ Z A Zᵀ X, of cost O(u·V·K), A = diag(column weights (m,))."""
     transposed = Z.T.tocsr()
     return lambda X: Z @ (column_weights[:, None] * (transposed @ X))
 
 
 def factor_labels(H: Array, tuples: LabelTuples, partition_weights: Array) -> NDArray[np.int64]:
-    """Return the column of the largest entry in each row of H (u, K), in order of appearance.
+    """Return the column of the largest entry in each row of H (u, K), numbered by appearance.
 
-    The row of a tuple that is rarely with another one may be zero. Such a tuple joins the cluster
-    with the largest gain of the objective, as a new point in ``predict``.
+    The row of a tuple that is rarely together with others may become zero. Such a tuple is labelled
+    like a new point in ``predict``.
     """
     labels = H.argmax(axis=1)
     kept: NDArray[np.bool_] = np.any(H > 0, axis=1)
-    # without gaps, because a tuple that fits no cluster would join an empty one
+    # no gaps: a tuple that fits no cluster would join an empty one
     labels[kept] = renumber_by_appearance(labels[kept])
     if not kept.all():
         labels[~kept] = -1
@@ -299,7 +301,7 @@ def warn_if_not_converged(found: NonnegativeFactor, max_iter: int) -> None:
 
 
 def _coassociation_product(tuples: LabelTuples, partition_weights: Array) -> tuple[Product, float]:
-    """Return the product X ↦ diag(√w) M diag(√w) X, and ‖M‖²_F over points."""
+    """Return the function X ↦ diag(√w) M diag(√w) X, and ‖M‖²_F over points."""
     if tuples.is_complete(partition_weights):
         alpha = np.repeat(partition_weights / partition_weights.sum(), tuples.n_labels)
         squared_norm = float(alpha @ all_contingencies(tuples) ** 2 @ alpha)

@@ -1,4 +1,4 @@
-"""WeightedConsensus: partition weights, learned together with the factor of their average."""
+"""WeightedConsensus: partition weights are learned together with a nonnegative factor."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["WeightedConsensus", "onto_simplex", "simplex_quadratic"]
 
 Array = NDArray[np.float64]
 
-_LEAST_IMPROVEMENT = 1e-4
+_LEAST_IMPROVEMENT = 1e-4  # relative fall of the loss in a round
 _GAP = 1e-10
 _MOST_STEPS = 10_000
 
@@ -43,10 +43,10 @@ _MOST_STEPS = 10_000
 class WeightedConsensus(ConsensusFunction):
     """Learned partition weights: min ‖Σ_v w_v M_v − H D Hᵀ‖²_F over w, H and D (WC).
 
-    M_v (n, n) is one if partition v puts two points together, else 0. The weights w (V,) are not
-    negative and sum to one; H (n, K) ≥ 0 with HᵀH = I_K and D (K, K) ≥ 0 diagonal are as in
-    :class:`~coterie.NMFConsensus`. A round fits H and D to the weighted average, then w to H
-    and D, a quadratic problem in V variables:
+    M_v (n, n) is 1 if partition v puts two points together, else 0. The weights w (V,) ≥ 0 sum to
+    one; H (n, K) ≥ 0 with HᵀH = I_K and D (K, K) ≥ 0 diagonal are as in
+    :class:`~coterie.NMFConsensus`. A round fits first H and D to the weighted average, then w to H
+    and D, which is a quadratic problem:
 
         min wᵀA w − 2 bᵀw,   A_ab = ⟨M_a, M_b⟩,   b_v = Σ_k d_k h_kᵀ M_v h_k.
 
@@ -55,17 +55,17 @@ class WeightedConsensus(ConsensusFunction):
     n_clusters : int, default=8
         K. If a column of H is the largest of no row, there are fewer clusters.
     max_outer : int, default=2
-        Most rounds; see Notes for why two. 20 is practically convergence.
+        Largest number of rounds; see Limits for why two. About 20 reach convergence.
     ridge : float, default=0.0
-        Adds ridge · mean(A_vv) · ‖w‖² to the loss, which makes the weights more equal.
+        ridge · mean(A_vv) · ‖w‖² is added to the loss, which makes the weights more equal.
     init : {"kmeans", "random"}, default="kmeans"
-        How the first factor starts; later ones start from the previous one.
+        Start of the first factor; a later one starts from the previous factor.
     n_init : int, default=3
-        Starts of the first factor.
+        Number of starts of the first factor.
     max_iter : int, default=2000
-        Most sweeps a factor.
+        Largest number of sweeps per factor.
     tol : float, default=1e-6
-        A factor stops if five sweeps in a row change the loss by less than this share of
+        A factor is final if five sweeps in a row change the loss by less than this share of
         ‖Σ_v w_v M_v‖²_F.
     random_state : int, RandomState or None, default=None
 
@@ -78,9 +78,9 @@ class WeightedConsensus(ConsensusFunction):
     loss_ : float
         The final loss, with the ridge.
     history_ : dict
-        ``"loss"``: the loss after each half of each round: H and D, then w.
+        ``"loss"``: two values per round, after the fit of H and D and after that of w.
     n_iter_ : int
-        Rounds.
+        Number of rounds.
 
     Notes
     -----
@@ -88,16 +88,15 @@ class WeightedConsensus(ConsensusFunction):
     the article. Warm starts, ``max_outer``, ``ridge``, the projected gradient for w and the
     treatment of missing labels are our choice.
 
-    **Limits.** The problem has a degenerate optimum: a single partition with K clusters is fitted
-    without error, so all weight on it has loss 0, and the alternation converges to it (raw wine,
-    40 restarts of k-means: all weight on copies of one partition). Only early stopping makes the
-    weights useful, hence two rounds; a ridge helps too. The loss never rises from one half round to
-    the next. M_v is 0 for every pair that v does not label: the cost stays linear, but a partition
-    with many missing labels looks like one that separates these points, and loses weight. A round
-    costs O(u·V·K) a sweep and O(V²) a step for w, after O(u·V²) once.
+    **Limits.** The optimum is degenerate: a single partition with K clusters is fitted without
+    error, so all weight on it gives loss 0. Many rounds converge to it (raw wine, 40 k-means runs:
+    all weight on copies of one partition). Hence only two rounds; a ridge helps too. The loss never
+    rises. M_v is 0 for every pair that v does not label, so a partition with many missing labels
+    seems to separate these points, and loses weight. The cost is O(u·V²) once, O(u·V·K) per sweep
+    and O(V²) per step for w.
 
-    **When to use.** To see which partitions determine the ensemble, or with a few poor ones. It is
-    not robust to partitions that are wrong in the same way; :class:`~coterie.RobustConsensus` is.
+    **When to use.** To find the partitions that determine the ensemble, or if a few partitions are
+    poor. If partitions share errors, use :class:`~coterie.RobustConsensus`.
 
     References
     ----------
@@ -141,7 +140,7 @@ class WeightedConsensus(ConsensusFunction):
     def _alternate(
         self, problem: _Problem, starts: list[Array], w: Array
     ) -> tuple[NonnegativeFactor, Array, list[float]]:
-        """Return factor, weights and the loss after each half round, from initial weights w."""
+        """Return factor, weights and losses (two per round), from initial weights w."""
         found = best_factor(*problem.average(w), starts, self.max_iter, self.tol)
         history: list[float] = []
         for _ in range(self.max_outer):
@@ -154,7 +153,7 @@ class WeightedConsensus(ConsensusFunction):
         return found, w, history
 
     def _refit(self, problem: _Problem, old: NonnegativeFactor, w: Array) -> NonnegativeFactor:
-        """Fit the factor to new weights, from the old one; keep the old one if it is better."""
+        """Fit the factor to new weights, starting from the old one; return the better of both."""
         product, norm = problem.average(w)
         new = nonnegative_factor(product, norm, old.H, self.max_iter, self.tol, old.d)
         return new if new.loss < factor_loss(product, norm, old.H, old.d) else old
@@ -171,16 +170,16 @@ def simplex_quadratic(A: Array, b: Array, start: Array) -> Array:
     Parameters
     ----------
     A : (V, V)
-        Symmetric, positive semidefinite, its entries not negative.
+        Symmetric and positive semidefinite, with entries ≥ 0.
     b : (V,)
     start : (V,)
-        A point of the simplex.
+        w ≥ 0 with Σ w = 1.
 
     Returns
     -------
     w : (V,)
-        Optimal up to 1e-10 of the largest A_vv, by the gap to the linear bound at w; never worse
-        than the start.
+        Its value exceeds the minimum by at most 1e-10 of the largest A_vv, and never that of the
+        start.
 
     Examples
     --------
@@ -193,10 +192,11 @@ def simplex_quadratic(A: Array, b: Array, start: Array) -> Array:
     y, Ay = w, Aw
     for _ in range(_MOST_STEPS):
         slope = 2 * (Aw - b)
+        # slope·w − min(slope) bounds the distance to the minimum, because the problem is convex
         if slope @ w - slope.min() <= enough:
             break
         moved = onto_simplex(y - step * 2 * (Ay - b))
-        if (y - moved) @ (moved - w) > 0:  # the momentum points uphill: restart
+        if (y - moved) @ (moved - w) > 0:  # momentum against the gradient: restart
             momentum, moved = 1.0, onto_simplex(w - step * slope)
         following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
         push, momentum = (momentum - 1) / following, following
@@ -207,7 +207,7 @@ def simplex_quadratic(A: Array, b: Array, start: Array) -> Array:
 
 
 def onto_simplex(x: Array) -> Array:
-    """Project onto the nonnegative vectors that sum to one, by sorting.
+    """Return the nearest vector with entries ≥ 0 that sum to one.
 
     >>> onto_simplex(np.array([0.9, 0.5, -1.0]))
     array([0.7, 0.3, 0. ])
@@ -221,7 +221,7 @@ def onto_simplex(x: Array) -> Array:
 class _Problem:
     """The loss as a function of weights and factor, with H scaled by √multiplicity.
 
-    ``indicator`` is diag(√multiplicity) Z (u, m), ``inner`` is A (V, V) and ``ridge`` multiplies
+    ``indicator`` is diag(√multiplicity) Z (u, m), ``inner`` is A (V, V), ``ridge`` the factor of
     ‖w‖².
     """
 
@@ -232,7 +232,7 @@ class _Problem:
 
     @classmethod
     def of(cls, tuples: LabelTuples, ridge: float) -> _Problem:
-        """Compute ⟨M_a, M_b⟩, the sum of squares of the contingency table of a and b."""
+        """Compute A; ⟨M_a, M_b⟩ is the sum of squares of the contingency table of a and b."""
         starts = tuples.offsets[:-1]
         squares = all_contingencies(tuples) ** 2
         inner = np.add.reduceat(np.add.reduceat(squares, starts, axis=0), starts, axis=1)
@@ -240,7 +240,7 @@ class _Problem:
         return cls(scaled_indicator(tuples), tuples.offsets, inner, ridge * scale)
 
     def average(self, w: Array) -> tuple[Product, float]:
-        """Return the product X ↦ M(w) X, M(w) = Σ_v w_v M_v, and ‖M(w)‖²_F."""
+        """Return the function X ↦ M(w) X, M(w) = Σ_v w_v M_v, and ‖M(w)‖²_F."""
         columns = np.repeat(w, np.diff(self.offsets))
         return indicator_product(self.indicator, columns), float(w @ self.inner @ w)
 

@@ -1,4 +1,4 @@
-"""EvidenceAccumulation: hierarchical clustering on 1 − M, exact on compressed tuples."""
+"""EvidenceAccumulation: hierarchical clustering on 1 − M."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _TIE = 1e-12
 class EvidenceAccumulation(ConsensusFunction):
     """Evidence accumulation (EAC): merge the closest clusters under 1 − M until K are left.
 
-    M (n, n) is the share of partitions that put two points together. Every point starts as a
-    cluster; then the two clusters A, B of least distance are merged repeatedly:
+    M (n, n) is the share of partitions that put two points together. At first every point is a
+    cluster. Then the two clusters A, B with the least distance are merged repeatedly:
 
         average   d(A, B) = 1 − Σ_{i∈A, j∈B} M_ij / (|A|·|B|)
         single    d(A, B) = 1 − max_{i∈A, j∈B} M_ij
@@ -42,13 +42,12 @@ class EvidenceAccumulation(ConsensusFunction):
     Parameters
     ----------
     n_clusters : int or None, default=8
-        K; at most the number of distinct tuples of the partitions of positive weight. None cuts at
-        the longest lifetime: the k for which the range of thresholds on d that give k clusters is
-        widest.
+        K. None chooses the number with the longest lifetime; the lifetime of k is the range of
+        distances d at which a cut of the tree gives k clusters.
     linkage : {"average", "single", "complete"}, default="average"
     max_tuples : int, default=10_000
-        More distinct tuples are refused: memory grows with their square (10,000 take 0.9 GB, twice
-        that with weights or missing labels).
+        Limit on the number of distinct tuples. Memory grows with its square: 0.9 GB for 10,000,
+        twice that with weights or missing labels.
     partition_weights : array of shape (V,) or None, default=None
 
     Attributes
@@ -56,35 +55,35 @@ class EvidenceAccumulation(ConsensusFunction):
     labels_, n_clusters_, confidence_, objective_, n_tuples_, partition_weights_
         As in :class:`~coterie.RobustConsensus`.
     linkage_ : (t − 1, 4) array
-        Merges of the t distinct tuples of the partitions of positive weight, in the format of
-        SciPy's ``dendrogram``: the two clusters, their distance, and their number of leaves.
+        The tree in the format of SciPy's ``dendrogram``: the two merged clusters, their distance,
+        and the number of leaves. Leaves are the t distinct tuples of partitions of positive weight.
     leaves_ : (n,) array
-        Leaf of ``linkage_`` of each point, −1 for a point without a leaf.
+        Leaf of each point; −1 if it has labels only in partitions of weight 0.
     leaf_sizes_ : (t,) array
         Number of points of each leaf.
     lifetimes_ : (t,) array
-        ``lifetimes_[k - 1]`` is the range of thresholds between 0 and 1 that give k clusters.
+        ``lifetimes_[k - 1]`` is the lifetime of k clusters; they sum to 1.
 
     Notes
     -----
     **Established.** The co-association matrix, single and average linkage and the longest lifetime
     are those of Fred and Jain (their first article has only single linkage). Our choices: average
-    linkage by default; the lifetime of one cluster counts up to distance 1, that of all tuples
-    apart down to 0; of equal lifetimes the fewest clusters win. Points with the same labels have
-    distance 0 and merge first, so the tree of the distinct tuples, with their multiplicities as
-    sizes, is the tree of the points.
+    linkage by default; distances from 0 to 1 for the lifetimes; the fewest clusters of equal
+    lifetimes. The compression is exact: points with the same labels have distance 0 and merge
+    first, so the tree starts from the distinct tuples.
 
     **Limits.** Time and memory grow with the square of the number of distinct tuples. M has few
-    distinct values, so ties are common; the first pair wins, in an order that depends on neither
-    points, partitions nor names. A merge is never undone. With single linkage one pair that is
-    often together joins two clusters; with complete linkage one pair that is never together keeps
-    them apart. With more than K clusters in the partitions (40 k-means runs on 500 digits, three
-    ensembles), the accuracy was 0.82 with average linkage, 0.58 with complete and 0.53 with single.
-    With average linkage the longest lifetime found the number of classes ± 1 on iris, standardised
-    wine and digits, but 6 to 8 instead of 3 on raw wine; with single linkage mostly 1 or 2.
+    distinct values, so ties are common. Ties are broken by an order of the tuples that does not
+    depend on the order or the names in the input. A merge is never undone. One pair that is often
+    together joins two clusters in single linkage; one pair that is never together separates them
+    in complete linkage. For partitions with more than K clusters (40 k-means runs on 500 digits,
+    three ensembles), the accuracy was 0.82 with average, 0.58 with complete and 0.53 with single
+    linkage. With average linkage the longest lifetime found the number of classes ± 1 on iris,
+    standardised wine and digits, but 6 to 8 instead of 3 on raw wine; with single linkage mostly 1
+    or 2.
 
-    **When to use.** For a hierarchy of the points, or to choose the number of clusters from the
-    tree; with average linkage, for clusters of different sizes and few enough tuples.
+    **When to use.** For a hierarchy of the points, to choose the number of clusters from the tree,
+    or, with average linkage, for clusters of different sizes.
 
     References
     ----------
@@ -146,9 +145,8 @@ def linkage_labels(tuples: LabelTuples, partition_weights: Array, n_clusters: in
 def weighted_linkage(distances: Array, weights: Array, linkage: str = "average") -> Array:
     """Cluster weighted points hierarchically.
 
-    The tree is that of Σ w points of which the copies are already merged; SciPy's ``linkage`` has
-    no such start. The closest two clusters merge, the first pair of equally close ones; a cluster
-    has the position of its first point.
+    A point of weight w counts as w merged copies, which SciPy's ``linkage`` cannot do. The first of
+    equally close pairs of clusters is merged; a cluster has the position of its first point.
 
     Parameters
     ----------
@@ -171,18 +169,18 @@ def weighted_linkage(distances: Array, weights: Array, linkage: str = "average")
            [2.  , 3.  , 0.55, 3.  ]])
     """
     check_choice("linkage", linkage, _LINKAGES)
-    if linkage == "average":  # sums over pairs are exact, averages would be rounded
+    if linkage == "average":  # sums over pairs of points are exact, averages are rounded
         distances *= weights[:, None]
         distances *= weights
     tree = np.empty((len(weights) - 1, 4))
     _merge_closest(distances, weights.astype(np.float64), _LINKAGES.index(linkage), tree)
-    # rounding may make a distance slightly smaller than the one before
+    # rounding can make a distance slightly smaller than the one before
     tree[:, 2] = np.maximum.accumulate(tree[:, 2])
     return tree
 
 
 def cut_into(tree: Array, n_clusters: int) -> NDArray[np.int64]:
-    """Return labels (u,) of the leaves after all but the last K − 1 merges.
+    """Return labels (u,) of the leaves without the last K − 1 merges.
 
     >>> cut_into(np.array([[0, 2, 0.1, 2], [1, 3, 0.5, 3]]), 2)
     array([0, 1, 0])
@@ -191,13 +189,14 @@ def cut_into(tree: Array, n_clusters: int) -> NDArray[np.int64]:
     done = np.arange(u - min(n_clusters, u))
     pairs = tree[done, :2].astype(np.int64)
     nodes = 2 * u - 1
+    # nodes are the leaves, then the merged clusters; each links to its two parts
     ends = (pairs.ravel(), np.repeat(done + u, 2))
     links = coo_array((np.ones(pairs.size), ends), shape=(nodes, nodes))
     return renumber_by_appearance(connected_components(links, directed=False)[1][:u])
 
 
 def lifetimes(tree: Array, largest: float = 1.0) -> Array:
-    """Return the range of thresholds from 0 to ``largest`` that give 1, 2, …, u clusters.
+    """Return the lifetimes of 1, 2, …, u clusters, for distances from 0 to ``largest``.
 
     >>> lifetimes(np.array([[0, 1, 0.125, 2], [2, 3, 0.75, 3]]))
     array([0.25 , 0.625, 0.125])
@@ -206,10 +205,8 @@ def lifetimes(tree: Array, largest: float = 1.0) -> Array:
 
 
 def _vote_distances(tuples: LabelTuples, weights: Array) -> tuple[Array, float]:
-    """Return (1 − M) · votes over tuples, (u, u), and the number of votes.
-
-    Counts of votes are whole numbers, so that equal distances are equal to the last bit.
-    """
+    """Return (1 − M) · votes over tuples, (u, u), and the number of votes."""
+    # votes are whole numbers, so rounding does not break ties
     coassociation = tuple_coassociation(tuples, weights)
     votes = float(np.rint(1.0 / coassociation.scale))
     M = coassociation.values
@@ -221,11 +218,11 @@ def _vote_distances(tuples: LabelTuples, weights: Array) -> tuple[Array, float]:
 def _merge_closest(table: Any, size: Any, kind: Any, tree: Any) -> None:
     """Fill ``tree`` (u − 1, 4) by merging the closest two clusters u − 1 times.
 
-    ``table`` (u, u) has distances, for average linkage summed over pairs of points; ``size`` (u,)
-    the points of each cluster. A merged cluster takes the row of its first. ``nearest[a]`` and
-    ``least[a]`` are the nearest cluster to a and its distance. If the nearest cluster has merged,
-    the distance is a lower bound, because merging never brings clusters closer under these
-    linkages. It is marked as outdated, and computed again only if it is the least of all.
+    ``table`` (u, u) has the distances, for average linkage summed over pairs of points, and
+    ``size`` (u,) the number of points of each cluster. A merged cluster uses the row of its first
+    part. ``nearest[a]`` is the cluster nearest to a, and ``least[a]`` its distance. Merging never
+    makes distances smaller in these linkages. So after a merge of the nearest cluster, ``least[a]``
+    is a lower bound. It is marked as outdated, and computed again only if it is the least of all.
     """
     u = len(size)
     node, leaves = np.arange(u), np.ones(u)
@@ -282,7 +279,7 @@ def _join(table: Any, kind: Any, alive: Any, a: Any, b: Any) -> None:
 def _find_nearest(
     table: Any, size: Any, kind: Any, alive: Any, a: Any, nearest: Any, least: Any
 ) -> None:
-    """Set ``nearest[a]`` and ``least[a]``, the first of equally near; inf if a is the last."""
+    """Set ``nearest[a]``, the first if several are nearest, and ``least[a]``; inf if none is."""
     least[a] = np.inf
     for c in range(len(alive)):
         if alive[c] and c != a:

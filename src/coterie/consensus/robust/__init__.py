@@ -1,1 +1,1 @@
-"""RobustConsensus: camps of agreeing partitions, candidate answers, and the choice between them."""
+"""RobustConsensus: camps of agreeing partitions, candidate answers, and the choice of one."""

@@ -1,13 +1,10 @@
-"""Camps of partitions: which partitions agree, and which camp decides.
+"""Camps of partitions: groups of partitions that agree. The largest camp decides.
 
-Partitions that agree with the others no better than chance lose their vote. If the rest forms camps
-that agree only internally, the largest camp decides.
-
-The agreement of two partitions is their adjusted Rand index. Its standard deviation under chance
-(the labels of one partition permuted over the points) is known in closed form, so each agreement
-becomes a score in standard deviations. Average linkage on the scores, cut at four, gives the camps.
-If several camps are equally large, no rule can tell which one is right: all of them keep their
-vote, and the result is marked as tied.
+The agreement of two partitions is their adjusted Rand index. Its standard deviation if the labels
+of one partition are randomly permuted is known in closed form. The score of a pair is the index
+divided by this deviation. Average linkage on the scores, cut at four, gives the camps. A partition
+that agrees with no other is a camp of one. Only the largest camp keeps its vote. If several camps
+are equally large, no rule can tell which is right: all of them vote, and the result is tied.
 """
 
 from __future__ import annotations
@@ -29,13 +26,13 @@ __all__ = ["Dissent", "chance_scores", "find_camps", "partition_agreement"]
 
 Array = NDArray[np.float64]
 
-#: Scores from this many standard deviations of chance are agreement. The deviation is limited:
+#: Partitions agree if their score is at least this number of standard deviations.
 CUT = 4.0
-#: from below, so that with millions of points an index below CUT × 0.0025 = 0.01 is no agreement,
+#: Least deviation: even with millions of points an index below CUT × 0.0025 = 0.01 is chance.
 LEAST_DEVIATION = 0.0025
-#: and from above, so that with few points an index above CUT × 0.05 = 0.2 is agreement.
+#: Largest deviation: even with few points an index above CUT × 0.05 = 0.2 is agreement.
 MOST_DEVIATION = 0.05
-_FEWEST_COMMON = 4
+_FEWEST_COMMON = 4  # the moments divide by (n − 2)(n − 3)
 _ROUNDING = 1e-12
 
 
@@ -48,7 +45,7 @@ class Dissent:
     agreement : (V, V)
         Adjusted Rand index of every pair of partitions.
     scores : (V, V)
-        The same in standard deviations of chance agreement.
+        The index divided by its standard deviation under chance.
     groups : (V,) int
         Camp of each partition; 0 is the largest, or one of the largest.
     weights : (V,)
@@ -69,7 +66,7 @@ class Dissent:
         return np.flatnonzero(self.weights == 0)
 
     def reordered(self, place: NDArray[np.int64]) -> Dissent:
-        """Return the same with partition ``place[v]`` at index v."""
+        """Return the result for partitions in another order: ``place[v]`` becomes number v."""
         return Dissent(
             self.agreement[np.ix_(place, place)],
             self.scores[np.ix_(place, place)],
@@ -79,19 +76,19 @@ class Dissent:
         )
 
     def in_words(self, names: Any = None) -> str:
-        """Return a sentence on who decides and who dissents, with the names of the partitions."""
+        """Describe in one sentence which partitions decide and which dissent."""
         V, camps = len(self.groups), np.bincount(self.groups)
         if V == 1:
             return "one partition: nothing to agree on"
         if len(camps) == 1:
             return f"all {V} partitions agree beyond chance"
         if self.tied and camps[0] == 1:
-            return f"no two of the {V} partitions agree beyond chance: all keep their vote"
+            return f"no two of the {V} partitions agree beyond chance, so all of them vote"
         if self.tied:
             n_tied = int((camps == camps[0]).sum())
             return (
                 f"{n_tied} camps of {camps[0]} partitions agree only among themselves; "
-                "no rule can tell which is right, so each keeps its vote"
+                "no rule can tell which is right, so all of them vote"
             )
         out = [str(names[v]) if names is not None else str(v) for v in self.dissenters]
         shown = ", ".join(out[:10]) + (", …" if len(out) > 10 else "")
@@ -123,6 +120,7 @@ def find_camps(counts: PairCounts, cut: float = CUT) -> Dissent:
     V = len(scores)
     groups = np.zeros(V, dtype=np.int64)
     if V > 1:
+        # linkage needs distances ≥ 0: a score s becomes top − s
         top = max(float(scores.max()), cut)
         distance = top - scores
         np.fill_diagonal(distance, 0.0)
@@ -138,18 +136,19 @@ def find_camps(counts: PairCounts, cut: float = CUT) -> Dissent:
 def chance_scores(counts: PairCounts) -> tuple[Array, Array]:
     """Compute adjusted Rand index and score of every pair of partitions, both (V, V).
 
-    A score is the index in standard deviations of chance. With a_ij, b_ij = 1 if i ≠ j are together
-    in one or the other partition, Γ = Σ a_ij b_ij and a random permutation of the n points,
-    Mantel's moments are (n_(k) are falling factorials)
+    The score is the index divided by its standard deviation under chance. Let a_ij = 1 if the first
+    partition puts the points i ≠ j together, b_ij = 1 if the second does, and Γ = Σ a_ij b_ij. If
+    the n points of one partition are randomly permuted, the moments of Γ are (Mantel 1967, with
+    falling factorials n_(k))
 
         E Γ  = A₀ B₀ / n_(2)
         E Γ² = 2 A₁ B₁ / n_(2) + 4 (A₂ − A₁)(B₂ − B₁) / n_(3)
                + (A₀² + 2 A₁ − 4 A₂)(B₀² + 2 B₁ − 4 B₂) / n_(4),
 
-    A₀ = Σ a_ij, A₁ = Σ a_ij², A₂ = Σ_i (Σ_j a_ij)². For labels A₁ = A₀. For soft partitions
-    a_ij = ⟨π_i, π_j⟩, and the moments are exact if no mass is missing. A partition with one
-    cluster, or with n, has no information and scores 0 with all others. Two partitions with fewer
-    than four common points cannot show disagreement, and get the least score that is agreement.
+    A₀ = Σ a_ij, A₁ = Σ a_ij², A₂ = Σ_i (Σ_j a_ij)², and B likewise. For labels A₁ = A₀. For soft
+    partitions a_ij = ⟨π_i, π_j⟩, and the moments are exact if no mass is missing. A partition with
+    one cluster or with n clusters scores 0 with all others. Two partitions with fewer than four
+    common points cannot show disagreement; their score is ``CUT``.
     """
     n, a0, b0 = counts.n_points, counts.in_row, counts.in_column
     a1 = a0 if counts.row_squares is None else counts.row_squares
@@ -163,7 +162,7 @@ def chance_scores(counts: PairCounts) -> tuple[Array, Array]:
         + 4 * (a2 - a1) * (b2 - b1) / n3
         + (a0**2 + 2 * a1 - 4 * a2) * (b0**2 + 2 * b1 - 4 * b2) / n4
     )
-    # with 10⁸ points the difference may be rounding error alone, even negative
+    # with 10⁸ points rounding can make this difference negative
     variance = np.maximum(square - mean**2, 0.0)
     span = (a0 + b0) / 2 - mean
     informative = _varies(a0, a1, n2) & _varies(b0, b1, n2) & (span > 0)
@@ -175,6 +174,6 @@ def chance_scores(counts: PairCounts) -> tuple[Array, Array]:
 
 
 def _varies(total: Array, squares: Array, n_pairs: Array) -> NDArray[np.bool_]:
-    """Return whether pairs differ, from Σ a_ij and Σ a_ij²."""
+    """Return whether a_ij is not constant, from Σ a_ij and Σ a_ij²."""
     varies: NDArray[np.bool_] = squares * n_pairs - total**2 > _ROUNDING * total**2
     return varies & (total > 0)

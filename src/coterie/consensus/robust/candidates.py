@@ -1,8 +1,7 @@
-"""Candidate answers of different kinds, and the choice among them.
+"""Candidate answers by different methods, and the choice of the best separated one.
 
 No single method is best on all data: relaxations combine weak agreement of many partitions, linkage
-finds clusters of very different sizes, and profiles compare points by their co-members. The answer
-whose clusters are best separated in the votes is chosen.
+finds clusters of very different sizes, and profiles compare points by the points they are with.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ __all__ = ["best_separated", "linkage_answer", "move_answer", "profile_answer"]
 
 Labels = NDArray[np.int64]
 
-# a larger number of tuples is sampled; linkage needs a dense matrix over the sample
-_MOST_LINKED = 3_000
+# more tuples are sampled
+_MOST_LINKED = 3_000  # linkage needs a dense (u, u) matrix
 _MOST_PROFILED = 20_000
 
 
@@ -41,10 +40,8 @@ def linkage_answer(votes: Votes, n_clusters: int, rng: np.random.RandomState) ->
 
 
 def profile_answer(votes: Votes, n_clusters: int, rng: np.random.RandomState) -> Labels:
-    """Return labels by k-means on the rows of M.
-
-    They come from a sample above 20,000 tuples, or above 3,000 if labels are missing.
-    """
+    """Return labels by k-means on the rows of M; above 20,000 tuples, from a sample of them."""
+    # missing labels need a dense (u, u) matrix
     most = _MOST_LINKED if votes.tuples.has_missing else _MOST_PROFILED
     return _answer_from_sample(
         votes, most, rng, lambda tuples: profile_labels(tuples, votes.weights, n_clusters, rng)[0]
@@ -60,10 +57,11 @@ def move_answer(votes: Votes, labels: Labels) -> Labels:
 def best_separated(votes: Votes, answers: Mapping[str, Labels]) -> tuple[str, dict[str, float]]:
     """Return the name of the best separated answer, and the separation of every answer.
 
-    The separation is the mean silhouette of the points under the distance 1 − M. Of equal ones the
-    first wins.
+    The separation is the mean silhouette of the points under the distance 1 − M. The first of
+    equally separated answers wins.
     """
     separation = {name: votes.separation(labels) for name, labels in answers.items()}
+    # rounded, so that the order of the summation does not decide between equal answers
     return max(separation, key=lambda name: round(separation[name], 9)), separation
 
 
@@ -73,7 +71,7 @@ def _answer_from_sample(
     rng: np.random.RandomState,
     solve: Callable[[LabelTuples], Labels],
 ) -> Labels:
-    """Label at most so many tuples by ``solve``; the others join these clusters by their votes."""
+    """Label at most ``most`` tuples by ``solve``; the others join these clusters by their votes."""
     tuples = votes.tuples
     if tuples.n_tuples <= most:
         return solve(tuples)
@@ -84,8 +82,9 @@ def _answer_from_sample(
 
 
 def _assign_by_votes(votes: Votes, labels: Labels, fixed: Labels) -> Labels:
-    """Assign all tuples to the clusters of ``labels``; those with ``fixed`` ≥ 0 get that label."""
+    """Assign tuples to the clusters of ``labels``; a tuple with ``fixed`` ≥ 0 gets that label."""
     tables = votes.tables(labels)
+    # halfway between the mean agreement within and between clusters
     threshold = sum(tables.mean_agreement()) / 2
     codes, memberships = votes.tuples.codes, votes.tuples.memberships
     return np.maximum(tables.assign(codes, threshold, fixed, memberships)[0], 0)

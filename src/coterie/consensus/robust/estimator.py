@@ -1,4 +1,4 @@
-"""RobustConsensus: camps of partitions, candidate answers, choice among them, and a bound."""
+"""RobustConsensus, the default method."""
 
 from __future__ import annotations
 
@@ -41,29 +41,28 @@ Answers = tuple[dict[str, Labels], RobustRelaxation, SearchResult | None]
 
 _log = logging.getLogger(__name__)
 
-# up to so many tuples, a new comparison of all answers is quick enough for partial_fit
-_MOST_COMPARED_QUICKLY = 3_000
+_MOST_COMPARED_QUICKLY = 3_000  # up to so many tuples partial_fit compares all answers again
 
 
 @dataclass(eq=False, repr=False)
 class RobustConsensus(ConsensusFunction):
     """Robust consensus: the partition that most partitions agree on, despite a wrong minority.
 
-    Given P (n, V), V partitions of n points, the labels G with at most K clusters should minimise
+    P (n, V) has V partitions of n points. The consensus G of at most K clusters should minimise
 
         J(G) = Σ_ij |M_ij − X_ij| = (1/V) Σ_v #{pairs on which partition v and G differ}
 
-    where M (n, n) is the share of partitions that put i and j together and X_ij = 1 if G does.
-    Both sides are equal: the ℓ1 distance to the average is the average distance. Partitions may be
-    soft: then P is a list of V membership matrices (n, K_v).
+    where M_ij is the share of partitions that put points i and j together, and X_ij = 1 if G does,
+    else 0. For soft partitions P is a list of V membership matrices (n, K_v).
 
-    Minimising J is NP-hard, and its minimiser is not always the best answer. So two steps replace
-    it. First, partitions that agree with the others no better than chance lose their vote, and if
-    the rest forms camps that agree only internally, the largest camp decides
-    (``partition_weights``). Second, four answers are computed from the remaining votes: the robust
-    relaxation M ≈ H D Hᵀ in ℓ1, least squares, average linkage on 1 − M, and k-means on the rows of
-    M. The one whose clusters are best separated (mean silhouette under the distance 1 − M) is
-    returned (``refine``); ``selected_`` has the silhouettes of all.
+    Minimising J is NP-hard, and the minimum is not always the best answer. Two steps replace it:
+
+    1. Partitions are grouped into camps that agree beyond chance. Only the largest camp votes
+       (``partition_weights``).
+    2. Four answers are computed from its votes: the robust relaxation M ≈ H D Hᵀ in ℓ1, least
+       squares, average linkage on 1 − M, and k-means on the rows of M (profiles). The answer with
+       the best separated clusters is returned: that of the largest mean silhouette under the
+       distance 1 − M (``refine``).
 
     ``relaxation="admm", refine=False, partition_weights=None`` is the method of the paper (RCC),
     with the signs of its updates corrected.
@@ -71,44 +70,44 @@ class RobustConsensus(ConsensusFunction):
     Parameters
     ----------
     n_clusters : int or None, default=None
-        K. The search may return fewer clusters. With None the search chooses the number by the
-        objective; the relaxation is then used only with ``refine=False``.
+        K. The result may have fewer clusters. None: the search chooses the number with the least
+        J; then the relaxation runs only with ``refine=False``.
     relaxation : {"auto", "admm", "divided", "l2"}, default="auto"
         "admm": the ℓ1 relaxation of the paper, with a dense (u, u) matrix over the u distinct
-        label tuples; if it does not fit in memory, or u > 40,000 on the CPU, "divided" replaces it
-        with a warning. "divided": the same in parts of 4,000 tuples, then combined; linear in u.
-        "l2": least squares from contingency tables. "auto": "admm" up to 500 tuples (with
-        ``device="cuda"``, all that fit) and "l2" above, which was as accurate and much faster.
+        label tuples. If it does not fit in memory, or u > 40,000 on the CPU, a warning is given
+        and "divided" is used. "divided": the same in parts of 4,000 tuples, linear in u. "l2":
+        least squares from contingency tables. "auto": "admm" up to 500 tuples (with
+        ``device="cuda"``, as many as fit), else "l2", which was as accurate and much faster.
     refine : {"auto", True, False}, default="auto"
-        The answer to return. "auto": the best separated of relaxation, least squares, linkage and
-        profiles, and of the search if labels are missing. True: that of a discrete search on J
-        which starts from both relaxations and from the partitions. False: the relaxation.
+        The answer to return. True: a discrete search for the least J, started from both
+        relaxations and from the partitions. False: the relaxation. "auto": the best separated of
+        relaxation, least squares, linkage and profiles; if labels are missing, also of the search.
     partition_weights : {"agreement", "learned"}, array of shape (V,) or None, default="agreement"
-        "agreement": 1 for the largest camp of partitions that agree beyond chance, 0 for the
-        rest. "learned": ∝ 1/√distance to the consensus. None: all equal, as in the paper.
+        "agreement": 1 for the largest camp of partitions, 0 for the others. "learned":
+        proportional to 1/√(distance to the consensus). None: all equal, as in the paper.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where the ADMM runs. "cuda": on a GPU for more than 400 tuples; without a GPU or with too
-        little memory, on the CPU with a warning. "auto": on a GPU if there is one,
-        ``relaxation="admm"`` and there are more than 2,000 tuples.
+        Where the ADMM runs. "cuda": on a GPU for more than 400 tuples; if there is no GPU or too
+        little memory, on the CPU with a warning. "auto": on a GPU, if there is one, for more than
+        2,000 tuples with ``relaxation="admm"``.
     max_iter : int, default=300
     tol : float, default=1e-3
-        Most steps and relative residual of the ADMM. If it stops early, a warning is given if the
-        relaxation's answer is returned.
+        Largest number of steps and relative residual of the ADMM. If it does not converge and its
+        answer is returned, a warning is given.
     random_state : int, RandomState or None, default=None
-        Seeds k-means, the samples of large inputs (above 3,000 distinct tuples for linkage, 20,000
-        for profiles and k-means), and the parts of "divided".
+        For k-means, the parts of "divided", and the samples of large inputs (above 3,000 distinct
+        tuples for linkage, 20,000 for profiles and k-means).
 
     Attributes
     ----------
     labels_ : (n,) int
-        0 is the largest cluster, 1 the next, and so on. Permuting points or partitions, or
-        renaming labels, changes nothing.
+        Cluster 0 is the largest. The order of points and partitions and the names of labels do not
+        change the clusters.
     n_clusters_ : int
     objective_, lower_bound_, gap_ : float
-        J with the weights used, a lower bound on J of every partition, and (J − bound)/J.
+        J of the result, a lower bound on J of any partition, and (J − bound)/J.
     confidence_ : (n,) in [0, 1]
-        Mean share of votes with the members of the point's cluster, minus that of the next best
-        cluster.
+        Mean share of votes that put the point together with members of its cluster, minus the same
+        for the second best cluster.
     partition_weights_ : (V,)
     partition_agreement_ : (V,)
         Adjusted Rand index of each partition with the consensus.
@@ -117,33 +116,34 @@ class RobustConsensus(ConsensusFunction):
     dissent_ : :class:`~coterie.consensus.robust.camps.Dissent`
         Agreement of every pair of partitions, in the given order.
     selected_ : dict
-        ``method``: the answer that was returned; ``reason``: why.
+        ``method``: the answer that was returned; ``reason``: why, with all silhouettes.
     threshold_ : float
-        Share of votes above which two points belong together: 1/2 unless calibrated.
+        Share of votes above which two points belong together: 1/2, or less for noisy votes.
     embedding_ : (n, K)
-        Rows of H√D; without the rows of ``sample_weight`` 0.
+        Rows of H√D, only for points of positive ``sample_weight``.
     relaxation_ : {"cpu", "cuda", "parts", "l2"}
-        How the relaxation was computed: ADMM on the CPU, on a GPU or in parts, or least squares.
+        How the relaxation was computed: ADMM on the CPU, on a GPU, in parts, or least squares.
     n_tuples_, n_iter_ : int
     history_ : dict of lists
         Objective and residuals of each ADMM step; empty lists if it did not run.
 
     Notes
     -----
-    **Established.** Objective and relaxation are those of the paper. Its printed updates have two
-    signs that contradict its Lagrangian, and diverge; here they are derived from it. Our choices
-    are the start, the penalty schedule, the stopping rule, the rounding, the camps, the selection
-    and the bound. Linkage and profiles are those of :class:`~coterie.EvidenceAccumulation` and
-    :class:`~coterie.KMeansConsensus`; the search for the median partition is textbook.
+    **Established.** Objective and relaxation are those of the paper. Two signs in its printed
+    updates contradict its Lagrangian, and the updates diverge; ours are derived from the
+    Lagrangian. Our choices are the start, the penalty schedule, the stopping rule, the rounding,
+    the camps, the selection and the bound. Linkage and profiles are those of
+    :class:`~coterie.EvidenceAccumulation` and :class:`~coterie.KMeansConsensus`; the search for the
+    median partition is textbook.
 
-    **Limits.** The ADMM needs a dense (u, u) matrix, see ``relaxation``. The returned answer need
-    not have the lowest J; ``refine=True`` searches for it locally, and ``gap_`` limits the possible
-    improvement. A majority that is wrong in the same way wins. The relaxation alone
+    **Limits.** The ADMM needs a dense (u, u) matrix, see ``relaxation``. The answer of "auto" may
+    not have the least J; ``refine=True`` finds a local minimum, and ``gap_`` bounds the possible
+    improvement. If most partitions share an error, the result has it too. The relaxation alone
     (``refine=False``) is worse than least squares if the partitions have many more than K clusters.
 
-    **When to use.** By default. Use ``refine=True`` if the objective J itself matters, such as for
-    a median of rankings into groups; ``partition_weights=None`` if every partition is reliable; the
-    relaxation alone to compare with the paper.
+    **When to use.** By default. Use ``refine=True`` if J itself matters,
+    ``partition_weights=None`` if every partition is reliable, and the relaxation alone to compare
+    with the paper.
 
     References
     ----------
@@ -176,7 +176,7 @@ class RobustConsensus(ConsensusFunction):
         """Rows of H√D of every point, (n, K)."""
         return self._factor[self._inverse]
 
-    def _label_grown(self, growth: Growth) -> Labelling:
+    def _label_after_growth(self, growth: Growth) -> Labelling:
         return self._label_tuples(growth.tuples, growth)
 
     def _label_tuples(self, tuples: LabelTuples, growth: Growth | None = None) -> Labelling:
@@ -190,7 +190,7 @@ class RobustConsensus(ConsensusFunction):
         votes = Votes.from_tuples(tuples, self.partition_weights, K or None, contingencies)
         earlier = self._earlier_answer(growth, votes, K) if growth else None
         if earlier is None:
-            self._n_compared = tuples.n_partitions
+            self._n_partitions_compared = tuples.n_partitions
             answers, relaxed, found = self._all_answers(votes, K)
         else:
             answers, relaxed, found = self._continued_answers(earlier, votes, K)
@@ -205,10 +205,10 @@ class RobustConsensus(ConsensusFunction):
         return Labelling(labels[votes.group], votes.all_weights, threshold)
 
     def _all_answers(self, votes: Votes, K: int) -> Answers:
-        """Compute all answers that the settings need; K = 0 lets the search choose K."""
+        """Compute all answers that the settings need; with K = 0 the search chooses K."""
         auto = self.refine == "auto"
         found = None if K else votes.search(None)
-        # without the partitions of weight 0 there may be fewer than K distinct tuples
+        # dropping the partitions of weight 0 can merge tuples, leaving fewer than K
         K = found.tables.n_clusters if found else min(K, votes.tuples.n_tuples)
         start = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
         if found and self.refine:
@@ -218,6 +218,7 @@ class RobustConsensus(ConsensusFunction):
         relaxed = self._relax(votes, start, rng)
         answers = {"relaxation": _round(votes, relaxed.factor, K, rng)}
         if self.relaxation_ == "parts" and auto:
+            # parts are solved separately, so votes across parts may move some tuples
             answers["relaxation, moved"] = move_answer(votes, answers["relaxation"])
         if not self.refine:
             return answers, relaxed, found
@@ -252,28 +253,26 @@ class RobustConsensus(ConsensusFunction):
         K: int,
         from_partitions: bool,
     ) -> Answers:
-        """Add the answer of the search, which "auto" needs only if labels are missing.
-
-        Relaxations are poor if points have few labels in common.
-        """
+        """Add the answer of the search, which "auto" needs only if labels are missing."""
+        # relaxations are poor if points have few labels in common
         if self.refine == "auto" and not votes.tuples.has_missing:
             return answers, relaxed, None
         found = votes.search(K, answers, from_partitions)
         return {**answers, "search": found.labels}, relaxed, found
 
     def _earlier_answer(self, growth: Growth, votes: Votes, K: int) -> Labels | None:
-        """Return the earlier answer as labels of the new tuples, or None to compare all anew.
+        """Return the earlier answer as labels of the new tuples, or None to compute all answers.
 
-        All answers are compared anew if there are few tuples; if the relaxation, or another number
-        of clusters, is wanted; if other partitions decide than before; and if there are 1.5 times
-        as many partitions as at the last comparison.
+        All answers are computed if there are few tuples, if ``refine`` is False, if the number of
+        clusters has changed, if other partitions vote than before, or if the number of partitions
+        has grown by half since all answers were last computed.
         """
         decided = self.partition_weights_ > 0
         decide = growth.tuples.in_given_order(votes.all_weights)[: len(decided)] > 0
         if isinstance(self.partition_weights, str) and self.partition_weights == "agreement":
             _warn_of_lost_votes(np.flatnonzero(decided & ~decide))
         few = votes.tuples.n_tuples <= _MOST_COMPARED_QUICKLY
-        many_new = growth.tuples.n_partitions >= 1.5 * self._n_compared
+        many_new = growth.tuples.n_partitions >= 1.5 * self._n_partitions_compared
         fewest = K if self.refine == "auto" else 1
         other = (decided != decide).any() or (K and not fewest <= self.n_clusters_ <= K)
         if not self.refine or few or many_new or other:
@@ -313,7 +312,7 @@ class RobustConsensus(ConsensusFunction):
         return relaxed
 
     def _report(self, tuples: LabelTuples, votes: Votes, relaxed: RobustRelaxation) -> None:
-        """Set the attributes of camps and relaxation, and warn if the latter did not converge."""
+        """Set the attributes of camps and relaxation; warn if the relaxation did not converge."""
         if self.selected_["method"] == "relaxation" and not relaxed.converged:
             warnings.warn(
                 f"the relaxation, whose answer is returned, stopped after {relaxed.n_iter} steps "
@@ -339,13 +338,12 @@ def _round(votes: Votes, factor: Array, K: int, rng: np.random.RandomState) -> L
 
 
 def _warn_of_lost_votes(partitions: NDArray[np.int64]) -> None:
-    """Warn that partitions which decided before no longer do."""
+    """Warn about partitions that voted before and no longer do."""
     if len(partitions):
         shown = ", ".join(map(str, partitions[:10])) + (", …" if len(partitions) > 10 else "")
         warnings.warn(
-            "the new partitions changed the largest camp: "
-            f"{len(partitions)} partitions that decided before no longer do ({shown}); see "
-            "dissent_",
+            f"the new partitions changed the largest camp: {len(partitions)} partitions that "
+            f"decided before no longer do ({shown}); see dissent_",
             DissentWarning,
             stacklevel=6,
         )

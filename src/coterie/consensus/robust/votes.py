@@ -1,4 +1,4 @@
-"""The partitions that vote, and what is computed from them once for all candidate answers."""
+"""The partitions that vote, with the counts that all candidate answers share."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ Labels = NDArray[np.int64]
 
 _log = logging.getLogger(__name__)
 
-# the pairwise bound takes time quadratic in the number of tuples
-_MOST_BOUNDED_PAIRWISE = 10_000
+_MOST_BOUNDED_PAIRWISE = 10_000  # the pairwise bound takes O(u²)
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Votes:
     Attributes
     ----------
     tuples : :class:`~coterie.labels.tuples.LabelTuples`
-        Distinct tuples of these partitions, at most as many as of all partitions.
+        Distinct tuples of these partitions.
     weights : (V',)
         Their weights, all positive.
     contingencies : (m', m')
@@ -55,7 +54,7 @@ class Votes:
     all_weights : (V,)
         Weights of all partitions, in the order of the columns of all tuples.
     dissent : :class:`~coterie.consensus.robust.camps.Dissent`
-        Camps of all partitions, in that order.
+        Camps of all partitions, in the order of ``all_weights``.
     """
 
     tuples: LabelTuples
@@ -82,9 +81,9 @@ class Votes:
         partition_weights : {"agreement", "learned"}, array of shape (V,) or None
             As in :class:`~coterie.RobustConsensus`.
         n_clusters : int, optional
-            The most clusters of the consensus, for "learned".
+            Largest number of clusters of the consensus; used by "learned".
         contingencies : (m, m), optional
-            Contingency tables of all pairs of partitions, if they are known.
+            Contingency tables of all pairs of partitions; counted if not given.
         """
         _log.info("comparing %d partitions over %d tuples", tuples.n_partitions, tuples.n_tuples)
         if contingencies is None:
@@ -99,7 +98,7 @@ class Votes:
         return cls(voting, weights[used], contingencies, group, weights, dissent)
 
     def tables(self, labels: Labels) -> ClusterTables:
-        """Return the cluster tables of labels of the tuples; equal labels are counted once."""
+        """Return the cluster tables of labels of the tuples, from a cache if they are known."""
         key = labels.tobytes()
         if key not in self._tables:
             self._tables[key] = ClusterTables.of(self.tuples, labels, self.weights)
@@ -115,7 +114,7 @@ class Votes:
         return float(np.average(silhouettes, weights=self.tuples.weights))
 
     def majority(self, labels: Labels) -> float:
-        """Return the share of votes that joins two points: 1/2, or less under noise."""
+        """Return the share of votes above which two points are together: 1/2, less under noise."""
         return calibrated_majority(self.tables(labels))
 
     def search(
@@ -124,7 +123,7 @@ class Votes:
         answers: Mapping[str, Labels] | None = None,
         from_partitions: bool = True,
     ) -> SearchResult:
-        """Search from the given answers and from the most promising partitions."""
+        """Search for the least J from the given answers and the most promising partitions."""
         starts = [Start(name, labels) for name, labels in (answers or {}).items()]
         if from_partitions:
             starts += partition_starts(
@@ -136,7 +135,7 @@ class Votes:
         return found
 
     def lower_bound(self) -> float:
-        """Return a bound below J of every partition: from pairs of tuples, or from distances."""
+        """Return a lower bound on J; many tuples give a weaker one, from partition distances."""
         if self.tuples.n_tuples <= _MOST_BOUNDED_PAIRWISE:
             return pairwise_lower_bound(self.tuples, self.weights)
         counts = count_pairs(self.tuples, self.contingencies)
@@ -144,14 +143,14 @@ class Votes:
 
 
 def check_weighting(partition_weights: Any) -> None:
-    """Refuse a text that is not a rule for weighting partitions.
+    """Refuse a string that is not a rule for partition weights.
 
     >>> check_weighting("agreement")
     """
     if isinstance(partition_weights, str) and partition_weights not in ("agreement", "learned"):
         raise InvalidParameterError(
             f"partition_weights={partition_weights!r}: give 'agreement', 'learned', None, or one "
-            "number a partition"
+            "number per partition"
         )
 
 
@@ -171,6 +170,7 @@ def _weights(
         equal, at_most = np.ones(tuples.n_partitions), max_partition_starts(tuples)
         starts = partition_starts(tuples, contingencies, equal, n_clusters, at_most)
         return learn_partition_weights(tuples, n_clusters, starts)[0]
+    # a tie of single partitions is noise, not rival camps
     if dissent.tied and np.bincount(dissent.groups)[0] > 1:
         warnings.warn(dissent.in_words(), DissentWarning, stacklevel=5)
     return dissent.weights

@@ -1,4 +1,4 @@
-"""KMeansConsensus: k-means on the rows of the co-association matrix, without that matrix."""
+"""KMeansConsensus: k-means on the rows of the co-association matrix M, without storing M."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["KMeansConsensus", "profile_coordinates", "profile_labels"]
 
 Array = NDArray[np.float64]
 
-_NEGLIGIBLE = 1e-12
+_NEGLIGIBLE = 1e-12  # eigenvalues below this share of the largest are rounding errors
 _DENSE_UP_TO = 2_000
 
 
@@ -30,18 +30,16 @@ _DENSE_UP_TO = 2_000
 class KMeansConsensus(ConsensusFunction):
     """k-means on co-association profiles: min Σ_i ‖M_i − c_{label(i)}‖² (KC).
 
-    M (n, n) is the share of partitions that put two points together. Its row M_i (n,), the profile
-    of point i, is the share of partitions that put i with each other point. Points with similar
-    profiles belong together. Centres c_k (n,) and labels are found by k-means, in at most
-    min(u, m) coordinates that have the same distances (u distinct label tuples, m clusters of all
-    partitions), so no n × n matrix is needed.
+    M (n, n) is the share of partitions that put two points together. Its row M_i (n,) is the
+    profile of point i. Points with similar profiles belong together. k-means finds the centres
+    c_k (n,) and the labels. It works in at most min(u, m) coordinates with the same distances
+    (u distinct label tuples, m clusters of all partitions), so no n × n matrix is needed.
 
     Parameters
     ----------
     n_clusters : int, default=8
     max_tuples : int, default=5000
-        With missing labels a (u, u) matrix over tuples is needed, and more tuples than this are
-        refused. Without missing labels there is no limit.
+        Limit on u if labels are missing, because then a (u, u) matrix is needed.
     partition_weights : array of shape (V,) or None, default=None
         M is the weighted share of partitions.
     random_state : int, RandomState or None, default=None
@@ -51,23 +49,21 @@ class KMeansConsensus(ConsensusFunction):
     labels_, n_clusters_, confidence_, objective_, n_tuples_, partition_weights_
         As in :class:`~coterie.RobustConsensus`.
     loss_ : float
-        The sum of squares above, over all points with a label in a partition of positive weight.
+        The minimised sum, over points with a label in a partition of positive weight.
 
     Notes
     -----
-    **Established.** The source paper describes KC as k-means on the rows of M, without starts. Ten
-    k-means++ starts, of which the best is kept, are our choice. The coordinates are exact: with
-    C = Zᵀ diag(w) Z the contingency tables of all pairs of partitions and A the partition weights,
-    ‖M_i − M_j‖² is the squared distance of rows i and j of Z A^½ (A^½ C A^½)^½.
+    **Established.** The source paper describes KC as k-means on the rows of M, without details.
+    The best of ten k-means++ starts is our choice. The coordinates are exact, see
+    :func:`profile_coordinates`.
 
     **Limits.** A profile has an entry for every point, so large clusters influence it more than
-    small ones. Time is O(u·V·m + m³) once and O(u·m·K) a step of k-means; memory O(u·m). Above
-    20,000 tuples k-means runs on a sample. With missing labels M is not a product of indicators,
-    and the cost is O(u²·V).
+    small ones. Time is O(u·V·m + m³), then O(u·m·K) per step of k-means; memory is O(u·m). Above
+    20,000 tuples k-means runs on a sample. With missing labels the cost is O(u²·V).
 
-    **When to use.** As a simple baseline that is easy to explain: close to
+    **When to use.** As a baseline that is easy to explain. Its results were close to those of
     :class:`~coterie.L2Consensus` on every ensemble we measured. For small clusters, or partitions
-    with common errors, use :class:`~coterie.RobustConsensus`.
+    that share errors, use :class:`~coterie.RobustConsensus`.
 
     References
     ----------
@@ -89,12 +85,13 @@ class KMeansConsensus(ConsensusFunction):
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         K, weights = self._check_settings(tuples)
-        voting, kind = tuples.restricted_to(weights > 0)
+        voting, group = tuples.restricted_to(weights > 0)
+        # only missing labels need a (u, u) matrix
         quadratic = voting.n_tuples if voting.has_missing else 0
         check_size(quadratic, self.max_tuples, "max_tuples", "KMeansConsensus with missing labels")
         rng = check_random_state(self.random_state)
         labels, self.loss_ = profile_labels(voting, weights[weights > 0], K, rng)
-        return Labelling(labels[kind], weights)
+        return Labelling(labels[group], weights)
 
 
 def profile_labels(
@@ -118,12 +115,13 @@ def profile_labels(
 
 
 def profile_coordinates(tuples: LabelTuples, partition_weights: Array) -> Array:
-    """Return coordinates of the tuples with the distances of their points' rows of M.
+    """Return coordinates of the tuples that have the distances between the rows of M.
 
-    The squared distance of rows a and b over points is Σ_j w_j (M_aj − M_bj)², w the
-    multiplicities. With the weighted indicator Y = Z A^½ (u, m), M = Y Yᵀ, and the distance is
-    (y_a − y_b)ᵀ G (y_a − y_b), G = Yᵀ diag(w) Y = Q Λ Qᵀ (m, m). So the rows of Y Q Λ^½ have these
-    distances. If labels are missing, or the tuples are few, the coordinates are M diag(w)^½.
+    The squared distance of two rows is Σ_j w_j (M_aj − M_bj)², with the multiplicities w of the
+    tuples. Let Y = Z A^½ (u, m) be the indicator, scaled by the partition weights. Then M = Y Yᵀ,
+    and the squared distance is (y_a − y_b)ᵀ G (y_a − y_b) with G = Yᵀ diag(w) Y = Q Λ Qᵀ (m, m).
+    So the rows of Y Q Λ^½ have these distances. If labels are missing, or if there are few tuples,
+    the coordinates are M diag(w)^½.
 
     Parameters
     ----------
@@ -155,18 +153,16 @@ def profile_coordinates(tuples: LabelTuples, partition_weights: Array) -> Array:
     if tuples.memberships is not None:
         return np.asarray(tuples.indicator(np.ones(tuples.n_partitions)) @ rotated)
     rows = np.zeros((tuples.n_tuples, int(kept.sum())))
+    # a row of the indicator has one entry per partition: add these rows of the product
     for v in np.flatnonzero(alpha):
         rows += rotated[tuples.codes[:, v]]
     return rows
 
 
 def labelled_coassociation(tuples: LabelTuples, partition_weights: Array) -> Array:
-    """Return M over tuples, dense (u, u), with zeros for tuples without a weighted label.
-
-    Points of such a tuple are together in no partition, so the diagonal, which is the pairs within
-    a tuple, must be 0 instead of 1.
-    """
+    """Return M over tuples, dense (u, u), with zeros for tuples without a weighted label."""
     M = tuple_coassociation(tuples, partition_weights).dense()
+    # the diagonal is 1, but points of such a tuple are together in no partition
     unlabelled = ~tuples.has_weighted_label(partition_weights)
     M[unlabelled, unlabelled] = 0.0
     return M

@@ -1,4 +1,4 @@
-"""L2Consensus: the ℓ2 relaxation, rounded by k-means."""
+"""L2Consensus: least squares, rounded by k-means."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class L2Consensus(ConsensusFunction):
 
     Notes
     -----
-    **Established.** The problem is that of the paper, and its solution by eigenvectors is linear
-    algebra. The paper does not say how labels are obtained: k-means on H√D is our choice.
+    **Established.** The problem is that of the paper; its solution by eigenvectors is a standard
+    result. The paper does not say how labels are obtained; k-means on H√D is our choice.
 
-    **Limits.** The tables of all pairs of base clusters (m, m) are stored, and their eigenvectors
-    take O(m³): it is slow for many partitions with many clusters, not for many points. An error
-    that several partitions share looks like a cluster, and hides small clusters first.
+    **Limits.** Memory is O(m²) and time O(m³) in the number m of base clusters: many partitions
+    with many clusters are slow, many points are not. An error that several partitions share looks
+    like a cluster, and small clusters are lost first.
 
-    **When to use.** Many points, partitions with independent errors, and base partitions with more
-    than K clusters. For common errors use :class:`~coterie.RobustConsensus`.
+    **When to use.** Many points, partitions with independent errors, or partitions with more than K
+    clusters. If partitions share errors, use :class:`~coterie.RobustConsensus`.
 
     References
     ----------

@@ -20,14 +20,14 @@ __all__ = ["OneHotKMeans"]
 class OneHotKMeans(ConsensusFunction):
     """k-means on the one-hot encoded labels: min Σ_i ‖z_i − c_{label(i)}‖².
 
-    z_i (m,) has a one for each cluster that contains point i, and zeros for a missing label.
-    k-means runs on the distinct tuples, weighted by multiplicity, which is the same objective.
+    z_i (m,) has a one for each base cluster that contains point i. k-means runs on the distinct
+    tuples, weighted by their number of points, which has the same objective.
 
     Parameters
     ----------
     n_clusters : int
     n_init : int, default=10
-        Starts by k-means++.
+        Number of k-means++ starts.
     partition_weights : array of shape (V,) or None, default=None
         Squared distances in partition v are multiplied by w_v.
     random_state : int, RandomState or None, default=None
@@ -44,11 +44,11 @@ class OneHotKMeans(ConsensusFunction):
     **Established.** Textbook: k-means on indicator vectors, whose objective is the quadratic mutual
     information of the article below. The k-means++ starts are our choice.
 
-    **Limits.** Linear in tuples, partitions and clusters. A missing label is half as far from a
-    label as two different labels are from each other. Partitions with common errors pull the
-    centres towards them.
+    **Limits.** A missing label has half the squared distance to a label that two different labels
+    have. Partitions that share an error move the centres. Time is linear in tuples, partitions and
+    clusters.
 
-    **When to use.** As a fast and obvious reference.
+    **When to use.** As a fast and simple reference.
 
     References
     ----------

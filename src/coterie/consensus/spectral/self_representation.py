@@ -1,10 +1,9 @@
-"""CorrelationConsensus: sparse codes of every point by the others, in several views that agree.
+"""CorrelationConsensus: each point as a sparse combination of the others, in several views.
 
-The functions work on any views, one-hot labels and features alike, and on rows that represent
-several identical points. Identical points have identical codes in every step, so one value is
-stored for each pair of rows: ``code[a, b]`` is the coefficient of *each* point of row b in the code
-of a point of row a. A point of row a can use ω_b points of row b, but only ω_a − 1 points of its
-own row, because no point represents itself.
+A view is a matrix of one-hot labels or of features. Row a represents ω_a identical points, which
+have identical codes in every step. So ``code[a, b]`` is the coefficient of *each* point of row b in
+the code of a point of row a. Such a point can use ω_b points of row b, but only ω_a − 1 points of
+row a, because no point represents itself.
 """
 
 from __future__ import annotations
@@ -28,41 +27,41 @@ __all__ = ["CorrelationConsensus", "SelfRepresentation", "code_affinity", "self_
 
 Array = NDArray[np.float64]
 
-_STEPS = 30
+_STEPS = 30  # per round; more steps make the codes too sparse, see Limits
 
 
 @dataclass(eq=False, repr=False)
 class CorrelationConsensus(ConsensusFunction):
     """Sparse self-representation in bundles of partitions, then spectral clustering.
 
-    A reconstruction in the style of the correlation consensus of Wang and others (2014), which the
-    source paper calls CorC; we do not know the article's exact objective. The partitions are split
-    into bundles v with weights β_v; x_i (m_v,) are the one-hot labels of point i in a bundle,
-    scaled to unit length. Each point is represented by few others. Its codes c_i (n,), one for each
-    bundle, are drawn towards a common direction u_i:
+    A reconstruction of the correlation consensus of Wang and others (2014), called CorC in the
+    source paper, from its abstract. The partitions are split into bundles v with weights β_v. In a
+    bundle, x_i (m_v,) are the one-hot labels of point i, scaled to unit length, and the code c_i
+    (n,) represents x_i by a few other points. A penalty makes the codes of a point in all bundles
+    similar to a common direction u_i (n,):
 
         min  Σ_v β_v Σ_i ( ½‖x_i − Σ_j c_ij x_j‖² + λ₁ Σ_j c_ij − λ₂ ⟨c_i, u_i⟩ ),
 
     over c_i ≥ 0 with c_ii = 0 and ‖u_i‖ ≤ 1. The affinity of two points is the cosine between
-    their codes, averaged over bundles; its normalised cut gives the labels.
+    their codes, averaged over bundles. Spectral clustering of the affinity gives the labels.
 
     Parameters
     ----------
     n_clusters : int, default=8
     penalty : float, default=0.02
-        λ₁ > 0: larger gives sparser codes.
+        λ₁ > 0. A larger value gives sparser codes.
     angle_penalty : float, default=0.02
         λ₂, from 0 (independent bundles) to λ₁.
     n_bundles : int, default=8
-        Most bundles. Their numbers of partitions differ by at most one.
+        Largest number of bundles, which have equal numbers of partitions (± 1).
     threshold : float, default=0.05
-        Entries of a code below this share of its largest are dropped; at least 0, below 1.
+        Entries of a code below this share of its largest entry become 0; from 0 to below 1.
     n_rounds : int, default=3
-        Rounds of codes (30 gradient steps each) and directions.
+        Rounds; each updates the codes by 30 gradient steps, then the directions.
     max_tuples : int, default=3000
         More distinct label tuples are refused.
     partition_weights : array of shape (V,) or None, default=None
-        Squared distances in partition v are multiplied by w_v; bundles are weighted by their sum.
+        Factors of the squared distances in each partition; β is their sum over a bundle.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -70,7 +69,7 @@ class CorrelationConsensus(ConsensusFunction):
     labels_, n_clusters_, confidence_, objective_, n_tuples_, partition_weights_
         As in :class:`~coterie.RobustConsensus`.
     loss_ : float
-        The sum above after the last round.
+        The minimised sum after the last round.
     history_ : dict
         ``"loss"``: its value after every round; it never rises.
     n_iter_ : int
@@ -79,24 +78,22 @@ class CorrelationConsensus(ConsensusFunction):
     Notes
     -----
     **Established.** From the abstracts of the conference article and its journal version: sparse
-    self-representation in each view, an angular regulariser that draws the views together, a
-    similarity of angles refined by sparsity, spectral clustering. Our choices: the form of the
-    regulariser, all constants, and bundles of partitions as views. Two of them were tuned on iris
-    and wine with known classes: λ₁ = λ₂ = 0.02, and that copies of a partition share a bundle. So
-    results of this class are not results of the article's method. Working on distinct tuples with
-    their multiplicities is exact.
+    self-representation in each view, a penalty on the angles between views, a similarity from
+    angles and sparsity, spectral clustering. Our choices: the form of the penalty, all constants,
+    and bundles of partitions as views. λ₁ = λ₂ = 0.02, and copies of a partition in one bundle,
+    were chosen on iris and wine with known classes. So results of this class are not results of
+    the article's method. The compression to distinct tuples is exact.
 
-    **Limits.** Memory for ``n_bundles`` + 6 matrices over tuples, and O(u²m) a step, hence
-    ``max_tuples``; 500 tuples of 40 partitions take a few seconds. Early stopping is part of the
-    method: with 200 steps a round instead of 30, codes concentrate on points with identical labels,
-    the graph has more than K components, and accuracy on iris falls from 0.89 to 0.59 (mean of ten
-    ensembles of 40 k-means runs). It is less stable than others on ensembles with varied numbers of
-    clusters: 0.86 ± 0.08 on iris and 0.62 ± 0.08 on raw wine, :class:`~coterie.L2Consensus` has
-    0.90 ± 0.00 and 0.72 ± 0.01 (ten ensembles each).
+    **Limits.** It stores ``n_bundles`` + 6 matrices (u, u), and a step takes O(u²m); 500 tuples of
+    40 partitions take a few seconds. Early stopping is part of the method: with 200 steps per round
+    the codes use only points with identical labels, the graph has more than K components, and the
+    accuracy on iris falls from 0.89 to 0.59 (mean of ten ensembles of 40 k-means runs). If the
+    partitions have different numbers of clusters, it is less stable than
+    :class:`~coterie.L2Consensus`: iris 0.86 ± 0.08 and 0.90 ± 0.00, raw wine 0.62 ± 0.08 and
+    0.72 ± 0.01 (ten ensembles each).
 
-    **When to use.** To compare with the source paper, which notes that the method is meant for
-    views of features, not for runs. :func:`self_representation` and :func:`code_affinity` of this
-    module take such views.
+    **When to use.** To compare with the source paper. The article's method is meant for views of
+    features; for these use :func:`self_representation` and :func:`code_affinity` of this module.
 
     References
     ----------
@@ -122,13 +119,13 @@ class CorrelationConsensus(ConsensusFunction):
     partition_weights: Any = None
     random_state: Any = None
 
-    _needs_labels = "points are represented by points with equal labels"
+    _reason_against_soft = "it represents points by points with equal labels"
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         K, weights = self._check_settings(tuples)
         self._check_parameters()
         check_size(tuples.n_tuples, self.max_tuples, "max_tuples", "CorrelationConsensus")
-        # tuples without a weighted label are left out; the base class assigns them later
+        # tuples without a weighted label are labelled by the base class
         labelled = tuples.has_weighted_label(weights)
         views, view_weights = _bundles(tuples, weights, labelled, self.n_bundles)
         points = tuples.weights[labelled]
@@ -151,7 +148,7 @@ class CorrelationConsensus(ConsensusFunction):
         check_whole("n_bundles", self.n_bundles)
         check_whole("n_rounds", self.n_rounds)
         check_number("penalty", self.penalty, above=0)
-        # a larger one would make the loss unbounded below
+        # with λ₂ > λ₁ the loss is unbounded below
         check_number("angle_penalty", self.angle_penalty, above=0, or_equal=True, most=self.penalty)
         if check_number("threshold", self.threshold, above=0, or_equal=True) >= 1:
             raise InvalidParameterError(f"threshold={self.threshold!r}: give a number below 1")
@@ -164,9 +161,9 @@ class SelfRepresentation:
     Attributes
     ----------
     codes : list of (u, u) arrays
-        Codes of each view, see the module.
+        Codes of each view, see the module docstring.
     present : (number of views, u) bool array
-        Whether the row is not zero in the view.
+        True if the row is not zero in the view.
     view_weights : (number of views,) array
         They sum to one.
     losses : list of float
@@ -188,11 +185,11 @@ def self_representation(
     view_weights: Array | None = None,
     n_rounds: int = 3,
 ) -> SelfRepresentation:
-    """Compute sparse nonnegative codes of every point, drawn to a common direction in all views.
+    """Compute sparse nonnegative codes of every point in every view, with similar directions.
 
     The problem is that of :class:`CorrelationConsensus`, with unit rows x_i of each view. A round
-    updates the codes by accelerated proximal gradient, then the directions u_i in closed form (the
-    sum of the views' codes, scaled to unit length). The loss never rises.
+    updates the codes by accelerated proximal gradient, then each direction u_i: it is the sum of
+    the views' codes, scaled to unit length. The loss never rises.
 
     Parameters
     ----------
@@ -223,7 +220,7 @@ def self_representation(
     losses = []
     for _ in range(n_rounds):
         slope = penalty - angle_penalty * direction
-        with on_one_thread():  # threads do not help products with few columns
+        with on_one_thread():  # more threads do not speed up products with few columns
             for v, X in enumerate(unit):
                 codes[v] = _improve_codes(X, points, codes[v], slope)
         direction, length = _common_direction(codes, beta, points)
@@ -236,10 +233,10 @@ def self_representation(
 def code_affinity(found: SelfRepresentation, points: Array, threshold: float) -> Array:
     """Return the mean over views of the cosine between codes, shape (u, u).
 
-    Entries of a code below ``threshold`` times its largest are dropped, and each point enters its
-    own code with the largest. Only views that have both rows count. The diagonal is the mean over
-    all pairs of points of a row, equal points included. ``points`` is ω (u,) as in
-    :func:`self_representation`.
+    Entries of a code below ``threshold`` times its largest entry become 0. The entry of a point in
+    its own code is set to the largest entry. Only views with both rows count. The diagonal is the
+    mean over all pairs of points of a row, including a point with itself. ``points`` is ω (u,) as
+    in :func:`self_representation`.
     """
     total = np.zeros((len(points), len(points)))
     for beta, C in zip(found.view_weights, found.codes, strict=True):
@@ -251,6 +248,7 @@ def code_affinity(found: SelfRepresentation, points: Array, threshold: float) ->
 def _improve_codes(X: Array, points: Array, codes: Array, slope: Array) -> Array:
     """Improve the codes of one view by accelerated proximal gradient; no row's loss rises."""
     single = np.flatnonzero(points == 1)
+    # the gradient of row a is (masses_a X − x_a) Xᵀ; its Lipschitz constant is ‖diag(√ω) X‖²
     step = 1.0 / max(float(np.linalg.norm(np.sqrt(points)[:, None] * X, 2)) ** 2, 1.0)
     old, extrapolated, momentum = codes, codes, 1.0
     for _ in range(_STEPS):
@@ -277,7 +275,7 @@ def _code_losses(X: Array, points: Array, codes: Array, slope: Array | float) ->
 
 
 def _common_direction(codes: list[Array], beta: Array, points: Array) -> tuple[Array, Array]:
-    """Return u_a, the weighted sum of the views' codes at unit length or 0, and its norm before."""
+    """Return the directions u_a (rows of unit length or 0), and the norms ‖Σ_v β_v c_a‖."""
     total = beta[0] * codes[0]
     for weight, C in zip(beta[1:], codes[1:], strict=True):
         total += weight * C
@@ -286,17 +284,17 @@ def _common_direction(codes: list[Array], beta: Array, points: Array) -> tuple[A
 
 
 def _masses(codes: Array, points: Array) -> Array:
-    """Return codes summed over the points of row b; for b = a, without the point itself."""
+    """Return codes summed over the points of row b, for b = a without the point itself."""
     masses = codes * points
     np.einsum("aa->a", masses)[:] -= codes.diagonal()
     return masses
 
 
 def _code_cosines(codes: Array, points: Array, threshold: float) -> Array:
-    """Return cosines between codes, 0 for empty codes, with the diagonal of code_affinity."""
+    """Return cosines between codes, 0 for zero codes; see :func:`code_affinity`."""
     largest = codes.max(axis=1)
     C = np.where(codes >= threshold * largest[:, None], codes, 0.0)
-    # the entry of a point in its own code is the largest; the product below has that of its twins
+    # in ``inner`` the entry of a point in its own code is that of an identical point: correct it
     correction = largest - C.diagonal()
     crossed = C * correction
     inner = (C * points) @ C.T
@@ -305,9 +303,9 @@ def _code_cosines(codes: Array, points: Array, threshold: float) -> Array:
     inner += crossed.T
     inverse = np.divide(1.0, np.sqrt(squares), out=np.zeros_like(squares), where=squares > 0)
     cosines: Array = inverse[:, None] * inner * inverse
-    # the diagonal has the cosine of two twins; that of a point with itself is 1
-    twins = np.einsum("aa->a", cosines)
-    twins += (np.sign(largest) - twins) / points
+    # the diagonal is the cosine of two different points of a row; that of a point with itself is 1
+    diagonal = np.einsum("aa->a", cosines)  # a view, so that the update changes ``cosines``
+    diagonal += (np.sign(largest) - diagonal) / points
     return cosines
 
 
@@ -316,8 +314,7 @@ def _bundles(
 ) -> tuple[list[Array], Array]:
     """Split the partitions into at most ``most`` one-hot views; return them and their weights."""
     used = np.flatnonzero(weights > 0)
-    # copies of a partition are neighbouring columns; spread over the bundles, they would make all
-    # bundles alike
+    # copies of a partition are neighbouring columns and should share a bundle
     bundles = np.array_split(used, min(most, len(used)))
     views = [
         _one_hot(tuples.codes[rows][:, bundle], np.sqrt(weights[bundle])) for bundle in bundles
@@ -326,7 +323,7 @@ def _bundles(
 
 
 def _one_hot(codes: NDArray[Any], scale: Array) -> Array:
-    """Return the cluster indicator of some partitions, scaled by partition; 0 if missing."""
+    """Return the one-hot labels of some partitions, scaled by partition; zeros if missing."""
     names, column = np.unique(codes, return_inverse=True)
     indicator = np.zeros((len(codes), len(names)))
     indicator[np.arange(len(codes))[:, None], column.reshape(codes.shape)] = scale
