@@ -35,7 +35,7 @@ print(f"{market.rows:,} auctions; {histograms.shape[0]} advertisers, {histograms
 # Texts, win-rate curves, cost curves and auctions give four views of similarity with different
 # errors. The segments start from the consensus of the views.
 
-model = ads.AdForecaster(n_segments=(5, 6, 8)).fit(histograms, texts)
+model = ads.AdForecaster(n_segments=(5, 6, 8), origins=1).fit(histograms, texts)
 for segment in model.segments_:
     price = segment.median_price / 1e6
     print(f"{segment.size:4} advertisers, half won at {price:.2f}: {segment.name}")
@@ -84,7 +84,9 @@ print(model.forecast(name, 1.5 * model.bid_[small] / 1e6, supply=1e6))
 # The last day, on which all bids change, is held out. Every source of curves forecasts it from the
 # six days before. Settings are chosen within these six days.
 
-found = ads.evaluate(histograms, texts, settings=ads.SegmentSettings(n_segments=(5, 6, 8)))
+found = ads.evaluate(
+    histograms, texts, settings=ads.SegmentSettings(n_segments=(5, 6, 8), origins=1)
+)
 thin = (found.observations >= 10) & (found.observations < 200)
 for source in ("own", "global", "text+pooled", "win+pooled", "l2+pooled", "robust+pooled"):
     all_advertisers = found.measures(source, "impressions").wape

@@ -29,7 +29,7 @@ print("clusters of the partitions:", P.max(axis=0) + 1)
 # The co-association matrix has as many large eigenvalues as there are clusters. The recommendation
 # combines the last two.
 
-choice = choose_k(P, range(2, 9), random_state=0)
+choice = choose_k(P, range(2, 8), random_state=0)
 print(choice.best_k, "-", choice.reason)
 ChooseKDisplay.from_choice(choice)
 
@@ -44,7 +44,7 @@ RobustConsensus(random_state=0).fit(P).n_clusters_
 # With features we can cluster random samples of the points for each K, and check whether pairs that
 # are together in one sample are together in the others.
 
-ensembles = resampled_ensembles(X, range(2, 9), n_resamples=30, random_state=0)
+ensembles = resampled_ensembles(X, range(2, 8), n_resamples=20, random_state=0)
 resampled = choose_k(ensembles, random_state=0)
 print(resampled.best_k, "-", resampled.reason)
 ChooseKDisplay.from_choice(resampled)
@@ -55,7 +55,7 @@ ChooseKDisplay.from_choice(resampled)
 # between.
 
 figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
-for k, colour in zip((3, 5, 8), ("#999999", "#0072B2", "#D55E00"), strict=True):
+for k, colour in zip((3, 5, 7), ("#999999", "#0072B2", "#D55E00"), strict=True):
     values, cdf = consensus_cdf(ensembles[k])
     ax.step(values, cdf, where="post", color=colour, label=f"K = {k}")
 ax.axvspan(0.1, 0.9, color="0.95", zorder=0)

@@ -8,7 +8,7 @@ Does the consensus notice?
 """
 
 # %%
-# Four views of 500 digits
+# Four views of 300 digits
 # ------------------------
 
 import matplotlib.pyplot as plt
@@ -18,7 +18,7 @@ from sklearn.datasets import load_digits
 from coterie import MultiViewClusterer, PartitionAgreementDisplay, clustering_accuracy
 
 pixels, y = load_digits(return_X_y=True)
-pixels, y = pixels[:500], y[:500]
+pixels, y = pixels[:300], y[:300]
 images = pixels.reshape(-1, 8, 8)
 rng = np.random.default_rng(0)
 views = {
@@ -54,7 +54,7 @@ PartitionAgreementDisplay.from_estimator(est, names=names)
 
 def accuracy_in_one(X):
     """Return the accuracy of the consensus of the runs in a single view."""
-    one = MultiViewClusterer(10, n_partitions=32, random_state=0).fit([X])
+    one = MultiViewClusterer(10, n_partitions=8, random_state=0).fit([X])
     return clustering_accuracy(y, one.labels_)
 
 

@@ -10,7 +10,7 @@ effect of the signs printed in the paper.
 # %%
 # The problem
 # -----------
-# There are fifteen noisy partitions of 200 points in three clusters. Four are wrong in the same
+# There are fifteen noisy partitions of 120 points in three clusters. Four are wrong in the same
 # way.
 
 import matplotlib.pyplot as plt
@@ -19,7 +19,7 @@ import numpy as np
 from coterie import ConvergenceDisplay, RobustConsensus, coassociation, planted_partitions
 from coterie.relaxation.reference_admm import reference_robust_relaxation
 
-P, y = planted_partitions([100, 60, 40], 15, n_bad=4, noise=0.2, random_state=0)
+P, y = planted_partitions([60, 36, 24], 15, n_bad=4, noise=0.2, random_state=0)
 P, y = P[np.argsort(y)], np.sort(y)
 
 # %%
@@ -74,7 +74,7 @@ print("sizes of the clusters, by default:      ", np.bincount(default.labels_))
 
 figure, ax = plt.subplots(figsize=(7, 3.8), layout="constrained")
 for signs, style, colour in (("derived", "-", "#0072B2"), ("printed", "--", "#D55E00")):
-    run = reference_robust_relaxation(M, start, n_iter=60, signs=signs)
+    run = reference_robust_relaxation(M, start, n_iter=40, signs=signs)
     residual = np.array(run.residual) / np.linalg.norm(M)
     ax.semilogy(residual, style, color=colour, label=f"signs as {signs}")
 ax.set(xlabel="step", ylabel="‖E − M + L‖ / ‖M‖")
