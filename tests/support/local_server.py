@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine
+import functools
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import uvicorn
@@ -106,6 +107,16 @@ async def local_server(
         yield local
     finally:
         await server.shutdown(sockets=[local.listening])
+
+
+def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test that is a coroutine, on the loop that the service has."""
+
+    @functools.wraps(test)
+    def runs(*given: Any, **named: Any) -> None:
+        run(test(*given, **named))
+
+    return runs
 
 
 def run(scenario: Coroutine[Any, Any, Any]) -> Any:

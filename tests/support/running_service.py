@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -66,12 +65,6 @@ class RunningService:
     def wait(self) -> int:
         """Its exit code, once it has ended."""
         return self.process.wait(PATIENCE)
-
-    def stop(self) -> int:
-        """End it as systemd would; its exit code."""
-        if self.process.poll() is None:
-            self.signal(signal.SIGTERM)
-        return self.wait()
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""What tests of the service's page do with it: wait, choose, and read its figures."""
+"""What tests of pages do with them: wait, choose, read their figures, try what is forbidden."""
 
 from __future__ import annotations
 
@@ -91,6 +91,18 @@ def drawn(page: Any, chart: str, kind: str) -> list[tuple[float, float]]:
     up = [(_number(text), y - 4) for text, _, y in read["up"]]
     points = re.findall(r"([-\d.]+) ([-\d.]+)", read["path"])
     return [(_between(across, float(x)), _between(up, float(y))) for x, y in points]
+
+
+def refuses_markup(page: Any) -> None:
+    """The policy of a page forbids markup made of text, scripts, and requests to other hosts."""
+    for attempt in (
+        "document.body.innerHTML = '<b>x</b>'",
+        "document.body.insertAdjacentHTML('beforeend', '<b>x</b>')",
+        "document.createElement('script').text = '1'",
+    ):
+        refused = f"(() => {{ try {{ {attempt}; return false }} catch (e) {{ return true }} }})()"
+        assert page.evaluate(refused), attempt
+    assert page.evaluate("fetch('http://127.0.0.1:9/').then(() => false, () => true)")
 
 
 def _number(text: str) -> float:

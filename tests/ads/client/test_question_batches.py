@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.ads.client import question_batches
-from coterie.ads.client.question_batches import Batch, batches_of
+from coterie.ads.client.question_batches import batches_of
 from coterie.ads.protocol import Limits
 from coterie.errors import InvalidParameterError
 
@@ -30,14 +30,14 @@ QUESTIONS = st.lists(
 )
 
 
-def questions_in(batch: Batch) -> list[dict[str, Any]]:
+def questions_in(batch):
     """The questions of a request, as the service reads them."""
     body = json.loads(batch.body)
     return body if isinstance(body, list) else [body]
 
 
 @given(QUESTIONS)
-def test_all_questions_arrive_in_order_and_no_request_is_too_large(questions: Any) -> None:
+def test_all_questions_arrive_in_order_and_no_request_is_too_large(questions):
     """The pieces put together are the questions; each request is within every limit."""
     limits = Limits(questions=4, bids=7, body_bytes=500)
     with pytest.MonkeyPatch.context() as patch:
@@ -64,7 +64,7 @@ def test_all_questions_arrive_in_order_and_no_request_is_too_large(questions: An
     assert sum(piece.last for batch in batches for piece in batch.pieces) == len(questions)
 
 
-def test_numbers_may_be_those_of_numpy_and_days_dates() -> None:
+def test_numbers_may_be_those_of_numpy_and_days_dates():
     """Ids that are numbers in the log become text, as everywhere."""
     questions = [
         {"advertiser": 7, "bid": np.float32(2.5), "day": date(2026, 3, 9)},
@@ -80,7 +80,7 @@ def test_numbers_may_be_those_of_numpy_and_days_dates() -> None:
     assert batch.bids == 1 + 2 + 3
 
 
-def test_texts_of_a_request_are_bounded_in_all() -> None:
+def test_texts_of_a_request_are_bounded_in_all():
     """Long texts go in as many requests as the service wants, each of them whole."""
     most = Limits()
     number = 3 * most.all_text_chars // most.text_chars
@@ -107,13 +107,13 @@ def test_texts_of_a_request_are_bounded_in_all() -> None:
         ("adv-7", r"^\[1\]: a question is a dict"),
     ],
 )
-def test_what_cannot_be_asked_is_told_with_its_place(question: Any, message: str) -> None:
+def test_what_cannot_be_asked_is_told_with_its_place(question, message):
     """Nothing is sent of a question that no service could answer."""
     with pytest.raises(InvalidParameterError, match=message):
         list(batches_of([{"advertiser": "a", "bid": 1}, question]))
 
 
-def test_of_a_single_question_no_number_is_told() -> None:
+def test_of_a_single_question_no_number_is_told():
     """Whoever asked one question need not count."""
     with pytest.raises(InvalidParameterError, match=r"^bid=0"):
         list(batches_of([{"advertiser": "a", "bid": 0}], many=False))
@@ -122,9 +122,7 @@ def test_of_a_single_question_no_number_is_told() -> None:
     assert batch.placed("bid[0]") == "bid[0]"
 
 
-def test_places_of_faults_are_those_of_the_questions_as_given(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_places_of_faults_are_those_of_the_questions_as_given(monkeypatch):
     """Requests and pieces are the client's own affair: questions and bids keep their numbers."""
     monkeypatch.setattr(question_batches, "_LIMITS", Limits(questions=2, bids=3))
     questions = [{"advertiser": str(number), "bid": [1, 2]} for number in range(3)]
@@ -143,7 +141,7 @@ def test_places_of_faults_are_those_of_the_questions_as_given(
 
 
 @given(st.text())
-def test_no_place_a_service_may_name_breaks_the_client(place: str) -> None:
+def test_no_place_a_service_may_name_breaks_the_client(place):
     """Whatever a service calls a place, some place is told."""
     (batch,) = batches_of([{"advertiser": "a", "bid": 1}, {"advertiser": "b", "bid": 2}])
     assert isinstance(batch.placed(place), str)

@@ -83,7 +83,7 @@ class Drawn:
         return np.array([1e-9, edges[0] / 3, *edges, *middles, edges[-1] * 1.5, 1e9])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=40)
 @given(st.sampled_from(FORMS), st.sampled_from(STRENGTHS), st.integers(0, 10_000))
 def test_figures_are_those_of_the_formulas(kind, strength, seed):
     """Every row and every kind of bid, of hazards and of rates, pooled little, much and wholly."""
@@ -101,7 +101,7 @@ def test_figures_are_those_of_the_formulas(kind, strength, seed):
         )
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     st.sampled_from(FORMS),
     st.sampled_from(STRENGTHS),

@@ -65,7 +65,7 @@ def test_figures_by_hand_on_an_edge():
     assert found["conversions"] == pytest.approx(2 * w)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     st.floats(0.001, 20),
     st.floats(0, 1e9),

@@ -65,8 +65,7 @@ class TestAdvertisers:
     def test_are_found_by_a_part_of_their_id(self):
         """The search is that of the model, and the total counts all that is found."""
         told = service().get("/v1/advertisers?search=ADV-0002&page_size=3").json
-        assert told["page"] == 1
-        assert len(told["items"]) == min(3, told["total"])
+        assert (told["page"], told["total"], len(told["items"])) == (1, 10, 3)
         assert all(item["id"].startswith("adv-0002") for item in told["items"])
 
     def test_of_a_segment(self):
@@ -87,19 +86,20 @@ class TestAdvertisers:
         assert [spend[name] for name in found] == sorted(spend.values(), reverse=True)
 
     @pytest.mark.parametrize(
-        ("query", "at", "what"),
+        ("query", "at", "most"),
         [
-            ("page=0", "page", "it may be a whole number from 1 to 1,000,000,000"),
-            ("page=x", "page", "it may be a whole number from 1 to 1,000,000,000"),
-            ("page_size=101", "page_size", "it may be a whole number from 1 to 100"),
-            ("segment=-1", "segment", "it may be a whole number from 0 to 1,000,000,000"),
-            (f"search={'a' * 1025}", "search", "it may have up to 1,024 characters"),
+            ("page=0", "page", "1,000,000,000"),
+            ("page=x", "page", "1,000,000,000"),
+            ("page_size=101", "page_size", "100"),
+            ("segment=-1", "segment", "1,000,000,000"),
+            (f"search={'a' * 1025}", "search", "1,024"),
         ],
     )
-    def test_a_query_that_makes_no_sense_is_a_fault(self, query, at, what):
+    def test_a_query_that_makes_no_sense_is_a_fault(self, query, at, most):
         """The fault names the parameter, and says what it may be."""
         reply = service().get(f"/v1/advertisers?{query}")
-        assert reply.faults == [(at, what)]
+        [(place, what)] = reply.faults
+        assert place == at and most in what
         assert reply.problem["detail"] == f"{at}: {what}"
 
     @pytest.mark.parametrize("name", [*HOSTILE_IDS, "adv-00023"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -28,7 +28,6 @@ def _samples(metrics):
     }
 
 
-@settings(deadline=None)
 @given(st.lists(ANSWERS))
 def test_answers_are_counted_as_they_are(answers):
     """Numbers by route, method and status, times by route and bin, are those of a plain count."""

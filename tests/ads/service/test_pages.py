@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from html.parser import HTMLParser
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -18,15 +17,15 @@ from coterie.ads.service.pages import SCRIPTS, STYLES, page_files, page_routes
 from coterie.ads.service.problems import Problem
 
 
-def _refused(_request: Any, problem: Any) -> Response:
+def _refused(_request, problem):
     return Response(str(problem), problem.status)
 
 
-def ask(path: str, method: str = "GET", **headers: str) -> httpx.Response:
+def ask(path, method="GET", **headers):
     """What the routes of the page answer."""
     app = Starlette(routes=page_routes(), exception_handlers={Problem: _refused})
 
-    async def asked() -> httpx.Response:
+    async def asked():
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             return await client.request(method, path, headers=headers)
@@ -37,22 +36,22 @@ def ask(path: str, method: str = "GET", **headers: str) -> httpx.Response:
 class Tags(HTMLParser):
     """The tags of a page, with their attributes."""
 
-    def __init__(self, html: str) -> None:
+    def __init__(self, html):
         super().__init__()
         self.found: list[tuple[str, dict[str, str]]] = []
         self.feed(html)
         self.close()
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         """Note a tag."""
         self.found.append((tag, {name: value or "" for name, value in attrs}))
 
-    def values(self, tag: str, name: str) -> list[str]:
+    def values(self, tag, name):
         """All values of an attribute of a tag."""
         return [attributes[name] for t, attributes in self.found if t == tag and name in attributes]
 
 
-def test_the_page_loads_its_own_files_only() -> None:
+def test_the_page_loads_its_own_files_only():
     """Scripts and styles are files of the service, in their order; nothing stands inline."""
     tags = Tags(ask("/").text)
     sources = tags.values("script", "src")
@@ -69,7 +68,7 @@ def test_the_page_loads_its_own_files_only() -> None:
         assert "immutable" in answer.headers["cache-control"]
 
 
-def test_labels_belong_to_fields() -> None:
+def test_labels_belong_to_fields():
     """Every field has a label or a name, and every reference within the page leads somewhere."""
     tags = Tags(ask("/").text)
     ids = [one for tag, attributes in tags.found for one in [attributes.get("id")] if one]
@@ -83,15 +82,14 @@ def test_labels_belong_to_fields() -> None:
     assert all(href[1:] in ids for href in tags.values("a", "href"))
 
 
-def test_the_page_holds_nothing_of_a_model() -> None:
+def test_the_page_holds_nothing_of_a_model():
     """The page is the same whatever is served: it may be given to anybody."""
-    assert page_routes() is not page_routes(object())
     assert ask("/").content == page_files()[""].body
     assert not re.search(r"adv-|market\.coterie", ask("/").text)
 
 
 @pytest.mark.parametrize("name", [*SCRIPTS, *STYLES])
-def test_assets_are_the_files(name: str) -> None:
+def test_assets_are_the_files(name):
     """Every script and style comes as it lies in the package, with its type."""
     answer = ask(f"/assets/{name}")
     assert answer.text == page_file(name)
@@ -99,7 +97,7 @@ def test_assets_are_the_files(name: str) -> None:
     assert answer.headers["content-type"] == f"{kind}; charset=utf-8"
 
 
-def test_only_the_current_version_is_kept_for_ever() -> None:
+def test_only_the_current_version_is_kept_for_ever():
     """An address with the hash of the file may be kept; any other is asked for again."""
     file = page_files()["charts.js"]
     kept = ask(f"/assets/charts.js?v={file.hash}").headers["cache-control"]
@@ -109,7 +107,7 @@ def test_only_the_current_version_is_kept_for_ever() -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/assets/page.css"])
-def test_what_a_browser_has_is_not_sent_again(path: str) -> None:
+def test_what_a_browser_has_is_not_sent_again(path):
     """With its tag, weak or among others, the answer is 304 and empty; with another it is whole."""
     tag = ask(path).headers["etag"]
     for given in (tag, f"W/{tag}", f'"other", {tag}', "*"):
@@ -120,7 +118,7 @@ def test_what_a_browser_has_is_not_sent_again(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/assets/page.css"])
-def test_head_has_the_headers_alone(path: str) -> None:
+def test_head_has_the_headers_alone(path):
     """HEAD answers as GET does, without the body."""
     head, get = ask(path, "HEAD"), ask(path)
     assert (head.status_code, head.content) == (200, b"")
@@ -131,11 +129,11 @@ def test_head_has_the_headers_alone(path: str) -> None:
     "name",
     ["", "nothing.js", "what_if.html", "service.html", "../pages.py", "%2e%2e/pages.py", "a/b.js"],
 )
-def test_other_names_are_not_found(name: str) -> None:
+def test_other_names_are_not_found(name):
     """Only files of the page are handed out: no templates, no paths."""
     assert ask(f"/assets/{name}").status_code == 404
 
 
-def test_other_methods_are_refused() -> None:
+def test_other_methods_are_refused():
     """Nothing can be written to the page."""
     assert ask("/", "POST").status_code == 405

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.ads.protocol import Limits
-from coterie.ads.service.access.answer_headers import SECURITY_HEADERS, rendered_problem
-from coterie.ads.service.problems import Problem, problem_body
+from coterie.ads.service.problems import (
+    SECURITY_HEADERS,
+    Problem,
+    problem_body,
+    rendered_problem,
+)
 from coterie.errors import InvalidParameterError
 
 TEXTS = st.text(st.characters(codec=None))
 
 
-@settings(deadline=None)
 @given(TEXTS, TEXTS, st.none() | st.lists(st.dictionaries(st.sampled_from(["at", "what"]), TEXTS)))
 def test_any_text_is_valid_json(title, detail, errors):
     """Whatever a client wrote and a problem quotes, lone surrogates too, the JSON says the same."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import random
 import re
@@ -10,20 +11,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, quote, urlsplit
 
-from coterie.ads.client.address import checked_address, checked_token
-from coterie.errors import (
-    CoterieError,
-    InvalidParameterError,
-    MissingExtraError,
-    ServiceError,
-)
+from coterie.errors import CoterieError, InvalidParameterError, MissingExtraError, ServiceError
 from coterie.runtime.wording import visible
 
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Patience", "ServiceConnection"]
+__all__ = ["Patience", "ServiceConnection", "checked_address", "checked_token", "in_path"]
 
 _PASSING = frozenset({408, 429, 502, 503, 504})
 _MOST_BYTES = 256 * 1024 * 1024
@@ -34,28 +30,15 @@ _MOST_WORDS = 2_000
 class Patience:
     """How long to go on asking.
 
-    Attributes
-    ----------
-    timeout : float
-        Seconds to wait for a connection, and for each next piece of an answer.
-    retries : int
-        Attempts after the first.
-    deadline : float
-        Seconds for all attempts and the pauses between them together.
-    first_pause, longest_pause : float
-        Seconds between attempts: the first, doubled each time up to the longest.
-
-    Examples
-    --------
     >>> patience = Patience()
     >>> [patience.pause(attempt, chance=1.0) for attempt in range(4)]
     [0.1, 0.2, 0.4, 0.8]
     """
 
-    timeout: float = 10.0
-    retries: int = 3
-    deadline: float = 30.0
-    first_pause: float = 0.1
+    timeout: float = 10.0  # seconds to wait for a connection, and for each next piece of an answer
+    retries: int = 3  # attempts after the first
+    deadline: float = 30.0  # seconds for all attempts and the pauses between them together
+    first_pause: float = 0.1  # doubled each time up to the longest
     longest_pause: float = 5.0
 
     def __post_init__(self) -> None:
@@ -85,19 +68,8 @@ class ServiceConnection:
     repeated where the connection failed, and where the answer (408, 429, 502, 503, 504) says
     that another time may do. What is wrong with a question stays wrong, and is not repeated.
 
-    Parameters
-    ----------
-    base_url : str
-        As in ``http://127.0.0.1:8400``, or with a path where a proxy adds one.
-    token : str, optional
-        Sent with every request.
-    patience : Patience, optional
-    allow_plain_http : bool
-        Send the token unencrypted to a host other than this one.
-    transport : httpx.BaseTransport, optional
-        In place of the network.
-    clock, sleep, chance : callables
-        In place of the time and of random numbers.
+    Parameters are those of :class:`~coterie.ads.Client`; ``clock``, ``sleep`` and ``chance`` stand
+    in place of the time and of random numbers.
     """
 
     def __init__(
@@ -138,16 +110,8 @@ class ServiceConnection:
     ) -> Any:
         """Return what the service answers, read as JSON.
 
-        Parameters
-        ----------
-        method : str
-        path : str
-            With its query; ids in it went through
-            :func:`~coterie.ads.client.address.in_path`.
-        body : bytes, optional
-            JSON.
-        placed : callable
-            What to call the place of a fault in the body.
+        The path has its query; ids in it went through :func:`in_path`. The body is JSON, and
+        ``placed`` tells what to call the place of a fault in it.
         """
         found = self.answer_bytes(method, path, body, placed)
         try:
@@ -235,6 +199,53 @@ class ServiceConnection:
                     )
                 )
         return _Answer(response.status_code, response.headers, b"".join(parts))
+
+
+def checked_address(base_url: str) -> tuple[str, bool]:
+    """Return a service's address without a final slash, and whether it is on this machine.
+
+    >>> checked_address("http://127.0.0.1:8400/"), checked_address("https://ads.example/forecasts")
+    (('http://127.0.0.1:8400', True), ('https://ads.example/forecasts', False))
+    """
+    try:
+        parts = urlsplit(str(base_url))
+        sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        parts, sound = SplitResult("", "", "", "", ""), False
+    if "@" in parts.netloc:
+        raise InvalidParameterError(
+            "base_url: credentials do not stand in an address; give token=, or set COTERIE_TOKEN"
+        )
+    if not sound or re.search(r"[\s\x00-\x1f?#\\]", str(base_url)):
+        raise InvalidParameterError(
+            f"base_url={base_url!r}: it must be an address as in http://127.0.0.1:8400"
+        )
+    return str(base_url).rstrip("/"), _is_loopback(parts.hostname or "")
+
+
+def checked_token(token: str) -> str:
+    """Return a token that a header can carry; it is never repeated in a message."""
+    if not isinstance(token, str) or not re.fullmatch(r"[\x21-\x7e]+", token):
+        raise InvalidParameterError(
+            "token: it must be printable ASCII characters without blanks, as the service has it"
+        )
+    return token
+
+
+def in_path(text: str) -> str:
+    """Return an id as one segment of a path, whatever characters it has.
+
+    Dots are encoded too: a segment of one or two of them alone would be taken for a direction.
+
+    >>> in_path("a/b c?d#e%2F"), in_path("..")
+    ('a%2Fb%20c%3Fd%23e%252F', '%2E%2E')
+    """
+    try:
+        return quote(text, safe="").replace(".", "%2E")
+    except UnicodeEncodeError as error:
+        raise InvalidParameterError(
+            f"{text!r} holds half of a character, and cannot be sent"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -347,3 +358,10 @@ def _http_client(
         transport=transport,
         follow_redirects=False,
     )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -30,31 +30,15 @@ _MEMBERS = ("advertiser", "bid", "supply", "day", "text")
 
 @dataclass(frozen=True)
 class Piece:
-    """A question, or a part of its bids where it has more than a request may have.
+    """A question, or a part of its bids where it has more than a request may have."""
 
-    Attributes
-    ----------
-    question : int
-        Its number among all.
-    first_bid, bids : int
-        Which of the question's bids it begins with, and how many it has.
-    texts : int
-        1 where it has a text.
-    text_chars : int
-        Of that text.
-    body : bytes
-        As JSON.
-    last : bool
-        Whether the question ends with it.
-    """
-
-    question: int
-    first_bid: int
-    bids: int
-    texts: int
+    question: int  # its number among all
+    first_bid: int  # which of the question's bids it begins with
+    bids: int  # how many it has
+    texts: int  # 1 where it has a text
     text_chars: int
-    body: bytes
-    last: bool
+    body: bytes  # as JSON
+    last: bool  # whether the question ends with it
 
 
 @dataclass
@@ -95,11 +79,8 @@ class Batch:
     def placed(self, place: str) -> str:
         """Return the place of a fault in the request as a place in what the caller asked.
 
-        Examples
-        --------
         >>> pieces = [Piece(number, 0, 1, 0, 0, b"", True) for number in (1000, 1001)]
-        >>> batch = Batch(pieces=pieces)
-        >>> batch.placed("[1].bid.to")
+        >>> Batch(pieces=pieces).placed("[1].bid.to")
         '[1001].bid.to'
         """
         found = re.fullmatch(r"(?:\[(\d{1,9})\])?\.?(?:bid\[(\d{1,9})\])?(.*)", place, re.DOTALL)
@@ -116,17 +97,10 @@ class Batch:
 
 
 def batches_of(questions: Iterable[Mapping[str, Any]], *, many: bool = True) -> Iterator[Batch]:
-    """All questions in their order, as many to a request as it may have.
+    """Yield all questions in their order, as many to a request as it may have.
 
-    Parameters
-    ----------
-    questions : iterable of mapping
-        Taken as they are needed.
-    many : bool
-        Whether the caller asked a list of questions, which messages then count from 0.
+    Questions are taken as they are needed. Messages count them from 0 where they are ``many``.
 
-    Examples
-    --------
     >>> [batch] = batches_of([{"advertiser": "adv-7", "bid": 2, "supply": None}])
     >>> batch.body
     b'{"advertiser":"adv-7","bid":[2.0]}'

@@ -12,8 +12,7 @@ from urllib.parse import urlencode
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coterie.ads.client.address import in_path
-from coterie.ads.client.connection import Patience, ServiceConnection
+from coterie.ads.client.connection import Patience, ServiceConnection, in_path
 from coterie.ads.client.question_batches import Batch, batches_of
 from coterie.ads.forecasts.forecast_figures import Forecast
 from coterie.errors import CoterieError, InvalidParameterError, ServiceError
@@ -145,11 +144,6 @@ class Client:
 
         Questions are taken as they are needed. If the service gets a new model meanwhile, later
         answers are from that one.
-
-        Parameters
-        ----------
-        questions : iterable of mapping
-            As in :meth:`forecast_many`.
         """
         return self._found(batches_of(questions))
 
@@ -179,13 +173,7 @@ class Client:
             page += 1
 
     def advertiser(self, advertiser: str) -> dict[str, Any]:
-        """Return what is known of one advertiser: segment, shares, rates, neighbours, curves.
-
-        Parameters
-        ----------
-        advertiser : str
-            Its id.
-        """
+        """Return what is known of one advertiser: segment, shares, rates, neighbours, curves."""
         try:
             return self._object(f"/v1/advertisers/{in_path(str(advertiser))}")
         except ServiceError as error:

@@ -62,37 +62,19 @@ STRATA: tuple[tuple[str, float, float], ...] = (
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Forecasts of the held-out days beside what happened.
+    """Forecasts of the held-out days beside what happened."""
 
-    Attributes
-    ----------
-    days : list of str
-        The days held out.
-    advertisers : (A,) array of str
-    observations : (A,) array
-        Bids in the training days; 0 for an advertiser that first bid in the held-out ones.
-    bids : (A,) array
-        Bids in the days held out. Who made none there has nothing to forecast.
-    truth : Outcome
-        Spend in units of currency, as in the forecasts.
-    forecasts : dict of str to Outcome
-        Keys as in "robust" and "robust+pooled"; ``spread`` includes day-to-day noise.
-    choices : dict of str to Choice
-    segments : (A,) int64 array
-        By the robust source, on the training days; −1 without one.
-    training : Training
-        Evidence and views of the training days.
-    """
-
-    days: list[str]
+    days: list[str]  # the days held out
     advertisers: NDArray[np.str_]
+    # (A,), bids in the training days; 0 for one that first bid in the held-out ones
     observations: Floats
-    bids: Floats
-    truth: Outcome
+    bids: Floats  # (A,), in the days held out; who made none there has nothing to forecast
+    truth: Outcome  # spend in units of currency, as in the forecasts
+    # keys as in "robust" and "robust+pooled"; spread includes day-to-day noise
     forecasts: dict[str, Outcome]
     choices: dict[str, Choice]
-    segments: NDArray[np.int64]
-    training: Training
+    segments: NDArray[np.int64]  # (A,), by the robust source, on the training days; −1 without one
+    training: Training  # evidence and views of the training days
 
     def measures(self, name: str, target: str, rows: NDArray[np.bool_] | None = None) -> Measures:
         """Errors of one source; by default over the advertisers seen in training and held out."""
@@ -228,8 +210,7 @@ def split_days(histograms: BidHistograms, holdout_days: int) -> tuple[list[int],
 def interval(found: Outcome, target: str) -> tuple[Floats, Floats]:
     """Return the interval that should hold nine in ten outcomes.
 
-    Impressions are whole: the interval is widened to them. Spend follows impressions in
-    proportion.
+    Impressions are whole: the interval is widened to them. Spend follows in proportion.
     """
     spread = np.zeros_like(found.impressions) if found.spread is None else found.spread
     low = np.floor(np.maximum(found.impressions - NINE_IN_TEN * spread, 0.0))
@@ -244,33 +225,15 @@ def interval(found: Outcome, target: str) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class Measures:
-    """Errors of one forecast over some advertisers; a measure that cannot be told is None.
+    """Errors of a forecast f of y over some advertisers; a measure that cannot be told is None."""
 
-    Attributes
-    ----------
-    wape : float or None
-        Σ|f − y| / Σ y, the headline: every impression counts alike.
-    wape_standard_error : float or None
-        Of the WAPE, over advertisers: that of a ratio of two sums.
-    mape : float or None
-        Mean of |f − y| / y over the advertisers with y > 0, the paper's.
-    mape_advertisers : int
-        How many those are.
-    smape : float or None
-        Mean of 2|f − y| / (f + y) over those where either is above 0.
-    bias : float or None
-        Σ(f − y) / Σ y.
-    coverage : float or None
-        Share of advertisers whose y lies in the interval that is to hold nine in ten.
-    advertisers : int
-    """
-
-    wape: float | None
-    wape_standard_error: float | None
-    mape: float | None
-    mape_advertisers: int
-    smape: float | None
-    bias: float | None
+    wape: float | None  # Σ|f − y| / Σ y, the headline: every impression counts alike
+    wape_standard_error: float | None  # over advertisers: that of a ratio of two sums
+    mape: float | None  # mean of |f − y| / y over the advertisers with y > 0, the paper's
+    mape_advertisers: int  # how many those are
+    smape: float | None  # mean of 2|f − y| / (f + y) over those where either is above 0
+    bias: float | None  # Σ(f − y) / Σ y
+    # share of advertisers whose y lies in the interval that is to hold nine in ten
     coverage: float | None
     advertisers: int
 
@@ -290,16 +253,8 @@ class Difference:
 def measure(
     forecast: Floats, truth: Floats, low: Floats | None = None, high: Floats | None = None
 ) -> Measures:
-    """Compare a forecast with what happened, advertiser by advertiser.
+    """Compare a forecast with what happened, advertiser by advertiser; all are (A,) arrays.
 
-    Parameters
-    ----------
-    forecast, truth : (A,) arrays
-    low, high : (A,) arrays, optional
-        The interval.
-
-    Examples
-    --------
     >>> found = measure(np.array([8.0, 5.0]), np.array([10.0, 0.0]))
     >>> found.wape, found.mape, found.mape_advertisers, round(found.smape, 3), found.bias
     (0.7, 0.2, 1, 1.111, 0.3)
@@ -327,8 +282,6 @@ def paired_difference(first: Floats, second: Floats, truth: Floats) -> Differenc
     With δ = |f₁ − y| − |f₂ − y| for each of the A advertisers the difference is Σδ / Σy and its
     standard error √(A · var δ) / Σy.
 
-    Examples
-    --------
     >>> paired_difference(np.array([9.0, 4.0]), np.array([8.0, 4.0]), np.array([10.0, 4.0]))
     Difference(difference=-0.0714..., standard_error=0.0714...)
     """

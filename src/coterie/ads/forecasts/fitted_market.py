@@ -100,13 +100,7 @@ class FittedMarket:
         )
 
     def curve(self, advertiser: str | None = None, *, text: str | None = None) -> PooledCurve:
-        """Return the curves behind the forecasts of one advertiser.
-
-        Parameters
-        ----------
-        advertiser, text : str, optional
-            As in :meth:`forecast`.
-        """
+        """Return the curves behind the forecasts of one advertiser; see :meth:`forecast`."""
         self._refuse_unfitted()
         return self._pooled(tables_of(self).placer.placed(advertiser, text))
 
@@ -190,13 +184,7 @@ class FittedMarket:
 
 
 def load_market(path: str | os.PathLike[str]) -> FittedMarket:
-    """Return the market in the model file of a forecaster, to forecast by and not to fit again.
-
-    Raises
-    ------
-    ModelFileError
-        Where the file cannot be read, or holds a model that does not forecast.
-    """
+    """Return the market in the model file of a forecaster, to forecast by and not to fit again."""
     from coterie.ads.segments.text_vectors import TextVectors
 
     # these need no scikit-learn, which takes longer to import than a model takes to load

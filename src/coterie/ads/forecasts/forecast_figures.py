@@ -86,17 +86,8 @@ class Forecast:
 
 
 def bids_between(start: float, stop: float, step: float, most: int) -> list[float]:
-    """Return the bids from one to another in steps, both ends included; none if too many.
+    """Return the bids from one to another in steps, both ends included; none if over ``most``.
 
-    Parameters
-    ----------
-    start, stop, step : float
-        Above 0; ``stop`` is not below ``start``.
-    most : int
-        How many there may be.
-
-    Examples
-    --------
     >>> bids_between(1.0, 2.0, 0.5, 10), bids_between(1.0, 2.0, 0.5, 2)
     ([1.0, 1.5, 2.0], [])
     """
@@ -118,16 +109,7 @@ def number_between(start: float, stop: float, step: float, most: int) -> int:
 def forecast_of(
     placement: Placement, bid: float, supply: float, figures: Sequence[float], why: str
 ) -> Forecast:
-    """Return a forecast from its figures.
-
-    Parameters
-    ----------
-    placement : Placement
-    bid, supply : float
-    figures : sequence of float
-        In the order of :data:`FIELDS`; clicks and conversions NaN where the log has none.
-    why : str
-    """
+    """Return a forecast from figures in the order of :data:`FIELDS`; NaN is what no log has."""
     win, cost, impressions, low, high, spend, least, most, clicks, few, many, conversions = figures
     return Forecast(
         advertiser=placement.name,

@@ -118,10 +118,7 @@ def figures_of_placed(
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def pooled_wins(at: Any, market: Any, counts: Any, shares: Any, rules: Any) -> Any:
-    """Return the pooled win rate of all advertisers at some edges, (A, len(at)) float32.
-
-    ``at`` holds bins, ascending.
-    """
+    """Return the pooled win rate of all advertisers at ascending bins, (A, len(at)) float32."""
     wins = np.empty((len(shares), len(at)), np.float32)
     curve = np.empty((6, len(market[0])))
     highest = market[0][at[-1]] / _MICROS
@@ -224,10 +221,8 @@ def _add_up(shares: Any, parts: Any, n: Any, total: Any) -> None:
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def _pool_hazards(strength: Any, n: Any, curve: Any) -> None:
-    """1 − h as it is estimated, and the first two moments of its distribution: E[(1−h)²], E[1−h].
-
-    Written with conditions rather than max, which the compiler makes vectors of.
-    """
+    """1 − h as it is estimated, and two moments of its distribution: E[(1−h)²] and E[1−h]."""
+    # conditions rather than max: the compiler makes vectors of them
     stays, square, mean = curve[0], curve[1], curve[2]
     prior, successes, trials = curve[3], curve[4], curve[5]
     m = min(strength, _AS_GOOD_AS_INFINITE)

@@ -41,17 +41,8 @@ class ForecastTables:
     number of threads may ask. Of the advertisers nothing is unfolded: their evidence stays
     sparse, and beside it there is a table of the grid for every segment.
 
-    Parameters
-    ----------
-    model : FittedMarket
-        Fitted.
-
-    Attributes
-    ----------
-    row_of : dict of str to int
-        The row of each advertiser.
-    above : str
-        What :meth:`remark` ends with where a bid is above all those of the log.
+    ``row_of`` has the row of each advertiser, and ``above`` what :meth:`remark` ends with where a
+    bid is above all those of the log.
     """
 
     def __init__(self, model: FittedMarket) -> None:
@@ -84,21 +75,17 @@ class ForecastTables:
     def at(self, rows: NDArray[np.int64], bids: Floats, supplies: Floats) -> Floats:
         """Return the figures of Q questions, (Q, 12), in the order of :data:`FIELDS`.
 
-        Questions of one advertiser should stand together: they share its curve.
+        Questions of one advertiser should stand together: they share its curve. Clicks and
+        conversions are NaN where the log has none.
 
         Parameters
         ----------
         rows : (Q,) int64 array
-            From :attr:`row_of`.
+            From ``row_of``.
         bids : (Q,) float64 array
             Above 0, in units of currency per thousand impressions (CPM).
         supplies : (Q,) float64 array
             Auctions.
-
-        Returns
-        -------
-        (Q, 12) float64 array
-            Clicks and conversions are NaN where the log has none.
         """
         asked = np.ascontiguousarray(rows, dtype=np.int64)
         wanted = np.ascontiguousarray(bids, dtype=np.float64)
@@ -137,10 +124,7 @@ class ForecastTables:
         return figures
 
     def at_placed(self, placement: Placement, bids: Floats, supply: float | Floats) -> Floats:
-        """Return the figures of whoever was placed, in the log or not, at B bids, (B, 12).
-
-        ``supply`` is that of all bids, or of each.
-        """
+        """Return the figures of whoever was placed, in the log or not, at B bids, (B, 12)."""
         wanted = np.ascontiguousarray(bids, dtype=np.float64)
         supplies = np.full(len(wanted), supply, dtype=np.float64)
         if placement.row is not None:
@@ -164,10 +148,7 @@ class ForecastTables:
         )
 
     def pooled_wins(self, bins: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the pooled win rates of all advertisers at the edges of some bins, (A, n).
-
-        ``bins`` ascend.
-        """
+        """Return the pooled win rates of all advertisers at the edges of ascending bins, (A, n)."""
         return pooled_wins(bins, self._market, self._counts, self._shares, self._rules)
 
     def supply(self, row: int, day: date | None = None) -> float:

@@ -189,13 +189,7 @@ class AdForecaster(FittedMarket, BaseEstimator):
 
 
 def load_forecaster(path: str | os.PathLike[str]) -> AdForecaster:
-    """Return the forecaster in a model file.
-
-    Raises
-    ------
-    ModelFileError
-        Where the file cannot be read, or holds a model that does not forecast.
-    """
+    """Return the forecaster in a model file."""
     model = load_model(path)
     if not isinstance(model, AdForecaster):
         raise ModelFileError(

@@ -28,15 +28,7 @@ _BIDS = 32
 
 
 class Neighbours:
-    """Finds the advertisers most like one, in one pass over all.
-
-    Parameters
-    ----------
-    model : FittedMarket
-        Fitted.
-    tables : ForecastTables
-        Of the same model.
-    """
+    """Finds the advertisers most like one, in one pass over all."""
 
     def __init__(self, model: FittedMarket, tables: ForecastTables) -> None:
         n_bins = len(model.edges_)
@@ -56,11 +48,6 @@ class Neighbours:
         """
         rows, likeness = _most_alike(row, n, self._shares, self._wins, self._texts, self._has_text)
         return list(zip(rows.tolist(), likeness.tolist(), strict=True))
-
-    def likeness(self, a: int, b: int) -> float:
-        """Of two advertisers, by the formula above."""
-        bound = _without_texts(a, b, self._shares, self._wins, 0.0)
-        return float(bound * _by_texts(a, b, self._texts, self._has_text))
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")

@@ -27,10 +27,7 @@ FEATURE_TYPES = {
 def paper_tables(evaluation: Evaluation, agreement: ViewAgreement) -> list[dict[str, Any]]:
     """Tables 4 to 7: clusters, agreement of the views, error of impressions and of spend.
 
-    Returns
-    -------
-    list of dict
-        ``title``, ``columns``, ``rows``, ``note``.
+    Each is a dict of ``title``, ``columns``, ``rows`` and ``note``.
     """
     return [
         _clusters(evaluation),

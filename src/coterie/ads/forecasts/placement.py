@@ -32,31 +32,14 @@ _MOST_SHOWN = 80
 
 @dataclass(frozen=True)
 class Placement:
-    """Who is asked about.
+    """Who is asked about."""
 
-    Attributes
-    ----------
-    name : str
-        Empty where only a text was given.
-    row : int or None
-        Among the advertisers of the log; None for one that is not there.
-    shares : (K + 1,) array
-        In each segment; the last is "no segment in particular".
-    weights : (A,) array
-        Of the advertisers its rates of clicks are taken from; they sum to 1.
-    segment : str
-        The name of the segment with the largest share; empty where there is none.
-    curve : {"pooled", "text", "global"}
-        Where the curve comes from: see :class:`~coterie.ads.forecasts.forecast_figures.Forecast`.
-    why : str
-    """
-
-    name: str
-    row: int | None
-    shares: Floats
-    weights: Floats
-    segment: str
-    curve: str
+    name: str  # empty where only a text was given
+    row: int | None  # among the advertisers of the log; None for one that is not there
+    shares: Floats  # (K + 1,), in each segment; the last is "no segment in particular"
+    weights: Floats  # (A,), of the advertisers its rates of clicks are taken from; they sum to 1
+    segment: str  # the name of that with the largest share; empty where there is none
+    curve: str  # "pooled", "text" or "global": see forecast_figures.Forecast
     why: str
 
 
@@ -65,11 +48,6 @@ class Placer:
 
     An advertiser of the log is found by its id. Another is placed beside those with the most
     similar texts, or else with all advertisers.
-
-    Parameters
-    ----------
-    model : FittedMarket
-        Fitted.
     """
 
     def __init__(self, model: FittedMarket) -> None:
@@ -83,17 +61,7 @@ class Placer:
     def placed(self, advertiser: str | None = None, text: str | None = None) -> Placement:
         """Return the place of one advertiser.
 
-        Parameters
-        ----------
-        advertiser : str, optional
-            One that is not known is placed by ``text``, or else by all advertisers.
-        text : str, optional
-            Of an advertiser that is not known.
-
-        Raises
-        ------
-        InvalidParameterError
-            Where neither is given.
+        One that is not known is placed by ``text``, or else by all advertisers.
         """
         if advertiser is not None:
             advertiser = str(advertiser)  # as the log's are, if they are numbers there
@@ -205,8 +173,6 @@ def rate_and_doubt(
     A rate worth M impressions has the variance p(1 − p)/(M + 1); that between the advertisers
     a new one is likened to is added.
 
-    Examples
-    --------
     >>> rate_and_doubt(np.array([0.0, 1.0]), np.array([0.1, 0.5]), np.array([9.0, 24.0]))
     (0.5, 0.1)
     """
@@ -234,10 +200,7 @@ def _called(name: str) -> str:
 
 
 def _largest(values: Floats, n: int, at_least: float) -> NDArray[np.int64]:
-    """Return indices of the n largest, ascending, and of n that rounding may have demoted.
-
-    Of equal ones those that come first.
-    """
+    """Return indices of the n largest, first of equals, and of n that rounding may have demoted."""
     rows = np.flatnonzero(values > at_least - _ROUNDING)
     if len(rows) <= n:
         return rows

@@ -33,28 +33,14 @@ NINE_IN_TEN = 1.6448536269514722
 
 @dataclass(frozen=True)
 class PooledCurve:
-    """The curves of one advertiser on the grid of bids, (G,) arrays.
+    """The curves of one advertiser on the grid of bids, (G,) arrays."""
 
-    Attributes
-    ----------
-    edges : int64 array
-        In micros.
-    win, spread : arrays
-        The pooled win rate and its posterior standard deviation.
-    paid : array
-        The mean cost of an auction, in micros.
-    pays_bid : bool
-        Whether a winner pays its bid (first price).
-    own, segment : arrays
-        The two win rates that were pooled.
-    """
-
-    edges: NDArray[np.int64]
-    win: Floats
-    spread: Floats
-    paid: Floats
-    pays_bid: bool
-    own: Floats
+    edges: NDArray[np.int64]  # in micros
+    win: Floats  # the pooled win rate
+    spread: Floats  # its posterior standard deviation
+    paid: Floats  # the mean cost of an auction, in micros
+    pays_bid: bool  # whether a winner pays its bid (first price)
+    own: Floats  # the two win rates that were pooled
     segment: Floats
 
     @property
@@ -83,10 +69,7 @@ class PooledCurve:
 
 @dataclass(frozen=True)
 class Rates:
-    """Clicks and conversions per impression of one advertiser; None where the log has none.
-
-    ``…_doubt`` is the standard deviation of the rate.
-    """
+    """Clicks and conversions per impression, and the doubt of each; None where the log has none."""
 
     click: float | None = None
     click_doubt: float = 0.0
@@ -95,15 +78,7 @@ class Rates:
 
 
 def pool(evidence: Evidence, prior: Floats, strength: float) -> PooledCurve:
-    """Pool the evidence of one advertiser with the rates of its segments.
-
-    Parameters
-    ----------
-    evidence : Evidence
-        Of one advertiser, possibly without any trial.
-    prior : (G,) array
-    strength : float
-    """
+    """Pool the evidence of one advertiser, possibly none, with the rates of its segments, (G,)."""
     q = prior[None]
     rates = pooled_rates(evidence.successes, evidence.trials, q, strength)
     certain = min(strength, _AS_GOOD_AS_INFINITE)
@@ -157,30 +132,14 @@ def forecast_at(
 
 @dataclass(frozen=True)
 class Choice:
-    """How one source is used, and how well it did on the days it was chosen by.
+    """How one source is used, and how well it did on the days it was chosen by."""
 
-    Attributes
-    ----------
-    source : str
-        One of :data:`~coterie.ads.segments.sources.SOURCES`.
-    settings : tuple of (str, value) pairs
-        The candidate's.
-    strength : float
-        The pooling strength: infinity is the segment's curve alone, 0 the advertiser's.
-    error : float
-        In the backtest; NaN where there was nothing to choose by.
-    noise : float
-        What varies from day to day beyond chance, as a share of the forecast.
-    days : int
-        How many days were forecast to choose.
-    """
-
-    source: str
-    settings: tuple[tuple[str, Any], ...]
-    strength: float
-    error: float
-    noise: float
-    days: int
+    source: str  # one of coterie.ads.segments.sources.SOURCES
+    settings: tuple[tuple[str, Any], ...]  # the candidate's
+    strength: float  # of pooling: infinity is the segment's curve alone, 0 the advertiser's
+    error: float  # in the backtest; NaN where there was nothing to choose by
+    noise: float  # what varies from day to day beyond chance, as a share of the forecast
+    days: int  # how many days were forecast to choose
 
 
 def _rare(

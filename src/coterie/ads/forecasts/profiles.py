@@ -45,17 +45,8 @@ _EVERYONE = "all advertisers"
 class ProfileBook:
     """What a fitted model knows, looked up by row.
 
-    Nothing changes after construction: any number of threads may read.
-
-    Parameters
-    ----------
-    model : FittedMarket
-        Fitted.
-
-    Attributes
-    ----------
-    grid : list of float
-        The bids of all curves, in units of currency per thousand impressions (CPM).
+    Nothing changes after construction: any number of threads may read. ``grid`` has the bids of
+    all curves, in units of currency per thousand impressions (CPM).
     """
 
     def __init__(self, model: FittedMarket) -> None:
@@ -231,20 +222,8 @@ def pooled_on_grid(
 ) -> dict[str, Floats]:
     """Curves of advertisers by which they are forecast, with what varies from day to day.
 
-    Parameters
-    ----------
-    model : FittedMarket
-    evidence : Evidence
-        Of A advertisers.
-    prior : (A, G) array
-        The rates they are pooled with.
-    grid : (P,) array
-        Bids in micros.
-
-    Returns
-    -------
-    dict of (A, P) arrays
-        ``win``, ``win_low``, ``win_high``, ``cost``.
+    From the evidence of A advertisers and the (A, G) rates they are pooled with come ``win``,
+    ``win_low``, ``win_high`` and ``cost``, (A, P), at P bids in micros.
     """
     strength = model.choice_.strength
     win = pooled_curves(evidence, prior, strength)

@@ -345,15 +345,8 @@ _ALWAYS = (400, 401, 405, 408, 413, 421, 422, 429, 500, 503)
 
 
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the problems a route may answer with, for its description.
+    """Return the problems a route may answer with: those of every route, and some of its own.
 
-    Parameters
-    ----------
-    *statuses : int
-        Besides those that every route may answer with.
-
-    Examples
-    --------
     >>> 404 in problem_responses(404), 404 in problem_responses()
     (True, False)
     """
@@ -368,13 +361,7 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def completed(described: dict[str, Any]) -> dict[str, Any]:
-    """Return the OpenAPI document with what no route names: problems, and the token.
-
-    Parameters
-    ----------
-    described : dict
-        As FastAPI makes it of the routes; it is changed.
-    """
+    """Return FastAPI's OpenAPI document with what no route names: problems, and the token."""
     components = described.setdefault("components", {})
     problem = ProblemDocument.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas = components.setdefault("schemas", {})

@@ -26,7 +26,7 @@ from coterie.ads.service.answering.questions import faulty
 from coterie.ads.service.metrics import CONTENT_TYPE, Metrics
 from coterie.ads.service.models.model_holder import ModelHolder
 from coterie.ads.service.models.served_model import ServedModel
-from coterie.ads.service.pages import page_routes
+from coterie.ads.service.pages import has_tag, page_routes
 from coterie.ads.service.problems import PROBLEM_TYPE, Problem, problem_body
 
 __all__ = ["application"]
@@ -50,15 +50,7 @@ _PARAMETERS = {
 
 
 def application(holder: ModelHolder, *, limits: Limits, metrics: Metrics) -> ASGI:
-    """Return the service as an ASGI application, without the gate before it.
-
-    Parameters
-    ----------
-    holder : ModelHolder
-        That a model was loaded into.
-    limits : Limits
-    metrics : Metrics
-    """
+    """Return the service as an ASGI application, without the gate before it."""
     lane = ForecastLane(holder, limits=limits, metrics=metrics)
     app = FastAPI(
         title="coterie forecasts",
@@ -74,7 +66,7 @@ def application(holder: ModelHolder, *, limits: Limits, metrics: Metrics) -> ASG
     _add_model(app, holder)
     _add_advertisers(app, holder)
     _add_forecast(app, lane)
-    app.router.routes.extend(page_routes(holder))
+    app.router.routes.extend(page_routes())
     _answer_problems(app)
     document.completed(app.openapi())  # which the app keeps
     return _Application(app, lane)
@@ -262,10 +254,7 @@ def _problem_response(scope: Scope, problem: Problem) -> Response:
 def _tagged(request: Request, served: ServedModel, content: Callable[[], Any]) -> Response:
     """Return an answer valid as long as the model, or 304 if the client has it."""
     headers = {"ETag": served.tag, "Cache-Control": "no-cache"}
-    held = request.headers.get("if-none-match", "")
-    if held.strip() == "*" or served.tag in (
-        tag.strip().removeprefix("W/") for tag in held.split(",")
-    ):
+    if has_tag(request, served.tag):
         return Response(status_code=304, headers=headers)
     return _json(content(), headers)
 

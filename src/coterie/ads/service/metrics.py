@@ -96,9 +96,8 @@ class Metrics:
 class _Answers(Collector):
     """Answers by route, method and status, and their times by route.
 
-    A reader may be in another thread: it copies, which no other thread can interrupt.
     Counted in plain dictionaries, since the service counts far oftener than it is read; the
-    library's own counters take a lock for every label.
+    library's own counters take a lock for every label. A reader in another thread copies them.
     """
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import Route
 
-__all__ = ["SCRIPTS", "STYLES", "PageFile", "page_files", "page_routes"]
+__all__ = ["SCRIPTS", "STYLES", "PageFile", "has_tag", "page_files", "page_routes"]
 
 #: In the order in which they need each other.
 SCRIPTS = (
@@ -45,20 +45,11 @@ _ASK_AGAIN = "no-cache"
 
 @dataclass(frozen=True)
 class PageFile:
-    """One file as it is handed out.
-
-    Attributes
-    ----------
-    body : bytes
-    kind : str
-        Its content type.
-    hash : str
-        Of the body, in the address of the file and in its ETag.
-    """
+    """One file as it is handed out."""
 
     body: bytes
-    kind: str
-    hash: str
+    kind: str  # its content type
+    hash: str  # of the body, in the address of the file and in its ETag
 
     @classmethod
     def of(cls, name: str, text: str) -> PageFile:
@@ -90,18 +81,8 @@ def page_files() -> Mapping[str, PageFile]:
     return {"": PageFile.of("page.html", page), **files}
 
 
-def page_routes(_holder: object = None) -> list[Route]:
-    """Return the routes of the page, for GET and HEAD.
-
-    Parameters
-    ----------
-    _holder : ModelHolder, optional
-        Not looked at: the page is the same for every model.
-
-    Returns
-    -------
-    list of starlette.routing.Route
-    """
+def page_routes() -> list[Route]:
+    """Return the routes of the page, for GET and HEAD."""
     from starlette.routing import Route
 
     files = page_files()
@@ -126,16 +107,13 @@ def _answer(request: Request, file: PageFile, keep: str) -> Response:
 
     tag = f'"{file.hash}"'
     headers = {"ETag": tag, "Cache-Control": keep}
-    if _has(request.headers.get("if-none-match", ""), tag):
+    if has_tag(request, tag):
         return Response(status_code=304, headers=headers)
     return Response(file.body, headers={**headers, "Content-Type": file.kind})
 
 
-def _has(given: str, tag: str) -> bool:
-    """Whether an If-None-Match names a tag; a proxy may have marked it as weak.
-
-    >>> _has('"a", W/"b"', '"b"'), _has("*", '"b"'), _has("", '"b"')
-    (True, True, False)
-    """
+def has_tag(request: Request, tag: str) -> bool:
+    """Whether If-None-Match names a tag; a proxy may have marked it as weak."""
+    given = request.headers.get("if-none-match", "")
     tags = [one.strip().removeprefix("W/") for one in given.split(",")]
     return tag in tags or tags == ["*"]

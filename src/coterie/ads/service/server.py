@@ -126,16 +126,7 @@ def serve(
 
 
 def server_settings(gate: Any, protocol: Callable[..., Any], limits: Limits) -> Config:
-    """Return what uvicorn is told: to serve a gate over connections, and to leave all else to them.
-
-    Parameters
-    ----------
-    gate : Gate
-    protocol : callable
-        Makes a connection, such as
-        :func:`~coterie.ads.service.access.connections.connections_within` gives.
-    limits : Limits
-    """
+    """Return what uvicorn is told: to serve a gate over connections that mind all else."""
     import uvicorn
 
     return uvicorn.Config(
@@ -310,10 +301,8 @@ def _log(log_format: LogFormat, quiet: bool) -> Iterator[RequestLog]:
 
 
 def _spare_the_collector() -> None:
-    """Have Python's collector look at what requests leave behind, not at modules and the model.
-
-    A batch of answers is thousands of small objects, all of which go by themselves.
-    """
+    """Have Python's collector look at what requests leave behind, not at modules and the model."""
+    # a batch of answers is thousands of small objects, all of which go by themselves
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.ads.service.access.listening import Door
 from gate_calls import CHUNKED, DISCONNECT, HOST, Asked, echo, never, part, respond
+from local_server import in_loop
 
 FORECAST = {"path": "/v1/forecast", "method": "POST"}
 TOKEN = b"a-token-that-nobody-guesses"
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=50), max_size=8))
 def test_application_sees_the_whole_body_at_once(parts):
     """However a body arrives, the application gets it in one piece."""
@@ -24,28 +24,24 @@ def test_application_sees_the_whole_body_at_once(parts):
     assert answer.body == b"".join(parts)
 
 
-def test_declared_size_over_the_limit_is_refused_unread():
+@in_loop
+async def test_declared_size_over_the_limit_is_refused_unread():
     """A body that says it is too large is refused before any of it is read."""
     asked = Asked(never, body_bytes=10)
+    heard = []
 
-    async def scenario():
-        heard = []
+    async def receive():
+        heard.append(len(sent))
+        return part(b"x" * 11)
 
-        async def receive():
-            heard.append(len(sent))
-            return part(b"x" * 11)
+    sent = []
 
-        sent = []
+    async def send(message):
+        sent.append(message)
 
-        async def send(message):
-            sent.append(message)
-
-        headers = [HOST, (b"content-length", b"11")]
-        scope = {"type": "http", "method": "POST", "path": "/v1/forecast", "headers": headers}
-        await asked.gate(scope, receive, send)
-        return heard, sent
-
-    heard, sent = asyncio.run(scenario())
+    headers = [HOST, (b"content-length", b"11")]
+    scope = {"type": "http", "method": "POST", "path": "/v1/forecast", "headers": headers}
+    await asked.gate(scope, receive, send)
     assert sent[0]["status"] == 413
     assert (b"connection", b"close") in sent[0]["headers"]
     # the whole problem went out before the first look at the body, which was then thrown away
@@ -72,41 +68,25 @@ def test_body_at_the_limit_passes():
         assert answer.body == b"x" * 10
 
 
-def test_bodies_that_arrive_together_are_limited_together():
+@in_loop
+async def test_bodies_that_arrive_together_are_limited_together():
     """Where unfinished bodies hold too much memory, the next part of one is refused with 503."""
-
-    async def scenario():
-        asked = Asked(never, buffered_bytes=10, body_seconds=60.0)
-        first = asyncio.create_task(
-            asked.ask(**FORECAST, headers=[HOST, CHUNKED], messages=[part(b"x" * 8, more=True)])
-        )
-        await asyncio.sleep(0)
-        second = await asked.ask(
-            **FORECAST, headers=[HOST, CHUNKED], messages=[part(b"x" * 8, more=True), part(b"")]
-        )
-        first.cancel()
-        await first
-        third = await asked.ask(
-            **FORECAST, headers=[HOST, CHUNKED], messages=[part(b"x" * 8, more=True), DISCONNECT]
-        )
-        return second, third
-
-    second, third = asyncio.run(scenario())
+    asked = Asked(never, buffered_bytes=10, body_seconds=60.0)
+    first = asyncio.create_task(
+        asked.ask(**FORECAST, headers=[HOST, CHUNKED], messages=[part(b"x" * 8, more=True)])
+    )
+    await asyncio.sleep(0)
+    second = await asked.ask(
+        **FORECAST, headers=[HOST, CHUNKED], messages=[part(b"x" * 8, more=True), part(b"")]
+    )
+    first.cancel()
+    await first
+    third = await asked.ask(
+        **FORECAST, headers=[HOST, CHUNKED], messages=[part(b"x" * 8, more=True), DISCONNECT]
+    )
     assert second.problem["status"] == 503
     assert "retry-after" in second.headers
     assert third.messages == []
-
-
-def test_slow_body_is_given_up():
-    """A body that does not come within its time is answered with 408."""
-    answer = Asked(never, body_seconds=0.05)(
-        **FORECAST,
-        headers=[HOST, (b"content-length", b"10")],
-        messages=[part(b"half", more=True)],
-    )
-    assert answer.problem["status"] == 408
-    assert answer.headers["connection"] == "close"
-    assert answer.complete
 
 
 def test_client_that_goes_away_is_not_answered():
@@ -149,75 +129,66 @@ def test_body_that_no_route_takes_is_not_read(path, method, size):
     assert sent[-1] == {"type": "http.response.body", "body": b"", "more_body": False}
 
 
-def test_without_the_token_no_body_takes_memory():
+@in_loop
+async def test_without_the_token_no_body_takes_memory():
     """Bodies of those who show no token are not kept, on open routes or others."""
-
-    async def scenario():
-        asked = Asked(echo, door=Door(TOKEN), buffered_bytes=10, body_seconds=60.0)
-        strangers = [
-            asyncio.create_task(
-                asked.ask(
-                    path,
-                    method="POST",
-                    headers=[HOST, CHUNKED],
-                    messages=[part(b"x" * 9, more=True)] * 3,
-                )
+    asked = Asked(echo, door=Door(TOKEN), buffered_bytes=10, body_seconds=60.0)
+    strangers = [
+        asyncio.create_task(
+            asked.ask(
+                path,
+                method="POST",
+                headers=[HOST, CHUNKED],
+                messages=[part(b"x" * 9, more=True)] * 3,
             )
-            for path in ("/", "/health", "/v1/forecast")
-        ]
-        await asyncio.sleep(0)
-        known = [HOST, CHUNKED, (b"authorization", b"Bearer " + TOKEN)]
-        messages = [part(b"y" * 9, more=True), part(b"")]
-        answer = await asked.ask(**FORECAST, headers=known, messages=messages)
-        return answer, await asyncio.gather(*strangers)
-
-    answer, strangers = asyncio.run(scenario())
+        )
+        for path in ("/", "/health", "/v1/forecast")
+    ]
+    await asyncio.sleep(0)
+    known = [HOST, CHUNKED, (b"authorization", b"Bearer " + TOKEN)]
+    messages = [part(b"y" * 9, more=True), part(b"")]
+    answer = await asked.ask(**FORECAST, headers=known, messages=messages)
+    strangers = await asyncio.gather(*strangers)
     assert answer.body == b"y" * 9
     assert [stranger.status for stranger in strangers] == [200, 200, 401]
     assert all(stranger.headers["connection"] == "close" for stranger in strangers)
 
 
-def test_one_client_cannot_fill_the_memory_for_bodies():
+@in_loop
+async def test_one_client_cannot_fill_the_memory_for_bodies():
     """A client that has as much on the way as it may gets 429; another's body is still read."""
-
-    async def scenario():
-        asked = Asked(echo, buffered_bytes_per_client=10, body_seconds=60.0)
-        coming = {"headers": [HOST, CHUNKED], "messages": [part(b"x" * 8, more=True)]}
-        first = asyncio.create_task(asked.ask(**FORECAST, **coming))
-        await asyncio.sleep(0)
-        second = await asked.ask(**FORECAST, **coming)
-        whole = {"headers": [HOST, CHUNKED], "messages": [*coming["messages"], part(b"")]}
-        other = await asked.ask(**FORECAST, **whole, client="192.0.2.1")
-        first.cancel()
-        await first
-        return second, other, await asked.ask(**FORECAST, **whole)
-
-    second, other, again = asyncio.run(scenario())
+    asked = Asked(echo, buffered_bytes_per_client=10, body_seconds=60.0)
+    coming = {"headers": [HOST, CHUNKED], "messages": [part(b"x" * 8, more=True)]}
+    first = asyncio.create_task(asked.ask(**FORECAST, **coming))
+    await asyncio.sleep(0)
+    second = await asked.ask(**FORECAST, **coming)
+    whole = {"headers": [HOST, CHUNKED], "messages": [*coming["messages"], part(b"")]}
+    other = await asked.ask(**FORECAST, **whole, client="192.0.2.1")
+    first.cancel()
+    await first
+    again = await asked.ask(**FORECAST, **whole)
     assert second.problem["status"] == 429
     assert int(second.headers["retry-after"]) > 0
     assert other.body == again.body == b"x" * 8
 
 
-def test_bodies_of_requests_that_wait_are_counted():
+@in_loop
+async def test_bodies_of_requests_that_wait_are_counted():
     """A body that was read takes of its client's share until its request has a place."""
+    free = asyncio.Event()
 
-    async def scenario():
-        free = asyncio.Event()
+    async def app(scope, receive, send):
+        await free.wait()
+        await echo(scope, receive, send)
 
-        async def app(scope, receive, send):
-            await free.wait()
-            await echo(scope, receive, send)
-
-        asked = Asked(app, in_flight=1, buffered_bytes_per_client=10)
-        whole = {"headers": [HOST, CHUNKED], "messages": [part(b"x" * 8)]}
-        tasks = [asyncio.create_task(asked.ask(**FORECAST, **whole)) for _ in range(2)]
-        await asyncio.sleep(0)
-        third = await asked.ask(**FORECAST, **whole)
-        free.set()
-        served = await asyncio.gather(*tasks)
-        return served, third, await asked.ask(**FORECAST, **whole)
-
-    served, third, fourth = asyncio.run(scenario())
+    asked = Asked(app, in_flight=1, buffered_bytes_per_client=10)
+    whole = {"headers": [HOST, CHUNKED], "messages": [part(b"x" * 8)]}
+    tasks = [asyncio.create_task(asked.ask(**FORECAST, **whole)) for _ in range(2)]
+    await asyncio.sleep(0)
+    third = await asked.ask(**FORECAST, **whole)
+    free.set()
+    served = await asyncio.gather(*tasks)
+    fourth = await asked.ask(**FORECAST, **whole)
     assert [answer.status for answer in served] == [200, 200]
     assert third.problem["status"] == 429
     assert fourth.status == 200

@@ -82,7 +82,6 @@ def faults(body, limits=LIMITS):
 
 class TestRightQuestions:
     @given(good_questions())
-    @settings(deadline=None)
     def test_keep_what_they_say(self, asked):
         """What is asked for arrives as it was written, bids and supply as floats."""
         [question] = read_questions(asked, LIMITS)
@@ -105,47 +104,31 @@ class TestRightQuestions:
         assert math.copysign(1, question.supply) == 1
 
     @given(st.lists(good_questions(), min_size=1, max_size=5))
-    @settings(deadline=None)
     def test_in_a_list_are_read_one_by_one(self, asked):
         """A list gives the questions that its items give, in their order."""
         alone = [read_questions(one, LIMITS)[0] for one in asked]
         assert read_questions(asked, LIMITS) == alone
 
     @given(st.floats(0.01, 50), st.floats(0, 20), st.floats(0.05, 10))
-    @settings(deadline=None)
     def test_ranges_are_those_of_the_program(self, start, width, step):
         """A range means the bids that --bid from:to:step means."""
         stop = start + width
         asked = {"advertiser": "a", "bid": {"from": start, "to": stop, "step": step}}
         assert read_questions(asked, Limits())[0].bids == bids_in(f"{start!r}:{stop!r}:{step!r}")
 
-    @given(st.floats(1e-3, 1e3), st.floats(0, 1e3), st.floats(1e-3, 1e3), st.integers(1, 50))
-    @settings(deadline=None)
-    def test_ranges_are_bounded_before_they_are_made(self, start, width, step, most):
-        """There are never more bids than allowed, and none at all where there would be."""
-        found = bids_between(start, start + width, step, most)
-        assert len(found) <= most
-        assert bool(found) == (width / step < most - 1e-6) or abs(width / step - most) < 1e-3
-
 
 class TestWrongQuestions:
     @given(odd_questions() | anything | st.lists(odd_questions(), max_size=7))
-    @settings(deadline=None, max_examples=300)
+    @settings(max_examples=120)
     def test_the_quick_and_the_thorough_reading_agree(self, body):
-        """A body is read exactly where the thorough reading finds no fault."""
+        """A body is read exactly where the thorough reading finds no fault; there are few."""
         found = faults_in(body, LIMITS)
+        assert len(found) <= MOST_FAULTS
+        json.dumps(found)
         if found:
             assert faults(body) == found
         else:
             assert read_questions(body, LIMITS)
-
-    @given(anything)
-    @settings(deadline=None)
-    def test_whatever_json_there_is_gets_an_answer_that_is_json(self, body):
-        """Faults can be written as JSON, and are at most twenty."""
-        found = faults_in(body, LIMITS)
-        assert len(found) <= MOST_FAULTS
-        json.dumps(found)
 
     @pytest.mark.parametrize(
         ("bid", "at", "words"),

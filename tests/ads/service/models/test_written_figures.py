@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.ads.forecasts.forecast_figures import FIELDS
@@ -31,6 +31,7 @@ def as_dict(bid, told, remarked, has_clicks):
 
 
 @pytest.mark.parametrize("has_clicks", [True, False])
+@settings(max_examples=40)
 @given(asked=answers)
 def test_what_is_written_is_parsed_again(has_clicks, asked):
     """Every number comes back to the last bit, in its place, with the remark where it belongs."""

@@ -1,16 +1,16 @@
-"""How many requests are worked on at a time: in all, of one client, and whose turn is next."""
+"""What clients may have at a time, and for how long: requests, connections, unread answers."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict, deque
+from collections.abc import Callable
 
 from coterie.ads.protocol import Limits
-from coterie.ads.service.problems import Problem
+from coterie.ads.service.problems import busy
 
-__all__ = ["Admission"]
-
-_RETRY = {"Retry-After": "1"}
+__all__ = ["Admission", "Deadline", "Deadlines", "OpenConnections", "UnreadAnswers"]
 
 
 class Admission:
@@ -20,13 +20,6 @@ class Admission:
     beside it. When a place falls free, the clients that wait have their turns one after another,
     however many requests each of them has. For the thread of the event loop alone.
 
-    Parameters
-    ----------
-    limits : Limits
-        ``in_flight``, ``in_flight_per_client``, ``waiting`` and ``waiting_per_client``.
-
-    Examples
-    --------
     >>> admission = Admission(Limits(in_flight=1))
     >>> admission.enter("a"), admission.enter("b"), admission.under_way
     (True, False, 1)
@@ -59,9 +52,13 @@ class Admission:
         """Wait for a place and take it; a :class:`Problem` where the queue is full."""
         queue = self._queues.get(client)
         if queue is not None and len(queue) >= self._limits.waiting_per_client:
-            raise _too_many_of_one()
+            raise busy(
+                "this client has too many requests under way; send fewer at a time, or several "
+                "questions in one request",
+                status=429,
+            )
         if self.waiting >= self._limits.waiting:
-            raise _too_many_in_all()
+            raise busy("too many requests wait already; try again after the seconds in Retry-After")
         if queue is None:
             queue = self._queues[client] = deque()
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -121,20 +118,139 @@ class Admission:
             del self._queues[client]
 
 
-def _too_many_of_one() -> Problem:
-    return Problem(
-        429,
-        "Too Many Requests",
-        "this client has too many requests under way; send fewer at a time, or several "
-        "questions in one request",
-        headers=_RETRY,
-    )
+class OpenConnections:
+    """How many connections each client has."""
+
+    def __init__(self) -> None:
+        self._of_client: dict[str, int] = {}
+
+    def opened(self, client: str) -> int:
+        """Count one more; how many the client has now."""
+        number = self._of_client.get(client, 0) + 1
+        self._of_client[client] = number
+        return number
+
+    def closed(self, client: str) -> None:
+        """Count one less; a client that has none is forgotten."""
+        number = self._of_client[client] - 1
+        if number:
+            self._of_client[client] = number
+        else:
+            del self._of_client[client]
 
 
-def _too_many_in_all() -> Problem:
-    return Problem(
-        503,
-        "Service Unavailable",
-        "too many requests wait already; try again after the seconds in Retry-After",
-        headers=_RETRY,
-    )
+class UnreadAnswers:
+    """How much waits in memory for clients that are slow to read, and who must go if too much does.
+
+    Refusing others would let a few that never read keep everybody out. So the one that gives way
+    is of the client that leaves most unread: its connection that has waited longest is cut.
+
+    >>> unread, cut = UnreadAnswers(100), []
+    >>> unread.add("a", 40, lambda: cut.append("first of a"))
+    1
+    >>> unread.add("a", 40, lambda: cut.append("second of a"))
+    2
+    >>> unread.add("b", 30, lambda: cut.append("b"))
+    3
+    >>> cut, unread.total
+    (['first of a'], 70)
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._number = 0
+        self._of_client: dict[str, dict[int, tuple[int, Callable[[], object]]]] = {}
+        self._sums: dict[str, int] = {}
+        self.total = 0
+
+    def add(self, client: str, size: int, cut: Callable[[], object]) -> int:
+        """Count an answer of which ``size`` bytes wait; its number, for :meth:`remove`.
+
+        ``cut`` ends its connection. It may be called at once.
+        """
+        self._number += 1
+        self._of_client.setdefault(client, {})[self._number] = (size, cut)
+        self._sums[client] = self._sums.get(client, 0) + size
+        self.total += size
+        number = self._number
+        while self.total > self._most:
+            self._cut_one()
+        return number
+
+    def remove(self, client: str, number: int) -> None:
+        """Count an answer no longer: it was read, or its connection is gone."""
+        held = self._of_client.get(client, {})
+        if number not in held:
+            return
+        size, _ = held.pop(number)
+        self.total -= size
+        self._sums[client] -= size
+        if not held:
+            del self._of_client[client], self._sums[client]
+
+    def _cut_one(self) -> None:
+        client = max(self._sums, key=self._sums.__getitem__)
+        number, (_, cut) = next(iter(self._of_client[client].items()))
+        self.remove(client, number)
+        cut()
+
+
+class Deadline:
+    """The moment by which a task must be done with what it is at; it may be moved on."""
+
+    __slots__ = ("_task", "at", "passed")
+
+    def __init__(self, task: asyncio.Task[object], at: float) -> None:
+        self._task = task
+        self.at = at
+        self.passed = False
+
+    def move(self, seconds: float) -> None:
+        """Allow so many seconds from now, for the next part of the work."""
+        self.at = time.perf_counter() + seconds
+
+    def end_if_passed(self, now: float) -> None:
+        """Cancel the task, once, if its time is up."""
+        if now >= self.at and not self.passed:
+            self.passed = True
+            self._task.cancel()
+
+    def forgive(self) -> None:
+        """Let the task go on although it was cancelled, to tell its client what happened."""
+        self._task.uncancel()
+
+
+class Deadlines:
+    """The deadlines of all requests, looked at together every ``interval`` seconds.
+
+    A timer for every request would cost more than most requests do.
+    """
+
+    def __init__(self, interval: float) -> None:
+        self._interval = interval
+        self._watched: set[Deadline] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, seconds: float) -> Deadline:
+        """Watch the current task from now on, until :meth:`end`."""
+        task = asyncio.current_task()
+        assert task is not None
+        deadline = Deadline(task, time.perf_counter() + seconds)
+        self._watched.add(deadline)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._interval, self._look)
+        return deadline
+
+    def end(self, deadline: Deadline) -> None:
+        """Watch a task no longer."""
+        self._watched.discard(deadline)
+
+    def _look(self) -> None:
+        now = time.perf_counter()
+        for deadline in self._watched:
+            deadline.end_if_passed(now)
+        self._timer = (
+            asyncio.get_running_loop().call_later(self._interval, self._look)
+            if self._watched
+            else None
+        )

@@ -14,12 +14,11 @@ from typing import Any, NoReturn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from coterie.ads.protocol import Limits
-from coterie.ads.service.access.answer_headers import RequestIds, rendered_problem
-from coterie.ads.service.access.client_holdings import OpenConnections, UnreadAnswers
+from coterie.ads.service.access.admission import OpenConnections, UnreadAnswers
 from coterie.ads.service.access.listening import Door
 from coterie.ads.service.access.request_logs import RequestLog
 from coterie.ads.service.metrics import Metrics
-from coterie.ads.service.problems import Problem
+from coterie.ads.service.problems import Problem, RequestIds, busy, rendered_problem
 
 __all__ = ["Connection", "connections_within"]
 
@@ -48,16 +47,7 @@ def connections_within(
 
 
 class Company:
-    """What all connections of a service share.
-
-    Parameters
-    ----------
-    limits : Limits
-    metrics : Metrics
-    logs : RequestLog
-    door : Door
-        Tells which connections are one client's, and which are those of proxies.
-    """
+    """What all connections of a service share."""
 
     def __init__(self, limits: Limits, metrics: Metrics, logs: RequestLog, door: Door) -> None:
         self.limits = limits
@@ -70,15 +60,7 @@ class Company:
 
 
 class Connection(HttpToolsProtocol):
-    """A connection within limits.
-
-    Parameters
-    ----------
-    company : Company
-        What it shares with the others.
-    **given
-        What uvicorn gives to a protocol.
-    """
+    """A connection within limits."""
 
     def __init__(self, company: Company, **given: Any) -> None:
         super().__init__(**given)
@@ -101,9 +83,11 @@ class Connection(HttpToolsProtocol):
         if max(above, own) > _TOLD:
             transport.abort()
         elif above > 0:
-            self._turn_away(_too_many())
+            told = "too many connections are open; try again after the seconds in Retry-After"
+            self._turn_away(busy(told, seconds=5))
         elif own > 0:
-            self._turn_away(_too_many_of_one())
+            told = "this client has too many connections open; use those it has, or close some"
+            self._turn_away(busy(told, seconds=5))
         else:
             # who connects has something to ask; between requests there is more time
             self._allow(self._limits.header_seconds, transport.abort)
@@ -238,11 +222,9 @@ class Connection(HttpToolsProtocol):
             self._allow(self._limits.header_seconds, self.transport.abort)
 
     def _are_too_large(self) -> bool:
-        """Whether first line and headers are, as far as they have come.
-
-        The parser does not tell where in a read they begin and end, nor what it has of a header
-        that is not complete. As long as all reads are small there is nothing to count.
-        """
+        """Whether first line and headers are, as far as they have come."""
+        # The parser does not tell where in a read they begin and end. As long as all reads are
+        # small there is nothing to count.
         most = self._limits.header_bytes
         if self._first_read + self._further_reads <= most:
             return False
@@ -256,13 +238,7 @@ class Connection(HttpToolsProtocol):
         return surely > most or self._are_too_large()
 
     def _stop_parsing(self, problem: Problem) -> NoReturn:
-        """Have the parser give up, from within one of its calls; :meth:`send_400_response` follows.
-
-        Parameters
-        ----------
-        problem : Problem
-            What the client is told where it is its turn.
-        """
+        """Have the parser give up, within one of its calls; :meth:`send_400_response` follows."""
         self._refusal = problem
         raise RuntimeError(problem.detail)
 
@@ -303,7 +279,8 @@ class Connection(HttpToolsProtocol):
             # they were not read either, since earlier requests come first
             self._allow(self._limits.header_seconds, self._too_slow)
         else:
-            self._answer_or_finish(_slow_headers(self._limits.header_seconds))
+            told = f"the headers did not arrive within {self._limits.header_seconds:g} seconds"
+            self._answer_or_finish(Problem(408, "Request Timeout", told))
 
     def _cut_soon(self) -> None:
         """End the connection, though not while the transport is at something."""
@@ -320,24 +297,6 @@ class Connection(HttpToolsProtocol):
             self._deadline = None
 
 
-def _too_many() -> Problem:
-    return Problem(
-        503,
-        "Service Unavailable",
-        "too many connections are open; try again after the seconds in Retry-After",
-        headers={"Retry-After": "5"},
-    )
-
-
-def _too_many_of_one() -> Problem:
-    return Problem(
-        503,
-        "Service Unavailable",
-        "this client has too many connections open; use those it has, or close some",
-        headers={"Retry-After": "5"},
-    )
-
-
 def _too_large(limits: Limits) -> Problem:
     return Problem(
         431,
@@ -345,10 +304,6 @@ def _too_large(limits: Limits) -> Problem:
         f"a request has at most {limits.headers} headers, and {limits.header_bytes} bytes in its "
         "first line and headers",
     )
-
-
-def _slow_headers(seconds: float) -> Problem:
-    return Problem(408, "Request Timeout", f"the headers did not arrive within {seconds:g} seconds")
 
 
 def _unreadable() -> Problem:

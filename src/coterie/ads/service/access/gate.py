@@ -15,14 +15,19 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from coterie.ads.protocol import Limits
-from coterie.ads.service.access.admission import Admission
-from coterie.ads.service.access.answer_headers import SECURITY_HEADERS, RequestIds, problem_headers
-from coterie.ads.service.access.deadlines import Deadline, Deadlines
+from coterie.ads.service.access.admission import Admission, Deadline, Deadlines
 from coterie.ads.service.access.listening import Door
 from coterie.ads.service.access.request_bodies import BodyReader, ClientGoneError, drained, replayed
 from coterie.ads.service.access.request_logs import RequestLog
 from coterie.ads.service.metrics import Metrics
-from coterie.ads.service.problems import Problem, problem_body
+from coterie.ads.service.problems import (
+    SECURITY_HEADERS,
+    Problem,
+    RequestIds,
+    busy,
+    problem_body,
+    problem_headers,
+)
 
 __all__ = ["BODY_ROUTE", "OPEN_ROUTES", "UNKNOWN", "UNQUEUED_ROUTES", "Gate", "route_of"]
 
@@ -67,15 +72,6 @@ class Gate:
     ``authorised``: it showed the token, or none is needed. It gets the body in one message. A body
     that no route takes is not read: the request is answered without it, and is the last of its
     connection.
-
-    Parameters
-    ----------
-    app : ASGI application
-    door : Door
-        Who may ask, and by which names.
-    limits : Limits
-    metrics : Metrics
-    logs : RequestLog
     """
 
     def __init__(
@@ -167,12 +163,7 @@ class Gate:
                 else "the token is not the one of this service; it is sent as Authorization: "
                 "Bearer followed by it"
             )
-            raise Problem(
-                401,
-                "Unauthorized",
-                told,
-                headers={"WWW-Authenticate": "Bearer"},
-            )
+            raise Problem(401, "Unauthorized", told, headers={"WWW-Authenticate": "Bearer"})
         if visit.coded:
             raise Problem(
                 501, "Not Implemented", "of all transfer codings the service knows chunked alone"
@@ -186,17 +177,17 @@ class Gate:
         if isinstance(error, asyncio.CancelledError):
             return self._interrupted(visit, deadline)
         self._logs.failure(visit.request_id, error)
-        return _defect()
+        return Problem(
+            500,
+            "Internal Server Error",
+            "the service failed on this request; whoever runs it finds it in the log by request_id",
+        )
 
     def _interrupted(self, visit: _Visit, deadline: Deadline) -> Problem:
         """Return what to tell of a request that was cancelled."""
         if not deadline.passed:
-            return Problem(
-                503,
-                "Service Unavailable",
-                "the service is ending; try again after the seconds in Retry-After",
-                headers={"Retry-After": "5"},
-            )
+            told = "the service is ending; try again after the seconds in Retry-After"
+            return busy(told, seconds=5)
         deadline.forgive()
         if visit.reading:
             return Problem(
@@ -204,12 +195,10 @@ class Gate:
                 "Request Timeout",
                 f"the body did not arrive within {self._limits.body_seconds:g} seconds",
             )
-        return Problem(
-            503,
-            "Service Unavailable",
+        return busy(
             f"the answer was not ready within {self._limits.request_seconds:g} seconds; "
             "ask fewer questions at a time, or try again after the seconds in Retry-After",
-            headers={"Retry-After": "5"},
+            seconds=5,
         )
 
     async def _refuse(self, visit: _Visit, problem: Problem, receive: Receive) -> None:
@@ -311,10 +300,7 @@ class _Visit:
         return (self.scope["method"], self.route) == BODY_ROUTE
 
     async def send(self, message: Any) -> None:
-        """Pass on what the application sends, with the headers that every answer has.
-
-        Where there is a body that was not read the answer is left open, until :meth:`finish`.
-        """
+        """Pass on what the application sends, with the headers that every answer has."""
         if message["type"] == "http.response.start":
             self.started = True
             self.status = message["status"]
@@ -328,7 +314,7 @@ class _Visit:
             message = {**message, "headers": headers}
         else:
             self.size += len(message.get("body", b""))
-            if self.unread:
+            if self.unread:  # the answer is left open, until finish
                 message = {**message, "more_body": True}
         await self._send(message)
 
@@ -338,20 +324,9 @@ class _Visit:
 
 
 async def _see_off(visit: _Visit, receive: Receive) -> None:
-    """Throw away what a client still sends after its answer, within reason, and close.
-
-    Closed at once, the connection would lose the answer on its way.
-    """
+    """Throw away what a client still sends, within reason, so that it gets its answer; close."""
     # a service that ends waits no longer either
     with contextlib.suppress(TimeoutError, asyncio.CancelledError):
         async with asyncio.timeout(_DRAIN_SECONDS):
             await drained(receive)
     await visit.finish()
-
-
-def _defect() -> Problem:
-    return Problem(
-        500,
-        "Internal Server Error",
-        "the service failed on this request; whoever runs it finds it in the logs by request_id",
-    )

@@ -33,25 +33,15 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 @dataclass(frozen=True)
 class Door:
-    """Who may ask a service, and by which names.
+    """Who may ask a service, and by which names."""
 
-    Attributes
-    ----------
-    token : bytes, optional
-        What a client must show; none where nobody needs to.
-    names : frozenset of str
-        Hosts by which the service may be asked for: lower case, without a port or brackets.
-    any_address : bool
-        Whether any IP address will do as a host. A page elsewhere cannot make a browser ask for
-        an address in the name of another site, as it can for a name.
-    proxies : tuple of network
-        From which ``X-Forwarded-For`` is believed.
-    """
-
+    # what a client must show; none where nobody needs to
     token: bytes | None = field(default=None, repr=False)
+    # hosts by which the service may be asked for: lower case, without a port or brackets
     names: frozenset[str] = frozenset(_LOOPBACK_NAMES)
+    # whether any IP address will do as a host: no page elsewhere can borrow one as it can a name
     any_address: bool = False
-    proxies: tuple[Network, ...] = ()
+    proxies: tuple[Network, ...] = ()  # from which X-Forwarded-For is believed
     _known: set[bytes] = field(default_factory=set, repr=False, compare=False)
 
     def is_for(self, host: bytes) -> bool:
@@ -83,16 +73,8 @@ class Door:
     def client_of(self, address: str, forwarded: Sequence[bytes]) -> str:
         """Who asks, for counting alone: an address, or the network of one in IPv6.
 
-        Parameters
-        ----------
-        address : str
-            The other end of the connection.
-        forwarded : sequence of bytes
-            The ``X-Forwarded-For`` headers. They are believed as far as proxies wrote them that
-            are known, from the right.
+        ``X-Forwarded-For`` headers are believed as far as known proxies wrote them, from the right.
 
-        Examples
-        --------
         >>> door = Door(proxies=(ipaddress.ip_network("127.0.0.1/32"),))
         >>> door.client_of("127.0.0.1", [b"6.6.6.6, 192.0.2.7"]), door.client_of("8.8.8.8", [])
         ('192.0.2.7', '8.8.8.8')
@@ -109,11 +91,7 @@ class Door:
         return address if seen is None else _counted_as(seen)
 
     def is_proxy(self, address: str) -> bool:
-        """Whether an address is that of a proxy whose word is taken.
-
-        >>> Door(proxies=(ipaddress.ip_network("10.0.0.0/24"),)).is_proxy("10.0.0.5")
-        True
-        """
+        """Whether an address is that of a proxy whose word is taken."""
         if not self.proxies:
             return False
         seen = _address(address)
@@ -126,10 +104,7 @@ class Door:
 def token_in(environment: Mapping[str, str]) -> bytes | None:
     """Return the token in the variable ``COTERIE_TOKEN``; none where it is not set.
 
-    Raises
-    ------
-    InvalidParameterError
-        Where it is too short, or cannot be sent in a header. The message does not show it.
+    No message shows it.
     """
     text = environment.get(TOKEN_VARIABLE)
     if text is None:
@@ -164,11 +139,6 @@ def open_door(
     trusted_proxies : sequence of str
         Addresses or networks whose word is taken on who asks.
     token : bytes, optional
-
-    Raises
-    ------
-    InvalidParameterError
-        Where a name or an address is none, or a token is needed and there is none.
     """
     names = [_checked_name(name) for name in allowed_hosts]
     proxies = tuple(_checked_network(proxy) for proxy in trusted_proxies)
@@ -188,13 +158,7 @@ def open_door(
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """Return a socket that has its port but does not listen yet; 0 is a port the system chooses.
-
-    Raises
-    ------
-    ServiceError
-        Where the port is taken or may not be used, or the host is not of this machine.
-    """
+    """Return a socket that has its port but does not listen yet; 0 is a port the system chooses."""
     name = host.strip("[]")
     try:
         family, address = _resolved(name, port)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from coterie.ads.protocol import Limits
-from coterie.ads.service.problems import Problem
+from coterie.ads.service.problems import Problem, busy
 
 __all__ = ["BodyReader", "ClientGoneError", "drained", "replayed"]
 
@@ -23,13 +23,7 @@ class ClientGoneError(Exception):
 
 
 class BodyReader:
-    """Reads bodies, and knows how much it holds of those that nobody works on yet.
-
-    Parameters
-    ----------
-    limits : Limits
-        ``body_bytes``, ``buffered_bytes`` and ``buffered_bytes_per_client``.
-    """
+    """Reads bodies, and knows how much it holds of those that nobody works on yet."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -37,16 +31,7 @@ class BodyReader:
         self._of_client: dict[str, int] = {}
 
     async def read(self, client: str, declared: int | None, receive: Receive) -> bytes:
-        """Return the whole body.
-
-        Parameters
-        ----------
-        client : str
-            Whose share of the memory it takes while it arrives.
-        declared : int, optional
-            What the client says is its size; too large a one is refused before it is read.
-        receive : callable
-            As ASGI has it.
+        """Return the whole body; too large a ``declared`` size is refused before it is read.
 
         Raises
         ------
@@ -98,9 +83,14 @@ class BodyReader:
         """Count more bytes of a client, unless that makes too many."""
         own = self._of_client.get(client, 0) + size
         if own > self._limits.buffered_bytes_per_client:
-            raise _too_much_of_one()
+            raise busy(
+                "too many large bodies of this client arrive at once; send fewer at a time",
+                status=429,
+            )
         if self._buffered + size > self._limits.buffered_bytes:
-            raise _too_much_in_all()
+            raise busy(
+                "too many large bodies arrive at once; try again after the seconds in Retry-After"
+            )
         self._buffered += size
         self._of_client[client] = own
 
@@ -144,21 +134,3 @@ async def drained(receive: Receive) -> None:
         if message["type"] != "http.request" or not message.get("more_body", False):
             return
         size += len(message.get("body", b""))
-
-
-def _too_much_of_one() -> Problem:
-    return Problem(
-        429,
-        "Too Many Requests",
-        "too many large bodies of this client arrive at once; send fewer at a time",
-        headers={"Retry-After": "1"},
-    )
-
-
-def _too_much_in_all() -> Problem:
-    return Problem(
-        503,
-        "Service Unavailable",
-        "too many large bodies arrive at once; try again after the seconds in Retry-After",
-        headers={"Retry-After": "1"},
-    )

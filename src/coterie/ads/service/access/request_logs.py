@@ -29,21 +29,11 @@ _LOGGERS = ("coterie", "uvicorn.error")
 
 
 class LineWriter:
-    """Lines for a file descriptor, written in batches by a thread.
+    """Lines for an open file descriptor, written in batches by a thread.
 
     Where whoever reads is so slow that ``most`` lines wait, further ones are dropped, and how many
-    is told once there is room. Where nobody reads any more, all are.
-
-    Parameters
-    ----------
-    descriptor : int
-        An open file; it is not closed.
-    most : int
-        Lines that may wait.
-    pause : float
-        Seconds in which lines gather before they are written.
-    dropped : callable
-        Makes a line of the number of lines that were dropped.
+    is told once there is room, by a line that ``dropped`` makes. Where nobody reads any more, all
+    are. Lines gather for ``pause`` seconds before they are written.
     """
 
     def __init__(
@@ -76,10 +66,7 @@ class LineWriter:
             self._wake.set()
 
     def settle(self, patience: float) -> None:
-        """Wait until all lines are written, for so many seconds at most.
-
-        It takes no lock, and so may be called where a signal interrupted anything.
-        """
+        """Wait so long at most for lines to be written; without a lock, for handlers of signals."""
         until = time.monotonic() + patience
         while (self._lines or self._writing) and time.monotonic() < until:
             time.sleep(0.005)
@@ -114,20 +101,9 @@ class LineWriter:
 class RequestLog:
     r"""Requests and events of a service, as lines of text or of JSON.
 
-    Parameters
-    ----------
-    write : callable
-        Takes a line with its end, such as :meth:`LineWriter.write`.
-    log_format : {"text", "json"}
-    quiet : bool
-        Whether requests that went well are left out; problems of the service (5xx) never are.
-    clock : callable
-        Gives the time in seconds since 1970.
-    settle : callable
-        Waits for lines on their way, such as :meth:`LineWriter.settle`.
+    ``write`` takes a line with its end; a ``quiet`` log leaves out all requests but those that the
+    service failed on (5xx).
 
-    Examples
-    --------
     >>> lines = []
     >>> log = RequestLog(lines.append, clock=lambda: 0.0)
     >>> log.request("r-1", "GET", "/v1/advertisers/{id}", 200, 0.00123, 512)
@@ -154,20 +130,7 @@ class RequestLog:
     def request(
         self, request_id: str, method: str, route: str, status: int, seconds: float, size: int
     ) -> None:
-        """One line about a request that was answered.
-
-        Parameters
-        ----------
-        request_id : str
-            Of letters, digits and ``._-``.
-        method, route : str
-            The route is a template.
-        status : int
-        seconds : float
-            From the end of the headers to the end of the answer.
-        size : int
-            Bytes of the answer's body.
-        """
+        """Write one line about an answer: its route's template, its seconds, its size in bytes."""
         if self._quiet and status < 500:
             return
         level = "INFO" if status < 500 else "ERROR"
@@ -185,30 +148,18 @@ class RequestLog:
         self._write(line)
 
     def event(self, level: str, message: str, request_id: str = "") -> None:
-        """Something that happened: a model taken or refused, a defect with its trace.
-
-        Parameters
-        ----------
-        level : str
-            Such as ``WARNING``.
-        message : str
-        request_id : str
-            Where it happened in a request.
-        """
+        """Write what happened: a model taken or refused, a defect with its trace."""
         self._write(self.event_line(level, message, request_id))
 
     def event_line(self, level: str, message: str, request_id: str = "") -> str:
-        """Return the line of an event, with its end.
-
-        Where the message has several lines the further ones are indented, so that nothing in it
-        can pass for a line of its own.
-        """
+        """Return the line of an event, with its end."""
         if self._json:
             members = {"time": self._now(), "level": level, "message": message}
             if request_id:
                 members["request_id"] = request_id
             return json.dumps(members, separators=(",", ":")) + "\n"
         who = f"{request_id} " if request_id else ""
+        # further lines are indented: nothing in a message can pass for a line of the log
         text = "\n    ".join(_visible(message).split("\n"))
         return f"{self._now()} {level} {who}{text}\n"
 

@@ -48,15 +48,7 @@ def answers_to(
 ) -> bytes:
     """Return the answers to questions, in their order, as JSON with commas between them.
 
-    Parameters
-    ----------
-    served : ServedModel
-    questions : list of Question
-    rows : list
-        From :func:`rows_of`.
-    limits : Limits
-    many : bool
-        Whether they came as a list: places of faults are told accordingly.
+    Where they came as a list (``many``), faults are told with the number of the question.
 
     Raises
     ------
@@ -75,13 +67,7 @@ def answers_in_turns(
     *,
     many: bool = True,
 ) -> Iterator[bytes]:
-    """As :func:`answers_to`, with pauses in which others may have their turn.
-
-    Yields
-    ------
-    bytes
-        Nothing at pauses; at the end, the answers.
-    """
+    """Yield nothing at pauses, in which others may have their turn, and the answers at the end."""
     if None not in rows:
         yield _about_known(served, questions, rows)  # type: ignore[arg-type]
         return

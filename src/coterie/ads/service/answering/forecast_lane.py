@@ -39,20 +39,7 @@ _JSON = b"application/json"
 
 
 class ForecastLane:
-    """An ASGI application that answers questions, and nothing else.
-
-    Parameters
-    ----------
-    holder : ModelHolder
-    limits : Limits
-    metrics : Metrics
-        Where forecasts are counted.
-
-    Raises
-    ------
-    Problem
-        From a call, where the body is not JSON, or not one of questions.
-    """
+    """An ASGI application that answers questions; a :class:`Problem` where a body has none."""
 
     def __init__(self, holder: ModelHolder, *, limits: Limits, metrics: Metrics) -> None:
         self._holder = holder

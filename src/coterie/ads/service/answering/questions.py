@@ -43,40 +43,17 @@ _RANGE = ("from", "to", "step")
 
 
 class Question(NamedTuple):
-    """One question: whose forecast, at which bids, in how many auctions.
+    """One question: whose forecast, at which bids, in how many auctions."""
 
-    Attributes
-    ----------
-    advertiser, text : str or None
-        At least one of them is given.
-    bids : list of float
-        At least one, each above 0 and at most :data:`MOST_BID`.
-    supply : float or None
-        From 0 to :data:`MOST_SUPPLY`.
-    day : date or None
-        None where ``supply`` is given.
-    """
-
-    advertiser: str | None
+    advertiser: str | None  # this, the text, or both
     text: str | None
-    bids: list[float]
-    supply: float | None
-    day: date | None
+    bids: list[float]  # at least one, each above 0 and at most MOST_BID
+    supply: float | None  # from 0 to MOST_SUPPLY
+    day: date | None  # None where supply is given
 
 
 def read_questions(body: Any, limits: Limits) -> list[Question]:
-    """Return the questions in a request's body.
-
-    Parameters
-    ----------
-    body : object
-        What the JSON parser made of it: one question, or a list of them.
-    limits : Limits
-
-    Returns
-    -------
-    list of Question
-        One where the body is one question.
+    """Return the questions in a request's body, which is parsed JSON: one question, or a list.
 
     Raises
     ------
@@ -99,16 +76,11 @@ def read_questions(body: Any, limits: Limits) -> list[Question]:
             found = _any_questions(items, limits)
         if found is not None:
             return found
-    # imported here: most services never meet a fault
-
     raise faulty(faults_in(body, limits))
 
 
 def faulty(faults: list[tuple[str, str]]) -> Problem:
-    """Return the problem made of faults: places, and what is wrong there; at least one.
-
-    No more than :data:`MOST_FAULTS` are told, and nobody counts the others.
-    """
+    """Return the problem made of at least one fault: places, and what is wrong there."""
     faults = faults[:MOST_FAULTS]
     at, what = faults[0]
     least = "at least " if len(faults) == MOST_FAULTS else ""
@@ -136,8 +108,6 @@ def faults_in(body: Any, limits: Limits) -> list[Fault]:
     A place is written as in ``[3].bid.to``; of a single question as in ``bid.to``; it is empty
     where the fault is that of the whole.
 
-    Examples
-    --------
     >>> faults_in({"advertiser": "adv-7", "bid": 0, "bids": 3}, Limits())
     [('bids', 'there is no member of this name; a question has advertiser, text, bid, supply, day'),
      ('bid', 'it must be above 0')]

@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["AdvertiserSearch", "SearchPage"]
+__all__ = ["AdvertiserSearch"]
 
 Rows = NDArray[np.int64]
 
 # a byte that no text in UTF-8 has: nothing is found across the end of an id
 _END = b"\xff"
-
-
-@dataclass(frozen=True)
-class SearchPage:
-    """A page of what was found.
-
-    Attributes
-    ----------
-    rows : int64 array
-        Of the advertisers on it, in order.
-    page, pages, total : int
-        The page's number from 1, how many there are (at least 1), and how many were found.
-    """
-
-    rows: Rows
-    page: int
-    pages: int
-    total: int
 
 
 class AdvertiserSearch:
@@ -51,8 +32,9 @@ class AdvertiserSearch:
     Examples
     --------
     >>> search = AdvertiserSearch(["car hire", "Oscar", "cars", "CAR"], [1, 9, 5, 2], [0, 0, 1, 1])
-    >>> search.page("car").rows.tolist(), search.page("car", segment=1).rows.tolist()
-    ([3, 2, 0, 1], [3, 2])
+    >>> rows, total = search.page("car", page_size=3)
+    >>> rows.tolist(), total
+    ([3, 2, 0], 4)
     """
 
     def __init__(
@@ -74,26 +56,14 @@ class AdvertiserSearch:
 
     def page(
         self, text: str = "", *, segment: int | None = None, page: int = 1, page_size: int = 20
-    ) -> SearchPage:
-        """Return a page of the advertisers found.
-
-        Parameters
-        ----------
-        text : str
-        segment : int, optional
-            Only those whose largest share is in it.
-        page : int
-            From 1; one beyond the last is empty.
-        page_size : int
-            From 1.
-        """
+    ) -> tuple[Rows, int]:
+        """Return the rows on a page, from 1, and how many advertisers were found in all."""
         needle = _folded(text)
         found = self._found(needle) if needle else np.arange(len(self._rows))
         if segment is not None:
             found = found[self._labels[found] == segment]
         first = (page - 1) * page_size
-        rows = self._rows[found[first : first + page_size]]
-        return SearchPage(rows, page, max(-(-len(found) // page_size), 1), len(found))
+        return self._rows[found[first : first + page_size]], len(found)
 
     def _found(self, needle: bytes) -> Rows:
         """Return the numbers of the ids that hold a text, in the order they are shown in."""

@@ -41,20 +41,8 @@ _PROBES = ("hotel by the beach", "Ω", "a" * 200)
 
 
 def check_model(model: Any) -> None:
-    """Refuse a model that cannot be served.
+    """Refuse a model that cannot be served, by the attribute that is wrong and what it must be.
 
-    Parameters
-    ----------
-    model : object
-        What was loaded from a file.
-
-    Raises
-    ------
-    ModelFileError
-        With the attribute that is wrong, and what it must be.
-
-    Examples
-    --------
     >>> check_model("market")
     Traceback (most recent call last):
     ...

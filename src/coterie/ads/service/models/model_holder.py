@@ -35,39 +35,17 @@ _Identity = tuple[int, ...] | None
 
 @dataclass(frozen=True)
 class Refusal:
-    """A model file that was not taken.
+    """A model file that was not taken."""
 
-    Attributes
-    ----------
-    at : datetime
-        In UTC.
-    reason : str
-        Without any folder: clients read it.
-    """
-
-    at: datetime
-    reason: str
+    at: datetime  # in UTC
+    reason: str  # without any folder: clients read it
 
 
 class ModelHolder:
     """Holds the model that answers, and replaces it by the one its file holds.
 
-    Parameters
-    ----------
-    path : path-like
-        Of the model file.
-    metrics : Metrics, optional
-        Where reloads are counted.
-    load : callable, optional
-        Makes the model of a path and a version;
-        :func:`~coterie.ads.service.models.served_model.ready`.
-    load_first : callable, optional
-        The same for the first model; by default ``load``.
-
-    Attributes
-    ----------
-    last_refusal : Refusal or None
-        The last file that was refused; None once another was taken.
+    ``load`` makes a model of a path and a version, and ``load_first`` the first one.
+    ``last_refusal`` is the last file that was refused; None once another was taken.
     """
 
     def __init__(
@@ -99,26 +77,15 @@ class ModelHolder:
         return self._current
 
     def load_first(self) -> None:
-        """Load the model that the service begins with.
-
-        Raises
-        ------
-        CoterieError
-            Where the file cannot be served.
-        """
+        """Load the model that the service begins with; an error where it cannot be served."""
         with self._one_at_a_time:
             self._take(self._loaded())
 
     def reload(self) -> bool:
-        """Take the model that the file holds now, if it can be served.
+        """Take the model that the file holds now, and tell whether it is the model of now.
 
         Whoever asks while another reload is under way waits for one that began afterwards, and
         shares it with all who asked meanwhile.
-
-        Returns
-        -------
-        bool
-            Whether the model of now is the one in the file.
         """
         with self._asking:
             self._asked += 1
@@ -226,10 +193,7 @@ class _ChangingFileError(ModelFileError):
 
 
 def _give_back_memory() -> None:
-    """Have the memory of the model of before go back to the system, where the C library can.
-
-    Left to itself it keeps what was freed, in every thread that ever loaded a model.
-    """
+    """Have the C library give back what the old model took; by itself it keeps what was freed."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 

@@ -26,7 +26,7 @@ from coterie.ads.service.models.written_figures import AnswerWriter, inside_text
 from coterie.errors import ModelFileError
 from coterie.files.model_files import content_checksum, opened_model
 
-__all__ = ["ServedModel", "Weekday", "begun", "file_version", "printable", "ready"]
+__all__ = ["ServedModel", "begun", "file_version", "printable", "ready"]
 
 _VERSION_DIGITS = 12
 _MICROS = 1_000_000
@@ -35,22 +35,6 @@ _MOST_DAYS = 1_000
 _BYTES_OF_RECENT_PLACES = 1 << 25
 _MOST_RECENT_PLACES = 256
 _MOST = 300
-
-
-class Weekday(NamedTuple):
-    """A day: by what its supply exceeds that of an average one, and how that is told.
-
-    Attributes
-    ----------
-    factor : float
-    told : str
-    tail : bytes
-        Told within JSON, from an advertiser's grounds to its supply.
-    """
-
-    factor: float
-    told: str
-    tail: bytes
 
 
 class ServedModel:
@@ -69,20 +53,6 @@ class ServedModel:
         The first digits of the SHA-256 of its file.
     name : str
         Of its file, without folders.
-
-    Attributes
-    ----------
-    tables : ForecastTables
-    placer : Placer
-    loaded_at : datetime
-        In UTC.
-    always : str
-        What goes for every forecast, at any bid; most often nothing.
-    highest : float
-        The highest bid that the log has.
-    writer : AnswerWriter
-    preface : bytes
-        What the body of every response to a question begins with.
     """
 
     def __init__(self, model: FittedMarket, version: str, name: str) -> None:
@@ -107,8 +77,8 @@ class ServedModel:
         told = {"model": {"version": version}, "currency": model.currency_}
         self.preface = orjson.dumps(told)[:-1] + b","
         self._given = self._tail("")
-        self._average_day = self._weekday(None)
-        self._days: dict[date, Weekday] = {}
+        self._average_day = self._tail(describe_supply(model.supply_, None))
+        self._days: dict[date, _Weekday] = {}
         self._begun: list[tuple[bytes, float, bytes] | None] = [None] * self.advertisers
         self._recent = _RecentPlaces(self.placer, self.advertisers)
 
@@ -116,11 +86,6 @@ class ServedModel:
     def book(self) -> ProfileBook:
         """What is known of advertisers and segments; whoever comes early waits for it."""
         return self._book.result()
-
-    @property
-    def search(self) -> AdvertiserSearch:
-        """Advertisers by their ids; whoever comes early waits for it."""
-        return self._search.result()
 
     async def with_details(self) -> ServedModel:
         """Itself, once its book and its search are made; others are answered meanwhile."""
@@ -144,12 +109,7 @@ class ServedModel:
     ) -> tuple[bytes, float]:
         """How the answer about an advertiser begins, as JSON up to its supply; and that supply.
 
-        Parameters
-        ----------
-        row : int
-        supply : float, optional
-            Auctions; by default those of ``day``, or of an average day.
-        day : date, optional
+        Auctions are those of ``day``, or of an average day, where no supply is given.
         """
         kept = self._begun[row]
         if kept is None:
@@ -158,21 +118,12 @@ class ServedModel:
         if supply is not None:
             return begun + self._given + orjson.dumps(supply), supply
         if day is None:
-            return begun + self._average_day.tail + written, level
-        on = self.weekday(day)
+            return begun + self._average_day + written, level
+        on = self._days.get(day) or self._weekday(day)
+        if len(self._days) < _MOST_DAYS:
+            self._days[day] = on
         supply = level * on.factor
         return begun + on.tail + orjson.dumps(supply), supply
-
-    def weekday(self, day: date | None) -> Weekday:
-        """By what a day differs from an average one, and how that is told."""
-        if day is None:
-            return self._average_day
-        told = self._days.get(day)
-        if told is None:
-            told = self._weekday(day)
-            if len(self._days) < _MOST_DAYS:
-                self._days[day] = told
-        return told
 
     def placed(self, texts: Sequence[str]) -> list[Placement]:
         """Return the places of advertisers that are not known, by their texts, under no names."""
@@ -182,12 +133,13 @@ class ServedModel:
         self, text: str = "", segment: int | None = None, page: int = 1, page_size: int = 20
     ) -> dict[str, Any]:
         """Return a page of advertisers by a part of their id, ready for JSON."""
-        found = self.search.page(text, segment=segment, page=page, page_size=page_size)
+        search = self._search.result()  # whoever comes early waits for it
+        rows, total = search.page(text, segment=segment, page=page, page_size=page_size)
         return {
-            "items": [self._item(row) for row in found.rows.tolist()],
-            "page": found.page,
-            "pages": found.pages,
-            "total": found.total,
+            "items": [self._item(row) for row in rows.tolist()],
+            "page": page,
+            "pages": max(-(-total // page_size), 1),
+            "total": total,
         }
 
     def _begin(self, row: int) -> tuple[bytes, float, bytes]:
@@ -202,11 +154,10 @@ class ServedModel:
         level = self.tables.supply(row)
         return orjson.dumps(begun).removesuffix(b'"}'), level, orjson.dumps(level)
 
-    def _weekday(self, day: date | None) -> Weekday:
+    def _weekday(self, day: date) -> _Weekday:
         supply = self.model.supply_
-        factor = 1.0 if day is None else float(supply.weekday[day.weekday()])
-        told = describe_supply(supply, day)
-        return Weekday(factor, told, self._tail(told))
+        tail = self._tail(describe_supply(supply, day))
+        return _Weekday(float(supply.weekday[day.weekday()]), tail)
 
     def _tail(self, told: str) -> bytes:
         """Return what stands between the grounds of an advertiser and its supply."""
@@ -234,20 +185,7 @@ def ready(path: Path, version: str) -> ServedModel:
 
 
 def begun(path: Path, version: str) -> ServedModel:
-    """Load a model and make it ready to forecast; its details may still be in the making.
-
-    Parameters
-    ----------
-    path : Path
-        Of a model file.
-    version : str
-        From :func:`file_version`.
-
-    Raises
-    ------
-    CoterieError
-        Where there is no model, or it is not one that can be served.
-    """
+    """Load a model and make it ready to forecast; its details may still be in the making."""
     model = load_market(path)
     check_model(model)
     served = ServedModel(model, version, printable(path.name))
@@ -262,22 +200,9 @@ def begun(path: Path, version: str) -> ServedModel:
 def file_version(path: Path, *, verified: bool = False) -> str:
     """Return the version of a model file: by its content alone, as its own checksum tells it.
 
-    Parameters
-    ----------
-    path : Path
-        A file that is no model file has a version too.
-    verified : bool, default=False
-        Whether the content is known to be as the checksum says; else loading it will tell.
+    A file that is no model file has a version too. Where it is to be ``verified`` and is damaged,
+    that is an error; else loading it will tell.
 
-    Raises
-    ------
-    OSError
-        Where it cannot be read.
-    ModelFileError
-        Where it is to be verified, and is damaged.
-
-    Examples
-    --------
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "market.coterie"
     >>> _ = file.write_bytes(b"")
@@ -304,8 +229,6 @@ def printable(text: str, most: int = _MOST) -> str:
     What cannot be printed is written as Python writes it: a control character, a half of a
     character that a name of a file may hold.
 
-    Examples
-    --------
     >>> print(printable("a\nb\udcff"), printable("abcdef", 4))
     a\nb\udcff abc…
     """
@@ -327,11 +250,15 @@ def _rehearsal() -> Iterator[None]:
         ) from error
 
 
-class _RecentPlaces:
-    """Places of the texts asked about last: whoever moves a bid asks about one text many times.
+class _Weekday(NamedTuple):
+    """A day: by what its supply exceeds that of an average one, and how that is told."""
 
-    Texts are kept as long as their places take little memory in all.
-    """
+    factor: float
+    tail: bytes  # told within JSON, from an advertiser's grounds to its supply
+
+
+class _RecentPlaces:
+    """Places of the texts asked about last, as long as they take little memory in all."""
 
     def __init__(self, placer: Placer, advertisers: int) -> None:
         self._placer = placer

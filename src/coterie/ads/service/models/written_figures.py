@@ -40,15 +40,9 @@ _NEXT, _LAST = b"},", b"}]},"
 class AnswerWriter:
     """Writes answers: how each begins, then its forecasts.
 
-    Parameters
-    ----------
-    has_clicks : bool
-        Whether the figures have clicks; else they and their intervals are null.
-    remark : str
-        What is said of a forecast of which more is to be said than of its answer.
+    Without clicks, they and their intervals are null. The remark is what is said of a forecast of
+    which more is to be said than of its answer.
 
-    Examples
-    --------
     >>> writer = AnswerWriter(has_clicks=False)
     >>> figures = np.array([[0.5, 2, 50, 40, 60, 0.1, 0.08, 0.12, *[np.nan] * 4]])
     >>> written = writer.written([b'{"supply":100.0'], [1], [2.5], figures)
