@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +31,7 @@ class Opened:
     complaints: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.page.set_default_timeout(60_000)
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
@@ -52,43 +52,60 @@ def browser() -> Iterator[Any]:
         started.close()
 
 
-@pytest.fixture
-def open_window(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Open fresh windows with nothing in them; settings are those of a window."""
-    windows = []
+@pytest.fixture(scope="module")
+def new_tab(browser: Any) -> Callable[..., Opened]:
+    """Open an empty tab; tabs with the same settings share a window, and so its cache."""
+    windows: dict[str, Any] = {}
 
-    def opened(*, width: int = 1280, height: int = 900, **settings: Any) -> Any:
-        window = browser.new_context(viewport={"width": width, "height": height}, **settings)
-        windows.append(window)
-        return window
+    def opened(*, width: int = 1280, own_window: bool = False, **settings: Any) -> Opened:
+        settings["viewport"] = {"width": width, "height": 900}
+        name = repr(sorted(settings.items()))
+        if own_window or name not in windows:
+            windows[name] = browser.new_context(**settings)
+        return Opened(windows[name].new_page())
 
-    yield opened
-    for window in windows:
-        window.close()
+    return opened
 
 
-@pytest.fixture
-def open_page(open_window: Callable[..., Any]) -> Callable[..., Opened]:
-    """Open a file in a fresh window without a network; settings are those of a window."""
+@pytest.fixture(scope="module")
+def shared_tab(new_tab: Callable[..., Opened]) -> Callable[[str], Opened]:
+    """A page that tests of a module share, since they leave it as it is."""
+    tabs: dict[str, Opened] = {}
 
-    def opened(path: Path, **settings: Any) -> Opened:
-        tab = Opened(open_window(offline=True, **settings).new_page())
-        tab.page.goto(path.as_uri())
-        return tab
+    def opened(address: str, **settings: Any) -> Opened:
+        if address not in tabs:
+            tabs[address] = new_tab(**settings)
+            tabs[address].page.goto(address)
+        return tabs[address]
 
     return opened
 
 
 @pytest.fixture
-def open_address(open_window: Callable[..., Any]) -> Callable[..., Opened]:
-    """Open the page of a service in a fresh window, and wait until it has all it asked for."""
+def open_tab(new_tab: Callable[..., Opened]) -> Iterator[Callable[..., Opened]]:
+    """Open an address in a tab that is closed after the test; settings are those of a window."""
+    tabs = []
 
-    def opened(address: str, *, settled: bool = True, script: str = "", **settings: Any) -> Opened:
-        tab = Opened(open_window(**settings).new_page())
-        tab.page.set_default_timeout(60_000)
+    def opened(address: str, *, script: str = "", **settings: Any) -> Opened:
+        # a script may replace the clock, which is that of a whole window
+        tab = new_tab(own_window=bool(script), **settings)
+        tabs.append(tab)
         if script:
             tab.page.add_init_script(script)
         tab.page.goto(address)
+        return tab
+
+    yield opened
+    for tab in tabs:
+        tab.page.close()
+
+
+@pytest.fixture
+def open_address(open_tab: Callable[..., Opened]) -> Callable[..., Opened]:
+    """Open the page of a service, and wait until it has all it asked for."""
+
+    def opened(address: str, *, settled: bool = True, **settings: Any) -> Opened:
+        tab = open_tab(address, **settings)
         if settled:
             tab.page.wait_for_selector("body[data-state=settled]")
         return tab
@@ -111,3 +128,24 @@ def address(market: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
 
     with running_service(market, tmp_path_factory.mktemp("service")) as service:
         yield service.address
+
+
+@pytest.fixture(scope="session")
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Any], str]]:
+    """Put a model into a second service, which tests may change; where it listens."""
+    from coterie.ads.service.models.served_model import file_version
+    from markets import odd_model
+    from running_service import running_service, wait_until
+
+    with (
+        running_service(odd_model("one won bid"), tmp_path_factory.mktemp("other")) as service,
+        service.client() as client,
+    ):
+
+        def put(model: Any) -> str:
+            service.replace_model(model)
+            version = file_version(service.model)
+            wait_until(lambda: client.get("/v1/model").json()["version"] == version)
+            return service.address
+
+        yield put

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from coterie.ads.forecasts.forecaster import AdForecaster
 from markets import odd_model
-from running_service import RunningService, running_service, wait_until
+from running_service import running_service
 from service_pages import PATIENCE, choose, exact, link, set_bid, settle
 
 ONE = "adv-00021"
@@ -23,20 +20,20 @@ TOKEN = "correct-horse-battery-staple"
 pytestmark = pytest.mark.xdist_group("the service's page")
 
 
-def spare() -> AdForecaster:
+def spare():
     """A model that knows one advertiser, which made one bid."""
     return odd_model("one won bid")
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+def guarded(tmp_path_factory):
     """A service that asks for a token."""
     folder = tmp_path_factory.mktemp("guarded")
     with running_service(spare(), folder, environment={"COTERIE_TOKEN": TOKEN}) as service:
         yield service
 
 
-def test_asks_for_the_token(guarded: RunningService, open_address: Callable[..., Any]) -> None:
+def test_asks_for_the_token(guarded, open_address):
     """A token is asked for once, again where it is wrong, and is kept in the tab alone."""
     tab = open_address(link(guarded.address, advertiser="adv-00000", bid=3), settled=False)
     page = tab.page
@@ -62,9 +59,7 @@ def test_asks_for_the_token(guarded: RunningService, open_address: Callable[...,
     assert TOKEN not in guarded.logged
 
 
-def test_a_token_not_given_is_not_kept(
-    guarded: RunningService, open_address: Callable[..., Any]
-) -> None:
+def test_a_token_not_given_is_not_kept(guarded, open_address):
     """A dialog that is closed forgets what was typed, and can be opened again."""
     page = open_address(guarded.address, settled=False).page
     page.locator("#token-dialog[open]").wait_for(timeout=PATIENCE)
@@ -78,9 +73,7 @@ def test_a_token_not_given_is_not_kept(
     assert exact(page, "#spend-value")
 
 
-def test_spare_models_can_be_shown(
-    guarded: RunningService, open_address: Callable[..., Any]
-) -> None:
+def test_spare_models_can_be_shown(guarded, open_address):
     """A model with next to nothing in it makes a page too, without a complaint or a NaN."""
     tab = open_address(
         guarded.address, script=f"sessionStorage.setItem('coterie-token', '{TOKEN}')"
@@ -100,9 +93,7 @@ def test_spare_models_can_be_shown(
     assert tab.complaints == []
 
 
-def test_a_service_that_is_gone_comes_back(
-    address: str, market: AdForecaster, open_address: Callable[..., Any]
-) -> None:
+def test_a_service_that_is_gone_comes_back(address, market, open_address):
     """While nobody answers the page says so, keeps its figures and asks again until one does."""
     page = open_address(link(address, advertiser=ONE, bid=3)).page
     old = exact(page, "#spend-value")
@@ -117,29 +108,22 @@ def test_a_service_that_is_gone_comes_back(
     assert page.locator("#notices p").count() == 0
 
 
-def test_a_new_model_is_told(
-    market: AdForecaster, open_address: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_new_model_is_told(serve, market, open_address):
     """Once another model answers, the page says so, and loads all of it when told to."""
-    changed = copy.deepcopy(market)
+    page = open_address(link(serve(market), advertiser=ONE, bid=3)).page
+    changed = copy.copy(market)
     changed.currency_ = "EUR"
-    with running_service(market, tmp_path) as service, service.client() as client:
-        page = open_address(link(service.address, advertiser=ONE, bid=3)).page
-        first = client.get("/v1/model").json()
-        service.replace_model(changed)
-        wait_until(lambda: client.get("/v1/model").json()["version"] != first["version"])
-        set_bid(page, 4)
-        page.locator("#notice-model").get_by_role("button").click()
-        page.locator("#spend-value", has_text="€").wait_for(timeout=PATIENCE)
-        settle(page)
-        assert page.locator("#notices p").count() == 0
-        assert page.input_value("#bid") == "4"
-        assert exact(page, "#spend-value") == [market.forecast(ONE, 4.0).spend]
+    serve(changed)
+    set_bid(page, 4)
+    page.locator("#notice-model").get_by_role("button").click()
+    page.locator("#spend-value", has_text="€").wait_for(timeout=PATIENCE)
+    settle(page)
+    assert page.locator("#notices p").count() == 0
+    assert page.input_value("#bid") == "4"
+    assert exact(page, "#spend-value") == [market.forecast(ONE, 4.0).spend]
 
 
-def test_a_busy_service_is_asked_again(
-    address: str, market: AdForecaster, open_address: Callable[..., Any]
-) -> None:
+def test_a_busy_service_is_asked_again(address, market, open_address):
     """A service that has no room says when to come back; the page does, and says so meanwhile."""
     page = open_address(link(address, advertiser=ONE, bid=3)).page
     busy = {"status": 503, "headers": {"Retry-After": "900"}, "body": "{}"}
@@ -152,7 +136,7 @@ def test_a_busy_service_is_asked_again(
     assert page.locator("#notices p").count() == 0
 
 
-def test_refusals_are_shown_in_words(address: str, open_address: Callable[..., Any]) -> None:
+def test_refusals_are_shown_in_words(address, open_address):
     """What the service refuses is said as it says it, the figures stay, and a good bid mends it."""
     page = open_address(link(address, advertiser=ONE, bid=3)).page
     before = exact(page, "#spend-value")
@@ -169,18 +153,18 @@ def test_refusals_are_shown_in_words(address: str, open_address: Callable[..., A
     assert exact(page, "#spend-value") != before
 
 
-def hold(page: Any, pattern: str) -> list[Any]:
+def hold(page, pattern):
     """Leave the next request to an address without an answer; it is in the list once it came."""
     held: list[Any] = []
 
-    def keep(route: Any) -> None:
+    def keep(route):
         held.append(route)
 
     page.route(pattern, keep, times=1)
     return held
 
 
-def no_figures(page: Any) -> bool:
+def no_figures(page):
     """Whether nothing of a forecast is to be seen, or taken along."""
     return page.locator("#figures").is_hidden() and not page.evaluate(
         """() => {
@@ -194,9 +178,7 @@ def no_figures(page: Any) -> bool:
     )
 
 
-def test_figures_are_of_the_one_that_is_named(
-    address: str, market: AdForecaster, open_address: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_figures_are_of_the_one_that_is_named(address, market, open_address, tmp_path):
     """Where somebody else's forecast is refused, nobody's is shown or saved, until it is mended."""
     page = open_address(link(address, advertiser=ONE)).page
     page.evaluate(f"location.hash = '#supply=1e300&advertiser={OTHER}'")
@@ -218,9 +200,7 @@ def test_figures_are_of_the_one_that_is_named(
 
 
 @pytest.mark.parametrize("asked", ["**/v1/advertisers/**", "**/v1/forecast"])
-def test_figures_wait_for_their_answer(
-    address: str, market: AdForecaster, open_address: Callable[..., Any], asked: str
-) -> None:
+def test_figures_wait_for_their_answer(address, market, open_address, asked):
     """While somebody else's answer is on its way, the former one's figures are not shown."""
     page = open_address(link(address, advertiser=ONE)).page
     held = hold(page, asked)
@@ -236,9 +216,7 @@ def test_figures_wait_for_their_answer(
     assert page.locator("#sentence .id").inner_text() == OTHER
 
 
-def test_a_text_that_is_refused_has_no_figures(
-    address: str, market: AdForecaster, open_address: Callable[..., Any]
-) -> None:
+def test_a_text_that_is_refused_has_no_figures(address, market, open_address):
     """A text that fails, or is taken away, leaves no figures of the one before it."""
     page = open_address(link(address, text="flights", supply=50, bid=3)).page
     broken = {"status": 500, "body": '{"request_id": "r-18"}'}
@@ -263,24 +241,21 @@ def test_a_text_that_is_refused_has_no_figures(
     assert exact(page, "#spend-value") == [expected.spend]
 
 
-def test_ids_that_are_only_dots(open_address: Callable[..., Any], tmp_path: Path) -> None:
+def test_ids_that_are_only_dots(serve, open_address):
     """An id that no browser can put into a path has its forecast, and says what is left out."""
-    model = copy.deepcopy(spare())
+    model = copy.copy(spare())
     model.advertisers_ = np.array([".."])
-    with running_service(model, tmp_path) as service:
-        page = open_address(link(service.address, advertiser="..", bid=3)).page
-        assert page.input_value("#advertiser") == ".."
-        assert exact(page, "#spend-value") == [model.forecast("..", 3.0).spend]
-        assert "browsers cannot ask for an id that is only dots" in page.inner_text("#facts")
-        page.evaluate("location.hash = '#advertiser=.'")
-        page.locator("#fault", has_text="knows no advertiser").wait_for(timeout=PATIENCE)
-        settle(page)
-        assert no_figures(page)
+    page = open_address(link(serve(model), advertiser="..", bid=3)).page
+    assert page.input_value("#advertiser") == ".."
+    assert exact(page, "#spend-value") == [model.forecast("..", 3.0).spend]
+    assert "only dots" in page.inner_text("#facts")
+    page.evaluate("location.hash = '#advertiser=.'")
+    page.locator("#fault", has_text="knows no advertiser").wait_for(timeout=PATIENCE)
+    settle(page)
+    assert no_figures(page)
 
 
-def test_works_in_browsers_of_some_years_ago(
-    address: str, market: AdForecaster, open_address: Callable[..., Any]
-) -> None:
+def test_works_in_browsers_of_some_years_ago(address, market, open_address):
     """A browser that cannot join signals to give up answers too, and gives up what takes long."""
     script = "delete AbortSignal.any; delete AbortSignal.timeout"
     page = open_address(address, script=script).page
@@ -299,9 +274,7 @@ def test_works_in_browsers_of_some_years_ago(
     assert exact(page, "#spend-value") == [market.forecast(ONE, 4.0).spend]
 
 
-def test_the_latest_question_wins(
-    address: str, market: AdForecaster, open_address: Callable[..., Any]
-) -> None:
+def test_the_latest_question_wins(address, market, open_address):
     """An answer that is late is given up for that to a later question, about somebody else."""
     page = open_address(link(address, advertiser=ONE, bid=3)).page
     held = hold(page, "**/v1/forecast")

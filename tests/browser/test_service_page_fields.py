@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
-from coterie.ads.forecasts.forecaster import AdForecaster
 from markets import odd_model
-from running_service import running_service
 from service_pages import PATIENCE, exact, link, set_bid, settle
 
 ONE = "adv-00021"
@@ -38,15 +32,13 @@ pytestmark = pytest.mark.xdist_group("the service's page")
         ("-1", -1.0),
     ],
 )
-def test_numbers_as_people_type_them(
-    address: str, open_address: Callable[..., Any], text: str, value: float
-) -> None:
+def test_numbers_as_people_type_them(address, shared_tab, text, value):
     """A comma that can only be a decimal one, or only part groups, is read as that."""
-    page = open_address(address).page
+    page = shared_tab(address).page
     assert page.evaluate("(text) => coterieEntered.number(text)", text) == {"value": value}
 
 
-def test_unclear_numbers_are_refused(address: str, open_address: Callable[..., Any]) -> None:
+def test_unclear_numbers_are_refused(address, open_address):
     """What may mean two numbers, or means none, is never taken for one."""
     page = open_address(link(address, advertiser=ONE, bid=3)).page
     texts = ["", "abc", "1.2.3", "1,2,3", "1.000,5", "0x10", "1e999", "10,00,000", "0,123,456"]
@@ -62,9 +54,7 @@ def test_unclear_numbers_are_refused(address: str, open_address: Callable[..., A
     assert exact(page, "#spend-value") == before
 
 
-def test_a_decimal_comma_is_no_hundredfold(
-    address: str, market: AdForecaster, open_address: Callable[..., Any]
-) -> None:
+def test_a_decimal_comma_is_no_hundredfold(address, market, open_address):
     """Bid and auctions typed key by key with a comma have the figures of the number meant."""
     page = open_address(link(address, advertiser=ONE, bid=3)).page
     for field, text in (("#bid", "2,80"), ("#supply", "1234,5")):
@@ -75,9 +65,7 @@ def test_a_decimal_comma_is_no_hundredfold(
     assert exact(page, "#spend-value") == [market.forecast(ONE, 2.8, supply=1234.5).spend]
 
 
-def test_arrows_step_the_bid(
-    address: str, market: AdForecaster, open_address: Callable[..., Any]
-) -> None:
+def test_arrows_step_the_bid(address, market, open_address):
     """An arrow key in the field moves the bid by about a hundredth of the axis."""
     page = open_address(link(address, advertiser=ONE, bid=3)).page
     ends = np.array([market.edges_[0], market.edges_[-1]]) / 1e6
@@ -96,9 +84,7 @@ def test_arrows_step_the_bid(
     assert float(page.input_value("#bid")) > 1000
 
 
-def test_fields_say_whose_figures_stay(
-    address: str, market: AdForecaster, open_address: Callable[..., Any]
-) -> None:
+def test_fields_say_whose_figures_stay(address, market, open_address):
     """A bid, number of auctions or date that is none is marked, and the last good one is said."""
     page = open_address(link(address, advertiser=ONE, bid=3, day="2026-03-09")).page
     before = exact(page, "#spend-value")
@@ -126,9 +112,7 @@ def test_fields_say_whose_figures_stay(
         assert exact(page, "#spend-value") == before
 
 
-def test_searches_say_what_is_left(
-    address: str, market: AdForecaster, open_address: Callable[..., Any]
-) -> None:
+def test_searches_say_what_is_left(address, market, open_address):
     """A list that is cut says of how many; text that is nobody's name is marked once entered."""
     page = open_address(link(address, advertiser=ONE, bid=3)).page
     page.click("#advertiser")
@@ -144,9 +128,7 @@ def test_searches_say_what_is_left(
     assert page.get_attribute("#advertiser", "aria-invalid") == "false"
 
 
-def test_counts_are_whole(
-    address: str, market: AdForecaster, open_address: Callable[..., Any]
-) -> None:
+def test_counts_are_whole(address, market, open_address):
     """Things that were counted are told to the last one below a million."""
     page = open_address(link(address, advertiser=ONE)).page
     seen = market.observations_[market.advertisers_.tolist().index(ONE)]
@@ -155,25 +137,20 @@ def test_counts_are_whole(
     assert page.evaluate(tally, [7, 85192, 999999, 1234567]) == ["7", "85,192", "999,999", "1.23M"]
 
 
-def test_models_without_segments_speak_of_none(
-    open_address: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_models_without_segments_speak_of_none(serve, open_address):
     """Where there are no segments and no texts, neither is named, offered or drawn."""
-    model = odd_model("one advertiser")
-    with running_service(model, tmp_path) as service:
-        page = open_address(link(service.address, advertiser="adv-00000")).page
-        assert page.inner_text("#lead").startswith("1 advertiser, from the ")
-        assert page.locator(".switch").is_hidden()
-        assert page.locator("#segments").is_hidden()
-        names = page.locator("#impressions-chart text.name").all_text_contents()
-        assert "segment" not in names
-        figures = page.inner_text("#figures")
-        assert "segment’s" not in figures
-        assert "segments’" not in figures
-        assert "shares in segments" not in figures.lower()
+    page = open_address(link(serve(odd_model("one advertiser")), advertiser="adv-00000")).page
+    assert page.inner_text("#lead").startswith("1 advertiser, from the ")
+    assert page.locator(".switch").is_hidden()
+    assert page.locator("#segments").is_hidden()
+    names = page.locator("#impressions-chart text.name").all_text_contents()
+    assert names and "segment" not in names
+    figures = page.inner_text("#figures").lower()
+    for words in ("segment’s", "segments’", "shares in segments"):
+        assert words not in figures
 
 
-def test_comparisons_take_one_line(address: str, open_address: Callable[..., Any]) -> None:
+def test_comparisons_take_one_line(address, open_address):
     """On a usual screen the line under each figure that compares it does not wrap."""
     page = open_address(link(address, advertiser=ONE, bid=7.5), width=1280).page
     lines = page.locator("[id$=-change]:visible").evaluate_all(
@@ -187,7 +164,7 @@ def test_comparisons_take_one_line(address: str, open_address: Callable[..., Any
     assert set(lines) == {1}
 
 
-def test_open_lists_leave_no_hole(address: str, open_address: Callable[..., Any]) -> None:
+def test_open_lists_leave_no_hole(address, open_address):
     """A segment's opened list of members moves nothing, and no label of an axis is cut off."""
     page = open_address(address).page
     height = "document.querySelector('footer').offsetTop"

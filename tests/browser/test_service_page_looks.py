@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from colours import colour, contrast, luminance
-from coterie.ads.forecasts.forecaster import AdForecaster
 from fitted_models import HOSTILE_IDS
-from service_pages import link
+from service_pages import link, refuses_markup, settle
 
 ONE = "adv-00021"
 LONGEST = max(HOSTILE_IDS, key=len)
@@ -37,7 +32,7 @@ pytestmark = pytest.mark.xdist_group("the service's page")
 
 
 @pytest.mark.parametrize("name", [ONE, LONGEST], ids=["usual", "long"])
-def test_fits_narrow_screens(address: str, open_address: Callable[..., Any], name: str) -> None:
+def test_fits_narrow_screens(address, open_address, name):
     """Nothing makes the page wider than a phone, with every part opened."""
     page = open_address(link(address, advertiser=name, day="2026-03-11"), width=360).page
     page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true })")
@@ -49,10 +44,18 @@ def test_fits_narrow_screens(address: str, open_address: Callable[..., Any], nam
         assert 0 <= chart["x"] <= chart["x"] + chart["width"] <= width
 
 
+@pytest.fixture(scope="module")
+def page(address, shared_tab):
+    """The page of an advertiser, for tests that leave it as it is."""
+    shared = shared_tab(link(address, advertiser=ONE)).page
+    settle(shared)
+    return shared
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_colours_can_be_read(address: str, open_address: Callable[..., Any], scheme: str) -> None:
+def test_colours_can_be_read(page, scheme):
     """Text stands out from its ground by 4.5 to 1 at least, in light and in dark."""
-    page = open_address(link(address, advertiser=ONE), color_scheme=scheme).page
+    page.emulate_media(color_scheme=scheme)
     ground = colour(page, "body", "backgroundColor")
     assert (luminance(ground) < 0.1) == (scheme == "dark")
     for place in TEXTS:
@@ -64,7 +67,7 @@ def test_colours_can_be_read(address: str, open_address: Callable[..., Any], sch
     assert contrast(*button) >= 4.5
 
 
-def test_prints(address: str, open_address: Callable[..., Any], tmp_path: Path) -> None:
+def test_prints(address, open_address, tmp_path):
     """On paper: light, without fields and buttons, with the table open and the charts drawn."""
     page = open_address(link(address, advertiser=ONE, bid=3), color_scheme="dark").page
     page.emulate_media(media="print", color_scheme="dark")
@@ -78,11 +81,8 @@ def test_prints(address: str, open_address: Callable[..., Any], tmp_path: Path) 
     assert page.pdf(path=tmp_path / "page.pdf", format="A4").startswith(b"%PDF")
 
 
-def test_says_what_is_served(
-    address: str, market: AdForecaster, open_address: Callable[..., Any]
-) -> None:
+def test_says_what_is_served(page, market):
     """The page names the model, its version and its days."""
-    page = open_address(address).page
     told = page.inner_text("footer")
     assert "Model market.coterie, version " in told
     assert "5 days (2–6 March 2026)" in told
@@ -92,23 +92,15 @@ def test_says_what_is_served(
     assert page.inner_text("#advertiser-count") == str(len(market.advertisers_))
 
 
-def test_says_that_it_needs_scripts(address: str, open_address: Callable[..., Any]) -> None:
+def test_says_that_it_needs_scripts(address, open_address):
     """Without JavaScript the page says what it lacks, and shows no empty fields."""
     page = open_address(address, settled=False, java_script_enabled=False).page
     assert "JavaScript" in page.inner_text("main")
     assert page.locator(".controls").is_hidden()
 
 
-def test_markup_cannot_be_inserted(address: str, open_address: Callable[..., Any]) -> None:
+def test_markup_cannot_be_inserted(page):
     """The policy forbids what the scripts never do: markup from text, styles, other hosts."""
-    page = open_address(address).page
-    for attempt in (
-        "document.body.innerHTML = '<b>x</b>'",
-        "document.body.insertAdjacentHTML('beforeend', '<b>x</b>')",
-        "document.createElement('script').text = '1'",
-    ):
-        refused = f"(() => {{ try {{ {attempt}; return false }} catch (e) {{ return true }} }})()"
-        assert page.evaluate(refused), attempt
-    assert page.evaluate("fetch('http://127.0.0.1:9/').then(() => false, () => true)")
+    refuses_markup(page)
     page.evaluate("document.body.setAttribute('style', 'color: rgb(1, 2, 3)')")
     assert page.evaluate("getComputedStyle(document.body).color") != "rgb(1, 2, 3)"

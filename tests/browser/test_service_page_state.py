@@ -5,16 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import numpy as np
 import pytest
 
-from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.forecasts.profiles import ProfileBook
 from coterie.command_line.ads.forecast import _columns
 from fitted_models import HOSTILE_IDS
@@ -29,16 +25,22 @@ BEFORE_FORMULAS = ("", " ", "  ", "\u00a0", "\u3000", "\ufeff", "\u200b", "\ufef
 pytestmark = pytest.mark.xdist_group("the service's page")
 
 
-def asks(page: Any, **expected: str) -> None:
+@pytest.fixture(scope="module")
+def page(address, shared_tab):
+    """The page, for tests that only call its functions."""
+    return shared_tab(address).page
+
+
+def asks(page, **expected):
     """Wait until the address asks for something."""
 
-    def same(url: str) -> bool:
+    def same(url):
         return parse_qs(urlsplit(url).fragment) == {k: [v] for k, v in expected.items()}
 
     page.wait_for_url(same, timeout=PATIENCE)
 
 
-def waits_for(page: Any, name: str, bid: float, market: AdForecaster) -> None:
+def waits_for(page, name, bid, market):
     """Wait until the page shows the forecast of an advertiser at a bid."""
     value = market.forecast(name, bid).impressions
     page.locator(f'#impressions-value data[value="{value!r}"]').wait_for(timeout=PATIENCE)
@@ -55,9 +57,7 @@ def waits_for(page: Any, name: str, bid: float, market: AdForecaster) -> None:
     ],
     ids=["day", "supply", "text"],
 )
-def test_a_link_restores_what_was_asked(
-    address: str, market: AdForecaster, open_address: Callable[..., Any], asked: dict[str, str]
-) -> None:
+def test_a_link_restores_what_was_asked(address, market, open_address, asked):
     """A link holds advertiser or text, bid, and day or auctions; the server never sees them."""
     tab = open_address(link(address, **asked))
     options = {name: asked[name] for name in ("day", "text") if name in asked}
@@ -74,9 +74,7 @@ def test_a_link_restores_what_was_asked(
     assert not any("bid=" in url.split("#")[0] for url in tab.asked)
 
 
-def test_links_that_ask_nonsense_ask_nothing(
-    address: str, market: AdForecaster, open_address: Callable[..., Any]
-) -> None:
+def test_links_that_ask_nonsense_ask_nothing(address, market, open_address):
     """What is no bid, number or day in a link is left out and said, until something is asked."""
     page = open_address(address).page
     name = str(market.advertisers_[market.cost_.argmax()])
@@ -99,7 +97,7 @@ def test_links_that_ask_nonsense_ask_nothing(
     assert page.inner_text("#fault") == ""
 
 
-def test_an_unknown_advertiser_is_said(address: str, open_address: Callable[..., Any]) -> None:
+def test_an_unknown_advertiser_is_said(address, open_address):
     """A link to somebody the model does not know says so, shows no figures, and can be mended."""
     page = open_address(link(address, advertiser="<i>nobody</i>", bid=2)).page
     assert "knows no advertiser" in page.inner_text("#fault")
@@ -109,9 +107,7 @@ def test_an_unknown_advertiser_is_said(address: str, open_address: Callable[...,
     assert page.locator("#figures").is_visible()
 
 
-def test_back_and_forward(
-    address: str, market: AdForecaster, open_address: Callable[..., Any]
-) -> None:
+def test_back_and_forward(address, market, open_address):
     """Every advertiser and every bid that was rested at is a step of the back button."""
     page = open_address(link(address, advertiser=ONE, bid=3)).page
     set_bid(page, 5)
@@ -131,9 +127,7 @@ def test_back_and_forward(
     assert page.input_value("#advertiser") == OTHER
 
 
-def test_moving_the_slider_is_one_step(
-    address: str, market: AdForecaster, open_address: Callable[..., Any]
-) -> None:
+def test_moving_the_slider_is_one_step(address, market, open_address):
     """A slider on its way fills neither the history nor the service with questions."""
     tab = open_address(link(address, advertiser=ONE, bid=3))
     page = tab.page
@@ -158,9 +152,7 @@ def test_moving_the_slider_is_one_step(
     assert len(tab.asked) - asked <= 3
 
 
-def test_typing_is_one_step(
-    address: str, market: AdForecaster, open_address: Callable[..., Any]
-) -> None:
+def test_typing_is_one_step(address, market, open_address):
     """However long one rests while typing, it is one step until the field is left."""
     page = open_address(link(address, advertiser=ONE, bid=3)).page
     before = page.evaluate("history.length")
@@ -178,9 +170,7 @@ def test_typing_is_one_step(
     waits_for(page, ONE, 3.0, market)
 
 
-def test_neighbours_are_compared_at_one_bid(
-    address: str, market: AdForecaster, open_address: Callable[..., Any]
-) -> None:
+def test_neighbours_are_compared_at_one_bid(address, market, open_address):
     """A neighbour or a member of a segment is shown at the same bid and number of auctions."""
     page = open_address(link(address, advertiser=ONE, bid=3.21)).page
     page.fill("#supply", "777")
@@ -205,9 +195,8 @@ def test_neighbours_are_compared_at_one_bid(
     waits_for(page, name, 3.21, market)
 
 
-def test_addresses_say_all_of_it(address: str, open_address: Callable[..., Any]) -> None:
+def test_addresses_say_all_of_it(page):
     """Whatever is asked, an address that is written and read again asks the same."""
-    page = open_address(address).page
     days = [None, {"kind": "other", "supply": 0.5}, {"kind": "date", "date": "2024-02-29"}]
     texts = [*HOSTILE_IDS, "", "+ &=#%", "日本 👩‍👧", "a\nb", "\u202e"]
     states = [
@@ -221,7 +210,7 @@ def test_addresses_say_all_of_it(address: str, open_address: Callable[..., Any])
 
 
 @pytest.mark.parametrize("allowed", [True, False], ids=["allowed", "not allowed"])
-def test_copies_a_link(address: str, open_address: Callable[..., Any], allowed: bool) -> None:
+def test_copies_a_link(address, open_address, allowed):
     """The link of what is shown goes to the clipboard; where that is closed it can be copied."""
     clipboard = (
         "{ writeText: async (text) => { window.copied = text } }" if allowed else "undefined"
@@ -239,9 +228,7 @@ def test_copies_a_link(address: str, open_address: Callable[..., Any], allowed: 
         assert page.input_value("#link") == expected
 
 
-def test_csv_is_what_the_service_says(
-    address: str, market: AdForecaster, open_address: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_csv_is_what_the_service_says(address, market, open_address, tmp_path):
     """The file holds all that is plotted, in the command line's columns, with every digit."""
     page = open_address(link(address, advertiser='"quoted"', bid=2.5, supply=333)).page
     with page.expect_download(timeout=PATIENCE) as download:
@@ -270,15 +257,14 @@ def test_csv_is_what_the_service_says(
             ]
 
 
-def csv_of(page: Any, texts: list[str]) -> str:
+def csv_of(page, texts):
     """What the page would save of texts, each beside a number below 0."""
     rows = "(texts) => coterieExports.csv(texts.map((text) => ({ text, number: -1.5e-7 })))"
     return str(page.evaluate(rows, texts))
 
 
-def test_csv_cells_are_no_formulas(address: str, open_address: Callable[..., Any]) -> None:
+def test_csv_cells_are_no_formulas(page):
     """Text that a spreadsheet would run is kept from it; all other text comes through as it is."""
-    page = open_address(address).page
     formulas = [
         *(before + sign + "1" for before in BEFORE_FORMULAS for sign in FORMULA_SIGNS),
         *("\tx", "\rx", "\nx"),
@@ -290,12 +276,8 @@ def test_csv_cells_are_no_formulas(address: str, open_address: Callable[..., Any
     assert {float(row["number"]) for row in rows} == {-1.5e-7}
 
 
-@pytest.mark.parametrize("separator", [",", ";", "\t"], ids=["comma", "semicolon", "tab"])
-def test_no_part_of_a_csv_cell_is_a_formula(
-    address: str, open_address: Callable[..., Any], separator: str
-) -> None:
+def test_no_part_of_a_csv_cell_is_a_formula(page):
     """However a spreadsheet splits the file, no cell of it begins with the sign of a formula."""
-    page = open_address(address).page
     ends = (";", "\t", "\n", "\r", "\r\n", ";;", "\n;", '"\n', '";', "\u2028", "\x85")
     texts = [
         f"x{end}{before}{sign}1"
@@ -307,18 +289,16 @@ def test_no_part_of_a_csv_cell_is_a_formula(
     whole = [row["text"] for row in csv.DictReader(io.StringIO(given, newline=""))]
     assert [text.replace("'", "") for text in whole] == texts
     # with quotes as they are meant, and by a reader who minds none
-    for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_NONE):
-        lines = given.splitlines() if quoting == csv.QUOTE_NONE else io.StringIO(given, newline="")
-        for row in csv.reader(lines, delimiter=separator, quoting=quoting):
-            for cell in row:
-                seen = re.sub(r'^[\s"\ufeff\u200b]+', "", cell)
-                assert seen[:1] not in FORMULA_SIGNS or not seen or seen.startswith("-1.5e-7")
+    for separator in (",", ";", "\t"):
+        meant = csv.reader(io.StringIO(given, newline=""), delimiter=separator)
+        plain = csv.reader(given.splitlines(), delimiter=separator, quoting=csv.QUOTE_NONE)
+        for cell in [cell for row in (*meant, *plain) for cell in row]:
+            seen = re.sub(r'^[\s"\ufeff\u200b]+', "", cell)
+            assert seen[:1] not in FORMULA_SIGNS or not seen or seen.startswith("-1.5e-7")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_png_is_a_picture_of_the_chart(
-    address: str, open_address: Callable[..., Any], tmp_path: Path, scheme: str
-) -> None:
+def test_png_is_a_picture_of_the_chart(address, open_address, tmp_path, scheme):
     """A chart is saved at twice its size with its title, in the colours of the screen."""
     pictures = pytest.importorskip("PIL.Image")
     noted = """
@@ -337,7 +317,7 @@ def test_png_is_a_picture_of_the_chart(
     wide, high = (int(chart.get_attribute(name)) for name in ("width", "height"))
     with pictures.open(tmp_path / "saved.png") as picture:
         width, height = picture.size
-        colours = np.asarray(picture.convert("RGB")).reshape(-1, 3)
+        colours = np.asarray(picture.convert("RGB"), dtype=int) @ [65536, 256, 1]
     assert (width, height) == (2 * (wide + 32), 2 * (high + 108))
     assert page.evaluate("titles") == [
         "Spend a day by bid",
@@ -345,7 +325,5 @@ def test_png_is_a_picture_of_the_chart(
         "85,192 auctions a day",
         "Log of 2–6 March 2026",
     ]
-    seen = {tuple(colour) for colour in np.unique(colours, axis=0).tolist()}
-    line = {"light": (0, 114, 178), "dark": (86, 180, 233)}[scheme]
-    ground = {"light": (255, 255, 255), "dark": (15, 19, 24)}[scheme]
-    assert {line, ground} <= seen
+    line, ground = {"light": (0x0072B2, 0xFFFFFF), "dark": (0x56B4E9, 0x0F1318)}[scheme]
+    assert {line, ground} <= set(np.unique(colours).tolist())

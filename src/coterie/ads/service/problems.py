@@ -31,8 +31,8 @@ _CONTENT_POLICY = (
 )
 _FEATURES = (
     "accelerometer autoplay camera display-capture encrypted-media fullscreen geolocation "
-    "gyroscope magnetometer microphone midi payment picture-in-picture publickey-credentials- "
-    "get screen-wake-lock usb xr-spatial-tracking"
+    "gyroscope magnetometer microphone midi payment picture-in-picture "
+    "publickey-credentials-get screen-wake-lock usb xr-spatial-tracking"
 )
 
 #: What a browser may do with an answer: next to nothing that is not the page's own.
