@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from colours import colour, contrast, luminance
+from colours import can_be_read, colour, contrast, fits_phones, luminance
 from coterie.ads.report.rendering import write_report
 from coterie.runtime import wording as words
 from report_payloads import HOSTILE_IDS, make_payload, twin_forecast
@@ -282,34 +282,14 @@ def test_markup_cannot_be_inserted(page):
 def test_fits_narrow_screens(which, request, opened):
     """Nothing makes the page wider than a phone, with every part opened."""
     page = opened(request.getfixturevalue(which), width=360).page
-    page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true })")
-    for width in (360, 390, 768):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        chart = page.locator("#impressions-chart svg").bounding_box()
-        assert chart["x"] >= 0
-        assert chart["x"] + chart["width"] <= width
+    fits_phones(page)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_colours_can_be_read(page, scheme):
     """Text stands out from its ground by 4.5 to 1 at least, in light and in dark."""
-    page.emulate_media(color_scheme=scheme)
-    ground = colour(page, "body", "backgroundColor")
-    assert (luminance(ground) < 0.1) == (scheme == "dark")
-    texts = (
-        "body",
-        ".lead",
-        ".note",
-        "nav a",
-        ".small",
-        "summary",
-        ".severity",
-        ".chart .name.main",
-    )
-    for place in texts:
-        fill = "fill" if "chart" in place else "color"
-        assert contrast(colour(page, place, fill), ground) >= 4.5, place
+    texts = ("body", ".lead", ".note", "nav a", ".small", "summary", ".severity")
+    can_be_read(page, scheme, (*texts, ".chart .name.main"))
     cell = page.locator(".heat td[class^=shade]").first
     for level in range(11):
         cell.evaluate("(e, level) => { e.className = `shade-${level}` }", level)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from colours import colour, contrast, luminance
+from colours import can_be_read, colour, contrast, fits_phones, luminance
 from fitted_models import HOSTILE_IDS
 from service_pages import link, refuses_markup, settle
 
@@ -35,13 +35,8 @@ pytestmark = pytest.mark.xdist_group("the service's page")
 def test_fits_narrow_screens(address, open_address, name):
     """Nothing makes the page wider than a phone, with every part opened."""
     page = open_address(link(address, advertiser=name, day="2026-03-11"), width=360).page
-    page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true })")
     page.evaluate("coterieNotices.tell('trouble', 'The service does not answer.', 'Try now')")
-    for width in (360, 390, 768):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        chart = page.locator("#impressions-chart svg").bounding_box()
-        assert 0 <= chart["x"] <= chart["x"] + chart["width"] <= width
+    fits_phones(page)
 
 
 @pytest.fixture(scope="module")
@@ -55,14 +50,8 @@ def page(address, shared_tab):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_colours_can_be_read(page, scheme):
     """Text stands out from its ground by 4.5 to 1 at least, in light and in dark."""
-    page.emulate_media(color_scheme=scheme)
-    ground = colour(page, "body", "backgroundColor")
-    assert (luminance(ground) < 0.1) == (scheme == "dark")
-    for place in TEXTS:
-        fill = "fill" if "chart" in place else "color"
-        assert contrast(colour(page, place, fill), ground) >= 4.5, place
     page.evaluate("document.querySelector('#views li').classList.add('dissenting')")
-    assert contrast(colour(page, ".dissenting small", "color"), ground) >= 4.5
+    can_be_read(page, scheme, (*TEXTS, ".dissenting small"))
     button = [colour(page, "#token-form button", what) for what in ("color", "backgroundColor")]
     assert contrast(*button) >= 4.5
 

@@ -1,7 +1,8 @@
-"""Colours as a browser shows them, and how far they stand out from each other."""
+"""Colours as a browser shows them, how far they stand out, and whether a page fits its screen."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -31,3 +32,23 @@ def contrast(one: list[float], other: list[float]) -> float:
     """Contrast ratio, as the accessibility guidelines define it, from 1 to 21."""
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
+
+
+def can_be_read(page: Any, scheme: str, places: Iterable[str]) -> None:
+    """Text stands out from its ground by 4.5 to 1 at least, in a colour scheme."""
+    page.emulate_media(color_scheme=scheme)
+    ground = colour(page, "body", "backgroundColor")
+    assert (luminance(ground) < 0.1) == (scheme == "dark")
+    for place in places:
+        fill = "fill" if "chart" in place else "color"
+        assert contrast(colour(page, place, fill), ground) >= 4.5, place
+
+
+def fits_phones(page: Any) -> None:
+    """Nothing makes the page wider than a phone, with every part opened."""
+    page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true })")
+    for width in (360, 390, 768):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        chart = page.locator("#impressions-chart svg").bounding_box()
+        assert 0 <= chart["x"] <= chart["x"] + chart["width"] <= width

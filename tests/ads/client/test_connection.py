@@ -220,13 +220,13 @@ def test_a_call_ends_by_its_deadline(timeout, deadline, each, outcomes):
 class Trickle(httpx.SyncByteStream):
     """A body of which a byte comes now and then, and no end."""
 
-    def __init__(self, tick):
-        self.tick = tick
+    def __init__(self, tick, piece=b" "):
+        self.tick, self.piece = tick, piece
 
     def __iter__(self):
         while True:
             self.tick(1.0)
-            yield b" "
+            yield self.piece
 
 
 def test_an_answer_that_trickles_is_given_up_at_the_deadline():
@@ -242,7 +242,7 @@ def test_an_answer_without_end_is_given_up(monkeypatch):
     """No service fills the memory of those who ask it."""
     monkeypatch.setattr(service_connection, "_MOST_BYTES", 1 << 20)
     scene = Scene([])
-    scene.outcomes = iter([httpx.Response(200, stream=Trickle(lambda _: None))])
+    scene.outcomes = iter([httpx.Response(200, stream=Trickle(lambda _: None, b" " * 99_999))])
     with pytest.raises(ServiceError, match="more than 1 MiB"):
         scene.connection().answer("GET", "/v1/model")
 

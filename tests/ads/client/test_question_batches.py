@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.ads.client import question_batches
@@ -36,6 +36,7 @@ def questions_in(batch):
     return body if isinstance(body, list) else [body]
 
 
+@settings(max_examples=50)
 @given(QUESTIONS)
 def test_all_questions_arrive_in_order_and_no_request_is_too_large(questions):
     """The pieces put together are the questions; each request is within every limit."""

@@ -16,6 +16,7 @@ from coterie.ads.forecasts.forecast_kernels import (
     figures_of_rows,
 )
 from coterie.ads.forecasts.pooled_curves import Rates, forecast_at, pool
+from fitted_models import in_columns
 
 MICROS = 1_000_000
 FORMS = [("hazard", "price"), ("hazard", "bid"), ("rate", "bid")]
@@ -63,18 +64,7 @@ class Drawn:
         prior = mixed_rates(self.shares[[row]], self.rates, self.form)[0]
         curve = pool(self.evidence.rows([row]), prior, self.strength)
         rates = Rates(*self.events[row, :2])
-        found = forecast_at(bid, supply, curve, rates, self.noise)
-        return [
-            found["win_rate"],
-            found["cost"],
-            found["impressions"],
-            *found["impressions_interval"],
-            found["spend"],
-            *found["spend_interval"],
-            found["clicks"],
-            *found["clicks_interval"],
-            np.nan,
-        ]
+        return in_columns(forecast_at(bid, supply, curve, rates, self.noise))
 
     def bids(self):
         """Below the first edge, on every edge, between edges, above the last."""

@@ -21,7 +21,13 @@ from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.forecasts.placement import Placer, rate_and_doubt
 from coterie.ads.forecasts.pooled_curves import Rates, forecast_at
 from coterie.errors import InvalidParameterError
-from fitted_models import first_price_model, minimum_model, small_model, textless_model
+from fitted_models import (
+    first_price_model,
+    in_columns,
+    minimum_model,
+    small_model,
+    textless_model,
+)
 from markets import ODD_WITH_SEGMENTS, ODD_WITHOUT_SEGMENTS, QUICK, log_of, odd_model
 
 MODELS = [small_model, first_price_model, minimum_model, textless_model]
@@ -49,22 +55,8 @@ def by_the_book(model, name, bids, supply, text=None):
         *rate_and_doubt(place.weights, model.conversion_rate_, model.conversion_worth_),
     )
     curve = model.curve(name, text=text)
-    rows = []
-    for bid in bids:
-        found = forecast_at(bid, supply, curve, rates, model.choice_.noise)
-        none = (np.nan, np.nan)
-        rows.append(
-            [
-                *(found[name] for name in ("win_rate", "cost", "impressions")),
-                *found["impressions_interval"],
-                found["spend"],
-                *found["spend_interval"],
-                np.nan if found["clicks"] is None else found["clicks"],
-                *(found["clicks_interval"] or none),
-                np.nan if found["conversions"] is None else found["conversions"],
-            ]
-        )
-    return np.array(rows)
+    noise = model.choice_.noise
+    return np.array([in_columns(forecast_at(bid, supply, curve, rates, noise)) for bid in bids])
 
 
 @pytest.mark.parametrize("model", MODELS)

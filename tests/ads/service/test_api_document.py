@@ -129,7 +129,7 @@ SCHEMA = schemathesis.openapi.from_asgi("/openapi.json", APP)
 
 @SCHEMA.parametrize()
 @settings(
-    max_examples=25,
+    max_examples=15,
     deadline=None,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],

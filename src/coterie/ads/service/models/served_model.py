@@ -69,12 +69,13 @@ class ServedModel:
             AdvertiserSearch, model.advertisers_.tolist(), model.cost_, model.labels_
         )
         beside.shutdown(wait=False)
-        self.always = self.tables.remark(0.0)
-        self.highest = float(model.edges_[-1]) / _MICROS
+        self.always = self.tables.remark(0.0)  # goes for every forecast; most often empty
+        self.highest = float(model.edges_[-1]) / _MICROS  # of all bids of the log
         self.writer = AnswerWriter(
             has_clicks=model.click_rate_ is not None, remark=self.tables.above
         )
         told = {"model": {"version": version}, "currency": model.currency_}
+        # every response to a question begins with it
         self.preface = orjson.dumps(told)[:-1] + b","
         self._given = self._tail("")
         self._average_day = self._tail(describe_supply(model.supply_, None))
