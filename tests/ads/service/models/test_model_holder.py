@@ -13,6 +13,7 @@ import weakref
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import orjson
@@ -26,7 +27,7 @@ from coterie.ads.service.models import model_holder
 from coterie.ads.service.models.model_holder import ModelHolder
 from coterie.errors import CoterieError, ModelFileError
 from fitted_models import first_price_model, small_model, textless_model
-from local_server import until
+from local_server import in_loop, until
 from running_service import PATIENCE, wait_until
 
 DAMAGES = ("cut", "changed", "empty", "other", "unsound", "gone", "pipe")
@@ -79,73 +80,56 @@ def counted(holder):
     ]
 
 
+@pytest.fixture
+def real(tmp_path):
+    """A holder of a real model."""
+    path = tmp_path / "market.coterie"
+    save_model(small_model(), path)
+    made = ModelHolder(path, metrics=Metrics())
+    made.load_first()
+    return made
+
+
 class TestRealModels:
-    def test_a_replaced_file_is_served(self, tmp_path):
+    def test_a_replaced_file_is_served(self, real):
         """After a reload forecasts are those of the new model, and it has another version."""
-        path = tmp_path / "market.coterie"
-        save_model(small_model(), path)
-        holder = ModelHolder(path)
-        holder.load_first()
-        before = holder.current
-        save_model(textless_model(), path)
-        assert holder.reload()
-        after = holder.current
-        assert after.version != before.version
-        assert after.model.text_view_ is None
-        assert len(after.version) == 12
+        before = real.current
+        save_model(textless_model(), real.path)
+        assert real.reload()
+        assert real.current.version != before.version and len(before.version) == 12
+        assert real.current.model.text_view_ is None
         assert before.model.text_view_ is not None  # what a request holds stays as it was
 
-    def test_the_old_model_is_freed(self, tmp_path):
-        """Nothing keeps a model that was replaced and that no request holds."""
-        path = tmp_path / "market.coterie"
-        save_model(small_model(), path)
-        holder = ModelHolder(path)
-        holder.load_first()
-        old = weakref.ref(holder.current.model)
-        holder.current.book.advertiser(0)
-        holder.current.placed(["tour"])
-        save_model(first_price_model(), path)
-        assert holder.reload()
+    def test_the_old_model_is_freed(self, real):
+        """Nothing keeps a model, nor its tables, that was replaced and that no request holds."""
+        real.current.book.advertiser(0)
+        real.current.placed(["tour"])
+        old = [weakref.ref(one) for one in (real.current.model, real.current.tables)]
+        save_model(first_price_model(), real.path)
+        assert real.reload()
         gc.collect()
-        assert old() is None
+        assert [one() for one in old] == [None, None]
 
     @pytest.mark.parametrize("damage", DAMAGES)
-    def test_what_cannot_be_served_is_refused(self, tmp_path, damage):
-        """The old model stays, and the reason is told without any folder."""
-        path = tmp_path / "market.coterie"
-        save_model(small_model(), path)
-        holder = ModelHolder(path, metrics=Metrics())
-        holder.load_first()
-        old = holder.current
-        _damage(path, damage)
-        assert not holder.reload()
-        assert holder.current is old
-        assert (
-            "market.coterie" in holder.last_refusal.reason or "sound" in holder.last_refusal.reason
-        )
-        assert str(tmp_path) not in holder.last_refusal.reason
-        assert counted(holder) == [0, 1]
-
-    @pytest.mark.parametrize("damage", DAMAGES)
-    def test_a_service_does_not_begin_with_what_cannot_be_served(self, tmp_path, damage):
-        """The first model must be sound: the error says what is wrong with the file."""
-        path = tmp_path / "market.coterie"
-        save_model(small_model(), path)
-        _damage(path, damage)
+    def test_what_cannot_be_served_is_refused(self, real, damage):
+        """The old model stays, the reason is told without folders; nothing begins with such."""
+        old = real.current
+        _damage(real.path, damage)
+        assert not real.reload()
+        assert real.current is old
+        reason = real.last_refusal.reason
+        assert "market.coterie" in reason or "sound" in reason
+        assert str(real.path.parent) not in reason
+        assert counted(real) == [0, 1]
         with pytest.raises(CoterieError):
-            ModelHolder(path).load_first()
+            ModelHolder(real.path).load_first()
 
-    def test_what_cannot_answer_is_refused(self, tmp_path, monkeypatch):
+    def test_what_cannot_answer_is_refused(self, real, monkeypatch):
         """Before a model takes the place of another it gives some answers."""
-        path = tmp_path / "market.coterie"
-        save_model(small_model(), path)
-        holder = ModelHolder(path, metrics=Metrics())
-        holder.load_first()
-        save_model(textless_model(), path)
-        with monkeypatch.context() as patch:
-            patch.setattr(ProfileBook, "summary", lambda _: {"rows": np.float64(1)})
-            assert not holder.reload()
-        assert holder.last_refusal.reason == "its model cannot answer (TypeError); make it again"
+        save_model(textless_model(), real.path)
+        monkeypatch.setattr(ProfileBook, "summary", lambda _: {"rows": np.float64(1)})
+        assert not real.reload()
+        assert "TypeError" in real.last_refusal.reason
 
 
 def _damage(path, kind):
@@ -264,59 +248,41 @@ class TestReload:
 class TestWatch:
     # contents differ in length: a file system may not tell apart times a millisecond apart
 
-    def test_files_are_taken_refused_and_tried_again_as_they_change(
-        self, holder, file, monkeypatch
-    ):
+    @in_loop
+    async def test_files_are_taken_refused_and_tried_again_as_they_change(self, holder, file):
         """A new file is taken, a bad one refused once, and its successor taken again."""
-        looks = _counted_looks(monkeypatch)
-
-        async def watched():
+        async with _watched(holder):
             file.write_text("the second")
             await until(lambda: holder.current.text == "the second")
             file.write_text("bad")
             await until(lambda: holder.last_refusal is not None)
             file.unlink()
             await until(lambda: "No such file" in holder.last_refusal.reason)
-            refusals, looked = counted(holder)[1], len(looks)
-            await until(lambda: len(looks) > looked + 10)
+            refusals = counted(holder)[1]
+            with mock.patch.object(model_holder, "_identity", wraps=model_holder._identity) as look:
+                await until(lambda: look.call_count > 10)
             assert counted(holder)[1] == refusals
             file.write_text("the third one")
             await until(lambda: holder.current.text == "the third one")
             assert holder.last_refusal is None
 
-        asyncio.run(_beside_the_watch(holder, watched()))
-
-    def test_a_file_put_in_place_by_renaming_is_taken(self, holder, file):
+    @in_loop
+    async def test_a_file_put_in_place_by_renaming_is_taken(self, holder, file):
         """A file of the same size and time, renamed to the place, is another file."""
         told = file.stat()
         other = file.with_suffix(".new")
         other.write_text("two")
         os.utime(other, ns=(told.st_atime_ns, told.st_mtime_ns))
-
-        async def watched():
+        async with _watched(holder):
             other.replace(file)
             await until(lambda: holder.current.text == "two")
 
-        asyncio.run(_beside_the_watch(holder, watched()))
 
-
-def _counted_looks(monkeypatch):
-    """A list that grows with every look at the file."""
-    looks = []
-
-    def look(path):
-        looks.append(path)
-        return identity(path)
-
-    identity = model_holder._identity
-    monkeypatch.setattr(model_holder, "_identity", look)
-    return looks
-
-
-async def _beside_the_watch(holder, work):
+@contextlib.asynccontextmanager
+async def _watched(holder):
     watch = asyncio.create_task(holder.watch(0.005))
     try:
-        await work
+        yield
     finally:
         watch.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -364,7 +330,8 @@ class TestRefusals:
             gc.enable()
         assert given_back == [None]
 
-    def test_reloads_have_a_thread_of_their_own(self, holder, file):
+    @in_loop
+    async def test_reloads_have_a_thread_of_their_own(self, holder, file):
         """However busy other threads are, a new file is taken up."""
         names = []
 
@@ -373,10 +340,7 @@ class TestRefusals:
             return read(path, version)
 
         holder._load = noted
-
-        async def watched():
+        async with _watched(holder):
             file.write_text("two, which is longer")
             await until(lambda: holder.current.text != "one")
-
-        asyncio.run(_beside_the_watch(holder, watched()))
         assert names and all(name.startswith("reloads") for name in names)
