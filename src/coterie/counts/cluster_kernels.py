@@ -1,4 +1,4 @@
-"""Compiled loops that fill and read cluster tables: counting, assignment, silhouettes.
+"""Compiled loops on cluster tables: counting, assignment of rows, silhouettes.
 
 Names of arrays and indices in all kernels:
 
@@ -8,13 +8,13 @@ Names of arrays and indices in all kernels:
 - ``size[b]`` is the number of points of cluster b, ``alpha[v]`` the weight α_v of partition v;
 - ``start`` and ``stop`` bound the rows that one thread works on.
 
-Most kernels need two sums over the partitions v that label a row, whose codes are c_v:
+Most kernels need two sums for a row with codes c_v, over the partitions v that label it:
 
     same[b] = Σ_v α_v N[c_v, b]        votes that put the row together with points of cluster b
-    both[b] = Σ_v α_v present_v[b]     all votes on these pairs
+    both[b] = Σ_v α_v present_v[b]     all votes on pairs of the row and a point of cluster b
 
-Counts and sums are in double precision, so counts of points are exact. Functions of one row are
-inlined (``forceinline``): a call with eight arrays would cost as much as its loop over clusters.
+Sums are in double precision, so counts of points are exact. Functions of one row are inlined
+(``forceinline``), because a call with eight arrays takes as long as its loop over clusters.
 """
 
 from __future__ import annotations
@@ -60,10 +60,7 @@ def assign_rows(
     codes: Any, alpha: Any, complete: Any, table: Any, present: Any, size: Any, threshold: Any,
     given: Any, start: Any, stop: Any, labels: Any, confidence: Any,
 ) -> None:  # fmt: skip
-    """Write label and confidence of rows start..stop, as :func:`assign_row`; tables are only read.
-
-    ``given[i]`` ≥ 0 fixes the label of row i.
-    """
+    """Write label and confidence of rows start..stop; see :func:`assign_row`."""
     same, both, gains = np.empty(len(size)), np.empty(len(size)), np.empty(len(size))
     for i in range(start, stop):
         total = sum_votes(codes[i], alpha, complete, table, present, size, same, both)
@@ -75,7 +72,7 @@ def silhouette_rows(
     codes: Any, alpha: Any, complete: Any, table: Any, present: Any, size: Any, labels: Any,
     start: Any, stop: Any, silhouettes: Any,
 ) -> None:  # fmt: skip
-    """Write the silhouette of one point of each tuple start..stop; its distance is 1 − M."""
+    """Write the silhouette of a point of each tuple start..stop; the distance is 1 − M."""
     same, both = np.empty(len(size)), np.empty(len(size))
     for a in range(start, stop):
         total = sum_votes(codes[a], alpha, complete, table, present, size, same, both)
@@ -88,8 +85,8 @@ def sum_votes(
 ) -> Any:
     """Fill ``same`` and ``both`` (K,) of one row, and return the weight of its partitions.
 
-    ``complete`` says that no tuple in the tables has a missing label, so that every row of
-    ``present`` equals ``size``. The row itself may still have gaps.
+    ``complete`` means that no tuple in the tables has a missing label, so that every row of
+    ``present`` equals ``size``. The row itself may have missing labels (gaps).
     """
     gaps = 0
     if complete:
@@ -121,8 +118,8 @@ def _sum_votes_without_gaps(
     total = 0.0
     for b in range(K):
         same[b] = 0.0
-    # The inner loop runs over clusters, which are contiguous in memory. It takes four partitions
-    # at a time, so that ``same`` is loaded and stored a quarter as often.
+    # The inner loop runs over clusters, which are contiguous in memory. Four partitions at a time
+    # reduce the loads and stores of ``same`` to a quarter.
     for v in range(0, V - 3, 4):
         x0, x1, x2, x3 = alpha[v], alpha[v + 1], alpha[v + 2], alpha[v + 3]
         c0, c1, c2, c3 = row[v], row[v + 1], row[v + 2], row[v + 3]
@@ -145,8 +142,8 @@ def _sum_votes_without_gaps(
 def assign_row(same: Any, both: Any, total: Any, threshold: Any, given: Any, gains: Any) -> Any:
     """Return the cluster of largest gain same[b] − τ both[b], and the confidence in it.
 
-    A label ``given`` ≥ 0 is kept. The confidence is the share of votes for the cluster minus the
-    share for the next best cluster, at least 0. A row without votes gets ``given`` and 0.
+    A label ``given`` ≥ 0 is kept. The confidence is the share same / both of the cluster minus the
+    largest share of another cluster, at least 0. A row without votes gets ``given`` and 0.
     ``gains`` (K,) is work space; ``same`` is overwritten.
     """
     label = given
@@ -164,10 +161,10 @@ def assign_row(same: Any, both: Any, total: Any, threshold: Any, given: Any, gai
 def silhouette_of_row(
     same: Any, both: Any, own: Any, own_same: Any, own_both: Any, negligible: Any
 ) -> Any:
-    """Return the silhouette of a point in cluster ``own``, without its vote for itself.
+    """Return the silhouette of a point in cluster ``own``, without the pair with itself.
 
-    ``own_same`` and ``own_both`` are the point's part in ``same[own]`` and ``both[own]``. If not
-    more than ``negligible`` remains, the point is alone in its cluster and gets 0.
+    ``own_same`` and ``own_both`` are what this pair adds to ``same[own]`` and ``both[own]``. If the
+    rest of ``both[own]`` is at most ``negligible``, the point is alone in its cluster and gets 0.
     """
     same[own] -= own_same
     both[own] -= own_both
@@ -181,7 +178,7 @@ def silhouette_of_row(
 
 @nb.njit(cache=True, nogil=True)
 def first_largest(values: Any) -> Any:
-    """Return the index of the largest value, the first of equals."""
+    """Return the index of the largest value, the first one on ties."""
     best = 0
     for b in range(1, len(values)):
         if values[b] > values[best]:
@@ -191,7 +188,10 @@ def first_largest(values: Any) -> Any:
 
 @nb.njit(cache=True, nogil=True)
 def _two_best_shares(same: Any, both: Any, own: Any) -> Any:
-    """Return same / both of cluster ``own`` and the largest of the others; overwrite ``same``."""
+    """Return same / both of cluster ``own``, and its largest value in other clusters.
+
+    ``same`` is overwritten.
+    """
     for b in range(len(same)):
         # rounding may put the ratio slightly above one
         same[b] = min(same[b] / both[b], 1.0) if both[b] > 0.0 else 0.0

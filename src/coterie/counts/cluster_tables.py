@@ -1,4 +1,4 @@
-"""Contingency tables of a clustering against all partitions, and what follows from them.
+"""Contingency tables of a clustering against all partitions, and scores computed from them.
 
 For a clustering G of the tuples into K clusters, N[c, b] is the number of points of base cluster c
 in cluster b, or the sum of their memberships if partitions are soft. The m × K counts give the
@@ -30,8 +30,9 @@ _ROWS_AT_ONCE = 1 << 17
 class ClusterTables:
     """Contingency tables of a clustering against V partitions.
 
-    For soft partitions ``own_together`` and ``own_pairs`` are the parts of the pairs i = j in sums
-    over all pairs, Σ_i |π_iv|² and Σ_i m_iv². For labels both are the number of labelled points.
+    Sums over all pairs of points include the pairs i = j. For soft partitions these contribute
+    ``own_together`` Σ_i |π_iv|² and ``own_pairs`` Σ_i m_iv²; for labels, both are the number of
+    labelled points.
 
     >>> from coterie.labels.tuples import as_label_tuples
     >>> tuples = as_label_tuples([[0, 0], [0, 1], [1, 1]])
@@ -62,7 +63,7 @@ class ClusterTables:
             own = weights @ tuples.squares, weights @ tuples.mass**2
             return cls(table, present, size, alpha, tuples.offsets, False, *own)
         if not tuples.has_missing:
-            # exactly the sizes, also if weights are fractions and sums are rounded
+            # exactly equal, although sums of fractional weights are rounded
             present[:] = size
         return cls(table, present, size, alpha, tuples.offsets, not tuples.has_missing)
 
@@ -72,10 +73,10 @@ class ClusterTables:
         return int((self.size > 0).sum())
 
     def pairs_within(self) -> tuple[Array, Array, Array]:
-        """Return three counts of ordered pairs, including i = j, for each partition, (V,) each.
+        """Count ordered pairs of labelled points, including i = j, for each partition, (V,) each.
 
-        Pairs in one base cluster and one cluster; in one base cluster; in one cluster. Only
-        points that the partition labels count.
+        Return the pairs together in a base cluster and in a cluster, the pairs together in a base
+        cluster, and the pairs together in a cluster.
         """
         starts = self.offsets[:-1]
         both = np.add.reduceat((self.table**2).sum(axis=1), starts)
@@ -98,7 +99,7 @@ class ClusterTables:
         return float(self.distances() @ self.alpha / self.alpha.sum())
 
     def score(self, threshold: float) -> float:
-        """Return what the search maximises: Σ_{same cluster} (M_ij − τ), over labelled pairs."""
+        """Return the score that the search maximises: Σ_{same cluster} (M_ij − τ)."""
         both, _, cluster = self.pairs_within()
         return float((both - threshold * cluster) @ self.alpha / self.alpha.sum())
 
@@ -108,7 +109,7 @@ class ClusterTables:
         labelled = self.present.sum(axis=1)
         own_together, own = (x @ self.alpha for x in self._own())
         all_pairs = (labelled**2) @ self.alpha
-        # sums of memberships are rounded: a rest of 1e-9 is no pair
+        # sums of memberships are rounded, so a difference of 1e-9 counts as no pair
         has_pairs = cluster - own > (0.0 if self.own_pairs is None else 1e-9 * own)
         inside = (both - own_together) / (cluster - own) if has_pairs else 1.0
         between = (label - both) / (all_pairs - cluster) if all_pairs > cluster else 0.0
@@ -138,11 +139,11 @@ class ClusterTables:
         return np.add.reduceat((joint * np.log(ratio)).sum(axis=1), starts)
 
     def silhouettes(self, tuples: LabelTuples, labels: NDArray[Any]) -> Array:
-        """Return the silhouette of a point of each tuple for the distance 1 − M, (u,); O(u·V·K).
+        """Return the silhouette of a point of each tuple for the distance 1 − M, (u,), in O(u·V·K).
 
-        It is (b − a) / max(a, b), with a the mean distance to the *other* points of its cluster
-        and b that to the nearest other cluster, and 0 for a point alone in its cluster. If labels
-        are missing, a mean is over all votes on all pairs.
+        It is (b − a) / max(a, b), with a the mean distance to the other points of its cluster and
+        b the smallest mean distance to the points of another cluster. A point alone in its cluster
+        gets 0. Means are over the votes of all partitions that label both points.
         """
         silhouettes = np.zeros(tuples.n_tuples)
         module, arrays = self._kernels_for(tuples.codes, tuples.memberships)
@@ -155,7 +156,7 @@ class ClusterTables:
     def merge_gains(self, threshold: float) -> Array:
         """Return the gain of merging clusters a and b, (K, K); −inf on the diagonal.
 
-        The score counts ordered pairs, so it rises by twice the gain.
+        The score rises by twice the gain, because it counts ordered pairs.
         """
         affinity, pairs = self.cluster_affinity()
         gains = affinity - threshold * pairs
@@ -176,11 +177,11 @@ class ClusterTables:
         given: NDArray[np.int64] | None = None,
         memberships: Array | None = None,
     ) -> tuple[NDArray[np.int64], Array]:
-        """Return labels and confidences of rows of indicator columns (n', V); tables are unchanged.
+        """Return labels (n',) and confidences (n',) of rows; the tables do not change.
 
-        A row joins the cluster of largest gain Σ_v α_v (N_v[row_v, b] − τ present_v[b]). A label
-        ``given`` ≥ 0 is kept, and only its confidence is computed. With memberships, both arrays
-        are (n', S) and the rows are soft.
+        ``codes`` (n', V) are columns of Z. With ``memberships``, both arrays are (n', S). A row
+        joins the cluster b of largest gain Σ_v α_v (N[codes_v, b] − τ present_v[b]). A label
+        ``given`` ≥ 0 is kept, and only its confidence is computed.
         """
         n = len(codes)
         labels, confidence = np.empty(n, dtype=np.int64), np.empty(n)
@@ -192,7 +193,7 @@ class ClusterTables:
         return labels, confidence
 
     def _kernels_for(self, codes: NDArray[Any], memberships: Array | None) -> tuple[Any, Any]:
-        """Return the kernels for labels or soft rows, and their first arguments."""
+        """Return the module of kernels for labels or for memberships, and their first arguments."""
         if memberships is None:
             tables = (self.alpha, self.complete, self.table, self.present, self.size)
             return kernels, (codes, *tables)
@@ -202,7 +203,7 @@ class ClusterTables:
         )  # fmt: skip
 
     def _own(self) -> tuple[Array, Array]:
-        """Return the part of the pairs i = j in sums over pairs together, and over all pairs."""
+        """Return ``own_together`` and ``own_pairs``; for labels, the numbers of labelled points."""
         if self.own_together is None or self.own_pairs is None:
             labelled = self.present.sum(axis=1)
             return labelled, labelled
@@ -223,7 +224,7 @@ def _count(tuples: LabelTuples, labels: NDArray[Any], K: int) -> tuple[Array, Ar
             soft_kernels.add_to_tables(tuples.codes, tuples.memberships, *rest)
         return table, size
 
-    # blocks do not depend on the number of threads, so sums of fractional weights do not either
+    # blocks, and so the rounding of fractional weights, do not depend on the number of threads
     (table, size), *others = map_in_threads(count, range(0, u, rows))
     for more_table, more_size in others:
         table += more_table

@@ -1,14 +1,13 @@
-"""The co-association matrix: how often two points are in one cluster.
+"""The co-association matrix: the share of partitions in which two points are in one cluster.
 
     M_ij = Σ_v α_v [P_iv = P_jv] / Σ_v α_v [both i and j labelled in v]
 
-with α the partition weights, equal by default. M_ij is 0 if no partition labels both points, and 1
-on the diagonal. For soft partitions, with π_iv (K_v,) the memberships of point i and m_iv their
-sum,
+with α the partition weights, equal by default. M_ij is 0 if no partition labels both points. The
+diagonal is 1. For soft partitions, with π_iv (K_v,) the memberships of point i and m_iv their sum,
 
-    M_ij = Σ_v α_v ⟨π_iv, π_jv⟩ / Σ_v α_v m_iv m_jv,
+    M_ij = Σ_v α_v ⟨π_iv, π_jv⟩ / Σ_v α_v m_iv m_jv.
 
-also on the diagonal: points of equal rows then have equal values with each other and themselves.
+This also defines the diagonal, so that M_ii = M_ij if i and j have equal memberships.
 """
 
 from __future__ import annotations
@@ -37,11 +36,12 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-#: Weights below this part of the largest weight are set to zero.
+#: Weights below this fraction of the largest weight are set to zero.
 _NEGLIGIBLE = 1e-12
-#: Weights outside 1e-100 … 1e100 are rescaled, so that their squares neither overflow nor vanish.
+#: If the largest weight is outside 1e-100 … 1e100, weights are rescaled: their squares would
+#: overflow or underflow.
 _SMALLEST = 1e-100
-#: Above so many tuples, shares are stored in 4 bytes instead of 8.
+#: Above this many tuples, entries of M have 4 bytes instead of 8.
 _SINGLE_PRECISION_ABOVE = 4000
 
 
@@ -94,7 +94,7 @@ def coassociation(P: Any, partition_weights: Any = None) -> Array:
     alpha = alpha[tuples.partition_order]
     M = tuple_coassociation(tuples, alpha).dense()
     diagonal = M.diagonal().copy()
-    # two different points of a tuple without a vote: no partition labels both
+    # if no weighted partition labels a tuple, M is 0 between two different points of it
     unlabelled = ~tuples.has_weighted_label(alpha)
     M[unlabelled, unlabelled] = 0.0
     M = M[np.ix_(tuples.inverse, tuples.inverse)]
@@ -103,7 +103,7 @@ def coassociation(P: Any, partition_weights: Any = None) -> Array:
 
 
 def tuple_coassociation(tuples: LabelTuples, partition_weights: Array) -> TupleCoassociation:
-    """Compute the co-association of the tuples; weights are in the order of their columns."""
+    """Compute M over tuples; the weights (V,) are in the order of the columns of the codes."""
     u = tuples.n_tuples
     codes, alpha, soft = _kernel_arrays(tuples, partition_weights)
     if not soft and _is_countable(codes, alpha):
@@ -124,7 +124,7 @@ def tuple_coassociation(tuples: LabelTuples, partition_weights: Array) -> TupleC
 
 
 def self_coassociation(tuples: LabelTuples, partition_weights: Array) -> Array:
-    """Return the diagonal of M over tuples, (u,): 1 for labels and for tuples without a vote.
+    """Return the diagonal of M over tuples, (u,): 1 for labels and for unlabelled tuples.
 
     >>> self_coassociation(as_label_tuples([np.array([[0.5, 0.5], [1.0, 0.0]])]), np.ones(1)).min()
     np.float64(0.5)
@@ -136,9 +136,9 @@ def self_coassociation(tuples: LabelTuples, partition_weights: Array) -> Array:
 
 
 def coassociation_bytes(n_tuples: int, counted: bool = True) -> int:
-    """Return the memory of M over u tuples.
+    """Return the size in bytes of M over u tuples.
 
-    ``counted`` says that weights are equal and no label is missing. Then an entry has one byte,
+    ``counted`` means that weights are equal and no label is missing. Then an entry has one byte,
     which is enough for 255 partitions.
 
     >>> coassociation_bytes(40_000), coassociation_bytes(40_000, counted=False)
@@ -148,9 +148,9 @@ def coassociation_bytes(n_tuples: int, counted: bool = True) -> int:
 
 
 def pairwise_lower_bound(tuples: LabelTuples, partition_weights: Array) -> float:
-    """Return Σ_ij min(share together, share apart) ≤ J(G) for every clustering G.
+    """Return Σ_ij min(share together, share apart), a lower bound of J(G) for every clustering G.
 
-    It takes O(u²·V) time and no matrix. For soft partitions the sum is over i ≠ j, as in J.
+    It takes O(u²·V) time and stores no matrix. For soft partitions the sum is over i ≠ j, as in J.
 
     >>> pairwise_lower_bound(as_label_tuples([[0, 0], [0, 1], [1, 1]]), np.ones(2))
     2.0
@@ -202,19 +202,20 @@ def check_partition_weights(weights: Any, n_partitions: int) -> Array:
 def _kernel_arrays(tuples: LabelTuples, weights: Array) -> tuple[NDArray[Any], Array, bool]:
     """Return the two arrays that the kernels need, and whether partitions are soft.
 
-    For labels, codes (V', u) and weights (V',) of the partitions of positive weight. For soft
-    partitions, √α_v π (m, u) and √α_v m_v (V, u): roots make their products exactly symmetric.
+    For labels: codes (V', u) and weights (V',) of the partitions of positive weight. For soft
+    partitions: √α_v π (m, u) and √α_v m_v (V, u). With square roots in both factors, products are
+    exactly symmetric.
     """
     if tuples.memberships is None:
         used = np.flatnonzero(weights > 0)
         return np.ascontiguousarray(tuples.codes[:, used].T), weights[used], False
     root = np.sqrt(weights)
-    turned = np.ascontiguousarray(tuples.indicator(root).toarray().T)
-    return turned, np.ascontiguousarray((tuples.mass * root).T), True
+    transposed = np.ascontiguousarray(tuples.indicator(root).toarray().T)
+    return transposed, np.ascontiguousarray((tuples.mass * root).T), True
 
 
 def _is_countable(codes: NDArray[Any], alpha: Array) -> bool:
-    """Return whether M follows from whole counts: equal weights and no missing label."""
+    """Return whether M is a count divided by V: weights are equal and no label is missing."""
     return bool(np.all(alpha == alpha[0]) and codes.min() >= 0)
 
 
@@ -223,9 +224,9 @@ def _share_dtype(n_tuples: int) -> np.dtype[Any]:
 
 
 def _narrow(codes: NDArray[Any]) -> NDArray[Any]:
-    """Return codes (V, u) counted from 0 in each partition, in the smallest type.
+    """Return codes (V, u) that start from 0 in each partition, in the smallest integer type.
 
-    A vector register then holds more of them.
+    More of them fit in a vector register.
 
     >>> _narrow(np.array([[3, 4], [7, 5]], dtype=np.int32))
     array([[0, 1],

@@ -1,10 +1,10 @@
 """Compiled loops over label tuples: contingency tables, co-association counts, lower bounds.
 
-``turned[v, a]`` is the code of tuple a in partition v, (V, u), −1 if the label is missing:
-transposed, so that the inner loop over tuples b is contiguous in memory. ``weights[a]`` is the
-number of points of tuple a, ``alpha[v]`` the weight of partition v. ``same`` and ``both`` (u,) are
-work space: the votes that put a and b together, and all votes on the pair. ``start`` and ``stop``
-bound the rows a of one thread.
+``codes[a, v]`` is the cluster of tuple a in partition v, −1 if the label is missing. Its transpose
+``transposed`` (V, u) makes the inner loop over tuples b read contiguous memory. ``weights[a]`` is
+the number of points of tuple a, ``alpha[v]`` the weight of partition v. ``same`` and ``both`` (u,)
+are work space: the weight of the partitions that put a and b together, and of those that label
+both. ``start`` and ``stop`` bound the rows a of one thread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 __all__ = ["add_contingencies", "bound_count_rows", "bound_rows", "count_rows", "share_rows"]
 
-#: Rows that are transposed together; V × 2048 codes of 2 bytes fit the second-level cache.
+#: Rows that are transposed together; V × 2048 codes of 2 bytes fit in the second-level cache.
 _TILE = 2048
 
 
@@ -26,67 +26,70 @@ def add_contingencies(
 ) -> None:
     """Add Zᵀ diag(w) Z of tuples start..stop to the upper triangle of ``out``, (m, m).
 
-    Only pairs of partitions of which at least one is chosen are counted, ``chosen`` (V,) bool.
-    A tile of rows is transposed, so that each pair of partitions reads two short contiguous
-    columns and adds to one small block of ``out``, which stays in the first-level cache.
+    A pair of partitions (v, w) is counted if ``chosen[v]`` or ``chosen[w]``, (V,) bool. A tile of
+    rows is transposed first. Then each pair of partitions reads two short contiguous columns and
+    adds to one small block of ``out``, which stays in the first-level cache.
     """
     V = codes.shape[1]
-    turned = np.empty((V, _TILE), codes.dtype)
+    transposed = np.empty((V, _TILE), codes.dtype)
     for t0 in range(start, stop, _TILE):
         t1 = min(t0 + _TILE, stop)
         for a in range(t0, t1):
             for v in range(V):
-                turned[v, a - t0] = codes[a, v]
+                transposed[v, a - t0] = codes[a, v]
         for v in range(V):
             for w in range(v, V):
                 if not (chosen[v] or chosen[w]):
                     continue
                 for a in range(t1 - t0):
-                    c, d = turned[v, a], turned[w, a]
+                    c, d = transposed[v, a], transposed[w, a]
                     if c >= 0 and d >= 0:
                         out[c, d] += weights[t0 + a]
 
 
 @nb.njit(cache=True, nogil=True)
-def count_rows(turned: Any, start: Any, stop: Any, out: Any) -> None:
+def count_rows(transposed: Any, start: Any, stop: Any, out: Any) -> None:
     """Write rows start..stop of the counts #{v : same label}, (u, u); no label is missing."""
     for a in range(start, stop):
-        _count_votes(turned, a, out[a])
+        _count_votes(transposed, a, out[a])
 
 
 @nb.njit(cache=True, nogil=True)
 def share_rows(
-    turned: Any, alpha: Any, start: Any, stop: Any, same: Any, both: Any, out: Any
+    transposed: Any, alpha: Any, start: Any, stop: Any, same: Any, both: Any, out: Any
 ) -> None:
     """Write rows start..stop of Σ_v α_v [same label] / Σ_v α_v [both labelled], 0 for 0 / 0."""
     for a in range(start, stop):
-        _sum_votes(turned, alpha, a, same, both)
-        for b in range(turned.shape[1]):
+        _sum_votes(transposed, alpha, a, same, both)
+        for b in range(transposed.shape[1]):
             out[a, b] = same[b] / both[b] if both[b] > 0 else 0.0
 
 
 @nb.njit(cache=True, nogil=True)
 def bound_rows(
-    turned: Any, alpha: Any, weights: Any, start: Any, stop: Any, same: Any, both: Any
+    transposed: Any, alpha: Any, weights: Any, start: Any, stop: Any, same: Any, both: Any
 ) -> Any:
     """Return Σ w_a w_b min(share together, share apart) over a in start..stop and all b."""
     total = 0.0
     for a in range(start, stop):
-        _sum_votes(turned, alpha, a, same, both)
+        _sum_votes(transposed, alpha, a, same, both)
         row = 0.0
-        for b in range(turned.shape[1]):
+        for b in range(transposed.shape[1]):
             row += weights[b] * min(same[b], both[b] - same[b])
         total += weights[a] * row
     return total
 
 
 @nb.njit(cache=True, nogil=True)
-def bound_count_rows(turned: Any, weights: Any, start: Any, stop: Any, same: Any) -> Any:
-    """Return V times the same sum for equal weights and no missing label; ``same`` are counts."""
-    V, u = turned.shape
+def bound_count_rows(transposed: Any, weights: Any, start: Any, stop: Any, same: Any) -> Any:
+    """Return V times :func:`bound_rows` for equal weights and no missing label.
+
+    ``same`` holds counts of partitions.
+    """
+    V, u = transposed.shape
     total = 0.0
     for a in range(start, stop):
-        _count_votes(turned, a, same)
+        _count_votes(transposed, a, same)
         row = 0.0
         for b in range(u):
             row += weights[b] * min(same[b], V - same[b])
@@ -95,26 +98,26 @@ def bound_count_rows(turned: Any, weights: Any, start: Any, stop: Any, same: Any
 
 
 @nb.njit(cache=True, nogil=True)
-def _count_votes(turned: Any, a: Any, same: Any) -> None:
+def _count_votes(transposed: Any, a: Any, same: Any) -> None:
     """Fill ``same`` with #{v : same label} of tuple a and every tuple b."""
     same[:] = 0
-    for v in range(turned.shape[0]):
-        c = turned[v, a]
-        for b in range(turned.shape[1]):
-            same[b] += turned[v, b] == c
+    for v in range(transposed.shape[0]):
+        c = transposed[v, a]
+        for b in range(transposed.shape[1]):
+            same[b] += transposed[v, b] == c
 
 
 @nb.njit(cache=True, nogil=True)
-def _sum_votes(turned: Any, alpha: Any, a: Any, same: Any, both: Any) -> None:
-    """Fill ``same`` and ``both`` with the votes on tuple a and every tuple b."""
-    V, u = turned.shape
+def _sum_votes(transposed: Any, alpha: Any, a: Any, same: Any, both: Any) -> None:
+    """Fill ``same`` and ``both`` for tuple a and every tuple b."""
+    V, u = transposed.shape
     same[:] = 0
     both[:] = 0
     for v in range(V):
-        c = turned[v, a]
+        c = transposed[v, a]
         if c >= 0:
-            column, weight = turned[v], alpha[v]
+            column, weight = transposed[v], alpha[v]
             for b in range(u):
-                # a choice between two numbers is vectorised, a product with a truth value is not
+                # the compiler vectorises a choice between two numbers, not a product with a bool
                 same[b] += weight if column[b] == c else 0.0
                 both[b] += weight if column[b] >= 0 else 0.0

@@ -4,10 +4,10 @@ With Z the (u, m) indicator of all clusters of all partitions and ω the weights
 
     C = Zᵀ diag(ω) Z,   shape (m, m),
 
-block (v, w) of C is the contingency table of partitions v and w, and its diagonal holds the
-cluster sizes. One pass of O(u·V²) over the tuples gives the agreement of all pairs of partitions, a
-bound on the objective and the ℓ2 relaxation, without any matrix over points. For soft partitions Z
-holds memberships, and C counts fractions of points.
+block (v, w) of C is the contingency table of partitions v and w, and the diagonal of C holds the
+cluster sizes. C is counted in O(u·V²). The agreement of partitions, a bound on the objective and
+the ℓ2 relaxation follow from C, so no matrix over points is needed. For soft partitions Z holds
+memberships, and C holds sums of products of memberships.
 """
 
 from __future__ import annotations
@@ -33,20 +33,18 @@ Array = NDArray[np.float64]
 class PairCounts:
     """Counts of pairs of points for every pair (v, w) of partitions; all arrays are (V, V).
 
-    Pairs are ordered, i ≠ j, of points that both partitions label. For soft partitions a pair is
-    together to the degree a_ij = ⟨π_iv, π_jv⟩, times its mass m_iw m_jw in the other partition. The
-    cubes Σ_c n_c (n_c − 1)² over the clusters of v (or w) are moments for the variance of agreement
-    under chance; for soft partitions they are Σ_i (Σ_j a_ij)².
+    Pairs are ordered, i ≠ j, of points that both partitions label. Counts of pairs together in w
+    are the transposes of those in v. For soft partitions a pair counts as together in v with the
+    value a_ij = ⟨π_iv, π_jv⟩ m_iw m_jw, where m is the labelled mass.
     """
 
-    together: Array  # pairs together in both partitions
+    together: Array  # pairs together in v and in w
     in_row: Array  # pairs together in v
-    in_column: Array  # pairs together in w
     n_points: Array  # points labelled in both
+    # Σ_c n_c (n_c − 1)² over the clusters of v, or Σ_i (Σ_j a_ij)²: a moment that the variance of
+    # agreement by chance needs
     row_cubes: Array
-    column_cubes: Array
     row_squares: Array | None = None  # Σ a_ij², None for labels, where it equals in_row
-    column_squares: Array | None = None
     soft_pairs: Array | None = None  # mass of all pairs, None for labels
 
     @property
@@ -57,7 +55,7 @@ class PairCounts:
     @property
     def mirkin(self) -> Array:
         """Return the Mirkin distance: ordered pairs together in one partition only."""
-        return self.in_row + self.in_column - 2 * self.together
+        return self.in_row + self.in_row.T - 2 * self.together
 
 
 def all_contingencies(
@@ -67,7 +65,8 @@ def all_contingencies(
 ) -> Array:
     """Compute C = Zᵀ diag(ω) Z, shape (m, m); ω are the weights of the tuples by default.
 
-    With a mask of ``partitions`` (labels only), pairs of which neither is chosen are left zero.
+    ``partitions``, a mask for labels only, selects partitions. The blocks of two partitions that
+    are both not selected stay zero.
 
     >>> from coterie.labels.tuples import as_label_tuples
     >>> C = all_contingencies(as_label_tuples([[0, 0], [0, 1], [0, 1]]))
@@ -87,7 +86,7 @@ def all_contingencies(
             soft_kernels.add_contingencies(tuples.codes, shares, weights, start, stop, C)
         return C
 
-    # fewer rows than columns in a block would cost more for its (m, m) array than for counting
+    # in a block of fewer than m rows, the (m, m) array would cost more than the counting
     total: Array = reduce(np.add, map_row_blocks(count, tuples.n_tuples, max(20_000, m)))
     return total + np.triu(total, 1).T
 
@@ -111,23 +110,19 @@ def count_pairs(
     starts = tuples.offsets[:-1]
     # sizes[c, w] is the size of cluster c among the points that partition w labels, (m, V)
     sizes = np.add.reduceat(contingencies, starts, axis=1)
-    pairs = np.add.reduceat(sizes * (sizes - 1), starts, axis=0)
-    cubes = np.add.reduceat(sizes * (sizes - 1) ** 2, starts, axis=0)
     return PairCounts(
         together=_block_sums(contingencies * (contingencies - 1), starts),
-        in_row=pairs,
-        in_column=pairs.T,
+        in_row=np.add.reduceat(sizes * (sizes - 1), starts, axis=0),
         n_points=_block_sums(contingencies, starts),
-        row_cubes=cubes,
-        column_cubes=cubes.T,
+        row_cubes=np.add.reduceat(sizes * (sizes - 1) ** 2, starts, axis=0),
     )
 
 
 def agreement_lower_bound(counts: PairCounts, partition_weights: Array) -> float:
     """Return a lower bound of J(G) for every clustering G, from distances between partitions.
 
-    Mirkin's distance d satisfies the triangle inequality d(v, G) + d(w, G) ≥ d(v, w). Its sum with
-    factors y_vw ≥ 0 such that Σ_w y_vw ≤ α_v (the weights, with sum one) is
+    Let α be the weights, with sum one, and y_vw ≥ 0 with Σ_w y_vw ≤ α_v. Mirkin's distance d
+    satisfies d(v, G) + d(w, G) ≥ d(v, w). Multiply by y_vw and sum over all pairs v < w:
     J(G) = Σ_v α_v d(v, G) ≥ Σ_{v<w} y_vw d(v, w). Here y_vw = α_v α_w / (1 − min α).
     """
     alpha = partition_weights / partition_weights.sum()
@@ -144,11 +139,10 @@ def _block_sums(values: Array, starts: NDArray[np.int64]) -> Array:
 
 
 def _count_soft_pairs(tuples: LabelTuples, contingencies: Array, weights: Array) -> PairCounts:
-    """Count pairs of soft partitions: sums over all pairs minus the part of the pairs i = j."""
+    """Count pairs of soft partitions: sums over all pairs, minus the terms with i = j."""
     starts, V = tuples.offsets[:-1], tuples.n_partitions
     mass, squares = tuples.mass, tuples.squares
     sizes = np.add.reduceat(contingencies, starts, axis=1)
-    in_row = np.add.reduceat(sizes**2, starts, axis=0) - (weights[:, None] * squares).T @ mass**2
     Z = tuples.indicator(np.ones(V))
     cubes, row_squares = np.empty((2, V, V))
     for v in range(V):
@@ -162,13 +156,10 @@ def _count_soft_pairs(tuples: LabelTuples, contingencies: Array, weights: Array)
     own_pairs = (weights[:, None] * mass**2).T @ mass**2
     return PairCounts(
         together=_block_sums(contingencies**2, starts) - (weights[:, None] * squares).T @ squares,
-        in_row=in_row,
-        in_column=in_row.T,
+        in_row=np.add.reduceat(sizes**2, starts) - (weights[:, None] * squares).T @ mass**2,
         n_points=n_points,
         row_cubes=cubes,
-        column_cubes=cubes.T,
         row_squares=row_squares,
-        column_squares=row_squares.T,
         soft_pairs=n_points**2 - own_pairs,
     )
 
@@ -176,13 +167,13 @@ def _count_soft_pairs(tuples: LabelTuples, contingencies: Array, weights: Array)
 def _squared_togetherness(rows: Any, squares: Array, mass: Array, weights: Array) -> Array:
     """Return Σ_{i≠j} (⟨π_i, π_j⟩ m_iw m_jw)² for every w, (V,); rows (u, K_v) are π of one v.
 
-    Over all pairs it is the squared norm of Σ_i m_iw² π_i π_iᵀ, a matrix over clusters.
+    The sum over all i and j is the squared norm of the (K_v, K_v) matrix Σ_i m_iw² π_i π_iᵀ.
     """
     sums = np.empty(mass.shape[1])
     known: dict[bytes, float] = {}
     for w in range(mass.shape[1]):
         scale = weights * mass[:, w] ** 2
-        key = scale.tobytes()  # often equal: all partitions without missing mass share one sum
+        key = scale.tobytes()  # equal for all partitions without missing mass
         if key not in known:
             product = (rows * scale[:, None]).T @ rows
             known[key] = float((product**2).sum() - scale * mass[:, w] ** 2 @ squares**2)

@@ -1,14 +1,14 @@
-"""Partitions added to a fitted consensus: tuples and contingency tables grow without a recount.
+"""Adding partitions to fitted tuples and contingency tables, without counting all again.
 
-V' more partitions of the same n points are added to V fitted ones. Two points agree in all V + V'
-partitions if and only if they had the same tuple and have the same new labels. So the new tuples
-are the groups of equal (old tuple, new labels), which takes O(n·V') without the old labels. In the
-contingency tables
+V' partitions of the same n points are added to V fitted ones. Two points have equal labels in all
+V + V' partitions if they have the same old tuple and the same new labels. So the new tuples are the
+distinct pairs (old tuple, new labels), found in O(n·V') without the old labels. In the contingency
+tables
 
     C = [[C_old,old  C_old,new],
          [C_new,old  C_new,new]]
 
-the first block is unchanged, and O(u·V'·(V + V')) counts give the rest. The results are the same
+the first block is unchanged, and the rest is counted in O(u·V'·(V + V')). The results are the same
 as if all partitions had been fitted together.
 """
 
@@ -38,7 +38,7 @@ class Growth:
     before: LabelTuples  # u tuples of the V old partitions
     tuples: LabelTuples  # u' tuples of all partitions; in the given order the new ones come last
     origin: NDArray[np.int64]  # (u',) the old tuple of each new tuple
-    vocabulary: LabelMatrix | Memberships  # names of partitions and labels, without rows
+    vocabulary: LabelMatrix | Memberships  # names of all partitions and labels, without rows
 
     def contingencies(self, before: Array | None) -> Array:
         """Return the contingency tables C of all partitions, given those of the old ones.
@@ -62,9 +62,9 @@ def append_partitions(
 ) -> Growth:
     """Add the partitions in the columns of P to fitted tuples.
 
-    P has (n, V') labels of the same points in the same order, as in ``fit``, but rows without any
-    label are allowed. Memberships can be added to memberships only, and labels to labels.
-    ``vocabulary`` names the fitted partitions and their labels; ``row_weights`` (n,) are the
+    P (n, V') has labels of the same points in the same order as in the fit. Rows without any label
+    are allowed. Memberships can be added only to memberships, and labels only to labels.
+    ``vocabulary`` has the names of the fitted partitions and labels; ``row_weights`` (n,) are the
     weights of the points in the fit.
 
     >>> from coterie.labels.tuples import compress_labels
@@ -98,7 +98,7 @@ def append_partitions(
 def contingencies_to_keep(tuples: LabelTuples, contingencies: Array) -> Array | None:
     """Return the tables if they need no more memory than the tuples, else None.
 
-    If there are few tuples, counting the tables again is fast.
+    None means that the tables are counted again when needed, which is fast for few tuples.
 
     >>> from coterie.labels.tuples import as_label_tuples
     >>> few = as_label_tuples([[0, 0], [0, 1]])
@@ -139,15 +139,15 @@ def _joined_vocabulary(before: LabelMatrix, new: LabelMatrix) -> LabelMatrix:
     """Return the names of the partitions and labels of both matrices, without rows."""
     n_before, V = before.n_partitions, before.n_partitions + new.n_partitions
     numbers = tuple(str(v) for v in range(V))
-    # columns without names are called by their numbers, which continue those before
+    # columns without names get numbers that continue those of the fitted columns
     unnamed = new.names == numbers[: new.n_partitions]
     names = (*before.names, *(numbers[n_before:] if unnamed else new.names))
     for v in range(n_before, V):
         if names[v] in names[:v]:
             where = "was fitted already" if names[v] in names[:n_before] else "is given twice"
             raise InvalidLabelsError(
-                f"partition '{names[v]}' (new column {v - n_before}) {where}; "
-                "leave it out, or rename it, since it would count twice"
+                f"partition '{names[v]}' (new column {v - n_before}) {where} and would count "
+                "twice; leave it out, or rename it"
             )
     codes = np.empty((0, V), dtype=np.result_type(before.codes, new.codes))
     return LabelMatrix(codes, (*before.categories, *new.categories), names)

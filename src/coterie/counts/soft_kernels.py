@@ -1,4 +1,4 @@
-"""Compiled loops over tuples of soft partitions, the counterparts of those over labels.
+"""Compiled loops over tuples of soft partitions; each has a counterpart for labels.
 
 Tuple a has the S slots ``codes[a]``: the base clusters in which it has a share, increasing, with
 −1 in unused slots at the end. ``memberships[a]`` holds the shares, and ``partition_of[c]`` is the
@@ -6,9 +6,9 @@ partition of base cluster c. The other arrays are those of :mod:`coterie.counts.
 With π_v the shares of a row in partition v and m_v their sum,
 
     same[b] = Σ_v α_v Σ_c π_vc N[c, b]     votes that put the row together with points of cluster b
-    both[b] = Σ_v α_v m_v present_v[b]     all votes on these pairs
+    both[b] = Σ_v α_v m_v present_v[b]     all votes on pairs of the row and a point of cluster b
 
-and the row itself contributes Σ_v α_v |π_v|² and Σ_v α_v m_v² to the two if it is in b.
+If the row is in cluster b, it adds Σ_v α_v |π_v|² to same[b] and Σ_v α_v m_v² to both[b].
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
     "sum_votes",
 ]
 
-#: A rest below this part of a row's own votes is rounding: the row is alone in its cluster.
+#: A row is alone in its cluster if the votes of others are below this share of its own votes.
 _ROUNDING = 1e-9
 
 
@@ -72,7 +72,7 @@ def silhouette_rows(
     codes: Any, memberships: Any, partition_of: Any, alpha: Any, table: Any, present: Any,
     labels: Any, start: Any, stop: Any, silhouettes: Any,
 ) -> None:  # fmt: skip
-    """Write the silhouette of one point of each tuple start..stop; its distance is 1 − M."""
+    """Write the silhouette of a point of each tuple start..stop; the distance is 1 − M."""
     K = table.shape[1]
     same, both = np.empty(K), np.empty(K)
     for a in range(start, stop):
@@ -89,7 +89,7 @@ def sum_votes(
     row: Any, shares: Any, partition_of: Any, alpha: Any, table: Any, present: Any, same: Any,
     both: Any,
 ) -> Any:  # fmt: skip
-    """Fill ``same`` and ``both`` (K,); return Σ_v α_v m_v and the row's own part in each."""
+    """Fill ``same`` and ``both`` (K,); return Σ_v α_v m_v, Σ_v α_v |π_v|² and Σ_v α_v m_v²."""
     K = len(same)
     S = len(row)
     total = own_same = own_both = 0.0
@@ -137,17 +137,16 @@ def add_contingencies(
 
 @nb.njit(cache=True, nogil=True)
 def share_rows(
-    turned: Any, mass: Any, start: Any, stop: Any, same: Any, both: Any, out: Any
+    transposed: Any, mass: Any, start: Any, stop: Any, same: Any, both: Any, out: Any
 ) -> None:
     """Write rows start..stop of M = Σ_v α_v ⟨π_av, π_bv⟩ / Σ_v α_v m_av m_bv, 0 for 0 / 0.
 
-    ``turned[c, a]`` is √α_v π_ac for base cluster c of partition v, (m, u), and ``mass[v, a]`` is
-    √α_v m_av, (V, u): transposed, so that the inner loop over tuples is contiguous in memory.
-    ``same`` and ``both``, (u,), are work space.
+    ``transposed[c, a]`` is √α_v π_ac for base cluster c of partition v, (m, u), and ``mass[v, a]``
+    is √α_v m_av, (V, u). ``same`` and ``both``, (u,), are work space.
     """
-    u = turned.shape[1]
+    u = transposed.shape[1]
     for a in range(start, stop):
-        _products_with_row(turned, a, 0, same)
+        _products_with_row(transposed, a, 0, same)
         _products_with_row(mass, a, 0, both)
         for b in range(u):
             out[a, b] = min(same[b] / both[b], 1.0) if both[b] > 0.0 else 0.0
@@ -155,21 +154,21 @@ def share_rows(
 
 @nb.njit(cache=True, nogil=True)
 def bound_rows(
-    turned: Any, mass: Any, weights: Any, start: Any, stop: Any, same: Any, both: Any
+    transposed: Any, mass: Any, weights: Any, start: Any, stop: Any, same: Any, both: Any
 ) -> Any:
     """Return Σ min(together, apart) over pairs of points whose first tuple is in start..stop.
 
-    The two orders of a pair of different tuples are both counted with the first tuple. Arrays as
-    in :func:`share_rows`; ``weights[a]`` is the number of points of tuple a.
+    A pair of tuples a < b is counted twice, for both orders. Arrays as in :func:`share_rows`;
+    ``weights[a]`` is the number of points of tuple a.
     """
-    u = turned.shape[1]
+    u = transposed.shape[1]
     total = 0.0
     for a in range(start, stop):
-        _products_with_row(turned, a, a, same)
+        _products_with_row(transposed, a, a, same)
         _products_with_row(mass, a, a, both)
         apart = max(both[a] - same[a], 0.0)
-        # Points of one tuple stay together in every clustering. A tuple of weight below one has a
-        # negative number of pairs w (w − 1), so its term uses the larger cost.
+        # Points of one tuple are together in every clustering. For a weight w below one, w (w − 1)
+        # is negative, so the lower bound needs the larger cost.
         row = (weights[a] - 1.0) * (min(same[a], apart) if weights[a] > 1.0 else apart)
         for b in range(a + 1, u):
             row += 2.0 * weights[b] * max(min(same[b], both[b] - same[b]), 0.0)
@@ -194,14 +193,14 @@ def sum_over_clusters(
 
 
 @nb.njit(cache=True, nogil=True)
-def _products_with_row(turned: Any, a: Any, first: Any, out: Any) -> None:
-    """Write Σ_c turned[c, a] turned[c, b] to ``out[b]`` for all b ≥ first."""
-    m, u = turned.shape
+def _products_with_row(transposed: Any, a: Any, first: Any, out: Any) -> None:
+    """Write Σ_c transposed[c, a] transposed[c, b] to ``out[b]`` for all b ≥ first."""
+    m, u = transposed.shape
     for b in range(first, u):
         out[b] = 0.0
     for c in range(m):
-        x = turned[c, a]
+        x = transposed[c, a]
         if x != 0.0:
-            column = turned[c]
+            column = transposed[c]
             for b in range(first, u):
                 out[b] += x * column[b]

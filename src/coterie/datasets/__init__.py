@@ -1,7 +1,4 @@
-"""Datasets of the benchmarks and examples: bundled, downloaded, or read from COTERIE_DATA.
-
-Names are imported when first used.
-"""
+"""Datasets of the benchmarks and examples: bundled, downloaded, or read from COTERIE_DATA."""
 
 from __future__ import annotations
 

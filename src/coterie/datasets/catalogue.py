@@ -32,21 +32,19 @@ class DatasetInfo:
         Number of features of each view; a single view is called ``features``.
     class_sizes : mapping of str to int
         Number of points of each class, in the order of the codes in y.
-    source, licence : str
-        Origin and terms of use of the data.
-    how_to_get : str
-        How to get a copy.
+    source, licence, how_to_get : str
+        Origin, terms of use, and how to get a copy.
     editions : tuple of Edition
-        The files it can be read from, best first, with checksums and addresses; empty for a
-        dataset of scikit-learn.
+        Files with checksums and addresses, in order of preference; empty for a dataset of
+        scikit-learn.
     bundled : bool
-        Whether the file comes with this package.
+        Whether the file is part of this package.
     subsets : mapping of str to int
         Subsets that can be loaded by name, and their numbers of points.
     uci_id : int or None
         Number in the UCI Machine Learning Repository.
     openml_ids : tuple of int
-        Numbers at OpenML, one a view.
+        Numbers at OpenML, one for each view.
     """
 
     name: str
@@ -77,10 +75,6 @@ class DatasetInfo:
         return tuple(self.class_sizes)
 
 
-def _one_view(size: int) -> dict[str, int]:
-    return {"features": size}
-
-
 def _numbered(first: int, sizes: list[int]) -> dict[str, int]:
     return {str(number): size for number, size in enumerate(sizes, first)}
 
@@ -90,7 +84,7 @@ def _sizes(names: str, sizes: list[int]) -> dict[str, int]:
 
 
 def _edition(format_: str, *names: str, folder: str | None = None) -> Edition:
-    """Return an edition of files that can be downloaded from ``folder``, if there is one."""
+    """Return an edition; ``folder`` is the address to download it from."""
     return Edition(
         format_,
         tuple(DataFile(n, _SHA256.get(n), folder and f"{folder}/{n}") for n in names),
@@ -115,15 +109,15 @@ _SHA256 = {
 def _small(
     name: str, n_features: int, class_sizes: dict[str, int], source: str, uci_id: int, openml: int
 ) -> DatasetInfo:
-    """Describe a dataset that comes with scikit-learn or with this package."""
+    """Describe a dataset that is part of scikit-learn or of this package."""
     bundled = f"{name}.csv" in _SHA256
     return DatasetInfo(
         name=name,
-        view_sizes=_one_view(n_features),
+        view_sizes={"features": n_features},
         class_sizes=class_sizes,
         source=source if bundled else f"{source}, as in scikit-learn",
         licence=_CC_BY,
-        how_to_get=f"comes with {'this package' if bundled else 'scikit-learn'}",
+        how_to_get=f"part of {'this package' if bundled else 'scikit-learn'}",
         editions=(_edition("table", f"{name}.csv"),) if bundled else (),
         bundled=bundled,
         uci_id=uci_id,
@@ -131,13 +125,23 @@ def _small(
     )
 
 
-_CALTECH_VIEWS = {"gabor": 48, "wm": 40, "centrist": 254, "hog": 1984, "gist": 512, "lbp": 928}
-_CALTECH_SOURCE = (
-    "Caltech-101 images (Fei-Fei, Fergus & Perona 2004). The features of the .npz file were "
-    "recomputed with the usual dimensions; those of the .mat file are the usual ones, so "
-    "the two give different numbers"
-)
-_CALTECH_LICENCE = "images: CC BY 4.0 (CaltechDATA, doi 10.22002/D1.20086)"
+def _caltech(n_classes: str, class_sizes: dict[str, int]) -> DatasetInfo:
+    return DatasetInfo(
+        name=f"caltech101_{n_classes}",
+        view_sizes={"gabor": 48, "wm": 40, "centrist": 254, "hog": 1984, "gist": 512, "lbp": 928},
+        class_sizes=class_sizes,
+        source="Caltech-101 images (Fei-Fei, Fergus & Perona 2004). The .mat file has the features "
+        "that articles use. Those of the .npz file were computed anew with the same dimensions, so "
+        "the two files give different numbers",
+        licence="images: CC BY 4.0 (CaltechDATA, doi 10.22002/D1.20086)",
+        how_to_get=f"the feature file Caltech101-{n_classes}.mat that the GitHub repository "
+        "yeqinglee/mvdata links to",
+        editions=(
+            _edition("views", f"caltech101_{n_classes}.npz"),
+            _edition("MATLAB views", f"Caltech101-{n_classes}.mat"),
+        ),
+    )
+
 
 _ALL = [
     _small("iris", 4, _sizes("setosa versicolor virginica", [50, 50, 50]), "Fisher (1936)", 53, 61),
@@ -171,7 +175,7 @@ _ALL = [
     ),
     DatasetInfo(
         name="soybean_small",
-        view_sizes=_one_view(35),
+        view_sizes={"features": 35},
         class_sizes={"D1": 10, "D2": 10, "D3": 10, "D4": 17},
         source="Michalski & Chilausky (1980), Soybean (Small)",
         licence=_CC_BY,
@@ -184,7 +188,7 @@ _ALL = [
     ),
     DatasetInfo(
         name="cstr",
-        view_sizes=_one_view(1000),
+        view_sizes={"features": 1000},
         class_sizes=_numbered(1, [101, 71, 178, 125]),
         source="abstracts of technical reports, University of Rochester; term weights",
         licence="BSD-3-Clause (the repository that holds it)",
@@ -196,7 +200,7 @@ _ALL = [
     ),
     DatasetInfo(
         name="reuters",
-        view_sizes=_one_view(1000),
+        view_sizes={"features": 1000},
         class_sizes=_sizes(
             "earn acq crude trade money-fx interest ship sugar coffee gold",
             [3735, 2125, 355, 333, 259, 211, 156, 135, 114, 99],
@@ -224,38 +228,20 @@ _ALL = [
             _edition("MATLAB views", "MSRC-v1.mat", folder=_MSRC_FOLDER),
         ),
     ),
-    DatasetInfo(
-        name="caltech101_7",
-        view_sizes=_CALTECH_VIEWS,
-        class_sizes=_sizes(
+    _caltech(
+        "7",
+        _sizes(
             "Faces Motorbikes dollar_bill garfield snoopy stop_sign windsor_chair",
             [435, 798, 52, 34, 35, 64, 56],
         ),
-        source=_CALTECH_SOURCE,
-        licence=_CALTECH_LICENCE,
-        how_to_get="the feature file Caltech101-7.mat that the GitHub repository "
-        "yeqinglee/mvdata links to",
-        editions=(
-            _edition("views", "caltech101_7.npz"),
-            _edition("MATLAB views", "Caltech101-7.mat"),
-        ),
     ),
-    DatasetInfo(
-        name="caltech101_20",
-        view_sizes=_CALTECH_VIEWS,
-        class_sizes=_sizes(
+    _caltech(
+        "20",
+        _sizes(
             "Faces Leopards Motorbikes binocular brain camera car_side dollar_bill ferry garfield "
             "hedgehog pagoda rhino snoopy stapler stop_sign water_lilly windsor_chair wrench "
             "yin_yang",
             [435, 200, 798, 33, 98, 50, 123, 52, 67, 34, 54, 47, 59, 35, 45, 64, 37, 56, 39, 60],
-        ),
-        source=_CALTECH_SOURCE,
-        licence=_CALTECH_LICENCE,
-        how_to_get="the feature file Caltech101-20.mat that the GitHub repository "
-        "yeqinglee/mvdata links to",
-        editions=(
-            _edition("views", "caltech101_20.npz"),
-            _edition("MATLAB views", "Caltech101-20.mat"),
         ),
     ),
     DatasetInfo(

@@ -1,9 +1,9 @@
-"""Dataset files: found in the user's folder or the cache, or downloaded.
+"""Dataset files: find them in the user's folder or in the cache, or download them.
 
-A file is searched as ``<folder>/<dataset>/<file>``, first in the folder named by the environment
-variable ``COTERIE_DATA``, then in the cache (``$XDG_CACHE_HOME/coterie``, by default
-``~/.cache/coterie``). A dataset that is not found is downloaded if it has an address, and stored
-in the cache after it was read and checked.
+The path of a file is ``<folder>/<dataset>/<file>``. The folder is the one in the environment
+variable ``COTERIE_DATA``, or else the cache (``$XDG_CACHE_HOME/coterie``, by default
+``~/.cache/coterie``). If the file is in neither and has an address, it is downloaded, read and
+checked, and then stored in the cache.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ class Edition:
 
 
 def cache_folder() -> Path:
-    """Return the folder of downloads, which need not exist.
+    """Return the folder for downloads; it may not exist yet.
 
     >>> cache_folder().name
     'coterie'
     """
-    # The XDG standard says to ignore a relative path.
+    # The XDG standard requires that a relative path is ignored.
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (base if base.is_absolute() else Path.home() / ".cache") / "coterie"
 
@@ -89,9 +89,10 @@ def obtain(
 ) -> Contents:
     """Find or download a dataset, and return ``read(format, paths)``.
 
-    Editions are in order of preference. The first complete one in a folder is read; if there is
-    none, the first one with addresses is downloaded. ``read`` raises an error if the contents are
-    wrong. DatasetUnavailableError reports a damaged file, or says ``how_to_get`` a missing one.
+    ``editions`` are in order of preference. The first complete edition in a folder is read. If
+    there is none, the first edition with addresses is downloaded. ``read`` raises an error if the
+    contents are wrong. A DatasetUnavailableError names a damaged file, or says how to get a
+    missing one.
     """
     for folder in data_folders():
         for edition in editions:
@@ -132,7 +133,7 @@ def _download(
     edition = next((edition for edition in editions if edition.urls), None)
     if edition is None:
         raise DatasetUnavailableError("it cannot be downloaded automatically")
-    # Files go to the cache only after all of them were read, so that it never has half a dataset.
+    # Files are stored only after all of them were read, so the cache has no incomplete dataset.
     with tempfile.TemporaryDirectory(prefix="coterie-") as name:
         paths = edition.paths(Path(name))
         for path, url, file in zip(paths, edition.urls, edition.files, strict=True):
@@ -143,7 +144,7 @@ def _download(
 
 
 def _fetch(url: str, sha256: str | None) -> bytes:
-    """Return the bytes at an address, after checks of length and checksum."""
+    """Download a file, and check its length and checksum."""
     try:
         with urlopen(url, timeout=_TIMEOUT_SECONDS) as response:
             content: bytes = response.read()
@@ -154,7 +155,7 @@ def _fetch(url: str, sha256: str | None) -> bytes:
         ) from error
     if announced is not None and len(content) != int(announced):
         raise DatasetUnavailableError(
-            f"{url} was cut short: received {len(content)} of {announced} bytes"
+            f"the download of {url} is incomplete: {len(content)} of {announced} bytes"
         )
     found = hashlib.sha256(content).hexdigest()
     if sha256 not in (None, found):
@@ -192,13 +193,12 @@ def _check_file(path: Path, file: DataFile) -> None:
 
 
 def _ways(dataset: str, editions: Sequence[Edition], how_to_get: str) -> str:
-    """Return a numbered list of ways to get a dataset, for an error message."""
-    layouts = [" + ".join(f"{dataset}/{file.name}" for file in e.files) for e in editions]
-    files = " or ".join(layouts)
-    urls = [url for edition in editions for url in edition.urls]
-    ways = (
-        [f"connect to the network and call again: {' + '.join(urls)} is downloaded"] if urls else []
+    """Return a numbered list of ways to get a dataset, as a part of an error message."""
+    files = " or ".join(
+        " + ".join(f"{dataset}/{file.name}" for file in edition.files) for edition in editions
     )
+    urls = " + ".join(url for edition in editions for url in edition.urls)
+    ways = [f"connect to the network and call again, to download {urls}"] if urls else []
     ways += [
         f"get it yourself ({how_to_get}) and put {files} into {cache_folder()}",
         f"set the environment variable COTERIE_DATA to a folder that has {files}",

@@ -1,7 +1,7 @@
 """Loading of datasets: features and classes by name.
 
-``iris`` and ``wine`` come with scikit-learn, ``glass``, ``ionosphere`` and ``zoo`` with this
-package. :mod:`coterie.datasets.dataset_files` finds or downloads the seven others.
+``iris`` and ``wine`` are part of scikit-learn; ``glass``, ``ionosphere`` and ``zoo`` are part of
+this package. :mod:`coterie.datasets.dataset_files` finds or downloads the others.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def dataset_info(name: str) -> DatasetInfo:
     """
     if name not in DATASETS:
         raise InvalidParameterError(
-            f"there is no dataset {name!r}; there are {', '.join(DATASETS)}"
+            f"there is no dataset {name!r}; choose one of {', '.join(DATASETS)}"
         )
     return DATASETS[name]
 
@@ -70,7 +70,7 @@ def load_dataset(
     Returns
     -------
     X : (n, d) array of float64, or sparse array for ``cstr`` and ``reuters``
-        Features as published, not scaled; the views of a multi-view dataset side by side.
+        Features as published, not scaled. The views of a multi-view dataset are concatenated.
     y : (n,) array of int64
         Classes, 0..C−1.
     info : DatasetInfo
@@ -104,23 +104,19 @@ def load_views(
 def load_views(
     name: str, *, return_info: bool = False
 ) -> tuple[list[Any], NDArray[np.int64]] | tuple[list[Any], NDArray[np.int64], DatasetInfo]:
-    """Load the features of each view, and the classes, of a dataset.
+    """Load the views and the classes of a dataset.
 
     Parameters
     ----------
-    name : str
-        One of :func:`dataset_names`; an ordinary dataset has one view.
-    return_info : bool
-        Whether to return a :class:`DatasetInfo` as well; its ``view_sizes`` names the views.
+    name, return_info
+        As in :func:`load_dataset`; ``info.view_sizes`` has the names of the views.
 
     Returns
     -------
     views : list of (n, d_v) arrays of float64
-        Features as published, not scaled.
-    y : (n,) array of int64
-        Classes, 0..C−1.
-    info : DatasetInfo
-        With ``return_info=True``.
+        Features as published, not scaled; most datasets have one view.
+    y, info
+        As in :func:`load_dataset`.
 
     Examples
     --------
@@ -137,7 +133,7 @@ def _load(name: str, subset: str) -> tuple[list[Any], NDArray[np.int64], Dataset
     subsets = {"all": info.n_samples, **info.subsets}
     if subset not in subsets:
         raise InvalidParameterError(
-            f"the dataset {name!r} has no subset {subset!r}; it has {', '.join(subsets)}"
+            f"dataset {name!r} has no subset {subset!r}; choose one of {', '.join(subsets)}"
         )
     views, y = _read_dataset(info)
     if subset == "all":
@@ -168,7 +164,7 @@ def _read_dataset(info: DatasetInfo) -> tuple[list[Any], NDArray[np.int64]]:
 
 
 def _checked(info: DatasetInfo, raw: RawDataset) -> tuple[list[Any], NDArray[np.int64]]:
-    """Return views and coded classes if they have the shapes and the classes of the catalogue."""
+    """Return views and coded classes; raise an error if they differ from the catalogue."""
     shapes = [view.shape for view in raw.views]
     expected = [(info.n_samples, size) for size in info.view_sizes.values()]
     if shapes != expected:
@@ -184,7 +180,7 @@ def _checked(info: DatasetInfo, raw: RawDataset) -> tuple[list[Any], NDArray[np.
 
 
 def _coded(labels: NDArray[Any], class_names: tuple[str, ...]) -> NDArray[np.int64]:
-    """Return classes 0..C−1: the index of a text in ``class_names``, the rank of a number."""
+    """Return classes 0..C−1: texts by their index in ``class_names``, numbers by their rank."""
     if labels.dtype.kind in "iu":
         return np.unique(labels, return_inverse=True)[1].astype(np.int64)
     if unknown := sorted(set(labels.tolist()) - set(class_names)):
@@ -193,9 +189,9 @@ def _coded(labels: NDArray[Any], class_names: tuple[str, ...]) -> NDArray[np.int
 
 
 def _stratified_rows(y: NDArray[np.int64], size: int) -> NDArray[np.intp]:
-    """Return a fixed stratified sample of ``size`` rows, ascending.
+    """Return a fixed stratified sample of ``size`` rows, increasing.
 
-    Each class gets its share rounded down; those with the largest remainders get one more.
+    Shares of the classes are rounded down; classes with the largest remainders get one row more.
     """
     share = np.bincount(y) * size / len(y)
     quota = np.floor(share).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Readers of dataset files: from each file format to features and raw labels."""
+"""Readers of dataset files: one function for each file format."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import tarfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ _MFEAT_CLASSES = 10
 
 
 class RawDataset(NamedTuple):
-    """Contents of a dataset file: one table (n, d) a view, and classes (n,) as named there."""
+    """Contents of dataset files: a table (n, d) for each view, and the class names (n,)."""
 
     views: list[Any]
     labels: NDArray[Any]
@@ -34,7 +35,7 @@ def reuters_documents(archive: Path) -> list[tuple[str, str]]:
     with tarfile.open(archive) as members:
         names = sorted(name for name in members.getnames() if name.endswith(".sgm"))
         parts = [members.extractfile(name) for name in names]
-        # Some files are not valid UTF-8; latin-1 decodes any byte.
+        # Some files are not valid UTF-8; latin-1 can decode every byte.
         sgml = "".join(part.read().decode("latin-1") for part in parts if part is not None)
     documents = []
     for document in re.findall(r"<REUTERS\b.*?</REUTERS>", sgml, flags=re.DOTALL):
@@ -45,14 +46,12 @@ def reuters_documents(archive: Path) -> list[tuple[str, str]]:
     return documents
 
 
-def _read_table(paths: Sequence[Path]) -> RawDataset:
-    """Read a CSV file with a header line and the class in the last column."""
-    return _from_rows(_csv_rows(paths)[1:])
-
-
-def _read_headless_table(paths: Sequence[Path]) -> RawDataset:
-    """Read a CSV file of UCI, without a header, the class in the last column."""
-    return _from_rows([row for row in _csv_rows(paths) if row])
+def _read_table(paths: Sequence[Path], n_header_lines: int = 1) -> RawDataset:
+    """Read a CSV file with the class in the last column; blank lines are ignored."""
+    with paths[0].open(newline="", encoding="utf-8") as lines:
+        rows = [row for row in csv.reader(lines) if row][n_header_lines:]
+    features = np.array([row[:-1] for row in rows], dtype=np.float64)
+    return RawDataset([features], np.array([row[-1].strip() for row in rows]))
 
 
 def _read_views(paths: Sequence[Path]) -> RawDataset:
@@ -93,7 +92,7 @@ def _read_matlab_sparse(paths: Sequence[Path]) -> RawDataset:
 
 
 def _read_mfeat(paths: Sequence[Path]) -> RawDataset:
-    """Read UCI's Multiple Features: one text table a view, rows sorted by digit."""
+    """Read UCI's Multiple Features: one text table for each view, rows sorted by digit."""
     views = [np.loadtxt(path, ndmin=2) for path in paths]
     return RawDataset(views, np.repeat(np.arange(_MFEAT_CLASSES), len(views[0]) // _MFEAT_CLASSES))
 
@@ -114,7 +113,7 @@ def _read_reuters(paths: Sequence[Path]) -> RawDataset:
         token_pattern=r"[a-z]{3,}", stop_words=sorted(ENGLISH_STOP_WORDS | _REUTERS_BOILERPLATE)
     )
     counts = vectorizer.fit_transform([texts[i] for i in kept])
-    # Columns are in alphabetical order; the stable sort keeps it among equal frequencies.
+    # Columns are in alphabetical order; the stable sort keeps this order for equal frequencies.
     frequent = np.argsort(-counts.getnnz(axis=0), kind="stable")[:_REUTERS_TERMS]
     features = sparse.csr_array(counts[:, np.sort(frequent)]).astype(np.float64)
     return RawDataset([features], np.array([topics[i] for i in kept]))
@@ -122,7 +121,7 @@ def _read_reuters(paths: Sequence[Path]) -> RawDataset:
 
 READERS: Mapping[str, Callable[[Sequence[Path]], RawDataset]] = {
     "table": _read_table,
-    "headless table": _read_headless_table,
+    "headless table": partial(_read_table, n_header_lines=0),  # files of UCI
     "views": _read_views,
     "sparse": _read_sparse,
     "MATLAB views": _read_matlab_views,
@@ -130,16 +129,6 @@ READERS: Mapping[str, Callable[[Sequence[Path]], RawDataset]] = {
     "mfeat": _read_mfeat,
     "reuters": _read_reuters,
 }
-
-
-def _csv_rows(paths: Sequence[Path]) -> list[list[str]]:
-    with paths[0].open(newline="", encoding="utf-8") as lines:
-        return list(csv.reader(lines))
-
-
-def _from_rows(rows: list[list[str]]) -> RawDataset:
-    features = np.array([row[:-1] for row in rows], dtype=np.float64)
-    return RawDataset([features], np.array([row[-1].strip() for row in rows]))
 
 
 def _archived_labels(archive: Mapping[str, NDArray[Any]]) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""One run of an ensemble: cluster a selection of the rows, and label new rows in the same way.
+"""One run of an ensemble: cluster some rows, and keep what is needed to label new rows.
 
 A :class:`Run` holds the settings of one run. Its result is a *member*: a fitted k-means as arrays,
 or a fitted scikit-learn clusterer, with the :class:`~.scalings.Scaling` applied before it.
@@ -17,7 +17,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.pipeline import Pipeline
 
-from coterie.ensembles.scalings import Floats, Scaling, check_rows_in_reach
+from coterie.ensembles.scalings import Floats, Scaling, refuse_overflowing_rows
 from coterie.errors import InvalidParameterError
 from coterie.runtime.devices import on_one_thread
 from coterie.runtime.ignored_warnings import ignore_duplicate_points_warning
@@ -45,17 +45,17 @@ class CentroidMember(Scaling):
 
     def predict(self, X: Any) -> Labels:
         """Return labels of the rows of ``X``, from 0 to K_v − 1."""
-        with np.errstate(over="ignore"):  # check_rows_in_reach refuses rows that overflow
+        with np.errstate(over="ignore"):  # refuse_overflowing_rows refuses rows that overflow
             Z = self.transform(X.astype(self.centres.dtype, copy=False))
-        check_rows_in_reach(Z)
+        refuse_overflowing_rows(Z)
         return pairwise_distances_argmin(Z, self.centres).astype(np.int32)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EstimatorMember(Scaling):
-    """A fitted scikit-learn clusterer, its clusters renumbered from 0.
+    """A fitted scikit-learn clusterer whose clusters are renumbered from 0.
 
-    ``clusters`` (K_v,) are the estimator's labels of clusters 0, 1, …, ascending.
+    ``clusters`` (K_v,) are the estimator's labels of clusters 0, 1, …, in increasing order.
 
     >>> import numpy as np
     >>> from sklearn.cluster import MeanShift
@@ -74,7 +74,7 @@ class EstimatorMember(Scaling):
         return hasattr(self.estimator, "predict")
 
     def predict(self, X: Any) -> Labels:
-        """Return labels of the rows of ``X``; −1 for a cluster that was not found in fitting."""
+        """Return labels of the rows of ``X``; −1 for clusters that no fitted row has."""
         return _renumber(np.asarray(self.estimator.predict(self.transform(X))), self.clusters)
 
 
@@ -94,8 +94,8 @@ class Run:
 def fit_run(X: Any, run: Run, clusterer: Any = None) -> tuple[Member, Labels]:
     """Cluster the rows of ``X`` once; ``clusterer=None`` is Lloyd's k-means from random rows.
 
-    A clone of ``clusterer`` is fitted. The labels (n,) are ``member.predict(X)``, with −1 for rows
-    that were not drawn and for noise.
+    The labels (n,) are those of ``member.predict(X)``, with −1 for rows that were not drawn and
+    for noise. ``clusterer`` is cloned.
 
     >>> import numpy as np
     >>> X = np.array([[0.0], [1.0], [9.0]])
@@ -117,9 +117,9 @@ def fit_run(X: Any, run: Run, clusterer: Any = None) -> tuple[Member, Labels]:
 class RunQueue:
     """Callable :func:`fit_run` that counts the running calls in this process.
 
-    When one run fails, or the user interrupts, runs in other threads continue. :meth:`close`
-    waits for them: they would otherwise reset thread pools and warning filters later, and the
-    process would crash if it ended before them. joblib ends runs in other processes.
+    After an error or an interrupt, runs in other threads continue. :meth:`close` waits for them.
+    Otherwise they would reset thread pools and warning filters later, and the process could crash
+    if it ended first. joblib ends runs in other processes.
     """
 
     def __init__(self) -> None:
@@ -144,7 +144,7 @@ class RunQueue:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Start no further run, and wait for those that are running."""
+        """Refuse further runs, and wait for the running ones."""
         with self._changed:
             self._closed = True
             self._changed.wait_for(lambda: self._n_running == 0)
@@ -157,7 +157,7 @@ def _fit_centroids(X: Any, run: Run) -> tuple[CentroidMember, Labels]:
         init="random",
         n_init=1,
         algorithm="lloyd",
-        # Without a copy k-means centres a dense array in place, which must not happen to X.
+        # Without a copy, k-means centres a dense array in place; it must not change the user's X.
         copy_x=Z is X,
         random_state=run.seed,
     ).fit(Z)
@@ -181,8 +181,8 @@ def _fit_estimator(X: Any, run: Run, clusterer: Any) -> tuple[EstimatorMember, L
     found = np.asarray(estimator.fit_predict(Z) if has_fit_predict else estimator.fit(Z).labels_)
     if found.shape != (Z.shape[0],) or not np.issubdtype(found.dtype, np.integer):
         raise InvalidParameterError(
-            f"it gave labels of shape {found.shape} and type {found.dtype} for {Z.shape[0]} rows; "
-            "use a clusterer that gives one integer a row"
+            f"its labels have shape {found.shape} and type {found.dtype} for {Z.shape[0]} rows; "
+            "use a clusterer that gives one integer for each row"
         )
     labels = np.full(X.shape[0], -1)
     labels[slice(None) if run.drawn is None else run.drawn] = found
@@ -195,9 +195,9 @@ def _fit_estimator(X: Any, run: Run, clusterer: Any) -> tuple[EstimatorMember, L
 
 
 def _run_parameters(clusterer: Any, run: Run) -> dict[str, int]:
-    """Return the parameters of ``clusterer`` that a run sets: every random_state, and n_clusters.
+    """Return the parameters that a run sets: every ``random_state``, and ``n_clusters``.
 
-    Of a pipeline, only the last step's ``n_clusters`` is set.
+    In a pipeline, only the ``n_clusters`` of the last step is set.
     """
     names = clusterer.get_params()
     settings = {
@@ -212,7 +212,7 @@ def _run_parameters(clusterer: Any, run: Run) -> dict[str, int]:
 
 
 def _renumber(labels: npt.NDArray[Any], clusters: npt.NDArray[np.integer[Any]]) -> Labels:
-    """Return the index of each label in ``clusters`` (ascending); −1 if it is not there."""
+    """Return the index of each label in ``clusters`` (increasing), or −1 if it is not there."""
     index = np.searchsorted(clusters, labels).astype(np.int32)
     return np.where(np.isin(labels, clusters), index, np.int32(-1))
 

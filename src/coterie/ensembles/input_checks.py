@@ -1,4 +1,4 @@
-"""Checks of settings and features, with messages that name the setting, the row and the column."""
+"""Checks of parameters and features; messages name the parameter, or the row and the column."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["check_features", "check_number", "check_whole"]
 
 
 def check_whole(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
-    """Return a setting as an int if it is a whole number in ``least..most``.
+    """Return a parameter as an int, or raise an error unless ``least`` ≤ value ≤ ``most``.
 
     >>> check_whole("n_init", 10)
     10
     """
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or int(value) < least or (most is not None and int(value) > most):
-        bounds = f"from {least} up" if most is None else f"from {least} to {most}"
+        bounds = f"≥ {least}" if most is None else f"from {least} to {most}"
         raise InvalidParameterError(f"{name}={value!r}: give a whole number {bounds}")
     return int(value)
 
@@ -30,7 +30,9 @@ def check_whole(name: str, value: Any, least: int = 1, most: int | None = None) 
 def check_number(
     name: str, value: Any, above: float, *, or_equal: bool = False, most: float | None = None
 ) -> float:
-    """Return a setting as a float if it is a finite number above a bound and at most ``most``.
+    """Return a parameter as a float, or raise an error unless ``above`` < value ≤ ``most``.
+
+    With ``or_equal``, the value ``above`` is allowed. Infinity and NaN are refused.
 
     >>> check_number("tol", 0, above=0.0, or_equal=True)
     0.0

@@ -1,4 +1,4 @@
-"""Base partitions: many clusterings of the same rows, made different on purpose."""
+"""Base partitions: many different clusterings of the same rows."""
 
 from __future__ import annotations
 
@@ -49,17 +49,9 @@ RandomState = int | np.random.RandomState | np.random.Generator | None
 class Ensemble:
     """Fitted base clusterings that can label new rows.
 
-    Parameters
-    ----------
-    labels : (n, V) int32 array
-        The partitions of the fitted rows; −1 where a run left the row out.
-    members : list of CentroidMember or EstimatorMember
-        The V fitted clusterings.
-    n_features : int
-        The number of columns a new row must have.
+    ``labels`` (n, V) are the partitions of the fitted rows, −1 where a run left the row out;
+    ``members`` are the V fitted clusterings; ``n_features`` is the number of columns of new rows.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> X = np.array([[0.0], [1.0], [8.0], [9.0]])
     >>> ensemble = fit_ensemble(X, 2, n_partitions=3, random_state=0)
@@ -77,10 +69,10 @@ class Ensemble:
         return all(member.can_predict for member in self.members)
 
     def predict(self, X_new: Any) -> npt.NDArray[np.int32]:
-        """Return labels (m, V) of new rows (m, p), dense or sparse, one column a member.
+        """Return labels (m, V) of rows (m, p), dense or sparse, one column for each member.
 
-        A fitted row gets its labels in ``labels``. Where that label is −1 (the row was not drawn,
-        or was noise), it gets the label of a new row.
+        A row that was fitted gets its labels in ``labels``. If that label is −1, because the row
+        was not drawn or was noise, it is labelled like a new row.
         """
         if not self.can_predict:
             member = next(member for member in self.members if not member.can_predict)
@@ -93,7 +85,7 @@ class Ensemble:
         if X.shape[1] != self.n_features:
             raise InvalidParameterError(
                 f"X_new has {X.shape[1]} columns, the ensemble was fitted on {self.n_features}; "
-                "give it the same columns in the same order"
+                "give the same columns in the same order"
             )
         labels = np.empty((X.shape[0], len(self.members)), dtype=np.int32)
         for column, member in enumerate(self.members):
@@ -121,8 +113,8 @@ def make_partitions(
     Returns
     -------
     P : (n, V) int32 array
-        ``P[i, v]`` is the label of row i in partition v. Labels of a partition are 0, 1, …
-        without gaps; −1 where the row was left out.
+        ``P[i, v]`` is the label of row i in partition v: 0, 1, … without gaps, or −1 if the run
+        left the row out.
 
     Examples
     --------
@@ -172,35 +164,35 @@ def fit_ensemble(
     ``"scalings"``   the scaling: unchanged, standardised and min–max in turn
     ===============  ==========================================================================
 
-    *Subsample* draws the rows that were drawn least often so far, ties at random. So the numbers
-    of draws of two rows differ by one at most, and two runs at 80% draw every row. *Scalings*
-    map constant columns to 0. They do not shift a sparse ``X``: its columns are divided by their
-    standard deviation, and by their largest absolute value.
+    ``"subsample"`` draws the rows that were drawn least often so far, at random among ties. So the
+    numbers of draws of two rows differ by at most one, and two runs at 80% draw every row.
+    ``"scalings"`` maps constant columns to 0. A sparse ``X`` is not shifted: its columns are
+    divided by their standard deviation, or by their largest absolute value.
 
     Parameters
     ----------
     X : (n, p) array or sparse matrix
     n_clusters : int or sequence of int
-        K; each run draws one of a sequence.
+        K. If a sequence is given, each run draws one of its numbers.
     n_partitions : int
         V.
     strategy : str or sequence of str
-        A name of the table; runs take the names of a sequence in turn.
+        A name in the table. If a sequence is given, runs use its names in turn.
     clusterer : scikit-learn clusterer, optional
-        Cloned for each run, its ``random_state`` and ``n_clusters`` set if it has them (in a
-        pipeline, the ``n_clusters`` of the last step). By default: Lloyd's k-means, one start
-        from K_v random rows. Noise is −1. A deterministic clusterer gives V equal partitions
+        Cloned for each run. ``random_state`` and ``n_clusters`` are set if it has these parameters
+        (in a pipeline, the ``n_clusters`` of the last step). The label −1 is noise. The default is
+        Lloyd's k-means from K_v random rows. A deterministic clusterer gives V equal partitions
         unless the strategy varies its input.
     subsample, subspace : float in (0, 1]
-        The shares of the rows and of the columns.
+        The shares of the rows and of the columns that a run uses.
     n_jobs : int, optional
-        Number of parallel runs, as in joblib. None follows :func:`joblib.parallel_config`, with
-        which runs can also go to other machines. Each run uses one thread, so that the labels
-        depend neither on ``n_jobs`` nor on the backend.
+        Number of parallel runs, as in joblib. None uses :func:`joblib.parallel_config`, which can
+        also send runs to other machines. Each run uses one thread, so that the labels depend
+        neither on ``n_jobs`` nor on the backend.
     progress : bool
         Show a progress bar on the standard error stream.
     random_state : int, RandomState, Generator or None
-        Seed of all runs. The first runs of a longer ensemble are those of a shorter one.
+        Seed of all runs. With the same seed, a larger V adds runs and does not change the others.
 
     Returns
     -------
@@ -218,7 +210,7 @@ def fit_ensemble(
     check_whole("n_partitions", n_partitions)
     _check_clusterer(clusterer)
     if n_jobs == 0:
-        raise InvalidParameterError("n_jobs=0 runs nothing; give 1 or more, −1 for all cores")
+        raise InvalidParameterError("n_jobs=0: give 1 or more, or −1 for all cores")
     plan = _Plan(
         n_rows=X.shape[0],
         n_features=X.shape[1],
@@ -228,7 +220,7 @@ def fit_ensemble(
         subspace=check_number("subspace", subspace, 0.0, most=1.0),
     )
     plan.check_every_row_is_drawn(n_partitions)
-    # A given clusterer gets the features unchanged; only k-means is known to allow a shift.
+    # A clusterer of the user gets the features unchanged; a shift does not matter to k-means.
     scalings = [Scaling() if clusterer is not None else centring(X)]
     if "scalings" in plan.strategies:
         scalings += standard_and_min_max(X)
@@ -244,7 +236,7 @@ def fit_ensemble(
         contextlib.closing(queue),
         contextlib.closing(_results(tasks, n_jobs, n_partitions if progress else 0)) as results,
     ):
-        # Labels are written while later runs are computed.
+        # Labels are stored while later runs are computed.
         for member, column in results:
             labels[:, len(members)] = column
             members.append(member)
@@ -254,7 +246,7 @@ def fit_ensemble(
 
 @dataclass(frozen=True)
 class _Plan:
-    """The checked settings of an ensemble, and the runs that follow from them."""
+    """The checked settings of an ensemble; ``sizes`` are the numbers of clusters to draw from."""
 
     n_rows: int
     n_features: int
@@ -289,12 +281,12 @@ class _Plan:
             yield Run(n_clusters=size, scaling=scaling, drawn=drawn, seed=run_seed)
 
     def check_every_row_is_drawn(self, n_partitions: int) -> None:
-        """Refuse several subsampling runs that together draw too few rows to reach all."""
+        """Refuse subsampling runs that together draw fewer rows than there are."""
         n_drawn = n_partitions * self._n_drawn(min(self.sizes))
         if n_partitions > 1 and set(self.strategies) == {"subsample"} and n_drawn < self.n_rows:
             raise InvalidParameterError(
-                f"{n_partitions} runs of subsample={self.subsample} draw {n_drawn} of the "
-                f"{self.n_rows} rows at most; raise subsample or n_partitions"
+                f"{n_partitions} runs with subsample={self.subsample} draw at most {n_drawn} of "
+                f"the {self.n_rows} rows; raise subsample or n_partitions"
             )
 
     def _n_drawn(self, size: int) -> int:
@@ -304,7 +296,7 @@ class _Plan:
         self, times_drawn: npt.NDArray[np.int32], size: int, random: np.random.Generator
     ) -> npt.NDArray[np.bool_]:
         count = self._n_drawn(size)
-        # A random number in [0, 1) breaks ties between equal counts.
+        # Random numbers in [0, 1) break ties between equal counts.
         order = np.argpartition(times_drawn + random.random(self.n_rows), count - 1)
         drawn = np.zeros(self.n_rows, dtype=np.bool_)
         drawn[order[:count]] = True
@@ -314,7 +306,7 @@ class _Plan:
 def _results(
     tasks: Iterable[Any], n_jobs: int | None, bar_length: int
 ) -> Generator[Any, None, None]:
-    """Yield the results of the tasks in order, with a progress bar if its length is above 0."""
+    """Yield the results of the tasks in order, with a progress bar if ``bar_length`` > 0."""
     backend, _ = joblib.parallel.get_active_backend()
     kind = "generator" if getattr(backend, "supports_return_generator", False) else "list"
     results = joblib.Parallel(n_jobs=n_jobs, return_as=kind)(tasks)
@@ -327,14 +319,14 @@ def _results(
         yield from results
     except CancelledError as error:
         raise CoterieError(
-            "runs on other machines were cancelled: they were stopped there, or the worker with "
-            "the only copy of X was lost; run again, and with Dask give every worker a copy: "
+            "runs on other machines were cancelled: they were stopped, or the worker with the "
+            "only copy of X was lost; run again, and with Dask copy X to every worker: "
             "joblib.parallel_config(backend='dask', scatter=[X])"
         ) from error
 
 
 def _spawn_seeds(random_state: RandomState, count: int) -> list[np.random.SeedSequence]:
-    """Return one seed a run; a given generator is advanced by four numbers."""
+    """Return one seed for each run; a generator of the user is advanced by four numbers."""
     if isinstance(random_state, np.random.Generator):
         entropy = random_state.integers(2**32, size=4)
     else:
@@ -355,7 +347,7 @@ def _cluster_counts(n_clusters: int | Sequence[int], n_rows: int) -> tuple[int, 
     for size in sizes:
         if check_whole("n_clusters", size) > n_rows:
             raise InvalidParameterError(
-                f"n_clusters={size} is more than the {n_rows} rows of X; ask for {n_rows} or fewer"
+                f"n_clusters={size} is more than the {n_rows} rows of X; give {n_rows} or fewer"
             )
     return tuple(int(size) for size in sizes)
 
@@ -383,8 +375,8 @@ def _warn_about_empty_partitions(labels: npt.NDArray[np.int32]) -> None:
     empty = np.flatnonzero((labels < 0).all(axis=0))
     if empty.size:
         warnings.warn(
-            f"partitions {', '.join(map(str, empty))} label no row: the clusterer called every "
-            "row noise; loosen its settings",
+            f"partitions {', '.join(map(str, empty))} label no row, because the clusterer "
+            "classified every row as noise; change its parameters",
             LabelWarning,
             stacklevel=3,
         )

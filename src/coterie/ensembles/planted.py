@@ -1,4 +1,4 @@
-"""Label matrices with a known answer: noisy copies of a planted partition, and wrong partitions."""
+"""Label matrices with a known solution: noisy copies of a planted partition."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def planted_partitions(
     correlated: bool = True,
     random_state: int | np.random.RandomState | None = None,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Plant a partition y of n = Σ sizes points and draw V partitions, some of them wrong.
+    """Draw a random partition y of n = Σ sizes points and V partitions, good and wrong ones.
 
-    A good partition is y with each label redrawn, with probability ``noise``, uniformly from
-    the K = len(sizes) labels. The last ``n_bad`` columns are wrong, that is, independent of y:
+    A good partition is a noisy copy of y: with probability ``noise`` a label is redrawn uniformly
+    from the K = len(sizes) labels. The last ``n_bad`` columns are wrong, that is, independent of y:
 
-    * ``correlated``: noisy copies, made in the same way, of *one* wrong partition, whose labels
-      are drawn uniformly from ``bad_clusters``. Their agreement looks like evidence.
-    * otherwise: labels drawn uniformly from ``bad_clusters``, independently for each column.
+    * ``correlated=True``: noisy copies of one wrong partition, whose labels are drawn uniformly
+      from ``bad_clusters`` labels. They agree with each other, but not with y.
+    * ``correlated=False``: labels drawn uniformly from ``bad_clusters``, anew for each column.
 
     The labels of each column are renamed at random, and the points are in random order.
 
@@ -43,8 +43,8 @@ def planted_partitions(
     n_bad : int
         Number of wrong partitions, 0 to V.
     noise : float
-        Probability that a label is redrawn, 0 to 1. (A redrawn label is the old one with
-        probability 1/K, so a share ``noise``·(1 − 1/K) of the labels changes.)
+        Probability that a label is redrawn, 0 to 1. A redrawn label equals the old one with
+        probability 1/K, so a share ``noise``·(1 − 1/K) of the labels changes.
     bad_clusters : int, optional
         Number of labels of the wrong partitions; K by default.
     correlated : bool

@@ -12,32 +12,23 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from coterie.errors import InvalidParameterError
 
-__all__ = ["Scaling", "centring", "check_rows_in_reach", "standard_and_min_max"]
+__all__ = ["Scaling", "centring", "refuse_overflowing_rows", "standard_and_min_max"]
 
 Floats = npt.NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scaling:
-    """The transform ``Z = (X[:, features] - shift) / scale``.
+    """The transform ``Z = (X[:, features] - shift) / scale`` of (n, p) features.
 
-    Parameters
-    ----------
-    features : (q,) int array or None
-        Selected columns, ascending; None selects all.
-    shift, scale : (q,) float arrays or None
-        None means 0 and 1. An infinite scale maps a constant column to 0.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> Scaling(features=np.array([1]), shift=np.array([2.0])).transform(np.array([[0.0, 5.0]]))
     array([[3.]])
     """
 
-    features: npt.NDArray[np.intp] | None = None
-    shift: Floats | None = None
-    scale: Floats | None = None
+    features: npt.NDArray[np.intp] | None = None  # (q,) increasing; None selects all columns
+    shift: Floats | None = None  # (q,), None for 0
+    scale: Floats | None = None  # (q,), None for 1; infinity maps a constant column to 0
 
     def transform(self, X: Any) -> Any:
         """Return Z for the rows of ``X``. A sparse ``X`` stays sparse unless it is shifted."""
@@ -67,8 +58,8 @@ class Scaling:
 def centring(X: Any) -> Scaling:
     """Return the transform that subtracts column means; a sparse ``X`` is not shifted.
 
-    Squared distances are computed as |z|² − 2 z·c + |c|². Without the shift, a large and nearly
-    constant column, such as a time stamp, would lose all its digits in the subtraction.
+    scikit-learn computes squared distances as |z|² − 2 z·c + |c|². For a large and nearly constant
+    column, such as a time stamp, the subtraction would cancel all digits without the shift.
 
     >>> import numpy as np
     >>> centring(np.array([[1.0, 7.0], [3.0, 7.0]])).shift
@@ -78,12 +69,12 @@ def centring(X: Any) -> Scaling:
         lowest, highest = _column_range(X)
         if sp.issparse(X):
             shift = None
-            reach = np.maximum(highest, -lowest)
+            farthest = np.maximum(highest, -lowest)
         else:
-            # Rounding could move the mean of a constant column outside its range.
+            # Without the clip, rounding could move the mean of a constant column out of its range.
             shift = np.clip(X.mean(axis=0, dtype=np.float64), lowest, highest).astype(X.dtype)
-            reach = np.maximum(highest - shift, shift - lowest)
-    _check_squares(X, reach)
+            farthest = np.maximum(highest - shift, shift - lowest)
+    _refuse_bad_range(X, farthest)
     return Scaling(shift=shift)
 
 
@@ -105,8 +96,8 @@ def standard_and_min_max(X: Any) -> tuple[Scaling, Scaling]:
         deviation, spread = np.sqrt(mean_variance_axis(X, axis=0)[1]), largest
     else:
         deviation, spread = X.std(axis=0, dtype=np.float64), highest - lowest
-    # A column that varies by rounding alone counts as constant. So does one with values so small
-    # that its variance underflows to 0.
+    # A column counts as constant if its values differ only by rounding, or if they are so small
+    # that the variance underflows to 0.
     constant = (highest - lowest <= 4 * np.finfo(X.dtype).eps * largest) | (deviation == 0)
     deviation, spread = (
         np.where(constant, np.inf, scale).astype(X.dtype) for scale in (deviation, spread)
@@ -115,8 +106,8 @@ def standard_and_min_max(X: Any) -> tuple[Scaling, Scaling]:
     return Scaling(shift=mean, scale=deviation), Scaling(shift=minimum, scale=spread)
 
 
-def check_rows_in_reach(Z: Any) -> None:
-    """Refuse rows so far away that their squared distances to the centres overflow."""
+def refuse_overflowing_rows(Z: Any) -> None:
+    """Raise an error if squared distances of a row of ``Z`` to the centres would overflow."""
     values = Z.data if sp.issparse(Z) else Z
     limit = _largest_coordinate(Z)
     if values.size == 0 or (-limit <= values.min() and values.max() <= limit):
@@ -136,23 +127,26 @@ def _column_range(X: Any) -> tuple[Floats, Floats]:
     return lowest, highest
 
 
-def _check_squares(X: Any, reach: Floats) -> None:
-    """Refuse data whose squared distances overflow in a column or underflow in all columns."""
+def _refuse_bad_range(X: Any, farthest: Floats) -> None:
+    """Raise an error if squared distances overflow in a column or underflow in all columns.
+
+    ``farthest`` (p,) is the largest distance to the mean in each column.
+    """
     kind = np.finfo(X.dtype)
-    column = int(np.argmax(reach))
-    largest = float(reach[column])
+    column = int(np.argmax(farthest))
+    largest = float(farthest[column])
     if not largest <= _largest_coordinate(X):
         problem = "squared distances overflow"
     elif 0 < largest < np.sqrt(float(kind.tiny) / float(kind.eps)):
-        problem = "squared distances vanish"
+        problem = "squared distances underflow to 0"
     else:
         return
     raise InvalidParameterError(
-        f"X spreads over {largest:.3g} at most (column {column}), where {problem} "
-        f"in {X.dtype}; rescale the columns of X"
+        f"the largest distance to a column mean of X is {largest:.3g} (column {column}), where "
+        f"{problem} in {X.dtype}; rescale the columns of X"
     )
 
 
 def _largest_coordinate(Z: Any) -> float:
-    """Return the largest |z| for which a sum of (z − c)² over all of ``Z`` is finite."""
+    """Return the largest |z| for which the sum of (z − c)² over all entries of ``Z`` is finite."""
     return float(np.sqrt(float(np.finfo(Z.dtype).max) / (4.0 * Z.shape[0] * Z.shape[1])))

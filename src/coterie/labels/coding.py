@@ -1,4 +1,4 @@
-"""Labels coded as small integers: arrays of numbers by lookup, arrow columns by hashing."""
+"""Coding of labels as small integers: by a lookup table, or by hashing in arrow."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Codes = NDArray[Any]
 Categories = tuple[NDArray[Any], ...]
 
 MISSING = -1
-#: How to give soft partitions, for messages to users who gave them as labels.
+#: Part of error messages: how to pass soft partitions.
 SOFT_HINT = "soft partitions are a list of membership matrices, one (n, K_v) for each partition"
 
-#: Cells that are coded together; they stay in the cache between two passes.
+#: Number of cells that are coded together, so that they stay in the cache between two passes.
 _CHUNK_CELLS = 1 << 18
-#: Integers are coded by a lookup table up to this size, and by hashing beyond.
+#: Largest number of cells of a lookup table; integers that need more are coded by hashing.
 _LARGEST_LOOKUP_CELLS = 1 << 22
 _FIRST_INEXACT_FLOAT = 2.0**53
 
@@ -89,7 +89,7 @@ def arrow_column(values: Any, name: str) -> Any:
 def drop_categories(
     codes: NDArray[Any], categories: NDArray[Any], missing: NDArray[np.bool_]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Turn the codes of some categories into −1, and renumber the others without gaps."""
+    """Set the codes of the ``missing`` categories to −1, and renumber the others without gaps."""
     if not missing.any():
         return codes, categories
     lookup = np.where(missing, MISSING, np.cumsum(~missing) - 1)
@@ -97,14 +97,14 @@ def drop_categories(
 
 
 def code_dtype(n_labels: int) -> type[np.int16] | type[np.int32]:
-    """Return the smallest integer type for so many labels."""
+    """Return int16 if it can hold the codes of this many labels, else int32."""
     return np.int16 if n_labels <= np.iinfo(np.int16).max else np.int32
 
 
 def _by_lookup(array: NDArray[Any], largest: int) -> tuple[Codes, Categories]:
     """Code small integers with a lookup table: one pass finds the labels, one writes the codes."""
     n, V = array.shape
-    # seen[v * width + label + 1], so that entry 0 of a partition is its missing label
+    # seen[v * width + label + 1]: does the label occur in partition v? Entry 0 is for label −1.
     width = largest + 2
     base = np.arange(V, dtype=np.int64) * width + 1
     seen = np.zeros(V * width, dtype=bool)
@@ -163,7 +163,7 @@ def _integers_or_texts(column: Any, name: str) -> Any:
 
 
 def _unreadable_message(values: Any, name: str, error: Exception) -> str:
-    """Describe why a column cannot be read: labels of different kinds, or of an unknown kind."""
+    """Say why a column cannot be read: it mixes kinds of labels, or the kind is unknown."""
     kinds = [(row, cell, kind) for row, cell in enumerate(values) if (kind := _kind(cell))]
     odd = next((cell for cell in kinds if cell[2] != kinds[0][2]), None)
     if odd is not None:
@@ -192,13 +192,13 @@ def _kind(cell: Any) -> str:
 
 def _whole_numbers(array: NDArray[Any], names: Sequence[str]) -> NDArray[np.int64]:
     """Return whole floats as int64; NaN becomes −1."""
-    # from this number on, not every whole number is a float of this precision
+    # above this bound, not every whole number is a float of this precision
     inexact_from = min(_FIRST_INEXACT_FLOAT, 2.0 ** (np.finfo(array.dtype).nmant + 1))
     fraction = np.isinf(array) | ((array != np.floor(array)) & ~np.isnan(array))
     inexact = np.abs(array) >= inexact_from
     if (wrong := fraction | inexact).any():
         row, column = np.argwhere(wrong)[0]
-        reason = "is too large for an exact float; give texts, or an array of integers"
+        reason = "is too large to be exact as a float; give texts, or an array of integers"
         if fraction[row, column]:
             shares = array.shape[1] > 1 and (array >= 0).all() and array.sum(axis=1).max() < 1.001
             hint = SOFT_HINT if shares else "labels are names of clusters, not measurements"
@@ -210,6 +210,7 @@ def _whole_numbers(array: NDArray[Any], names: Sequence[str]) -> NDArray[np.int6
 
 
 def _refuse_negative(array: NDArray[Any], names: Sequence[str], row_of: Any = int) -> None:
+    """Raise an error for a label below −1; ``row_of`` returns the user's row of a row of array."""
     if array.dtype.kind == "u" or array.min(initial=0) >= MISSING:
         return
     row, column = np.argwhere(array < MISSING)[0]

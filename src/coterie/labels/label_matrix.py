@@ -1,4 +1,4 @@
-"""Label matrices of users (arrays, frames, texts, missing values), coded as small integers."""
+"""Label matrices: read from arrays, lists and tables, checked, and coded as small integers."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class LabelMatrix:
         return np.array([len(c) for c in self.categories], dtype=np.int64)
 
     def without_rows(self) -> LabelMatrix:
-        """Return the names of partitions and labels without the rows."""
+        """Return a matrix without rows that keeps the names of partitions and labels."""
         codes = np.empty((0, self.n_partitions), dtype=self.codes.dtype)
         return LabelMatrix(codes, self.categories, self.names)
 
     def rows(self, chosen: NDArray[np.bool_]) -> LabelMatrix:
-        """Return some of the rows, without the labels that do not occur in them."""
+        """Return the chosen rows (a mask); labels that do not occur in them are dropped."""
         codes = self.codes[chosen]
         categories = list(self.categories)
         for v, names in enumerate(self.categories):
@@ -68,7 +68,7 @@ class LabelMatrix:
 
 
 def are_memberships(P: Any) -> bool:
-    """Return whether P is a list of matrices: memberships of soft partitions, not labels.
+    """Return whether P is a list of matrices, so that it holds memberships and not labels.
 
     >>> are_memberships([np.eye(2), np.eye(2)]), are_memberships([[0, 1], [1, 1]])
     (True, False)
@@ -82,12 +82,12 @@ def as_label_matrix(P: Any, *, allow_unlabelled_rows: bool = False) -> LabelMatr
 
     Parameters
     ----------
-    P : array, list of rows, pandas or polars DataFrame, or arrow table, shape (n, V)
+    P : array, list of rows, pandas or polars DataFrame, or arrow table, (n, V)
         Column v is a partition of the n points. Labels are integers ≥ 0, whole floats, texts,
         booleans or categories, of one kind in a column. The values −1, NaN, None, masked cells
         and empty texts are missing labels.
     allow_unlabelled_rows : bool
-        Accept rows without any label, because other partitions label these points.
+        Accept rows without any label.
 
     Raises
     ------
@@ -124,7 +124,9 @@ def as_label_matrix(P: Any, *, allow_unlabelled_rows: bool = False) -> LabelMatr
 
 
 def encode_like(P: Any, fitted: LabelMatrix) -> NDArray[Any]:
-    """Return codes of new rows in the categories of a fitted matrix; unseen labels are missing.
+    """Return codes (n', V) of new rows in the categories of a fitted matrix.
+
+    Labels that the fitted matrix does not have become −1.
 
     >>> fitted = as_label_matrix([[10, 7], [20, 7]])
     >>> encode_like([[20, 8]], fitted).tolist()
@@ -158,7 +160,7 @@ def encode_like(P: Any, fitted: LabelMatrix) -> NDArray[Any]:
 
 
 def _numbered(n_partitions: int) -> tuple[str, ...]:
-    """Return the names of columns without names: their numbers."""
+    """Return the numbers 0, 1, … as names of unnamed columns."""
     return tuple(str(v) for v in range(n_partitions))
 
 
@@ -176,11 +178,12 @@ def _read(P: Any) -> tuple[LabelMatrix, bool]:
             "labels are needed here, but these are membership matrices; coterie.hard_labels(P) "
             "gives the most likely labels"
         )
-    are = _items_that_are_matrices(P)
-    if any(are):
+    is_matrix = _items_that_are_matrices(P)
+    if any(is_matrix):
         raise InvalidLabelsError(
-            f"item {are.index(False)} of the list is not a matrix, but item {are.index(True)} is: "
-            f"{SOFT_HINT}; labels y ≥ 0 are the matrix np.eye(y.max() + 1)[y]"
+            f"item {is_matrix.index(True)} of the list is a matrix, but item "
+            f"{is_matrix.index(False)} is not: {SOFT_HINT}; labels y ≥ 0 become a matrix by "
+            "np.eye(y.max() + 1)[y]"
         )
     frame = _frame_columns(P)
     if frame is None:
@@ -204,7 +207,7 @@ def _as_two_dimensional(P: Any) -> NDArray[Any]:
     except ValueError:
         raise InvalidLabelsError(_ragged_message(P)) from None
     if array.dtype.kind in "US" and not hasattr(P, "dtype"):
-        # numpy turns all cells into texts if one is; as objects the numbers stay numbers
+        # numpy converts all cells to texts if one is a text; in an object array numbers stay
         array = np.asarray(P, dtype=object)
     if array.size == 0:
         raise InvalidLabelsError(f"labels are empty: their shape is {array.shape}")
@@ -221,7 +224,7 @@ def _as_two_dimensional(P: Any) -> NDArray[Any]:
 
 
 def _ragged_message(P: Any) -> str:
-    """Describe why nested lists do not form a table."""
+    """Say why nested lists do not form a table."""
     lengths = [len(row) if isinstance(row, Sequence | np.ndarray) else 1 for row in P]
     odd = next((i for i, length in enumerate(lengths) if length != lengths[0]), None)
     if odd is None:
@@ -234,8 +237,10 @@ def _ragged_message(P: Any) -> str:
 
 def _frame_columns(P: Any) -> tuple[list[Any], tuple[str, ...]] | None:
     """Return columns and names of a pandas, polars or arrow table, or None for other types."""
-    # columns are converted one by one, so that an error can name its column
-    if hasattr(P, "iloc") and P.ndim == 2:  # pandas; by position, since names may be equal
+    # columns are converted separately, so that an error message can name the column
+    if (
+        hasattr(P, "iloc") and P.ndim == 2
+    ):  # pandas: select by position, because names may occur twice
         names = tuple(str(name) for name in P.columns)
         columns = [P.iloc[:, v] for v in range(len(names))]
     elif hasattr(P, "get_columns"):  # polars

@@ -1,4 +1,4 @@
-"""Cluster numbers 0, 1, … in order of appearance, or by decreasing size."""
+"""Renumbering of clusters as 0, 1, …, by first appearance or by decreasing size."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["renumber_by_appearance", "renumber_by_size"]
 
 
 def renumber_by_appearance(labels: NDArray[Any]) -> NDArray[np.int64]:
-    """Renumber clusters in the order of their first points.
+    """Renumber clusters in the order in which they first appear.
 
     >>> renumber_by_appearance(np.array([7, 2, 7, 0]))
     array([0, 1, 0, 2])

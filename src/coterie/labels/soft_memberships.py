@@ -1,8 +1,8 @@
-"""Soft partitions of users, one membership matrix for each partition, read and checked.
+"""Membership matrices of soft partitions: reading and checking.
 
 A soft partition v gives point i the shares π_ivc ≥ 0, c = 1 … K_v, with labelled mass
-m_iv = Σ_c π_ivc ≤ 1. The rest 1 − m_iv is missing, and a row of zeros is a missing label. Labels
-are the special case in which every row is a unit vector or zero.
+m_iv = Σ_c π_ivc ≤ 1. The rest 1 − m_iv is missing; a row of zeros is a missing label. The
+memberships are *hard*, and equivalent to labels, if every row is a unit vector or zero.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from coterie.labels.label_matrix import LabelMatrix, are_memberships, as_label_m
 
 __all__ = ["Memberships", "as_memberships", "hard_labels", "memberships_like", "slots_of"]
 
-#: A sum that differs from one by less is one; the difference is rounding.
+#: A row sum is treated as one if it differs from one by at most this.
 _TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
 class Memberships:
-    """The memberships of n points in V soft partitions, side by side."""
+    """The concatenated membership matrices of n points in V soft partitions."""
 
     shares: sp.csr_array  # (n, m): the m columns that have members, without stored zeros
     columns: NDArray[np.int64]  # (m,) their positions in the user's matrices, increasing
@@ -67,17 +67,17 @@ class Memberships:
         return codes
 
     def rows(self, chosen: NDArray[np.bool_]) -> Memberships:
-        """Return some of the points, without columns that have no members among them."""
+        """Return the chosen points (a mask); columns without members among them are dropped."""
         shares = self.shares[chosen]
         used = np.flatnonzero(np.bincount(shares.indices, minlength=shares.shape[1]))
         return replace(self, shares=shares[:, used], columns=self.columns[used])
 
     def without_rows(self) -> Memberships:
-        """Return the names of matrices and columns without the points."""
+        """Return memberships without points that keep the names of matrices and columns."""
         return replace(self, shares=sp.csr_array((0, len(self.columns))))
 
     def joined(self, more: Memberships) -> Memberships:
-        """Return these and more partitions of the same points."""
+        """Append ``more`` partitions of the same points."""
         V = self.n_partitions + more.n_partitions
         return Memberships(
             sp.hstack([self.shares, more.shares], format="csr"),
@@ -101,7 +101,7 @@ def as_memberships(P: Any, *, allow_unlabelled_rows: bool = False) -> Membership
         point and one column for each cluster. Entries are ≥ 0, and rows sum to at most one. If a
         sum is within 1e-6 of one, the row is scaled to sum to one.
     allow_unlabelled_rows : bool
-        Accept points without any membership, because other partitions label these points.
+        Accept points without any membership.
 
     Raises
     ------
@@ -148,7 +148,9 @@ def as_memberships(P: Any, *, allow_unlabelled_rows: bool = False) -> Membership
 
 
 def memberships_like(P: Any, fitted: Memberships) -> Memberships:
-    """Read new rows in the columns of a fit; a column without members in the fit is missing.
+    """Read memberships of new points in the same matrices as in a fit.
+
+    Columns that had no members in the fit are left out.
 
     >>> fitted = as_memberships([np.array([[0.5, 0.0, 0.5]])])
     >>> memberships_like([np.array([[0.2, 0.7, 0.1]])], fitted).shares.toarray()
@@ -193,7 +195,7 @@ def hard_labels(P: Any) -> NDArray[np.int64]:
     Returns
     -------
     labels : (n, V) int
-        Column of the largest membership, the first of equals; −1 if the row is zero.
+        Column of the largest membership (the first one on ties); −1 if the row is zero.
 
     Examples
     --------
@@ -208,7 +210,10 @@ def hard_labels(P: Any) -> NDArray[np.int64]:
 
 
 def slots_of(rows: sp.csr_array) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Return sparse rows as S slots each: columns (n, S), increasing, then −1, and values.
+    """Return columns (n, S) and values (n, S) of the entries of n sparse rows.
+
+    S is the largest number of entries in a row. The columns of a row increase; unused slots at the
+    end have column −1 and value 0.
 
     >>> slots_of(sp.csr_array([[0.5, 0, 0.5], [0, 1, 0]]))[0].tolist()
     [[0, 2], [1, -1]]
@@ -229,7 +234,7 @@ def _most_likely(soft: Memberships) -> NDArray[np.int64]:
     labels = np.full((soft.n_points, soft.n_partitions), MISSING, dtype=np.int64)
     entries = soft.shares.tocoo()
     partition = soft._partition_of_columns()[entries.col]
-    # the last entry written stays: the largest value, and of equals the first column
+    # later entries overwrite earlier ones, so the largest value stays, or on ties the first column
     order = np.lexsort((-entries.col, entries.data))
     starts = np.cumsum(soft.widths) - soft.widths
     column = soft.columns[entries.col] - starts[partition]
@@ -261,7 +266,10 @@ def _matrix(given: Any, v: int) -> tuple[sp.csr_array, tuple[str, ...] | None]:
 
 
 def _in_doubles(given: Any, v: int) -> sp.csr_array:
-    """Return sparse rows of doubles; numpy would read texts and drop imaginary parts."""
+    """Return sparse rows of doubles.
+
+    Texts and complex numbers are refused, because numpy would convert them to floats.
+    """
     array = given if sp.issparse(given) else np.asarray(given)
     kind = array.dtype.kind
     if kind == "O" and any(isinstance(cell, str | bytes | complex) for cell in array.flat):
@@ -278,7 +286,7 @@ def _in_doubles(given: Any, v: int) -> sp.csr_array:
 
 
 def _checked(rows: sp.csr_array, v: int) -> sp.csr_array:
-    """Return the matrix without stored zeros; check entries and sums."""
+    """Check entries and row sums, and drop stored zeros."""
     wrong = ~(np.isfinite(rows.data) & (rows.data >= 0))
     if wrong.any():
         entry = int(np.argmax(wrong))
@@ -292,7 +300,7 @@ def _checked(rows: sp.csr_array, v: int) -> sp.csr_array:
     if not rows.nnz:
         raise InvalidLabelsError(f"membership matrix {v} has only zeros; leave it out")
     point = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    # sums by increasing value do not depend on the order of the columns, to the last digit
+    # added by increasing value, the sums do not depend on the order of the columns
     order = np.lexsort((rows.data, point))
     sums = np.bincount(point, weights=rows.data[order], minlength=rows.shape[0])
     if (too_much := sums > 1 + _TOLERANCE).any():

@@ -1,9 +1,9 @@
-"""Compiled loops for label tuples: groups of equal rows, and an order that no input order changes.
+"""Compiled loops for label tuples: groups of equal rows, and a sort order.
 
 ``codes[a, v]`` is the indicator column of tuple a in partition v, −1 if the label is missing. For
-soft partitions ``codes[a]`` holds S slots, unused ones −1, and ``bits`` the memberships of these
-slots as 64-bit integers. A *colour* is a 64-bit hash that depends on the structure of the data but
-not on its order.
+soft partitions ``codes[a]`` holds the columns of S slots, −1 if a slot is unused, and ``bits[a]``
+the memberships in these slots, read as 64-bit integers. Tuples are sorted by their *colours*. These
+are 64-bit hashes that depend neither on the order of points and partitions nor on label names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MISSING_COLOUR = np.uint64(0x5851F42D4C957F2D)
 _SINGLED_OUT = np.uint64(0xD1B54A32D192ED03)
 _MIN_THREAD_ROWS = 4_096
 _MAX_ROUNDS = 30
-#: Ties are broken one by one only below this number of tuples, and this number of times.
+#: Ties are broken one by one only up to this number of tuples, and this number of times.
 _FEW_TUPLES = 2_000
 _MAX_SINGLED_OUT = 200
 
@@ -40,9 +40,8 @@ def group_equal_rows(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
     """Return the first row of each group of equal rows, the group of each row, and group sizes.
 
-    A hash table with open addressing holds 64-bit hashes of rows. Rows with equal hashes are
-    compared cell by cell, so a collision costs time but is never an error. Groups are numbered in
-    the order of their first rows.
+    Groups are numbered in the order of their first rows. They are found with a hash table; rows
+    with equal hashes are compared cell by cell, so collisions of hashes cause no errors.
 
     >>> [x.tolist() for x in group_equal_rows(np.array([[7, 1], [0, 0], [7, 1]]))]
     [[0, 1], [0, 1, 0], [2, 1]]
@@ -62,7 +61,7 @@ def recoded_rows(
 ) -> NDArray[Any]:
     """Return ``lookup[starts[j] + codes[rows[i], columns[j]]]`` for all i, j; −1 stays −1.
 
-    It is one pass on all cores, without intermediate copies.
+    It reads the codes once, on all cores, without intermediate copies.
 
     >>> codes = np.array([[0, 1], [1, -1]])
     >>> recoded_rows(codes, [1, 0], [1, 0], [0, 2], np.array([5, 6, 7, 8])).tolist()
@@ -79,7 +78,7 @@ def recoded_rows(
 
 
 def slot_keys(codes: NDArray[Any], memberships: Array) -> NDArray[np.int64]:
-    """Return integer rows (n, 2S) that are equal if and only if columns and memberships are."""
+    """Return integer rows (n, 2S), equal exactly where columns and memberships are equal."""
     return np.hstack([codes.astype(np.int64), memberships.view(np.int64)])
 
 
@@ -91,13 +90,14 @@ def order_colours(
 ) -> tuple[Colours, Colours, Colours]:
     """Return the colours of tuples, clusters and partitions by which they are sorted.
 
-    Tuples that share a colour after :func:`refine_colours` are interchangeable, except for rare
-    coincidences. But the order of tied tuples must agree with the order of their clusters and
-    partitions. So one tied tuple is singled out, as if its weight were unique, and the colours are
-    refined again, until all tuples differ.
+    Tuples with equal colours after :func:`refine_colours` are interchangeable, except in rare
+    cases. But the order of tied tuples must be consistent with the order of their clusters and
+    partitions. So one of them gets a unique weight, and the colours are refined again. This is
+    repeated until all tuples have different colours.
     """
     whole = bool((weights == np.floor(weights)).all())
     seeds = weights.astype(np.uint64) if whole else weights.view(np.uint64).copy()
+    # turn[a] is the step in which tuple a got a unique weight
     turn = np.full(len(codes), _MAX_SINGLED_OUT, dtype=np.uint64)
     shared = colours = refine_colours(codes, offsets, seeds, _MAX_ROUNDS, memberships)
     for step in range(_MAX_SINGLED_OUT if len(codes) <= _FEW_TUPLES else 0):
@@ -110,7 +110,7 @@ def order_colours(
         colours = refine_colours(codes, offsets, seeds, _MAX_ROUNDS, memberships)
     if colours is shared:
         return colours
-    # the colours before any tie was broken come first; the later ones only break ties
+    # sort by the first colours; the later ones only break ties
     return (
         _ranks(shared[0], turn, colours[0]),
         _ranks(shared[1], colours[1]),
@@ -127,11 +127,11 @@ def refine_colours(
 ) -> tuple[Colours, Colours, Colours]:
     """Compute colours of tuples (u,), clusters (m,) and partitions (V,) by colour refinement.
 
-    The first colour of a cluster depends on the weights of its tuples. Then, in rounds, the colour
-    of a partition depends on those of its clusters, that of a tuple on its clusters, and that of a
-    cluster on its tuples. Multisets of colours are hashed by sums, which do not depend on order.
-    Rounds end when all tuples differ or no round separates more of them. Clusters come last, so
-    the clusters of a partition differ if the tuples do. Memberships count to the last bit.
+    First, the colour of a cluster is a hash of the weights of its tuples. Then every round computes
+    the colours of tuples from those of their clusters, the colours of clusters from those of their
+    tuples, and the colours of partitions from those of their clusters. Sets of colours are hashed
+    by sums, which do not depend on the order. The rounds end when all tuples have different
+    colours, or when a round adds no new colour. ``memberships`` (u, S) are compared bit by bit.
     """
     u, V = len(codes), len(offsets) - 1
     tuples = np.zeros(u, np.uint64)
@@ -157,7 +157,7 @@ def refine_colours(
 
 
 def _ranks(*keys: Colours) -> Colours:
-    """Return ranks by the first key, then by the next."""
+    """Return the rank of each item by the first key; later keys break ties."""
     ranks = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)[1]
     return ranks.ravel().astype(np.uint64)
 
@@ -167,6 +167,7 @@ def _recode_rows(
     codes: Any, rows: Any, columns: Any, starts: Any, lookup: Any, start: Any, stop: Any,
     recoded: Any,
 ) -> None:  # fmt: skip
+    """Write rows start..stop of :func:`recoded_rows`."""
     for i in range(start, stop):
         row = rows[i]
         for j in range(len(columns)):
@@ -176,7 +177,7 @@ def _recode_rows(
 
 @nb.njit(cache=True, nogil=True, inline="always")
 def _mix(a: Any, b: Any) -> Any:
-    """Return one step of a 64-bit hash that combines a and b."""
+    """Combine two 64-bit hashes."""
     h = (a ^ b) * _MULTIPLIER
     return h ^ (h >> _SHIFT)
 
@@ -199,7 +200,10 @@ def _same(a: Any, b: Any) -> Any:
 
 @nb.njit(cache=True, nogil=True)
 def _group_equal_rows(codes: Any, slots: Any) -> Any:
-    """Group equal rows; ``table[slot]`` is a group or −1, ``tags[slot]`` 8 bits of its hash."""
+    """Group equal rows with a hash table of ``slots`` entries and open addressing.
+
+    ``table[slot]`` is a group, −1 if the slot is empty; ``tags[slot]`` are 8 bits of its hash.
+    """
     n = codes.shape[0]
     mask = np.uint64(slots - 1)
     table = np.full(slots, -1, np.int32)
@@ -210,8 +214,8 @@ def _group_equal_rows(codes: Any, slots: Any) -> Any:
     n_groups = 0
     for i in range(n):
         h = _hash_row(codes[i])
-        # the slot uses the low bits of the hash, the tag the high ones: most rows that share a
-        # slot differ in the tag, which is cheaper to compare than the rows
+        # The slot uses the low bits of the hash, the tag the high bits. Different rows in one
+        # slot usually differ in the tag, which is cheaper to compare than the rows.
         tag = np.uint8(h >> np.uint64(56))
         slot = h & mask
         while True:
@@ -236,9 +240,9 @@ def _group_equal_rows(codes: Any, slots: Any) -> Any:
 def _colour_clusters(
     codes: Any, offsets: Any, weights: Any, tuples: Any, clusters: Any, partitions: Any
 ) -> None:
-    """Combine the colours of tuples into their clusters, and of clusters into partitions.
+    """Update the colours of clusters from their tuples, and of partitions from their clusters.
 
-    ``gathered[c]`` is the sum over the tuples of cluster c; a tuple of weight w counts w times.
+    ``gathered[c]`` is the sum of hashes over the tuples of cluster c, times their weights.
     """
     u, V = codes.shape
     gathered = np.zeros(len(clusters), np.uint64)
@@ -252,6 +256,7 @@ def _colour_clusters(
 
 @nb.njit(cache=True, nogil=True)
 def _fold_into_partitions(offsets: Any, gathered: Any, clusters: Any, partitions: Any) -> None:
+    """Mix ``gathered[c]`` into the colour of cluster c, and clusters into their partition v."""
     for v in range(len(partitions)):
         total = np.uint64(0)
         for c in range(offsets[v], offsets[v + 1]):
@@ -277,7 +282,7 @@ def _colour_tuples(codes: Any, weights: Any, clusters: Any, partitions: Any, tup
 def _colour_soft_clusters(
     bits: Any, codes: Any, offsets: Any, weights: Any, tuples: Any, clusters: Any, partitions: Any
 ) -> None:
-    """Combine colours as :func:`_colour_clusters`, with the memberships of soft partitions."""
+    """Update colours as :func:`_colour_clusters`, with the memberships of soft partitions."""
     gathered = np.zeros(len(clusters), np.uint64)
     for a in range(codes.shape[0]):
         colour = _mix(tuples[a], weights[a])

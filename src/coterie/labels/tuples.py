@@ -1,12 +1,12 @@
 """Exact compression: points with equal labels in all partitions become one weighted tuple.
 
-Rows i and j of the label matrix with ``P[i, :] == P[j, :]`` have equal rows in the co-association
-matrix, and every method of this library treats them alike. So each method works on the u ≤ n
-distinct tuples with their weights, and expands its result to the points.
+Points i and j with ``P[i, :] == P[j, :]`` have equal rows in the co-association matrix, so every
+method gives them the same label. Methods therefore work on the u ≤ n distinct tuples and their
+weights, and expand the result to the points.
 
-Tuples, partitions and clusters are sorted in an order that depends neither on the order of points
-and partitions nor on the names of labels. Later steps break ties by this order, so results do not
-depend on these either.
+Tuples, partitions and clusters are sorted by colours (see :mod:`~coterie.labels.tuple_kernels`).
+Later steps break ties by this order, so results depend neither on the order of points and
+partitions nor on the names of labels.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-#: A mass above this is complete; the rest is rounding.
+#: A labelled mass from this value on counts as 1; the difference is rounding.
 _WHOLE = 1 - 1e-9
 
 
@@ -44,10 +44,10 @@ _WHOLE = 1 - 1e-9
 class LabelTuples:
     """The u distinct label tuples of n points in V partitions.
 
-    The cluster indicator Z has one row for each tuple and one column for each of the m clusters of
-    all partitions. Tuple a has its one for partition v in column ``codes[a, v]``. The tuples of
-    soft partitions have S slots instead of V labels: the columns ``codes[a]``, increasing, with −1
-    in unused slots at the end, and the shares ``memberships[a]`` in these columns.
+    The cluster indicator Z (u, m) has one row for each tuple and one column for each of the m
+    clusters of all partitions: Z[a, codes[a, v]] = 1. Tuples of soft partitions have S slots
+    instead of V labels. Then ``codes[a]`` holds the columns in which row a of Z is not zero,
+    increasing, with −1 in unused slots at the end, and ``memberships[a]`` holds the values of Z.
     """
 
     codes: NDArray[Any]  # (u, V) or (u, S), int16 or int32, C-contiguous; −1 is missing
@@ -110,7 +110,7 @@ class LabelTuples:
 
     @cached_property
     def has_missing(self) -> bool:
-        """Return whether any label, or part of one, is missing."""
+        """Return whether any tuple has a labelled mass below 1 in any partition."""
         if self.memberships is None:
             return bool(self.codes.min(initial=0) < 0)
         return bool(self.mass.min(initial=1.0) < _WHOLE)
@@ -128,13 +128,13 @@ class LabelTuples:
         return bool(self.mass[:, partition_weights > 0].min(initial=1.0) >= _WHOLE)
 
     def expand(self, of_tuples: NDArray[Any]) -> NDArray[Any]:
-        """Return the values of the n points, given those of the u tuples."""
+        """Return values of the n points from values of the u tuples."""
         return of_tuples[self.inverse]
 
     def labels_of_partition(self, v: int) -> Indices:
         """Return the labels 0..K_v − 1 or −1 of the tuples in partition v, (u,).
 
-        For a soft partition it is the cluster of the largest membership, the first of equals.
+        For a soft partition it is the cluster of largest membership, the first one on ties.
         """
         if self.memberships is not None:
             own = np.append(self.partition_of == v, False)[self.codes]
@@ -145,7 +145,7 @@ class LabelTuples:
         return np.where(column == MISSING, MISSING, column - self.offsets[v])
 
     def indicator(self, values: NDArray[Any]) -> csr_array:
-        """Return the sparse Z (u, m) with ``values`` in place of ones, times the memberships.
+        """Return Z (u, m) as a sparse matrix, each entry multiplied by a value.
 
         ``values`` has one value for each partition, (V,), or for each tuple, (u, 1).
 
@@ -164,33 +164,30 @@ class LabelTuples:
         )
 
     def in_given_order(self, of_partitions: NDArray[Any]) -> NDArray[Any]:
-        """Return values of the V partitions (first axis) in the user's order."""
+        """Reorder values of the V partitions (first axis) to the user's order."""
         given = np.empty_like(of_partitions)
         given[self.partition_order] = of_partitions
         return given
 
     def columns_of(self, codes: NDArray[Any]) -> NDArray[Any]:
-        """Return the indicator columns (n', V) of rows that are coded as the user's matrix."""
+        """Return the columns of Z, (n', V), of new rows with the codes of the user's matrix."""
         n_labels = self.in_given_order(self.n_labels)
         starts = np.cumsum(n_labels) - n_labels
         order, lookup = self.partition_order, self.recode.astype(self.codes.dtype)
         return kernels.recoded_rows(codes, np.arange(len(codes)), order, starts[order], lookup)
 
     def slots(self) -> tuple[NDArray[Any], Array]:
-        """Return columns and memberships (u, S) of the tuples, also if they are labels."""
+        """Return columns and memberships (u, S) of the tuples; those of labels are 1."""
         if self.memberships is not None:
             return self.codes, self.memberships
         return slots_of(self.indicator(np.ones(self.n_partitions)))
 
     def slots_of(self, soft: Memberships) -> tuple[NDArray[Any], Array]:
-        """Return columns and memberships (n', S) of new rows in the user's columns."""
+        """Return columns and memberships (n', S) of new points."""
         return slots_of(soft.shares[:, np.argsort(self.recode)])
 
     def subset(self, chosen: NDArray[Any], weights: Array | None = None) -> LabelTuples:
-        """Return some of the tuples (a mask or indices), without ``inverse``.
-
-        ``weights`` replaces their weights.
-        """
+        """Return the chosen tuples (mask or indices) without points; ``weights`` are new ones."""
         return replace(
             self.without_points(),
             codes=self.codes[chosen],
@@ -230,11 +227,11 @@ class LabelTuples:
         return restricted, group
 
     def without_points(self) -> LabelTuples:
-        """Return the tuples without ``inverse``, which new rows do not need."""
+        """Return the tuples with an empty ``inverse``, to save memory."""
         return replace(self, inverse=np.empty(0, dtype=self.inverse.dtype))
 
     def without_compression(self) -> LabelTuples:
-        """Return the same points as one tuple each."""
+        """Return n tuples of weight one, one for each point."""
         n = len(self.inverse)
         return replace(self.subset(self.inverse, np.ones(n)), inverse=np.arange(n))
 
@@ -255,9 +252,9 @@ def compress_labels(matrix: LabelMatrix, row_weights: Array | None = None) -> La
 
 
 def compress_memberships(soft: Memberships, row_weights: Array | None = None) -> LabelTuples:
-    """Compress soft partitions to their distinct rows, compared to the last bit.
+    """Compress soft partitions to their distinct rows, which are compared bit by bit.
 
-    If every row is a unit vector or zero, the result has labels and no memberships.
+    If all memberships are hard, the result has labels and no memberships.
 
     >>> soft = as_memberships([np.array([[0.9, 0.1], [0.5, 0.5], [0.9, 0.1]])])
     >>> tuples = compress_memberships(soft)
@@ -272,7 +269,7 @@ def compress_memberships(soft: Memberships, row_weights: Array | None = None) ->
 
 
 def as_label_tuples(P: Any) -> LabelTuples:
-    """Return the label tuples of tuples, membership matrices, or labels."""
+    """Return label tuples; P are labels, membership matrices, or already label tuples."""
     if isinstance(P, LabelTuples):
         return P
     if are_memberships(P):
@@ -293,10 +290,10 @@ def group_rows(
 def tuples_of_groups(
     codes: NDArray[Any], n_labels: Indices, inverse: NDArray[Any], weights: Array
 ) -> LabelTuples:
-    """Return the sorted label tuples of rows that are grouped already.
+    """Return the sorted label tuples, given the distinct rows.
 
-    ``codes`` (u, V) are the distinct rows, 0..K_v − 1 or −1, ``n_labels`` (V,) the K_v, and
-    ``inverse`` (n,) the distinct row of each row.
+    ``codes`` (u, V) are the distinct rows, with codes 0..K_v − 1 or −1; ``n_labels`` (V,) are
+    the K_v; ``inverse`` (n,) is the distinct row of each point.
     """
     offsets = _offsets(n_labels)
     lookup = np.arange(offsets[-1], dtype=code_dtype(offsets[-1]))

@@ -6,8 +6,7 @@ all views      :class:`ConcatenatedSpectral`, :class:`MultiViewKMeans`,
                :class:`MultiViewAffinityPropagation`, :class:`LowRankConsensus`
 =============  ===================================================================================
 
-:class:`~coterie.MultiViewClusterer` is the consensus of runs in every view. Names are imported
-when first used.
+:class:`~coterie.MultiViewClusterer` computes the consensus of runs in all views.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""MultiViewAffinityPropagation: exemplars chosen by messages, with a given number of clusters."""
+"""Affinity propagation on several views, with a given number of clusters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ Array = NDArray[np.float64]
 # Bounds of the preference, as multiples of the median similarity.
 _FACTORS = (0.1, 200.0)
 _DAMPINGS = (0.9, 0.95, 0.98)
-# Messages decay over 1 / (1 − damping) rounds; converged means ten times that without change.
+# Messages decay over 1 / (1 − damping) rounds. A fit has converged after ten times as many rounds
+# without change.
 _QUIET_DECAYS = 10
 _ROUNDING = 1e-12
 
@@ -40,29 +41,29 @@ class MultiViewAffinityPropagation(MultiViewMethod):
 
         Σ_i S(i, c_i) + Σ over exemplars of the preference.
 
-    It has no K: the more negative the preference, the fewer exemplars. The preference is a
-    multiple f of the median similarity; log f is found by bisection until K exemplars result.
+    K is not a parameter of affinity propagation: a more negative preference gives fewer exemplars.
+    The preference is f times the median similarity. Bisection of log f searches for K exemplars.
 
     Parameters
     ----------
     n_clusters : int, default=8
-        The number of exemplars to search for. Not every number can be reached; see
+        The number of exemplars to search for. Some numbers cannot be reached; see
         ``n_clusters_``.
     max_fits : int, default=20
         Largest number of preferences to try.
     max_iter : int, default=1000
-        Rounds of messages a fit.
+        Largest number of rounds of messages per fit.
     standardize : bool, default=True
         Scale columns to mean 0 and variance 1. Sparse views are scaled but not shifted.
     max_points : int, default=3_000
-        More points are refused: S has n² entries, and each round passes over all of them.
+        More points are refused, because S has n² entries and each round reads all of them.
     random_state : int, RandomState or None, default=None
-        Seed of the noise, of the size of rounding errors, that breaks ties.
+        Seed of the noise that breaks ties; it is as small as rounding errors.
 
     Attributes
     ----------
     labels_ : (n,) int
-        Numbered by falling size.
+        Numbered by decreasing size.
     n_clusters_ : int
     exemplars_ : (K,) int
         The row of each cluster's exemplar.
@@ -72,21 +73,21 @@ class MultiViewAffinityPropagation(MultiViewMethod):
     loss_ : float
         −Σ_i S(i, c_i).
     history_ : dict
-        ``"preference"``, ``"n_clusters"`` and ``"loss"`` of the fits, in the order they were
-        tried; a fit without exemplars has 0 clusters and infinite loss.
+        ``"preference"``, ``"n_clusters"`` and ``"loss"`` of the fits in the order of the search; a
+        fit without exemplars has 0 clusters and infinite loss.
     n_iter_ : int
         Rounds of messages of the selected fit.
 
     Notes
     -----
     **Established.** Affinity propagation is that of Frey and Dueck, in scikit-learn's code. The
-    sum over views and the search for K are our choice: f between 0.1 and 200, damping 0.9, stop
-    after 100 rounds without change (30 were sometimes too few). A fit that does not converge is
-    repeated with damping 0.95 and 0.98, with 200 and 500 such rounds. Exemplars and clusters are
-    then improved in turn, as in k-medoids, until each point has its most similar exemplar. Equal
-    points are treated as one weighted point. K = 1 is the medoid of all, found directly.
+    sum over views and the search for K are our choice: f between 0.1 and 200, damping 0.9, and a
+    stop after 100 rounds without change (30 were sometimes too few). A fit that does not converge
+    is repeated with damping 0.95 and 200 such rounds, then with 0.98 and 500. Exemplars and
+    clusters are then improved in turn, as in k-medoids, until each point has its most similar
+    exemplar. Equal points are treated as one weighted point. For K = 1 the result is the medoid.
 
-    **Limits.** O(n²) a round, some hundreds of rounds a fit, up to 20 fits: minutes at 3,000
+    **Limits.** O(n²) per round, hundreds of rounds per fit, up to 20 fits: minutes at 3,000
     points. If K cannot be reached, the fit with the nearest number is selected, with a warning.
     Five views of 210 photographs in seven classes (MSRC-v1): seven exemplars at the sixth
     preference, accuracy 0.705.
@@ -138,7 +139,7 @@ class MultiViewAffinityPropagation(MultiViewMethod):
         distinct, member = _distinct_points(S)
         T = np.bincount(member)[:, None] * S[np.ix_(distinct, distinct)]
         fits = _fits(T, n_clusters, max_fits, max_iter, int(rng.randint(2**31 - 1)))
-        # Of two counts equally far from K, the larger is selected; a single cluster only if needed.
+        # The count nearest to K, the larger one on ties; a single cluster only if all have one.
         best = min(fits, key=lambda fit: (fit.count < 2, abs(fit.count - n_clusters), -fit.count))
         if best.count == 0:
             raise InvalidParameterError(
@@ -148,7 +149,7 @@ class MultiViewAffinityPropagation(MultiViewMethod):
         self._store(best, fits, T)
         _warn(best, n_clusters, len(fits))
         labels = best.labels[member]
-        # Exemplars are stored in the order in which fit numbers the clusters.
+        # ``fit`` numbers the clusters by size; exemplars_[k] is the exemplar of cluster k.
         exemplars = distinct[best.exemplars]
         self.exemplars_ = np.empty_like(exemplars)
         self.exemplars_[renumber_by_size(labels)[exemplars]] = exemplars
@@ -187,7 +188,7 @@ def summed_similarity(views: Sequence[Any]) -> Array:
 
 @dataclass(frozen=True)
 class _Fit:
-    """One run of affinity propagation: exemplars (k,), labels (n,), all −1 if k = 0."""
+    """Result of affinity propagation at one preference: k exemplars (k,), and labels (n,)."""
 
     preference: float
     exemplars: NDArray[np.int64]
@@ -209,17 +210,17 @@ class _Fit:
 def _distinct_points(S: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the first of each group of equal points, (u,), and the group of each point, (n,).
 
-    Equal points prevent each other from becoming exemplars. A single point whose similarities are
-    multiplied by the size of its group gives the same sum.
+    Equal points prevent each other from becoming exemplars. One point whose similarities are
+    multiplied by the size of the group gives the same sum.
     """
     first = (S == 0).argmax(axis=1)
     return np.unique(first, return_inverse=True)
 
 
 def _fits(S: Array, n_clusters: int, max_fits: int, max_iter: int, seed: int) -> list[_Fit]:
-    """Fit at preferences f·median(S), with log f by bisection, until K exemplars result.
+    """Fit at preferences f·median(S), with log f found by bisection, until there are K exemplars.
 
-    There is nothing to search if K = 1 or K ≥ u, the number of distinct points.
+    If K = 1 or K ≥ u, the number of distinct points, no search is needed.
     """
     u = len(S)
     if n_clusters == 1 < u:
@@ -266,9 +267,9 @@ def _propagate(S: Array, preference: float, max_iter: int, seed: int) -> _Fit:
 def _improved(
     S: Array, exemplars: NDArray[np.int64], labels: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Alternate the best exemplar of each cluster and the best exemplar of each point.
+    """Update the exemplar of each cluster and the labels in turn, until the loss stops falling.
 
-    Messages can pause before they are optimal. Each step lowers the loss, so this ends.
+    Messages can stop changing before the exemplars are optimal.
     """
     ranks = np.arange(len(exemplars))
     loss = math.inf
@@ -280,7 +281,7 @@ def _improved(
         clusters = [np.flatnonzero(labels == k) for k in ranks]
         exemplars = np.array([c[S[np.ix_(c, c)].sum(axis=0).argmax()] for c in clusters])
         labels = S[:, exemplars].argmax(axis=1)
-        labels[exemplars] = ranks  # two exemplars can be equally similar within rounding
+        labels[exemplars] = ranks  # because of rounding, another exemplar can be as similar
     return exemplars, labels
 
 

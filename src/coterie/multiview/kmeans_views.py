@@ -1,4 +1,4 @@
-"""MultiViewKMeans: robust k-means with shared labels and learned view weights."""
+"""Robust k-means on several views, with shared labels and learned view weights."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ __all__ = ["MultiViewKMeans"]
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-# A point whose distance to a centre is below this share of the view's size is on the centre.
+# A point is on a centre if their distance is at most this share of the spread of the view.
 _ON_CENTRE = 1e-7
 # Up to this many rows, one thread is faster than several.
-_FEW = 5_000
+_ONE_THREAD_UP_TO = 5_000
 _LARGEST_GAMMA = 100.0
 
 
 class MultiViewKMeans(MultiViewMethod):
-    """MVKmean (RMKMC): robust k-means in all views together, with weights of the views.
+    """MVKmean (RMKMC): robust k-means on all views, with learned view weights.
 
     The labels z (n,) are shared by all views; view v has centres f_k^v (p_v,):
 
@@ -51,10 +51,10 @@ class MultiViewKMeans(MultiViewMethod):
     gamma : float in (1, 100], default=2.0
         γ. Near 1 the view with the lowest loss gets all the weight; large γ gives equal weights.
     n_init : int, default=10
-        Number of starts, from k-means on the views side by side; the lowest loss is selected.
+        Number of starts, from k-means on the concatenated views; the lowest loss is selected.
     max_iter : int, default=200
     tol : float, default=1e-7
-        Stop if a round lowers the loss by no more than this share of it.
+        Stop if a round reduces the loss by at most this share of it.
     standardize : bool, default=True
         Scale columns to mean 0 and variance 1, then divide each view by the root of its number
         of columns. Sparse views are scaled but not shifted.
@@ -63,9 +63,9 @@ class MultiViewKMeans(MultiViewMethod):
     Attributes
     ----------
     labels_ : (n,) int
-        Numbered by falling size.
+        Numbered by decreasing size.
     n_clusters_ : int
-        Less than ``n_clusters`` only if there are fewer distinct points.
+        Smaller than ``n_clusters`` only if there are fewer distinct points.
     view_names_ : list of str
     view_weights_ : dict of str to float
         a_v; their sum is 1.
@@ -79,12 +79,12 @@ class MultiViewKMeans(MultiViewMethod):
 
     Notes
     -----
-    **Established.** Problem and updates follow two independent ports of the method of Cai, Nie
-    and Huang, which agree; the article itself was not available. Our choices: labels minimise the
-    loss instead of its quadratic bound; a centre on a data point moves by the rule of Vardi and
-    Zhang; a constant view has weight 0; ten starts; γ = 2.
+    **Established.** Problem and updates follow two independent implementations of the method of
+    Cai, Nie and Huang, which agree; the article itself was not available. Our choices: labels
+    minimise the loss instead of its quadratic bound; a centre on a data point moves by the rule of
+    Vardi and Zhang; a constant view has weight 0; ten starts; γ = 2.
 
-    **Limits.** Time O(nK·Σp_v) a round, memory linear in the views. Results vary more with the
+    **Limits.** Time O(nK·Σp_v) per round, memory linear in the views. Results vary more with the
     start than with γ. A view with few distinct rows gets a large weight, even if it is not
     informative. Five views of 210 photographs in seven classes (MSRC-v1): accuracy 0.733 ± 0.008
     over three seeds (0.69 ± 0.07 with one start).
@@ -159,7 +159,9 @@ class MultiViewKMeans(MultiViewMethod):
         X = list(views.values())
         tables = [_Table.of(x) for x in X]
         joined = sp.hstack(X, format="csr") if any(map(sp.issparse, X)) else np.hstack(X)
-        threads = on_one_thread() if joined.shape[0] <= _FEW else contextlib.nullcontext()
+        threads = (
+            on_one_thread() if joined.shape[0] <= _ONE_THREAD_UP_TO else contextlib.nullcontext()
+        )
         with threads, ignore_duplicate_points_warning():
             starts = [
                 KMeans(n_clusters, n_init=1, random_state=rng).fit(joined).labels_
@@ -179,15 +181,15 @@ class MultiViewKMeans(MultiViewMethod):
     def _warn(self, best: _Fit, wanted: int, found: int) -> None:
         if not best.converged:
             warnings.warn(
-                f"stopped after {self.max_iter} rounds while the loss still fell by more than "
-                f"tol={self.tol} of itself; raise max_iter or tol",
+                f"stopped after max_iter={self.max_iter} rounds before the loss converged to "
+                f"tol={self.tol}; raise max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=4,
             )
         if found < wanted:
             warnings.warn(
-                f"only {found} of n_clusters={wanted} clusters have points: too many points are "
-                "equal, or nearly equal; ask for fewer clusters",
+                f"only {found} of n_clusters={wanted} clusters have points, because too many "
+                "points are equal or nearly equal; reduce n_clusters",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -195,14 +197,14 @@ class MultiViewKMeans(MultiViewMethod):
 
 @dataclass(frozen=True)
 class _Table:
-    """One view: rows X (n, p), dense or CSR, their squared lengths (n,), and its size.
+    """One view: rows X (n, p), dense or CSR, their squared norms (n,), and its spread.
 
-    The size is the root of its total variance, or 0 if all rows are equal within rounding.
+    The spread is the square root of the total variance, or 0 if all rows are equal up to rounding.
     """
 
     rows: Any
     squares: Array
-    size: float
+    spread: float
 
     @classmethod
     def of(cls, X: Any) -> _Table:
@@ -210,9 +212,9 @@ class _Table:
             mean, variance = mean_variance_axis(X, axis=0)
         else:
             mean, variance = X.mean(axis=0), X.var(axis=0)
-        size = float(np.sqrt(variance.sum()))
-        constant = size <= _ON_CENTRE * float(np.linalg.norm(mean))
-        return cls(X, row_norms(X, squared=True), 0.0 if constant else size)
+        spread = float(np.sqrt(variance.sum()))
+        constant = spread <= _ON_CENTRE * float(np.linalg.norm(mean))
+        return cls(X, row_norms(X, squared=True), 0.0 if constant else spread)
 
     def distances(self, centres: Array) -> Array:
         """Return ‖x_i − f_k‖, shape (n, K)."""
@@ -257,7 +259,7 @@ def _descend(
     rng: np.random.RandomState,
 ) -> _Fit:
     """Update centres, labels and view weights in turn until the loss stops falling."""
-    varies = np.array([table.size > 0 for table in tables])
+    varies = np.array([table.spread > 0 for table in tables])
     weights = _view_weights(np.ones(len(tables)), varies, gamma)
     centres = [table.means(labels, n_clusters) for table in tables]
     history: list[float] = []
@@ -277,15 +279,15 @@ def _descend(
 
 
 def _moved_centres(table: _Table, centres: Array, labels: Labels) -> Array:
-    """Move each centre one step towards the geometric median of its cluster; no Σr_i rises.
+    """Move each centre f one step towards the geometric median of its cluster.
 
-    Weiszfeld's step goes to the mean with weights 1/r_i. Points on the centre (r = 0) have no such
-    weight. Vardi and Zhang: η points on the centre shorten the step by the share
-    η / ‖Σ (x_i − f)/r_i‖.
+    With r_i = ‖x_i − f‖, Weiszfeld's step goes to the mean with weights 1/r_i. This weight is not
+    defined for points on the centre. By the rule of Vardi and Zhang, η such points shorten the
+    step by the share η / ‖Σ (x_i − f)/r_i‖. The sum of the r_i never rises.
     """
     K = len(centres)
     r = table.residuals(centres, labels)
-    on_centre = r <= _ON_CENTRE * table.size
+    on_centre = r <= _ON_CENTRE * table.spread
     inverse = np.where(on_centre, 0.0, 1.0 / np.where(on_centre, 1.0, r))
     step = table.means(labels, K, inverse) - centres
     mass = np.bincount(labels, weights=inverse, minlength=K)
@@ -296,7 +298,7 @@ def _moved_centres(table: _Table, centres: Array, labels: Labels) -> Array:
 
 
 def _nearest(tables: Sequence[_Table], centres: Sequence[Array], factors: Array) -> Labels:
-    """Return argmin over k of Σ_v c_v ‖x_i^v − f_k^v‖, c_v the factors; ties to the first."""
+    """Return argmin over k of Σ_v c_v ‖x_i^v − f_k^v‖, with c the factors; the first on ties."""
     total = np.zeros((len(tables[0].squares), len(centres[0])))
     for table, F, factor in zip(tables, centres, factors, strict=True):
         if factor > 0:
@@ -305,7 +307,7 @@ def _nearest(tables: Sequence[_Table], centres: Sequence[Array], factors: Array)
 
 
 def _factors(weights: Array, gamma: float) -> Array:
-    """Return a_v^γ up to a common factor, so that the largest is 1."""
+    """Return a_v^γ, scaled so that the largest is 1."""
     return (weights / weights.max()) ** gamma
 
 
@@ -335,16 +337,16 @@ def _view_weights(h: Array, varies: NDArray[np.bool_], gamma: float) -> Array:
 def _fill_empty_clusters(
     tables: Sequence[_Table], centres: list[Array], labels: Labels, rng: np.random.RandomState
 ) -> None:
-    """Move a random point of a larger cluster, and the centre, to each empty cluster, in place.
+    """Fill each empty cluster with a random point of a larger cluster, which becomes its centre.
 
-    This lowers the loss. A cluster stays empty if every point is on its centre already.
+    Labels and centres change in place. A cluster stays empty if every point is on its centre.
     """
     K = len(centres[0])
     for k in np.flatnonzero(np.bincount(labels, minlength=K) == 0):
         larger = np.bincount(labels, minlength=K)[labels] > 1
         away = np.zeros(len(labels), dtype=np.bool_)
         for table, F in zip(tables, centres, strict=True):
-            away |= (table.residuals(F, labels) > _ON_CENTRE * table.size) & (table.size > 0)
+            away |= (table.residuals(F, labels) > _ON_CENTRE * table.spread) & (table.spread > 0)
         movable = np.flatnonzero(larger & away)
         if movable.size == 0:
             return
@@ -358,10 +360,10 @@ def _fill_empty_clusters(
 def _final_labels(
     tables: Sequence[_Table], centres: Sequence[Array], factors: Array
 ) -> tuple[Labels, list[Array]]:
-    """Return labels by the nearest centre, and the used centres by falling cluster size.
+    """Return labels by the nearest centre, and the used centres by decreasing cluster size.
 
-    So ``predict`` gives the fitted points their labels. Ties go to the first centre, so a new
-    order can move points, and the sizes change: hence the loop.
+    So ``predict`` gives fitted points the same labels. Ties go to the first centre, so sorting the
+    centres can move points and change the sizes. Therefore sorting is repeated.
     """
     ordered = list(centres)
     for _ in range(len(ordered[0]) + 1):

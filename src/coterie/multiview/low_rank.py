@@ -1,4 +1,4 @@
-"""LowRankConsensus: the shared low-rank part of the co-associations of several views."""
+"""Low-rank consensus: the shared low-rank part of the co-associations of several views."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _MEAN_SHARE = 1e-6
 class LowRankConsensus(MultiViewMethod):
     """LCC-style: a low-rank similarity that all views share, and a sparse error of each view.
 
-    In each view v k-means is run ``n_partitions`` times; S_v (n, n) is the share of the runs that
-    put two points together. Then
+    In each view v, k-means runs ``n_partitions`` times; S_v (n, n) is the share of the runs that
+    put two points together. The problem is
 
         min over Z, E, H   ‖Z‖_* + λ₁ Σ_v ‖E_v‖₁ + λ₂ tr(Hᵀ L_Z H)
         s.t.  S_v = Z + E_v,  Z = Zᵀ ≥ 0,  HᵀH = I_K
@@ -54,51 +54,52 @@ class LowRankConsensus(MultiViewMethod):
     error_weight : float or None, default=None
         λ₁; None means 1 / (V√n), with V the number of views.
     cut_weight : float, default=0.01
-        λ₂; 0 drops the third term.
+        λ₂; 0 removes the third term.
     max_iter : int, default=100
     tol : float, default=1e-5
-        Stop if the constraints hold up to this share of the largest ‖S_v‖_F.
+        Stop if the violation of each constraint is at most this share of the largest ‖S_v‖_F.
     standardize : bool, default=True
         Scale columns to mean 0 and variance 1. Sparse views are scaled but not shifted.
     max_points : int, default=5_000
-        More distinct points are refused: a step takes O(n³), memory is 3V·n² numbers.
+        More distinct points are refused, because a step takes O(n³) time and 3V·n² numbers are
+        in memory.
     random_state : int, RandomState or None, default=None
 
     Attributes
     ----------
     labels_ : (n,) int
-        Numbered by falling size.
+        Numbered by decreasing size.
     n_clusters_ : int
     view_names_ : list of str
     n_tuples_ : int
-        Number of points that differ in some run; the problem is solved over these.
+        Number of distinct points: those that at least one run separates. The problem is solved
+        over these.
     rank_ : int
         Rank of the low-rank part.
     loss_ : float
         Value of the objective at the solution.
     history_ : dict
-        ``"loss"`` and ``"residual"`` (largest violation of a constraint, relative) of each step.
+        ``"loss"`` and ``"residual"`` (largest relative violation of a constraint) of each step.
     n_iter_ : int
 
     Notes
     -----
-    **Established.** A reconstruction. The abstract of the article says that base partitions of
-    each view are decomposed into a shared low-rank part and sparse errors, with spectral
-    clustering in the same objective; its exact constraint could not be read. The constraint above,
-    both λ, the solver (alternating directions, penalty from 0.01, growing by 1.2 a step) and the
-    labels from Z instead of H are our choice. Results measured here say nothing about the
-    authors' method.
+    **Established.** A reconstruction from the abstract of the article: base partitions of each
+    view are decomposed into a shared low-rank part and sparse errors, with spectral clustering in
+    the same objective. The full article was not available. The constraint above, both λ, the solver
+    (ADMM, penalty from 0.01, growing by 1.2 per step) and the labels from Z instead of H are our
+    choice. Results measured here say nothing about the authors' method.
 
-    **Limits.** The slowest of the multi-view methods: O(n³) a step, about sixty steps. λ₁ decides
-    which blocks remain: a block of s equal points remains in Z if s·λ₁·V > 1, which at the default
-    is s > √n. Smaller clusters count as errors; they are separated only by a millionth of the mean
-    of the S_v, which is added to Z before the cut. Five views of 210 photographs in seven classes
+    **Limits.** The slowest of the multi-view methods: O(n³) per step, about sixty steps. A block of
+    s equal points remains in Z if s·λ₁·V > 1; for the default λ₁ this is s > √n. Smaller clusters
+    count as errors; only 1e-6 times the mean of the S_v, which is added to Z before the cut,
+    separates them. Five views of 210 photographs in seven classes
     (MSRC-v1): accuracy 0.740 ± 0.009 over three seeds, against 0.743 ± 0.010 for spectral
     clustering of the mean of the S_v.
 
     **When to use.** For comparison. Spectral clustering of the mean co-association was as good in
-    all our measurements, at a small part of the cost; :class:`~coterie.MultiViewClusterer` also
-    shows which views disagree.
+    all our measurements and much faster; :class:`~coterie.MultiViewClusterer` also shows which
+    views disagree.
 
     References
     ----------
@@ -165,28 +166,14 @@ class LowRankConsensus(MultiViewMethod):
 
 @dataclass(frozen=True)
 class LowRankSplit:
-    """Result of :func:`low_rank_consensus`.
+    """Result of :func:`low_rank_consensus`."""
 
-    Attributes
-    ----------
-    shared : (u, u) array
-        Z, symmetric and not negative; E_v is ``S[v] - shared``.
-    rank : int
-        Rank of the low-rank copy of Z.
-    loss : float
-        ‖Z‖_* + λ₁ Σ_v ‖S_v − Z‖₁ + λ₂ tr(Hᵀ L_Z H).
-    n_iter : int
-    converged : bool
-    history : dict
-        ``"loss"`` and ``"residual"`` of each step.
-    """
-
-    shared: Array
-    rank: int
-    loss: float
+    shared: Array  # Z (u, u), symmetric and not negative; E_v is S[v] - shared
+    rank: int  # of the low-rank copy of Z
+    loss: float  # ‖Z‖_* + λ₁ Σ_v ‖S_v − Z‖₁ + λ₂ tr(Hᵀ L_Z H)
     n_iter: int
     converged: bool
-    history: dict[str, list[float]]
+    history: dict[str, list[float]]  # "loss" and "residual" of each step
 
 
 def low_rank_consensus(
@@ -199,13 +186,13 @@ def low_rank_consensus(
     max_iter: int = 100,
     tol: float = 1e-5,
 ) -> LowRankSplit:
-    """Split similarities S_v into a shared low-rank Z and sparse errors, by alternating directions.
+    """Split similarities S_v into a shared low-rank Z and sparse errors, by ADMM.
 
-    The problem is that of :class:`LowRankConsensus`. Row a of S represents ω_a equal points. With
-    C (n, u) the indicator of the points of each row, Z = C Z̃ Cᵀ has the singular values of
-    Ω^½ Z̃ Ω^½, Ω = diag ω, because C Ω^−½ is orthonormal. The other terms are sums over pairs with
-    weights ω_a ω_b; soft thresholds and Z ≥ 0 act on single entries. So each step over the n
-    points is a step over the u rows. H is restricted to matrices that are equal on equal points.
+    The problem is that of :class:`LowRankConsensus`. Row a of S represents ω_a equal points; let
+    C (n, u) be the indicator of the row of each point and Ω = diag ω. Then Z = C Z̃ Cᵀ has the
+    singular values of Ω^½ Z̃ Ω^½, because C Ω^−½ has orthonormal columns. The other terms are sums
+    over pairs with weights ω_a ω_b, and soft thresholds and Z ≥ 0 act on single entries. So each
+    step over n points is computed over u rows. Equal points have equal rows in H.
 
     Parameters
     ----------
@@ -217,10 +204,6 @@ def low_rank_consensus(
         ω; ones by default.
     error_weight, cut_weight, max_iter, tol
         As in :class:`LowRankConsensus`.
-
-    Returns
-    -------
-    LowRankSplit
 
     Examples
     --------
@@ -294,7 +277,7 @@ def _alternate(problem: _Problem, max_iter: int, tol: float) -> LowRankSplit:
     history: dict[str, list[float]] = {"loss": [], "residual": []}
     converged = False
     while len(history["loss"]) < max_iter and not converged:
-        # J: the nuclear norm; E: the ℓ1 norm; Z: least squares, symmetric and not negative.
+        # Update J (nuclear norm), E (ℓ1 norm), and Z (least squares, symmetric, not negative).
         J, values = _shrunk_spectrum(Z + Y_copy / mu, 1.0 / mu, problem.omega)
         E = _soft(S - Z + Y / mu, problem.error_weight / mu)
         total = J - Y_copy / mu + (S - E + Y / mu).sum(axis=0)
@@ -303,7 +286,7 @@ def _alternate(problem: _Problem, max_iter: int, tol: float) -> LowRankSplit:
         Z = np.maximum((total + total.T) / (2 * (V + 1)), 0.0)
         P = problem.cut_distances(Z)
         gap, copy_gap = S - Z - E, Z - J
-        # The multipliers follow the violated constraints.
+        # Update the multipliers of the constraints S_v = Z + E_v and Z = J.
         Y += mu * gap
         Y_copy += mu * copy_gap
         mu = min(_PENALTY_GROWTH * mu, _LARGEST_PENALTY)
@@ -317,9 +300,9 @@ def _alternate(problem: _Problem, max_iter: int, tol: float) -> LowRankSplit:
 
 
 def _shrunk_spectrum(A: Array, threshold: float, omega: Array) -> tuple[Array, Array]:
-    """Apply the proximal map of the nuclear norm: shrink the eigenvalues of C A Cᵀ by a threshold.
+    """Shrink the eigenvalues of C A Cᵀ by a threshold: the proximal map of the nuclear norm.
 
-    Returns the matrix over tuples and its eigenvalues. Those over points have more zeros.
+    Return the matrix over tuples and its shrunk eigenvalues (u,).
 
     >>> _shrunk_spectrum(np.diag([3.0, -2.0, 0.5]), 1.0, np.ones(3))[0].diagonal()
     array([ 2., -1.,  0.])
@@ -354,7 +337,7 @@ def _view_coassociations(tuples: LabelTuples, view_of: NDArray[np.int64]) -> Arr
 def _cut(
     Z: Array, S: Array, omega: Array, n_clusters: int, rng: np.random.RandomState
 ) -> NDArray[np.int64]:
-    """Cluster Z spectrally. A small multiple of the mean of the S_v assigns points absent in Z."""
+    """Cluster Z spectrally; a small multiple of the mean S_v labels points that are zero in Z."""
     return spectral_labels(Z + _MEAN_SHARE * S.mean(axis=0), omega, n_clusters, rng)
 
 
@@ -378,22 +361,22 @@ def _check_similarities(S: Any) -> Array:
 def _check_weights(weights: Any, u: int) -> Array:
     omega = np.ones(u) if weights is None else np.asarray(weights, dtype=np.float64)
     if omega.shape != (u,) or not np.isfinite(omega).all() or omega.min() <= 0:
-        raise InvalidParameterError(f"weights: give {u} positive numbers, one a row of S")
+        raise InvalidParameterError(f"weights: give {u} positive numbers, one for each row of S")
     return omega
 
 
 def _warn(split: LowRankSplit, max_iter: int, tol: float) -> None:
     if not split.converged:
         warnings.warn(
-            f"stopped after max_iter={max_iter} steps with constraints violated by "
+            f"stopped after max_iter={max_iter} steps; the constraints are violated by "
             f"{split.history['residual'][-1]:.1e}, more than tol={tol}; raise max_iter or tol",
             ConvergenceWarning,
             stacklevel=4,
         )
     if not split.shared.any():
         warnings.warn(
-            "all similarities were classified as errors, so the labels are those of their mean; "
-            "raise error_weight",
+            "all similarities were classified as errors, so the labels come from the mean "
+            "similarity; raise error_weight",
             ConvergenceWarning,
             stacklevel=4,
         )

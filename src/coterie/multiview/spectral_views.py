@@ -1,4 +1,4 @@
-"""Spectral clustering and spectral embedding of one view, or of all views side by side."""
+"""Spectral clustering and spectral embedding of one view, or of all views concatenated."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-# Squared distances below this share of the squared norms, times p, are rounding errors.
+# Squared distances up to this share of the squared norms, times p, are rounding errors.
 _ROUNDING = 1e-14
 
 
 class ConcatenatedSpectral(MultiViewMethod):
-    """FC: spectral clustering of all features, the views side by side.
+    """FC: spectral clustering of the concatenated views.
 
     With x_i the features of point i in all views together, the affinity is
 
@@ -61,20 +61,20 @@ class ConcatenatedSpectral(MultiViewMethod):
     Attributes
     ----------
     labels_ : (n,) int
-        Numbered by falling size.
+        Numbered by decreasing size.
     n_clusters_ : int
     view_names_ : list of str
 
     Notes
     -----
     **Established.** Concatenation with spectral clustering is the usual baseline of multi-view
-    articles. The kernel is the self-tuning one of Zelnik-Manor and Perona with their seventh
-    neighbour. Our choices: ones on the diagonal of W where they have zeros, the scaling of the
-    views, and k-means (ten starts) in place of their rotations. If ``n_neighbors`` or more points
-    coincide with a point, its scale is the distance to the nearest different point.
+    articles. The kernel is that of Zelnik-Manor and Perona, with their seventh neighbour. Our
+    choices: ones on the diagonal of W instead of zeros, the scaling of the views, and k-means (ten
+    starts) instead of their rotations. If ``n_neighbors`` or more points equal a point, its scale
+    is the distance to the nearest different point.
 
-    **Limits.** About 30·n² bytes of memory, time O(n²·Σp_v). A view without structure counts as
-    much as a good one, because no view weights are learned. Five views of 210 photographs in seven
+    **Limits.** About 30·n² bytes of memory, time O(n²·Σp_v). All views have the same weight, also
+    those without structure. Five views of 210 photographs in seven
     classes (MSRC-v1): accuracy 0.729; single views reach 0.35 to 0.70.
 
     **When to use.** As a baseline, and if all views are good. For views of unequal quality use
@@ -148,7 +148,7 @@ class SpectralView(ConcatenatedSpectral):
 
     **Limits.** As :class:`ConcatenatedSpectral`; the other views are checked, then ignored.
 
-    **When to use.** To measure how much each view shows alone.
+    **When to use.** To compare the quality of the views.
 
     Examples
     --------
@@ -192,9 +192,9 @@ class SpectralView(ConcatenatedSpectral):
 
 @dataclass(frozen=True, eq=False)
 class SpectralFeatures:
-    """Spectral embedding of the rows of a view; a new row gets that of the nearest fitted row.
+    """Spectral embedding (n, k) of the rows (n, p) of a view; its rows have length one.
 
-    ``embedding`` (n, k) has rows of length one, equal for equal rows of the view (n, p).
+    A new row gets the embedding of the nearest fitted row. Equal rows have equal embeddings.
     """
 
     rows: Any
@@ -208,7 +208,8 @@ class SpectralFeatures:
 def spectral_features(X: Any, n_components: int, random_state: Any = None) -> SpectralFeatures:
     """Embed the rows of a view by the leading eigenvectors of its normalised affinity.
 
-    The affinity is :func:`self_tuning_affinity`. There are min(n_components, n) eigenvectors.
+    The affinity is :func:`self_tuning_affinity`. The number of eigenvectors is
+    min(n_components, n).
 
     >>> features = spectral_features(np.array([[0.0], [0.1], [9.0], [9.1]]), 2, random_state=0)
     >>> bool(features.transform(np.array([[0.05]]))[0] @ features.embedding[3] < 0.1)
@@ -223,11 +224,9 @@ def spectral_features(X: Any, n_components: int, random_state: Any = None) -> Sp
 def self_tuning_affinity(D2: Array, n_neighbors: int = 7) -> Array:
     """Compute W_ij = exp(−d_ij² / (s_i s_j)) from squared distances d_ij².
 
-    The scale s_i is the distance of i to its ``n_neighbors``-th neighbour. If that neighbour
-    coincides with i, s_i is the distance to the nearest point that does not.
-
-    D2 (n, n) is overwritten by W (n, n), which has ones on the diagonal. At most n − 1 neighbours
-    are counted.
+    The scale s_i is the distance of i to its ``n_neighbors``-th neighbour, or to the last one if
+    there are fewer. If it is zero, s_i is the distance to the nearest different point. D2 (n, n)
+    is overwritten by W.
 
     >>> self_tuning_affinity(np.array([[0.0, 4.0], [4.0, 0.0]])).round(3)
     array([[1.   , 0.368],
@@ -245,9 +244,9 @@ def self_tuning_affinity(D2: Array, n_neighbors: int = 7) -> Array:
 
 
 def squared_distances(views: Iterable[Any]) -> Array:
-    """Compute d_ij² = Σ_v ‖x_i^v − x_j^v‖² over all views, without joining the tables.
+    """Compute d_ij² = Σ_v ‖x_i^v − x_j^v‖² over all views, without concatenating them.
 
-    Distances within rounding error count as zero, so that equal rows are at distance 0.
+    Distances within rounding errors are set to zero, so that equal rows have distance 0.
 
     >>> squared_distances([np.array([[0.0], [3.0]]), np.array([[4.0], [0.0]])])
     array([[ 0., 25.],

@@ -1,7 +1,7 @@
-"""Base class of the multi-view clusterers: reading, checking and scaling views.
+"""Base class of the multi-view clusterers: it reads, checks and scales views.
 
 View v is a table X_v (n, p_v), dense or sparse; row i describes the same point in every view.
-Views come as a list or as a dict of named tables. A method implements
+Views are given as a list or as a dict of named tables. A method implements
 :meth:`MultiViewMethod._label_points`.
 """
 
@@ -46,13 +46,12 @@ class MultiViewMethod(ClusterMixin, BaseEstimator):
         n = next(iter(named.values())).shape[0]
         K = check_whole("n_clusters", self.n_clusters)
         if K > n:
-            raise InvalidParameterError(f"n_clusters={K} is more than the {n} points there are")
+            raise InvalidParameterError(f"n_clusters={K} is more than the number of points, {n}")
         rng = check_random_state(self.random_state)
         self.view_names_ = list(named)
         self._scalings = {
             name: view_scaling(X, bool(self.standardize), name) for name, X in named.items()
         }
-        # Distances are computed in double precision, also of float32 views.
         labels = self._label_points(self._scaled(named), K, rng)
         self.labels_ = renumber_by_size(labels).astype(np.int32)
         self.n_clusters_ = int(self.labels_.max()) + 1
@@ -96,13 +95,13 @@ def named_views(views: Any) -> dict[str, Any]:
     if len(set(names)) < len(names):
         double = min(name for name in names if names.count(name) > 1)
         raise InvalidParameterError(
-            f"several views have the name {double!r} when converted to text; rename all but one"
+            f"several views have the name {double!r} as text; rename all but one of them"
         )
     checked = {name: _checked_view(name, X) for name, X in zip(names, arrays, strict=True)}
     lengths = {name: X.shape[0] for name, X in checked.items()}
     if len(set(lengths.values())) > 1:
         raise InvalidParameterError(
-            "all views must have the same rows; these have "
+            "all views must have the same number of rows, but they have "
             + ", ".join(f"{name}: {n}" for name, n in lengths.items())
         )
     return checked
@@ -111,9 +110,9 @@ def named_views(views: Any) -> dict[str, Any]:
 def view_scaling(X: Any, standardize: bool, name: str = "X") -> Scaling:
     """Return the shift and scale that give a view total variance 1, for any number of columns.
 
-    A standardised column has mean 0 and variance 1/p, where p is the number of columns that
-    vary; constant columns become 0. Without ``standardize`` columns are only shifted to mean 0,
-    which changes no distance. Sparse views are not shifted, so that they stay sparse.
+    Columns get mean 0 and variance 1/p, where p is the number of columns that vary; constant
+    columns become 0. Without ``standardize``, columns are only shifted to mean 0, which changes no
+    distance. Sparse views are not shifted, so that they stay sparse.
 
     >>> X = np.array([[1.0, 7.0, 0.0], [3.0, 7.0, 4.0]])
     >>> float(view_scaling(X, True).transform(X).var(axis=0).sum().round(12))
@@ -133,18 +132,20 @@ def view_scaling(X: Any, standardize: bool, name: str = "X") -> Scaling:
 def check_same_views(
     named: Mapping[str, Any], fitted: Sequence[str], n_columns: Mapping[str, int]
 ) -> None:
-    """Refuse views at prediction that differ in name, order or columns from the fitted ones.
+    """Raise an error if new views have other names, order or columns than the fitted ones.
 
     >>> check_same_views({"a": np.ones((2, 3))}, ["a"], {"a": 3})
     """
     if list(named) != list(fitted):
         raise InvalidParameterError(
-            f"the views are {list(named)}, fitted were {list(fitted)}; give the same"
+            f"the views are {list(named)}, but those of the fit were {list(fitted)}; give the "
+            "same views in the same order"
         )
     for name, X in named.items():
         if X.shape[1] != n_columns[name]:
             raise InvalidParameterError(
-                f"{name} has {X.shape[1]} columns, fitted were {n_columns[name]}; give the same"
+                f"{name} has {X.shape[1]} columns, but {n_columns[name]} in the fit; give the "
+                "same columns"
             )
 
 

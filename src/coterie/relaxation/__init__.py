@@ -3,7 +3,7 @@
 ``admm``                ℓ1 loss on the CPU, the method of the paper
 ``gpu_admm``            the same on a GPU; ``gpu_kernels`` has its kernels
 ``divided_admm``        the same in parts, if the matrix over pairs of tuples is too large
-``reference_admm``      the same in its textbook form, to read and as test oracle
+``reference_admm``      the same in textbook form: slow, for readers and tests
 ``iteration``           the loop of the ADMM: penalty and stopping rule
 ``dispatch``            which of these runs: CPU, GPU, parts or none
 ``least_squares``       ℓ2 loss, from contingency tables

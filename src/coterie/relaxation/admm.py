@@ -1,24 +1,25 @@
-"""The robust relaxation: M ≈ H D Hᵀ in ℓ1, by the alternating direction method.
+"""The robust relaxation: M ≈ H D Hᵀ in the ℓ1 norm, by ADMM.
 
     min ‖M − L‖₁   s.t.  L = H D Hᵀ,  HᵀH = I_K,  D ≥ 0 diagonal
 
-With E = M − L and its multiplier Ω, the augmented Lagrangian
+The alternating direction method of multipliers (ADMM) introduces E = M − L with the multiplier Ω.
+It minimises the augmented Lagrangian
 
     ‖E‖₁ + ⟨Ω, E − M + L⟩ + (μ/2) ‖E − M + L‖²_F
 
-is minimised in turn over E (soft threshold) and over L (the K largest eigenpairs of
-B = M − E − Ω/μ, negative ones cut to zero); then Ω ← Ω + μ(E − M + L). :mod:`.iteration` says how
-μ grows. Substituting, with Y = Ω/μ and C = clip(M − L − Y, −1/μ, +1/μ),
+in turn over E, by a soft threshold, and over L, by the K largest eigenpairs of B = M − E − Ω/μ with
+negative eigenvalues set to zero. Then Ω ← Ω + μ(E − M + L). :mod:`.iteration` says how μ grows.
+With Y = Ω/μ and C = clip(M − L − Y, −1/μ, +1/μ), the steps become
 
     B  = L + C,       Y₊ = (L₊ − B) μ/μ₊,
 
-so B is the only full matrix: E and Ω are never stored. On compressed tuples with multiplicities w,
-sums are w-weighted and the eigenproblem is that of S B S, S = diag(√w). (Over-relaxation, which
-speeds up the convex case, was tried: some problems ended some percent higher.)
+so E and Ω need not be stored. For tuples with weights w, sums are weighted, and the eigenproblem is
+that of S B S, S = diag(√w). Over-relaxation was tried and rejected: some problems ended a few
+percent higher.
 
 B is symmetric; only the tiles of its upper triangle are stored. One pass over them computes each
-tile of L, updates that of B, and multiplies it by the last eigenvectors. The next eigenvectors
-need one or two further products.
+tile of L, updates the tile of B, and multiplies it by the last eigenvectors. The next eigenvectors
+need one or two more products.
 """
 
 from __future__ import annotations
@@ -49,18 +50,18 @@ _DENSE_UP_TO = 400
 # The block has this many columns beyond K, which speed up convergence.
 _EXTRA_COLUMNS = 6
 _SINGLE_PRECISION_ABOVE = 4000
-# Products with B a step, before ARPACK is used.
+# Products with B per step, before ARPACK is used.
 _PRODUCTS = 8
 _PROBES = 3
-# Sums may be reassociated, so that they use vector registers; no result depends on NaN or −0.
+# The compiler may reorder sums to use vector registers; no result depends on NaN or −0.
 _VECTORISED = {"reassoc", "contract", "nsz", "nnan", "ninf"}
 
 
 def required_bytes(n_tuples: int, counted: bool = True) -> int:
-    """Return the memory in bytes that the relaxation of u tuples takes: half of B, and M.
+    """Return the memory in bytes that the relaxation of u tuples needs: half of B, and M.
 
-    B has 8 bytes an entry up to 4,000 tuples and 4 above. M has one byte an entry if it is stored
-    as counts (``counted``: equal weights, no label missing), else floats.
+    An entry of B has 8 bytes up to 4,000 tuples, and 4 above. An entry of M has one byte if M is
+    stored as counts (``counted``: equal weights and no missing label), else it is a float.
     """
     state = n_stored(n_tuples) * _state_dtype(n_tuples).itemsize
     return state + coassociation_bytes(n_tuples, counted)
@@ -78,9 +79,8 @@ def robust_factor(
 ) -> RobustRelaxation:
     """Minimise ‖M − F Fᵀ‖₁ over F of shape (u, K).
 
-    Above 4,000 tuples B is in single precision. The final objective is summed in double precision
-    and differs from that of a computation in double by less than one part in 10,000. An interrupt
-    takes effect within a step.
+    Above 4,000 tuples B is in single precision, which changes the final objective by less than one
+    part in 10,000. An interrupt takes effect within a step.
 
     Parameters
     ----------
@@ -88,14 +88,15 @@ def robust_factor(
     start : (u, K)
         The initial factor, usually the ℓ2 solution.
     rho : float > 1
-        Growth of μ a step: smaller is slower and ends at a slightly lower objective.
+        Growth factor of μ per step. A smaller one is slower and gives a slightly lower objective.
     max_iter, tol
         Stop when the primal residual is below ``tol`` and the dual one below 10 ``tol``, each
         relative to its scale (see :class:`RobustRelaxation`).
     eigen_tolerance
-        Residual of the eigenpairs of each step, relative to the largest eigenvalue. With a
-        tolerance ten times larger, some problems end a percent higher.
-    callback : called with the step number and the objective
+        Residual of the eigenpairs of each step, relative to the largest eigenvalue. With a ten
+        times larger tolerance, the objective of some problems is a percent higher.
+    callback
+        Called in each step with the step number and the objective.
 
     Examples
     --------
@@ -113,7 +114,7 @@ def robust_factor(
         if _log.isEnabledFor(logging.INFO):
             _log.info(
                 "robust relaxation of %d tuples: %s for the state and %s for M, "
-                "about %.2g s a step",
+                "about %.2g s per step",
                 len(start),
                 readable_bytes(solver.state.nbytes),
                 readable_bytes(M.values.nbytes),
@@ -123,10 +124,11 @@ def robust_factor(
 
 
 class TiledSolver:
-    """State of the iteration: B over tuples, the factor F of L, the block of eigenvectors.
+    """State of the iteration: B in tiles, the factor F (u, K) of L, and a block of eigenvectors.
 
-    With a small ``eigen_tolerance`` every step is the textbook step of :mod:`.reference_admm`, up
-    to rounding.
+    With a small ``eigen_tolerance`` every step equals that of :mod:`.reference_admm` up to
+    rounding. ``root`` is √w, ``block`` (u, q) has approximate eigenvectors of S B S, and
+    ``product`` is S B S @ block.
     """
 
     def __init__(self, M: TupleCoassociation, start: Matrix, eigen_tolerance: float = 1e-4) -> None:
@@ -154,12 +156,12 @@ class TiledSolver:
         return float(objective), float(np.sqrt(residual))
 
     def advance(self) -> float:
-        """Set L to the K largest eigenpairs of B, negative ones cut; return ‖L₊ − L‖_F."""
+        """Set L to the K largest eigenpairs of B, at least zero; return ‖L₊ − L‖_F."""
         vectors, values = self._eigenpairs()
         before = self.root * self.factor
         after = vectors * np.sqrt(np.maximum(values, 0.0))
         self.factor = after / self.root
-        # ‖A Aᵀ − B Bᵀ‖_F from the triangle of a QR: no square matrix, no cancellation.
+        # ‖A Aᵀ − B Bᵀ‖_F from the triangle of a QR needs no (u, u) matrix and does not cancel.
         R = np.linalg.qr(np.column_stack([after, before]))[1]
         left, right = R[:, : self.k], R[:, self.k :]
         return float(np.linalg.norm(left @ left.T - right @ right.T))
@@ -177,13 +179,16 @@ class TiledSolver:
             before = time.perf_counter()
             update(scratch)
             seconds = min(seconds, time.perf_counter() - before)
-        # The further products of the eigenpairs take about twice as long as the pass itself.
+        # The products for the eigenpairs take about twice as long as the pass itself.
         return 3.0 * seconds * len(self.state.shares[0])
 
     def _tile_update(
         self, shrink: float, bound: float
     ) -> Callable[[Sequence[Tile]], tuple[Matrix, Matrix]]:
-        """Return the work of a thread on its tiles: the update, its two sums, and B @ block."""
+        """Return the function that updates the tiles of a thread.
+
+        It returns the two sums of :func:`step_tile`, and the part of its tiles in B @ (S block).
+        """
         scale, shrink_, bound_ = (self.dtype.type(x) for x in (self.M.scale, shrink, bound))
         factor = self.factor.astype(self.dtype)
         transposed = np.ascontiguousarray(factor.T)
@@ -203,7 +208,7 @@ class TiledSolver:
         return work
 
     def _eigenpairs(self) -> tuple[Matrix, Matrix]:
-        """Return the K largest eigenpairs of S B S: dense if small, else from the last block."""
+        """Return the K largest eigenpairs of S B S; if it is large, start from the last block."""
         u, q = self.block.shape
         if u <= max(_DENSE_UP_TO, 3 * q):
             return dense_eigenpairs(self.root * self.state.dense() * self.root.T, self.k)
@@ -243,8 +248,8 @@ def _state_dtype(n_tuples: int) -> np.dtype[Any]:
     return np.dtype(np.float32 if n_tuples > _SINGLE_PRECISION_ABOVE else np.float64)
 
 
-# The kernels add the entries of a row of a tile (a few hundred) in the type of the tile, and the
-# rows in double precision. So sums are exact to a few units of 1e-7 also in single precision.
+# The kernels add the entries of a row of a tile (at most 256) in the type of the tile, and the rows
+# in double precision. So relative errors are a few 1e-7 also if tiles are in single precision.
 
 
 @nb.njit(cache=True, nogil=True, fastmath=_VECTORISED)
@@ -254,9 +259,9 @@ def step_tile(
 ) -> None:  # fmt: skip
     """Set B ← L + C with C = clip(M − L − Y, ±bound), Y = shrink·(L − B), on one tile.
 
-    B is ``state``, L is ``low`` and M is ``values·scale``, all of the shape of the tile.
-    ``row_weights`` and ``column_weights`` are the multiplicities of its tuples. ``sums`` (2,) gets
-    the weighted sums of |M − L| and of (C + Y)², the squared residual M − E − L.
+    B is ``state``, L is ``low`` and M is ``values·scale``; all have the shape of the tile.
+    ``row_weights[i]`` and ``column_weights[j]`` are the weights of its tuples. ``sums`` (2,) gets
+    the weighted sums of |M − L| and of (C + Y)², the squared residual of M − E − L.
     """
     n_rows, n_columns = state.shape
     zero = state.dtype.type(0)

@@ -1,7 +1,7 @@
-"""Where the relaxation runs: on the CPU, on a GPU, in parts, or as least squares only.
+"""Choice of the solver: ADMM on the CPU, on a GPU or in parts, or least squares only.
 
-The ADMM holds a matrix over all pairs of tuples. The choice is made before anything large is
-allocated; a warning reports a fallback.
+ADMM stores a matrix over all pairs of tuples. The choice is made before this matrix is allocated. A
+warning says if the requested device cannot be used.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ Array = NDArray[np.float64]
 
 _log = logging.getLogger(__name__)
 
-#: "auto" runs the ADMM up to this many tuples.
+#: relaxation="auto" runs ADMM up to this many tuples.
 _MOST_FOR_AUTO = 500
 #: The CPU solves at most this many tuples without division.
 _MOST_UNDIVIDED = 40_000
 _PART_SIZE = 4_000
-#: From here on a GPU is faster: if it was requested, and if it must be detected first.
+#: A GPU is faster above these numbers of tuples: if it was requested, and if it must be detected.
 _FEWEST_ON_GPU = 400
 _FEWEST_TO_DETECT_GPU = 2_000
 
@@ -49,12 +49,12 @@ def dispatch_relaxation(
     tol: float,
     random_state: Any,
 ) -> tuple[RobustRelaxation, str]:
-    """Compute the relaxation on the requested device, or where it fits.
+    """Compute the relaxation with the solver that fits the request and the memory.
 
-    ``start`` (u, K) is the ℓ2 factor, which is also the result if no ADMM runs. ``relaxation`` is
-    "auto", "admm", "divided" or "l2", and ``device`` is "auto", "cpu" or "cuda". ``max_iter`` and
-    ``tol`` are settings of the ADMM; ``random_state`` seeds the division into parts. The second
-    result says where the relaxation ran: "cpu", "cuda", "parts", or "l2" if no ADMM ran.
+    ``start`` (u, K) is the ℓ2 factor, which is also the result if ADMM does not run. ``relaxation``
+    is "auto", "admm", "divided" or "l2", and ``device`` is "auto", "cpu" or "cuda". ``max_iter``
+    and ``tol`` are parameters of ADMM; ``random_state`` seeds the division into parts. The second
+    result says what ran: "cpu", "cuda", "parts", or "l2" for least squares only.
 
     >>> from coterie.labels.tuples import as_label_tuples
     >>> tuples = as_label_tuples([[0, 0], [0, 0], [1, 1], [1, 0]])
@@ -71,7 +71,7 @@ def dispatch_relaxation(
     if place == "cuda":
         result = gpu_robust_factor(tuples.codes, partition_weights, tuples.weights, start, **steps)
     elif place == "parts":
-        # A part must be able to contain every cluster.
+        # divided_factor needs at least 4 K tuples in a part.
         steps |= {"part_size": max(_PART_SIZE, 4 * start.shape[1]), "random_state": random_state}
         result = divided_factor(tuples, partition_weights, start, **steps)
     else:
@@ -80,7 +80,7 @@ def dispatch_relaxation(
 
 
 def least_squares_result(factor: Array) -> RobustRelaxation:
-    """Return the ℓ2 factor as a result without steps and history."""
+    """Return the ℓ2 factor as a result of zero steps."""
     history: dict[str, list[float]] = {
         name: [] for name in ("objective", "primal_residual", "dual_residual", "mu")
     }
@@ -95,11 +95,11 @@ def _choose_place(
         return {"l2": "l2", "divided": "parts"}[relaxation]
     soft = tuples.memberships is not None
     too_slow = relaxation == "auto" and u > _MOST_FOR_AUTO
-    instead = "least squares take its place" if too_slow else "the CPU takes its place"
+    instead = "least squares are used instead" if too_slow else "the CPU is used instead"
     counted = bool(np.ptp(partition_weights) == 0) and not tuples.has_missing and not soft
     if soft and device == "cuda":
         warnings.warn(
-            f"device='cuda' needs labels, and these are memberships; {instead}",
+            f"device='cuda' needs labels, but these are memberships; {instead}",
             DeviceFallbackWarning,
             stacklevel=7,
         )
@@ -112,7 +112,7 @@ def _choose_place(
 
 
 def _can_use_gpu(u: int, needed: int, relaxation: str, device: str, instead: str) -> bool:
-    """Whether a GPU is worth using, available, and large enough; warn if it was requested."""
+    """Return whether a GPU is useful, available and large enough; warn if it was requested."""
     requested = device == "cuda" and u > _FEWEST_ON_GPU
     detect = device == "auto" and relaxation == "admm" and u > _FEWEST_TO_DETECT_GPU
     if not requested and not detect:
@@ -128,8 +128,8 @@ def _can_use_gpu(u: int, needed: int, relaxation: str, device: str, instead: str
     free = gpu_memory()
     if needed > free and requested:
         warnings.warn(
-            f"the ADMM would need {readable_bytes(needed)} of the GPU for {u:,} distinct label "
-            f"tuples ({readable_bytes(free)} are free): {instead}",
+            f"ADMM needs {readable_bytes(needed)} of GPU memory for {u:,} distinct label tuples, "
+            f"but {readable_bytes(free)} are free; {instead}",
             MemoryFallbackWarning,
             stacklevel=8,
         )
@@ -137,15 +137,15 @@ def _can_use_gpu(u: int, needed: int, relaxation: str, device: str, instead: str
 
 
 def _fits_in_memory(u: int, counted: bool) -> bool:
-    """Whether the CPU can solve without division; warn if not."""
+    """Return whether the CPU can solve the problem without division; warn if not."""
     needed, free = required_bytes(u, counted), available_memory()
     if u <= _MOST_UNDIVIDED and needed <= free // 2:
         return True
     warnings.warn(
-        f"the ADMM would need {readable_bytes(needed)} for {u:,} distinct label tuples "
-        f"({readable_bytes(free)} are free; at most {_MOST_UNDIVIDED:,} tuples and half of the "
-        "free memory are used): it is solved in parts instead. Set relaxation='divided' to "
-        "silence this warning, or 'l2' for least squares, which is much faster",
+        f"ADMM needs {readable_bytes(needed)} for {u:,} distinct label tuples, but is limited to "
+        f"{_MOST_UNDIVIDED:,} tuples and half of the free memory ({readable_bytes(free)}); it is "
+        "solved in parts instead. Set relaxation='divided' to silence this warning, or 'l2' for "
+        "least squares, which is much faster",
         MemoryFallbackWarning,
         stacklevel=8,
     )

@@ -2,19 +2,17 @@
 
     min ‖M − F Fᵀ‖₁,   F (u, K),   M (u, u) the co-association of u weighted tuples
 
-*Divide.* Tuples are distributed over P parts of similar composition. A tuple of very many points
-is in every part, with 1/P of its weight. *Conquer.* Each part is solved by
-:func:`~coterie.relaxation.admm.robust_factor` from its rows of the start G, the ℓ2 factor of all
-tuples. A factor is unique up to a rotation, so that of part p is rotated towards the start:
-R_p = argmin ‖S (F_p R − G_p)‖_F over orthogonal R, S = diag(√w) (Procrustes).
-*Combine.* The rotated rows T fit the pairs within parts, partly by chance. Pairs across parts
-measure how much: on a sample of pairs the best of
+1. Tuples are distributed over P parts of similar composition. A tuple of very many points is in
+   every part, with 1/P of its weight.
+2. Each part p is solved by :func:`~coterie.relaxation.admm.robust_factor`. It starts from the rows
+   G_p of the start G, the ℓ2 factor of all tuples.
+3. A factor is unique only up to a rotation. So the factor F_p is rotated by the orthogonal R_p that
+   minimises ‖S (F_p R − G_p)‖_F, S = diag(√w) (Procrustes problem).
+4. The rotated rows T fit the pairs within parts too closely. So F_θ = G + θ (T − G), 0 ≤ θ ≤ 1, is
+   chosen with the smallest objective on a sample of pairs from all parts.
 
-    F_θ = G + θ (T − G),   0 ≤ θ ≤ 1
-
-is selected. On the sample it is no worse than the start or the parts. Time is linear in u, and
-memory is that of one part. M is exact within parts and sample, also with weights and missing
-labels.
+Time is linear in u, and memory is that of one part. M is exact in the parts and in the sample, also
+with weights and missing labels.
 """
 
 from __future__ import annotations
@@ -45,32 +43,23 @@ _log = logging.getLogger(__name__)
 
 #: A tuple of more than this many times n/part_size points is in every part.
 _HEAVY = 4.0
-#: Parts hold at least 3/8 of ``part_size`` tuples. So ``part_size`` ≥ 4 K gives more than K.
+#: ``part_size`` is at least this many times K. Parts have at least 3/8 of it: more than K tuples.
 _SMALLEST_PART = 4
 _MOST_SAMPLED = 4000
 _STEPS = np.linspace(0.0, 1.0, 11)
-_ROWS_A_BLOCK = 256
+_ROWS_PER_BLOCK = 256
 
 
 @dataclass
 class DividedRelaxation(RobustRelaxation):
     """Result of the divided relaxation.
 
-    As that of the undivided one, except: with several parts ``objective`` is estimated on a
-    sample of pairs; ``n_iter`` and ``history`` are those of the part with most steps;
-    ``converged`` says whether all parts converged.
-
-    Attributes
-    ----------
-    n_parts : int
-        P.
-    theta : float
-        θ, from the start (0) to the rows of the parts (1). Near 0 the parts were too small, or
-        disagreed.
+    With several parts, ``objective`` is estimated on a sample of pairs, ``n_iter`` and ``history``
+    are those of the part with the most steps, and ``converged`` says whether all parts converged.
     """
 
-    n_parts: int = 1
-    theta: float = 1.0
+    n_parts: int = 1  # P
+    theta: float = 1.0  # θ; near 0 the parts were too small, or their factors disagree
 
 
 def divided_factor(
@@ -87,11 +76,10 @@ def divided_factor(
 
     Parts are solved one after the other: each uses all cores, and only one is in memory.
 
-    ``start`` (u, K), the ℓ2 factor, is the start of each part and the target of the rotations.
-    ``part_size``, at least 4 K, is the largest number of tuples in a part, and of points in the
-    sample (at most 4,000). If u is not larger, there is one part, and the result is that of
-    :func:`~coterie.relaxation.admm.robust_factor`, which also describes ``max_iter`` and ``tol``.
-    ``random_state`` seeds the distribution of similar tuples over parts.
+    ``start`` (u, K) is the ℓ2 factor. ``part_size``, at least 4 K, is the largest number of tuples
+    in a part, and of points in the sample (at most 4,000). If u ≤ ``part_size``, there is one part,
+    and the result is that of :func:`~coterie.relaxation.admm.robust_factor`, which also describes
+    ``max_iter`` and ``tol``. ``random_state`` seeds the distribution of similar tuples over parts.
 
     >>> from coterie.labels.tuples import as_label_tuples
     >>> from coterie.ensembles.planted import planted_partitions
@@ -123,7 +111,7 @@ def divided_factor(
     best = int(np.argmin(objectives))
     slowest = max(solved, key=lambda found: found.n_iter)
     return DividedRelaxation(
-        _by_falling_eigenvalue(start + _STEPS[best] * (rows - start), tuples.weights),
+        _sorted_by_eigenvalue(start + _STEPS[best] * (rows - start), tuples.weights),
         float(objectives[best]),
         slowest.history,
         slowest.n_iter,
@@ -141,8 +129,8 @@ def l1_distance(M: TupleCoassociation, factor: Matrix) -> float:
     1.0
     """
     total = 0.0
-    for first in range(0, len(factor), _ROWS_A_BLOCK):
-        block = slice(first, first + _ROWS_A_BLOCK)
+    for first in range(0, len(factor), _ROWS_PER_BLOCK):
+        block = slice(first, first + _ROWS_PER_BLOCK)
         gap = M.values[block] * M.scale - factor[block] @ factor.T
         total += float(M.weights[block] @ np.abs(gap) @ M.weights)
     return total
@@ -164,11 +152,11 @@ def _check_shapes(tuples: LabelTuples, start: Matrix, part_size: int) -> None:
 def _divide(
     weights: Matrix, start: Matrix, part_size: int, rng: np.random.RandomState
 ) -> tuple[list[Indices], list[Matrix]]:
-    """Return the tuples of each part, ascending, and their weights in it.
+    """Return the tuples of each part, increasing, and their weights in it.
 
     Heavy tuples, fewer than part_size/4, are in every part. The others are sorted by stratum,
-    weight and a random number, and distributed in turn. The stratum of a tuple is the most similar
-    of K pivot tuples, which a pivoted QR of the start selects.
+    weight and a random number, and distributed in turn. A pivoted QR of the start selects K pivot
+    tuples; the stratum of a tuple is its most similar pivot.
     """
     heavy = weights > _HEAVY * weights.sum() / part_size
     light = np.flatnonzero(~heavy)
@@ -184,13 +172,13 @@ def _divide(
 
 
 def _rotated(factor: Matrix, target: Matrix, weights: Matrix) -> Matrix:
-    """Return the factor times the orthogonal R that brings it nearest to ``target``."""
+    """Rotate the factor to be as near as possible to ``target``."""
     left, _, right = np.linalg.svd((factor * weights[:, None]).T @ target)
     return factor @ (left @ right)
 
 
 def _mean_rows(parts: Sequence[Indices], factors: Sequence[Matrix], n_tuples: int) -> Matrix:
-    """Return rows of all tuples (u, K): the mean of their rows in the parts."""
+    """Return the mean of the rows of each tuple over the parts, (u, K)."""
     rows = np.zeros((n_tuples, factors[0].shape[1]))
     n_parts = np.zeros(n_tuples)
     for part, factor in zip(parts, factors, strict=True):
@@ -209,13 +197,13 @@ def _sampled_objectives(
     chosen, counts = evenly_spaced_points(tuples.weights, n_sampled)
     M = tuple_coassociation(tuples.subset(chosen, counts), partition_weights)
     sampled = _pairs_of_different_tuples(counts)
-    # If one tuple has nearly all points, the sample may have no pair of different tuples.
+    # If one tuple has nearly all points, the sample can lack pairs of different tuples.
     scale = _pairs_of_different_tuples(tuples.weights) / sampled if sampled else 0.0
-    itself = self_coassociation(tuples, partition_weights)
+    diagonal = self_coassociation(tuples, partition_weights)
     estimates = []
     for theta in _STEPS:
         factor = start + theta * (rows - start)
-        within = np.abs(itself - np.einsum("ak,ak->a", factor, factor))
+        within = np.abs(diagonal - np.einsum("ak,ak->a", factor, factor))
         between = l1_distance(M, factor[chosen]) - counts**2 @ within[chosen]
         estimates.append(scale * between + tuples.weights**2 @ within)
     return np.array(estimates)
@@ -225,7 +213,7 @@ def _pairs_of_different_tuples(weights: Matrix) -> float:
     return float(weights.sum() ** 2 - weights @ weights)
 
 
-def _by_falling_eigenvalue(factor: Matrix, weights: Matrix) -> Matrix:
+def _sorted_by_eigenvalue(factor: Matrix, weights: Matrix) -> Matrix:
     """Rotate the factor so that its columns are orthogonal over points, largest first."""
     _, axes = np.linalg.eigh((factor * weights[:, None]).T @ factor)
     return factor @ axes[:, ::-1]

@@ -1,4 +1,4 @@
-"""The K algebraically largest eigenpairs of a symmetric matrix, direct or from a good guess."""
+"""The K algebraically largest eigenpairs of a symmetric matrix, with or without a good guess."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def lanczos_eigenpairs(
 ) -> tuple[Matrix, Matrix]:
     """Return eigenvectors (n, k) and eigenvalues (k,) by ARPACK, from products with the matrix.
 
-    The starting vector must not be an eigenvector, as a constant vector often is. So a fixed
-    pseudo-random vector is added to ``start``.
+    If the starting vector is an eigenvector, as a constant vector often is, ARPACK stops early. So
+    a fixed pseudo-random vector is added to ``start``.
     """
     operator = LinearOperator(
         (n, n), matvec=lambda x: product(x.reshape(n, -1)).ravel(), dtype=float
@@ -58,7 +58,7 @@ def lanczos_eigenpairs(
 
 
 def eigsh_rng_option(rng: np.random.Generator) -> dict[str, np.random.Generator]:
-    """Return the option that makes ``eigsh`` repeatable: SciPy 1.17 draws restarts at random."""
+    """Return the option that makes ``eigsh`` repeatable; SciPy 1.17 restarts at random."""
     return {"rng": rng} if "rng" in inspect.signature(eigsh).parameters else {}
 
 
@@ -72,10 +72,9 @@ def refined_eigenpairs(
 ) -> tuple[Matrix, Matrix, Matrix, bool]:
     """Improve a block of approximate eigenvectors by power steps and Rayleigh–Ritz.
 
-    ``first`` (n, q) is A @ block, which the caller has computed; columns beyond k speed up
-    convergence. The steps end when the residuals ‖A h − λ h‖ of the top k are below ``tolerance``
-    times λ_1. Returns the block (n, q), values (q,), residual norms (k,), and whether all met the
-    tolerance.
+    ``first`` (n, q) is A @ block, q ≥ k; columns beyond k speed up convergence. The steps end when
+    the residuals ‖A h − λ h‖ of the k largest pairs are at most ``tolerance`` times λ_1. Return the
+    block (n, q), values (q,), residual norms (k,), and whether the tolerance was met.
     """
     AQ = first
     for _ in range(max_steps):
@@ -95,15 +94,11 @@ def krylov_eigenpairs(
 ) -> tuple[Matrix, Matrix, bool]:
     """Return the k largest eigenpairs of A in the block Krylov space of a good guess X.
 
-    Rayleigh–Ritz in the span of X. While the residual of the k leading pairs is above the
-    tolerance, the span is extended by the residuals of its leading q pairs, with one product
-    each time. The result is the best in the span of X, AX, A²X …, whereas power steps use the
-    last of these only.
-
-    X (n, q) has orthonormal columns: the last known leading vectors; columns beyond k speed up
-    convergence. AX (n, q) is A @ X, which the caller has computed. The search ends when
-    ‖A H − H Λ‖_F ≤ tolerance for the k leading pairs (H, Λ). Returns an orthonormal block (n, q),
-    values (q,), and whether the tolerance was met.
+    X (n, q), q ≥ k, has orthonormal columns that approximate the leading eigenvectors; columns
+    beyond k speed up convergence. AX (n, q) is A @ X. Rayleigh–Ritz gives the best pairs (H, Λ) in
+    the span of X. While ‖A H − H Λ‖_F of the k leading pairs is above the tolerance, the span is
+    extended by the residuals of the leading q pairs, with one product each time. Return an
+    orthonormal block (n, q), values (q,), and whether the tolerance was met.
 
     >>> A = np.diag([1.0, 3.0, 2.0])
     >>> X = np.linalg.qr(np.array([[0.1], [1.0], [0.2]]))[0]
@@ -126,11 +121,11 @@ def krylov_eigenpairs(
 
 
 def _orthonormal_complement(basis: Matrix, Y: Matrix) -> Matrix:
-    """Return orthonormal columns, orthogonal to the basis, that extend it to the span of both."""
+    """Return an orthonormal basis of the part of Y that is orthogonal to ``basis``."""
     n, n_columns = basis.shape
     Y = Y[:, : max(0, n - n_columns)]
     Y = Y / np.maximum(np.linalg.norm(Y, axis=0), np.finfo(float).tiny)
-    # Two passes: the second removes the rounding errors of the first.
+    # The second pass removes the rounding errors of the first.
     for _ in range(2):
         Y = np.linalg.qr(Y - basis @ (basis.T @ Y))[0]
     return Y

@@ -1,11 +1,11 @@
-"""The robust relaxation on a GPU: the steps of :mod:`.admm`, tile by tile in Triton.
+"""The robust relaxation on a GPU: the steps of :mod:`.admm` on tiles, in Triton.
 
-B and M are on the device as the tiles on and above the diagonal, B in float32 and M as counts of
-one byte if possible: about 3 u² bytes, where full matrices would take 5 u². A step is one pass over
-them (low-rank part, clip, objective, residual, and the product with the block of eigenvectors).
-Each refinement of the eigenvectors is one more pass over B. A product of tiles is three products of
-bfloat16 parts on the tensor cores, correct to about 1e-6; plain TF32 would be wrong in the fourth
-digit. Sums over tiles and all small algebra are in float64.
+The device stores the tiles of B and M on and above the diagonal: B in float32, and M as counts of
+one byte if possible. This takes about 3 u² bytes instead of 5 u² for full matrices. A step is one
+pass over the tiles (low-rank part, clip, objective, residual, and the product with the block of
+eigenvectors). Each refinement of the eigenvectors is one more pass over B. The tensor cores
+multiply float32 tiles as three products of bfloat16 parts, with an error of about 1e-6; plain TF32
+would be wrong in the fourth digit. Sums over tiles and all small matrices are in float64.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 #: How the tensor cores multiply float32: as three products of bfloat16 parts.
 PRECISION = "bf16x3"
 _TILE = 64
-_TILES_A_STRIP = 32
+_TILES_PER_STRIP = 32
 _ROWS_GATHERED = 32
 _SMALLEST_DOT = 16
 _EXTRA_COLUMNS = 6
@@ -52,8 +52,8 @@ def required_gpu_bytes(
 ) -> int:
     """Return the bytes on the device for u tuples: half of B, half of M, and partial products.
 
-    M has one byte an entry, two for more than 255 partitions, or floats (not ``counted``). A
-    twentieth is added for the rounding of the allocator.
+    An entry of M has one byte, two for more than 255 partitions, or four if M is not ``counted``.
+    Five percent are added, because the allocator rounds sizes up.
     """
     t = -(-n_tuples // _TILE)
     tiles = t * (t + 1) // 2
@@ -61,7 +61,7 @@ def required_gpu_bytes(
     share_bytes = (1 if n_partitions <= _LARGEST_BYTE else 2) if counted else 4
     tile_bytes = _TILE * _TILE * (4 + share_bytes) + _TILE * columns * 4
     small = n_tuples * columns * 8 * 30
-    parts = tiles * _TILE * columns * 4 // _TILES_A_STRIP
+    parts = tiles * _TILE * columns * 4 // _TILES_PER_STRIP
     return (tiles * tile_bytes + small + parts) * 21 // 20
 
 
@@ -91,18 +91,18 @@ def gpu_robust_factor(
 
 
 def strip_table(n_tiles: int) -> NDArray[np.int64]:
-    """Return the strips (s, 4) of the tiles on and above the diagonal, ``n_tiles`` a side.
+    """Return the strips (s, 4) of a matrix of ``n_tiles`` × ``n_tiles`` tiles, upper triangle.
 
     Columns: row of tiles, first column of tiles, index of the first tile, number of tiles.
 
     >>> strip_table(2).tolist()
     [[0, 0, 0, 2], [1, 1, 2, 1]]
     """
-    firsts = [np.arange(i, n_tiles, _TILES_A_STRIP) for i in range(n_tiles)]
+    firsts = [np.arange(i, n_tiles, _TILES_PER_STRIP) for i in range(n_tiles)]
     i = np.repeat(np.arange(n_tiles), [len(first) for first in firsts])
     j = np.concatenate(firsts)
     tile = i * n_tiles - i * (i - 1) // 2 + (j - i)
-    length = np.minimum(_TILES_A_STRIP, n_tiles - j)
+    length = np.minimum(_TILES_PER_STRIP, n_tiles - j)
     return np.column_stack([i, j, tile, length]).astype(np.int64)
 
 
@@ -156,7 +156,7 @@ class GpuSolver:
         return objective, residual**0.5
 
     def advance(self) -> float:
-        """Set L to the K largest eigenpairs of B, negative ones cut; return ‖L₊ − L‖_F."""
+        """Set L to the K largest eigenpairs of B, at least zero; return ‖L₊ − L‖_F."""
         torch = self.torch
         vectors, values = self._eigenpairs()
         before = self.root * self.factor
@@ -177,12 +177,12 @@ class GpuSolver:
 
     @cached_property
     def strips(self) -> torch.Tensor:
-        """The strips on the device; see :func:`strip_table`."""
+        """Return the strips on the device; see :func:`strip_table`."""
         return self.torch.from_numpy(strip_table(self.tiles)).to(self.device)
 
     @cached_property
     def _first_strip(self) -> torch.Tensor:
-        """First strip of each row of tiles, then the number of strips."""
+        """Return the first strip of each row of tiles, and the number of strips at the end."""
         rows = self.torch.arange(self.tiles + 1, device=self.device)
         return self.torch.searchsorted(self.strips[:, 0].contiguous(), rows)
 
@@ -192,27 +192,13 @@ class GpuSolver:
 
         sums = self._empty((len(self.strips), 2))
         padded_factor = _padded(self.k)
+        factor = self._padded_rows(self.factor, padded_factor)
+        scaled_block = self._padded_rows(self.root * block, self.columns)
         strip_kernel[(len(self.strips),)](
-            self.state,
-            self.values,
-            self.scale,
-            self._padded_rows(self.factor, padded_factor),
-            self.weights,
-            self._padded_rows(self.root * block, self.columns),
-            shrink,
-            bound,
-            self.strips,
-            self.by_row,
-            self.by_column,
-            sums,
-            TASK=task,
-            T=_TILE,
-            K=padded_factor,
-            Q=self.columns,
-            PRECISION=self.precision,
-            num_warps=_WARPS,
-            num_stages=_STAGES,
-        )
+            self.state, self.values, self.scale, factor, self.weights, scaled_block, shrink, bound,
+            self.strips, self.by_row, self.by_column, sums, TASK=task, T=_TILE, K=padded_factor,
+            Q=self.columns, PRECISION=self.precision, num_warps=_WARPS, num_stages=_STAGES,
+        )  # fmt: skip
         if task == PRODUCT:
             return 0.0, 0.0
         first, second = sums.double().sum(dim=0).tolist()
@@ -223,15 +209,9 @@ class GpuSolver:
         from coterie.relaxation.gpu_kernels import gather_kernel
 
         gather_kernel[(self.tiles, _TILE // _ROWS_GATHERED)](
-            self.by_row,
-            self.by_column,
-            self._first_strip,
-            self.tiles,
-            self.product,
-            T=_TILE,
-            PART=_ROWS_GATHERED,
-            Q=self.columns,
-        )
+            self.by_row, self.by_column, self._first_strip, self.tiles, self.product, T=_TILE,
+            PART=_ROWS_GATHERED, Q=self.columns,
+        )  # fmt: skip
         self.n_products += 1
         return self.root * self.product[: self.u, : self.block.shape[1]]
 
@@ -265,14 +245,14 @@ class GpuSolver:
         return block[:, :k], values[:k]
 
     def _orthonormal(self, A: Any, basis: Any) -> Any:
-        """Return orthonormal columns, orthogonal to the basis, that extend it to the span of A.
+        """Return an orthonormal basis of the part of A that is orthogonal to ``basis``.
 
-        By Cholesky of AᵀA, twice, or by Householder reflections if columns are dependent.
+        It uses the Cholesky factor of AᵀA, twice, or Householder QR if columns are dependent.
         """
         torch = self.torch
         for _ in range(2):
             A = A - basis @ (basis.T @ A)
-            # Columns of unit length improve the condition of AᵀA.
+            # Columns of unit length improve the condition number of AᵀA.
             A = A / torch.clamp(torch.linalg.norm(A, dim=0), min=1e-300)
             triangle, failed = torch.linalg.cholesky_ex(A.T @ A)
             if int(failed):
@@ -299,20 +279,13 @@ class GpuSolver:
         n_tiles = self.tiles * (self.tiles + 1) // 2
         values = self._empty((n_tiles, _TILE, _TILE), kind)
         sums = self._empty((len(self.strips), 2))
+        # Relative to the largest weight, so that all weights fit in single precision.
+        relative = (alpha / alpha.max()).astype(np.float32)
         shares_kernel[(len(self.strips),)](
             torch.from_numpy(by_partition).to(self.device),
-            # Relative to the largest weight, so that single precision suffices for any unit.
-            torch.from_numpy((alpha / alpha.max()).astype(np.float32)).to(self.device),
-            self.weights,
-            self.strips,
-            values,
-            sums,
-            len(alpha),
-            self.rows,
-            COUNTED=counted,
-            T=_TILE,
-            num_warps=_WARPS,
-        )
+            torch.from_numpy(relative).to(self.device), self.weights, self.strips, values, sums,
+            len(alpha), self.rows, COUNTED=counted, T=_TILE, num_warps=_WARPS,
+        )  # fmt: skip
         scale = 1.0 / len(alpha) if counted else 1.0
         total, squares = sums.double().sum(dim=0).tolist()
         return values, scale, scale * total / self.n_points**2, scale * squares**0.5

@@ -1,14 +1,15 @@
-"""Triton kernels of the robust relaxation: passes over half of a symmetric matrix.
+"""Triton kernels of the robust relaxation: passes over the upper half of a symmetric matrix.
 
-A symmetric (u, u) matrix is stored as its tiles of T × T on and above the diagonal. Of t tiles a
-side, tile (i, j), i ≤ j, has the index ``i·t − i(i − 1)/2 + j − i``. This halves the memory and the
-bytes read in a pass. A program works on a *strip*: adjacent tiles in one row of tiles. For a tile B
-it adds B X_j to its rows in registers and writes Bᵀ X_i to memory. :func:`gather_kernel` adds both
-in a fixed order, so that the product is reproducible; atomic additions would not be.
+Of a symmetric (u, u) matrix, divided into t × t tiles of T × T entries, the tiles on and above the
+diagonal are stored. Tile (i, j), i ≤ j, has the index ``i·t − i(i − 1)/2 + j − i``. This halves the
+memory and the bytes read in a pass. A program works on a *strip*: adjacent tiles in one row of
+tiles. For each tile B it adds B X_j to its rows in registers and writes Bᵀ X_i to memory.
+:func:`gather_kernel` adds both in a fixed order, so that the product is reproducible; with atomic
+additions it would not be.
 
 ``strips`` (s, 4) int64 has for each strip the row of tiles, the first column of tiles, the index of
-the first tile, and the number of tiles. Rows from u to a multiple of T have factors, weights and
-shares of zero, and stay zero.
+the first tile, and the number of tiles. Matrices are padded to a multiple of T rows. Factors,
+weights and shares of the added rows are zero, and so are the results.
 """
 
 from __future__ import annotations
@@ -24,30 +25,15 @@ PRODUCT, STEP, OBJECTIVE = 0, 1, 2
 
 @triton.jit
 def strip_kernel(
-    state,
-    values,
-    scale,
-    factor,
-    weights,
-    block,
-    shrink,
-    bound,
-    strips,
-    by_row,
-    by_column,
-    sums,
-    TASK: tl.constexpr,
-    T: tl.constexpr,
-    K: tl.constexpr,
-    Q: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
+    state, values, scale, factor, weights, block, shrink, bound, strips, by_row, by_column, sums,
+    TASK: tl.constexpr, T: tl.constexpr, K: tl.constexpr, Q: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
     """Set B ← L + clip(M − L − Y, ±bound), Y = shrink·(L − B), L = F Fᵀ, and add B X, on a strip.
 
-    ``state`` has the tiles of B and ``values`` those of M / ``scale``. ``factor`` (u, K),
+    ``state`` has the tiles of B and ``values`` those of M / ``scale``. ``factor`` F (u, K),
     ``block`` X (u, Q) and ``weights`` (u,) are float32. ``by_row`` (s, T, Q) gets the products of
-    the rows of a strip, ``by_column`` (tiles, T, Q) those of the transposed tiles. ``sums`` (s, 2)
-    gets the weighted sums of |M − L| and of (B − L + Y)².
+    the strips, and ``by_column`` (tiles, T, Q) those of the transposed tiles. ``sums`` (s, 2) gets
+    the weighted sums of |M − L| and of (B − L + Y)².
     """
     s, i, j_first, tile_first, length = _load_strip(strips)
     within = tl.arange(0, T)
@@ -92,18 +78,14 @@ def strip_kernel(
 
 @triton.jit
 def gather_kernel(
-    by_row,
-    by_column,
-    first_strip,
-    n_tiles,
-    product,
-    T: tl.constexpr,
-    PART: tl.constexpr,
-    Q: tl.constexpr,
-):
-    """Write PART rows of B X, (u, Q), as the float64 sum of the products of all strips.
+    by_row, by_column, first_strip, n_tiles, product,
+    T: tl.constexpr, PART: tl.constexpr, Q: tl.constexpr,
+):  # fmt: skip
+    """Write PART rows of ``product`` = B X, (u, Q), as the float64 sum of the products of strips.
 
-    ``first_strip`` (t + 1,) is the first strip of each row of tiles.
+    Program (j, p) writes part p of row j of tiles. ``by_row`` and ``by_column`` are the results of
+    :func:`strip_kernel`; ``first_strip`` (t + 1,) is the first strip of each row of tiles, and
+    ``n_tiles`` is t.
     """
     j = tl.program_id(0).to(tl.int64)
     within = tl.program_id(1) * PART + tl.arange(0, PART)
@@ -122,21 +104,14 @@ def gather_kernel(
 
 @triton.jit
 def shares_kernel(
-    codes,
-    alpha,
-    weights,
-    strips,
-    values,
-    sums,
-    n_partitions,
-    n_rows,
-    COUNTED: tl.constexpr,
-    T: tl.constexpr,
-):
-    """Compute tiles of M on a strip: counts of equal codes, or weighted shares if labels miss.
+    codes, alpha, weights, strips, values, sums, n_partitions, n_rows,
+    COUNTED: tl.constexpr, T: tl.constexpr,
+):  # fmt: skip
+    """Compute the tiles of M on a strip: counts of equal codes if COUNTED, else weighted shares.
 
-    ``codes`` (V, u), −1 missing; ``alpha`` (V,) partition weights. ``values`` gets the tiles and
-    ``sums`` (s, 2) the weighted sums of M and M², of counts if they are counted.
+    ``codes`` (V, n_rows) has −1 for missing labels; ``alpha`` (V,) are partition weights.
+    ``values`` gets the tiles, and ``sums`` (s, 2) the weighted sums of the values and of their
+    squares.
     """
     s, i, j_first, tile_first, length = _load_strip(strips)
     within = tl.arange(0, T)
@@ -174,7 +149,7 @@ def shares_kernel(
 
 @triton.jit
 def _load_strip(strips):
-    """Return the index of the strip of this program, and its row of the table."""
+    """Return the index of the strip of this program, and its row of ``strips``."""
     s = tl.program_id(0)
     row = strips + 4 * s
     return s, tl.load(row), tl.load(row + 1), tl.load(row + 2), tl.load(row + 3)
@@ -182,7 +157,7 @@ def _load_strip(strips):
 
 @triton.jit
 def _updated_tile(B, low, gap, shrink, bound):
-    """Return the next B = L + C of a tile, and C + Y; L is ``low``, M − L is ``gap``."""
+    """Return the next B = L + C of a tile, and the residual C + Y; ``gap`` is M − L."""
     y = (low - B) * shrink
     clipped = tl.minimum(tl.maximum(gap - y, -bound), bound)
     return low + clipped, clipped + y

@@ -1,8 +1,8 @@
-"""The loop of the alternating direction method, for any solver of its steps.
+"""The loop of ADMM: penalty and stopping rule, for any solver of its steps.
 
-The penalty μ grows by the factor ρ while the primal residual is large compared with the dual one.
-Otherwise it is held, so that both go to zero: a μ that always grows would stop L too early. It is
-held for 20 steps at most, which ends the cycles that can occur at a fixed μ.
+The penalty μ grows by the factor ρ if the primal residual is large compared with the dual one.
+Otherwise μ stays the same, because L would stop changing too early if μ always grew. It stays the
+same for at most 20 steps, because the steps can cycle at a fixed μ.
 """
 
 from __future__ import annotations
@@ -26,26 +26,20 @@ _BALANCE = 0.1
 _LONGEST_HOLD = 20
 # The dual residual may be this many times ``tol``.
 _DUAL_TOLERANCE = 10.0
-_STEPS_A_MESSAGE = 10
+_STEPS_PER_MESSAGE = 10
 
 
 @dataclass
 class RobustRelaxation:
     """Result of the robust relaxation.
 
-    Attributes
-    ----------
-    factor : (u, K)
-        F with L = F Fᵀ over tuples: rows of H√D, columns by falling eigenvalue.
-    objective : float
-        ‖M − F Fᵀ‖₁ over points, the least of all steps.
-    history : dict of lists
-        One value a step of ``objective``, ``primal_residual`` ‖E − M + L‖_F, ``dual_residual``
-        μ‖L₊ − L‖_F and ``mu``. The primal residual is relative to ‖M‖_F. The dual one is relative
-        to n, the largest norm of the multiplier Ω, whose entries are in [−1, 1].
-    n_iter : int
-    converged : bool
-        Whether both residuals fell below their tolerance.
+    ``factor`` F (u, K) gives L = F Fᵀ over tuples, with columns by decreasing eigenvalue.
+    ``objective`` is ‖M − F Fᵀ‖₁ over points, the smallest of all steps. ``converged`` says whether
+    both residuals are below their tolerances.
+
+    ``history`` has for each step ``objective``, ``mu``, ``primal_residual`` ‖E − M + L‖_F / ‖M‖_F
+    and ``dual_residual`` μ‖L₊ − L‖_F / n. The scale n is the largest possible norm of the
+    multiplier Ω, whose entries are in [−1, 1].
     """
 
     factor: Matrix
@@ -71,7 +65,7 @@ class Solver(Protocol):
         """Set B ← L + clip(M − L − Y); return ‖M − L‖₁ and the residual after the E-step."""
 
     def advance(self) -> float:
-        """Set L to the K largest eigenpairs of B, negative ones cut; return ‖L₊ − L‖_F."""
+        """Set L to the K largest eigenpairs of B, at least zero; return ‖L₊ − L‖_F."""
 
     def objective(self) -> float:
         """Return ‖M − L‖₁ of the current factor; the state does not change."""
@@ -95,14 +89,14 @@ def minimise(
         objective, residual = solver.step(shrink, 1.0 / mu)
         if objective < best_objective:
             best, best_objective = solver.factor, objective
-        # The objective above belongs to the factor before this step.
+        # ``objective`` above is that of the factor before this step.
         change = solver.advance()
         primal, dual = residual / solver.norm, mu * change / solver.n_points
         for name, value in zip(history, (objective, primal, dual, mu), strict=True):
             history[name].append(float(value))
         if callback is not None:
             callback(iteration, objective)
-        if (iteration + 1) % _STEPS_A_MESSAGE == 0:
+        if (iteration + 1) % _STEPS_PER_MESSAGE == 0:
             _log.info("robust relaxation: step %d, objective %.6g", iteration + 1, objective)
         if primal <= tol and dual <= _DUAL_TOLERANCE * tol:
             converged = True

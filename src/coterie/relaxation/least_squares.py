@@ -1,15 +1,14 @@
-"""The ℓ2 relaxation, from contingency tables.
+"""The ℓ2 relaxation, computed from contingency tables.
 
     min ‖M − H D Hᵀ‖²_F   s.t.  HᵀH = I_K,  D ≥ 0 diagonal
 
-is solved by the K largest eigenpairs of M. With α the partition weights and Z the (n, m) cluster
-indicator, M = Z A Zᵀ, where A repeats α_v over the clusters of v. So the eigenpairs of the n × n
-matrix M follow from those of the m × m matrix A^½ C A^½, where C = Zᵀ Z has the contingency tables
-of all pairs of partitions: (λ, x) gives (λ, Z A^½ x / √λ). No matrix over points is needed.
+is solved by the K largest eigenpairs of M. Let Z (n, m) be the cluster indicator and A (m, m) the
+diagonal matrix of the partition weight α_v of each cluster of v; then M = Z A Zᵀ. An eigenpair
+(λ, x) of A^½ C A^½ (m, m), where C = Zᵀ Z has the contingency tables of all pairs of partitions,
+gives the eigenpair (λ, Z A^½ x / √λ) of M. No matrix over points is needed.
 
-For soft partitions, Z holds memberships, and the same holds. If labels are missing, row i of Z is
-scaled by 1/p_i, with p_i the weight of the partitions that label i. This is M if nothing is
-missing, and approximates M if labels are missing at random.
+For soft partitions, Z holds memberships. If labels are missing, row i of Z is divided by p_i, the
+weight of the partitions that label i; the result approximates M if labels are missing at random.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from coterie.runtime.devices import map_row_blocks
 __all__ = ["least_squares_factor", "least_squares_spectrum"]
 
 _DENSE_UP_TO = 1500
-_ROWS_A_THREAD = 4_096
+_ROWS_PER_THREAD = 4_096
 
 
 def least_squares_factor(
@@ -38,24 +37,12 @@ def least_squares_factor(
     n_clusters: int,
     contingencies: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """Return rows of H√D of the ℓ2 relaxation for every tuple.
+    """Return the factor F (u, K) of the ℓ2 relaxation: the rows of H√D, one for each tuple.
 
-    Parameters
-    ----------
-    tuples : u distinct label tuples
-    partition_weights : (V,)
-    n_clusters : int
-        K, the rank. If M has a lower rank, the last columns are zero.
-    contingencies : (m, m), optional
-        C of :func:`~coterie.counts.contingency.all_contingencies` if known.
+    F Fᵀ is the best approximation of M of rank K = ``n_clusters``. The columns are sorted by
+    decreasing eigenvalue; if M has a lower rank, the last columns are zero. ``contingencies``
+    (m, m) are those of :func:`~coterie.counts.contingency.all_contingencies` if known.
 
-    Returns
-    -------
-    F : (u, K)
-        F Fᵀ is the best approximation of M by rank K; columns by falling eigenvalue.
-
-    Examples
-    --------
     >>> from coterie.labels.tuples import as_label_tuples
     >>> tuples = as_label_tuples([[0, 1], [0, 1], [1, 0]])
     >>> F = least_squares_factor(tuples, np.ones(2), 2)
@@ -65,7 +52,7 @@ def least_squares_factor(
     """
     vectors, values = least_squares_spectrum(tuples, partition_weights, n_clusters, contingencies)
     positive = values > values[0] * 1e-12
-    # Z A^½ x / √λ, times √λ of D^½: the √λ cancel.
+    # The rows of H√D are Z A^½ x / √λ, times √λ: the roots cancel.
     of_clusters = np.zeros((tuples.n_columns, n_clusters))
     roots = _column_roots(tuples, partition_weights)[:, None]
     of_clusters[:, : len(values)] = roots * vectors * positive
@@ -98,12 +85,12 @@ def least_squares_spectrum(
 
 
 def _column_roots(tuples: LabelTuples, partition_weights: NDArray[np.float64]) -> NDArray[Any]:
-    """Return √α_v for every cluster of v, with Σα = 1: shape (m,)."""
+    """Return √α_v for every cluster of v, (m,), with weights that sum to one."""
     return np.repeat(np.sqrt(partition_weights / partition_weights.sum()), tuples.n_labels)
 
 
 def _row_scale(tuples: LabelTuples, partition_weights: NDArray[np.float64]) -> NDArray[Any]:
-    """Return 1/p_a, with p_a the share of the weight that labels tuple a; 0 if p_a = 0."""
+    """Return 1/p_a, (u,), with p_a the weight of the partitions that label tuple a; 0 for 1/0."""
     if not tuples.has_missing:
         return np.ones(tuples.n_tuples)
     alpha = partition_weights / partition_weights.sum()
@@ -112,7 +99,7 @@ def _row_scale(tuples: LabelTuples, partition_weights: NDArray[np.float64]) -> N
 
 
 def _sums_over_clusters(tuples: LabelTuples, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return Z·values (u, k): for every tuple, the sum of the values (m, k) of its clusters."""
+    """Return Z·values, (u, k): the sum of the values (m, k) of the clusters of each tuple."""
     sums = np.empty((tuples.n_tuples, values.shape[1]))
 
     def add(start: int, stop: int) -> None:
@@ -121,13 +108,13 @@ def _sums_over_clusters(tuples: LabelTuples, values: NDArray[np.float64]) -> NDA
         else:
             sum_over_clusters(tuples.codes, tuples.memberships, values, start, stop, sums)
 
-    map_row_blocks(add, tuples.n_tuples, at_least=_ROWS_A_THREAD)
+    map_row_blocks(add, tuples.n_tuples, at_least=_ROWS_PER_THREAD)
     return sums
 
 
 @nb.njit(cache=True, nogil=True)
 def _sum_over_clusters(codes: Any, values: Any, start: Any, stop: Any, sums: Any) -> None:
-    """Write sums[a] = Σ_v values[codes[a, v]] for tuples start..stop; code −1 is missing."""
+    """Write sums[a] = Σ_v values[codes[a, v]] for tuples start..stop, without codes −1."""
     k = values.shape[1]
     for a in range(start, stop):
         for j in range(k):

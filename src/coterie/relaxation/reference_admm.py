@@ -1,9 +1,9 @@
-"""The robust relaxation in its textbook form: three full matrices, one eigendecomposition a step.
+"""The robust relaxation in textbook form: full matrices, one eigendecomposition per step.
 
-Read it beside :mod:`coterie.relaxation.admm`; it is slow, and the oracle of its tests.
-``signs="derived"`` are the updates that minimise the augmented Lagrangian
-‖E‖₁ + ⟨Ω, E − M + L⟩ + (μ/2)‖E − M + L‖². ``signs="printed"`` are those printed in the paper, which
-negate the argument of the soft threshold and the multiplier in the eigenproblem. They diverge.
+It is slow. The tests compare :mod:`coterie.relaxation.admm` with it. With ``signs="derived"`` the
+updates minimise the augmented Lagrangian ‖E‖₁ + ⟨Ω, E − M + L⟩ + (μ/2)‖E − M + L‖². With
+``signs="printed"`` they are those printed in the paper, where the argument of the soft threshold
+and the multiplier in the eigenproblem have the opposite sign. These diverge.
 """
 
 from __future__ import annotations
@@ -71,6 +71,6 @@ def _soft_threshold(A: Matrix, threshold: float) -> Matrix:
 
 
 def _leading_part(B: Matrix, k: int) -> Matrix:
-    """Return the part of B in its K largest eigenpairs, negative eigenvalues cut to zero."""
+    """Return the part of B in its k largest eigenpairs, with negative eigenvalues set to zero."""
     values, vectors = np.linalg.eigh(B)
     return (vectors[:, -k:] * np.maximum(values[-k:], 0.0)) @ vectors[:, -k:].T

@@ -1,4 +1,4 @@
-"""Rounding of a continuous factor H√D to labels: pivoted QR, and k-means on its rows."""
+"""Rounding of a continuous factor F = H√D to labels, by pivoted QR or by k-means on its rows."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from coterie.runtime.sampling import draw_weighted_subsample
 __all__ = ["round_by_kmeans", "round_by_pivoted_qr"]
 
 # Up to this many rows, one thread is faster than several.
-_FEW = 5_000
+_ONE_THREAD_UP_TO = 5_000
 _SAMPLE = 20_000
 _STARTS = 10
-_ROWS_A_BLOCK = 1 << 13
+_ROWS_PER_BLOCK = 1 << 13
 
 
 def round_by_pivoted_qr(
     factor: NDArray[np.float64], weights: NDArray[np.float64] | None = None
 ) -> NDArray[np.int64]:
-    """Round by column-pivoted QR, which is deterministic and needs no start.
+    """Round by column-pivoted QR, which is deterministic and needs no initial labels.
 
-    The K pivot rows of the factor F (u, K) are the most independent ones, one a cluster. The
-    nearest orthogonal matrix to them rotates F so that each cluster is near an axis. The label of
-    a row is the axis of its largest coordinate. Above 20,000 rows the pivots are chosen among
-    those of largest weight.
+    A pivoted QR of Fᵀ selects K nearly orthogonal rows of the factor F (u, K), one for each
+    cluster. The orthogonal matrix nearest to these rows rotates F so that each cluster is near an
+    axis. The label of a row is the axis of its largest coordinate. Above 20,000 rows only the rows
+    of largest weight can be pivots.
 
     >>> round_by_pivoted_qr(np.array([[1.0, 1.0], [1.0, 1.0], [1.0, -1.0]]))
     array([0, 0, 1])
@@ -53,10 +53,10 @@ def round_by_kmeans(
     n_clusters: int,
     random_state: Any = None,
 ) -> NDArray[np.int64]:
-    """Round by weighted k-means on the rows of the factor F (u, K), best of ten starts.
+    """Round by weighted k-means on the rows of the factor F (u, K), the best of ten starts.
 
-    Above 20,000 rows the centres are those of a sample drawn by weight, and every row gets the
-    label of the nearest centre.
+    Above 20,000 rows k-means runs on a sample drawn by weight, and every row gets the label of the
+    nearest centre.
 
     >>> round_by_kmeans(np.array([[0.0], [0.1], [5.0]]), np.ones(3), 2, 0).tolist()
     [0, 0, 1]
@@ -69,7 +69,7 @@ def round_by_kmeans(
         )
         rows = factor[chosen]
     model = KMeans(n_clusters, n_init=_STARTS, random_state=rng)
-    threads = on_one_thread() if len(rows) <= _FEW else contextlib.nullcontext()
+    threads = on_one_thread() if len(rows) <= _ONE_THREAD_UP_TO else contextlib.nullcontext()
     with ignore_duplicate_points_warning(), threads:
         model.fit(rows, sample_weight=sample_weight)
     labels = model.labels_ if rows is factor else _nearest(factor, model.cluster_centers_)
@@ -82,11 +82,11 @@ def _nearest(rows: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArray
     half_squares = (centres**2).sum(axis=1) / 2
 
     def assign(start: int, stop: int) -> None:
-        for a in range(start, stop, _ROWS_A_BLOCK):
-            block = slice(a, min(a + _ROWS_A_BLOCK, stop))
+        for a in range(start, stop, _ROWS_PER_BLOCK):
+            block = slice(a, min(a + _ROWS_PER_BLOCK, stop))
             # |x − c|² = |x|² − 2 (x·c − |c|²/2)
             labels[block] = (rows[block] @ centres.T - half_squares).argmax(axis=1)
 
     with on_one_thread():
-        map_row_blocks(assign, len(rows), at_least=_ROWS_A_BLOCK)
+        map_row_blocks(assign, len(rows), at_least=_ROWS_PER_BLOCK)
     return labels

@@ -1,16 +1,14 @@
-"""Spectral clustering of a weighted graph: normalised cut over vertices that represent many points.
+"""Spectral clustering of a weighted graph, whose vertices represent many points each.
 
-The graph of n points has the affinity W = Z A Zᵀ, where A (u, u) is the affinity of u distinct
-vertices and Z (n, u) the indicator of the vertex of each point. Normalised cut needs the leading
-eigenvectors of Δ^−½ W Δ^−½, with Δ the diagonal of the row sums of W. Those with a nonzero
-eigenvalue are constant over the points of a vertex: they are Z diag(ω)^−½ y, with y an
-eigenvector of
+The graph of n points has the affinity W = Z A Zᵀ, where A (u, u) is the affinity of u vertices and
+Z (n, u) is the indicator of the vertex of each point. Normalised cut needs the leading eigenvectors
+of Δ^−½ W Δ^−½, with Δ the diagonal matrix of the row sums of W. Eigenvectors of nonzero eigenvalues
+are equal for the points of a vertex: they are Z diag(ω)^−½ y, where ω (u,) is the number of points
+of each vertex and y an eigenvector of the (u, u) matrix
 
-    diag(ω / d)^½ A diag(ω / d)^½,   d = A ω,   shape (u, u),
+    diag(ω / d)^½ A diag(ω / d)^½,   d = A ω.
 
-and ω (u,) the number of points of each vertex. So no matrix of size n is needed. The result is
-exact while the K-th eigenvalue is positive; further eigenvectors of the full graph would only
-separate identical points.
+So no matrix of size n is needed. The result is exact if the K-th eigenvalue is positive.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ __all__ = ["normalized_cut_rows", "spectral_labels"]
 Array = NDArray[np.float64]
 
 _DENSE_UP_TO = 400
-# Weight of the edges between all vertices, relative to the largest affinity.
+# Weight of the edges added between all vertices, relative to the largest affinity.
 _JOINING_EDGE = 1e-9
 
 
@@ -40,25 +38,11 @@ def spectral_labels(
 ) -> NDArray[np.int64]:
     """Cluster by normalised cut: k-means on the unit rows of the K leading eigenvectors.
 
-    Parameters
-    ----------
-    affinity : (u, u) array, not negative
-        A; the mean of A and Aᵀ is used. ``A[a, a]`` is the affinity of a point to itself and to
-        the other points of its vertex.
-    weights : (u,) array, positive
-        ω, the number of points of each row.
-    n_clusters : int
-        K. If u ≤ K, each row is a separate cluster.
-    random_state : int, RandomState or None
-        Seed of the eigensolver and of k-means.
+    ``affinity`` A (u, u) is not negative; the mean of A and Aᵀ is used. ``A[a, a]`` is the affinity
+    of a point to itself and to the other points of its vertex. ``weights`` ω (u,) are positive. If
+    u ≤ K, each vertex is a cluster. ``random_state`` seeds the eigensolver and k-means. The labels
+    (u,) are numbered in order of appearance.
 
-    Returns
-    -------
-    labels : (u,) int64 array
-        Numbered in order of appearance.
-
-    Examples
-    --------
     >>> A = np.array([[1.0, 0.9, 0.1], [0.9, 1.0, 0.0], [0.1, 0.0, 1.0]])
     >>> spectral_labels(A, np.array([1.0, 1.0, 5.0]), 2, random_state=0)
     array([0, 0, 1])
@@ -78,11 +62,11 @@ def normalized_cut_rows(
 ) -> Array:
     """Return rows of the leading eigenvectors of the normalised affinity, scaled to length one.
 
-    Edges of a billionth of the largest affinity join all vertices. Without them, the leading
-    eigenvectors of a graph with more than ``n_components`` components would not be unique.
+    Weak edges are added between all vertices. Without them, the leading eigenvectors of a graph
+    with more than ``n_components`` components would not be unique.
 
     The arguments are those of :func:`spectral_labels`, with 1 ≤ ``n_components`` ≤ u. The rows
-    (u, n_components) are unique up to a rotation; columns are by falling eigenvalue.
+    (u, n_components) are unique up to a rotation; columns are by decreasing eigenvalue.
 
     >>> rows = normalized_cut_rows(np.eye(2), np.ones(2), 2)
     >>> bool(abs(rows[0] @ rows[1]) < 1e-6)
@@ -96,7 +80,7 @@ def normalized_cut_rows(
 
 
 def _normalized(affinity: Array, weights: Array) -> Array:
-    """Return diag(ω / d)^½ A diag(ω / d)^½ of the symmetrised affinity with joining edges."""
+    """Return diag(ω / d)^½ A diag(ω / d)^½ of the symmetrised affinity with the added edges."""
     A = (affinity + affinity.T) / 2
     A += _JOINING_EDGE * (float(A.max()) or 1.0)
     scale = np.sqrt(weights / (A @ weights))
@@ -108,7 +92,7 @@ def _normalized(affinity: Array, weights: Array) -> Array:
 def _leading_eigenvectors(N: Array, k: int, rng: np.random.RandomState) -> Array:
     """Return eigenvectors (u, k) of the algebraically largest eigenvalues."""
     u = len(N)
-    # A constant start is an eigenvector of a regular graph, with which Lanczos would stop.
+    # For a regular graph a constant vector is an eigenvector, from which Lanczos cannot start.
     start = rng.standard_normal(u)
     if u <= _DENSE_UP_TO:
         with on_one_thread():

@@ -1,9 +1,8 @@
-"""A symmetric matrix as the tiles of its upper block triangle: half the memory, half the work.
+"""A symmetric matrix stored as tiles of its upper triangle: half the memory, half the work.
 
-    A = [A_IJ],  A_JI = A_IJᵀ,  only I ≤ J stored, each tile contiguous
-
-A tile fits in the second-level cache, so an update and two products read it from memory once.
-The tiles of a thread depend only on the order of the matrix and the number of threads, so results
+A consists of tiles A_IJ with A_JI = A_IJᵀ; only those with I ≤ J are stored, each contiguous. A
+tile fits in the second-level cache, so an update and two products read it from memory once. The
+tiles of a thread depend only on the order n of the matrix and on the number of threads, so results
 do not vary between runs.
 """
 
@@ -35,20 +34,13 @@ class Tile:
 
     @property
     def copies(self) -> int:
-        """How often the tile occurs in the matrix: twice off the diagonal, by its transpose."""
+        """Return how often the tile is in A: twice off the diagonal, because of its transpose."""
         return 1 if self.rows == self.columns else 2
 
 
 class SymmetricTiles:
-    """A symmetric (n, n) matrix, initially zero.
+    """A symmetric (n, n) matrix, initially zero; ``shares`` has the tiles of each thread.
 
-    Attributes
-    ----------
-    shares : list of lists of Tile
-        The tiles of each thread.
-
-    Examples
-    --------
     >>> A = SymmetricTiles(3, np.dtype(float))
     >>> A.shares[0][0].values[:] = np.diag([1.0, 2.0, 3.0])
     >>> A @ np.ones((3, 1))
@@ -103,14 +95,14 @@ class SymmetricTiles:
 
 
 def add_product(tile: Tile, X: NDArray[Any], total: NDArray[np.float64]) -> None:
-    """Add the part of a tile, and of its transpose, in A @ X."""
+    """Add the products of a tile and of its transpose with X to ``total`` (n, q) = A @ X."""
     total[tile.rows] += tile.values @ X[tile.columns]
     if tile.copies == 2:
         total[tile.columns] += tile.values.T @ X[tile.rows]
 
 
 def summed(parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Return the sum of the threads' results, in fixed order; the first is overwritten."""
+    """Return the sum of the threads' results in fixed order; the first array is overwritten."""
     total = parts[0]
     for part in parts[1:]:
         total += part

@@ -1,12 +1,11 @@
-"""Normalised cut of a bipartite graph of points and clusters, solved on its smaller side.
+"""Normalised cut of a bipartite graph that links points to clusters.
 
-Points a (u of them, of multiplicity w_a) are linked to clusters j (m of them) with strength
-B_aj ≥ 0. The normalised cut of the graph of all n + m vertices needs the leading singular vectors
-of the scaled links
+u distinct points of multiplicity w_a are linked to m clusters with strength B_aj ≥ 0. The
+normalised cut of the graph needs the leading singular vectors of the scaled links
 
-    N = diag(w / d)^½ B diag(e)^−½,   d = B 1 (u,),   e = Bᵀ w (m,),
+    N = diag(w / d)^½ B diag(e)^−½,   d = B 1 (u,),   e = Bᵀ w (m,).
 
-which is an eigenproblem of order min(u, m), for any number of points.
+This is an eigenproblem of order min(u, m), for any number of points n = Σ w.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ __all__ = ["transfer_cut", "transfer_embedding"]
 Array = NDArray[np.float64]
 
 _DENSE_UP_TO = 1500
-# Share of all links that an artificial point has.
+# Share of all links that belong to the artificial point.
 _EXTRA_LINKS = 1e-10
 _NEGLIGIBLE = 1e-12
 
@@ -36,25 +35,11 @@ def transfer_cut(
 ) -> NDArray[np.int64]:
     """Label points by the normalised cut of the graph that links them to clusters.
 
-    k-means on the rows of :func:`transfer_embedding`, weighted by multiplicity.
+    ``indicator`` B (u, m) ≥ 0 is sparse; ``weights`` w (u,) are multiplicities. The labels (u,) are
+    those of weighted k-means on the rows of :func:`transfer_embedding`. There are fewer than K
+    clusters only if B has fewer than K rows that are not multiples of each other. A row without
+    links gets the label of the largest cluster.
 
-    Parameters
-    ----------
-    indicator : (u, m) sparse, B ≥ 0
-        Strength of the link of each point to each cluster.
-    weights : (u,)
-        Multiplicities of the points.
-    n_clusters : int
-        K. There are fewer clusters only if fewer rows of B differ by more than a factor.
-    random_state : int, RandomState or None, default=None
-
-    Returns
-    -------
-    labels : (u,)
-        A row without links gets the label of the largest cluster.
-
-    Examples
-    --------
     >>> B = csr_array([[1.0, 0, 1, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 1, 1, 0]])
     >>> transfer_cut(B, np.ones(4), 2, random_state=0)
     array([0, 0, 1, 1])
@@ -71,15 +56,14 @@ def transfer_cut(
 
 
 def transfer_embedding(indicator: csr_array, weights: Array, n_clusters: int) -> Array:
-    """Embed points as unit vectors that are near each other if the normalised cut joins them.
+    """Embed points as unit vectors; points that the normalised cut joins are near each other.
 
     With U (m, k) the leading eigenvectors of NᵀN, these are the rows of diag(d)^−1 B diag(e)^−½ U,
-    scaled to unit length. Before scaling, the columns are those of the normalised cut of the
-    bipartite graph, times their singular values; the first column is constant.
+    scaled to unit length.
 
-    If the graph has more than K components, K eigenvectors of the eigenvalue 1 are not unique. An
-    artificial point, linked equally to all clusters with 1e−10 of all links, makes them unique:
-    components with the most points a cluster are separated first.
+    If the graph has more than K components, the leading K eigenvectors are not unique. An
+    artificial point, linked equally to all clusters with 1e−10 of all links, makes them unique.
+    Components with the most points per cluster are then separated first.
 
     The result is (u, k), k = min(K, m, u), where m and u count only rows and columns with links.
     Rows without links are zero.
@@ -96,7 +80,7 @@ def transfer_embedding(indicator: csr_array, weights: Array, n_clusters: int) ->
         return np.zeros((len(weights), 0))
     scaled = _scaled_links(indicator[rows][:, columns], weights[rows])
     U = _right_singular_vectors(scaled, min(n_clusters, len(rows), len(columns)))
-    # Rows of N and of diag(d)^−1 B diag(e)^−½ have the same direction.
+    # Rows of N and of diag(d)^−1 B diag(e)^−½ have the same direction; the last is artificial.
     unit = (scaled @ U)[:-1]
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     embedding = np.zeros((len(weights), unit.shape[1]))
@@ -105,7 +89,7 @@ def transfer_embedding(indicator: csr_array, weights: Array, n_clusters: int) ->
 
 
 def _scaled_links(links: csr_array, weights: Array) -> csr_array:
-    """Return N of the points and, in the last row, of the artificial point: (u + 1, m)."""
+    """Return N (u + 1, m); the last row is that of the artificial point."""
     m = links.shape[1]
     strength = links.sum(axis=1)
     extra_weight = _EXTRA_LINKS * (weights @ strength) / m

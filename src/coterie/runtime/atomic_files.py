@@ -1,4 +1,4 @@
-"""Files that are written completely or not at all: to a temporary file first, then renamed."""
+"""Atomic file writes: write to a temporary file, then rename it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = _follow_link(Path(path))
     with output_errors(target):
         handle, name = tempfile.mkstemp(
-            # only a part of the name, because names have a maximal length
+            # only a part of the name, because file names have a maximum length
             prefix=f".{target.stem[:40]}-",
             suffix=f".unfinished{target.suffix}",
             dir=target.parent,
@@ -48,7 +48,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise an OutputError if a file cannot be written, so that callers can fail early."""
+    """Raise an OutputError if a file cannot be written; callers use it to fail early."""
     target = Path(path)
     with output_errors(target):
         obstacle = _obstacle(target, _follow_link(target).parent)
@@ -58,7 +58,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 @contextlib.contextmanager
 def output_errors(target: Path) -> Iterator[None]:
-    """Turn errors of the operating system into an OutputError that names the path."""
+    """Replace an OSError by an OutputError that names the path."""
     try:
         yield
     except OutputError:

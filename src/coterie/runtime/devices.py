@@ -87,8 +87,9 @@ def map_row_blocks(
 ) -> list[Result]:
     """Return ``work(start, stop)`` of consecutive row blocks, one block per thread, in order.
 
-    The compiled kernels release Python's global lock, so plain threads use all cores. The blocks
-    depend only on ``n_rows`` and the number of threads, so results do not vary between runs.
+    A block has at least ``at_least`` rows if there are several. Compiled kernels release Python's
+    global lock, so threads run in parallel. The blocks depend only on the arguments and on the
+    number of threads, so results do not vary between runs.
 
     >>> sum(map_row_blocks(lambda start, stop: stop - start, 1000))
     1000
@@ -111,14 +112,14 @@ def map_in_threads(function: Callable[[Item], Result], items: Iterable[Item]) ->
 def on_one_thread() -> Iterator[None]:
     """Limit BLAS and OpenMP to one thread inside the ``with`` block.
 
-    Small products run faster that way, and sums do not depend on the number of cores.
+    Small matrix products run faster, and sums do not depend on the number of cores.
     """
     with _thread_pools().limit(limits=1):
         yield
 
 
 def available_memory() -> int:
-    """Return the bytes that can be allocated now, within the limit of the container if any."""
+    """Return the free memory in bytes, within the memory limit of the container if there is one."""
     limits = [_free_memory()]
     allowed, used = (
         _number_in(Path("/sys/fs/cgroup") / name) for name in ("memory.max", "memory.current")
@@ -153,7 +154,7 @@ def _free_memory() -> int:
         for line in meminfo.read_text().splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
-    # other systems report only the total; half of it is a cautious guess
+    # other systems report only the total memory; half of it is a cautious estimate
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 

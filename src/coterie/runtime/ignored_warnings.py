@@ -1,4 +1,4 @@
-"""Warnings of scikit-learn and joblib that do not apply to how coterie uses them."""
+"""Filters for two warnings of scikit-learn and joblib that need no action of the user."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ignore_duplicate_points_warning() -> Iterator[None]:
 
 @contextlib.contextmanager
 def ignore_unfinished_tasks_warning() -> Iterator[None]:
-    """Ignore the warning of joblib about unfinished tasks, which an interrupt always leaves."""
+    """Ignore the warning of joblib about unfinished tasks after an error or an interrupt."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"\d+ tasks (have been|which were)")
         yield

@@ -1,4 +1,4 @@
-"""Public names of a package that are imported when first used, so that importing it is quick."""
+"""Lazy public names: a package imports each of its names when it is first used."""
 
 from __future__ import annotations
 
@@ -14,26 +14,11 @@ __all__ = ["lazy_names"]
 def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
 
-    The public names are those that the package imports for type checkers, each in a statement
+    ``package`` is the ``__name__`` of the package. Its public names are those in the statements
     ``from package.module import name as name`` under ``if TYPE_CHECKING:``. They are read from
-    the source, so that a package lists each name once.
+    the source, so that a package lists each name once. ``__getattr__`` imports and returns a
+    public name or a module of the package.
 
-    Parameters
-    ----------
-    package : str
-        The name of the package: its ``__name__``.
-
-    Returns
-    -------
-    get_attribute : callable
-        Import a public name, or a module of the package, and return it.
-    list_names : callable
-        Return all names, used or not.
-    names : list of str
-        The public names, in the order of the source.
-
-    Examples
-    --------
     >>> import coterie.multiview
     >>> get_attribute, _, names = lazy_names("coterie.multiview")
     >>> "SpectralView" in names, get_attribute("SpectralView").__name__
@@ -46,7 +31,7 @@ def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[st
     def get_attribute(name: str) -> Any:
         if name in modules:
             value = getattr(import_module(modules[name]), name)
-            setattr(module, name, value)  # the next use finds it without this function
+            setattr(module, name, value)  # later uses do not call this function
             return value
         try:
             return import_module(f"{package}.{name}")
@@ -67,5 +52,5 @@ def _modules_by_name(source: str) -> dict[str, str]:
         for statement in block.body
         if isinstance(statement, ast.ImportFrom)
         for alias in statement.names
-        if alias.asname == alias.name  # type checkers take no other form for an export
+        if alias.asname == alias.name  # type checkers export only this form
     }

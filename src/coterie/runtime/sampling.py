@@ -1,4 +1,4 @@
-"""Weighted subsamples: which items to draw, and the weight or count of each."""
+"""Weighted subsamples: indices of the drawn items, and their weights or counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = [
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-#: NumPy draws without replacement from fewer points than this.
+#: NumPy can draw without replacement only from fewer points than this.
 _MAX_WITHOUT_REPLACEMENT = 10**9
 
 
@@ -25,9 +25,11 @@ def draw_weighted_subsample(weights: Array, n: int, rng: Any) -> tuple[Indices, 
     """Draw a weighted subsample of n different items.
 
     An item of weight w is drawn with probability about min(1, n w / W), where W is the sum of all
-    weights. Heavy items are certain to be drawn and keep their weight; the others get W / n each.
-    Weighted means over the subsample then estimate those over all items. Return increasing indices
-    (n,) and their weights (n,); ``weights`` (u,) are positive, n ≤ u, and ``rng`` a RandomState.
+    weights. Items with w > W / n keep their weight; the others get the weight W / n. So weighted
+    means over the subsample estimate those over all items.
+
+    ``weights`` (u,) are positive, n ≤ u, and ``rng`` is a RandomState. Return the indices (n,),
+    increasing, and the new weights (n,).
 
     >>> weights = np.array([1.0, 97.0, 1.0, 1.0])
     >>> chosen, counts = draw_weighted_subsample(weights, 2, np.random.RandomState(0))
@@ -41,7 +43,7 @@ def draw_weighted_subsample(weights: Array, n: int, rng: Any) -> tuple[Indices, 
 
 
 def evenly_spaced_points(weights: Array, n: int) -> tuple[Indices, Array]:
-    """Return the items at n evenly spaced positions along the cumulative weights, with counts.
+    """Return the items at n evenly spaced positions of the cumulative weights, and their counts.
 
     >>> evenly_spaced_points(np.array([1.0, 2.0, 1.0]), 4)
     (array([0, 1, 2]), array([1., 2., 1.]))
@@ -51,37 +53,42 @@ def evenly_spaced_points(weights: Array, n: int) -> tuple[Indices, Array]:
     return chosen, counts.astype(np.float64)
 
 
-def sample_multiplicities(weights: Array, most: int, random_state: Any) -> Array:
-    """Return the weights (u,) of a sample of at most ``most`` points.
+def sample_multiplicities(weights: Array, max_points: int, random_state: Any) -> Array:
+    """Draw ``max_points`` points and return how often each of the u items was drawn, (u,).
 
-    All points are kept if there are not more. The sample is drawn without replacement where the
-    weights are counts of fewer than 10⁹ points.
+    ``weights`` (u,) are the numbers of points of the items. If there are not more than
+    ``max_points`` points, all are kept. Points are drawn without replacement if the weights are
+    whole numbers with a sum below 10⁹, else with replacement.
 
     >>> int(sample_multiplicities(np.array([5.0, 3.0]), 4, 0).sum())
     4
     """
-    if weights.sum() <= most:
+    if weights.sum() <= max_points:
         return weights
     rng = np.random.default_rng(random_state)
     counts = weights.astype(np.int64)
     if (counts == weights).all() and weights.sum() < _MAX_WITHOUT_REPLACEMENT:
-        return rng.multivariate_hypergeometric(counts, most, method="marginals").astype(float)
-    return rng.multinomial(most, weights / weights.sum()).astype(float)
+        drawn = rng.multivariate_hypergeometric(counts, max_points, method="marginals")
+    else:
+        drawn = rng.multinomial(max_points, weights / weights.sum())
+    return drawn.astype(float)
 
 
-def stratified_sample(labels: Indices, most: int, rng: np.random.Generator) -> Indices:
-    """Draw at most ``most`` points: about the same share of each cluster 0, 1, …, at least one.
+def stratified_sample(labels: Indices, max_points: int, rng: np.random.Generator) -> Indices:
+    """Draw at most ``max_points`` points, about the same share of each cluster, at least one.
+
+    The clusters in ``labels`` (n,) are 0, 1, …; the result holds indices of points.
 
     >>> stratified_sample(np.array([0, 0, 0, 0, 1]), 2, np.random.default_rng(0)).tolist()
     [2, 4]
     """
     n = len(labels)
-    if n <= most:
+    if n <= max_points:
         return np.arange(n)
     shuffled = rng.permutation(n)
     by_cluster = shuffled[np.argsort(labels[shuffled], kind="stable")]
     sizes = np.bincount(labels)
-    # rank of each point in its cluster divided by the size; the points with the least are kept
+    # a point's random rank in its cluster, divided by the cluster size; the smallest are kept
     rank = np.arange(n) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     share = rank / np.repeat(sizes, sizes)
-    return by_cluster[np.argsort(share, kind="stable")[:most]]
+    return by_cluster[np.argsort(share, kind="stable")[:max_points]]

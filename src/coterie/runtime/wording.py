@@ -31,7 +31,7 @@ UNKNOWN = "–"
 
 
 def count(number: float) -> str:
-    """Return an estimated count, rounded to the digits that matter.
+    """Return an estimated count, rounded to two to four significant digits.
 
     >>> count(123456), count(98.7), count(3.14159), count(1234567), count(0.0001)
     ('123,500', '99', '3.1', '1.23M', '<0.01')
@@ -58,7 +58,7 @@ def exact(number: float) -> str:
 
 
 def number_of(number: float, name: str) -> str:
-    """Return a count with the name of the counted things, in the plural if needed.
+    """Return a count and the name of what is counted, in the plural if needed.
 
     >>> number_of(1, "day"), number_of(1268, "advertiser")
     ('1 day', '1,268 advertisers')
@@ -117,7 +117,7 @@ def cell(value: Any) -> str:
 
 
 def day(iso: str) -> str:
-    """Return a date in words, given in ISO format.
+    """Return an ISO date in words.
 
     >>> day("2026-03-02")
     '2 March 2026'
@@ -141,7 +141,7 @@ def period(first: str, last: str) -> str:
 
 
 def moment(iso: str) -> str:
-    """Return a date and time in words, given in ISO format.
+    """Return an ISO date and time in words.
 
     >>> moment("2026-03-09T08:30:00+00:00")
     '9 March 2026, 08:30 UTC'
@@ -151,7 +151,7 @@ def moment(iso: str) -> str:
 
 
 def in_words(items: Sequence[str]) -> str:
-    """Return the items as an enumeration.
+    """Join the items with commas and a final "and".
 
     >>> in_words(["text", "win", "cost"])
     'text, win and cost'

@@ -1,14 +1,15 @@
-"""Linear-time search for the median partition: single moves and merges on the ℓ1 objective.
+"""Linear-time search for the median partition by single moves and merges.
 
-For a threshold τ (1/2 for J itself) the part of the objective that depends on the clustering G is
-−Σ_{same cluster} (M_ij − τ). The gain of putting tuple a (weight w_a) into cluster b is
+The search maximises the score Σ_{same cluster} (M_ij − τ) of a clustering G. With the threshold
+τ = 1/2 this minimises the ℓ1 objective J. The gain of putting tuple a into cluster b is
 
-    g_a(b) = Σ_v α_v N_v[P_av, b] − τ·size[b]     (without a's own part if it is in b)
+    g_a(b) = Σ_v α_v N_v[P_av, b] − τ·size[b]     (without the pairs of a with itself)
 
 with N_v the contingency table of partition v and G. So a sweep over all tuples takes O(u·V·K), and
-no matrix over points is needed. A partition that misses a label of the pair drops out of both
-terms. Sweeps alternate with merges of whole clusters until neither helps. Several starts avoid poor
-local optima; above 100,000 tuples they compete on a sample, and only the best continues.
+no matrix over points is needed. A partition that does not label both points of a pair adds nothing
+to either term. Sweeps alternate with merges of clusters until neither raises the score. The search
+runs from several starts, because it finds local optima. Above 100,000 tuples the starts are
+compared on a sample, and only the best one continues.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ Labels = NDArray[np.int64]
 _log = logging.getLogger(__name__)
 
 MAJORITY = 0.5
-#: Below this mean agreement inside clusters the threshold 1/2 is replaced.
+#: The threshold 1/2 is replaced if the mean agreement inside clusters is below this.
 _CLEAR_MAJORITY = 0.55
 _MAX_SWEEPS = 100
 _CALIBRATION_ROUNDS = 6
 _WEIGHT_ROUNDS = 10
-#: Partitions with more clusters are no starts: merging K_v clusters takes O(K_v³).
+#: Partitions with more clusters are not merged to a start: merging K_v clusters takes O(K_v³).
 _LARGEST_MERGE_DOWN = 300
-#: All partitions are starts while all searches together visit about so many codes.
+#: Number of codes that one sweep from all starts may visit.
 _CELLS_OF_ALL_STARTS = 2_000_000
 _FEWEST_STARTS = 4
 _SAMPLE_ABOVE = 100_000
@@ -58,7 +59,7 @@ _SAMPLE_POINTS = 50_000
 
 @dataclass(frozen=True)
 class Start:
-    """A start of the search: labels of the tuples (u,), −1 for none, and the name of its source."""
+    """A start of the search: its name, and labels of the tuples (u,), −1 for no cluster."""
 
     name: str
     labels: Labels
@@ -73,7 +74,7 @@ class SearchResult:
     threshold: float  # the last τ: 1/2, or the calibrated value
     start: str  # name of the start that led to this clustering
     n_starts: int
-    n_sweeps: int  # from all starts
+    n_sweeps: int  # total over all starts
 
 
 def median_search(
@@ -85,22 +86,11 @@ def median_search(
 ) -> SearchResult:
     """Search for the clustering with at most K clusters that minimises the ℓ1 objective.
 
-    Parameters
-    ----------
-    tuples : u distinct label tuples
-    partition_weights : (V,)
-    n_clusters : int or None
-        K. With None, the objective determines the number of clusters.
-    starts : initial clusterings
-        The best result is kept, the first of equals. Without starts, all tuples begin outside of
-        all clusters.
-    threshold : float, optional
-        τ. The default is 1/2, unless the partitions agree too little inside the clusters: with a
-        and b the mean of M inside and between clusters, a < 0.55 sets τ = (a + b)/2, and the
-        search is repeated until τ converges.
+    If K = ``n_clusters`` is None, the objective determines the number of clusters. The best result
+    of all ``starts`` is returned, the first one on ties. Without starts, no tuple is in a cluster
+    at first. ``threshold`` is τ. By default it is :func:`calibrated_majority` of the clustering
+    found with τ = 1/2, and the search is repeated until τ converges.
 
-    Examples
-    --------
     >>> from coterie.labels.tuples import as_label_tuples
     >>> tuples = as_label_tuples([[0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 0]])
     >>> result = median_search(tuples, np.ones(3), 2, [Start("alone", np.arange(4))])
@@ -121,9 +111,8 @@ def median_search(
             break
         _log.info("calibrating the majority: threshold %.3f", tau)
         again = [Start(best.start, best.labels), *starts]
-        sweeps = best.n_sweeps
-        best = _best_of(tuples, partition_weights, n_clusters, again, tau, sweeps)
-        # once calibrated, τ does not return to 1/2: it could alternate for ever
+        best = _best_of(tuples, partition_weights, n_clusters, again, tau, best.n_sweeps)
+        # a calibrated τ never returns to 1/2, because it could alternate forever
         previous, tau = tau, sum(best.tables.mean_agreement()) / 2
     return best
 
@@ -131,8 +120,8 @@ def median_search(
 def calibrated_majority(tables: ClusterTables) -> float:
     """Return the share of votes τ above which two points belong together, given a clustering.
 
-    It is 1/2, or the middle between the means of M inside and between clusters if the mean inside
-    is so low that a majority of partitions seldom agrees.
+    It is 1/2. If the mean of M inside clusters is below 0.55, it is the mid-point between the means
+    of M inside and between clusters.
     """
     inside, between = tables.mean_agreement()
     return MAJORITY if inside >= _CLEAR_MAJORITY else (inside + between) / 2
@@ -145,11 +134,10 @@ def partition_starts(
     n_clusters: int | None,
     at_most: int | None = None,
 ) -> list[Start]:
-    """Return the given partitions as starts, those of the best score first.
+    """Return the given partitions as starts, best score first.
 
-    A partition with more than K clusters is merged down to K, the two clusters of highest mean
-    co-association first. Merges and scores follow from the contingency tables C (m, m); the
-    tuples are not visited.
+    If a partition has more than K clusters, the two clusters of highest mean co-association are
+    merged until K are left. Merges and scores need only the contingency tables C (m, m).
     """
     scored: list[tuple[float, int, int, Labels]] = []
     for v in range(tuples.n_partitions):
@@ -183,15 +171,15 @@ def max_partition_starts(tuples: LabelTuples) -> int:
 def learn_partition_weights(
     tuples: LabelTuples, n_clusters: int | None, starts: Sequence[Start]
 ) -> tuple[Array, SearchResult]:
-    """Return partition weights that minimise the loss Σ_v √d(v, G), and the search result G.
+    """Minimise Σ_v √d(v, G) over clusterings G; return the weights and the search result.
 
-    Weights w_v ∝ 1/√d(v, G) and the search for G alternate until the weights converge, so that
-    partitions far from the consensus have little influence.
+    The weights w_v ∝ 1/√d(v, G) and the search for G are updated in turn until the weights
+    converge. So partitions far from the consensus have little influence.
     """
     weights = np.ones(tuples.n_partitions)
     result = median_search(tuples, weights, n_clusters, starts)
     for _ in range(_WEIGHT_ROUNDS):
-        # n added pairs keep a partition that equals the consensus from outweighing all others
+        # adding n pairs limits the weight of a partition that equals the consensus
         new = 1.0 / np.sqrt(result.tables.distances() + tuples.n_points)
         new *= len(new) / new.sum()
         change = np.abs(new - weights).max()
@@ -215,7 +203,7 @@ def _best_of(
     ends = map_in_threads(lambda start: _descend(tuples, alpha, n_clusters, start, tau), starts)
     sweeps = sweeps_before + sum(n for _, _, n in ends)
     scores = [tables.score(tau) for _, tables, _ in ends]
-    # the first of those that differ only by rounding
+    # the first start whose score equals the best one up to rounding
     first = int(np.argmax(np.array(scores) >= max(scores) - 1e-9 * abs(max(scores))))
     labels, tables, _ = ends[first]
     return SearchResult(labels, tables, tau, starts[first].name, len(starts), sweeps)
@@ -228,7 +216,7 @@ def _best_on_a_sample(
     starts: Sequence[Start],
     threshold: float | None,
 ) -> Start:
-    """Search on evenly spaced points, and assign every tuple to its best cluster of the result."""
+    """Search on evenly spaced points, and assign every tuple to its best cluster found there."""
     chosen, counts = evenly_spaced_points(tuples.weights, _SAMPLE_POINTS)
     sample = tuples.subset(chosen, counts)
     sampled = [Start(start.name, start.labels[chosen]) for start in starts]
@@ -250,7 +238,7 @@ def _descend(
             moved = sweep(tuples, labels, tables, tau)
             n_sweeps += 1
             if n_clusters is None and tables.size.min() > 0:
-                break  # no empty cluster is left for tuples that would open a new one
+                break  # no empty cluster is left; allocate more
         if n_sweeps >= _MAX_SWEEPS:
             break
         if not moved and not _merge_while_better(labels, tables, tau):
@@ -262,7 +250,7 @@ def _descend(
 def _tables_with_room(
     tuples: LabelTuples, labels: Labels, alpha: Array, n_clusters: int | None
 ) -> ClusterTables:
-    """Return tables of K clusters, or with additional empty clusters if K is free."""
+    """Return tables of K clusters, or with some empty clusters if K is None."""
     labels[:] = _without_empty_clusters(labels)
     used = int(labels.max()) + 1
     room = used + max(8, used // 2) if n_clusters is None else max(n_clusters, used)
@@ -282,7 +270,7 @@ def _merge_while_better(labels: Labels, tables: ClusterTables, tau: float) -> bo
             break
         merged = True
         target[target == b] = a
-        # gains are sums over pairs of points, so the gains of the union are the sums of both
+        # gains are sums over pairs of points, so those of a union are the sums of both clusters
         gains[a] += gains[b]
         gains[:, a] += gains[:, b]
         gains[b] = gains[:, b] = -np.inf
@@ -293,7 +281,10 @@ def _merge_while_better(labels: Labels, tables: ClusterTables, tau: float) -> bo
 
 
 def _merge_down(affinity: Array, pairs: Array, n_clusters: int) -> Labels:
-    """Merge clusters of highest mean co-association until K are left; return their new labels."""
+    """Merge clusters of highest mean co-association until K are left; return the new labels.
+
+    ``affinity`` and ``pairs`` (K_v, K_v) are those of :meth:`ClusterTables.cluster_affinity`.
+    """
     affinity, pairs = affinity.copy(), pairs.copy()
     target = np.arange(len(affinity))
     mean = np.divide(affinity, pairs, out=np.zeros_like(affinity), where=pairs > 0)

@@ -1,7 +1,8 @@
 """Compiled loops that move tuples between clusters.
 
-Arrays are those of :mod:`coterie.counts.cluster_kernels` and :mod:`coterie.counts.soft_kernels`.
-The gain of tuple a in cluster b is same[b] − τ both[b], without the votes of the tuple for itself.
+Arrays are those of :mod:`coterie.counts.cluster_kernels` and :mod:`coterie.counts.soft_kernels`;
+``labels[a]`` is the cluster of tuple a, −1 for none. The gain of tuple a in cluster b is
+same[b] − τ both[b], without the pairs of the tuple with itself.
 """
 
 from __future__ import annotations
@@ -22,23 +23,23 @@ def find_tuples_that_may_move(
     codes: Any, weights: Any, labels: Any, scores: Any, own_part: Any, tolerance: Any, start: Any,
     stop: Any, may_move: Any,
 ) -> None:  # fmt: skip
-    """Write to ``may_move`` (u,) which of tuples start..stop may gain by a move.
+    """Set ``may_move[a]`` for the tuples start..stop that may gain by a move.
 
-    Single precision halves the memory to read. It is enough, because :func:`move_rows` decides in
-    double precision, and a tuple whose gain is within ``tolerance`` is marked, too.
+    Gains are computed in single precision, which halves the memory to read. Tuples whose gain is
+    zero within ``tolerance`` are marked too; :func:`move_rows` decides in double precision.
 
     Parameters
     ----------
     scores : (m + 1, K + 1) float32
         ``scores[c, b]`` = α_v (N[c, b] − τ present_v[b]) for base cluster c of partition v, and
-        α_v in the last column. The last row is zero; the code −1 of a missing label selects it.
+        α_v in the last column. The last row is zero: the code −1 of a missing label selects it.
     own_part : 1 − τ
         A tuple of weight 1 adds α_v times this to the gain of its own cluster.
-    tolerance : bound of the rounding errors
+    tolerance : bound of the rounding error of a gain
     """
     V = codes.shape[1]
     K = scores.shape[1] - 1
-    # sums[b] is the gain of cluster b, and sums[K] the weight of the partitions that label a
+    # sums[b] is the gain in cluster b; sums[K] is the weight of the partitions that label tuple a
     sums = np.empty(K + 1, scores.dtype)
     for a in range(start, stop):
         old = labels[a]
@@ -48,7 +49,7 @@ def find_tuples_that_may_move(
         row = codes[a]
         for b in range(K + 1):
             sums[b] = 0
-        # four partitions at a time, so that ``sums`` is loaded and stored a quarter as often
+        # four partitions at a time reduce the loads and stores of ``sums`` to a quarter
         for v in range(0, V - 3, 4):
             c0, c1, c2, c3 = row[v], row[v + 1], row[v + 2], row[v + 3]
             for b in range(K + 1):
@@ -59,7 +60,7 @@ def find_tuples_that_may_move(
         own = sums[old] - weights[a] * own_part * sums[K]
         bar = np.float32(own - tolerance)
         sums[old] = sums[K] = -np.inf
-        # counting all is faster than a search that stops at the first: it has no branches
+        # counting all clusters is faster than stopping at the first, because it has no branches
         above = 0
         for b in range(K + 1):
             above += sums[b] > bar
@@ -73,7 +74,7 @@ def move_rows(
 ) -> Any:  # fmt: skip
     """Move each marked tuple of start..stop to its best cluster; return the number of moves.
 
-    Labels and tables change after every move, so each move is a gain in the current clustering.
+    Labels and tables are updated after every move, so each move raises the current score.
     """
     K = len(size)
     same, both = np.empty(K), np.empty(K)
@@ -128,7 +129,7 @@ def move_soft_rows(
 def _best_cluster(same: Any, both: Any, total: Any, threshold: Any, old: Any, own_part: Any) -> Any:
     """Return the cluster of largest gain, or ``old`` on a tie; ``same`` is overwritten.
 
-    ``own_part`` is the tuple's contribution to the gain of its cluster ``old``, −1 for none.
+    ``old`` is the tuple's cluster, −1 for none; ``own_part`` is what the tuple adds to its gain.
     """
     for b in range(len(same)):
         same[b] -= threshold * both[b]
@@ -136,7 +137,7 @@ def _best_cluster(same: Any, both: Any, total: Any, threshold: Any, old: Any, ow
         return first_largest(same)
     same[old] -= own_part
     new = first_largest(same)
-    # a difference within rounding is a tie; without this the search might never end
+    # a difference within rounding is a tie, or the search might never end
     return new if same[new] > same[old] + 1e-9 * (abs(same[old]) + total) else old
 
 

@@ -1,10 +1,10 @@
-"""Sweeps of the discrete search on all cores: find candidates in parallel, move them in turn.
+"""Sweeps of the discrete search: mark candidates on all cores, then move them one by one.
 
-A sweep moves every tuple to the cluster of its largest gain. It works on blocks of tuples. For each
-block, all threads first mark the tuples that may gain, based on the tables before the block. Only
-these then move one after the other, each only if it gains in the current tables. So every move
-raises the score, and a sweep without moves proves that no single move gains. The blocks depend on
-the tuples and on earlier moves, not on the number of threads, so the result does not either.
+A sweep moves every tuple to the cluster of its largest gain. It works on blocks of tuples. In each
+block, all threads first mark the tuples that may gain by a move. The marked tuples are then moved
+one by one if they gain in the current tables. So every move raises the score, and after a sweep
+without moves no single move gains. Blocks do not depend on the number of threads, and so results do
+not either.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = ["sweep"]
 _FIRST_BLOCK = 1 << 12
 _LARGEST_BLOCK = 1 << 17
 _SMALLEST_THREAD_PART = 1 << 12
-#: If a larger part of a block moves, the next block is small and skips the marking, because the
-#: marks would soon be out of date.
+#: If more than this share of a block moves, the next block is small and is not marked: the marks
+#: would soon be out of date.
 _MANY_MOVES = 1 / 4
 
 
@@ -35,8 +35,8 @@ def sweep(
 
     The gain of tuple a (weight w_a) in cluster b is Σ_v α_v (N[c_av, b] − τ present_v[b]) over the
     partitions that label a, minus its own part (1 − τ) w_a Σ_v α_v if it is in b. On a tie it
-    stays. Tuples of soft partitions are seldom many, so they are not marked in parallel. The labels
-    (u,), −1 for none, and their tables change in place; ``threshold`` is τ.
+    stays. Tuples of soft partitions are usually few, so they are not marked. The labels (u,), −1
+    for none, and their tables change in place; ``threshold`` is τ.
 
     >>> from coterie.labels.tuples import as_label_tuples
     >>> tuples = as_label_tuples([[0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 0]])
@@ -54,7 +54,7 @@ def sweep(
         )  # fmt: skip
     u, moved = tuples.n_tuples, 0
     may_move = np.ones(u, dtype=np.bool_)
-    # a block of fewer tuples than base clusters costs less than the table of scores
+    # for fewer tuples than base clusters, the table of scores would cost more than the block
     smallest = block = max(_FIRST_BLOCK, tuples.n_columns)
     start, share = 0, 0.0 if u > smallest else 1.0
     while start < u:
@@ -82,8 +82,8 @@ def _mark_tuples_that_may_move(
 ) -> None:
     """Mark the tuples of start..stop that may gain by a move; the tables are unchanged."""
     scores = _scores(tables, threshold)
-    # A gain is at most the size of the largest cluster and is rounded V + 1 times, as is the weight
-    # of the partitions. Two gains differ by three such errors, each half an epsilon per rounding.
+    # A gain is at most the size of the largest cluster and is rounded V + 1 times; so is the weight
+    # of the partitions. Two gains together have three such errors of half an epsilon per rounding.
     roundings = 2 * (len(tables.alpha) + 2)
     tolerance = np.float32(roundings * np.finfo(np.float32).eps * tables.size.max())
     own_part = np.float32(1.0 - threshold)
@@ -98,9 +98,9 @@ def _mark_tuples_that_may_move(
 
 
 def _scores(tables: ClusterTables, threshold: float) -> NDArray[np.float32]:
-    """Return the gains by base cluster and cluster for ``find_tuples_that_may_move``.
+    """Return the scores (m + 1, K + 1) for ``find_tuples_that_may_move``.
 
-    The weights of the partitions are scaled to sum to one, so that they fit single precision.
+    The partition weights are scaled to sum to one, so that they fit in single precision.
     """
     n_labels = np.diff(tables.offsets)
     m, K = tables.table.shape

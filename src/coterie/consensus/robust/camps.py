@@ -150,10 +150,10 @@ def chance_scores(counts: PairCounts) -> tuple[Array, Array]:
     one cluster or with n clusters scores 0 with all others. Two partitions with fewer than four
     common points cannot show disagreement; their score is ``CUT``.
     """
-    n, a0, b0 = counts.n_points, counts.in_row, counts.in_column
+    n, a0, b0 = counts.n_points, counts.in_row, counts.in_row.T
     a1 = a0 if counts.row_squares is None else counts.row_squares
-    b1 = b0 if counts.column_squares is None else counts.column_squares
-    a2, b2 = counts.row_cubes, counts.column_cubes
+    b1 = a1.T
+    a2, b2 = counts.row_cubes, counts.row_cubes.T
     n2 = np.maximum(counts.n_pairs, 1.0)
     n3, n4 = n2 * np.maximum(n - 2, 1.0), n2 * np.maximum((n - 2) * (n - 3), 1.0)
     mean = a0 * b0 / n2
