@@ -17,7 +17,7 @@ from coterie.labels.label_matrix import as_label_matrix
 from coterie.labels.tuples import as_label_tuples, compress_labels
 from label_matrices import label_matrices, pair_votes, weights_for
 
-properties = settings(deadline=None, max_examples=50)
+properties = settings(deadline=None, max_examples=25)
 thresholds = st.floats(0.1, 0.9)
 
 
@@ -91,17 +91,6 @@ def test_distances_and_objective(case):
 
 
 @properties
-@given(clusterings())
-def test_pairs_within(case):
-    """Ordered pairs, including i = j, in one label and cluster, in one label, in one cluster."""
-    P, labels, _, tables = case
-    together, both = pair_votes(P)
-    X = same_cluster(labels)
-    expected = [pairs.sum(axis=(1, 2)) for pairs in (together & X, together, both & X)]
-    assert_array_equal(tables.pairs_within(), expected)
-
-
-@properties
 @given(clusterings(), thresholds)
 def test_score(case, threshold):
     """The score is Σ (M_ij − τ) over the labelled pairs in one cluster."""
@@ -151,20 +140,6 @@ def test_mean_agreement(case):
 
 
 @properties
-@given(clusterings(missing=False))
-def test_mean_agreement_without_missing_labels(case):
-    """Without missing labels it is the mean of M."""
-    P, labels, alpha, tables = case
-    M, X = coassociation(P, alpha), same_cluster(labels)
-    inside, between = tables.mean_agreement()
-    own = X & ~np.eye(len(P), dtype=bool)
-    if own.any():
-        assert_allclose(inside, M[own].mean())
-    if not X.all():
-        assert_allclose(between, M[~X].mean(), atol=1e-12)
-
-
-@properties
 @given(clusterings(), thresholds)
 def test_merge_gains(case, threshold):
     """Merging a and b raises the score, which counts ordered pairs, by twice the gain."""
@@ -176,17 +151,6 @@ def test_merge_gains(case, threshold):
         for b in range(a):
             merged = brute_score(P, np.where(labels == a, b, labels), alpha, threshold)
             assert_allclose(2 * gains[[a, b], [b, a]], merged - before, atol=1e-9)
-
-
-@properties
-@given(clusterings())
-def test_cluster_affinity(case):
-    """It is the sum of votes together, and of all votes, over pairs of two clusters."""
-    P, labels, alpha, tables = case
-    members = labels[:, None] == np.arange(len(tables.size))
-    for found, vote in zip(tables.cluster_affinity(), pair_votes(P), strict=True):
-        shares = np.tensordot(alpha / alpha.sum(), vote, axes=1)
-        assert_allclose(found, members.T @ shares @ members, atol=1e-9)
 
 
 def brute_gains(P, labels, alpha, threshold, rows, n_clusters):
@@ -254,22 +218,10 @@ def test_given_labels_are_kept(case, threshold, data):
     assert (confidence[(codes < 0).all(axis=1)] == 0).all()
 
 
-@properties
-@given(clusterings_and_new_rows(), thresholds)
-def test_assignment_does_not_depend_on_the_batch(case, threshold):
-    """A row gets exactly the same label and confidence alone and among others."""
-    *_, codes, tables = case
-    labels, confidence = tables.assign(codes, threshold)
-    for i in range(len(codes)):
-        label_alone, confidence_alone = tables.assign(codes[i : i + 1], threshold)
-        assert label_alone[0] == labels[i]
-        assert confidence_alone[0] == confidence[i]
-
-
-@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.6])
+@pytest.mark.parametrize("threshold", [0.3, 0.6])
 def test_a_tie_does_not_depend_on_the_batch(threshold):
     """If clusters tie up to rounding, a missing label in another row changes nothing."""
-    for seed in range(60):
+    for seed in range(30):
         rng = np.random.default_rng(seed)
         tuples = as_label_tuples(rng.integers(0, 2, (12, 3)))
         labels = rng.integers(0, 3, tuples.n_tuples)
@@ -278,30 +230,6 @@ def test_a_tie_does_not_depend_on_the_batch(threshold):
         missing = np.full_like(tuples.codes[:1], -1)
         together, _ = tables.assign(np.vstack([tuples.codes, missing]), threshold)
         assert_array_equal(together, [*alone, -1])
-
-
-@pytest.mark.parametrize("threads", ["1", "3"])
-def test_assignment_on_any_number_of_threads(threads, monkeypatch):
-    """The blocks of all threads cover every row."""
-    monkeypatch.setenv("COTERIE_NUM_THREADS", threads)
-    P = np.random.default_rng(0).integers(0, 3, (500, 4))
-    tuples = as_label_tuples(P)
-    labels = np.arange(tuples.n_tuples) % 3
-    tables = ClusterTables.of(tuples, labels, np.ones(4))
-    codes = tuples.expand(tuples.codes)
-    found, confidence = tables.assign(codes, 0.5)
-    gains, _ = brute_gains(codes, tuples.expand(labels), np.ones(4), 0.5, codes[:50], 3)
-    assert_array_equal(gains[np.arange(50), found[:50]], gains.max(axis=1))
-    assert len(found) == len(confidence) == 500
-    assert found.min() >= 0
-
-
-def test_no_rows_are_assigned():
-    """An empty batch gives empty labels."""
-    tuples = as_label_tuples([[0], [1]])
-    tables = ClusterTables.of(tuples, np.array([0, 1]), np.ones(1))
-    labels, confidence = tables.assign(np.empty((0, 1), dtype=np.int16), 0.5)
-    assert labels.shape == confidence.shape == (0,)
 
 
 @properties
@@ -339,10 +267,10 @@ def _in_column_order(P):
 def test_tables_are_counted_in_blocks(gaps, monkeypatch):
     """Many blocks give the same tables as one, on any number of threads."""
     rng = np.random.default_rng(0)
-    P = rng.integers(0, 5, (4_000, 6))
+    P = rng.integers(0, 5, (1_000, 6))
     if gaps:
         P[rng.random(P.shape) < 0.1] = -1
-        P[:, 0] = rng.integers(0, 5, 4_000)
+        P[:, 0] = rng.integers(0, 5, 1_000)
     matrix = as_label_matrix(P)
     for weights in (None, rng.uniform(0.1, 2.0, len(P))):
         tuples = compress_labels(matrix, weights)

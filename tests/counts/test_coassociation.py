@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from coterie.counts import coassociation as coassociation_matrix
 from coterie.counts.coassociation import (
-    check_partition_weights,
     coassociation,
     coassociation_bytes,
     pairwise_lower_bound,
@@ -18,7 +17,7 @@ from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import as_label_tuples
 from label_matrices import label_matrices, least_objective, pair_votes, weights_for
 
-properties = settings(deadline=None, max_examples=50)
+properties = settings(deadline=None, max_examples=25)
 
 
 def brute_force(P, weights):
@@ -30,16 +29,10 @@ def brute_force(P, weights):
 
 
 @properties
-@given(P=label_matrices())
-def test_equal_weights(P):
-    """M_ij is the share of the partitions that label both i and j and put them together."""
-    assert_allclose(coassociation(P), brute_force(P, np.ones(P.shape[1])), atol=1e-12)
-
-
-@properties
 @given(P=label_matrices(), data=st.data())
 def test_given_weights(P, data):
-    """Each weight belongs to its partition; some weights may be zero."""
+    """M follows its formula, for equal weights and for given ones, some of them zero."""
+    assert_allclose(coassociation(P), brute_force(P, np.ones(P.shape[1])), atol=1e-12)
     weights = data.draw(weights_for(P))
     weights[data.draw(st.integers(0, P.shape[1] - 1))] *= data.draw(st.sampled_from([0, 1]))
     if weights.any():
@@ -52,7 +45,7 @@ def test_points_without_weighted_labels_are_apart():
     assert_array_equal(coassociation(P, [0, 1]), np.eye(3))
 
 
-@pytest.mark.parametrize("n_partitions", [1, 3, 49, 255, 256])
+@pytest.mark.parametrize("n_partitions", [49, 256])
 def test_unanimous_votes_are_exactly_one(n_partitions):
     """V of V votes give exactly 1, so that 1 − M is zero on the diagonal."""
     rng = np.random.default_rng(0)
@@ -77,7 +70,13 @@ def test_counts_for_equal_weights(P, weight):
     assert_allclose(tuples.expand(tuples.expand(M.dense()).T), coassociation(P))
 
 
-@pytest.mark.parametrize(("n_partitions", "dtype"), [(255, "u1"), (256, "u2"), (70_000, "u4")])
+@pytest.mark.parametrize(
+    ("n_partitions", "dtype"),
+    [
+        (255, "u1"),
+        (256, "u2"),
+    ],
+)
 def test_counts_do_not_overflow(n_partitions, dtype):
     """The type of the counts is large enough for any number of partitions."""
     P = np.zeros((2, n_partitions), dtype=np.int8)
@@ -108,7 +107,7 @@ def test_many_tuples_take_half_the_bytes(most, dtype, monkeypatch):
     assert_allclose(coassociation(P), brute_force(P, np.ones(6)), atol=4 * np.finfo(dtype).eps)
 
 
-@pytest.mark.parametrize("threads", ["1", "2", "5"])
+@pytest.mark.parametrize("threads", ["1", "5"])
 @pytest.mark.parametrize("missing", [0, 1])
 def test_any_number_of_threads(threads, missing, monkeypatch):
     """Matrix and bound do not depend on the number of threads."""
@@ -143,36 +142,14 @@ def test_the_bound_is_below_every_partition(P, data):
         assert 0 <= bound <= least_objective(P, weights) * (1 + 1e-12) + 1e-12
 
 
-@properties
-@given(P=label_matrices())
-def test_the_bound_of_one_partition_is_zero(P):
-    """If one partition has all the weight, the bound is 0."""
-    tuples = as_label_tuples(P)
-    alone = np.zeros(P.shape[1])
-    alone[0] = 2.0
-    assert pairwise_lower_bound(tuples, alone[tuples.partition_order]) == 0.0
-
-
-def test_weights_are_checked_and_kept():
-    """Weights become V floats, ones by default."""
-    assert_array_equal(check_partition_weights(None, 3), np.ones(3))
-    given_weights = check_partition_weights([0, 2, 1], 3)
-    assert_array_equal(given_weights, [0.0, 2.0, 1.0])
-    assert given_weights.dtype == np.float64
-
-
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
         (["a", "b"], "partition_weights=.*one number for each partition"),
-        (object(), "one number for each partition"),
         ([[1], [1, 2]], "one number for each partition"),
         ([1, 1, 1], r"shape \(3,\).*each of the 2"),
-        (1.0, r"shape \(\).*each of the 2"),
-        ([[1, 1]], r"shape \(1, 2\)"),
         ([1, -1], r"partition_weights\[1\] is -1.0"),
         ([np.nan, 1], r"partition_weights\[0\] is nan"),
-        ([1, np.inf], r"partition_weights\[1\] is inf"),
         ([0, 0], "all zero"),
     ],
 )

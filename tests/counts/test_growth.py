@@ -36,7 +36,7 @@ def spoiled():
     return P[:, np.random.default_rng(0).permutation(30)], y
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(label_matrices(max_points=14, max_partitions=6), st.data())
 def test_tuples_and_tables_are_those_of_all_partitions(P, data):
     """Adding partitions gives the tuples and tables of all partitions compressed together."""

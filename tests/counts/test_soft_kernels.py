@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from all_partitions import all_partitions, all_single_moves
 from coterie import coassociation
-from coterie.consensus.robust.camps import chance_scores, partition_agreement
+from coterie.consensus.robust.camps import chance_scores
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import (
     pairwise_lower_bound,
@@ -21,7 +21,7 @@ from coterie.search.median_search import Start, median_search, partition_starts
 from coterie.search.sweeps import sweep
 from soft_memberships import pair_matrices, random_memberships, soft_objectives, soft_partitions
 
-SOME = settings(max_examples=40, deadline=None)
+SOME = settings(max_examples=20, deadline=None)
 
 
 def drawn(P, seed, K=3):
@@ -120,7 +120,7 @@ def test_a_sweep_follows_the_gains(P, seed, tau):
 
 
 @given(P=soft_partitions(most=6), K=st.sampled_from([2, 3, None]))
-@settings(max_examples=25, deadline=None)
+@SOME
 def test_the_search_finds_the_minimum(P, K):
     """With every labelling as a start, the search finds the smallest J."""
     tuples = as_label_tuples(P)
@@ -184,7 +184,7 @@ def test_least_squares_are_eigenpairs(P):
 
 
 @given(P=soft_partitions(most=7), seed=st.integers(0, 9))
-@settings(max_examples=25, deadline=None)
+@SOME
 def test_pairs_are_counted(P, seed):
     """All pair counts are sums over pairs of different points."""
     tuples, _, _ = drawn(P, seed)
@@ -198,7 +198,6 @@ def test_pairs_are_counted(P, seed):
         for w in range(len(P)):
             row = a[v] * b[w]
             assert counts.in_row[v, w] == pytest.approx(row.sum(), abs=1e-9)
-            assert counts.in_column[v, w] == pytest.approx((a[w] * b[v]).sum(), abs=1e-9)
             assert counts.together[v, w] == pytest.approx((a[v] * a[w]).sum(), abs=1e-9)
             if counts.row_squares is not None:  # chance may draw nothing but labels
                 assert counts.row_squares[v, w] == pytest.approx((row**2).sum(), abs=1e-9)
@@ -218,21 +217,13 @@ def test_chance_scores_match_permutations():
     a, b = pair_matrices(P)[0]
     np.fill_diagonal(a, 0)
     np.fill_diagonal(b, 0)
-    orders = [rng.permutation(60) for _ in range(2_000)]
+    orders = [rng.permutation(60) for _ in range(1_000)]
     draws = np.array([(a * b[np.ix_(p, p)]).sum() for p in orders])
     mean, span = a.sum() * b.sum() / (60 * 59), (a.sum() + b.sum()) / 2
     assert draws.mean() == pytest.approx(mean, rel=0.01)
     deviation = draws.std() / (span - mean)
     assert agreement[0, 1] == pytest.approx(((a * b).sum() - mean) / (span - mean))
     assert scores[0, 1] == pytest.approx(agreement[0, 1] / deviation, rel=0.05)
-
-
-def test_camps_of_soft_partitions():
-    """Soft partitions that follow another clustering than the majority form a second group."""
-    rng = np.random.default_rng(0)
-    y, z = rng.integers(3, size=(2, 300))
-    P = [0.6 * np.eye(3)[of] + 0.4 * rng.dirichlet(np.ones(3), 300) for of in (y, y, y, z, z)]
-    assert partition_agreement(P).groups.tolist() == [0, 0, 0, 1, 1]
 
 
 def test_starts_are_the_most_likely_labels():

@@ -9,22 +9,20 @@ import pytest
 from coterie.datasets.catalogue import DATASETS
 from coterie.datasets.readers import READERS
 
-ALL = list(DATASETS.values())
 
-
-@pytest.mark.parametrize("info", ALL, ids=lambda info: info.name)
-def test_entries_are_complete(info):
+def test_entries_are_complete():
     """Every dataset has a source, a licence, a way to get it, and known file formats."""
-    assert DATASETS[info.name] is info
-    assert info.source and info.licence and info.how_to_get
-    assert all(edition.format in READERS for edition in info.editions)
-    for file in (file for edition in info.editions for file in edition.files):
-        assert file.sha256 is None or re.fullmatch("[0-9a-f]{64}", file.sha256)
-        assert file.url is None or file.url.startswith("https://")
-        assert file.url is None or file.url.endswith(f"/{file.name}")
+    for info in DATASETS.values():
+        assert info.source and info.licence and info.how_to_get
+        assert all(edition.format in READERS for edition in info.editions)
+        for file in (file for edition in info.editions for file in edition.files):
+            assert file.sha256 is None or re.fullmatch("[0-9a-f]{64}", file.sha256)
+            assert file.url is None or re.fullmatch(f"https://.*/{file.name}", file.url)
 
 
-@pytest.mark.parametrize("info", [i for i in ALL if i.bundled], ids=lambda info: info.name)
+@pytest.mark.parametrize(
+    "info", [i for i in DATASETS.values() if i.bundled], ids=lambda info: info.name
+)
 def test_bundled_files_have_the_checksums(info):
     """The files in the package have the checksums of the catalogue; the README names them."""
     folder = resources.files("coterie.datasets") / "data"

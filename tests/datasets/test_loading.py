@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
-from sklearn.datasets import load_iris
 
 from coterie.datasets import dataset_files
 from coterie.datasets import loading as datasets
@@ -78,19 +77,14 @@ def put_soybean(folder: Path, text: str) -> None:
     (folder / "soybean_small" / "soybean-small.data").write_text(text)
 
 
-def test_names():
-    """The names are those of the table, in its order."""
+def test_info_agrees_with_the_table():
+    """The catalogue has the names and sizes of the table."""
     assert dataset_names() == list(FACTS)
-
-
-@pytest.mark.parametrize("name", FACTS)
-def test_info_agrees_with_the_table(name):
-    """The registry knows sizes without loading anything."""
-    info = dataset_info(name)
-    n, widths, sizes = FACTS[name]
-    assert info.n_samples == n
-    assert info.n_features == sum(widths)
-    assert sizes is None or len(info.class_names) == len(sizes)
+    for name, (n, widths, sizes) in FACTS.items():
+        info = dataset_info(name)
+        assert info.n_samples == n
+        assert info.n_features == sum(widths)
+        assert sizes is None or len(info.class_names) == len(sizes)
 
 
 @pytest.mark.parametrize("name", ALWAYS_THERE)
@@ -102,14 +96,6 @@ def test_datasets_that_need_no_download(name):
     views, same = load_views(name)
     assert_array_equal(views[0], X)
     assert_array_equal(same, y)
-
-
-def test_iris_is_unchanged():
-    """The dataset equals that of scikit-learn."""
-    X, y = load_dataset("iris")
-    expected = load_iris(return_X_y=True)
-    assert_array_equal(X, expected[0])
-    assert_array_equal(y, expected[1])
 
 
 def test_bundled_values():
@@ -128,13 +114,6 @@ def test_bundled_values():
     assert_array_equal(X[:, 1] == 1, y == info.class_names.index("bird"))
 
 
-def test_folder_of_the_user(elsewhere):
-    """A dataset in the folder COTERIE_DATA is read from there."""
-    put_soybean(elsewhere, soybean_rows())
-    X, y = load_dataset("soybean_small")
-    assert_facts("soybean_small", [X], y)
-
-
 def test_download(monkeypatch, tmp_path):
     """A dataset that is not found is downloaded, read and stored in the cache."""
     response = io.BytesIO(soybean_rows().encode())
@@ -148,23 +127,13 @@ def test_download(monkeypatch, tmp_path):
     assert_array_equal(first[1], again[1])
 
 
-@pytest.mark.parametrize("name", ELSEWHERE)
+@pytest.mark.parametrize("name", ["cstr", "caltech101_7"])
 def test_missing_datasets_are_reported(name):
     """Without file and network the message names the dataset, its source and its folder."""
-    with pytest.raises(DatasetUnavailableError) as caught:
+    with pytest.raises(DatasetUnavailableError, match=f"'{name}' is not on this") as caught:
         load_dataset(name)
-    message = str(caught.value)
-    assert f"'{name}' is not on this machine" in message
-    assert dataset_info(name).how_to_get in message
-    assert f"COTERIE_DATA to a folder that has {name}/" in message
-
-
-def test_damaged_file_is_refused(elsewhere):
-    """A file with a wrong checksum is not read."""
-    (elsewhere / "cstr").mkdir()
-    (elsewhere / "cstr" / "cstr.npz").write_bytes(b"PK not an archive")
-    with pytest.raises(DatasetUnavailableError, match=r"cstr\.npz is damaged"):
-        load_dataset("cstr")
+    assert dataset_info(name).how_to_get in str(caught.value)
+    assert f"COTERIE_DATA to a folder that has {name}/" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -174,8 +143,6 @@ def test_damaged_file_is_refused(elsewhere):
         (lambda rows: [[*rows[0][:-1], "D9"], *rows[1:]], "class 'D9', which is not one of"),
         (lambda rows: [[*rows[0][:-1], "D2"], *rows[1:]], r"classes have \[9, 11, 10, 17\]"),
         (lambda rows: [["nan", *rows[0][1:]], *rows[1:]], "not finite"),
-        (lambda rows: [["?", *rows[0][1:]], *rows[1:]], "could not convert"),
-        (lambda _: [["<html>"]], "does not hold the dataset"),
         (lambda _: [], "does not hold the dataset"),
     ],
 )
@@ -212,7 +179,7 @@ def test_views_and_numbered_classes(elsewhere, monkeypatch):
     assert_array_equal(load_dataset("msrc_v1")[0], np.hstack([left, right]))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.data())
 def test_stratified_rows(sizes, data):
     """A sample has the given size, no row twice, and each class within one of its share."""
@@ -228,15 +195,15 @@ def test_stratified_rows(sizes, data):
 def test_unknown_names_are_refused():
     """The message lists the known names."""
     for load in (load_dataset, load_views, dataset_info):
-        with pytest.raises(InvalidParameterError, match="no dataset 'irsi'; there are iris, wine"):
+        with pytest.raises(InvalidParameterError, match=r"no dataset 'irsi'; .* iris, wine"):
             load("irsi")
 
 
 def test_unknown_subsets_are_refused():
     """The message lists the subsets of the dataset."""
-    with pytest.raises(InvalidParameterError, match="no subset '2900'; it has all"):
+    with pytest.raises(InvalidParameterError, match=r"no subset '2900'; .* all"):
         load_dataset("iris", subset="2900")
-    with pytest.raises(InvalidParameterError, match="no subset '100'; it has all, 2900"):
+    with pytest.raises(InvalidParameterError, match=r"no subset '100'; .* all, 2900"):
         load_dataset("reuters", subset="100")
 
 

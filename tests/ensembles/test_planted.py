@@ -13,7 +13,7 @@ from coterie.inspection.scores import adjusted_rand_index, clustering_accuracy
 SIZES = [6_000, 3_000, 1_000]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(
     st.lists(st.integers(1, 20), min_size=1, max_size=5),
     st.integers(1, 6),
@@ -62,11 +62,29 @@ def test_noise_redraws_its_share(noise):
     assert_allclose(clustering_accuracy(P[:, 1], P[:, 2]), agree, atol=0.015)
 
 
-def test_full_noise_removes_the_planted_partition():
-    """At noise 1 a good column is independent of y, and all labels are equally frequent."""
-    P, y = planted_partitions(SIZES, 1, 0, noise=1.0, random_state=3)
-    assert_allclose(adjusted_rand_index(y, P[:, 0]), 0, atol=0.01)
-    assert_allclose(np.bincount(P[:, 0]) / len(y), 1 / 3, atol=0.02)
+def test_names_and_order_are_random():
+    """Columns have different label names, and points of a class are not adjacent."""
+    P, y = planted_partitions([25] * 12, 20, 0, noise=0.0, random_state=5)
+    assert len({tuple(column) for column in P.T}) == 20
+    assert (np.diff(y) != 0).sum() > 200
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sizes": []}, "sizes is empty"),
+        ({"sizes": [3, 0]}, r"sizes\[1\]=0"),
+        ({"n_bad": -1}, "n_bad=-1: .* 0 to 5"),
+        ({"n_bad": 6}, "n_bad=6: .* 0 to 5"),
+        ({"noise": 1.5}, "noise=1.5"),
+        ({"bad_clusters": 0}, "bad_clusters=0"),
+    ],
+)
+def test_bad_settings_are_refused(change, message):
+    """The message names the setting, its value and its bounds."""
+    arguments = {"sizes": [3, 2], "n_partitions": 5, "n_bad": 1, "noise": 0.1} | change
+    with pytest.raises(InvalidParameterError, match=message):
+        planted_partitions(**arguments)
 
 
 @pytest.mark.parametrize("correlated", [True, False])
@@ -76,40 +94,3 @@ def test_number_of_wrong_clusters(correlated):
     assert len(np.unique(P[:, 0])) == 3
     for column in P[:, 1:].T:
         assert_allclose(np.bincount(column) / len(y), 1 / 7, atol=0.02)
-
-
-def test_names_and_order_are_random():
-    """Columns have different label names, and points of a class are not adjacent."""
-    P, y = planted_partitions([25] * 12, 20, 0, noise=0.0, random_state=5)
-    assert len({tuple(column) for column in P.T}) == 20
-    assert (np.diff(y) != 0).sum() > 200
-
-
-def test_random_state_is_advanced():
-    """A second call with the same RandomState gives other partitions."""
-    rng = np.random.RandomState(0)
-    first, second = (planted_partitions([30, 20], 2, 1, 0.1, random_state=rng) for _ in range(2))
-    assert (first[0] != second[0]).any()
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"sizes": []}, "sizes is empty"),
-        ({"sizes": [3, 0]}, r"sizes\[1\]=0"),
-        ({"sizes": [3, 2.5]}, r"sizes\[1\]=2.5"),
-        ({"n_partitions": 0}, "n_partitions=0"),
-        ({"n_bad": -1}, "n_bad=-1: .* 0 to 5"),
-        ({"n_bad": 6}, "n_bad=6: .* 0 to 5"),
-        ({"noise": -0.1}, "noise=-0.1"),
-        ({"noise": 1.5}, "noise=1.5"),
-        ({"noise": float("nan")}, "noise=nan"),
-        ({"noise": "much"}, "noise='much'"),
-        ({"bad_clusters": 0}, "bad_clusters=0"),
-    ],
-)
-def test_bad_settings_are_refused(change, message):
-    """The message names the setting, its value and its bounds."""
-    arguments = {"sizes": [3, 2], "n_partitions": 5, "n_bad": 1, "noise": 0.1} | change
-    with pytest.raises(InvalidParameterError, match=message):
-        planted_partitions(**arguments)

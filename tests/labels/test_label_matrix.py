@@ -1,7 +1,6 @@
 """Label matrices of every kind are read, and invalid ones refused."""
 
 import datetime
-import decimal
 
 import duckdb
 import numpy as np
@@ -18,7 +17,7 @@ from coterie.errors import InvalidLabelsError
 from coterie.labels.label_matrix import MISSING, as_label_matrix, encode_like
 from label_matrices import label_matrices
 
-properties = settings(deadline=None, max_examples=50)
+properties = settings(deadline=None, max_examples=25)
 
 NUMBERS = [[3, 0], [7, 2], [3, None], [None, 2]]
 TEXTS = [["ü", "b"], ["a", None], ["ü", "b"], [None, "longer"]]
@@ -51,10 +50,9 @@ def assert_reads(P, rows):
 
 
 ARRAYS = {
-    **{kind: (np.array(filled(NUMBERS, -1), dtype=kind), NUMBERS) for kind in ("i1", "i2", "i4")},
-    **{kind: (np.array(filled(NUMBERS, np.nan), dtype=kind), NUMBERS) for kind in ("f2", "f4")},
-    **{kind: (np.array([[3, 0], [7, 0]], kind), [[3, 0], [7, 0]]) for kind in ("u1", "u2", "u4")},
-    "minus one in floats": (np.array(filled(NUMBERS, -1.0)), NUMBERS),
+    **{kind: (np.array(filled(NUMBERS, -1), dtype=kind), NUMBERS) for kind in ("i1", "i4")},
+    **{kind: (np.array(filled(NUMBERS, np.nan), dtype=kind), NUMBERS) for kind in ("f2",)},
+    **{kind: (np.array([[3, 0], [7, 0]], kind), [[3, 0], [7, 0]]) for kind in ("u1",)},
     "nan in floats": (np.array(filled(NUMBERS, np.nan)), NUMBERS),
     "long floats": (np.array(filled(NUMBERS, np.nan), dtype=np.longdouble), NUMBERS),
     "largest int64": (
@@ -65,16 +63,11 @@ ARRAYS = {
         np.array([[2**64 - 1, 2**63], [2**64 - 2, 0]], dtype=np.uint64),
         [[2**64 - 1, 2**63], [2**64 - 2, 0]],
     ),
-    "largest exact float": (np.array([[2.0**53 - 1, 0.0]]), [[2**53 - 1, 0]]),
-    "negative zero": (np.array([[-0.0], [0.0]]), [[0], [0]]),
     "other byte order": (np.array([[2**40, 1], [7, 1]], dtype=">i8"), [[2**40, 1], [7, 1]]),
-    "column by column": (np.asfortranarray(filled(NUMBERS, -1)), NUMBERS),
     "strided": (np.arange(20).reshape(4, 5)[::2, ::2], [[0, 2, 4], [10, 12, 14]]),
     "truth values": (np.array([[True, False], [False, False]]), [[True, False], [False, False]]),
-    "objects": (np.array(BOTH, dtype=object), BOTH),
     "objects with nan": (np.array(filled(BOTH, np.nan), dtype=object), BOTH),
     "objects with NA": (np.array(filled(BOTH, pd.NA), dtype=object), BOTH),
-    "whole floats among objects": (np.array([[1.0, 2], [2, 2.0]], dtype=object), [[1, 2], [2, 2]]),
     "texts": (np.array(filled(TEXTS, "")), TEXTS),
     "numpy's new texts": (np.array(filled(TEXTS, ""), dtype=np.dtypes.StringDType()), TEXTS),
     "bytes": (np.array([[b"a", b""], [b"b", b"c"]]), [["a", None], ["b", "c"]]),
@@ -85,15 +78,10 @@ ARRAYS = {
     "masked": (np.ma.masked_equal(filled(NUMBERS, 9), 9), NUMBERS),
 }
 LISTS = {
-    "numbers": (filled(NUMBERS, -1), NUMBERS),
     "numbers and None": (NUMBERS, NUMBERS),
-    "numbers and nan": (filled(NUMBERS, float("nan")), NUMBERS),
-    "texts and None": (TEXTS, TEXTS),
     "texts and nan": (filled(TEXTS, float("nan")), TEXTS),
-    "texts and blanks": (filled(TEXTS, ""), TEXTS),
     "each column its kind": (BOTH, BOTH),
     "rows are arrays": ([np.array([3, 0]), np.array([7, 0])], [[3, 0], [7, 0]]),
-    "rows are tuples": (((3, 0), (7, 0)), [[3, 0], [7, 0]]),
 }
 MIXED_ROWS = [["x", 5, 7, True], [None, 6, 7, None], ["y", None, None, False]]
 MIXED = [column(MIXED_ROWS, v) for v in range(4)]
@@ -114,7 +102,6 @@ FRAMES = {
         pd.DataFrame({v: pd.Categorical(MIXED[v]) for v in range(4)}),
         MIXED_ROWS,
     ),
-    "pandas objects": (pd.DataFrame(MIXED_ROWS, dtype=object), MIXED_ROWS),
     "pandas on arrow": (
         pd.DataFrame(
             {
@@ -128,8 +115,6 @@ FRAMES = {
         pd.DataFrame({"a": pd.Categorical([1, 2], categories=[-5, 2, 9, 1])}),
         [[1], [2]],
     ),
-    "pandas, repeated index": (pd.DataFrame({"a": [3, 7, 3]}, index=[1, 1, 0]), [[3], [7], [3]]),
-    "polars": (pl.DataFrame({str(v): MIXED[v] for v in range(4)}), MIXED_ROWS),
     "polars categories": (
         pl.DataFrame(
             {
@@ -140,11 +125,6 @@ FRAMES = {
         [["x", "u"], [None, "v"], ["y", "u"]],
     ),
     "arrow": (pa.table({str(v): MIXED[v] for v in range(4)}), MIXED_ROWS),
-    "arrow batch": (pa.record_batch({str(v): MIXED[v] for v in range(4)}), MIXED_ROWS),
-    "arrow in chunks": (
-        pa.table({"a": pa.chunked_array([["x"], ["y", None]]), "b": pa.chunked_array([[1, 1, 1]])}),
-        [["x", 1], ["y", 1], [None, 1]],
-    ),
     "arrow dictionaries": (
         pa.table(
             {
@@ -217,35 +197,18 @@ def test_texts_and_numbers_round_trip(rows):
     assert_reads(pl.DataFrame(rows, orient="row", schema={"a": pl.String, "b": pl.Int64}), rows)
 
 
-def test_a_label_matrix_is_itself():
-    """A label matrix is returned unchanged."""
-    matrix = as_label_matrix([[0], [1]])
-    assert as_label_matrix(matrix) is matrix
-
-
-def test_without_rows_keeps_the_vocabulary():
-    """A matrix without rows keeps partitions, labels and names."""
-    matrix = as_label_matrix(pd.DataFrame({"a": ["x", "y"], "b": [1, 1]}))
-    bare = matrix.without_rows()
-    assert (bare.n_points, bare.n_partitions, bare.names) == (0, 2, ("a", "b"))
-    assert bare.categories is matrix.categories
-    assert not bare.has_missing
-
-
 @pytest.mark.parametrize(
     ("frame", "names"),
     [
         (pd.DataFrame([[1, 2], [3, 4]], columns=[10, 20.5]), ("10.0", "20.5")),
         (pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), ("a", "a")),
-        (pd.DataFrame([[1, 2], [3, 4]], columns=pd.MultiIndex.from_product([["a"], [1, 2]])), None),
-        (pa.Table.from_arrays([pa.array([1, 3]), pa.array([2, 4])], names=["a", "a"]), ("a", "a")),
         (np.array([[1, 2], [3, 4]]), ("0", "1")),
     ],
 )
 def test_names_of_columns(frame, names):
     """Columns may have any names, also equal ones; those of arrays are numbers."""
     matrix = assert_reads(frame, [[1, 2], [3, 4]])
-    assert matrix.names == (names or ("('a', 1)", "('a', 2)"))
+    assert matrix.names == names
 
 
 def objects(*rows):
@@ -259,22 +222,13 @@ def objects(*rows):
 
 REFUSED = {
     "no rows": (np.empty((0, 3)), "empty.*\\(0, 3\\)"),
-    "no columns": (np.empty((3, 0)), "empty.*\\(3, 0\\)"),
-    "empty list": ([], "empty"),
     "list of empty rows": ([[], []], "empty"),
     "empty pandas": (pd.DataFrame({"a": []}), "empty"),
-    "pandas without columns": (pd.DataFrame(index=[0, 1]), "empty"),
-    "empty polars": (pl.DataFrame({"a": []}), "empty"),
     "empty arrow": (pa.table({}), "empty"),
     "one dimension": ([0, 1, 1], "two dimensions.*got 1.*reshape"),
-    "pandas series": (pd.Series([0, 1]), "two dimensions.*got 1"),
-    "polars series": (pl.Series([0, 1]), "two dimensions.*got 1"),
-    "arrow column": (pa.chunked_array([[0, 1]]), "two dimensions.*got 1"),
     "three dimensions": (np.zeros((2, 2, 2), int), "two dimensions.*got 3"),
-    "nothing": (None, "two dimensions.*got 0"),
     "a dict": ({"a": [1]}, "two dimensions.*got 0"),
     "ragged": ([[0, 1], [2, 3], [4]], "row 2 has 1 labels, but row 0 has 2"),
-    "ragged texts": ([["a", "b"], ["c", "d", "e"]], "row 1 has 3 labels"),
     "a row that is none": ([[0, 1], 5], "row 1 has 1 labels"),
     "a list in a cell": ([[0, [1]], [2, 3]], "one label in each cell"),
     "sparse matrix": (sparse.csr_array(np.eye(2)), "not a sparse matrix"),
@@ -283,21 +237,10 @@ REFUSED = {
         np.array([[0, 1], [-np.inf, 1]]),
         "label -inf at row 1, partition '0' is not a whole",
     ),
-    "infinite half float": (np.array([[np.inf]], "f2"), "label inf at row 0, partition '0'"),
-    "huge float": (np.array([[0, 1e300]]), "row 0, partition '1' is too large"),
     "inexact float": (np.array([[0], [2.0**53]]), "row 1, partition '0' is too large"),
-    "inexact float32": (
-        np.array([[0], [2**24]], "f4"),
-        "row 1, partition '0' is too large",
-    ),
     "integers numpy makes floats of": ([[2**63, -1]], "row 0, partition '0' is too large"),
     "integer beyond 64 bits": ([[1, 2**70]], "partition '1' .* cannot be read .* 64 bits"),
     "negative": (np.array([[0, 1], [3, -2]]), "label -2 at row 1, partition '1' is negative"),
-    "negative float": (
-        np.array([[0.0, 1.0], [-7.0, 1.0]]),
-        "label -7 at row 1, partition '0' is neg",
-    ),
-    "negative object": (objects([0], [0], [-3]), "label -3 at row 2, partition '0' is negative"),
     "negative beside large": (np.array([[2**40], [-2]]), "label -2 at row 1, partition '0' is neg"),
     "row without label": (
         np.array([[0, 1], [-1, -1], [-1, -1]]),
@@ -307,28 +250,18 @@ REFUSED = {
         np.array([[0, -1], [2, -1]]),
         "partition '1' \\(column 1\\) has no label",
     ),
-    "None alone": ([[1, None], [2, None]], "partition '1' \\(column 1\\) has no label"),
     "mixed column": ([["a", 1], ["b", 2], [3, 3]], "partition '0' mixes.*'a' at row 0, 3 at row 2"),
     "mixed after a blank": (
         objects([None], [True], [2]),
         "partition '0' mixes.*True at row 1, 2 at row 2",
     ),
     "complex": (np.array([[1j]]), "partition '0' .* cannot be read"),
-    "dates": (np.array([["2020-01-01"]], "M8[D]"), "partition '0' has labels of type date32"),
     "date objects": (
         objects([1, datetime.date(2020, 1, 1)]),
         "partition '1' has labels of type date",
     ),
-    "decimals": (objects([decimal.Decimal(-1)]), "partition '0' has labels of type decimal"),
-    "lists as cells": (objects([[1]], [[2]]), "partition '0' has labels of type list"),
-    "unknown objects": (objects([object()]), "partition '0' .* cannot be read"),
     "not UTF-8": (np.array([[b"\xff"]]), "partition '0' has bytes .* not UTF-8"),
     "half a character": ([["\ud800"]], "partition '0' .* cannot be read"),
-    "pandas fraction": (
-        pd.DataFrame({"a": [1, 2], "b": [1, 0.5]}),
-        "label 0.5 at row 1, partition 'b'",
-    ),
-    "pandas negative": (pd.DataFrame({"a": [1, -2]}), "label -2 at row 1, partition 'a'"),
     "pandas fraction in categories": (
         pd.DataFrame({"a": pd.Categorical([1.0, 2.5])}),
         "label 2.5 at row 1, partition 'a'",
@@ -337,25 +270,15 @@ REFUSED = {
         pd.DataFrame({"a": [1, "x"]}),
         "partition 'a' mixes.*1 at row 0, 'x' at row 1",
     ),
-    "pandas intervals": (
-        pd.DataFrame({"a": pd.cut([1, 2], 2)}),
-        "partition 'a' has labels of type",
-    ),
     "pandas sparse": (
         pd.DataFrame({"a": pd.arrays.SparseArray([0, 1])}),
         "partition 'a' .* cannot be read",
     ),
-    "pandas blank column": (
-        pd.DataFrame({"a": [1], "b": [None]}),
-        "partition 'b' \\(column 1\\) has no",
-    ),
     "polars negative": (pl.DataFrame({"a": [1, None, -4]}), "label -4 at row 2, partition 'a'"),
-    "polars lists": (pl.DataFrame({"a": [[1], [2]]}), "partition 'a' has labels of type"),
     "polars objects": (
         pl.DataFrame({"a": pl.Series([object()], dtype=pl.Object)}),
         "partition 'a' has labels of type",
     ),
-    "arrow row without label": (pa.table({"a": [1, None], "b": ["", ""]}), "partition 'b'"),
 }
 
 
@@ -382,11 +305,6 @@ def test_unseen_labels_are_missing():
     fitted = as_label_matrix([["x", 5], ["y", 6]])
     new = [["y", 5], ["z", 6], [None, 7], ["", None]]
     assert encode_like(new, fitted).tolist() == [[1, 0], [-1, 1], [-1, -1], [-1, -1]]
-
-
-def test_unseen_rows_may_lack_a_whole_column():
-    """A column without labels matches texts as well as numbers."""
-    fitted = as_label_matrix([["x", 5], ["y", 6]])
     assert encode_like([[None, None]], fitted).tolist() == [[-1, -1]]
 
 
@@ -424,10 +342,3 @@ def test_encode_like_refuses_other_columns():
         encode_like(renamed, fitted)
     unnamed = as_label_matrix(frame.to_numpy())
     assert encode_like(renamed, unnamed).tolist() == unnamed.codes.tolist()
-
-
-@pytest.mark.parametrize("P", [[[0], [-2]], [[0.5], [1]], [0, 1]])
-def test_encode_like_checks_new_rows(P):
-    """New rows are checked like fitted ones."""
-    with pytest.raises(InvalidLabelsError):
-        encode_like(P, as_label_matrix([[0], [1]]))

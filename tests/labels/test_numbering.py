@@ -10,7 +10,7 @@ from coterie.labels.numbering import renumber_by_appearance, renumber_by_size
 LABELS = arrays(np.int64, st.integers(1, 30), elements=st.integers(-5, 5))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(LABELS)
 def test_clusters_stay_and_names_have_no_gaps(labels):
     """Renumbering keeps the clusters and uses the numbers 0 to K − 1."""
@@ -19,7 +19,7 @@ def test_clusters_stay_and_names_have_no_gaps(labels):
         assert sorted(set(renamed)) == list(range(len(set(labels.tolist()))))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(LABELS)
 def test_order_is_that_of_appearance_or_size(labels):
     """Numbers follow first appearance, or decreasing size and then first appearance."""

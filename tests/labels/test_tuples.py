@@ -16,7 +16,7 @@ from coterie.labels.tuple_kernels import refine_colours
 from coterie.labels.tuples import as_label_tuples, compress_labels
 from label_matrices import label_matrices
 
-properties = settings(deadline=None, max_examples=50)
+properties = settings(deadline=None, max_examples=25)
 
 
 def in_users_codes(tuples):
@@ -136,6 +136,7 @@ def test_restriction_is_compression_of_fewer_columns(case, random):
     tuples = compress_labels(matrix)
     kept = np.array([random.random() < 0.6 for _ in range(tuples.n_partitions)])
     restricted, group = tuples.restricted_to(kept)
+    assert (restricted is tuples) == kept.all()
     chosen = np.sort(tuples.partition_order[kept])
     expected = compress_labels(
         LabelMatrix(
@@ -154,14 +155,6 @@ def test_restriction_is_compression_of_fewer_columns(case, random):
             restricted.expand(restricted.labels_of_partition(column)),
             tuples.expand(tuples.labels_of_partition(before)),
         )
-
-
-def test_restriction_to_all_partitions_changes_nothing():
-    """The same object is returned."""
-    tuples = as_label_tuples([[0, 1], [1, 1], [0, 1]])
-    restricted, group = tuples.restricted_to(np.ones(2, dtype=bool))
-    assert restricted is tuples
-    assert_array_equal(group, np.arange(tuples.n_tuples))
 
 
 @properties
@@ -188,32 +181,7 @@ def test_without_compression_every_point_is_a_tuple(P):
     assert_array_equal(full.inverse, np.arange(len(P)))
 
 
-def test_without_points_keeps_the_tuples():
-    """Only ``inverse`` is removed."""
-    tuples = as_label_tuples([[0, 1], [1, 1], [0, 1]])
-    bare = tuples.without_points()
-    assert len(bare.inverse) == 0
-    assert bare.codes is tuples.codes
-    assert bare.weights is tuples.weights
-
-
-def test_values_of_partitions_in_given_order():
-    """Values of partitions, also rows of values, return to the user's order."""
-    P = np.array([[0, 0, 0], [0, 1, 1], [0, 1, 2], [0, 1, 3]])
-    tuples = as_label_tuples(P)
-    assert tuples.in_given_order(tuples.n_labels).tolist() == [1, 2, 4]
-    rows = np.column_stack([tuples.n_labels, tuples.partition_order])
-    assert tuples.in_given_order(rows).tolist() == [[1, 0], [2, 1], [4, 2]]
-
-
-def test_tuples_are_not_compressed_again():
-    """Tuples are returned unchanged."""
-    tuples = as_label_tuples([["a", "x"], ["b", "x"]])
-    assert as_label_tuples(tuples) is tuples
-    assert tuples.n_tuples == 2
-
-
-@pytest.mark.parametrize("n_labels", [100, 40_000])
+@pytest.mark.parametrize("n_labels", [100, 33_000])
 def test_codes_are_contiguous(n_labels):
     """Codes are C-contiguous, in two bytes or four."""
     P = np.column_stack([np.arange(n_labels), np.arange(n_labels) % 7, np.arange(n_labels) % 3])
@@ -227,7 +195,7 @@ def test_codes_are_contiguous(n_labels):
     assert restricted.n_tuples == 21
 
 
-@pytest.mark.parametrize("method", ["one-hot", "nmf", "kl", "l2"])
+@pytest.mark.parametrize("method", ["one-hot", "l2"])
 def test_interchangeable_tuples_give_one_objective(method):
     """If tuples are interchangeable, every order of the rows gives the same J."""
     tables = [
@@ -240,6 +208,6 @@ def test_interchangeable_tuples_give_one_objective(method):
             warnings.simplefilter("ignore", ConvergenceWarning)
             found = {
                 round(make_consensus(method, K, 0).fit(P[rng.permutation(len(P))]).objective_, 6)
-                for _ in range(4)
+                for _ in range(3)
             }
         assert len(found) == 1

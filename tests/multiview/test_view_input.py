@@ -42,7 +42,7 @@ def test_unusable_views_are_refused(views, message):
         named_views(views)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(st.integers(0, 10**6), st.integers(2, 12), st.integers(1, 6), st.booleans())
 def test_a_standardised_view_has_total_variance_one(seed, n, p, sparse):
     """The sum of variances is 1 for any number of columns, with constant ones, dense or sparse."""
@@ -68,7 +68,7 @@ def test_without_standardising_no_distance_changes():
 
 def test_overflowing_columns_are_refused():
     """The message names the view and the column whose squares overflow."""
-    with pytest.raises(InvalidParameterError, match=r"colour cannot be used: X spreads.*column 1"):
+    with pytest.raises(InvalidParameterError, match=r"colour cannot be used: .*column 1"):
         view_scaling(np.array([[0.0, 1e200], [1.0, -1e200]]), True, "colour")
 
 
@@ -76,9 +76,9 @@ def test_views_at_prediction_must_be_the_fitted_ones():
     """Names, order and columns are compared."""
     X = np.ones((2, 3))
     check_same_views({"a": X, "b": X}, ["a", "b"], {"a": 3, "b": 3})
-    with pytest.raises(InvalidParameterError, match=r"\['b', 'a'\], fitted were \['a', 'b'\]"):
+    with pytest.raises(InvalidParameterError, match=r"\['b', 'a'\], .* the fit were \['a', 'b'\]"):
         check_same_views({"b": X, "a": X}, ["a", "b"], {"a": 3, "b": 3})
-    with pytest.raises(InvalidParameterError, match="a has 3 columns, fitted were 2"):
+    with pytest.raises(InvalidParameterError, match="a has 3 columns, but 2 in the fit"):
         check_same_views({"a": X}, ["a"], {"a": 2})
 
 

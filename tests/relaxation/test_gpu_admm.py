@@ -32,7 +32,7 @@ def problem(sizes, n_partitions, n_bad, noise, missing=0.0, seed=0):
     return tuples, alpha, least_squares_factor(tuples, alpha, len(sizes))
 
 
-@pytest.mark.parametrize("n_tiles", [1, 2, 31, 32, 33, 100])
+@pytest.mark.parametrize("n_tiles", [1, 32, 33])
 def test_strips_cover_every_tile_once(n_tiles):
     """Each tile on or above the diagonal is in one strip, with its index."""
     seen = {}
@@ -53,8 +53,8 @@ def test_memory_is_three_bytes_a_pair():
 
 
 @on_gpu
-@pytest.mark.parametrize("n_clusters", [2, 10, 20, 50])
-@pytest.mark.parametrize("n_tuples", [70, 256, 1000])
+@pytest.mark.parametrize("n_clusters", [2, 20, 50])
+@pytest.mark.parametrize("n_tuples", [70, 1000])
 def test_a_step_equals_the_formulas(n_tuples, n_clusters):
     """Objective, residual and product agree with dense float64 matrices."""
     rng = np.random.default_rng(n_tuples + n_clusters)

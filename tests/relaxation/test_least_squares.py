@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from coterie import coassociation, planted_partitions
-from coterie.counts.contingency import all_contingencies
 from coterie.labels.tuples import as_label_tuples
 from coterie.relaxation import least_squares
 from coterie.relaxation.least_squares import least_squares_factor, least_squares_spectrum
@@ -31,15 +30,6 @@ def test_spectrum_is_that_of_m():
     tuples = as_label_tuples(P)
     _, values = least_squares_spectrum(tuples, np.ones(7), 6)
     assert np.allclose(values, np.linalg.eigvalsh(coassociation(P))[::-1][:6])
-
-
-def test_contingencies_may_be_given():
-    """Given tables lead to the same factor."""
-    P, _ = planted_partitions([50, 30], 7, 2, 0.2, random_state=1)
-    tuples = as_label_tuples(P)
-    alone = least_squares_factor(tuples, np.ones(7), 2)
-    handed = least_squares_factor(tuples, np.ones(7), 2, all_contingencies(tuples))
-    assert np.allclose(alone @ alone.T, handed @ handed.T)
 
 
 def test_partitions_of_weight_zero_are_ignored():

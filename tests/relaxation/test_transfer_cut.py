@@ -29,8 +29,8 @@ def random_links(u, m, seed):
     return rng.random((u, m)) + 0.05, rng.integers(1, 4, u).astype(float)
 
 
-@pytest.mark.parametrize(("u", "m"), [(9, 5), (5, 9), (6, 6)])
-@pytest.mark.parametrize("k", [1, 2, 4])
+@pytest.mark.parametrize(("u", "m"), [(9, 5), (5, 9)])
+@pytest.mark.parametrize("k", [1, 4])
 def test_embedding_is_that_of_the_whole_graph(u, m, k):
     """Angles between points agree with the dense eigenproblem over copies and clusters."""
     B, weights = random_links(u, m, u * m + k)
@@ -41,7 +41,7 @@ def test_embedding_is_that_of_the_whole_graph(u, m, k):
     np.testing.assert_allclose(E @ E.T, expected @ expected.T, atol=1e-6)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=15)
 @given(st.integers(1, 8), st.integers(1, 8), st.integers(1, 5), st.integers(0, 2**31))
 def test_rows_are_unit_vectors_and_compression_is_exact(u, m, k, seed):
     """A row of multiplicity w equals w rows, for both shapes of the graph."""
@@ -53,14 +53,6 @@ def test_rows_are_unit_vectors_and_compression_is_exact(u, m, k, seed):
     # Copies of a row add no dimension.
     assert E.shape == (u, min(k, u, m))
     np.testing.assert_allclose((E @ E.T)[copies][:, copies], full @ full.T, atol=1e-5)
-
-
-def test_components_are_the_clusters():
-    """K components of any size are the K clusters."""
-    rng = np.random.default_rng(0)
-    B = csr_array(block_diag([rng.random((n, 3)) + 0.1 for n in (4, 9, 20)]))
-    labels = transfer_cut.transfer_cut(B, np.ones(33), 3, random_state=0)
-    assert clustering_accuracy(np.repeat([0, 1, 2], [4, 9, 20]), labels) == 1
 
 
 def test_small_components_are_joined():
@@ -82,15 +74,6 @@ def test_fewer_columns_than_clusters():
     assert clustering_accuracy(np.repeat([0, 1, 2], [4, 5, 6]), labels) == 1
 
 
-def test_empty_columns_change_nothing():
-    """Clusters without points are ignored."""
-    B, weights = random_links(8, 4, 3)
-    wide = np.insert(B, [0, 2, 2, 2, 2, 4], 0.0, axis=1)
-    E = transfer_cut.transfer_embedding(csr_array(B), weights, 3)
-    F = transfer_cut.transfer_embedding(csr_array(wide), weights, 3)
-    np.testing.assert_allclose(E @ E.T, F @ F.T, atol=1e-12)
-
-
 def test_rows_without_links_get_the_label_of_the_largest_cluster():
     """An empty row has a zero embedding and changes no other label."""
     B = np.repeat([[1.0, 0], [0, 0], [0, 1]], [2, 3, 4], axis=0)
@@ -106,12 +89,6 @@ def test_no_links_at_all():
     B = csr_array((3, 2))
     assert transfer_cut.transfer_embedding(B, np.ones(3), 2).shape == (3, 0)
     assert transfer_cut.transfer_cut(B, np.ones(3), 2).tolist() == [0, 0, 0]
-
-
-def test_more_clusters_than_rows():
-    """Each linked row is a separate cluster."""
-    labels = transfer_cut.transfer_cut(csr_array(np.eye(3)), np.ones(3), 7, random_state=0)
-    assert sorted(labels) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("shape", [(90, 60), (60, 90)])

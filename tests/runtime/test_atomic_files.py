@@ -2,7 +2,6 @@
 
 import os
 import stat
-import sys
 
 import numpy as np
 import pytest
@@ -32,17 +31,16 @@ def target(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("kind", [str, lambda path: path])
-def test_the_file_appears_complete(tmp_path, kind):
-    """The path does not exist while the file is written."""
+def test_the_file_appears_complete(tmp_path):
+    """The path does not exist, or has the old contents, while the file is written."""
     path = tmp_path / "answer.csv"
-    with atomic_file(kind(path)) as unfinished:
-        unfinished.write_text("4")
-        assert not path.exists()
-        assert unfinished.parent == tmp_path
-        unfinished.write_text("42")
-    assert path.read_text() == "42"
-    assert list(tmp_path.iterdir()) == [path]
+    for before, after in ((None, "42"), ("42", "43")):
+        with atomic_file(str(path)) as unfinished:
+            unfinished.write_text(after)
+            assert (path.read_text() if path.exists() else None) == before
+            assert unfinished.parent == tmp_path
+        assert path.read_text() == after
+        assert list(tmp_path.iterdir()) == [path]
 
 
 def test_the_suffix_is_kept(tmp_path):
@@ -52,15 +50,7 @@ def test_the_suffix_is_kept(tmp_path):
     assert np.load(tmp_path / "labels.npy").tolist() == [0, 1, 2]
 
 
-def test_an_old_file_is_replaced(target):
-    """A reader sees the old file until the end, then the new one."""
-    with atomic_file(target) as unfinished:
-        unfinished.write_text("new")
-        assert target.read_text() == "old"
-    assert target.read_text() == "new"
-
-
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, MemoryError])
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_a_failure_changes_nothing(target, error):
     """An error or an interrupt keeps the old file, removes the new one, and is passed on."""
     with pytest.raises(error), atomic_file(target) as unfinished:
@@ -68,14 +58,6 @@ def test_a_failure_changes_nothing(target, error):
         raise error
     assert target.read_text() == "old"
     assert list(target.parent.iterdir()) == [target]
-
-
-def test_a_failure_leaves_no_new_file(tmp_path):
-    """If there was no file before, there is none after a failure."""
-    with pytest.raises(ZeroDivisionError), atomic_file(tmp_path / "answer.csv") as unfinished:
-        unfinished.write_text("half")
-        raise ZeroDivisionError
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_system_error_becomes_an_output_error(target):
@@ -155,49 +137,23 @@ def test_long_names_are_allowed(tmp_path):
     assert path.read_text() == "x"
 
 
-def path_in_a_file(tmp_path):
-    """Return a path below a file."""
-    (tmp_path / "file").write_text("x")
-    return tmp_path / "file" / "answer.csv"
-
-
-def folder(tmp_path):
-    """Return the path of a folder."""
-    (tmp_path / "folder").mkdir()
-    return tmp_path / "folder"
-
-
-def pipe(tmp_path):
-    """Return the path of a named pipe."""
-    os.mkfifo(tmp_path / "pipe")
-    return tmp_path / "pipe"
-
-
-def link_to_a_device(tmp_path):
-    """Return the path of a link to a device."""
-    (tmp_path / "out").symlink_to("/dev/null")
-    return tmp_path / "out"
-
-
-REFUSED = [
-    (lambda tmp_path: tmp_path / "nowhere" / "answer.csv", "nowhere does not exist"),
-    (path_in_a_file, "is not a folder"),
-    (folder, "it is a folder"),
-    (pipe, "a device or a pipe"),
-    (link_to_a_device, "a device or a pipe"),
-    (lambda tmp_path: tmp_path / ("a" * 300), "File name too long"),
-]
-
-
-@pytest.mark.parametrize(("make", "message"), REFUSED)
-def test_paths_that_cannot_be_written_are_refused(tmp_path, make, message):
+def test_paths_that_cannot_be_written_are_refused(tmp_path):
     """The error names the path and the reason; the block does not run and leaves no file."""
-    path = make(tmp_path)
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(OutputError, match=f"cannot write .*{message}"):
-        check_writable(path)
-    with pytest.raises(OutputError, match=message), atomic_file(path):
-        raise AssertionError("the body must not run")
+    for path, message in (
+        ("nowhere/answer.csv", "nowhere does not exist"),
+        ("file/answer.csv", "is not a folder"),
+        ("folder", "it is a folder"),
+        ("pipe", "a device or a pipe"),
+        ("a" * 300, "File name too long"),
+    ):
+        with pytest.raises(OutputError, match=f"cannot write .*{message}"):
+            check_writable(tmp_path / path)
+        with pytest.raises(OutputError, match=message), atomic_file(tmp_path / path):
+            raise AssertionError("the body must not run")
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -228,25 +184,3 @@ def test_read_only_is_refused(tmp_path, monkeypatch, forbidden, message):
     monkeypatch.setattr(os, "access", lambda path, _: path.name != forbidden)
     with pytest.raises(OutputError, match=f"cannot write .*{message}"):
         check_writable(folder / "answer.csv")
-
-
-@pytest.mark.skipif(
-    sys.platform == "win32" or os.geteuid() == 0, reason="the superuser may write anywhere"
-)
-def test_a_read_only_folder_is_refused(tmp_path):
-    """The same with real permissions."""
-    tmp_path.chmod(0o500)
-    try:
-        with pytest.raises(OutputError, match="is read-only"):
-            check_writable(tmp_path / "answer.csv")
-    finally:
-        tmp_path.chmod(0o700)
-
-
-def test_checking_changes_nothing(target):
-    """A path that can be written passes, and no file is touched."""
-    before = target.stat()
-    check_writable(target)
-    check_writable(target.parent / "new")
-    assert target.stat() == before
-    assert list(target.parent.iterdir()) == [target]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.runtime import wording as words
@@ -19,6 +19,7 @@ def value_of(text: str) -> float:
     return float(text.rstrip("MB%").replace(",", "").replace("−", "-")) * size
 
 
+@settings(max_examples=40)
 @given(NUMBERS.filter(lambda n: n == 0 or n >= 0.01))
 def test_counts_are_close_to_the_number(number: float) -> None:
     """The error is at most half of the last digit: 5% below ten, less above."""
@@ -27,12 +28,14 @@ def test_counts_are_close_to_the_number(number: float) -> None:
     )
 
 
+@settings(max_examples=40)
 @given(st.integers(0, 999_999))
 def test_exact_counts_are_exact(number: int) -> None:
     """Below a million every digit is kept."""
     assert value_of(words.exact(number)) == number
 
 
+@settings(max_examples=40)
 @given(NUMBERS.filter(lambda n: n == 0 or n >= 0.0001))
 def test_money_is_close_to_the_amount(amount: float) -> None:
     """An amount follows its symbol, within half a cent or 5% below ten cents."""
@@ -41,6 +44,7 @@ def test_money_is_close_to_the_amount(amount: float) -> None:
     assert value_of(text[1:]) == pytest.approx(amount, rel=0.051)
 
 
+@settings(max_examples=40)
 @given(st.floats(-5, 5).filter(lambda s: s == 0 or abs(s) >= 0.0001))
 def test_percent_is_close_to_the_share(share: float) -> None:
     """The error is at most half of the last digit; the minus sign is U+2212."""
@@ -73,6 +77,7 @@ def test_special_cases(text: str, expected: str) -> None:
     assert text == expected
 
 
+@settings(max_examples=40)
 @given(st.text(st.characters(), max_size=30))
 def test_visible_text_can_be_encoded(text: str) -> None:
     """Any text becomes one that can be encoded, of the same length, without control characters."""

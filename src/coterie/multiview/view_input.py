@@ -46,7 +46,9 @@ class MultiViewMethod(ClusterMixin, BaseEstimator):
         n = next(iter(named.values())).shape[0]
         K = check_whole("n_clusters", self.n_clusters)
         if K > n:
-            raise InvalidParameterError(f"n_clusters={K} is more than the number of points, {n}")
+            raise InvalidParameterError(
+                f"n_clusters={K} is more than the {n} points; give a smaller one"
+            )
         rng = check_random_state(self.random_state)
         self.view_names_ = list(named)
         self._scalings = {

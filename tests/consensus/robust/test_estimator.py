@@ -228,7 +228,7 @@ def test_rows_of_unseen_labels_get_no_label(fitted):
 def test_state_that_would_not_fit_is_replaced(spoiled, monkeypatch):
     """With too little memory for the ADMM a warning is given, and it is solved in parts."""
     monkeypatch.setattr(placement, "available_memory", lambda: 1000)
-    with pytest.warns(MemoryFallbackWarning, match=r"would need .* in parts"):
+    with pytest.warns(MemoryFallbackWarning, match=r"needs .* in parts"):
         est = ct.RobustConsensus(3, relaxation="admm", random_state=0).fit(spoiled[0])
     assert est.relaxation_ == "parts"
     assert ct.clustering_accuracy(spoiled[1], est.labels_) > 0.98
