@@ -9,10 +9,12 @@ and must give the same cells. The curves are empirical c.d.f.s of a simulated ma
 from __future__ import annotations
 
 import hashlib
+import itertools
 import resource
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -34,11 +36,8 @@ from coterie.ads.logs.simulation.simulated_traits import MarketSettings, Traits,
 from coterie.ads.segments.similarity import kolmogorov_critical_value, ks_distances, ks_graph
 from coterie.runtime.devices import readable_bytes
 
-__all__ = ["compare_engine", "compare_similarity", "count_by_sql", "market_of", "run"]
-
 Floats = NDArray[np.float64]
 
-_BID_SUMS = ("count", "bid", "wins", "cost", "clicks", "conversions")
 _ENGINE = {
     "coterie": "coterie, through Ibis",
     "sql": "hand-written SQL",
@@ -56,16 +55,8 @@ def run(
 ) -> Result:
     """Measure both on a machine that does nothing else.
 
-    Parameters
-    ----------
-    context : Context
-        Quick: a tenth of the rows and advertisers.
-    rows : int, optional
-        About how many bids are counted: 20 million.
-    advertisers : int, optional
-        How many curves are compared: 20,000.
-    repeats : int
-        How often the histograms are counted; the median is reported.
+    About ``rows`` bids are counted ``repeats`` times, 20 million by default, and the curves of
+    ``advertisers`` are compared, 20,000 by default; a quick run has a tenth of both.
     """
     share = 10 if context.quick else 1
     engine = compare_engine(rows or 20_000_000 // share, repeats)
@@ -86,10 +77,9 @@ def compare_engine(rows: int, repeats: int = 3) -> dict[str, Any]:
             "sql": partial(count_by_sql, log, edges),
             "from_the_start": partial(_count_by_ibis, log, None),
         }
-        first_file = min((Path(log) / "bids").iterdir())
-        warm_up = partial(_warm_up, str(first_file), edges)
+        first_file = str(min((Path(log) / "bids").iterdir()))
         measured = measure_side_by_side(
-            {name: partial(_count, work=work, warm_up=warm_up) for name, work in works.items()},
+            {name: partial(_count, work, first_file, edges) for name, work in works.items()},
             repeats=repeats,
         )
     ours = measured["coterie"]
@@ -155,8 +145,6 @@ def compare_similarity(
     ``cdist`` gets the curves a block of rows at a time, so that memory does not decide. Checking
     its blocks against every decision and distance is not timed, nor is compilation.
 
-    Examples
-    --------
     >>> found = compare_similarity(advertisers=300, points=32)
     >>> found["differing_decisions"], found["largest_error"] < 2**-23
     (0, True)
@@ -164,13 +152,22 @@ def compare_similarity(
     curves, observations = market_curves(advertisers, points, seed)
     ks_graph(curves[:200], observations[:200], alpha)
     ks_distances(curves[:200])
-    clock = _Clock()
-    graph = clock.time("graph", partial(ks_graph, curves, observations, alpha))
-    distances = clock.time("distances", partial(ks_distances, curves))
+    seconds: dict[str, float] = defaultdict(float)
+    cpu_seconds: dict[str, float] = defaultdict(float)
+
+    def timed(name: str, work: Callable[..., Any], *arguments: Any) -> Any:
+        wall, cpu = time.perf_counter(), time.process_time()
+        found = work(*arguments)
+        seconds[name] += time.perf_counter() - wall
+        cpu_seconds[name] += time.process_time() - cpu
+        return found
+
+    graph = timed("graph", ks_graph, curves, observations, alpha)
+    distances = timed("distances", ks_distances, curves)
     differing, error = 0, 0.0
     for start in range(0, advertisers, 256):
         rows = slice(start, min(start + 256, advertisers))
-        exact = clock.time("cdist", partial(cdist, curves[rows], curves, "chebyshev"))
+        exact = timed("cdist", cdist, curves[rows], curves, "chebyshev")
         # two curves are similar up to C_α √(1/m_i + 1/m_j)
         spread = np.sqrt(1 / observations[rows, np.newaxis] + 1 / observations)
         similar = exact <= kolmogorov_critical_value(alpha) * spread
@@ -182,11 +179,9 @@ def compare_similarity(
         "points": points,
         "alpha": alpha,
         "density": graph.nnz / advertisers**2,
-        "seconds": clock.seconds,
-        "cpu_seconds": clock.cpu_seconds,
-        "times_as_fast": {
-            name: clock.seconds["cdist"] / clock.seconds[name] for name in ("graph", "distances")
-        },
+        "seconds": dict(seconds),
+        "cpu_seconds": dict(cpu_seconds),
+        "times_as_fast": {n: seconds["cdist"] / seconds[n] for n in ("graph", "distances")},
         "differing_decisions": differing // 2,
         "largest_error": error,
     }
@@ -205,27 +200,21 @@ def market_curves(advertisers: int, points: int, seed: int = 0) -> tuple[Floats,
 
 def _result(data: dict[str, Any]) -> Result:
     engine, similarity = data["engine"], data["similarity"]
+    histograms = {
+        "": _ENGINE.__getitem__,
+        "seconds": lambda name: f"{engine['seconds'][name]:.2f}",
+        "peak memory": lambda name: readable_bytes(engine["peak_bytes"][name]),
+    }
+    pairs = {
+        "": _SIMILARITY.__getitem__,
+        "seconds": lambda name: f"{similarity['seconds'][name]:.1f}",
+        "CPU seconds": lambda name: f"{similarity['cpu_seconds'][name]:.1f}",
+    }
+    title = f"Histograms of {engine['rows']:,} bids, {engine['cells']:,} cells"
+    size = f"{similarity['advertisers']:,} curves at {similarity['points']} points"
     tables = [
-        Table(
-            f"Histograms of {engine['rows']:,} bids, {engine['cells']:,} cells",
-            ("", "seconds", "peak memory"),
-            [
-                (
-                    title,
-                    f"{engine['seconds'][name]:.2f}",
-                    readable_bytes(engine["peak_bytes"][name]),
-                )
-                for name, title in _ENGINE.items()
-            ],
-        ),
-        Table(
-            f"All pairs of {similarity['advertisers']:,} curves at {similarity['points']} points",
-            ("", "seconds", "CPU seconds"),
-            [
-                (title, *(f"{similarity[u][name]:.1f}" for u in ("seconds", "cpu_seconds")))
-                for name, title in _SIMILARITY.items()
-            ],
-        ),
+        Table.of(title, _ENGINE, histograms),
+        Table.of(f"All pairs of {size}", _SIMILARITY, pairs),
     ]
     same = "the same cells" if engine["equal"] else "DIFFERENT CELLS"
     notes = [
@@ -235,21 +224,6 @@ def _result(data: dict[str, Any]) -> Result:
         f"{similarity['differing_decisions']} decisions differ.",
     ]
     return Result("ads_speed", tables, data, notes)
-
-
-class _Clock:
-    """Wall and CPU seconds by name, summed over calls."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self.cpu_seconds: dict[str, float] = {}
-
-    def time(self, name: str, work: Callable[[], Any]) -> Any:
-        wall, cpu = time.perf_counter(), time.process_time()
-        result = work()
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - wall
-        self.cpu_seconds[name] = self.cpu_seconds.get(name, 0.0) + time.process_time() - cpu
-        return result
 
 
 def _price_laws(traits: Traits, points: int) -> Floats:
@@ -285,62 +259,49 @@ def _count_by_ibis(log: str, edges: Sequence[int] | None) -> BidHistograms:
 
 
 def _count(
-    watch: Stopwatch, work: Callable[[], Any], warm_up: Callable[[], None]
+    work: Callable[[], Any], first_file: str, edges: Sequence[int], watch: Stopwatch
 ) -> dict[str, Any]:
     """Measure one way to count the cells of a log."""
-    with watch.warm_up():
-        warm_up()
+    with watch.warm_up():  # imports what both need, and reads a part of the log
+        _count_by_ibis(first_file, edges)
+        count_by_sql(first_file, edges)
     with watch.measure():
         found = work()
-    return _describe(found)
-
-
-def _warm_up(file: str, edges: Sequence[int]) -> None:
-    """Import what both need and read a part of the log."""
-    _count_by_ibis(file, edges)
-    count_by_sql(file, edges)
-
-
-def _describe(found: BidHistograms | dict[str, pa.Table]) -> dict[str, Any]:
     cells = _our_cells(found) if isinstance(found, BidHistograms) else _sql_cells(found)
     digest = hashlib.sha256()
-    for part in cells.values():
-        for column in part:
-            digest.update(np.ascontiguousarray(column).tobytes())
+    for column in itertools.chain(*cells):
+        digest.update(np.ascontiguousarray(column).tobytes())
     largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {
-        "rows": int(cells["bids"][3].sum()),
-        "cells": sum(len(part[0]) for part in cells.values()),
+        "rows": int(cells[0][3].sum()),
+        "cells": sum(len(part[0]) for part in cells),
         "digest": digest.hexdigest(),
         "peak_bytes": largest if sys.platform == "darwin" else largest * 1024,
     }
 
 
-def _our_cells(found: BidHistograms) -> dict[str, list[NDArray[Any]]]:
-    parts: dict[str, tuple[Any, tuple[str, ...]]] = {
-        "bids": (found.bids, _BID_SUMS),
-        "prices": (found.prices, ("count", "price")),
-    }
-    return {
-        name: [
+def _our_cells(found: BidHistograms) -> list[list[NDArray[Any]]]:
+    """Return the columns of the cells of bids and of prices, in the order of the SQL."""
+    sums = ("count", "bid", "wins", "cost", "clicks", "conversions")
+    return [
+        [
             found.advertisers[cells.advertiser],
             found.days[cells.day].astype(np.int64),
             cells.bin,
-            *(getattr(cells, column) for column in sums),
+            *(getattr(cells, name) for name in names),
         ]
-        for name, (cells, sums) in parts.items()
-    }
+        for cells, names in ((found.bids, sums), (found.prices, ("count", "price")))
+    ]
 
 
-def _sql_cells(found: dict[str, pa.Table]) -> dict[str, list[NDArray[Any]]]:
+def _sql_cells(found: dict[str, pa.Table]) -> list[list[NDArray[Any]]]:
     by_place = [(name, "ascending") for name in ("advertiser_id", "day", "bin")]
-    ordered = {name: table.sort_by(by_place) for name, table in found.items()}
-    return {
-        name: [
+    return [
+        [
             np.array(table["advertiser_id"].to_pylist(), dtype=str),
             table["day"].to_numpy().astype("datetime64[D]").astype(np.int64),
             table["bin"].to_numpy().astype(np.int64),
             *(table[column].to_numpy().astype(np.float64) for column in table.column_names[3:]),
         ]
-        for name, table in ordered.items()
-    }
+        for table in (found[name].sort_by(by_place) for name in ("bids", "prices"))
+    ]

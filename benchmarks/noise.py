@@ -21,15 +21,16 @@ from numpy.typing import NDArray
 
 from benchmarks.harness import Context
 from benchmarks.results import (
-    OKABE_ITO,
+    Marks,
     Result,
     Table,
-    best_places,
-    row_axes,
+    best_cells,
+    dot_plot,
+    lane_heights,
     score_text,
     short_text,
     standard_error,
-)
+)  # fmt: skip
 from coterie.consensus import OneHotKMeans
 from coterie.consensus.robust.estimator import RobustConsensus
 from coterie.counts.contingency import all_contingencies, count_pairs
@@ -39,8 +40,6 @@ from coterie.labels.tuples import as_label_tuples
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["CORE_CELLS", "METHODS", "MORE_CELLS", "NoiseCell", "most_central_partition", "run"]
 
 
 @dataclass(frozen=True)
@@ -201,33 +200,31 @@ def sizes_text(sizes: Sequence[int]) -> str:
 def _cell_data(cell: NoiseCell, draws: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     methods = {}
     for name in draws[0]:
-        accuracies = [draw[name]["accuracy"] for draw in draws]
-        counted = sum((Counter(draw[name]["warnings"]) for draw in draws), Counter[str]())
+        own = [draw[name] for draw in draws]
+        accuracies = [one["accuracy"] for one in own]
         methods[name] = {
             "mean": float(np.mean(accuracies)),
             "se": standard_error(accuracies),
-            "seconds": float(np.mean([draw[name]["seconds"] for draw in draws])),
+            "seconds": float(np.mean([one["seconds"] for one in own])),
             "accuracies": accuracies,
-            "warnings": dict(counted),
+            "warnings": dict(sum((Counter(one["warnings"]) for one in own), Counter[str]())),
         }
     described = {**asdict(cell), "sizes": list(cell.sizes), "core": cell in CORE_CELLS}
     return {**described, "methods": methods}
 
 
-def _result(data: dict[str, Any], **environment: Any) -> Result:
+def _result(data: dict[str, Any]) -> Result:
     cells = data["cells"]
     core = [cell for cell in cells if cell["core"]]
     groups = {"core": core, "all": cells} if len(core) < len(cells) else {"core": core}
     data["summary"] = {name: _summary(some) for name, some in groups.items()}
-    tables = [_summary_table(data["summary"]), _accuracy_table(cells)]
-    counted: Counter[tuple[str, str]] = Counter()
+    counted = Counter[str]()
     for cell in cells:
         for name, found in cell["methods"].items():
-            counted.update({(name, kind): n for kind, n in found["warnings"].items()})
-    notes = [
-        f"{_STYLES[name][0]}: {kind}, {times} times" for (name, kind), times in counted.items()
-    ]
-    return Result("noise", tables, data, notes, {"": partial(_plot, cells)}, **environment)
+            counted.update({f"{_STYLES[name][0]}: {k}": n for k, n in found["warnings"].items()})
+    notes = [f"{what}, {times} times" for what, times in counted.items()]
+    tables = [_summary_table(data["summary"]), _accuracy_table(cells)]
+    return Result("noise", tables, data, notes, {"": partial(_plot, cells)})
 
 
 def _summary(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -235,15 +232,16 @@ def _summary(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
     The shortfall is the better of ``l2`` and ``admm`` less the flagship, in one cell.
     """
-    names = list(cells[0]["methods"])
-    means = np.array([[cell["methods"][name]["mean"] for name in names] for cell in cells])
-    column = {name: means[:, c] for c, name in enumerate(names)}
-    shortfalls = np.maximum(column["l2"], column["admm"]) - column[FLAGSHIP]
+    means = {
+        name: np.array([cell["methods"][name]["mean"] for cell in cells])
+        for name in cells[0]["methods"]
+    }
+    shortfalls = np.maximum(means["l2"], means["admm"]) - means[FLAGSHIP]
     worst = int(np.argmax(shortfalls))
     return {
         "n_cells": len(cells),
-        "mean": dict(zip(names, means.mean(axis=0).tolist(), strict=True)),
-        "lowest": dict(zip(names, means.min(axis=0).tolist(), strict=True)),
+        "mean": {name: float(each.mean()) for name, each in means.items()},
+        "lowest": {name: float(each.min()) for name, each in means.items()},
         "shortfall": float(shortfalls[worst]),
         "shortfall_cell": _cell_text(cells[worst]),
     }
@@ -262,14 +260,13 @@ def _summary_table(summary: Mapping[str, Any]) -> Table:
 
 def _accuracy_table(cells: Sequence[Mapping[str, Any]]) -> Table:
     names = list(cells[0]["methods"])
-    rows, bold = [], set()
-    for r, cell in enumerate(cells):
+    rows = []
+    for cell in cells:
         kind = "" if cell["n_bad"] == 0 else "c" if cell["correlated"] else "r"
-        described = (cell["n_partitions"], f"{cell['n_bad']}{kind}", f"{cell['noise']:g}")
+        described = (str(cell["n_partitions"]), f"{cell['n_bad']}{kind}", f"{cell['noise']:g}")
         figures = map(score_text, cell["methods"].values())
-        rows.append((sizes_text(cell["sizes"]), *map(str, described), *figures))
-        means = [found["mean"] for found in cell["methods"].values()]
-        bold |= {(r, c + 4) for c in best_places(means)}
+        rows.append((sizes_text(cell["sizes"]), *described, *figures))
+    bold = best_cells([[one["mean"] for one in cell["methods"].values()] for cell in cells], 4)
     n_draws = len(cells[0]["methods"][names[0]]["accuracies"])
     headings = ("cluster sizes", "V", "bad", "noise", *(_STYLES[name][0] for name in names))
     title = f"Accuracy on planted partitions, mean ± standard error of {n_draws} draws"
@@ -278,35 +275,16 @@ def _accuracy_table(cells: Sequence[Mapping[str, Any]]) -> Table:
 
 def _cell_text(cell: Mapping[str, Any]) -> str:
     kind = "" if cell["n_bad"] == 0 else " together" if cell["correlated"] else " apart"
-    return (
-        f"{sizes_text(cell['sizes'])};  {cell['n_partitions']} votes, {cell['n_bad']} bad{kind}, "
-        f"noise {cell['noise']:g}"
-    )
+    votes = f"{cell['n_partitions']} votes, {cell['n_bad']} bad{kind}"
+    return f"{sizes_text(cell['sizes'])};  {votes}, noise {cell['noise']:g}"
 
 
 def _plot(cells: Sequence[Mapping[str, Any]]) -> Figure:
     """Draw a row for each cell and a dot for each method."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.5, 1.4 + 0.36 * len(cells)), layout="constrained")
-    axes = figure.subplots()
-    places = np.arange(len(cells))
-    for lane, name in enumerate(METHODS):
-        # one height for each method: equal accuracies must not hide each other
-        height = 0.74 * ((lane + 0.5) / len(METHODS) - 0.5)
-        scores = [cell["methods"][name] for cell in cells]
-        title, colour, marker = _STYLES[name]
-        axes.errorbar(
-            [score["mean"] for score in scores],
-            places + height,
-            xerr=[score["se"] or 0.0 for score in scores],
-            fmt=marker,
-            color=OKABE_ITO[colour],
-            markersize=5,
-            elinewidth=1,
-            label=title,
-        )
+    marks = []
+    for name, height in zip(METHODS, lane_heights(len(METHODS)), strict=True):
+        found = [cell["methods"][name] for cell in cells]
+        means, errors = [one["mean"] for one in found], [one["se"] for one in found]
+        marks.append(Marks(*_STYLES[name], means, error=errors, height=height))
     label = "accuracy (mean of the draws, bars ± one standard error)"
-    row_axes(axes, [_cell_text(cell) for cell in cells], label)
-    figure.legend(loc="outside upper center", ncols=6, frameon=False, fontsize=8.5)
-    return figure
+    return dot_plot([_cell_text(cell) for cell in cells], {"": marks}, label)

@@ -20,14 +20,12 @@ import numpy as np
 
 from benchmarks.environment import one_thread_each
 from benchmarks.harness import Context, in_parallel
-from benchmarks.paper_figures import PaperTable
 from benchmarks.results import (
-    OKABE_ITO,
+    Marks,
     Result,
     Table,
-    best_places,
-    legend_below,
-    row_axes,
+    best_cells,
+    dot_plot,
     score_text,
     short_text,
     standard_error,
@@ -39,8 +37,6 @@ from coterie.runtime.devices import n_threads
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["BASE_RUNS", "Cell", "method_title", "present", "run_cell", "run_table"]
 
 #: The mean accuracy of the single runs of an ensemble.
 BASE_RUNS = "k-means"
@@ -54,6 +50,32 @@ _STYLES = {
     "rcc": ("vermilion", "D", -0.22),
     FLAGSHIP: ("blue", "o", -0.02),
 }
+
+
+class PaperTable(NamedTuple):
+    """A table of the paper: accuracies of methods (columns) on datasets.
+
+    The paper is D. Kong, M. Lu, K. Shmakov, J. Yang: Robust Consensus Clustering and its
+    Applications for Advertising Forecasting, arXiv:2301.00717. Not all of its figures are
+    available; a missing one is None.
+    """
+
+    #: The benchmark.
+    name: str
+    #: The methods as the paper names and orders them, and their keys here.
+    columns: Mapping[str, str]
+    #: The name of a dataset in this package, and its name in the paper, in the paper's order.
+    titles: Mapping[str, str]
+    #: Of the columns that are available, one accuracy per dataset.
+    figures: Mapping[str, tuple[float | None, ...]]
+
+    def printed(self) -> dict[str, dict[str, float | None]]:
+        """Return ``{column: {dataset: accuracy or None}}`` for every column."""
+        unknown = (None,) * len(self.titles)
+        return {
+            column: dict(zip(self.titles, self.figures.get(column, unknown), strict=True))
+            for column in self.columns
+        }
 
 
 class Cell(NamedTuple):
@@ -85,31 +107,23 @@ def run_table(
     absent |= context.missing_datasets(name for name in paper.titles if name not in left_out)
     cells = make_cells([dataset for dataset in paper.titles if dataset not in absent])
     # the largest datasets first, so that no long cell remains at the end
-    cells_by_size = sorted(cells, key=lambda cell: -dataset_info(cell.dataset).n_samples)
-    tasks = [(cell, n_draws, patience, context) for cell in cells_by_size]
-    found = {}
-    for place, outcomes in context.track(
-        in_parallel(run_cell, tasks, jobs or n_threads()), "clustering", total=len(tasks)
-    ):
-        found[cells_by_size[place].name] = outcomes
+    by_size = sorted(cells, key=lambda cell: -dataset_info(cell.dataset).n_samples)
+    running = in_parallel(
+        run_cell, [(cell, n_draws, patience, context) for cell in by_size], jobs or n_threads()
+    )
+    tracked = context.track(running, "clustering", total=len(cells))
+    found = {by_size[place].name: outcomes for place, outcomes in tracked}
     grouped: dict[tuple[str, str], dict[str, Any]] = {}
     for cell in cells:
         row = grouped.setdefault((cell.condition, cell.dataset), {})
         for method in cell.methods:
-            own = [draw[method] for draw in found[cell.name] if method in draw]
-            row[method] = _method_data(own)
-    data = {
-        "table": paper.name,
-        "draws": n_draws,
-        "patience": patience,
-        "printed": paper.printed(),
-        "cells": [
-            {"condition": condition, "dataset": dataset, "methods": row}
-            for (condition, dataset), row in grouped.items()
-        ],
-        "absent": absent,
-    }
-    return present(data, paper)
+            row[method] = _method_data([d[method] for d in found[cell.name] if method in d])
+    rows = [
+        {"condition": condition, "dataset": dataset, "methods": row}
+        for (condition, dataset), row in grouped.items()
+    ]
+    settings = {"table": paper.name, "draws": n_draws, "patience": patience}
+    return present({**settings, "printed": paper.printed(), "cells": rows, "absent": absent}, paper)
 
 
 def run_cell(
@@ -152,7 +166,7 @@ def method_title(method: str) -> str:
     return method if method == BASE_RUNS else method.upper().replace("_", " ")
 
 
-def present(data: dict[str, Any], paper: PaperTable, **environment: Any) -> Result:
+def present(data: dict[str, Any], paper: PaperTable) -> Result:
     """Make tables, notes and picture of the measured data."""
     conditions: dict[str, dict[str, Any]] = {}
     for cell in data["cells"]:
@@ -161,7 +175,7 @@ def present(data: dict[str, Any], paper: PaperTable, **environment: Any) -> Resu
     tables += [_summary_table(conditions)] if conditions else []
     tables += [_accuracy_table(data, paper, *item) for item in conditions.items()]
     plot = functools.partial(_plot, conditions, data["printed"], paper)
-    return Result(paper.name, tables, data, _notes(data, paper), {"": plot}, **environment)
+    return Result(paper.name, tables, data, _notes(data, paper), {"": plot})
 
 
 def _outcome(score: Callable[[str], float], method: str, limit: float) -> dict[str, Any]:
@@ -278,10 +292,8 @@ def _summary_table(conditions: Mapping[str, Mapping[str, Any]]) -> Table:
     )
     # a method that did not run in every cell has no mean; the others are compared with each other
     behind = means[~np.isnan(means).any(axis=1)].max(axis=0, initial=0.0) - means
-    columns, first = [], 0
-    for datasets in conditions.values():
-        columns.append(means[:, first : first + len(datasets)].mean(axis=1))
-        first += len(datasets)
+    ends = np.cumsum([len(datasets) for datasets in conditions.values()])[:-1]
+    columns = [part.mean(axis=1) for part in np.split(means, ends, axis=1)]
     figures = np.column_stack([*columns, behind.mean(axis=1), behind.max(axis=1)])
     texts = [
         (method_title(m), *(short_text(None if np.isnan(f) else f) for f in own))
@@ -296,15 +308,14 @@ def _accuracy_table(
     data: Mapping[str, Any], paper: PaperTable, condition: str, rows: Mapping[str, Any]
 ) -> Table:
     """Return accuracies of one condition, a column a dataset, with the printed figures below."""
-    methods = list(dict.fromkeys(method for row in rows.values() for method in row))
+    found = {m: [row.get(m) for row in rows.values()] for row in rows.values() for m in row}
     texts = [
-        (method_title(m), *(_result_text(row.get(m), data["draws"]) for row in rows.values()))
-        for m in methods
+        (method_title(m), *(_result_text(one, data["draws"]) for one in own))
+        for m, own in found.items()
     ]
-    bold = set()
-    for c, row in enumerate(rows.values(), 1):
-        means = [row[m]["mean"] if m in row else None for m in methods]
-        bold |= {(r, c) for r in best_places(means)}
+    bold = best_cells(
+        [[one and one["mean"] for one in own] for own in found.values()], 1, by="column"
+    )
     for column in paper.figures:
         printed = [short_text(data["printed"][column][dataset], 2, "n/a") for dataset in rows]
         texts.append((f"{column}, printed", *printed))
@@ -326,27 +337,23 @@ def _plot(
     paper: PaperTable,
 ) -> Figure:
     """Draw a row for each dataset; of table 2 a panel for each recipe with fixed K."""
-    from matplotlib.figure import Figure
-
-    panels = {c: rows for c, rows in conditions.items() if not c or c.endswith("fixed")}
-    names = [d for d in paper.titles if any(d in rows for rows in panels.values())]
-    size = (2.5 + 3.6 * max(1, len(panels)), 1.6 + 0.5 * len(names))
-    figure = Figure(figsize=size, layout="constrained")
-    all_axes = figure.subplots(1, max(1, len(panels)), sharey=True, squeeze=False)[0]
-    for axes, (condition, rows) in zip(all_axes, panels.items(), strict=False):
-        axes.set_title(f"recipe {condition} K" if condition else "", fontsize=9)
-        for place, dataset in enumerate(names):
-            for method, found in rows.get(dataset, {}).items():
-                colour, marker, height = _STYLES.get(method, ("grey", ".", -0.12))
-                label = method_title(method) if method in _STYLES else "other methods and views"
-                if found["mean"] is not None:
-                    at = (found["mean"], place + height)
-                    axes.plot(*at, marker, color=OKABE_ITO[colour], label=label)
-            for column, method in paper.columns.items():
-                if printed[column][dataset] is not None:
-                    colour, marker, _ = _STYLES[method]
-                    at, edge = (printed[column][dataset], place + 0.22), OKABE_ITO[colour]
-                    axes.plot(*at, marker, mfc="none", mec=edge, label=f"{column}, printed")
-        row_axes(axes, [paper.titles[dataset] for dataset in names], "accuracy")
-    legend_below(figure, ncols=3 * len(all_axes))
-    return figure
+    drawn = {c: rows for c, rows in conditions.items() if not c or c.endswith("fixed")}
+    names = [d for d in paper.titles if any(d in rows for rows in drawn.values())]
+    panels: dict[str, list[Marks]] = {}
+    for condition, rows in drawn.items():
+        panels[f"recipe {condition} K" if condition else ""] = marks = []
+        for method in dict.fromkeys(m for row in rows.values() for m in row):
+            colour, marker, height = _STYLES.get(method, ("grey", ".", -0.12))
+            label = method_title(method) if method in _STYLES else "other methods and views"
+            x = [rows.get(dataset, {}).get(method, {}).get("mean") for dataset in names]
+            marks.append(Marks(label, colour, marker, x, height=height))
+        for column in paper.figures:
+            colour, marker, _ = _STYLES[paper.columns[column]]
+            x = [printed[column][dataset] for dataset in names]
+            hollow = {"mfc": "none"}
+            label = f"{column}, printed"
+            marks.append(Marks(label, colour, marker, x, height=0.22, settings=hollow))
+    width = max(1, len(panels))
+    titles = [paper.titles[dataset] for dataset in names]
+    size = {"width": 2.5 + 3.6 * width, "row_height": 0.5}
+    return dot_plot(titles, panels, "accuracy", **size, ncols=3 * width)

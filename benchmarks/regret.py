@@ -23,24 +23,21 @@ from benchmarks.consensus_suite import SUITE, SuiteCell
 from benchmarks.environment import one_thread_each
 from benchmarks.harness import Context, in_parallel
 from benchmarks.results import (
-    OKABE_ITO,
+    Marks,
     Result,
     Table,
-    best_places,
-    legend_below,
-    row_axes,
+    best_cells,
+    dot_plot,
+    lane_heights,
     short_text,
     standard_error,
-)
+)  # fmt: skip
 from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, consensus_method
 from coterie.errors import CoterieError, InvalidParameterError
 from coterie.inspection.scores import clustering_accuracy
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-__all__ = ["has_balanced_cut", "run", "run_draw"]
 
 #: Methods that need minutes in some cells; a quick run leaves them out.
 _SLOW = ("rcc", "hgpa", "nmf", "weighted", "kl", "correlation")
@@ -56,12 +53,7 @@ Cells = Sequence[Mapping[str, Any]]
 
 
 def run(
-    context: Context,
-    *,
-    draws: int | None = None,
-    methods: str = "",
-    again: str = "",
-    jobs: int = 2,
+    context: Context, *, draws: int | None = None, methods: str = "", again: str = "", jobs: int = 2
 ) -> Result:
     """Measure accuracy and regret of consensus functions in every cell of the suite.
 
@@ -140,26 +132,22 @@ def _all_draws(
     if not set(again) <= set(methods):
         raise InvalidParameterError(f"again={','.join(again)} names methods that are not run")
     kept = context.trials("regret")
-    found: dict[tuple[str, int], dict[str, Any]] = {}
+    found: dict[str, list[dict[str, Any]]] = {cell.name: [] for cell in cells}
     tasks = []
     for draw in range(n_draws):
         for cell in cells:
             known = kept.find({"cell": cell.name, "draw": draw}) or {}
-            found[cell.name, draw] = {k: v for k, v in known.items() if k not in again}
-            wanted = [key for key in methods if key not in found[cell.name, draw]]
+            found[cell.name].append({k: v for k, v in known.items() if k not in again})
+            wanted = [key for key in methods if key not in found[cell.name][draw]]
             if wanted:
                 tasks.append((cell, draw, wanted, context.data))
-    for place, outcomes in context.track(
-        in_parallel(run_draw, tasks, jobs), "clustering", total=len(tasks)
-    ):
+    running = in_parallel(run_draw, tasks, jobs)
+    for place, outcomes in context.track(running, "clustering", total=len(tasks)):
         cell, draw, *_ = tasks[place]
-        found[cell.name, draw] |= outcomes
-        kept.add({"cell": cell.name, "draw": draw}, found[cell.name, draw])
+        found[cell.name][draw] |= outcomes
+        kept.add({"cell": cell.name, "draw": draw}, found[cell.name][draw])
     return {
-        cell.name: [
-            {key: found[cell.name, draw][key] for key in methods} for draw in range(n_draws)
-        ]
-        for cell in cells
+        name: [{key: one[key] for key in methods} for one in own] for name, own in found.items()
     }
 
 
@@ -190,7 +178,7 @@ def _cell_data(cell: SuiteCell, draws: Sequence[Mapping[str, Any]]) -> dict[str,
     return {"family": cell.family, "name": cell.name, "half": cell.half, "methods": methods}
 
 
-def _result(data: dict[str, Any], **environment: Any) -> Result:
+def _result(data: dict[str, Any]) -> Result:
     cells, methods = data["cells"], data["methods"]
     halves = {name: [c for c in cells if name in ("all", c["half"])] for name in _HALVES}
     halves = {name: some for name, some in halves.items() if some}
@@ -202,27 +190,26 @@ def _result(data: dict[str, Any], **environment: Any) -> Result:
         some = [cell for cell in cells if (cell["family"] == "planted") == planted]
         if some:
             tables.append(_accuracy_table(f"Accuracy, {title}", some, methods))
+    return Result("regret", tables, data, _notes(data), {"": partial(_plot, data)})
+
+
+def _notes(data: Mapping[str, Any]) -> list[str]:
     failures: dict[str, list[str]] = {}
-    for cell in cells:
+    for cell in data["cells"]:
         for key, found in cell["methods"].items():
             if found["failed"]:
-                failures.setdefault(f"{methods[key]['title']}, {found['failed']}", []).append(
-                    cell["name"]
-                )
-    notes = [
-        *(f"Dataset {name} is missing: {why}" for name, why in data["missing"].items()),
-        *(
-            f"Did not run and counts as one cluster of all points: {what} [{' | '.join(where)}]"
-            for what, where in failures.items()
-        ),
-        *(
-            f"{method['title']} ran without a balanced cut: {', '.join(method['missing_packages'])}"
-            " is not installed"
-            for method in methods.values()
-            if method["missing_packages"]
-        ),
-    ]
-    return Result("regret", tables, data, notes, {"": partial(_plot, data)}, **environment)
+                what = f"{data['methods'][key]['title']}, {found['failed']}"
+                failures.setdefault(what, []).append(cell["name"])
+    notes = [f"Dataset {name} is missing: {why}" for name, why in data["missing"].items()]
+    for what, where in failures.items():
+        cells = " | ".join(where)
+        notes.append(f"Did not run and counts as one cluster of all points: {what} [{cells}]")
+    for method in data["methods"].values():
+        if packages := ", ".join(method["missing_packages"]):
+            notes.append(
+                f"{method['title']} ran without a balanced cut: {packages} is not installed"
+            )
+    return notes
 
 
 def _summary(cells: Cells, basis: str) -> dict[str, dict[str, Any]]:
@@ -255,24 +242,24 @@ def _regret_table(half: str, data: Mapping[str, Any], n_cells: int) -> Table:
     families = list(next(iter(found.values()))["families"])
     rows, figures = [], []
     for key, one in found.items():
-        own = [one["mean"], one["worst"]]
-        texts = [short_text(one["mean"], 4), short_text(one["worst"])]
-        if balanced:
-            other = free.get(key, {"mean": None, "worst": None})
-            own += [other["mean"], other["worst"]]
-            texts += [short_text(other["mean"], 4), short_text(other["worst"])]
+        overall = [one, free.get(key, {"mean": None, "worst": None})] if balanced else [one]
         parts = [one["families"][family] for family in families]
-        own += [part["mean"] for part in parts]
-        texts += [f"{short_text(part['mean'])} / {short_text(part['worst'])}" for part in parts]
-        title = f"{data['methods'][key]['title']} ({key})"
-        rows.append((title, one["worst_cell"] if one["worst"] > 0 else "none", *texts))
-        figures.append([None if figure is None else -figure for figure in own])
+        rows.append(
+            (
+                f"{data['methods'][key]['title']} ({key})",
+                one["worst_cell"] if one["worst"] > 0 else "none",
+                *(
+                    short_text(o[part], n)
+                    for o in overall
+                    for part, n in (("mean", 4), ("worst", 3))
+                ),
+                *(f"{short_text(part['mean'])} / {short_text(part['worst'])}" for part in parts),
+            )
+        )
+        own = [o[part] for o in overall for part in ("mean", "worst")]
+        figures.append([*own, *(part["mean"] for part in parts)])
     bold = {(r, 0) for r, key in enumerate(found) if key == FLAGSHIP}
-    bold |= {
-        (r, c)
-        for c, column in enumerate(zip(*figures, strict=True), 2)
-        for r in best_places(column, digits=4)
-    }
+    bold |= best_cells(figures, 2, by="column", lowest=True, digits=4)
     starred = ("mean*", "worst*") if balanced else ()
     headings = ("method (key)", "worst cell", "mean", "worst", *starred, *families)
     return Table(f"Regret, {_HALVES[half]} ({n_cells} cells)", headings, rows, 2, bold)
@@ -280,59 +267,41 @@ def _regret_table(half: str, data: Mapping[str, Any], n_cells: int) -> Table:
 
 def _accuracy_table(title: str, cells: Cells, methods: Mapping[str, Any]) -> Table:
     """Return mean accuracies; the best of all methods and of the unbalanced ones are bold."""
-    rows, bold = [], set()
-    for r, cell in enumerate(cells):
-        means = [found["mean"] for found in cell["methods"].values()]
-        free = [
-            None if methods[key]["balanced"] else found["mean"]
-            for key, found in cell["methods"].items()
-        ]
-        bold |= {(r, c + 2) for c in {*best_places(means), *best_places(free)}}
-        largest = max((found["se"] or 0.0 for found in cell["methods"].values()), default=0.0)
-        error = "–" if next(iter(cell["methods"].values()))["se"] is None else short_text(largest)
-        rows.append((cell["name"], cell["half"], *map(short_text, means), error))
+    means = [[found["mean"] for found in cell["methods"].values()] for cell in cells]
+    balanced = [method["balanced"] for method in methods.values()]
+    free = [[None if b else m for b, m in zip(balanced, row, strict=True)] for row in means]
+    rows = []
+    for cell, own in zip(cells, means, strict=True):
+        errors = [found["se"] for found in cell["methods"].values()]
+        error = short_text(None if errors[0] is None else max(errors))
+        rows.append((cell["name"], cell["half"], *map(short_text, own), error))
+    bold = best_cells(means, 2) | best_cells(free, 2)
     return Table(title, ("cell", "half", *methods, "se ≤"), rows, 2, bold)
 
 
 def _plot(data: Mapping[str, Any]) -> Figure:
     """Draw a strip for each method and a mark for each cell, on a square-root scale."""
-    from matplotlib.figure import Figure
-
     found = data["summary"]["all"]
     order = sorted(found, key=lambda key: key != FLAGSHIP)
-    figure = Figure(figsize=(9, 1.6 + 0.42 * len(order)), layout="constrained")
-    axes = figure.subplots()
-    for place, key in enumerate(order):
-        mean = found[key]["mean"]
-        axes.plot([mean] * 2, [place - 0.4, place + 0.4], color="black", linewidth=2, zorder=4)
-    _draw_marks(axes, data["cells"], order)
+    families = list(dict.fromkeys(cell["family"] for cell in data["cells"]))
+    marks = []
+    for family, height in zip(families, lane_heights(len(families), 0.66), strict=True):
+        for half, fill in (("develop", "none"), ("report", "full")):
+            cells = [c for c in data["cells"] if (c["family"], c["half"]) == (family, half)]
+            x = [cell["methods"][key]["regret"] for key in order for cell in cells]
+            y = [place for place in range(len(order)) for _ in cells]
+            style = {"markersize": 4, "alpha": 0.8, "fillstyle": fill, "clip_on": False}
+            marks.append(Marks(family, *_STYLES[family], x, y, height=height, settings=style))
     label = "regret: best accuracy in the cell less the method's (root scale)"
-    row_axes(axes, [data["methods"][key]["title"] for key in order], label)
+    title = "filled: report half, hollow: develop half, bar: mean of all cells"
+    names = [data["methods"][key]["title"] for key in order]
+    figure = dot_plot(names, {"": marks}, label, width=9, row_height=0.42, title=title)
+    (axes,) = figure.axes
+    means = [found[key]["mean"] for key in order]
+    axes.plot(means, range(len(order)), "|", color="black", markersize=22, mew=2, zorder=4)
     axes.set_xscale("function", functions=(lambda x: np.sqrt(np.maximum(x, 0.0)), np.square))
     most = max(0.04, *(one["worst"] for one in found.values()))
     ticks = [tick for tick in (0, 0.01, 0.04, 0.1, 0.2, 0.4, 0.6, 0.8, 1) if tick <= most]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks], fontsize=8)
     axes.set_xlim(0.0, 1.05 * most)
-    title = "filled: report half, hollow: develop half, bar: mean of all cells"
-    legend_below(figure, ncols=4, title=title)
     return figure
-
-
-def _draw_marks(axes: Axes, cells: Cells, methods: Sequence[str]) -> None:
-    families = list(dict.fromkeys(cell["family"] for cell in cells))
-    for lane, family in enumerate(families):
-        height = 0.66 * ((lane + 0.5) / len(families) - 0.5)
-        colour, marker = _STYLES.get(family, ("grey", "x"))
-        for half in ("develop", "report"):
-            some = [c for c in cells if c["family"] == family and c["half"] == half]
-            axes.plot(
-                [cell["methods"][key]["regret"] for key in methods for cell in some],
-                [place + height for place in range(len(methods)) for _ in some],
-                marker,
-                markersize=4,
-                alpha=0.8,
-                color=OKABE_ITO[colour],
-                fillstyle="full" if half == "report" else "none",
-                clip_on=False,
-                label=family,
-            )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import stdev
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from benchmarks.environment import describe_environment, environment_line
 from coterie.errors import OutputError
@@ -19,20 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table as TerminalTable
 
-__all__ = [
-    "OKABE_ITO",
-    "Result",
-    "Table",
-    "best_places",
-    "check_folder",
-    "legend_below",
-    "row_axes",
-    "score_text",
-    "seconds_text",
-    "short_text",
-    "standard_error",
-]
-
 #: Okabe and Ito's colours, distinguishable for colour-blind readers; use one marker each as well.
 OKABE_ITO = {
     "blue": "#0072B2",
@@ -42,22 +30,16 @@ OKABE_ITO = {
     "sky": "#56B4E9",
     "purple": "#CC79A7",
     "grey": "#777777",
+    "black": "#000000",
 }
 
 
 @dataclass(frozen=True)
 class Table:
-    r"""A table of texts.
+    r"""A table of texts: one row of texts per record, one text per heading.
 
-    Attributes
-    ----------
-    title : str
-    headings : sequence of str
-    rows : sequence of sequences of str
-        One text per heading.
-    n_named : int
-        How many columns on the left say what a row is; the others hold figures.
-    bold : set of (row, column)
+    The first ``n_named`` columns say what a row is; the others hold figures. ``bold`` are (row,
+    column) places.
 
     Examples
     --------
@@ -66,6 +48,8 @@ class Table:
     | cell | s |
     |:---|---:|
     | a\|b | **1.0** |
+    >>> Table.of("Times", [1, 2], {"n": str, "n²": lambda n: n**2}).rows
+    [('1', '1'), ('2', '4')]
     """
 
     title: str
@@ -73,6 +57,18 @@ class Table:
     rows: Sequence[Sequence[str]]
     n_named: int = 1
     bold: frozenset[tuple[int, int]] | set[tuple[int, int]] = frozenset()
+
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        records: Iterable[Any],
+        columns: Mapping[str, Callable[[Any], object]],
+        **others: Any,
+    ) -> Table:
+        """Return a table of records; for each heading a function gives the cell of a record."""
+        rows = [tuple(str(cell(record)) for cell in columns.values()) for record in records]
+        return cls(title, tuple(columns), rows, **others)
 
     def markdown(self) -> str:
         """Return the table, without its title, in Markdown."""
@@ -107,20 +103,9 @@ class Table:
 class Result:
     """What a benchmark found.
 
-    Attributes
-    ----------
-    name : str
-        The benchmark; its files are ``NAME.json``, ``NAME.md`` and ``NAME.png``.
-    tables : sequence of Table
-    data : dict
-        Everything that was measured, ready for JSON.
-    notes : sequence of str
-        Facts in a sentence each: warnings counted, what was left out and why.
-    plots : mapping of str to function
-        For each picture the end of its file name and what draws it: ``""`` gives ``NAME.png``,
-        ``"snap"`` gives ``NAME_snap.png``.
-    environment : dict
-        Machine, versions and date.
+    Its files are ``NAME.json``, ``NAME.md`` and pictures. ``data`` is everything that was measured,
+    ready for JSON. ``notes`` are facts in a sentence each. ``plots`` has, for each picture, the end
+    of its file name and what draws it: ``""`` gives ``NAME.png``, ``"snap"`` ``NAME_snap.png``.
     """
 
     name: str
@@ -208,14 +193,37 @@ def standard_error(values: Sequence[float]) -> float | None:
     return stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
 
 
-def best_places(values: Sequence[float | None], digits: int = 3) -> list[int]:
-    """Return the places of the largest value; values that are equal as printed are ties.
+def best_cells(
+    figures: Sequence[Sequence[float | None]],
+    first: int,
+    *,
+    by: str = "row",
+    lowest: bool = False,
+    digits: int = 3,
+) -> set[tuple[int, int]]:
+    """Return the (row, column) of the best figure of each row or column.
 
-    >>> best_places([0.9, None, 0.90004])
-    [0, 2]
+    ``first`` is the column of the first figure. Figures that are equal as printed are ties.
+
+    >>> sorted(best_cells([[0.9, None, 0.90004], [0.1, 0.2, 0.3]], 1))
+    [(0, 1), (0, 3), (1, 3)]
     """
-    rounded = {place: round(v, digits) for place, v in enumerate(values) if v is not None}
-    return [place for place, value in rounded.items() if value == max(rounded.values())]
+    table = np.round(np.array(figures, dtype=np.float64), digits) * (-1 if lowest else 1)
+    table = np.where(np.isnan(table), -np.inf, table)
+    best = table.max(axis=1 if by == "row" else 0, keepdims=True)
+    places = np.argwhere((table == best) & np.isfinite(table))
+    return {(int(r), int(c) + first) for r, c in places}
+
+
+def figure_text(figure: Any, form: str | Callable[[Any], str], missing: str = "–") -> str:
+    """Return a figure by a format or a function, or the text for a missing one.
+
+    >>> figure_text(0.257, ".0%"), figure_text(None, ".2f")
+    ('26%', '–')
+    """
+    if figure is None:
+        return missing
+    return format(figure, form) if isinstance(form, str) else form(figure)
 
 
 def short_text(figure: float | None, digits: int = 3, missing: str = "–") -> str:
@@ -224,7 +232,7 @@ def short_text(figure: float | None, digits: int = 3, missing: str = "–") -> s
     >>> short_text(0.00512, 4), short_text(1.0), short_text(None)
     ('.0051', '1.000', '–')
     """
-    return missing if figure is None else f"{figure:.{digits}f}".removeprefix("0")
+    return figure_text(figure, f".{digits}f", missing).removeprefix("0")
 
 
 def score_text(found: Mapping[str, Any]) -> str:
@@ -237,16 +245,85 @@ def score_text(found: Mapping[str, Any]) -> str:
     return short_text(found["mean"]) + error
 
 
-def row_axes(axes: Axes, names: Sequence[str], xlabel: str) -> None:
-    """Give axes one named row per place 0, 1, … from top to bottom, every second one shaded."""
-    for place in range(0, len(names), 2):
-        axes.axhspan(place - 0.5, place + 0.5, color="#f4f4f4", zorder=0)
-    axes.set_yticks(range(len(names)), names, fontsize=8)
-    axes.set_ylim(max(1, len(names)) - 0.5, -0.5)
-    axes.set_xlabel(xlabel)
-    axes.grid(axis="x", color="#dddddd", linewidth=0.6)
-    axes.tick_params(length=0)
-    axes.spines[["top", "right", "left"]].set_visible(False)
+class Marks(NamedTuple):
+    """Marks of one kind in a picture: label, colour, marker, places, and errors along x.
+
+    Without ``y`` there is one mark per row of a dot plot; ``height`` moves marks off their rows.
+    ``settings`` are passed to matplotlib.
+    """
+
+    label: str
+    colour: str
+    marker: str
+    x: Sequence[float | None]
+    y: Sequence[float] | None = None
+    error: Sequence[float | None] | None = None
+    height: float = 0.0
+    settings: Mapping[str, Any] = {}
+
+
+def lane_heights(n: int, share: float = 0.74) -> list[float]:
+    """Return one height a kind of marks, so that equal figures of a row do not hide each other.
+
+    >>> lane_heights(2, 0.5)
+    [-0.125, 0.125]
+    """
+    return [share * ((lane + 0.5) / n - 0.5) for lane in range(n)]
+
+
+def dot_plot(
+    names: Sequence[str],
+    panels: Mapping[str, Sequence[Marks]],
+    xlabel: str,
+    *,
+    width: float = 9.5,
+    row_height: float = 0.36,
+    **legend: Any,
+) -> Figure:
+    """Draw a row for each name, from top to bottom, and panels by title side by side."""
+    figure, all_axes = _panels(panels, (width, 1.5 + row_height * len(names)), sharey=True)
+    for axes, kinds in zip(all_axes, panels.values(), strict=False):
+        for marks in kinds:
+            y = np.arange(len(names)) if marks.y is None else np.asarray(marks.y)
+            axes.errorbar(
+                np.array(marks.x, dtype=np.float64),
+                y + marks.height,
+                xerr=None if marks.error is None else [error or 0.0 for error in marks.error],
+                fmt=marks.marker,
+                color=OKABE_ITO[marks.colour],
+                label=marks.label,
+                **{"markersize": 5, "elinewidth": 1, **marks.settings},
+            )
+        for place in range(0, len(names), 2):
+            axes.axhspan(place - 0.5, place + 0.5, color="#f4f4f4", zorder=0)
+        axes.set_yticks(range(len(names)), names, fontsize=8)
+        axes.set_ylim(max(1, len(names)) - 0.5, -0.5)
+        axes.set_xlabel(xlabel)
+        axes.grid(axis="y", visible=False)
+        axes.tick_params(length=0)
+        axes.spines["left"].set_visible(False)
+    legend_below(figure, **legend)
+    return figure
+
+
+def line_plot(
+    panels: Mapping[str, Sequence[Marks]],
+    size: tuple[float, float],
+    *,
+    n_columns: int | None = None,
+    sharey: bool = False,
+    **axes_settings: Any,
+) -> tuple[Figure, list[Axes]]:
+    """Draw marks joined by lines, panels by title; return the figure and its axes."""
+    figure, all_axes = _panels(panels, size, n_columns, sharey=sharey)
+    for axes, kinds in zip(all_axes, panels.values(), strict=False):
+        for line in kinds:
+            shown = {"label": line.label, "color": OKABE_ITO[line.colour], "marker": line.marker}
+            axes.plot(
+                np.array(line.x, float), line.y or [], **{"markersize": 4, **shown, **line.settings}
+            )
+        axes.set(**axes_settings)
+    return figure, all_axes
 
 
 def legend_below(figure: Figure, **settings: Any) -> None:
@@ -254,17 +331,28 @@ def legend_below(figure: Figure, **settings: Any) -> None:
     marks: dict[str, Any] = {}
     for axes in figure.axes:
         handles, labels = axes.get_legend_handles_labels()
-        marks |= {str(label): handle for label, handle in zip(labels, handles, strict=True)}
-    figure.legend(
-        list(marks.values()),
-        list(marks),
-        loc="outside lower center",
-        frameon=False,
-        fontsize=8,
-        title_fontsize=8,
-        **settings,
-    )
+        marks |= zip(map(str, labels), handles, strict=True)
+    look = {"frameon": False, "fontsize": 8, "title_fontsize": 8, "ncols": 6, **settings}
+    figure.legend(list(marks.values()), list(marks), loc="outside lower center", **look)
+
+
+def _panels(
+    titles: Iterable[str], size: tuple[float, float], n_columns: int | None = None, **shared: Any
+) -> tuple[Figure, list[Axes]]:
+    from matplotlib.figure import Figure
+
+    named = list(titles) or [""]
+    n_columns = n_columns or len(named)
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(-(-len(named) // n_columns), n_columns, squeeze=False, **shared)
+    for axes, title in zip(grid.flat, named, strict=False):
+        axes.set_title(title, fontsize=9, loc="left")
+        axes.grid(color="#dddddd", linewidth=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+    for axes in grid.flat[len(named) :]:
+        axes.set_axis_off()
+    return figure, list(grid.flat)
 
 
 def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(text.replace("|", "\\|") for text in cells) + " |"
+    return "| " + " | ".join(text.replace("|", r"\|") for text in cells) + " |"

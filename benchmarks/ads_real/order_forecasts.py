@@ -18,15 +18,7 @@ from numpy.typing import NDArray
 
 from coterie.ads.curves.pooling import pooled_rates
 
-__all__ = [
-    "SOURCES",
-    "Candidate",
-    "History",
-    "Shapes",
-    "forecast",
-    "forecasts",
-    "weekday_evidence",
-]
+__all__ = ["SOURCES", "Candidate", "History", "Shapes", "forecast", "forecasts", "weekday_evidence"]
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -166,10 +158,7 @@ def _shapes(
     yield Candidate("own"), _pooled(evidence, flat, _NEGLIGIBLE)
     yield Candidate("global"), everyone
     for strength in strengths:
-        yield (
-            Candidate("global+pooled", None, strength),
-            _pooled(evidence, everyone, strength),
-        )
+        yield (Candidate("global+pooled", None, strength), _pooled(evidence, everyone, strength))
     for k, labels in segments.items():
         shared = _of_segments(evidence, count, labels, everyone, _SEGMENT_DAYS)
         yield Candidate("segment", k), shared

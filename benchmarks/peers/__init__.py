@@ -21,15 +21,20 @@ from benchmarks.harness import Context, KeptTrials
 from benchmarks.peers.environments import Environment, default_folder, find_or_make
 from benchmarks.peers.tasks import KINDS, Task, fixed_tasks, growing_task, write_task
 from benchmarks.peers.trials import Limits, run_trial, trial
-from benchmarks.results import OKABE_ITO, Result, Table, best_places, seconds_text
+from benchmarks.results import (
+    Marks,
+    Result,
+    Table,
+    best_cells,
+    figure_text,
+    line_plot,
+    seconds_text,
+)
 from coterie.errors import DatasetUnavailableError
 from coterie.runtime.devices import readable_bytes
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-__all__ = ["OURS", "PEERS", "Peer", "run"]
 
 OURS = "coterie"
 _COLOURS = {
@@ -42,6 +47,7 @@ _COLOURS = {
     "pyckmeans": "vermilion",
     "mvlearn": "green",
 }
+_NAMED = ("package", "method", "kind")
 #: An idle machine may show this load in the minute before, when environments were made.
 _BUSY_LOAD = 1.5
 
@@ -113,9 +119,10 @@ def run(
                 left_out[task.title] = str(error)
         for kind in KINDS:
             found += bench.grow(kind, first_n, largest_n or largest)
+    about = ("version", "installed", "error")
     data = {
         "trials": found,
-        "environments": {name: _environment_data(one) for name, one in made.items()},
+        "environments": {p: {name: getattr(e, name) for name in about} for p, e in made.items()},
         "left_out": left_out,
         "limits": limits._asdict(),
         "first_n": first_n,
@@ -153,19 +160,12 @@ class _Bench:
         folder = self.scratch / task.name
         # the input is written when the first trial needs it, and removed at the end
         make = functools.cache(functools.partial(write_task, task, folder))
+        about = {"kind": task.kind, "task": task.name, "title": task.title, "n": task.n_points}
+        about |= {"K": task.n_clusters, "growing": growing}
         found = []
         for peer in self.context.track(peers, task.title):
-            described = {
-                "package": peer.package,
-                "method": peer.name,
-                "kind": peer.kind,
-                "task": task.name,
-                "title": task.title,
-                "n": task.n_points,
-                "K": task.n_clusters,
-                "growing": growing,
-            }
-            found.append({**described, **self._try(peer, task, folder, make)})
+            tried = self._try(peer, task, folder, make)
+            found.append({"package": peer.package, "method": peer.name, **about, **tried})
         shutil.rmtree(folder, ignore_errors=True)
         return found
 
@@ -173,12 +173,8 @@ class _Bench:
         environment = self.environments[peer.package]
         if not environment.python:
             return trial("not installed", environment.error)
-        key = {
-            "task": task.name,
-            "method": peer.method,
-            "version": environment.version,
-            **self.limits._asdict(),
-        }
+        key = {"task": task.name, "method": peer.method, "version": environment.version}
+        key |= self.limits._asdict()
         known = self.kept.find(key)
         if known is not None:
             return known
@@ -187,24 +183,21 @@ class _Bench:
         return found if found["status"] == "crash" else self.kept.add(key, found)
 
 
-def _environment_data(made: Environment) -> dict[str, Any]:
-    return {"version": made.version, "installed": made.installed, "error": made.error}
-
-
-def _result(data: dict[str, Any], **environment: Any) -> Result:
+def _result(data: dict[str, Any]) -> Result:
     trials = data["trials"]
     reaches = _reaches(trials)
     data["reach"] = [
-        {**{part: reach[part] for part in ("package", "method", "kind")},
-         "largest_n": reach["last"]["n"] if reach["last"] else None,
-         "stopped": _stop_text(reach["stopped"])}
+        {
+            **{part: reach[part] for part in _NAMED},
+            "largest_n": reach["last"]["n"] if reach["last"] else None,
+            "stopped": _stop_text(reach),
+        }
         for reach in reaches
-    ]  # fmt: skip
-    # the fixed tasks, and the smallest growing task of each kind
+    ]
+    # the fixed tasks, and the smallest growing task of each kind, which comes first
     shown = [one for one in trials if not one["growing"] or one["n"] == data["first_n"]]
-    names = sorted(
-        dict.fromkeys(one["task"] for one in shown), key=lambda name: _order(name, shown)
-    )
+    shown.sort(key=lambda one: (KINDS.index(one["kind"]), not one["growing"]))
+    names = dict.fromkeys(one["task"] for one in shown)
     tables = [_task_table([one for one in shown if one["task"] == name]) for name in names]
     tables += [_reach_table(reaches, data), _environment_table(data["environments"])]
     notes = [
@@ -218,13 +211,7 @@ def _result(data: dict[str, Any], **environment: Any) -> Result:
             f"The machine was busy before the first trial (load {data['load']:.1f}): times are too "
             "long, and limits were reached too early."
         )
-    return Result("peers", tables, data, notes, {"": functools.partial(_plot, data)}, **environment)
-
-
-def _order(name: str, shown: Sequence[Mapping[str, Any]]) -> tuple[int, bool]:
-    """Return the sorting key of a task: its kind, the growing task first."""
-    one = next(one for one in shown if one["task"] == name)
-    return KINDS.index(one["kind"]), not one["growing"]
+    return Result("peers", tables, data, notes, {"": functools.partial(_plot, data)})
 
 
 def _reaches(trials: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -232,22 +219,19 @@ def _reaches(trials: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     found: dict[tuple[str, ...], dict[str, Any]] = {}
     for one in trials:
         if one["growing"]:
-            named = {part: one[part] for part in ("package", "method", "kind")}
-            reach = found.setdefault(
-                tuple(named.values()), {**named, "last": None, "stopped": None}
-            )
-            reach["last" if one["status"] == "done" else "stopped"] = one
+            named = {part: one[part] for part in _NAMED}
+            reach = found.setdefault(tuple(named.values()), {**named, "last": None, "failed": None})
+            reach["last" if one["status"] == "done" else "failed"] = one
     return list(found.values())
 
 
 def _task_table(trials: Sequence[Mapping[str, Any]]) -> Table:
     first = trials[0]
     rows = [(one["package"], one["method"], *_trial_texts(one)) for one in trials]
-    bold = {(r, 2) for r in best_places([one["accuracy"] for one in trials])}
-    title = (
-        f"{first['kind'].capitalize()} in: {first['title']}; n = {first['n']:,}, K = {first['K']}"
-    )
+    size = f"n = {first['n']:,}, K = {first['K']}"
     headings = ("package", "method", "accuracy", "J", "clusters", "seconds", "peak memory")
+    bold = best_cells([[one["accuracy"]] for one in trials], 2, by="column")
+    title = f"{first['kind'].capitalize()} in: {first['title']}; {size}"
     return Table(title, headings, rows, 2, bold)
 
 
@@ -260,7 +244,7 @@ def _trial_texts(one: Mapping[str, Any] | None) -> tuple[str, ...]:
         return one["status"], "", "", f"> {seconds_text(one['seconds'])}" if late else "", ""
     return (
         f"{one['accuracy']:.3f}",
-        "" if one["objective"] is None else f"{one['objective']:.5g}",
+        figure_text(one["objective"], ".5g", ""),
         str(one["n_clusters"]),
         seconds_text(one["seconds"]),
         readable_bytes(one["peak_bytes"]),
@@ -272,23 +256,20 @@ def _reach_table(reaches: Sequence[Mapping[str, Any]], data: Mapping[str, Any]) 
     for reach in reaches:
         accuracy, _, _, seconds, memory = _trial_texts(reach["last"])
         largest = f"{reach['last']['n']:,}" if reach["last"] else f"< {data['first_n']:,}"
-        rows.append(
-            (
-                *(reach[part] for part in ("kind", "package", "method")),
-                largest if reach["stopped"] else f"≥ {largest}",
-                *(seconds, memory, accuracy, _stop_text(reach["stopped"])),
-            )
-        )
+        largest = largest if reach["failed"] else f"≥ {largest}"
+        named = (reach["kind"], reach["package"], reach["method"])
+        rows.append((*named, largest, seconds, memory, accuracy, _stop_text(reach)))
     headings = ("given", "package", "method", "largest n", "seconds", "peak memory", "accuracy")
     title = f"Largest n within {data['limits']['seconds']:g} s"
     return Table(title, (*headings, "then"), rows, n_named=3)
 
 
-def _stop_text(stopped: Mapping[str, Any] | None) -> str:
-    if stopped is None:
+def _stop_text(reach: Mapping[str, Any]) -> str:
+    failed = reach["failed"]
+    if failed is None:
         return "not tried further"
-    installed = stopped["status"] != "not installed"
-    return f"{stopped['status']} at {stopped['n']:,}" if installed else "not installed"
+    installed = failed["status"] != "not installed"
+    return f"{failed['status']} at {failed['n']:,}" if installed else "not installed"
 
 
 def _environment_table(environments: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -306,44 +287,46 @@ def _environment_table(environments: Mapping[str, Mapping[str, Any]]) -> Table:
 
 def _plot(data: Mapping[str, Any]) -> Figure:
     """Draw seconds against n, both logarithmic: a panel a kind, a line a method."""
-    from matplotlib.figure import Figure
-
     growing = [one for one in data["trials"] if one["growing"]]
-    kinds = [kind for kind in KINDS if any(one["kind"] == kind for one in growing)]
-    width = max(1, len(kinds))
-    figure = Figure(figsize=(5.2 * width, 6.4), layout="constrained")
-    panels = figure.subplots(1, width, sharey=True, squeeze=False)[0]
-    for axes, kind in zip(panels, kinds, strict=False):
-        trials = [one for one in growing if one["kind"] == kind]
-        places: dict[str, int] = {}
-        for package, method in dict.fromkeys((one["package"], one["method"]) for one in trials):
-            places[package] = place = places.get(package, -1) + 1
-            own = [one for one in trials if (one["package"], one["method"]) == (package, method)]
-            _draw_line(axes, own, "osD^vP*"[place % 7])
+    panels = {}
+    for kind in KINDS:
+        own: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+        for one in growing:
+            if one["kind"] == kind:
+                own.setdefault((one["package"], one["method"]), []).append(one)
+        packages = [package for package, _ in own]
+        # methods of a package have one colour and different markers
+        places = [packages[:i].count(package) for i, package in enumerate(packages)]
+        lines = zip(own.values(), places, strict=True)
+        if own:
+            panels[f"{kind.capitalize()} in"] = [
+                marks for trials, place in lines for marks in _line_of(trials, "osD^vP*"[place % 7])
+            ]
+    size = (5.2 * max(1, len(panels)), 6.4)
+    figure, all_axes = line_plot(panels, size, sharey=True, xscale="log", yscale="log", xlabel="n")
+    for axes in all_axes:
         axes.axhline(data["limits"]["seconds"], color="#999999", linewidth=0.8, linestyle=":")
-        axes.set(xscale="log", yscale="log", xlabel="n", title=f"{kind.capitalize()} in")
-        axes.grid(color="#e4e4e4", linewidth=0.6)
-        axes.spines[["top", "right"]].set_visible(False)
-        place_below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12)}
-        axes.legend(**place_below, fontsize=7, frameon=False, ncols=2)
-    panels[0].set_ylabel("seconds")
+        below: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12)}
+        axes.legend(**below, fontsize=7, frameon=False, ncols=2)
+    all_axes[0].set_ylabel("seconds")
     return figure
 
 
-def _draw_line(axes: Axes, own: Sequence[Mapping[str, Any]], marker: str) -> None:
-    """Draw the good trials of a method, and a cross at the failure."""
-    colour = OKABE_ITO[_COLOURS.get(own[0]["package"], "grey")]
+def _line_of(own: Sequence[Mapping[str, Any]], marker: str) -> list[Marks]:
+    """Return the good trials of a method, and a dashed line to a cross at the failure."""
+    package = own[0]["package"]
+    colour = _COLOURS.get(package, "grey")
+    n = [one["n"] for one in own]
     # a failure before the clock started is drawn at the bottom
-    at = [(one["n"], max(one["seconds"] or 0.0, 1e-3)) for one in own]
-    done = [point for point, one in zip(at, own, strict=True) if one["status"] == "done"]
-    axes.plot(
-        *zip(*done, strict=True) if done else ([], []),
-        color=colour,
-        marker=marker,
-        markersize=4,
-        linewidth=2.2 if own[0]["package"] == OURS else 1.1,
-        label=f"{own[0]['package']} {own[0]['method']}",
-    )
-    if len(done) < len(at):
-        axes.plot(*at[-1], "x", color=colour, markersize=8, mew=2)
-        axes.plot(*zip(*at[-2:], strict=True), color=colour, linewidth=0.8, linestyle="--")
+    seconds = [max(one["seconds"] or 0.0, 1e-3) for one in own]
+    good = sum(one["status"] == "done" for one in own)
+    wide = {"linewidth": 2.2 if package == OURS else 1.1}
+    lines = [
+        Marks(
+            f"{package} {own[0]['method']}", colour, marker, n[:good], seconds[:good], settings=wide
+        )
+    ]
+    if good < len(own):
+        dashed = {"ls": "--", "lw": 0.8, "markersize": 8, "mew": 2, "markevery": [-1]}
+        lines.append(Marks("", colour, "x", n[-2:], seconds[-2:], settings=dashed))
+    return lines

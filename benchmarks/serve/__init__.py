@@ -237,10 +237,7 @@ def _result(data: dict[str, Any]) -> Result:
     tables = [_single_table(data), _batch_table(data), _reload_table(data), _size_table(data)]
     checked, loads = (
         data["checked"],
-        [
-            *(row[side] for row in data["singles"] for side in ("service", "bare")),
-            *data["batches"],
-        ],
+        [*(row[side] for row in data["singles"] for side in ("service", "bare")), *data["batches"]],
     )
     notes = [
         f"{checked['wrong']} of {checked['forecasts']} checked answers differ from the model's.",

@@ -83,19 +83,19 @@ def test_methods_see_labels_clusters_and_seed_only():
 
 def test_the_summary_names_the_cell_with_the_largest_shortfall():
     """The shortfall is the better of ℓ2 and ADMM less the flagship."""
-
-    def cell(n_bad, **means):
-        methods = {name: {"mean": mean} for name, mean in means.items()}
-        described = {"sizes": [9, 9], "n_partitions": 3, "noise": 0.1, "correlated": True}
-        return {**described, "n_bad": n_bad, "methods": methods}
-
+    described = {"sizes": [9, 9], "n_partitions": 3, "noise": 0.1, "correlated": True}
+    figures = [(0, 0.5, 0.9, 0.95), (1, 0.75, 0.5, 0.65)]
+    names = ("l2", "admm", noise.FLAGSHIP)
     cells = [
-        cell(0, l2=0.5, admm=0.9, robust_consensus=0.95),
-        cell(1, l2=0.75, admm=0.5, robust_consensus=0.65),
+        {
+            **described,
+            "n_bad": n_bad,
+            "methods": {name: {"mean": mean} for name, mean in zip(names, means, strict=True)},
+        }
+        for n_bad, *means in figures
     ]
     summary = noise._summary(cells)
-    assert summary["mean"] == pytest.approx({"l2": 0.625, "admm": 0.7, "robust_consensus": 0.8})
-    assert summary["lowest"] == {"l2": 0.5, "admm": 0.5, "robust_consensus": 0.65}
+    assert summary["mean"] == pytest.approx({"l2": 0.625, "admm": 0.7, noise.FLAGSHIP: 0.8})
+    assert summary["lowest"] == {"l2": 0.5, "admm": 0.5, noise.FLAGSHIP: 0.65}
     assert summary["shortfall"] == pytest.approx(0.1)
     assert "1 bad together" in summary["shortfall_cell"]
-    assert noise._summary(cells[:1])["shortfall"] == pytest.approx(-0.05)

@@ -14,8 +14,8 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from benchmarks import paper_table2, paper_table3, paper_tables
 from benchmarks.harness import Context
-from benchmarks.paper_figures import TABLE2, TABLE3
-from benchmarks.paper_table2 import ENSEMBLES, make_runs, recipe_features
+from benchmarks.paper_table2 import ENSEMBLES, TABLE2, make_runs, recipe_features
+from benchmarks.paper_table3 import TABLE3
 from benchmarks.paper_tables import BASE_RUNS, Cell, run_cell
 from coterie import load_dataset, make_partitions
 from coterie.consensus.registry import (
