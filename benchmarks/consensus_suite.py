@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,8 +28,6 @@ from numpy.typing import NDArray
 from benchmarks.noise import CORE_CELLS, MORE_CELLS, NoiseCell, sizes_text
 from coterie.datasets import load_dataset, load_views
 from coterie.ensembles.making import make_partitions
-
-__all__ = ["SUITE", "Drawn", "SuiteCell"]
 
 _RUNS, _RUNS_A_VIEW = 40, 10
 #: Larger datasets are reduced to so many rows, drawn again for every ensemble.
@@ -178,18 +177,10 @@ def _suite() -> list[SuiteCell]:
     small = [cell for cell in CORE_CELLS + MORE_CELLS if sum(cell.sizes) <= _MAX_PLANTED]
     cells = [_planted_cell(cell, _half(place)) for place, cell in enumerate(small)]
     for family, names, draw in (("real", _REAL, _draw_real), ("views", _VIEWS, _draw_views)):
-        for place, dataset in enumerate(names):
-            for kind, strategy in _ENSEMBLES.items():
-                cells.append(
-                    SuiteCell(
-                        family,
-                        f"{dataset}, {kind}",
-                        _half(place),
-                        partial(draw, dataset, strategy),
-                        dataset,
-                        quick=dataset in _QUICK_SETS,
-                    )
-                )
+        for (place, dataset), kind in product(enumerate(names), _ENSEMBLES):
+            make = partial(draw, dataset, _ENSEMBLES[kind])
+            named = (family, f"{dataset}, {kind}", _half(place))
+            cells.append(SuiteCell(*named, make, dataset, quick=dataset in _QUICK_SETS))
     for place, (name, n_cuts) in enumerate({"one a view": 1, "six a view": 6}.items()):
         cells.append(SuiteCell("market", name, _half(place), partial(_draw_market, n_cuts)))
     return cells

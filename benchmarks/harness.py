@@ -22,16 +22,6 @@ from benchmarks.results import Result
 from coterie.errors import DatasetUnavailableError, InvalidParameterError, TableError
 from coterie.runtime.atomic_files import atomic_file
 
-__all__ = [
-    "BENCHMARKS",
-    "Context",
-    "KeptTrials",
-    "error_line",
-    "in_parallel",
-    "run_benchmark",
-    "settings_of",
-]
-
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 

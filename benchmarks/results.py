@@ -302,7 +302,7 @@ def dot_plot(
         axes.grid(axis="y", visible=False)
         axes.tick_params(length=0)
         axes.spines["left"].set_visible(False)
-    legend_below(figure, **legend)
+    add_legend(figure, **legend)
     return figure
 
 
@@ -311,11 +311,12 @@ def line_plot(
     size: tuple[float, float],
     *,
     n_columns: int | None = None,
+    sharex: bool = False,
     sharey: bool = False,
     **axes_settings: Any,
 ) -> tuple[Figure, list[Axes]]:
     """Draw marks joined by lines, panels by title; return the figure and its axes."""
-    figure, all_axes = _panels(panels, size, n_columns, sharey=sharey)
+    figure, all_axes = _panels(panels, size, n_columns, sharex=sharex, sharey=sharey)
     for axes, kinds in zip(all_axes, panels.values(), strict=False):
         for line in kinds:
             shown = {"label": line.label, "color": OKABE_ITO[line.colour], "marker": line.marker}
@@ -326,14 +327,14 @@ def line_plot(
     return figure, all_axes
 
 
-def legend_below(figure: Figure, **settings: Any) -> None:
-    """Add one legend below the axes of a figure; each label appears once."""
+def add_legend(figure: Figure, loc: Any = "outside lower center", **settings: Any) -> None:
+    """Add one legend to a figure, below its axes by default; each label appears once."""
     marks: dict[str, Any] = {}
     for axes in figure.axes:
         handles, labels = axes.get_legend_handles_labels()
         marks |= zip(map(str, labels), handles, strict=True)
     look = {"frameon": False, "fontsize": 8, "title_fontsize": 8, "ncols": 6, **settings}
-    figure.legend(list(marks.values()), list(marks), loc="outside lower center", **look)
+    figure.legend(list(marks.values()), list(marks), loc=loc, **look)
 
 
 def _panels(

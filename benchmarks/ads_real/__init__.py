@@ -15,8 +15,6 @@ from benchmarks.results import Result
 from coterie.ads.histograms.ipinyou import IPINYOU, PublicData, files_of
 from coterie.errors import DatasetUnavailableError
 
-__all__ = ["run"]
-
 _EXPERIMENTS: dict[str, Any] = {"ipinyou": ipinyou, "publisher": publisher, "snap": snap}
 
 

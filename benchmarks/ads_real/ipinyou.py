@@ -13,8 +13,9 @@ isotonic          the share of bids won in each bin of the bid, made monotone; p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.harness import Context
-from benchmarks.results import OKABE_ITO, Table, standard_error
+from benchmarks.results import Marks, Table, add_legend, best_cells, line_plot, standard_error
 from coterie.ads.curves.landscapes import evidence_of, own_curves
 from coterie.ads.histograms.bid_histograms import BidCells, BidHistograms, PriceCells
 from coterie.ads.histograms.ipinyou import (
@@ -36,8 +37,6 @@ from coterie.ads.histograms.ipinyou import (
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["LAWS", "BidLaw", "curve_errors", "estimates", "measure", "plot", "seen_by_bidder"]
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -81,12 +80,10 @@ LAWS = (
 
 def measure(context: Context) -> dict[str, Any]:
     """Return the errors for every advertiser, law of bids and number of auctions."""
-    seeds, sizes = (
-        (3, (100, 1_000, 10_000)) if context.quick else (20, (100, 1_000, 10_000, 100_000))
-    )
     histograms, industries = load_ipinyou_histograms(context.data)
     impressions = files_of(IPINYOU, context.data)[2]
-    return errors_of(histograms, industries, impressions, seeds, sizes)
+    sizes = (100, 1_000, 10_000) if context.quick else (100, 1_000, 10_000, 100_000)
+    return errors_of(histograms, industries, impressions, 3 if context.quick else 20, sizes)
 
 
 def errors_of(
@@ -198,59 +195,59 @@ def tables(data: dict[str, Any]) -> list[Table]:
     """Return errors by advertiser, by number of auctions, and for bids that follow the price."""
     n = 10_000 if 10_000 in data["sizes"] else max(data["sizes"])
     industry = {about["advertiser"]: about["industry"] for about in data["advertisers"]}
-    shown = [cell for cell in data["cells"] if cell["auctions"] == n]
-    named = [
-        (f"{c['advertiser']} {industry[c['advertiser']]}", c["law"], f"{c['win_rate']:.0%}")
-        for c in shown
+    means = [
+        {"law": law["name"], "auctions": size, "errors": _mean_errors(data, law["name"], size)}
+        for law in data["laws"]
+        for size in data["sizes"]
     ]
-    title = f"iPinYou: error of the win curve from {n:,} auctions, mean ± standard error"
-    found = [_error_table(title, ("advertiser", "bids", "won"), named, shown)]
-    means, named_means = [], []
-    for law in data["laws"]:
-        for size in data["sizes"]:
-            alike = [c for c in data["cells"] if (c["law"], c["auctions"]) == (law["name"], size)]
-            means.append({"errors": {name: _mean_errors(alike, name) for name in TITLES}})
-            named_means.append((law["name"], f"{size:,}"))
-    title = f"iPinYou: error of the win curve, mean over {len(data['advertisers'])} advertisers"
-    found.append(_error_table(title, ("bids", "auctions"), named_means, means))
-    following = data["following"]
-    correlations = [f"{round(c['rank_correlation'], 2) + 0.0:.2f}" for c in following]
-    named_following = [
-        (c["advertiser"], c["law"], r, f"{c['win_rate']:.0%}")
-        for c, r in zip(following, correlations, strict=True)
-    ]
-    title = "iPinYou: bids that follow the click rate, and the same bids at random"
-    headings = ("advertiser", "bids", "rank correlation", "won")
-    return [*found, _error_table(title, headings, named_following, following)]
+    texts: dict[str, Callable[[Any], str]] = {
+        "advertiser": lambda c: f"{c['advertiser']} {industry[c['advertiser']]}",
+        "bids": lambda c: str(c["law"]),
+        "auctions": lambda c: f"{c['auctions']:,}",
+        "rank correlation": lambda c: f"{round(c['rank_correlation'], 2) + 0.0:.2f}",
+        "won": lambda c: f"{c['win_rate']:.0%}",
+    }
+    return [
+        _error_table(f"iPinYou: {title}", cells, {name: texts[name] for name in named})
+        for title, cells, named in (
+            (f"error of the win curve from {n:,} auctions, mean ± standard error",
+             [cell for cell in data["cells"] if cell["auctions"] == n],
+             ("advertiser", "bids", "won")),
+            (f"error of the win curve, mean over {len(industry)} advertisers", means,
+             ("bids", "auctions")),
+            ("bids that follow the click rate, and the same bids at random", data["following"],
+             ("advertiser", "bids", "rank correlation", "won")),
+        )
+    ]  # fmt: skip
 
 
 def plot(data: dict[str, Any]) -> Figure:
     """Draw, for each advertiser, the true win curve and three estimates of it."""
-    from matplotlib.figure import Figure
-
-    about = data["advertisers"]
-    rows = -(-len(about) // 3)
-    figure = Figure(figsize=(9.5, 0.6 + 2.5 * rows), layout="constrained")
-    panels = figure.subplots(rows, 3, sharex=True, sharey=True, squeeze=False).ravel()
-    for axes, advertiser in zip(panels, about, strict=False):
-        drawn = data["curves"][advertiser["advertiser"]]
-        fen = np.arange(len(drawn["truth"]))
-        axes.axvspan(drawn["largest_bid"], fen[-1], color="#f4f4f4", zorder=0)
-        axes.step(fen, drawn["truth"], where="post", color="black", lw=2, label="all prices")
-        for name, title in TITLES.items():
-            colour = OKABE_ITO[_COLOURS[name]]
-            axes.step(fen, drawn[name], where="post", color=colour, lw=1.2, label=title)
-        axes.set_title(f"{advertiser['advertiser']} {advertiser['industry']}", fontsize=9)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.set(xlim=(0, fen[-1]), ylim=(0, 1.02))
-    for axes in panels[len(about) :]:
-        axes.set_axis_off()
-    auctions = data["curves"][about[0]["advertiser"]]["auctions"]
+    styles = {"truth": ("all prices", "black", "")}
+    styles |= {name: (title, _COLOURS[name], "") for name, title in TITLES.items()}
+    panels = {}
+    for about in data["advertisers"]:
+        drawn = data["curves"][about["advertiser"]]
+        panels[f"{about['advertiser']} {about['industry']}"] = [
+            Marks(*style, range(len(drawn[name])), drawn[name], settings=_step(name))
+            for name, style in styles.items()
+        ]
+    size = (9.5, 0.6 + 2.5 * -(-len(panels) // 3))
+    figure, all_axes = line_plot(
+        panels, size, n_columns=3, sharex=True, sharey=True, ylim=(0, 1.02)
+    )
+    for axes, drawn in zip(all_axes, data["curves"].values(), strict=False):
+        axes.axvspan(drawn["largest_bid"], len(drawn["truth"]) - 1, color="#f4f4f4", zorder=0)
+        axes.set_xlim(0, len(drawn["truth"]) - 1)
     figure.supxlabel("bid, fen CPM (grey: above the largest bid made)", fontsize=9)
-    figure.supylabel(f"share of auctions won; {auctions:,} auctions seen", fontsize=9)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=9)
+    label = f"share of auctions won; {drawn['auctions']:,} auctions seen"
+    figure.supylabel(label, fontsize=9)
+    add_legend(figure, "outside upper center")
     return figure
+
+
+def _step(name: str) -> dict[str, Any]:
+    return {"drawstyle": "steps-post", "linewidth": 2 if name == "truth" else 1.2}
 
 
 def _draw_pairs(
@@ -329,32 +326,30 @@ def _following(path: Path, seeds: int) -> Iterator[dict[str, Any]]:
 
 
 def _error_table(
-    title: str,
-    headings: Sequence[str],
-    named: Sequence[tuple[str, ...]],
-    cells: Sequence[dict[str, Any]],
+    title: str, cells: Sequence[dict[str, Any]], named: dict[str, Callable[[Any], str]]
 ) -> Table:
     """Return largest and mean errors of the three estimates; the smallest of each in bold."""
-    kinds = [(kind, name) for kind in ("worst", "mean") for name in TITLES]
-    rows, bold = [], set()
-    for r, (about, cell) in enumerate(zip(named, cells, strict=True)):
-        found = [cell["errors"][name][kind] for kind, name in kinds]
-        rows.append((*about, *(_with_error(value) for value in found)))
-        rounded = [round(value["mean"], 3) for value in found]
-        for c, value in enumerate(rounded):
-            if value == min(rounded[3 * (c // 3) : 3 * (c // 3) + 3]):
-                bold.add((r, len(about) + c))
-    words = {"worst": "largest", "mean": "mean"}
-    columns = (*headings, *(f"{words[kind]}, {TITLES[name]}" for kind, name in kinds))
-    return Table(title, columns, rows, n_named=len(headings), bold=bold)
+    columns, bold = dict(named), set()
+    for kind, word in (("worst", "largest"), ("mean", "mean")):
+        figures = [[cell["errors"][name][kind]["mean"] for name in TITLES] for cell in cells]
+        bold |= best_cells(figures, len(columns), lowest=True)
+        for name, estimate in TITLES.items():
+            columns[f"{word}, {estimate}"] = partial(_with_error, name=name, kind=kind)
+    return Table.of(title, cells, columns, n_named=len(named), bold=bold)
 
 
-def _with_error(value: dict[str, float | None]) -> str:
+def _with_error(cell: dict[str, Any], name: str, kind: str) -> str:
+    value = cell["errors"][name][kind]
     return f"{value['mean']:.3f}" + ("" if value["se"] is None else f" ± {value['se']:.3f}")
 
 
-def _mean_errors(cells: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
-    return {
-        kind: {"mean": float(np.mean([c["errors"][name][kind]["mean"] for c in cells])), "se": None}
-        for kind in ("worst", "mean")
-    }
+def _mean_errors(data: dict[str, Any], law: str, auctions: int) -> dict[str, Any]:
+    alike = [c["errors"] for c in data["cells"] if (c["law"], c["auctions"]) == (law, auctions)]
+
+    def mean(name: str, kind: str) -> dict[str, Any]:
+        return {
+            "mean": float(np.mean([errors[name][kind]["mean"] for errors in alike])),
+            "se": None,
+        }
+
+    return {name: {kind: mean(name, kind) for kind in ("worst", "mean")} for name in TITLES}

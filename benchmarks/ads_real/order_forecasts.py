@@ -11,14 +11,12 @@ differ in where f and g come from: the order itself, all orders, its segment, or
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coterie.ads.curves.pooling import pooled_rates
-
-__all__ = ["SOURCES", "Candidate", "History", "Shapes", "forecast", "forecasts", "weekday_evidence"]
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -39,8 +37,7 @@ _FULL_COUNT = 100.0
 _NEGLIGIBLE = 1e-9
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A source with its settings; None where it has no such setting."""
 
     source: str
@@ -49,34 +46,16 @@ class Candidate:
     half_life: float | None = None
 
 
-@dataclass(frozen=True)
-class Shapes:
-    """Weekday factors of impressions and of eCPM, (A, 7) each."""
-
-    impressions: Floats
-    ecpm: Floats
-
-
-@dataclass(frozen=True)
-class History:
+class History(NamedTuple):
     """What is known on one day of A orders.
 
-    Attributes
-    ----------
-    impressions, revenue : (A, T) float64 arrays
-        Of the T days before it.
-    weekday : (T + H,) int64 array
-        Of these days and of the H to forecast, from 0 to 6.
+    ``impressions`` and ``revenue`` (A, T) of the T days before it; ``weekday`` (T + H,) of these
+    days and of the H to forecast, from 0 to 6.
     """
 
     impressions: Floats
     revenue: Floats
     weekday: Labels
-
-    @property
-    def n_ahead(self) -> int:
-        """Return the number H of days to forecast."""
-        return len(self.weekday) - self.impressions.shape[1]
 
     def evidence(self) -> tuple[Pair, Pair]:
         """Return the evidence of the weekday factors of impressions and of eCPM."""
@@ -105,26 +84,26 @@ def weekday_evidence(amounts: Floats, weekday: Labels, base: Floats | None = Non
     return y * _ratio(amounts @ of_weekday, expected), y
 
 
-def forecast(history: History, shapes: Shapes, half_life: float) -> Pair:
+def forecast(history: History, shapes: Pair, half_life: float) -> Pair:
     """Return impressions and revenue on the days ahead, (A, H) each.
 
-    The level is Σ ω·impressions / Σ ω·f over the known days, where the weight ω halves every
-    ``half_life`` days into the past; that of eCPM is Σ ω·revenue / Σ ω·impressions·g.
+    ``shapes`` are weekday factors of impressions, f, and of eCPM, g, (A, 7) each. The level is
+    Σ ω·impressions / Σ ω·f over the known days, where the weight ω halves every ``half_life`` days
+    into the past; that of eCPM is Σ ω·revenue / Σ ω·impressions·g.
 
-    >>> flat = Shapes(np.ones((1, 7)), np.ones((1, 7)))
+    >>> flat = np.ones((1, 7)), np.ones((1, 7))
     >>> history = History(np.array([[8.0, 8.0]]), np.array([[2.0, 2.0]]), np.array([0, 1, 2]))
     >>> [amounts.tolist() for amounts in forecast(history, flat, 7.0)]
     [[[8.0]], [[2.0]]]
     """
+    f, g = shapes
     n_days = history.impressions.shape[1]
     known, ahead = history.weekday[:n_days], history.weekday[n_days:]
     weight = 0.5 ** (np.arange(n_days)[::-1] / half_life)
-    level = _ratio(history.impressions @ weight, shapes.impressions[:, known] @ weight)
-    per_impression = _ratio(
-        history.revenue @ weight, (history.impressions * shapes.ecpm[:, known]) @ weight
-    )
-    impressions = level[:, None] * shapes.impressions[:, ahead]
-    return impressions, impressions * per_impression[:, None] * shapes.ecpm[:, ahead]
+    level = _ratio(history.impressions @ weight, f[:, known] @ weight)
+    ecpm = _ratio(history.revenue @ weight, (history.impressions * g[:, known]) @ weight)
+    impressions = level[:, None] * f[:, ahead]
+    return impressions, impressions * ecpm[:, None] * g[:, ahead]
 
 
 def forecasts(
@@ -138,19 +117,21 @@ def forecasts(
     ``segments`` has the labels (A,) of the orders by number of segments; an order with label −1
     takes what all orders share.
     """
-    yield Candidate("last week"), _last_week(history)
+    n_days = history.impressions.shape[1]
+    ago = n_days - 7 + np.arange(len(history.weekday) - n_days) % 7
+    yield Candidate("last week"), (history.impressions[:, ago], history.revenue[:, ago])
     for candidate, shapes in _shapes(history, segments, strengths):
         for half_life in half_lives:
-            tried = replace(candidate, half_life=half_life)
-            yield tried, forecast(history, shapes, half_life)
+            yield candidate._replace(half_life=half_life), forecast(history, shapes, half_life)
 
 
 def _shapes(
     history: History, segments: dict[int, Labels], strengths: Sequence[float]
-) -> Iterator[tuple[Candidate, Shapes]]:
+) -> Iterator[tuple[Candidate, Pair]]:
+    """Yield the weekday factors of impressions and eCPM of every source, (A, 7) each."""
     evidence = history.evidence()
     count = np.minimum(history.impressions.mean(axis=1) / _FULL_COUNT, 1.0)
-    flat = Shapes(*(np.ones_like(x) for x, _ in evidence))
+    flat = np.ones((len(count), 7)), np.ones((len(count), 7))
     # a weekday without evidence is taken to be like any other
     together = np.zeros(len(count), dtype=np.int64)
     everyone = _of_segments(evidence, count, together, flat, _NEGLIGIBLE)
@@ -158,7 +139,7 @@ def _shapes(
     yield Candidate("own"), _pooled(evidence, flat, _NEGLIGIBLE)
     yield Candidate("global"), everyone
     for strength in strengths:
-        yield (Candidate("global+pooled", None, strength), _pooled(evidence, everyone, strength))
+        yield Candidate("global+pooled", None, strength), _pooled(evidence, everyone, strength)
     for k, labels in segments.items():
         shared = _of_segments(evidence, count, labels, everyone, _SEGMENT_DAYS)
         yield Candidate("segment", k), shared
@@ -166,35 +147,27 @@ def _shapes(
             yield Candidate("segment+pooled", k, strength), _pooled(evidence, shared, strength)
 
 
-def _pooled(evidence: tuple[Pair, Pair], prior: Shapes, strength: float) -> Shapes:
+def _pooled(evidence: tuple[Pair, Pair], prior: Pair, strength: float) -> Pair:
     """Shrink each order's factors towards a prior that counts as so many days."""
     (x, y), (u, v) = evidence
-    return Shapes(
-        pooled_rates(x, y, prior.impressions, strength), pooled_rates(u, v, prior.ecpm, strength)
-    )
+    return pooled_rates(x, y, prior[0], strength), pooled_rates(u, v, prior[1], strength)
 
 
 def _of_segments(
-    evidence: tuple[Pair, Pair], count: Floats, labels: Labels, prior: Shapes, strength: float
-) -> Shapes:
+    evidence: tuple[Pair, Pair], count: Floats, labels: Labels, prior: Pair, strength: float
+) -> Pair:
     """Return the factors of each order's segment, pooled with the prior, which all orders share."""
     member = np.zeros((len(labels), int(labels.max(initial=-1)) + 1))
     inside = np.flatnonzero(labels >= 0)
     member[inside, labels[inside]] = count[inside]
-    shared = []
-    for (x, y), before in zip(evidence, (prior.impressions, prior.ecpm), strict=True):
-        factors = pooled_rates(member.T @ x, member.T @ y, before[:1], strength)
+
+    def shared(x: Floats, y: Floats, before: Floats) -> Floats:
         rows = before.copy()
+        factors = pooled_rates(member.T @ x, member.T @ y, before[:1], strength)
         rows[inside] = factors[labels[inside]]
-        shared.append(rows)
-    return Shapes(*shared)
+        return rows
 
-
-def _last_week(history: History) -> Pair:
-    """Return the same weekday of the week before."""
-    n_days = history.impressions.shape[1]
-    ago = n_days - 7 + np.arange(history.n_ahead) % 7
-    return history.impressions[:, ago], history.revenue[:, ago]
+    return shared(*evidence[0], prior[0]), shared(*evidence[1], prior[1])
 
 
 def _ratio(part: Floats, whole: Floats) -> Floats:

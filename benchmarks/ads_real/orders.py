@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,6 @@ from coterie.ads.segments.graph_clusters import normalised_cuts
 from coterie.ads.segments.similarity import ks_graph
 from coterie.ads.segments.text_view import text_clusters
 from coterie.errors import TableError
-
-__all__ = ["OrderLog", "price_curves", "read_orders", "views_of_orders"]
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -37,15 +36,9 @@ _GRID = 64
 class OrderLog:
     """Rows of impressions and revenue of A orders over T days; N rows.
 
-    Attributes
-    ----------
-    orders : (A,) int64 array
-    days : (T,) datetime64[D] array
-    order, day, placement, audience : (N,) int64 arrays
-        Indices: of the order, the day, the site with its ad unit, the country with its device.
-    impressions, revenue : (N,) float64 arrays
-    notes : dict of str to float
-        How many rows of the file were dropped, and why.
+    ``order``, ``day``, ``placement`` and ``audience`` (N,) are indices: of the order, the day, the
+    site with its ad unit, the country with its device. ``notes`` count the rows of the file that
+    were dropped, and why.
     """
 
     orders: NDArray[np.int64]
@@ -115,21 +108,14 @@ def views_of_orders(
     single run decides.
     """
     known = log.day < n_days
-    curves, observations = price_curves(log, known)
-    graph = ks_graph(
-        curves, observations, _ALPHA, max_observations=_MOST_OBSERVATIONS, weights="pvalue"
-    )
-    numbers = list(ks)
-    mixes = {
-        "placement": _mixes(log, log.placement, known),
-        "audience": _mixes(log, log.audience, known),
+    settings: Any = {"max_observations": _MOST_OBSERVATIONS, "weights": "pvalue"}
+    graph = ks_graph(*price_curves(log, known), _ALPHA, **settings)
+    cuts = {
+        "placement": partial(text_clusters, _mixes(log, log.placement, known)),
+        "audience": partial(text_clusters, _mixes(log, log.audience, known)),
+        "price": partial(normalised_cuts, graph),
     }
-    views = {
-        name: np.hstack([text_clusters(mix, numbers, seed) for seed in seeds])
-        for name, mix in mixes.items()
-    }
-    views["price"] = np.hstack([normalised_cuts(graph, numbers, seed) for seed in seeds])
-    return views
+    return {name: np.hstack([cut(list(ks), seed) for seed in seeds]) for name, cut in cuts.items()}
 
 
 def price_curves(log: OrderLog, known: NDArray[np.bool_]) -> tuple[Floats, Floats]:

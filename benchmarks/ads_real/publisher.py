@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +17,14 @@ from numpy.typing import NDArray
 from benchmarks.ads_real.order_forecasts import SOURCES, Candidate, History, Pair, forecasts
 from benchmarks.ads_real.orders import OrderLog, read_orders, views_of_orders
 from benchmarks.harness import Context
-from benchmarks.results import OKABE_ITO, Table
+from benchmarks.results import Marks, Table, best_cells, dot_plot, figure_text, lane_heights
 from coterie.ads.histograms.ipinyou import PublicData, files_of
 from coterie.consensus.robust.estimator import RobustConsensus
-from coterie.errors import InvalidParameterError
 from coterie.inspection.scores import adjusted_rand_index
 from coterie.runtime.devices import on_one_thread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["errors_of", "measure", "paired_difference", "plot", "tables", "wape"]
 
 PUBLISHER = PublicData(
     "publisher_auction_2019",
@@ -59,23 +55,12 @@ def errors_of(
 ) -> dict[str, Any]:
     """Return settings and errors of every source.
 
-    Parameters
-    ----------
-    log : OrderLog
-    origins : int
-        Origins to choose by: the last that leave ``horizon`` training days to forecast.
-    numbers : sequence of int
-        Numbers of segments to choose from.
-    horizon : int
-        Days held out, and days forecast from each origin; a week at most.
+    Settings are chosen by the last ``origins`` that leave ``horizon`` training days to forecast;
+    ``numbers`` of segments are tried. The horizon, also that of the days held out, is a week at
+    most.
     """
     n_train = len(log.days) - horizon
     starts = range(n_train - horizon - origins + 1, n_train - horizon + 1)
-    if not 1 <= horizon <= 7 or origins < 1 or starts[0] < 7:
-        raise InvalidParameterError(
-            f"{len(log.days)} days, {origins} origins, a horizon of {horizon}: the horizon may be "
-            "1 to 7, and the first origin needs a week before it; lower origins or horizon"
-        )
     sums: dict[Candidate, Floats] = {}
     for start in starts:
         origin = _origin(log, start, horizon, numbers)
@@ -124,65 +109,42 @@ def paired_difference(errors: Floats, others: Floats, total: float) -> dict[str,
 
 def tables(data: dict[str, Any]) -> list[Table]:
     """Return the errors of every source, and their differences paired by order."""
-    measures = ("wape", "wape_thin", "wape_totals", "mape_totals")
-    rows, figures = [], []
-    for source, found in data["sources"].items():
-        values = [found["backtest"], *(found[name][m] for name in AMOUNTS for m in measures)]
-        figures.append(values)
-        texts = ("–" if value is None else f"{value:.3f}" for value in values)
-        rows.append((source, _settings_text(found["settings"]), *texts))
-    words = ("WAPE", "of thin orders", "of totals", "MAPE of totals")
-    headings = (
-        "shape of the week",
-        "settings",
-        "backtest",
-        *(f"{name}: {word}" for name in AMOUNTS for word in words),
-    )
+    measures = {
+        "wape": "WAPE",
+        "wape_thin": "of thin orders",
+        "wape_totals": "of totals",
+        "mape_totals": "MAPE of totals",
+    }
+    figures = [
+        [found["backtest"], *(found[name][m] for name in AMOUNTS for m in measures)]
+        for found in data["sources"].values()
+    ]
+    rows = [
+        (source, _settings_text(found["settings"]), *(figure_text(f, ".3f") for f in own))
+        for (source, found), own in zip(data["sources"].items(), figures, strict=True)
+    ]
+    words = [f"{name}: {word}" for name in AMOUNTS for word in measures.values()]
+    headings = ("shape of the week", "settings", "backtest", *words)
     title = f"Publisher: errors of {data['orders']} orders over {data['horizon']} days held out"
-    table = np.round(np.array(figures, dtype=np.float64), 3)
-    least = np.min(table, axis=0, initial=np.inf, where=~np.isnan(table))
-    bold = {(int(r), int(c) + 2) for r, c in np.argwhere(table == least)}
+    bold = best_cells(figures, 2, by="column", lowest=True)
     return [Table(title, headings, rows, n_named=2, bold=bold), _differences(data)]
 
 
 def plot(data: dict[str, Any]) -> Figure:
     """Draw the WAPE of impressions and revenue by where the week's shape comes from."""
-    from matplotlib.figure import Figure
-
     sources, dealt = data["sources"], data["random_segments"]
-    figure = Figure(figsize=(7.5, 0.9 + 0.42 * len(sources)), layout="constrained")
-    axes = figure.subplots()
-    for lane, (name, (colour, marker)) in enumerate(_STYLES.items()):
-        height = 0.18 * (2 * lane - 1)
-        axes.errorbar(
-            [found[name]["wape"] for found in sources.values()],
-            np.arange(len(sources)) + height,
-            xerr=[found[name]["difference_from"]["own"]["se"] for found in sources.values()],
-            fmt=marker,
-            color=OKABE_ITO[colour],
-            markersize=5,
-            elinewidth=1,
-            label=name,
-        )
-        axes.plot(
-            [random[name]["mean"] for random in dealt.values()],
-            [list(sources).index(source) + height for source in dealt],
-            "x",
-            color="black",
-            label=None if lane else "segments filled at random",
-        )
-    axes.set_yticks(range(len(sources)), list(sources))
-    axes.invert_yaxis()
-    axes.set_xlabel("WAPE of order-days held out (bars ± standard error of the difference to own)")
-    axes.grid(axis="x", color="#dddddd", linewidth=0.6)
-    axes.tick_params(length=0)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=9)
-    return figure
+    marks = []
+    for (name, style), height in zip(_STYLES.items(), lane_heights(2, 0.72), strict=True):
+        own = [found[name] for found in sources.values()]
+        errors = [one["difference_from"]["own"]["se"] for one in own]
+        marks.append(Marks(name, *style, [one["wape"] for one in own], error=errors, height=height))
+        x = [dealt[source][name]["mean"] if source in dealt else None for source in sources]
+        marks.append(Marks("segments filled at random", "black", "x", x, height=height))
+    label = "WAPE of order-days held out (bars ± standard error of the difference to own)"
+    return dot_plot(list(sources), {"": marks}, label, width=7.5, row_height=0.42)
 
 
-@dataclass(frozen=True)
-class _Origin:
+class _Origin(NamedTuple):
     """What is known on one day, the segments found from it, and what followed."""
 
     history: History
@@ -241,30 +203,25 @@ def _choose(errors: Mapping[Candidate, float]) -> dict[str, Candidate]:
 def _sources(
     final: _Origin, chosen: Mapping[str, Candidate], errors: Mapping[Candidate, float]
 ) -> dict[str, Any]:
-    found = {
-        candidate.source: pair
-        for candidate, pair in forecasts(final.history, final.segments)
-        if candidate == chosen[candidate.source]
-    }
-
-    def by_order(source: str, place: int) -> Floats:
-        return np.abs(found[source][place] - final.truth[place]).sum(axis=1)
-
+    found = dict(forecasts(final.history, final.segments))
     described: dict[str, Any] = {}
     for source in SOURCES:
-        settings = {k: v for k, v in asdict(chosen[source]).items() if k != "source"}
+        settings = chosen[source]._asdict()
+        del settings["source"]
         described[source] = {
             "settings": {name: value for name, value in settings.items() if value is not None},
             "backtest": errors[chosen[source]],
         }
-        for place, (name, truth) in enumerate(zip(AMOUNTS, final.truth, strict=True)):
-            described[source][name] = _measures(found[source][place], truth, final.thin)
-            described[source][name]["difference_from"] = {
-                other: paired_difference(
-                    by_order(source, place), by_order(other, place), float(truth.sum())
-                )
+    for place, (name, truth) in enumerate(zip(AMOUNTS, final.truth, strict=True)):
+        forecast = {source: found[chosen[source]][place] for source in SOURCES}
+        missed = {source: np.abs(f - truth).sum(axis=1) for source, f in forecast.items()}
+        for source in SOURCES:
+            gaps = {
+                other: paired_difference(missed[source], missed[other], float(truth.sum()))
                 for other in _REFERENCES
             }
+            measures = _measures(forecast[source], truth, final.thin)
+            described[source][name] = {**measures, "difference_from": gaps}
     return described
 
 

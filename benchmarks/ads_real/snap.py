@@ -10,33 +10,20 @@ that was never seen, compared with the mean of all?
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from benchmarks.harness import Context
-from benchmarks.results import OKABE_ITO, Table
+from benchmarks.results import OKABE_ITO, Marks, Table, best_cells, dot_plot
 from coterie.ads.histograms.ipinyou import PublicData, files_of, read_columns
 from coterie.ads.segments.text_view import TextView, characteristic_words, text_clusters
-from coterie.errors import InvalidParameterError, TableError
+from coterie.errors import TableError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = [
-    "SnapAdvertisers",
-    "explained_share",
-    "leave_one_out_strength",
-    "measure",
-    "plot",
-    "read_snap",
-    "results_of",
-    "shrunken_means",
-    "tables",
-]
 
 SNAP = PublicData(
     "snap_political_ads",
@@ -64,17 +51,10 @@ def measure(context: Context) -> dict[str, Any]:
     return results_of(data)
 
 
-@dataclass(frozen=True)
-class SnapAdvertisers:
-    """Advertisers with a text and a price.
+class SnapAdvertisers(NamedTuple):
+    """A advertisers with a text and a price; the spend is in whole dollars.
 
-    Attributes
-    ----------
-    names, texts : lists of A str
-    spend, impressions : (A,) float64 arrays
-        The spend in whole dollars.
-    notes : dict of str to int
-        How many ads and advertisers the file has, and how many were left out for what.
+    ``notes`` count the ads and advertisers of the file, and those left out for a reason.
     """
 
     names: list[str]
@@ -195,11 +175,6 @@ def results_of(
     advertisers are predicted by the mean of all ("global"), of the segment ("K = …"), and by ridge
     regression on the text vectors ("ridge").
     """
-    if not 2 <= folds <= len(data.names) or repeats < 1:
-        raise InvalidParameterError(
-            f"folds={folds}, repeats={repeats}: folds may be 2 to the number of advertisers, "
-            f"{len(data.names)}, and repeats from 1 up"
-        )
     vectors = TextView(random_state=0).fit_transform(data.texts)
     shown = text_clusters(vectors, [_SHOWN], random_state=0)[:, 0]
     y = data.log_ecpm
@@ -229,67 +204,61 @@ def tables(data: dict[str, Any]) -> list[Table]:
         "Snap: share of the variance of log eCPM explained by text segments",
         ("text segments", "η²", "SD of runs", "by chance", "95% of chance below", "p"),
         [
-            (str(row["n_segments"]), *(f"{row[name]:.3f}" for name in figures))
-            for row in data["explained"]
+            (str(r["n_segments"]), *(f"{r[name]:.3f}" for name in figures))
+            for r in data["explained"]
         ],
     )
-    segments = Table(
-        "Snap: text segments and their prices, USD",
-        ("typical words", "advertisers", "lower quartile", "median eCPM", "upper quartile"),
-        [
-            (
-                ", ".join(segment["words"]) or "(none)",
-                str(segment["advertisers"]),
-                *(f"{value:.2f}" for value in segment["quartiles"]),
-            )
-            for segment in data["segments"]
-        ],
-    )
+    prices = [
+        (
+            ", ".join(s["words"]) or "(none)",
+            str(s["advertisers"]),
+            *(f"{q:.2f}" for q in s["quartiles"]),
+        )
+        for s in data["segments"]
+    ]
+    headings = ("typical words", "advertisers", "lower quartile", "median eCPM", "upper quartile")
+    segments = Table("Snap: text segments and their prices, USD", headings, prices)
     return [explained, _predicted_table(data), segments]
 
 
-def plot(data: dict[str, Any]) -> Figure:
-    """Draw every advertiser's eCPM by text segment, with median and quartiles."""
-    from matplotlib.figure import Figure
-
-    segments = data["segments"]
-    figure = Figure(figsize=(8.5, 0.9 + 0.5 * len(segments)), layout="constrained")
-    axes = figure.subplots()
-    rng = np.random.default_rng(0)
-    for place, segment in enumerate(segments):
-        ecpm = np.array(segment["ecpm"])
-        heights = place + rng.uniform(-0.25, 0.25, len(ecpm))
-        axes.plot(ecpm, heights, ".", color="#BBBBBB", markersize=4)
-        low, middle, high = segment["quartiles"]
-        axes.plot([low, high], [place, place], color=OKABE_ITO["blue"], lw=3)
-        axes.plot(middle, place, "o", color=OKABE_ITO["blue"], markersize=7)
-    axes.axvline(data["median_ecpm"], color="#666666", lw=0.8, ls="--")
-    names = [f"{', '.join(s['words'][:3])} ({s['advertisers']})" for s in segments]
-    axes.set_yticks(range(len(segments)), names, fontsize=8.5)
-    axes.invert_yaxis()
-    axes.set_xscale("log")
-    ticks = [0.5, 1, 2, 5, 10, 20, 50]
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.set_xticks([], minor=True)
-    axes.set_xlabel("eCPM, USD (dots: advertisers; blue: median and quartiles; dashed: all)")
-    axes.tick_params(length=0)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    return figure
-
-
 def _predicted_table(data: dict[str, Any]) -> Table:
-    rows, errors = [], []
+    rows = []
     for name, found in data["predicted"].items():
         gap = found["rmse_less_global"]
         difference = f"{gap['mean']:+.3f} ± {gap['se']:.3f}".replace("-", "−")
         way = f"mean of the text segment, {name}" if name.startswith("K") else _WAYS[name]
-        errors.append([found["rmse_log"], found["wape"]])
-        texts = (f"{error:.3f}" for error in errors[-1])
-        rows.append((way, *texts, "" if name == "global" else difference))
-    bold = {(int(r), c + 1) for c, r in enumerate(np.argmin(np.array(errors), axis=0))}
+        errors = (f"{found['rmse_log']:.3f}", f"{found['wape']:.3f}")
+        rows.append((way, *errors, "" if name == "global" else difference))
+    figures = [[found["rmse_log"], found["wape"]] for found in data["predicted"].values()]
+    bold = best_cells(figures, 1, by="column", lowest=True, digits=9)
     headings = ("predicted by", "RMSE of log eCPM", "WAPE of eCPM", "RMSE minus that of the mean")
     title = f"Snap: advertisers held out, {data['folds']} folds, {data['repeats']} repeats"
     return Table(title, headings, rows, bold=bold)
+
+
+def plot(data: dict[str, Any]) -> Figure:
+    """Draw every advertiser's eCPM by text segment, with median and quartiles."""
+    segments = data["segments"]
+    rows = np.repeat(np.arange(len(segments)), [len(s["ecpm"]) for s in segments])
+    scattered = rows + np.random.default_rng(0).uniform(-0.25, 0.25, len(rows))
+    prices = [price for segment in segments for price in segment["ecpm"]]
+    quartiles = np.array([segment["quartiles"] for segment in segments]).reshape(-1, 3).T
+    pale = {"markersize": 4, "alpha": 0.4}
+    marks = [
+        Marks("advertisers", "grey", ".", prices, scattered.tolist(), settings=pale),
+        Marks("median", "blue", "o", quartiles[1].tolist(), settings={"markersize": 7}),
+    ]
+    names = [f"{', '.join(s['words'][:3])} ({s['advertisers']})" for s in segments]
+    label = "eCPM, USD (bars: quartiles; dashed: median of all)"
+    figure = dot_plot(names, {"": marks}, label, width=8.5, row_height=0.5)
+    (axes,) = figure.axes
+    axes.hlines(range(len(segments)), quartiles[0], quartiles[2], color=OKABE_ITO["blue"], lw=3)
+    axes.axvline(data["median_ecpm"], color="#666666", lw=0.8, ls="--")
+    axes.set_xscale("log")
+    ticks = [0.5, 1, 2, 5, 10, 20, 50]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_xticks([], minor=True)
+    return figure
 
 
 def _texts_by_advertiser(rows: dict[str, Any], advertiser: Labels, n: int) -> list[str]:

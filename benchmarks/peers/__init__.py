@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.environment import set_variables
 from benchmarks.harness import Context, KeptTrials
-from benchmarks.peers.environments import Environment, default_folder, find_or_make
+from benchmarks.peers.environments import Environment, find_or_make
 from benchmarks.peers.tasks import KINDS, Task, fixed_tasks, growing_task, write_task
 from benchmarks.peers.trials import Limits, run_trial, trial
 from benchmarks.results import (
@@ -30,6 +30,7 @@ from benchmarks.results import (
     line_plot,
     seconds_text,
 )
+from coterie.datasets.dataset_files import cache_folder
 from coterie.errors import DatasetUnavailableError
 from coterie.runtime.devices import readable_bytes
 
@@ -101,7 +102,7 @@ def run(
     """
     first_n, largest, limit = (500, 1_000, 3.0) if context.quick else (1_000, 4_096_000, 60.0)
     limits = Limits(seconds or limit)
-    folder = default_folder() if environments is None else Path(environments)
+    folder = cache_folder() / "peers" if environments is None else Path(environments)
     packages = dict.fromkeys(peer.package for peer in PEERS)
     made = {package: find_or_make(package, folder) for package in packages}
     load = os.getloadavg()[0]

@@ -11,19 +11,16 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.harness import error_line
-from coterie.datasets.dataset_files import cache_folder
 from coterie.errors import OutputError
 from coterie.runtime.atomic_files import atomic_file
 
-__all__ = ["REQUIREMENTS", "Environment", "default_folder", "find_or_make"]
-
-_STAMP = "made.json"
+_STAMP, _PYTHON = "made.json", "bin/python"
 #: For each peer: what is installed with its dependencies, wheels only; and what is installed
 #: afterwards without them.
 REQUIREMENTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -56,13 +53,12 @@ REQUIREMENTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Environment:
+class Environment(NamedTuple):
     """An interpreter with a package, or the reason why there is none."""
 
     package: str
     python: str  # path of the interpreter; empty if the environment could not be made
-    installed: dict[str, str] = field(default_factory=dict)  # versions by distribution
+    installed: Mapping[str, str] = {}  # versions by distribution
     error: str = ""  # last error of pip
 
     @property
@@ -70,15 +66,6 @@ class Environment:
         """Version of the package; empty if it is unknown."""
         wanted = _canonical(self.package)
         return next((v for name, v in self.installed.items() if _canonical(name) == wanted), "")
-
-
-def default_folder() -> Path:
-    """Return the folder of the environments in the user's cache.
-
-    >>> default_folder().name
-    'peers'
-    """
-    return cache_folder() / "peers"
 
 
 def find_or_make(package: str, folder: Path) -> Environment:
@@ -105,14 +92,14 @@ def find_or_make(package: str, folder: Path) -> Environment:
         with atomic_file(home / _STAMP) as unfinished:
             stamp = {"made_for": wanted, "installed": installed}
             unfinished.write_text(json.dumps(stamp, indent=1), encoding="utf-8")
-    return Environment(package, str(_python(home)), installed)
+    return Environment(package, str(home / _PYTHON), installed)
 
 
 def _installed_before(home: Path, wanted: Sequence[object]) -> dict[str, str] | None:
     """Return the versions in an environment made for the same requirements, or None."""
     try:
         stamp = json.loads((home / _STAMP).read_text(encoding="utf-8"))
-        same = stamp["made_for"] == wanted and _python(home).exists()
+        same = stamp["made_for"] == wanted and (home / _PYTHON).exists()
         return dict(stamp["installed"]) if same else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -128,10 +115,6 @@ def _make_room(home: Path) -> None:
                 "folder with --set environments=FOLDER"
             )
         shutil.rmtree(home)
-    try:
-        home.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot make the folder {home.parent}: {error.strerror}") from error
 
 
 def _install(
@@ -139,7 +122,7 @@ def _install(
 ) -> dict[str, str]:
     """Make an environment; return the versions of everything in it."""
     _output([sys.executable, "-m", "venv", str(home)])
-    pip = [str(_python(home)), "-m", "pip", "--disable-pip-version-check"]
+    pip = [str(home / _PYTHON), "-m", "pip", "--disable-pip-version-check"]
     # wheels only: builds of old packages take minutes and then fail
     _output([*pip, "install", "--only-binary", ":all:", *with_dependencies])
     if alone:
@@ -156,10 +139,6 @@ def _output(command: list[str]) -> str:
         said = done.stderr or done.stdout
         raise subprocess.CalledProcessError(done.returncode, command, output=said)
     return done.stdout
-
-
-def _python(home: Path) -> Path:
-    return home / "bin" / "python"
 
 
 def _canonical(name: str) -> str:

@@ -31,8 +31,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["METHODS", "Data", "main"]
-
 #: A method runs once on so many rows before the clock starts, so that nothing is compiled later …
 WARM_UP_ROWS = 60
 #: … except these, in plain Python, where it would take as long as the work.

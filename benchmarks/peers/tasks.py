@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +14,6 @@ from numpy.typing import NDArray
 from coterie.datasets import load_views
 from coterie.ensembles.making import make_partitions
 from coterie.ensembles.planted import planted_partitions
-
-__all__ = ["KINDS", "Material", "Task", "fixed_tasks", "growing_task", "write_task"]
 
 #: What a method takes.
 KINDS = ("labels", "features", "views")
@@ -27,20 +24,19 @@ BAD_VOTES, NOISE = 16, 0.2
 BLOBS, N_FEATURES, SPREAD = 8, 10, 6.0
 
 
-@dataclass(frozen=True)
-class Material:
-    """The arrays of a task."""
+class Material(NamedTuple):
+    """Classes (n,), what the methods get, and labels (n, V) for J.
 
-    #: Classes (n,).
+    Methods get ``P`` (n, V), ``X`` (n, p), or ``view_0``, ``view_1`` … For features, the labels for
+    J are k-means runs that no method gets.
+    """
+
     y: NDArray[Any]
-    #: What the methods get: ``P`` (n, V), ``X`` (n, p), or ``view_0``, ``view_1`` …
     given: dict[str, NDArray[Any]]
-    #: Labels (n, V) for J. For features these are k-means runs that no method gets.
     P: NDArray[Any] | None = None
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """A problem for all methods of a kind: n, K, number of runs (a view), and its arrays."""
 
     name: str

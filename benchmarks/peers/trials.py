@@ -23,8 +23,6 @@ from benchmarks.harness import error_line
 from benchmarks.peers.tasks import Material
 from coterie.inspection.scores import clustering_accuracy, mirkin_objective
 
-__all__ = ["Limits", "Status", "run_trial", "trial"]
-
 Status = Literal["done", "time-out", "memory", "crash", "wrong labels", "not installed"]
 _RUNNER = Path(__file__).with_name("runner.py")
 _POLL_SECONDS = 0.02

@@ -11,14 +11,15 @@ import contextlib
 import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.harness import Context
-from benchmarks.results import OKABE_ITO, Result, Table
+from benchmarks.results import Marks, Result, Table, figure_text, line_plot
 from benchmarks.serve.answers import check_answers, draw_questions
 from benchmarks.serve.grown_models import MARKET, fitted_market, grow
 from benchmarks.serve.load import generator_name, run_load
@@ -30,8 +31,6 @@ from coterie.runtime.devices import n_threads, readable_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["BATCH", "run"]
 
 #: Questions in a batch.
 BATCH = 1_000
@@ -52,21 +51,10 @@ def run(
 ) -> Result:
     """Measure on a machine that does nothing else.
 
-    Parameters
-    ----------
-    context : Context
-        Quick: shorter rounds and smaller models.
-    seconds, rounds : int, optional
-        Length and number of the measurements of each load: 4 s and 5, or 1 s and 2.
-    reload_seconds, reloads : int
-        How long the load lasts while the model is replaced, and how often it is replaced.
-    sizes : tuple of int, optional
-        Advertisers of the models; the last is used for all loads.
-    connections, batch_connections : tuple of int
-    starts : int, optional
-        How often each model is started.
-    market : MarketSettings
-        The market the models are grown from.
+    A quick run has shorter rounds and smaller models. Each load is measured ``rounds`` times for
+    ``seconds``; the model is replaced ``reloads`` times within ``reload_seconds``. ``sizes`` are
+    the advertisers of the models, grown from ``market``; the last one is used for all loads. Each
+    model is started ``starts`` times.
     """
     quick = context.quick
     sizes = sizes or ((1_000, 10_000) if quick else (10_000, 100_000))
@@ -130,29 +118,23 @@ class _Bench:
         self, connections: Sequence[int], batch_connections: Sequence[int]
     ) -> dict[str, Any]:
         """Measure single forecasts beside the bare service, then batches."""
-        command, singles = serve_command(self.files[-1]), []
+        command, singles, batches = serve_command(self.files[-1]), [], []
         with running_service(command) as service, running_service(BARE) as bare:
             self._check(service, self.questions, 50)
             run_load(bare.port, self.questions, 8, 1)
             for n in connections:
-                both = ([], [])  # type: tuple[list[dict[str, Any]], list[dict[str, Any]]]
-                for _ in range(self.rounds):
-                    for one, found in zip((service, bare), both, strict=True):
-                        found.append(self._round(one, self.questions, n))
-                ours, theirs = map(_summary, both)
-                ratios = [a["rate"] / b["rate"] for a, b in zip(*both, strict=True)]
-                singles.append(
-                    {"connections": n, "service": ours, "bare": theirs, "ratios": sorted(ratios)}
-                )
+                pairs = [
+                    [self._round(one, self.questions, n) for one in (service, bare)]
+                    for _ in range(self.rounds)
+                ]
+                ratios = sorted(ours["rate"] / other["rate"] for ours, other in pairs)
+                ours, other = map(_summary, zip(*pairs, strict=True))
+                singles.append({"connections": n, "service": ours, "bare": other, "ratios": ratios})
             bodies = draw_questions(self.model, 20, BATCH)
             self._check(service, bodies, 5)
-            batches = [
-                {
-                    "connections": n,
-                    **_summary([self._round(service, bodies, n) for _ in range(self.rounds)]),
-                }
-                for n in batch_connections
-            ]
+            for n in batch_connections:
+                rounds = [self._round(service, bodies, n) for _ in range(self.rounds)]
+                batches.append({"connections": n, **_summary(rounds)})
         return {"singles": singles, "batches": batches}
 
     def reloads(self, times: int, seconds: int) -> dict[str, Any]:
@@ -235,76 +217,57 @@ def _summary(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _result(data: dict[str, Any]) -> Result:
     tables = [_single_table(data), _batch_table(data), _reload_table(data), _size_table(data)]
-    checked, loads = (
-        data["checked"],
-        [*(row[side] for row in data["singles"] for side in ("service", "bare")), *data["batches"]],
-    )
+    loads = [row[side] for row in data["singles"] for side in ("service", "bare")]
+    loads += data["batches"]
+    failed, asked = (sum(row[name] for row in loads) for name in ("failed", "requests"))
+    checked = data["checked"]
     notes = [
         f"{checked['wrong']} of {checked['forecasts']} checked answers differ from the model's.",
-        f"{sum(row['failed'] for row in loads)} of {sum(row['requests'] for row in loads):,} "
-        "requests failed outside the reloads.",
+        f"{failed} of {asked:,} requests failed outside the reloads.",
         f"Load: {data['generator']}; it shared {data['cores']} cores with the service.",
     ]
     return Result("serve", tables, data, notes, {"": partial(_plot, data)})
 
 
 def _single_table(data: dict[str, Any]) -> Table:
-    rows = []
-    for row in data["singles"]:
-        ours, bare, ratios = row["service"], row["bare"], row["ratios"]
-        rows.append(
-            (
-                str(row["connections"]),
-                f"{ours['rate']:,.0f}",
-                f"{bare['rate']:,.0f}",
-                f"{ours['rate'] / bare['rate']:.2f}",
-                f"{ratios[0]:.2f}–{ratios[-1]:.2f}",
-                *(f"{1e3 * side[p]:.2f}" for side in (ours, bare) for p in ("p50", "p99")),
-                *(_micros(side["cpu_seconds_per_request"]) for side in (ours, bare)),
-                str(ours["failed"]),
-            )
-        )
-    headings = (
-        "connections", "requests/s", "bare", "ratio", "ratio by round", "p50, ms", "p99, ms",
-        "bare p50", "bare p99", "CPU, µs", "bare CPU", "failed",
-    )  # fmt: skip
-    return Table("Single forecasts beside a bare FastAPI service", headings, rows)
+    columns: dict[str, Callable[[Any], object]] = {
+        "connections": itemgetter("connections"),
+        "requests/s": lambda row: f"{row['service']['rate']:,.0f}",
+        "bare": lambda row: f"{row['bare']['rate']:,.0f}",
+        "ratio": lambda row: f"{row['service']['rate'] / row['bare']['rate']:.2f}",
+        "ratio by round": lambda row: f"{row['ratios'][0]:.2f}–{row['ratios'][-1]:.2f}",
+        "p50, ms": lambda row: f"{1e3 * row['service']['p50']:.2f}",
+        "p99, ms": lambda row: f"{1e3 * row['service']['p99']:.2f}",
+        "bare p50": lambda row: f"{1e3 * row['bare']['p50']:.2f}",
+        "bare p99": lambda row: f"{1e3 * row['bare']['p99']:.2f}",
+        "CPU, µs": lambda row: _micros(row["service"]),
+        "bare CPU": lambda row: _micros(row["bare"]),
+        "failed": lambda row: row["service"]["failed"],
+    }
+    return Table.of("Single forecasts beside a bare FastAPI service", data["singles"], columns)
 
 
 def _batch_table(data: dict[str, Any]) -> Table:
-    rows = [
-        (
-            str(row["connections"]),
-            f"{BATCH * row['rate']:,.0f}",
-            f"{1e3 * row['p50']:.1f}",
-            f"{1e3 * row['p99']:.1f}",
-            _micros(row["cpu_seconds_per_request"], BATCH),
-            str(row["failed"]),
-        )
-        for row in data["batches"]
-    ]
-    headings = (
-        "connections",
-        "forecasts/s",
-        "p50, ms",
-        "p99, ms",
-        "CPU per forecast, µs",
-        "failed",
-    )
-    return Table(f"Batches of {BATCH:,} forecasts", headings, rows)
+    columns: dict[str, Callable[[Any], object]] = {
+        "connections": itemgetter("connections"),
+        "forecasts/s": lambda row: f"{BATCH * row['rate']:,.0f}",
+        "p50, ms": lambda row: f"{1e3 * row['p50']:.1f}",
+        "p99, ms": lambda row: f"{1e3 * row['p99']:.1f}",
+        "CPU per forecast, µs": lambda row: _micros(row, BATCH),
+        "failed": itemgetter("failed"),
+    }
+    return Table.of(f"Batches of {BATCH:,} forecasts", data["batches"], columns)
 
 
 def _reload_table(data: dict[str, Any]) -> Table:
     found, run = data["reloads"], data["reloads"]["run"]
     taken = [wait for wait in found["waits"] if wait is not None]
+    latencies = ", ".join(f"{1e3 * run[p]:.1f}" for p in ("p50", "p99", "slowest"))
     rows = [
         ("requests", f"{run['requests']:,}"),
         ("failed", f"{run['failed']:,}"),
         ("requests/s", f"{run['requests'] / run['seconds']:,.0f}"),
-        (
-            "p50, p99, slowest, ms",
-            ", ".join(f"{1e3 * run[p]:.1f}" for p in ("p50", "p99", "slowest")),
-        ),
+        ("p50, p99, slowest, ms", latencies),
         ("reloads taken", f"{len(taken)} of {len(found['waits'])}"),
         ("seconds until taken", ", ".join(f"{wait:.2f}" for wait in taken)),
         ("model versions that answered", str(len(run["versions"]))),
@@ -317,55 +280,47 @@ def _reload_table(data: dict[str, Any]) -> Table:
 
 
 def _size_table(data: dict[str, Any]) -> Table:
-    rows = [
-        (
-            f"{row['advertisers']:,}",
-            _size(row["file_bytes"]),
-            f"{median(row['starts']):.2f}",
-            f"{max(row['starts']):.2f}",
-            "–" if row["start_cpu_seconds"] is None else f"{row['start_cpu_seconds']:.2f}",
-            *(_size(row["started"][kind]) for kind in ("resident", "proportional")),
-            *(_size(row["loaded"][kind]) for kind in ("resident", "peak")),
-        )
-        for row in data["sizes"]
-    ]
-    headings = (
-        "advertisers", "file", "start, s", "slowest", "CPU, s", "resident", "proportional",
-        "resident after load", "peak",
-    )  # fmt: skip
-    return Table("Start and memory", headings, rows)
+    columns: dict[str, Callable[[Any], object]] = {
+        "advertisers": lambda row: f"{row['advertisers']:,}",
+        "file": lambda row: _size(row["file_bytes"]),
+        "start, s": lambda row: f"{median(row['starts']):.2f}",
+        "slowest": lambda row: f"{max(row['starts']):.2f}",
+        "CPU, s": lambda row: figure_text(row["start_cpu_seconds"], ".2f"),
+        "resident": lambda row: _size(row["started"]["resident"]),
+        "proportional": lambda row: _size(row["started"]["proportional"]),
+        "resident after load": lambda row: _size(row["loaded"]["resident"]),
+        "peak": lambda row: _size(row["loaded"]["peak"]),
+    }
+    return Table.of("Start and memory", data["sizes"], columns)
 
 
-def _micros(seconds: float | None, divisor: int = 1) -> str:
-    return "–" if seconds is None else f"{1e6 * seconds / divisor:.1f}"
+def _micros(load: dict[str, Any], divisor: int = 1) -> str:
+    return figure_text(load["cpu_seconds_per_request"], lambda s: f"{1e6 * s / divisor:.1f}")
 
 
 def _size(n_bytes: int | None) -> str:
-    return "–" if n_bytes is None else readable_bytes(n_bytes)
+    return figure_text(n_bytes, readable_bytes)
 
 
 def _plot(data: dict[str, Any]) -> Figure:
     """Draw requests and forecasts per second over connections."""
-    from matplotlib.figure import Figure
+    singles, batches = data["singles"], data["batches"]
 
-    figure = Figure(figsize=(8.5, 3.2), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    for side, label, colour, marker in (
-        ("service", "coterie ads serve", "blue", "o"),
-        ("bare", "bare FastAPI", "grey", "s"),
-    ):
-        rates = [row[side]["rate"] for row in data["singles"]]
-        places = [row["connections"] for row in data["singles"]]
-        left.plot(places, rates, marker=marker, color=OKABE_ITO[colour], label=label)
-    places = [row["connections"] for row in data["batches"]]
-    rates = [BATCH * row["rate"] for row in data["batches"]]
-    right.plot(places, rates, marker="o", color=OKABE_ITO["blue"])
-    left.set_title("single forecasts per second", fontsize=9, loc="left")
-    right.set_title(f"forecasts per second in batches of {BATCH:,}", fontsize=9, loc="left")
+    def line(label: str, colour: str, marker: str, rows: Any, rates: list[float]) -> Marks:
+        return Marks(label, colour, marker, [row["connections"] for row in rows], rates)
+
+    ours = [row["service"]["rate"] for row in singles]
+    others = [row["bare"]["rate"] for row in singles]
+    together = [BATCH * row["rate"] for row in batches]
+    panels = {
+        "single forecasts per second": [
+            line("coterie ads serve", "blue", "o", singles, ours),
+            line("bare FastAPI", "grey", "s", singles, others),
+        ],
+        f"forecasts per second in batches of {BATCH:,}": [line("", "blue", "o", batches, together)],
+    }
+    figure, (left, right) = line_plot(panels, (8.5, 3.2), xscale="log", xlabel="connections")
+    left.set_ylim(bottom=0)
+    right.set_ylim(bottom=0)
     left.legend(frameon=False, fontsize=9)
-    for axes in (left, right):
-        axes.set(xscale="log", xlabel="connections")
-        axes.set_ylim(bottom=0)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(color="#dddddd", linewidth=0.6)
     return figure

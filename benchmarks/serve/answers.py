@@ -11,19 +11,10 @@ import numpy as np
 
 from coterie.ads.forecasts.forecaster import AdForecaster
 
-__all__ = ["check_answers", "draw_questions"]
-
 _FIGURES = (
-    "win_rate",
-    "cost",
-    "impressions",
-    "impressions_interval",
-    "spend",
-    "spend_interval",
-    "clicks",
-    "clicks_interval",
-    "conversions",
-)
+    "win_rate", "cost", "impressions", "impressions_interval", "spend", "spend_interval", "clicks",
+    "clicks_interval", "conversions",
+)  # fmt: skip
 
 
 def draw_questions(model: AdForecaster, n: int, size: int = 1, seed: int = 0) -> list[bytes]:
@@ -44,19 +35,9 @@ def check_answers(
 ) -> dict[str, Any]:
     """Compare answers with what ``AdForecaster.forecast`` of the named model gives.
 
-    Parameters
-    ----------
-    bodies : sequence of bytes
-        Answers to one question or to several.
-    models : mapping of str to AdForecaster
-        By version.
-    most : int
-        Forecasts to check, spread over the bodies.
-
-    Returns
-    -------
-    dict
-        ``forecasts`` checked, how many are ``wrong``, and the first five ``faults``.
+    ``models`` are given by version. Of the answers, each to one question or to several, at most
+    ``most`` forecasts are checked, spread over the bodies. Return how many ``forecasts`` were
+    checked, how many are ``wrong``, and the first five ``faults``.
     """
     faults, checked = [], 0
     per_body = max(1, most // max(len(bodies), 1))
@@ -69,9 +50,7 @@ def check_answers(
                 if checked == most:
                     break
                 checked += 1
-                fault = (
-                    "unknown model version" if model is None else _fault(answer, forecast, model)
-                )
+                fault = _fault(answer, forecast, model) if model else "unknown model version"
                 if fault:
                     faults.append(f"{answer['advertiser']} at {forecast['bid']}: {fault}")
     return {"forecasts": checked, "wrong": len(faults), "faults": faults[:5]}

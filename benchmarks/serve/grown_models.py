@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.random import Generator
 from numpy.typing import NDArray
 from sklearn.base import clone
 
@@ -23,8 +24,6 @@ from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 from coterie.ads.segments.memberships import Memberships
 from coterie.ads.segments.segment_profiles import doubtful_members
 from coterie.errors import InvalidParameterError
-
-__all__ = ["MARKET", "fitted_market", "grow"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -76,9 +75,7 @@ def grow(model: AdForecaster, advertisers: int, seed: int = 0) -> AdForecaster:
     return result
 
 
-def _grow_shares(
-    result: AdForecaster, model: AdForecaster, source: Rows, rng: np.random.Generator
-) -> None:
+def _grow_shares(result: AdForecaster, model: AdForecaster, source: Rows, rng: Generator) -> None:
     """Vary the shares of the originals, and order the segments by size again."""
     K = model.shares_.shape[1] - 1
     sizes = np.bincount(model.labels_[source][model.labels_[source] >= 0], minlength=K)
@@ -88,16 +85,15 @@ def _grow_shares(
     shares = model.shares_[source][:, kept] ** sharper
     result.shares_ = shares / shares.sum(axis=1, keepdims=True)
     result.rates_ = model.rates_[kept]
-    result.labels_ = _renumbered(model.labels_, order)[source]
+    number = np.append(np.argsort(order), -1)  # of each segment in its new place; −1 stays −1
+    result.labels_ = number[model.labels_[source]]
     result.confidence_ = result.shares_[:, :-1].max(axis=1, initial=0.0)
     result.segments_ = [model.segments_[s] for s in order]
-    placed = _renumbered(model.agreement_.placed, order)
-    result.agreement_ = replace(model.agreement_, placed=placed[source])
+    placed = number[model.agreement_.placed[source]]
+    result.agreement_ = replace(model.agreement_, placed=placed)
 
 
-def _grow_evidence(
-    result: AdForecaster, model: AdForecaster, source: Rows, rng: np.random.Generator
-) -> None:
+def _grow_evidence(result: AdForecaster, model: AdForecaster, source: Rows, rng: Generator) -> None:
     """Draw Poisson counts around those of the originals times a volume of each advertiser."""
     volume = np.exp(rng.normal(0.0, _VOLUME, len(source)))
     other = sp.csr_array(model.trials_by_bin_ - model.successes_)
@@ -110,9 +106,7 @@ def _grow_evidence(
     result.observations_ = counts * _ratio(model.observations_, counts_before)[source]
 
 
-def _grow_rates(
-    result: AdForecaster, model: AdForecaster, source: Rows, rng: np.random.Generator
-) -> None:
+def _grow_rates(result: AdForecaster, model: AdForecaster, source: Rows, rng: Generator) -> None:
     """Scale supply, bids, wins, cost and rates of rare events with the evidence."""
 
     def varied(values: Floats) -> Floats:
@@ -133,9 +127,7 @@ def _grow_rates(
             setattr(result, f"{event}_worth_", prior_worth + result.wins_)
 
 
-def _grow_texts(
-    result: AdForecaster, model: AdForecaster, source: Rows, rng: np.random.Generator
-) -> None:
+def _grow_texts(result: AdForecaster, model: AdForecaster, source: Rows, rng: Generator) -> None:
     """Draw unit vectors near those of the originals; a missing text stays missing."""
     if model.vectors_ is None:
         return
@@ -165,22 +157,13 @@ def _describe_anew(result: AdForecaster, model: AdForecaster, source: Rows) -> N
     result.doubtful_ = doubtful_members(memberships, result.observations_)
 
 
-def _drawn_anew(
-    counts: Any, source: Rows, volume: Floats, rng: np.random.Generator
-) -> sp.csr_array:
+def _drawn_anew(counts: Any, source: Rows, volume: Floats, rng: Generator) -> sp.csr_array:
     """Return rows of a CSR array with Poisson counts around the originals times volume."""
     rows = sp.csr_array(counts)[source]
     rows.data = rng.poisson(rows.data * np.repeat(volume, np.diff(rows.indptr))).astype(np.float64)
     rows.eliminate_zeros()
     rows.sort_indices()
     return rows
-
-
-def _renumbered(labels: Rows, order: Rows) -> Rows:
-    """Renumber the labels of segments that were put in this order; −1 stays −1."""
-    number = np.empty(len(order) + 1, dtype=np.int64)
-    number[order], number[-1] = np.arange(len(order)), -1
-    return number[labels]
 
 
 def _ratio(part: Floats, whole: Floats) -> Floats:

@@ -25,8 +25,6 @@ from typing import Any
 from benchmarks.harness import error_line
 from coterie.errors import CoterieError
 
-__all__ = ["generator_name", "run_load"]
-
 _SCRIPT = """
 local every = {every}
 local questions, asked, seen, kept = {{}}, 0, 0, nil

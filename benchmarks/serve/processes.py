@@ -22,8 +22,6 @@ from typing import IO, Any
 from benchmarks.harness import error_line
 from coterie.errors import CoterieError
 
-__all__ = ["BARE", "RunningService", "running_service", "serve_command"]
-
 BARE = (sys.executable, "-m", "benchmarks.serve.bare_service")
 _ADDRESS = re.compile(rb"http://127\.0\.0\.1:(\d+)")
 _START_SECONDS = 300.0

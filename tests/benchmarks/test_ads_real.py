@@ -16,7 +16,7 @@ from sklearn.linear_model import LinearRegression
 
 from auction_rows import weekly_rows, write_rows
 from benchmarks.ads_real import _result, publisher, run, snap
-from benchmarks.ads_real.ipinyou import LAWS, curve_errors, estimates, seen_by_bidder
+from benchmarks.ads_real.ipinyou import estimates, seen_by_bidder
 from benchmarks.ads_real.order_forecasts import (
     SOURCES,
     Candidate,
@@ -27,7 +27,7 @@ from benchmarks.ads_real.order_forecasts import (
 from benchmarks.ads_real.orders import read_orders, views_of_orders
 from benchmarks.harness import Context
 from coterie.ads.histograms.ipinyou import FEN
-from coterie.errors import DatasetUnavailableError, InvalidParameterError
+from coterie.errors import DatasetUnavailableError
 from coterie.inspection.scores import adjusted_rand_index
 
 P = 8
@@ -79,25 +79,6 @@ def test_kaplan_meier_is_scipys(some):
     oracle = ecdf(CensoredData(uncensored=prices, right=lost)).cdf.evaluate(np.arange(P))
     found = estimates(seen_by_bidder(paired(some)))["kaplan_meier"][0]
     assert found == pytest.approx(oracle, abs=1e-12)
-
-
-@settings(deadline=None, max_examples=50)
-@given(st.lists(st.integers(0, 9), min_size=3, max_size=30).filter(any))
-def test_laws_of_bids_are_distributions(prices):
-    """No bid of 0, all chances add up to 1, whatever the prices."""
-    for law in LAWS:
-        chances = law.probabilities(np.array(prices))
-        assert chances[0] == 0
-        assert (chances >= 0).all()
-        assert chances.sum() == pytest.approx(1)
-
-
-def test_errors_end_at_the_largest_bid():
-    """What lies beyond counts for nothing."""
-    curves = np.array([[0.0, 0.5, 0.0], [0.1, 0.4, 1.0]])
-    worst, mean = curve_errors(curves, np.array([0.0, 0.5, 1.0]), np.array([1, 2]))
-    assert worst == pytest.approx([0.0, 0.1])
-    assert mean == pytest.approx([0.0, 0.2 / 3])
 
 
 @pytest.fixture(scope="module")
@@ -180,13 +161,6 @@ def test_segments_that_matter_are_found_and_used(log):
     assert difference["mean"] == pytest.approx(errors["segment"] - errors["global"])
 
 
-@pytest.mark.parametrize("settings_", [{"horizon": 8}, {"origins": 0}, {"origins": 20}])
-def test_too_few_days_are_refused(log, settings_):
-    """A week before the first origin, and a horizon of a week at most."""
-    with pytest.raises(InvalidParameterError, match="lower origins or horizon"):
-        publisher.errors_of(log, **{"origins": 2, "numbers": (2,), **settings_})
-
-
 @settings(deadline=None, max_examples=50)
 @given(labelled)
 def test_explained_share_is_that_of_a_regression_on_segments(some):
@@ -209,16 +183,13 @@ def test_the_strength_is_that_of_the_least_error_left_out(some):
 
     def brute_force(strength):
         total = 0.0
-        for i in range(len(values)):
+        for i, value in enumerate(values):
             rest = np.arange(len(values)) != i
-            mean = values[rest].mean()
-            mates = values[rest & (labels == labels[i])]
-            predicted = (
-                mean
-                if np.isinf(strength)
-                else (mates.sum() + strength * mean) / (len(mates) + strength)
-            )
-            total += (values[i] - predicted) ** 2
+            mates, mean = values[rest & (labels == labels[i])], values[rest].mean()
+            pooled = mean
+            if np.isfinite(strength):
+                pooled = (mates.sum() + strength * mean) / (len(mates) + strength)
+            total += (value - pooled) ** 2
         return total
 
     chosen = snap.leave_one_out_strength(labels, values, tried)
@@ -239,18 +210,8 @@ def test_texts_that_matter_are_found():
     gain = predicted["K = 2"]["rmse_less_global"]
     assert gain["mean"] < -5 * gain["se"] < 0
     assert predicted["K = 2"]["wape"] < predicted["global"]["wape"]
-    dear = found["segments"][0]
-    assert set(dear["words"]) & {"engine", "cars", "dealer", "road"}
-    medians = [segment["quartiles"][1] for segment in found["segments"]]
-    assert medians == sorted(medians, reverse=True)
+    assert set(found["segments"][0]["words"]) & {"engine", "cars", "dealer", "road"}
     assert sum(segment["advertisers"] for segment in found["segments"]) == 60
-
-
-@pytest.mark.parametrize("settings_", [{"folds": 1}, {"folds": 99}, {"repeats": 0}])
-def test_folds_that_cannot_be_are_refused(settings_):
-    """Folds from 2 to the number of advertisers, at least one repeat."""
-    with pytest.raises(InvalidParameterError, match="folds may be 2 to the number"):
-        snap.results_of(planted(20), **settings_)
 
 
 def planted(n=60, shift=1.0, seed=0):
@@ -278,5 +239,4 @@ def test_the_documented_figures_make_tables_and_pictures():
     for table in result.tables:
         assert table.rows
         assert all(len(row) == len(table.headings) for row in table.rows)
-    assert set(result.plots) == {"ipinyou", "publisher", "snap"}
     assert all(draw() is not None for draw in result.plots.values())

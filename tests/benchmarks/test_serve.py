@@ -28,17 +28,9 @@ def small_market() -> AdForecaster:
 
 def test_a_small_run_measures_everything_and_loses_nothing():
     """Requests are answered, none fails, also while the model is replaced; answers are right."""
-    result = run(
-        Context(quick=True),
-        rounds=1,
-        reloads=2,
-        reload_seconds=4,
-        sizes=(60,),
-        connections=(2,),
-        batch_connections=(1,),
-        starts=1,
-        market=SMALL,
-    )
+    few = {"rounds": 1, "reloads": 2, "reload_seconds": 4, "starts": 1, "sizes": (60,)}
+    context = Context(quick=True)
+    result = run(context, **few, connections=(2,), batch_connections=(1,), market=SMALL)
     found = json.loads(result.json_text())
     (single,), (batch,) = found["singles"], found["batches"]
     for load in (single["service"], single["bare"], batch, found["reloads"]["run"]):
@@ -76,31 +68,15 @@ def test_grown_models_are_consistent():
         grow(small_market(), 49)
 
 
-def answer_of(model: AdForecaster, body: bytes, version: str = "ab") -> dict:
-    """Return what a service answers to one question."""
-    question = json.loads(body)
-    right = json.loads(
-        json.dumps(model.forecast(question["advertiser"], question["bid"]).as_dict())
-    )
-    return {"model": {"version": version}, **right, "forecasts": [right]}
-
-
 def test_answers_are_compared_figure_by_figure():
     """A right answer passes; a changed figure, and an unknown version, are faults."""
     model = small_market()
-    answer = answer_of(model, draw_questions(model, 1)[0])
+    question = json.loads(draw_questions(model, 2, size=4)[1])[3]
+    right = model.forecast(question["advertiser"], question["bid"]).as_dict()
+    answer = json.loads(json.dumps({"model": {"version": "ab"}, **right, "forecasts": [right]}))
     assert check_answers([json.dumps(answer).encode()], {"ab": model})["wrong"] == 0
     assert check_answers([json.dumps(answer).encode()], {"cd": model})["wrong"] == 1
     answer["forecasts"][0]["spend"] = 2 * answer["forecasts"][0]["spend"] + 1
     found = check_answers([json.dumps(answer).encode()], {"ab": model})
     assert found["wrong"] == 1
     assert "spend is" in found["faults"][0]
-
-
-def test_batches_hold_as_many_questions_as_asked():
-    """Bodies are lists of questions about known advertisers, with positive bids."""
-    model = small_market()
-    bodies = [json.loads(body) for body in draw_questions(model, 3, size=4)]
-    assert [len(body) for body in bodies] == [4, 4, 4]
-    known = set(model.advertisers_.tolist())
-    assert all(q["advertiser"] in known and q["bid"] > 0 for body in bodies for q in body)
