@@ -23,6 +23,8 @@ from benchmarks.results import Marks, Result, Table, dot_plot, figure_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from coterie.ads import BidHistograms, MarketSettings
+
 FLAGSHIP = "robust+pooled"
 THIN = "10–199 bids"
 TARGETS = ("impressions", "spend")
@@ -72,21 +74,12 @@ def run_draw(market: Mapping[str, Any], draw: int) -> dict[str, Any]:
     advertisers), ``against`` (the flagship's WAPE minus that of each source, with standard error),
     ``coverage``, ``chosen`` and ``thin_advertisers``.
     """
-    from coterie.ads import (
-        MarketSettings,
-        evaluate,
-        open_logs,
-        read_descriptions,
-        read_histograms,
-        simulate_logs,
-    )
+    from coterie.ads import MarketSettings, evaluate
 
-    with tempfile.TemporaryDirectory() as folder:
-        simulated = simulate_logs(MarketSettings(seed=draw, **market), Path(folder) / "market")
-        logs = open_logs(simulated.folder)
-        histograms, texts = read_histograms(logs), read_descriptions(logs)
-        truth = true_segments(simulated.truth, histograms.advertisers)
-    found = evaluate(histograms, texts, true_segments=truth).as_dict()
+    histograms, texts, labels, alone = simulate(MarketSettings(seed=draw, **market))
+    # each outlier is a segment of its own
+    labels[alone] = labels.max(initial=-1) + 1 + np.arange(alone.sum())
+    found = evaluate(histograms, texts, true_segments=labels).as_dict()
     thin = next(stratum for stratum in found["strata"] if stratum["name"] == THIN)
 
     def by_source(sources: dict[str, Any], figure: str) -> dict[str, dict[str, float]]:
@@ -107,17 +100,27 @@ def run_draw(market: Mapping[str, Any], draw: int) -> dict[str, Any]:
     }
 
 
-def true_segments(path: Path, advertisers: NDArray[np.str_]) -> NDArray[np.int64]:
-    """Return the planted segments in the order of the advertisers; each outlier is alone."""
+def simulate(
+    settings: MarketSettings,
+) -> tuple[BidHistograms, Any, NDArray[np.int64], NDArray[np.bool_]]:
+    """Simulate a market to files and read it back.
+
+    Return its histograms and texts, and for each advertiser the planted segment and whether it is
+    an outlier.
+    """
     import pyarrow.parquet as pq
 
-    table = pq.read_table(path, columns=["advertiser_id", "segment", "outlier"]).to_pydict()
-    place = {name: row for row, name in enumerate(table["advertiser_id"])}
-    rows = [place[str(name)] for name in advertisers]
-    labels = np.array(table["segment"], dtype=np.int64)[rows]
-    alone = np.array(table["outlier"], dtype=bool)[rows]
-    labels[alone] = labels.max(initial=-1) + 1 + np.arange(alone.sum())
-    return labels
+    from coterie.ads import open_logs, read_descriptions, read_histograms, simulate_logs
+
+    with tempfile.TemporaryDirectory(prefix="coterie-market-") as folder:
+        simulated = simulate_logs(settings, Path(folder) / "market")
+        logs = open_logs(simulated.folder)
+        histograms, texts = read_histograms(logs), read_descriptions(logs)
+        truth = pq.read_table(simulated.truth).to_pydict()
+    place = {name: row for row, name in enumerate(truth["advertiser_id"])}
+    rows = [place[str(name)] for name in histograms.advertisers]
+    segments, outliers = np.array(truth["segment"]), np.array(truth["outlier"], dtype=bool)
+    return histograms, texts, segments.astype(np.int64)[rows], outliers[rows]
 
 
 def summarise_cell(draws: Sequence[Mapping[str, Any]], target: str) -> dict[str, Any]:

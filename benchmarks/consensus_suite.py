@@ -14,17 +14,16 @@ the same simulated markets, cut differently.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.ads import simulate
 from benchmarks.noise import CORE_CELLS, MORE_CELLS, NoiseCell, sizes_text
 from coterie.datasets import load_dataset, load_views
 from coterie.ensembles.making import make_partitions
@@ -128,25 +127,14 @@ def _market(seed: int) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
 
     In every view the partitions into K clusters are the first columns.
     """
-    import pyarrow.parquet as pq
-
     from coterie.ads.curves.landscapes import evidence_of
-    from coterie.ads.histograms.counting import read_histograms
-    from coterie.ads.logs.bid_logs import open_logs, read_descriptions
-    from coterie.ads.logs.simulation.simulated_logs import simulate_logs
     from coterie.ads.logs.simulation.simulated_traits import MarketSettings
     from coterie.ads.segments.text_view import description_vectors
     from coterie.ads.segments.views import make_views
 
     settings = MarketSettings(outliers=0.0, newcomers=0.0, seed=seed)
     K = settings.segments
-    with tempfile.TemporaryDirectory() as folder:
-        simulated = simulate_logs(settings, Path(folder) / "market")
-        logs = open_logs(simulated.folder)
-        histograms, texts = read_histograms(logs), read_descriptions(logs)
-        truth = pq.read_table(simulated.truth).to_pydict()
-    segment = dict(zip(truth["advertiser_id"], truth["segment"], strict=True))
-    segments = np.array([segment[str(name)] for name in histograms.advertisers])
+    histograms, texts, segments, _ = simulate(settings)
     days = range(len(histograms.days))
     views = make_views(
         histograms.dense(days),

@@ -7,8 +7,6 @@ score.
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.accuracy import Cell, run_cells, summarise
 from benchmarks.harness import Context
 from benchmarks.results import (
     Marks,
@@ -29,12 +28,12 @@ from benchmarks.results import (
     lane_heights,
     score_text,
     short_text,
-    standard_error,
-)  # fmt: skip
+)
 from coterie.consensus import OneHotKMeans
 from coterie.consensus.robust.estimator import RobustConsensus
 from coterie.counts.contingency import all_contingencies, count_pairs
 from coterie.ensembles.planted import planted_partitions
+from coterie.errors import CoterieError
 from coterie.inspection.scores import clustering_accuracy
 from coterie.labels.tuples import as_label_tuples
 
@@ -111,16 +110,27 @@ def run(context: Context, *, draws: int | None = None) -> Result:
 
     ``draws`` of each cell are 5 by default, 2 in a quick run. Draw d is seeded with d.
     """
-    cells = CORE_CELLS if context.quick else CORE_CELLS + MORE_CELLS
+    chosen = CORE_CELLS if context.quick else CORE_CELLS + MORE_CELLS
     n_draws = draws or (2 if context.quick else 5)
-    run_draw(NoiseCell((12, 6), 4, 1, 0.2), 0)  # compiles the kernels before anything is timed
-    kept = context.trials("noise")
-    found: dict[NoiseCell, list[dict[str, Any]]] = {cell: [] for cell in cells}
-    tasks = [(cell, draw) for cell in cells for draw in range(n_draws)]
-    for cell, draw in context.track(tasks, "clustering"):
-        trial = {**asdict(cell), "draw": draw}
-        found[cell].append(kept.find_or_run(trial, partial(run_draw, cell, draw)))
-    return _result({"cells": [_cell_data(cell, found[cell]) for cell in cells]})
+    tasks = [
+        Cell(f"noise-{_cell_text(asdict(cell))}", tuple(METHODS), partial(_load, cell))
+        for cell in chosen
+    ]
+    rows = []
+    for cell, draws_of in zip(chosen, run_cells(tasks, n_draws, context, 1).values(), strict=True):
+        methods = {name: summarise([draw[name] for draw in draws_of]) for name in METHODS}
+        failures = [message for found in methods.values() for message in found["messages"]]
+        if failures:
+            raise CoterieError(f"a method failed: {failures[0]}")
+        rows.append({**asdict(cell), "core": cell in CORE_CELLS, "methods": methods})
+    return _result({"cells": rows})
+
+
+def _load(cell: NoiseCell) -> Callable[[int], Callable[[str], float]]:
+    def accuracy(P: NDArray[Any], y: NDArray[Any], seed: int, method: str) -> float:
+        return clustering_accuracy(y, METHODS[method](P, len(cell.sizes), seed))
+
+    return lambda seed: partial(accuracy, *cell.draw(seed), seed)
 
 
 def most_central_partition(P: NDArray[Any]) -> NDArray[Any]:
@@ -167,26 +177,6 @@ _STYLES = {
 }
 
 
-def run_draw(
-    cell: NoiseCell, draw: int, methods: Mapping[str, Method] = METHODS
-) -> dict[str, dict[str, Any]]:
-    """Return accuracy, seconds and counted warnings of every method on one draw."""
-    P, y = cell.draw(draw)
-    found = {}
-    for name, method in methods.items():
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            start = time.perf_counter()
-            labels = method(P, len(cell.sizes), draw)
-            seconds = time.perf_counter() - start
-        found[name] = {
-            "accuracy": clustering_accuracy(y, labels),
-            "seconds": seconds,
-            "warnings": dict(Counter(warning.category.__name__ for warning in caught)),
-        }
-    return found
-
-
 def sizes_text(sizes: Sequence[int]) -> str:
     """Return cluster sizes with equal neighbours counted.
 
@@ -195,22 +185,6 @@ def sizes_text(sizes: Sequence[int]) -> str:
     """
     runs = [(size, len(list(same))) for size, same in groupby(sizes)]
     return ", ".join(str(size) if count == 1 else f"{count}×{size}" for size, count in runs)
-
-
-def _cell_data(cell: NoiseCell, draws: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    methods = {}
-    for name in draws[0]:
-        own = [draw[name] for draw in draws]
-        accuracies = [one["accuracy"] for one in own]
-        methods[name] = {
-            "mean": float(np.mean(accuracies)),
-            "se": standard_error(accuracies),
-            "seconds": float(np.mean([one["seconds"] for one in own])),
-            "accuracies": accuracies,
-            "warnings": dict(sum((Counter(one["warnings"]) for one in own), Counter[str]())),
-        }
-    described = {**asdict(cell), "sizes": list(cell.sizes), "core": cell in CORE_CELLS}
-    return {**described, "methods": methods}
 
 
 def _result(data: dict[str, Any]) -> Result:

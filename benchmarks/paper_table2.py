@@ -26,8 +26,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from benchmarks.accuracy import Cell
 from benchmarks.harness import Context
-from benchmarks.paper_tables import BASE_RUNS, Cell, PaperTable, run_table
+from benchmarks.paper_tables import BASE_RUNS, PaperTable, run_table
 from benchmarks.results import Result
 from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, consensus_method
 from coterie.datasets import load_dataset
@@ -94,21 +95,19 @@ def run(
 
 def make_cells(
     datasets: Sequence[str], recipes: Sequence[str] = RECIPES, all_methods: bool = False
-) -> list[Cell]:
+) -> dict[tuple[str, str], list[Cell]]:
     """Return every recipe and ensemble of every dataset, the methods in the paper's order."""
     methods = dict.fromkeys([*TABLE2.columns.values(), FLAGSHIP])
     if all_methods:
         methods |= dict.fromkeys(CONSENSUS_METHODS)
-    return [
-        Cell(
+    cells = {}
+    for dataset, recipe, ensemble in itertools.product(datasets, recipes, ENSEMBLES):
+        name, load = (
             f"table2-{dataset}-{recipe}-{ensemble}",
-            dataset,
-            f"{recipe}, {ensemble}",
-            tuple(methods),
             partial(_load, dataset, recipe, ensemble),
         )
-        for dataset, recipe, ensemble in itertools.product(datasets, recipes, ENSEMBLES)
-    ]
+        cells[f"{recipe}, {ensemble}", dataset] = [Cell(name, tuple(methods), load)]
+    return cells
 
 
 def recipe_features(X: Any, recipe: str) -> list[Any]:

@@ -7,8 +7,9 @@ from functools import partial
 
 import numpy as np
 
+from benchmarks.accuracy import Cell
 from benchmarks.harness import Context
-from benchmarks.paper_tables import Cell, PaperTable, run_table
+from benchmarks.paper_tables import PaperTable, run_table
 from benchmarks.results import Result
 from coterie.consensus.registry import FLAGSHIP, consensus_method, multiview_method
 from coterie.datasets import dataset_info, load_views
@@ -48,14 +49,16 @@ def run(
     return run_table(TABLE3, make_cells, context, draws, patience, jobs)
 
 
-def make_cells(datasets: Sequence[str]) -> list[Cell]:
+def make_cells(datasets: Sequence[str]) -> dict[tuple[str, str], list[Cell]]:
     """Return every method and view of every dataset: the paper's, the flagship, other views."""
     columns = [method for method in TABLE3.columns.values() if method]
-    return [
-        Cell(f"table3-{dataset}-{method}", dataset, "", (method,), partial(_load, dataset))
+    return {
+        ("", dataset): [
+            Cell(f"table3-{dataset}-{method}", (method,), partial(_load, dataset))
+            for method in dict.fromkeys([*columns, FLAGSHIP, *dataset_info(dataset).view_sizes])
+        ]
         for dataset in datasets
-        for method in dict.fromkeys([*columns, FLAGSHIP, *dataset_info(dataset).view_sizes])
-    ]
+    }
 
 
 def _load(dataset: str) -> Callable[[int], Callable[[str], float]]:

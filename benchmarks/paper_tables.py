@@ -1,25 +1,20 @@
 """What tables 2 and 3 of the paper share: running their cells, tables and picture.
 
-Cells run in parallel, each in one process on one thread. The result names every method for which a
-dataset is too large or too slow, and every method that fails.
+The result names every method for which a dataset is too large or too slow, and every method that
+fails.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import signal
-import threading
-import time
-import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.environment import one_thread_each
-from benchmarks.harness import Context, in_parallel
+from benchmarks.accuracy import Cell, run_cells, summarise
+from benchmarks.harness import Context
 from benchmarks.results import (
     Marks,
     Result,
@@ -28,11 +23,9 @@ from benchmarks.results import (
     dot_plot,
     score_text,
     short_text,
-    standard_error,
 )
 from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, MULTIVIEW_METHODS
 from coterie.datasets import dataset_info
-from coterie.errors import TooManyPointsError
 from coterie.runtime.devices import n_threads
 
 if TYPE_CHECKING:
@@ -78,80 +71,38 @@ class PaperTable(NamedTuple):
         }
 
 
-class Cell(NamedTuple):
-    """A dataset under a condition, and the methods that run on it.
-
-    ``load()`` reads the dataset, ``load()(seed)`` makes a draw, and ``load()(seed)(method)`` is the
-    accuracy of a method on that draw.
-    """
-
-    name: str
-    dataset: str
-    condition: str
-    methods: tuple[str, ...]
-    load: Callable[[], Callable[[int], Callable[[str], float]]]
-
-
 def run_table(
     paper: PaperTable,
-    make_cells: Callable[[list[str]], list[Cell]],
+    make_cells: Callable[[list[str]], dict[tuple[str, str], list[Cell]]],
     context: Context,
     draws: int | None,
     patience: float,
     jobs: int | None,
 ) -> Result:
-    """Run the cells that ``make_cells`` returns for the datasets of a table."""
+    """Run the cells that ``make_cells`` returns, by condition and dataset, for a table."""
     n_draws = draws or (2 if context.quick else 20)
     left_out = [name for name in paper.titles if context.quick and name in _QUICK_LEAVES_OUT]
     absent = dict.fromkeys(left_out, "--quick leaves it out")
     absent |= context.missing_datasets(name for name in paper.titles if name not in left_out)
-    cells = make_cells([dataset for dataset in paper.titles if dataset not in absent])
+    groups = make_cells([dataset for dataset in paper.titles if dataset not in absent])
     # the largest datasets first, so that no long cell remains at the end
-    by_size = sorted(cells, key=lambda cell: -dataset_info(cell.dataset).n_samples)
-    running = in_parallel(
-        run_cell, [(cell, n_draws, patience, context) for cell in by_size], jobs or n_threads()
-    )
-    tracked = context.track(running, "clustering", total=len(cells))
-    found = {by_size[place].name: outcomes for place, outcomes in tracked}
-    grouped: dict[tuple[str, str], dict[str, Any]] = {}
-    for cell in cells:
-        row = grouped.setdefault((cell.condition, cell.dataset), {})
-        for method in cell.methods:
-            row[method] = _method_data([d[method] for d in found[cell.name] if method in d])
+    by_size = sorted(groups, key=lambda group: -dataset_info(group[1]).n_samples)
+    cells = [cell for group in by_size for cell in groups[group]]
+    found = run_cells(cells, n_draws, context, jobs or n_threads(), patience)
     rows = [
-        {"condition": condition, "dataset": dataset, "methods": row}
-        for (condition, dataset), row in grouped.items()
+        {
+            "condition": condition,
+            "dataset": dataset,
+            "methods": {
+                method: summarise([draw[method] for draw in found[cell.name] if method in draw])
+                for cell in own
+                for method in cell.methods
+            },
+        }
+        for (condition, dataset), own in groups.items()
     ]
     settings = {"table": paper.name, "draws": n_draws, "patience": patience}
     return present({**settings, "printed": paper.printed(), "cells": rows, "absent": absent}, paper)
-
-
-def run_cell(
-    cell: Cell, n_draws: int, patience: float, context: Context
-) -> list[dict[str, dict[str, Any]]]:
-    """Run the methods of a cell on draws 0, 1, …; return the outcomes by method for each draw.
-
-    A method gets no further draws after ``patience`` seconds of processor time, and a single fit is
-    stopped after ten times as long. Kept outcomes are used, except failures.
-    """
-    kept = context.trials(cell.name)
-    load = functools.cache(cell.load)  # a cell with all draws kept needs no data
-    limit = 10 * patience
-    spent = dict.fromkeys(cell.methods, 0.0)
-    draws = []
-    with one_thread_each(context.data):
-        for seed in range(n_draws):
-            known = kept.find({"draw": seed}) or {}
-            done = {m: known[m] for m in cell.methods if m in known and _is_final(known[m], limit)}
-            wanted = [m for m in cell.methods if m not in done and spent[m] < patience]
-            if wanted:
-                score = load()(seed)
-                done |= {method: _outcome(score, method, limit) for method in wanted}
-                kept.add({"draw": seed}, {**known, **done})
-            for method, outcome in done.items():
-                spent[method] += outcome["seconds"]
-            draws.append(done)
-    return draws
 
 
 def method_title(method: str) -> str:
@@ -176,82 +127,6 @@ def present(data: dict[str, Any], paper: PaperTable) -> Result:
     tables += [_accuracy_table(data, paper, *item) for item in conditions.items()]
     plot = functools.partial(_plot, conditions, data["printed"], paper)
     return Result(paper.name, tables, data, _notes(data, paper), {"": plot})
-
-
-def _outcome(score: Callable[[str], float], method: str, limit: float) -> dict[str, Any]:
-    """Run a method; return status, processor seconds, accuracy, message and counted warnings."""
-    accuracy, message, least = None, "", 0.0
-    start = time.process_time()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            with _processor_time_limit(limit):
-                accuracy = score(method)
-            status = "ran"
-        except TooManyPointsError as error:
-            status, message = "too large", str(error)
-        except _OutOfTimeError:
-            # the timer is coarse and may fire a little early
-            status, message, least = "too slow", f"stopped after {limit:g} s", limit
-        except Exception as error:  # reported in the result; the other methods go on
-            status, message = "failed", f"{type(error).__name__}: {error}"
-    return {
-        "status": status,
-        "seconds": max(least, time.process_time() - start),
-        "accuracy": accuracy,
-        "message": message,
-        "warnings": dict(Counter(warning.category.__name__ for warning in caught)),
-    }
-
-
-def _is_final(outcome: Mapping[str, Any], limit: float) -> bool:
-    """Return whether a kept outcome would be the same if it were computed again."""
-    stopped_early = outcome["status"] == "too slow" and outcome["seconds"] < limit
-    return outcome["status"] != "failed" and not stopped_early
-
-
-class _OutOfTimeError(BaseException):
-    """A fit has used its processor time; no Exception, so that no method catches it."""
-
-
-@contextlib.contextmanager
-def _processor_time_limit(seconds: float) -> Iterator[None]:
-    """Raise after so much processor time; without effect outside the main thread."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(*_: Any) -> None:
-        raise _OutOfTimeError
-
-    before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
-
-
-def _method_data(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Combine the draws of a method: one failure makes it "failed", else one run is enough."""
-    statuses = {outcome["status"] for outcome in outcomes}
-    order = ("failed", "ran", "too slow", "too large")
-    status = next(status for status in order if status in statuses)
-    ran = [o["accuracy"] for o in outcomes if o["status"] == "ran"] if status == "ran" else []
-    messages = [
-        f"{o['status']}: {' '.join(o['message'].split())}" for o in outcomes if o["status"] != "ran"
-    ]
-    return {
-        "status": status,
-        "mean": float(np.mean(ran)) if ran else None,
-        "se": standard_error(ran) if ran else None,
-        "draws": len(ran),
-        "seconds": float(np.mean([outcome["seconds"] for outcome in outcomes])),
-        "accuracies": ran,
-        "messages": list(dict.fromkeys(messages)),
-        "warnings": dict(sum((Counter(o["warnings"]) for o in outcomes), Counter[str]())),
-    }
 
 
 def _notes(data: Mapping[str, Any], paper: PaperTable) -> list[str]:

@@ -10,18 +10,15 @@ classes happen to have equal sizes.
 
 from __future__ import annotations
 
-import time
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.consensus_suite import SUITE, SuiteCell
-from benchmarks.environment import one_thread_each
-from benchmarks.harness import Context, in_parallel
+from benchmarks.accuracy import Cell, run_cells
+from benchmarks.consensus_suite import SUITE, Drawn, SuiteCell
+from benchmarks.harness import Context
 from benchmarks.results import (
     Marks,
     Result,
@@ -31,9 +28,8 @@ from benchmarks.results import (
     lane_heights,
     short_text,
     standard_error,
-)  # fmt: skip
+)
 from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, consensus_method
-from coterie.errors import CoterieError, InvalidParameterError
 from coterie.inspection.scores import clustering_accuracy
 
 if TYPE_CHECKING:
@@ -41,6 +37,8 @@ if TYPE_CHECKING:
 
 #: Methods that need minutes in some cells; a quick run leaves them out.
 _SLOW = ("rcc", "hgpa", "nmf", "weighted", "kl", "correlation")
+#: What a method that cannot run scores like.
+_ONE_CLUSTER = "one cluster"
 _HALVES = {"report": "report half", "develop": "develop half", "all": "all cells"}
 _STYLES = {
     "planted": ("blue", "o"),
@@ -52,28 +50,29 @@ _STYLES = {
 Cells = Sequence[Mapping[str, Any]]
 
 
-def run(
-    context: Context, *, draws: int | None = None, methods: str = "", again: str = "", jobs: int = 2
-) -> Result:
+def run(context: Context, *, draws: int | None = None, methods: str = "", jobs: int = 2) -> Result:
     """Measure accuracy and regret of consensus functions in every cell of the suite.
 
     A quick run has small cells that need no file, and fast methods. ``draws`` of each cell are 10
     by default, 1 in a quick run; draw d is seeded with d. ``methods`` are keys separated by commas,
-    by default all; those in ``again`` are run although their draws were kept. ``jobs`` is the
-    number of worker processes, each on one thread.
+    by default all. ``jobs`` is the number of worker processes, each on one thread.
     """
     all_keys = [key for key in CONSENSUS_METHODS if not (context.quick and key in _SLOW)]
-    chosen = _keys(methods) or all_keys
+    chosen = [consensus_method(key.strip()).key for key in methods.split(",") if key.strip()]
+    chosen = chosen or all_keys
     n_draws = draws or (1 if context.quick else 10)
     cells = [cell for cell in SUITE if cell.quick or not context.quick]
     datasets = {cell.dataset for cell in cells if cell.dataset} - {"digits"}
     missing = context.missing_datasets(sorted(datasets))
     cells = [cell for cell in cells if cell.dataset not in missing]
-    found = _all_draws(context, cells, n_draws, chosen, _keys(again), jobs)
+    tasks = [
+        Cell(f"regret-{cell.name}", (*chosen, _ONE_CLUSTER), partial(_load, cell)) for cell in cells
+    ]
+    found = run_cells(tasks, n_draws, context, jobs)
     data = {
         "draws": n_draws,
         "methods": {key: _method_data(key) for key in chosen},
-        "cells": [_cell_data(cell, found[cell.name]) for cell in cells],
+        "cells": [_cell_data(cell, found[f"regret-{cell.name}"], chosen) for cell in cells],
         "missing": missing,
     }
     return _result(data)
@@ -92,63 +91,15 @@ def has_balanced_cut(key: str) -> bool:
     return key != "mcla" and bool(method.packages) and not method.missing_packages()
 
 
-def run_draw(
-    cell: SuiteCell, draw: int, methods: Sequence[str], data: Path | None = None
-) -> dict[str, dict[str, Any]]:
-    """Return accuracy, seconds and error message (or None) of every method on one draw."""
-    found = {}
-    with one_thread_each(data):
-        P, y, n_clusters = cell.draw(draw)
-        for key in methods:
-            estimator = consensus_method(key).make(n_clusters, random_state=draw)
-            failed = None
-            started = time.perf_counter()
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    labels = estimator.fit(P).labels_
-            except CoterieError as error:
-                failed, labels = str(error), np.zeros(len(y), dtype=np.int32)
-            seconds = time.perf_counter() - started
-            accuracy = clustering_accuracy(y, labels)
-            found[key] = {"accuracy": accuracy, "seconds": seconds, "failed": failed}
-    return found
+def _load(cell: SuiteCell) -> Callable[[int], Callable[[str], float]]:
+    def accuracy(drawn: Drawn, seed: int, method: str) -> float:
+        P, y, K = drawn
+        if method == _ONE_CLUSTER:
+            return clustering_accuracy(y, np.zeros(len(y), dtype=np.int32))
+        fitted = consensus_method(method).make(K, random_state=seed).fit(P)
+        return clustering_accuracy(y, fitted.labels_)
 
-
-def _keys(text: str) -> list[str]:
-    """Return the keys of methods in a text with commas; an unknown key is an error."""
-    return [consensus_method(key.strip()).key for key in text.split(",") if key.strip()]
-
-
-def _all_draws(
-    context: Context,
-    cells: Sequence[SuiteCell],
-    n_draws: int,
-    methods: Sequence[str],
-    again: Sequence[str],
-    jobs: int,
-) -> dict[str, list[dict[str, Any]]]:
-    """Run the methods on all draws; return one outcome per draw by the name of the cell."""
-    if not set(again) <= set(methods):
-        raise InvalidParameterError(f"again={','.join(again)} names methods that are not run")
-    kept = context.trials("regret")
-    found: dict[str, list[dict[str, Any]]] = {cell.name: [] for cell in cells}
-    tasks = []
-    for draw in range(n_draws):
-        for cell in cells:
-            known = kept.find({"cell": cell.name, "draw": draw}) or {}
-            found[cell.name].append({k: v for k, v in known.items() if k not in again})
-            wanted = [key for key in methods if key not in found[cell.name][draw]]
-            if wanted:
-                tasks.append((cell, draw, wanted, context.data))
-    running = in_parallel(run_draw, tasks, jobs)
-    for place, outcomes in context.track(running, "clustering", total=len(tasks)):
-        cell, draw, *_ = tasks[place]
-        found[cell.name][draw] |= outcomes
-        kept.add({"cell": cell.name, "draw": draw}, found[cell.name][draw])
-    return {
-        name: [{key: one[key] for key in methods} for one in own] for name, own in found.items()
-    }
+    return lambda seed: partial(accuracy, cell.draw(seed), seed)
 
 
 def _method_data(key: str) -> dict[str, Any]:
@@ -160,8 +111,14 @@ def _method_data(key: str) -> dict[str, Any]:
     }
 
 
-def _cell_data(cell: SuiteCell, draws: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    accuracies = {key: [draw[key]["accuracy"] for draw in draws] for key in draws[0]}
+def _cell_data(
+    cell: SuiteCell, draws: Sequence[Mapping[str, Any]], keys: Sequence[str]
+) -> dict[str, Any]:
+    accuracies: dict[str, list[float]] = {key: [] for key in keys}
+    for draw in draws:
+        for key in keys:
+            ran = draw[key]["status"] == "ran"
+            accuracies[key].append(draw[key if ran else _ONE_CLUSTER]["accuracy"])
     means = {key: float(np.mean(each)) for key, each in accuracies.items()}
     free = [mean for key, mean in means.items() if not has_balanced_cut(key)]
     methods = {
@@ -171,7 +128,7 @@ def _cell_data(cell: SuiteCell, draws: Sequence[Mapping[str, Any]]) -> dict[str,
             "regret": max(means.values()) - mean,
             "regret_unbalanced": None if has_balanced_cut(key) else max(free) - mean,
             "seconds": float(np.mean([draw[key]["seconds"] for draw in draws])),
-            "failed": next((draw[key]["failed"] for draw in draws if draw[key]["failed"]), None),
+            "failed": next((draw[key]["message"] for draw in draws if draw[key]["message"]), None),
         }
         for key, mean in means.items()
     }

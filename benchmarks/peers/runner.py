@@ -8,7 +8,7 @@ script creates ``started`` in it when the clock starts, then ``labels.npy`` and 
 MEMORY is the limit of the address space in bytes. SECONDS ends the process if its parent is gone.
 
 Only the standard library and NumPy are imported here. The function that wraps a package imports
-it, before the clock starts.
+it; a first call on a few rows does so before the clock starts.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ from typing import Any
 
 import numpy as np
 
-#: A method runs once on so many rows before the clock starts, so that nothing is compiled later …
+#: A method runs once on so many rows before the clock starts, so that nothing is imported or
+#: compiled later …
 WARM_UP_ROWS = 60
-#: … except these, in plain Python, where it would take as long as the work.
+#: … except these, in plain Python, where it would take as long as the work: only their package is
+#: imported.
 WITHOUT_WARM_UP = {"ensembleclustering.mcla", "openensembles.graph", "openensembles.mixture"}
 #: From so many distinct tuples on coterie uses its single-precision kernels.
 _SINGLE_PRECISION_ROWS = 4200
@@ -60,9 +62,6 @@ class Data:
         return replace(self, P=P, X=X, views=tuple(view[:n] for view in self.views))
 
 
-Solver = Callable[[Data], Any]
-
-
 def main(arguments: list[str]) -> int:
     """Run a method and write its answer or its error; return the exit status."""
     method, task, answer, memory, seconds = arguments
@@ -84,9 +83,8 @@ def main(arguments: list[str]) -> int:
 def _measured(method: str, data: Data, folder: Path) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     np.random.seed(0)  # noqa: NPY002 (some packages use only this generator)
-    solve = METHODS[method]()
-    if method not in WITHOUT_WARM_UP:
-        solve(data.head(WARM_UP_ROWS))
+    solve = METHODS[method]
+    warm_up(method, data)
     gc.collect()
     with contextlib.suppress(OSError):  # resets the peak where the system allows it
         Path("/proc/self/clear_refs").write_text("5")
@@ -119,162 +117,123 @@ def _peak_resident_bytes() -> int:
     return largest if sys.platform == "darwin" else largest * 1024
 
 
-def _ensembleclustering(solver: str) -> Solver:
-    package = import_module("ensembleclustering")
+def warm_up(method: str, data: Data) -> None:
+    """Import the package of a method and compile what it compiles."""
+    if method in WITHOUT_WARM_UP:
+        import_module(method.partition(".")[0])
+    else:
+        METHODS[method](data.head(WARM_UP_ROWS))
+    if method == "coterie.robust":  # the kernels for many distinct tuples
+        many = np.random.default_rng(0).integers(3, size=(_SINGLE_PRECISION_ROWS, 12))
+        _coterie(Data(3, 12, P=many), "RobustConsensus", max_iter=2, refine=False)
 
-    def solve(data: Data) -> Any:
-        return package.cluster_ensembles(
-            np.ascontiguousarray(data.P.T), nclass=data.n_clusters, solver=solver, random_state=0
-        )
 
-    return solve
+def _ensembleclustering(data: Data, solver: str) -> Any:
+    package, P = import_module("ensembleclustering"), np.ascontiguousarray(data.P.T)
+    return package.cluster_ensembles(P, nclass=data.n_clusters, solver=solver, random_state=0)
 
 
-def _openensembles(finish: Callable[[Any, Data], Any]) -> Solver:
+def _openensembles(data: Data, finish: Callable[[Any, Data], Any]) -> Any:
     package, pandas = import_module("openensembles"), import_module("pandas")
-
-    def solve(data: Data) -> Any:
-        # the package makes its own partitions; ours are put in their place
-        points = package.data(pandas.DataFrame(np.zeros((data.n_points, 1))), [0])
-        ensemble = package.cluster(points)
-        for v, column in enumerate(data.P.T):
-            ensemble.labels[f"run {v}"] = column
-            ensemble.params[f"run {v}"] = {}
-        (labels,) = finish(ensemble, data).labels.values()
-        return labels
-
-    return solve
+    # the package makes its own partitions; ours are put in their place
+    points = package.data(pandas.DataFrame(np.zeros((data.n_points, 1))), [0])
+    ensemble = package.cluster(points)
+    for v, column in enumerate(data.P.T):
+        ensemble.labels[f"run {v}"] = column
+        ensemble.params[f"run {v}"] = {}
+    (labels,) = finish(ensemble, data).labels.values()
+    return labels
 
 
-def _scikit_network(algorithm: str) -> Solver:
-    """Return a Potts model at 1/2 on the co-association graph M: M_ij > 1/2 attracts."""
+def _scikit_network(data: Data, algorithm: str) -> Any:
+    """Cluster by a Potts model at 1/2 on the co-association graph M: M_ij > 1/2 attracts."""
     from scipy import sparse
 
     model = getattr(import_module("sknetwork.clustering"), algorithm)
-
-    def solve(data: Data) -> Any:
-        n, V = data.P.shape
-        first = np.concatenate(([0], np.cumsum(data.P.max(axis=0) + 1)))
-        columns = (data.P + first[:-1]).ravel()
-        ends = np.arange(0, n * V + 1, V)
-        # B has one column for each base cluster
-        B = sparse.csr_matrix((np.ones(n * V), columns, ends), shape=(n, first[-1]))
-        M = (B @ B.T).tocsr() / V
-        M.setdiag(0)
-        M.eliminate_zeros()
-        resolution = 0.5 * n * n / M.sum()
-        return model(resolution, modularity="potts", random_state=0).fit_predict(M)
-
-    return solve
+    n, V = data.P.shape
+    first = np.concatenate(([0], np.cumsum(data.P.max(axis=0) + 1)))
+    columns = (data.P + first[:-1]).ravel()
+    ends = np.arange(0, n * V + 1, V)
+    # B has one column for each base cluster
+    B = sparse.csr_matrix((np.ones(n * V), columns, ends), shape=(n, first[-1]))
+    M = (B @ B.T).tocsr() / V
+    M.setdiag(0)
+    M.eliminate_zeros()
+    resolution = 0.5 * n * n / M.sum()
+    return model(resolution, modularity="potts", random_state=0).fit_predict(M)
 
 
-def _one_hot_kmeans() -> Solver:
+def _one_hot_kmeans(data: Data) -> Any:
     from sklearn.cluster import KMeans
     from sklearn.preprocessing import OneHotEncoder
 
-    def solve(data: Data) -> Any:
-        model = KMeans(data.n_clusters, n_init=10, random_state=0)
-        return model.fit_predict(OneHotEncoder().fit_transform(data.P))
-
-    return solve
+    model = KMeans(data.n_clusters, n_init=10, random_state=0)
+    return model.fit_predict(OneHotEncoder().fit_transform(data.P))
 
 
-def _consensusclustering() -> Solver:
-    """Return the consensus matrix cut by average linkage, the last step of Monti et al."""
+def _consensusclustering(data: Data) -> Any:
+    """Cut the consensus matrix by average linkage, the last step of Monti et al."""
     from sklearn.cluster import AgglomerativeClustering, KMeans
 
-    package = import_module("consensusclustering")
-
-    def solve(data: Data) -> Any:
-        K = data.n_clusters
-        runs = package.ConsensusClustering(
-            KMeans(n_init=1, random_state=0), K, K, data.n_runs, resample_frac=0.8, rng=0
-        )
-        runs.fit(data.X)
-        last = AgglomerativeClustering(K, metric="precomputed", linkage="average")
-        return last.fit_predict(1.0 - runs.consensus_k(K))
-
-    return solve
+    K, package = data.n_clusters, import_module("consensusclustering")
+    base = KMeans(n_init=1, random_state=0)
+    runs = package.ConsensusClustering(base, K, K, data.n_runs, resample_frac=0.8, rng=0)
+    runs.fit(data.X)
+    last = AgglomerativeClustering(K, metric="precomputed", linkage="average")
+    return last.fit_predict(1.0 - runs.consensus_k(K))
 
 
-def _pyckmeans() -> Solver:
-    package = import_module("pyckmeans")
-
-    def solve(data: Data) -> Any:
-        # no metrics: silhouettes of every run are not used here
-        settings = {"n_rep": data.n_runs, "metrics": (), "n_init": 1, "random_state": 0}
-        model = package.CKmeans(data.n_clusters, **settings)
-        model.fit(data.X)
-        return model.predict(data.X).cl
-
-    return solve
+def _pyckmeans(data: Data) -> Any:
+    # no metrics: silhouettes of every run are not used here
+    settings = {"n_rep": data.n_runs, "metrics": (), "n_init": 1, "random_state": 0}
+    model = import_module("pyckmeans").CKmeans(data.n_clusters, **settings)
+    model.fit(data.X)
+    return model.predict(data.X).cl
 
 
-def _mvlearn(name: str, n_views: int | None = None, many_starts: bool = False) -> Solver:
+def _mvlearn(data: Data, name: str, n_views: int | None = None, many_starts: bool = False) -> Any:
     model = getattr(import_module("mvlearn.cluster"), name)
-
-    def solve(data: Data) -> Any:
-        starts = {"n_init": data.n_runs} if many_starts else {}
-        fitted = model(n_clusters=data.n_clusters, random_state=0, **starts)
-        return fitted.fit_predict(list(data.views[:n_views]))
-
-    return solve
+    starts = {"n_init": data.n_runs} if many_starts else {}
+    fitted = model(n_clusters=data.n_clusters, random_state=0, **starts)
+    return fitted.fit_predict(list(data.views[:n_views]))
 
 
-def _coterie(name: str, **settings: Any) -> Solver:
-    import coterie
-
-    def solve(data: Data) -> Any:
-        model = getattr(coterie, name)(data.n_clusters, random_state=0, **settings)
-        return model.fit(data.P).labels_
-
-    return solve
+def _coterie(data: Data, name: str, **settings: Any) -> Any:
+    model = getattr(import_module("coterie"), name)
+    given = data.P if data.P is not None else data.X if data.X is not None else list(data.views)
+    if data.P is None:
+        settings["n_partitions"] = data.n_runs
+    return model(data.n_clusters, random_state=0, **settings).fit(given).labels_
 
 
-def _coterie_robust() -> Solver:
-    """Return RobustConsensus, with the kernels for many distinct tuples compiled."""
-    many = np.random.default_rng(0).integers(3, size=(_SINGLE_PRECISION_ROWS, 12))
-    _coterie("RobustConsensus", max_iter=2, refine=False)(Data(3, 12, P=many))
-    return _coterie("RobustConsensus")
-
-
-def _coterie_features(name: str) -> Solver:
-    import coterie
-
-    def solve(data: Data) -> Any:
-        model = getattr(coterie, name)(data.n_clusters, n_partitions=data.n_runs, random_state=0)
-        return model.fit(data.X if data.X is not None else list(data.views)).labels_
-
-    return solve
-
-
-#: Each value imports its package and returns the function from the data to labels.
-METHODS: dict[str, Callable[[], Solver]] = {
+#: From the data to labels.
+METHODS: dict[str, Callable[[Data], Any]] = {
     **{
-        f"ensembleclustering.{solver}": partial(_ensembleclustering, solver)
+        f"ensembleclustering.{solver}": partial(_ensembleclustering, solver=solver)
         for solver in ("cspa", "hgpa", "mcla", "hbgf", "nmf")
     },
-    "openensembles.graph": lambda: _openensembles(lambda c, _: c.finish_graph_closure(0.5)),
-    "openensembles.mixture": lambda: _openensembles(lambda c, d: c.mixture_model(d.n_clusters)),
-    "openensembles.linkage": lambda: _openensembles(
-        lambda c, _: c.finish_co_occ_linkage(0.5, linkage="average")
-    ),
-    "openensembles.majority": lambda: _openensembles(
-        lambda c, _: c.finish_majority_vote(threshold=0.5)
-    ),
-    "scikit-network.louvain": partial(_scikit_network, "Louvain"),
-    "scikit-network.leiden": partial(_scikit_network, "Leiden"),
+    **{
+        f"openensembles.{name}": partial(_openensembles, finish=finish)
+        for name, finish in {
+            "graph": lambda c, _: c.finish_graph_closure(0.5),
+            "mixture": lambda c, data: c.mixture_model(data.n_clusters),
+            "linkage": lambda c, _: c.finish_co_occ_linkage(0.5, linkage="average"),
+            "majority": lambda c, _: c.finish_majority_vote(threshold=0.5),
+        }.items()
+    },
+    "scikit-network.louvain": partial(_scikit_network, algorithm="Louvain"),
+    "scikit-network.leiden": partial(_scikit_network, algorithm="Leiden"),
     "scikit-learn.one-hot": _one_hot_kmeans,
     "consensusclustering": _consensusclustering,
     "pyckmeans": _pyckmeans,
-    "mvlearn.kmeans": partial(_mvlearn, "MultiviewKMeans", 2, many_starts=True),
-    "mvlearn.spectral": partial(_mvlearn, "MultiviewSpectralClustering"),
-    "mvlearn.co-regularised": partial(_mvlearn, "MultiviewCoRegSpectralClustering"),
-    "coterie.robust": _coterie_robust,
-    "coterie.robust-l2": partial(_coterie, "RobustConsensus", relaxation="l2"),
-    "coterie.l2": partial(_coterie, "L2Consensus"),
-    "coterie.features": partial(_coterie_features, "ConsensusClusterer"),
-    "coterie.views": partial(_coterie_features, "MultiViewClusterer"),
+    "mvlearn.kmeans": partial(_mvlearn, name="MultiviewKMeans", n_views=2, many_starts=True),
+    "mvlearn.spectral": partial(_mvlearn, name="MultiviewSpectralClustering"),
+    "mvlearn.co-regularised": partial(_mvlearn, name="MultiviewCoRegSpectralClustering"),
+    "coterie.robust": partial(_coterie, name="RobustConsensus"),
+    "coterie.robust-l2": partial(_coterie, name="RobustConsensus", relaxation="l2"),
+    "coterie.l2": partial(_coterie, name="L2Consensus"),
+    "coterie.features": partial(_coterie, name="ConsensusClusterer"),
+    "coterie.views": partial(_coterie, name="MultiViewClusterer"),
 }
 
 

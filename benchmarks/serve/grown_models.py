@@ -8,9 +8,7 @@ market as a whole stays: the grid, the curves of the segments, the pooling stren
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from benchmarks.ads import simulate
 from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 from coterie.ads.segments.memberships import Memberships
@@ -38,13 +37,7 @@ _SHARPER = (0.8, 1.25)
 
 def fitted_market(settings: MarketSettings = MARKET) -> AdForecaster:
     """Simulate a market and fit a forecaster to it, with one set of settings to choose from."""
-    from coterie.ads.histograms.counting import read_histograms
-    from coterie.ads.logs.bid_logs import open_logs, read_descriptions
-    from coterie.ads.logs.simulation.simulated_logs import simulate_logs
-
-    with tempfile.TemporaryDirectory(prefix="coterie-market-") as folder:
-        logs = open_logs(simulate_logs(settings, Path(folder) / "market").folder)
-        histograms, texts = read_histograms(logs), read_descriptions(logs)
+    histograms, texts, *_ = simulate(settings)
     model = AdForecaster(settings.segments, alphas=(0.05,), strengths=(1.0, 10.0), origins=1)
     return model.fit(histograms, texts)
 

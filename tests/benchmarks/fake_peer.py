@@ -47,7 +47,6 @@ SOLVERS = {
 }
 
 if __name__ == "__main__":
-    runner.METHODS = {name: lambda solve=solve: solve for name, solve in SOLVERS.items()}
-    runner.METHODS["before"] = lambda: time.sleep(60)
-    runner.WITHOUT_WARM_UP = set(runner.METHODS)
+    runner.METHODS = {**SOLVERS, "before": None}
+    runner.warm_up = lambda method, _: time.sleep(60 if method == "before" else 0)
     sys.exit(runner.main(sys.argv[1:]))

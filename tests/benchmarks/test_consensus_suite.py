@@ -6,7 +6,6 @@ from itertools import groupby
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from benchmarks import consensus_suite as suite
 from benchmarks.consensus_suite import SUITE
@@ -47,19 +46,6 @@ def test_each_view_gives_ten_partitions(monkeypatch):
     assert drawn.P.shape == (36, 20)
     for column in drawn.P[:, 10:].T:  # in the second view, points of a class are equal
         assert all(len(np.unique(column[y == c])) == 1 for c in range(3))
-
-
-def test_features_are_scaled_without_the_classes(monkeypatch):
-    """Sparse counts become rows of length one; other features are in [0, 1]."""
-    tables = {
-        "words": sparse.csr_array(np.array([[3, 0, 1], [0, 2, 0]])),
-        "numbers": np.array([[1.0, 5.0], [3.0, 5.0], [2.0, 5.0]]),
-    }
-    monkeypatch.setattr(suite, "load_dataset", lambda name: (tables[name], np.arange(2)))
-    words, _ = suite._features.__wrapped__("words")
-    assert np.allclose(np.sqrt((words.toarray() ** 2).sum(axis=1)), 1)
-    numbers, _ = suite._features.__wrapped__("numbers")
-    assert numbers.tolist() == [[0, 0], [1, 0], [0.5, 0]]
 
 
 def test_the_market_leaves_out_advertisers_in_no_view(monkeypatch):

@@ -1,13 +1,15 @@
-"""Running benchmarks: settings, kept trials, missing data, and the files of a result."""
+"""Running benchmarks: settings, kept trials, missing data, the machine, the files of a result."""
 
 from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from benchmarks import noise
 from benchmarks.__main__ import main
+from benchmarks.environment import describe_environment, environment_line
 from benchmarks.harness import Context, KeptTrials, in_parallel, run_benchmark, settings_of
 from benchmarks.noise import NoiseCell
 from benchmarks.results import Result, Table
@@ -86,3 +88,14 @@ def test_a_result_holds_finite_figures_only():
     assert "| x\\|y | **1** |" in Result("r", [table], {}).markdown()
     with pytest.raises(ValueError, match="JSON"):
         Result("r", [], {"figure": float("nan")}).json_text()
+
+
+def test_the_environment_is_described_in_one_line():
+    """Versions are those imported; the line names processor, threads and every version."""
+    described = describe_environment()
+    assert described["versions"]["numpy"] == np.__version__
+    assert json.loads(json.dumps(described)) == described
+    line = environment_line(described)
+    assert "\n" not in line
+    assert f"{described['cpu']}, {described['threads']} threads" in line
+    assert all(f"{name} {number}" in line for name, number in described["versions"].items())

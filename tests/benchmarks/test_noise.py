@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 
 import numpy as np
 import pytest
@@ -13,25 +12,26 @@ from hypothesis.extra.numpy import arrays
 
 from benchmarks import noise
 from benchmarks.harness import Context
-from benchmarks.noise import CORE_CELLS, METHODS, MORE_CELLS, NoiseCell, most_central_partition
-from coterie import RobustConsensus, mirkin_objective
-from coterie.errors import LabelWarning
+from benchmarks.noise import CORE_CELLS, MORE_CELLS, NoiseCell, most_central_partition
+from coterie import RobustConsensus, clustering_accuracy, mirkin_objective
 
 SMALL = NoiseCell((20, 12, 8), 6, 2, 0.1)
 
 
-def test_a_run_reports_the_mean_of_the_kept_draws(monkeypatch, tmp_path):
-    """Means are those of the draws, a second run reads the draws, and rows have all columns."""
-    monkeypatch.setattr(noise, "CORE_CELLS", (SMALL, NoiseCell((15, 15), 4, 1, 0.2, False)))
-    first = noise.run(Context(quick=True, keep=tmp_path), draws=2)
-    draws = [json.loads(line) for line in (tmp_path / "noise.jsonl").read_text().splitlines()]
-    assert len(draws) == 4
-    for cell, own in zip(first.data["cells"], (draws[:2], draws[2:]), strict=True):
-        for name, found in cell["methods"].items():
-            accuracies = [draw["found"][name]["accuracy"] for draw in own]
-            assert found["accuracies"] == accuracies
-            assert found["mean"] == pytest.approx(np.mean(accuracies))
-    assert noise.run(Context(quick=True, keep=tmp_path), draws=2).data == first.data
+def test_a_run_reports_the_methods_on_its_draws(monkeypatch, tmp_path):
+    """Methods get the draw's labels, K and seed; kept draws are used; rows have all columns."""
+    cells = (SMALL, NoiseCell((15, 15), 4, 1, 0.2, False))
+    monkeypatch.setattr(noise, "CORE_CELLS", cells)
+    context = Context(quick=True, keep=tmp_path)
+    first = noise.run(context, draws=2)
+    for cell, found in zip(cells, first.data["cells"], strict=True):
+        K, robust = len(cell.sizes), found["methods"][noise.FLAGSHIP]
+        for seed, accuracy in enumerate(robust["accuracies"]):
+            P, y = cell.draw(seed)
+            labels = RobustConsensus(K, random_state=seed).fit(P).labels_
+            assert accuracy == clustering_accuracy(y, labels)
+        assert robust["mean"] == pytest.approx(np.mean(robust["accuracies"]))
+    assert noise.run(context, draws=2).data == first.data
     assert json.loads(first.json_text())["summary"]["core"]["n_cells"] == 2
     assert all(len(row) == len(t.headings) for t in first.tables for row in t.rows)
     assert first.plots[""]().axes
@@ -57,28 +57,6 @@ def test_the_most_central_partition_has_the_lowest_objective(P):
     assert any(np.array_equal(labels, column) for column in P.T)
     lowest = min(mirkin_objective(P, column) for column in P.T)
     assert mirkin_objective(P, labels) == pytest.approx(lowest)
-
-
-def test_methods_see_labels_clusters_and_seed_only():
-    """Methods get the draw's labels, K and seed; exact labels score 1; warnings are counted."""
-    seen = []
-
-    def first_column(P, n_clusters, seed):
-        seen.append((P, n_clusters, seed))
-        warnings.warn("odd", LabelWarning, stacklevel=1)
-        return P[:, 0]
-
-    methods = {"first": first_column, "one": lambda P, *_: np.zeros(len(P), dtype=int)}
-    cell = NoiseCell((20, 12, 8), 3, 0, 0.0)
-    found = noise.run_draw(cell, 7, methods)
-    assert found["first"]["accuracy"] == 1.0
-    assert found["one"]["accuracy"] == 0.5
-    assert (found["first"]["warnings"], found["one"]["warnings"]) == ({"LabelWarning": 1}, {})
-    ((P, n_clusters, seed),) = seen
-    assert (n_clusters, seed) == (3, 7)
-    assert np.array_equal(P, cell.draw(7)[0])
-    plain = RobustConsensus(3, random_state=7).fit(P).labels_
-    assert np.array_equal(METHODS[noise.FLAGSHIP](P, 3, 7), plain)
 
 
 def test_the_summary_names_the_cell_with_the_largest_shortfall():

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import time
-import warnings
-from functools import partial
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from benchmarks import paper_table2, paper_table3, paper_tables
+from benchmarks import paper_table2, paper_table3
 from benchmarks.harness import Context
 from benchmarks.paper_table2 import ENSEMBLES, TABLE2, make_runs, recipe_features
 from benchmarks.paper_table3 import TABLE3
-from benchmarks.paper_tables import BASE_RUNS, Cell, run_cell
+from benchmarks.paper_tables import BASE_RUNS
 from coterie import load_dataset, make_partitions
 from coterie.consensus.registry import (
     CONSENSUS_METHODS,
@@ -24,92 +21,7 @@ from coterie.consensus.registry import (
     MULTIVIEW_METHODS,
     consensus_method,
 )
-from coterie.errors import LabelWarning, TooManyPointsError
 from coterie.inspection.scores import clustering_accuracy
-
-MEMORY = Context()
-
-
-def burn(seconds: float) -> None:
-    """Use so much processor time."""
-    start = time.process_time()
-    while time.process_time() - start < seconds:
-        pass
-
-
-def fake_cell(*methods: str) -> tuple[Cell, list]:
-    """Return a cell whose methods do what their names say, and a list of what was run."""
-    ran: list = []
-
-    def score(seed, method):
-        ran.append((seed, method))
-        if method == "large":
-            raise TooManyPointsError("too many\npoints")
-        if method == "broken":
-            raise ZeroDivisionError("no such thing")
-        if method == "warns":
-            warnings.warn("odd", LabelWarning, stacklevel=1)
-        burn({"endless": 60, "slow": 0.06}.get(method, 0))
-        return seed / 4
-
-    def load():
-        ran.append("loaded")
-        return lambda seed: partial(score, seed)
-
-    return Cell("fake", "iris", "raw, fixed", methods, load), ran
-
-
-def test_outcomes_of_methods():
-    """Draw d is seeded with d; refusals, failures and warnings are told apart."""
-    cell, ran = fake_cell("good", "warns", "large", "broken")
-    draws = run_cell(cell, 3, 60, MEMORY)
-    assert [draw["good"]["accuracy"] for draw in draws] == [0, 0.25, 0.5]
-    assert draws[0]["warns"]["warnings"] == {"LabelWarning": 1}
-    assert draws[0]["large"]["status"] == "too large"
-    assert draws[0]["broken"]["message"] == "ZeroDivisionError: no such thing"
-    assert ran.count("loaded") == 1
-
-
-def test_slow_methods_get_fewer_draws():
-    """Patience limits the draws of a method; a fit that does not end is stopped."""
-    draws = run_cell(fake_cell("slow", "good")[0], 4, 0.1, MEMORY)
-    assert ["slow" in draw for draw in draws] == [True, True, False, False]
-    assert all("good" in draw for draw in draws)
-    first, second = run_cell(fake_cell("endless", "good")[0], 2, 0.02, MEMORY)
-    assert first["endless"]["status"] == "too slow"
-    assert 0.2 <= first["endless"]["seconds"] < 30
-    assert set(second) == {"good"}
-
-
-def test_kept_outcomes_are_used_unless_they_may_change(tmp_path):
-    """A run adds what is missing; failures and fits stopped too early are run again."""
-    context = Context(keep=tmp_path)
-    first = run_cell(fake_cell("good", "broken")[0], 1, 60, context)
-    cell, ran = fake_cell("good", "large", "broken")
-    (draw,) = run_cell(cell, 1, 60, context)
-    assert draw["good"] == first[0]["good"]
-    assert ran == ["loaded", (0, "large"), (0, "broken")]
-    slow = {"status": "too slow", "seconds": 10.0, "message": "", "warnings": {}, "accuracy": None}
-    context.trials("fake").add({"draw": 0}, {"good": slow})
-    assert run_cell(fake_cell("good")[0], 1, 1.0, context)[0]["good"]["status"] == "too slow"
-    assert run_cell(fake_cell("good")[0], 1, 2.0, context)[0]["good"]["status"] == "ran"
-
-
-def test_one_failed_draw_is_not_averaged_away():
-    """The mean is that of the draws that ran; a failure in any draw is the status."""
-
-    def outcome(status, accuracy=None):
-        message = "" if status == "ran" else "m"
-        figures = {"seconds": 1.0, "warnings": {"W": 1}, "accuracy": accuracy}
-        return {**figures, "status": status, "message": message}
-
-    found = paper_tables._method_data(
-        [outcome("ran", 0.5), outcome("too large"), outcome("ran", 1)]
-    )
-    assert (found["status"], found["mean"], found["draws"]) == ("ran", 0.75, 2)
-    assert (found["messages"], found["warnings"]) == (["too large: m"], {"W": 3})
-    failed = paper_tables._method_data([outcome("ran", 0.5), outcome("failed")])
-    assert (failed["status"], failed["mean"], failed["draws"]) == ("failed", None, 0)
 
 
 @pytest.fixture
@@ -154,11 +66,12 @@ def test_columns_of_the_paper_are_the_methods_that_name_them():
     for paper, methods in ((TABLE2, CONSENSUS_METHODS), (TABLE3, MULTIVIEW_METHODS)):
         named = {m.paper_name: key for key, m in methods.items() if m.paper_name}
         assert {column: paper.columns[column] for column in named} == {**named, "RCC": "rcc"}
-    cells = paper_table2.make_cells(["iris", "wine"], all_methods=True)
+    cells = [c for (c,) in paper_table2.make_cells(["iris", "wine"], all_methods=True).values()]
     assert len({cell.name for cell in cells}) == len(cells) == 12
     assert cells[0].methods[:11] == (*TABLE2.columns.values(), FLAGSHIP)
     assert set(cells[0].methods) == {BASE_RUNS, *CONSENSUS_METHODS}
-    methods = [cell.methods[0] for cell in paper_table3.make_cells(["caltech101_7"])]
+    (own,) = paper_table3.make_cells(["caltech101_7"]).values()
+    methods = [cell.methods[0] for cell in own]
     assert methods[:3] == ["lbp", "hog", "gist"]
     assert methods[-4:] == [FLAGSHIP, "gabor", "wm", "centrist"]
 
