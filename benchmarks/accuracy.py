@@ -41,7 +41,7 @@ class Cell(NamedTuple):
 def run_cells(
     cells: Sequence[Cell], n_draws: int, context: Context, jobs: int, patience: float = math.inf
 ) -> dict[str, list[dict[str, dict[str, Any]]]]:
-    """Run all cells, started in the given order; return the outcomes of :func:`run_cell` by name."""
+    """Run all cells, started in this order; return the outcomes of :func:`run_cell` by name."""
     tasks = [(cell, n_draws, context, patience) for cell in cells]
     running = context.track(in_parallel(run_cell, tasks, jobs), "clustering", total=len(cells))
     found = {cells[place].name: outcomes for place, outcomes in running}
