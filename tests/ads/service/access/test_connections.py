@@ -218,7 +218,7 @@ async def test_faulty_headers_do_not_cost_an_earlier_request_its_answer(after, l
 async def test_headers_that_the_service_does_not_read_are_not_slow():
     """While a client's earlier requests keep the service from reading, its time does not run."""
     async with (
-        waiting_service(header_seconds=0.5) as (local, free),
+        waiting_service(header_seconds=1.0) as (local, free),
         local.client() as client,
     ):
         await client.say(GET * 2 + GET[:20])
