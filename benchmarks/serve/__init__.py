@@ -320,7 +320,10 @@ def _plot(data: dict[str, Any]) -> Figure:
         f"forecasts per second in batches of {BATCH:,}": [line("", "blue", "o", batches, together)],
     }
     figure, (left, right) = line_plot(panels, (8.5, 3.2), xscale="log", xlabel="connections")
-    left.set_ylim(bottom=0)
-    right.set_ylim(bottom=0)
+    for axes, rows in ((left, singles), (right, batches)):
+        ticks = [row["connections"] for row in rows]
+        axes.set_xticks(ticks, map(str, ticks))
+        axes.set_xticks([], minor=True)
+        axes.set_ylim(bottom=0)
     left.legend(frameon=False, fontsize=9)
     return figure
