@@ -65,7 +65,6 @@ def assert_equally_fitted(est, whole):
         {},
         {"refine": True},
         {"refine": False},
-        {"refine": False, "relaxation": "l2"},
         {"partition_weights": None},
         {"partition_weights": "learned"},
         {"n_clusters": None},
@@ -128,15 +127,12 @@ def test_moved_answer_follows_the_votes(spoiled):
     np.testing.assert_array_equal(move_answer(votes, alone), alone)
 
 
-@pytest.mark.parametrize("name", ["wine", "iris"])
-def test_real_ensembles_one_partition_at_a_time(name, few_tuples_suffice):
+def test_real_ensemble_one_partition_at_a_time(few_tuples_suffice):
     """Adding k-means runs one by one reaches the objective of a fit on all."""
-    X, y = ct.load_dataset(name)
-    K = len(set(y))
-    P = ct.make_partitions(scale(X), K, n_partitions=20, random_state=0)
-    whole = ct.RobustConsensus(K, refine=True, random_state=0).fit(P)
-    est = ct.RobustConsensus(K, refine=True, random_state=0).fit(P[:, :2])
-    for v in range(2, 20):
+    P = ct.make_partitions(scale(ct.load_dataset("wine")[0]), 3, n_partitions=12, random_state=0)
+    whole = ct.RobustConsensus(3, refine=True, random_state=0).fit(P)
+    est = ct.RobustConsensus(3, refine=True, random_state=0).fit(P[:, :2])
+    for v in range(2, 12):
         est.partial_fit(P[:, v : v + 1])
     assert est.objective_ <= 1.01 * whole.objective_
 

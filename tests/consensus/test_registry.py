@@ -20,16 +20,12 @@ def method(request):
     return METHODS[request.param]
 
 
-def test_keys_are_unique_and_fit_a_command_line():
-    """A key is lower-case letters, digits and hyphens, and names one method."""
+def test_keys_titles_and_variants_are_unique():
+    """Keys are lower-case letters, digits and hyphens; no two methods share key, title or class."""
     assert len(METHODS) == len(registry._CONSENSUS) + len(registry._MULTIVIEW)
     assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", key) for key in METHODS)
     assert all(method.key == key for key, method in METHODS.items())
     assert next(iter(CONSENSUS_METHODS)) == FLAGSHIP
-
-
-def test_titles_are_unique():
-    """No two methods share a title or a set of class and settings."""
     assert len({method.title for method in METHODS.values()}) == len(METHODS)
     variants = {(m.class_name, str(dict(m.settings))) for m in METHODS.values()}
     assert len(variants) == len(METHODS)
@@ -43,22 +39,18 @@ def test_texts_fit_their_places(method):
 
 
 def test_the_class_is_public(method):
-    """Every class is exported by the package."""
+    """Every class is exported by the package and can be stored in a model file."""
+    assert method.class_name in STORABLE_TYPES
     assert method.class_name in coterie.__all__
     assert getattr(coterie, method.class_name) is method.estimator_class()
 
 
-def test_the_class_can_be_saved(method):
-    """Every class can be stored in a model file."""
-    assert method.class_name in STORABLE_TYPES
-
-
-@pytest.mark.parametrize("part", ["**Established.**", "**Limits.**", "**When to use.**"])
-def test_the_docstring_is_a_page(method, part):
+def test_the_docstring_is_a_page(method):
     """The notes of every class have the three parts of its page."""
     docstring = method.estimator_class().__doc__
     notes = docstring.partition("Notes\n")[2]
-    assert part in notes
+    for part in ("**Established.**", "**Limits.**", "**When to use.**"):
+        assert part in notes
     assert "Parameters\n" in docstring and "Examples\n" in docstring
 
 

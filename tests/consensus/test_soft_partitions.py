@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import coterie as ct
+from all_partitions import same_partition
 from coterie.consensus.base import ConsensusFunction
 from coterie.consensus.registry import CONSENSUS_METHODS, make_consensus
 from coterie.errors import DeviceFallbackWarning, InvalidLabelsError
-from coterie.files.model_state import StateReader, StateWriter
 from coterie.inspection.stability import consensus_cdf, proportion_of_ambiguous_pairs
 from coterie.labels.soft_memberships import hard_labels
 from coterie.labels.tuples import as_label_tuples
@@ -53,11 +52,6 @@ def planted(n=60, V=6, K=3, vagueness=0.6, seed=0, missing=0.0):
 def units(labels):
     """Return the membership matrices of labels; −1 is a row of zeros."""
     return [np.eye(column.max() + 2)[column][:, :-1] for column in labels.T]
-
-
-def same_partition(a, b):
-    """Return whether two labellings are the same partition."""
-    return ct.clustering_accuracy(a, b) == 1 and ct.clustering_accuracy(b, a) == 1
 
 
 @pytest.mark.parametrize("key", CONSENSUS_METHODS)
@@ -105,15 +99,6 @@ def test_methods_of_labels_refuse(key):
         est.fit(P)
     assert not hasattr(est, "labels_")
     assert len(est.fit(hard_labels(P)).labels_) == len(y)
-
-
-@pytest.mark.parametrize("key", SOFT)
-def test_sparse_is_dense(key):
-    """Sparse matrices give exactly the results of dense ones."""
-    P, _ = planted(missing=0.1)
-    P = [np.where(m < 0.2, 0.0, m) for m in P]
-    a, b = make(key).fit(P), make(key).fit(tuple(sp.csc_array(m) for m in P))
-    assert (a.labels_ == b.labels_).all() and a.objective_ == b.objective_
 
 
 @pytest.mark.parametrize("key", SOFT)
@@ -249,14 +234,6 @@ def test_models_are_saved_and_loaded(tmp_path, hard):
     new, _ = planted(seed=7)
     assert (loaded.predict(new) == est.predict(new)).all()
     assert (loaded.partial_fit(P[:2]).labels_ == est.partial_fit(P[:2]).labels_).all()
-
-
-def test_old_states_have_no_memberships():
-    """The state of tuples from earlier versions, without memberships, is read as labels."""
-    writer = StateWriter()
-    tree = writer.encode(as_label_tuples([[0, 0], [1, 0]]), "state")
-    assert "memberships" not in tree["$object"]["state"]
-    assert StateReader(writer.arrays).decode(tree).memberships is None
 
 
 def test_k_is_chosen():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 from scipy.sparse import csr_array
 from sklearn.cluster import AgglomerativeClustering, MiniBatchKMeans
 from sklearn.datasets import load_iris, make_blobs
@@ -13,13 +14,13 @@ import coterie as ct
 from coterie.errors import InvalidParameterError
 
 
-# The checks cluster pure noise into few runs: their camps may well be equally large, and the
-# relaxation of their votes may be slow to settle. Both are told by warnings, as they should be.
+# The checks cluster noise: camps may be equally large, and the relaxation may not converge. Both
+# give warnings, which do not matter here.
 @pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks([ct.ConsensusClusterer(n_clusters=3, n_partitions=5)])
+@parametrize_with_checks([ct.ConsensusClusterer(n_clusters=3, n_partitions=3)])
 def test_consensus_clusterer_passes_scikit_learns_checks(estimator, check):
-    """Every one of scikit-learn's estimator checks holds."""
+    """All of scikit-learn's estimator checks pass."""
     check(estimator)
 
 
@@ -35,19 +36,15 @@ def blobs():
 def test_every_strategy_finds_clear_clusters_and_predicts(blobs, ensemble):
     """Clear clusters are found by every kind of ensemble, and new points join them."""
     X, y = blobs
-    est = ct.ConsensusClusterer(3, n_partitions=12, ensemble=ensemble, random_state=0).fit(X)
+    est = ct.ConsensusClusterer(3, n_partitions=8, ensemble=ensemble, random_state=0).fit(X)
     assert ct.clustering_accuracy(y, est.labels_) > 0.95
     assert ct.clustering_accuracy(y, est.predict(X + 0.01)) > 0.95
-
-
-def test_predict_on_the_fitted_points_returns_their_labels(blobs):
-    """predict(X) equals labels_, for consensus of full runs."""
-    est = ct.ConsensusClusterer(3, n_partitions=10, random_state=0).fit(blobs[0])
-    assert (est.predict(blobs[0]) == est.labels_).all()
+    if ensemble == "kmeans":
+        assert (est.predict(X) == est.labels_).all()
 
 
 def test_any_clusterer_can_be_the_base(blobs):
-    """A scikit-learn clusterer makes the runs; one without predict has none here either."""
+    """A scikit-learn clusterer makes the runs; without its predict there is no predict."""
     X, y = blobs
     est = ct.ConsensusClusterer(
         3, n_partitions=4, ensemble=MiniBatchKMeans(3, n_init=1), random_state=0
@@ -57,16 +54,8 @@ def test_any_clusterer_can_be_the_base(blobs):
     assert not hasattr(linkage, "predict")
 
 
-def test_any_consensus_function_can_decide(blobs):
-    """consensus= takes another function; what it leaves open is filled in."""
-    X, y = blobs
-    est = ct.ConsensusClusterer(3, consensus=ct.L2Consensus(None), random_state=0).fit(X)
-    assert isinstance(est.consensus_, ct.L2Consensus) and est.consensus_.n_clusters == 3
-    assert ct.clustering_accuracy(y, est.labels_) > 0.95
-
-
 def test_a_consensus_function_may_be_named(blobs):
-    """consensus= takes a key of the registry: the function of that name, K and seed filled in."""
+    """consensus= takes a key of the registry; K and seed are set."""
     X, y = blobs
     est = ct.ConsensusClusterer(3, n_partitions=8, consensus="l2", random_state=0).fit(X)
     assert isinstance(est.consensus_, ct.L2Consensus) and est.consensus_.n_clusters == 3
@@ -80,16 +69,19 @@ def test_a_consensus_function_may_be_named(blobs):
 
 
 def test_one_seed_fixes_everything(blobs):
-    """The same seed gives the same labels, whatever the number of jobs."""
-    a, b = (
-        ct.ConsensusClusterer(3, n_partitions=6, n_jobs=jobs, random_state=7).fit(blobs[0]).labels_
-        for jobs in (1, 2)
-    )
+    """The same seed gives the same labels for any number of jobs."""
+    with parallel_config(backend="threading"):
+        a, b = (
+            ct.ConsensusClusterer(3, n_partitions=6, n_jobs=jobs, random_state=7).fit_predict(
+                blobs[0]
+            )
+            for jobs in (1, 2)
+        )
     assert (a == b).all()
 
 
-def test_it_lives_in_a_pipeline():
-    """Scaling and consensus chain like any scikit-learn steps."""
+def test_it_works_in_a_pipeline():
+    """It can be the last step of a scikit-learn pipeline."""
     X, y = load_iris(return_X_y=True)
     pipe = make_pipeline(
         StandardScaler(), ct.ConsensusClusterer(3, n_partitions=10, random_state=0)
@@ -97,8 +89,8 @@ def test_it_lives_in_a_pipeline():
     assert ct.clustering_accuracy(y, pipe.fit_predict(X)) > 0.75
 
 
-def test_fitted_clusterers_can_be_kept(blobs, tmp_path):
-    """A saved and loaded clusterer predicts what it predicted."""
+def test_fitted_clusterers_can_be_saved(blobs, tmp_path):
+    """A saved and loaded clusterer gives the same predictions."""
     X, _ = blobs
     one = ct.ConsensusClusterer(3, n_partitions=5, ensemble="scalings", random_state=0).fit(X)
     several = ct.MultiViewClusterer(3, n_partitions=3, random_state=0).fit({"a": X, "b": X[:, :1]})
@@ -135,7 +127,7 @@ def test_views_agree_on_what_they_share(views):
 
 
 def test_views_may_come_as_a_list_and_sparse(views):
-    """A list gives the labels the dict gives; a sparse view works."""
+    """Views may be a list, and sparse."""
     named, y = views
     listed = ct.MultiViewClusterer(3, n_partitions=6, random_state=0).fit(list(named.values()))
     assert listed.view_names_ == ["view 0", "view 1", "view 2"]
@@ -147,7 +139,7 @@ def test_views_may_come_as_a_list_and_sparse(views):
 
 
 def test_each_view_may_have_its_own_ensemble(views):
-    """A mapping names the ensemble of each view; a view it forgets is refused."""
+    """A dict has the ensemble of each view; a missing view is refused."""
     named, _ = views
     two = {"shape": named["shape"], "colour": named["colour"]}
     ensembles = {"shape": "kmeans", "colour": "diverse"}
@@ -157,44 +149,24 @@ def test_each_view_may_have_its_own_ensemble(views):
         ct.MultiViewClusterer(3, ensemble=ensembles, random_state=0).fit(named)
 
 
-@pytest.mark.parametrize(
-    ("views_", "message"),
-    [
-        (np.ones((4, 2)), "a list of arrays or a dict"),
-        ([], "no views"),
-        ([np.ones((4, 2)), np.ones((5, 2))], "view 0: 4, view 1: 5"),
-        ({"a": [[np.nan]]}, "a cannot be used"),
-    ],
-)
-def test_unusable_views_are_refused(views_, message):
-    """What is wrong with which view is said."""
-    with pytest.raises(InvalidParameterError, match=message):
-        ct.MultiViewClusterer(2).fit(views_)
-
-
-def test_other_views_at_prediction_are_refused(views):
-    """predict needs the views of fit."""
-    named, _ = views
-    est = ct.MultiViewClusterer(3, n_partitions=3, random_state=0).fit(named)
-    with pytest.raises(InvalidParameterError, match="fitted"):
-        est.predict({"shape": named["shape"]})
-
-
-def test_a_consensus_function_left_at_its_default_takes_the_clusterers_k():
-    """CSPA() in a clusterer of 3 clusters makes 3; a number given to it stays."""
+def test_k_of_a_consensus_function_is_set_unless_it_was_chosen():
+    """K is that of the clusterer if the consensus function has the default or None."""
     X = ct.load_dataset("iris")[0]
     settings = {"ensemble": "diverse", "n_partitions": 8, "random_state": 0}
     left = ct.ConsensusClusterer(3, consensus=ct.L2Consensus(), **settings).fit(X)
+    none = ct.ConsensusClusterer(3, consensus=ct.L2Consensus(None), **settings).fit(X)
     given = ct.ConsensusClusterer(3, consensus=ct.L2Consensus(5), **settings).fit(X)
-    assert (left.n_clusters_, given.n_clusters_) == (3, 5)
+    assert (left.n_clusters_, none.n_clusters_, given.n_clusters_) == (3, 3, 5)
 
 
-def test_views_with_other_columns_are_refused_by_name():
-    """predict says which view has how many columns, and how many it was fitted with."""
+def test_views_other_than_those_of_the_fit_are_refused():
+    """predict needs the views of fit, with the same columns; the message names the view."""
     X = ct.load_dataset("iris")[0]
-    est = ct.MultiViewClusterer(3, n_partitions=3, random_state=0).fit(
+    est = ct.MultiViewClusterer(3, n_partitions=2, random_state=0).fit(
         {"a": X[:, :2], "b": X[:, 2:]}
     )
+    with pytest.raises(InvalidParameterError, match="fitted"):
+        est.predict({"a": X[:, :2]})
     with pytest.raises(InvalidParameterError, match="b has 1 columns"):
         est.predict({"a": X[:, :2], "b": X[:, 2:3]})
     with pytest.raises(InvalidParameterError, match="the views are"):

@@ -60,13 +60,13 @@ def test_co_association_gives_the_papers_method():
     ],
 )
 def test_unusable_similarities_are_refused(S, message):
-    """What is wrong with the matrix is said."""
+    """The message names the error in the matrix."""
     with pytest.raises(InvalidParameterError, match=message):
         ct.RobustSpectral(1).fit(S)
 
 
 def test_bad_settings_are_refused(blobs):
-    """Unknown losses, rules and counts are named."""
+    """The message names the parameter."""
     for settings in ({"loss": "l0"}, {"assign_labels": "dice"}, {"n_clusters": 91}):
         with pytest.raises(InvalidParameterError, match=next(iter(settings))):
             ct.RobustSpectral(**settings).fit(blobs[0])
@@ -74,7 +74,7 @@ def test_bad_settings_are_refused(blobs):
         normalized_similarity(np.zeros((2, 2)))
 
 
-def test_too_few_steps_are_told(blobs):
-    """Stopping short gives a ConvergenceWarning."""
+def test_too_few_steps_give_a_warning(blobs):
+    """Without convergence there is a ConvergenceWarning."""
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         ct.RobustSpectral(3, max_iter=2, random_state=0).fit(blobs[0])

@@ -39,3 +39,8 @@ def all_single_moves(labels: np.ndarray, n_clusters: int) -> np.ndarray:
     row = np.arange(len(moved))
     moved[row, row // n_clusters] = row % n_clusters
     return moved
+
+
+def same_partition(a: np.ndarray, b: np.ndarray) -> bool:
+    """Return whether two labellings differ only in names."""
+    return bool(((a[:, None] == a) == (b[:, None] == b)).all())

@@ -30,7 +30,7 @@ def check_n_clusters(n_clusters: Any, tuples: LabelTuples) -> int:
             f"the points have only {tuples.n_tuples} distinct combinations of labels, fewer than "
             f"n_clusters={K}: there will be at most {tuples.n_tuples} clusters",
             ConvergenceWarning,
-            stacklevel=4,  # the caller of fit
+            stacklevel=4,
         )
     return min(K, tuples.n_tuples)
 

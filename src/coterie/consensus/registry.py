@@ -164,7 +164,7 @@ _CONSENSUS = (
         "mcla",
         "MCLA",
         "MCLA",
-        "base clusters grouped into meta-clusters; a point joins the one with most of its clusters",
+        "base clusters are grouped; a point joins the group with the largest share containing it",
         "ports",
         "O(m² + uV)",
         packages=("pymetis",),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
 import coterie as ct
+from all_partitions import same_partition
 from coterie.consensus.cuts import graph_cuts, partitioners
 from coterie.consensus.cuts.graph_cuts import CSPA, HBGF
 from coterie.errors import InvalidParameterError, MissingExtraError, TooManyPointsError
@@ -45,19 +46,6 @@ def normalised_cut_by_the_book(A, n_clusters):
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def same_partition(a, b):
-    """Whether two labellings differ in names alone."""
-    return ((a[:, None] == a) == (b[:, None] == b)).all()
-
-
-def test_equal_clusters_are_found(method, partitioner):
-    """Three clusters of equal size are found from noisy partitions."""
-    P, y = ct.planted_partitions([50, 50, 50], 10, 0, 0.2, random_state=0)
-    est = method(3, partitioner=partitioner, random_state=0).fit(P)
-    assert est.partitioner_ == partitioner
-    assert ct.clustering_accuracy(y, est.labels_) > 0.99
-
-
 def test_metis_balances_and_the_relaxation_does_not(method):
     """Unequal clusters are cut to the same size by METIS, and found without balance."""
     pytest.importorskip("pymetis", reason=NEEDED)
@@ -70,18 +58,6 @@ def test_metis_balances_and_the_relaxation_does_not(method):
     assert loose.loss_ < cut.loss_
 
 
-def test_order_and_names_change_nothing(method, partitioner):
-    """The order of points, partitions and names does not influence the labels."""
-    rng = np.random.default_rng(1)
-    P = rng.integers(3, size=(60, 4))
-    points, partitions = rng.permutation(60), rng.permutation(4)
-    a, b = (
-        method(4, partitioner=partitioner, random_state=0).fit(labels).labels_
-        for labels in (P, (2 - P)[points][:, partitions])
-    )
-    assert (b == a[points]).all()
-
-
 def test_points_alike_stay_together(method):
     """Points with equal labels stay together, even if too many for a balanced part."""
     pytest.importorskip("pymetis", reason=NEEDED)
@@ -90,19 +66,6 @@ def test_points_alike_stay_together(method):
     est = method(3, partitioner="metis", random_state=0).fit(kinds[tuple_of_point])
     assert est.n_clusters_ == 3
     assert all(len(set(est.labels_[tuple_of_point == a])) == 1 for a in range(4))
-
-
-def test_compression_changes_nothing(method):
-    """The relaxation gives points the labels it gives their tuples."""
-    P, _ = ct.planted_partitions([60, 30, 20], 6, 0, 0.1, random_state=3)
-    tuples = as_label_tuples(P)
-    assert tuples.n_tuples < 110
-    whole = method(3, partitioner="spectral", random_state=0)
-    compressed = method(3, partitioner="spectral", random_state=0)
-    of_points = whole._label_tuples(tuples.without_compression()).labels
-    of_tuples = compressed._label_tuples(tuples).labels
-    assert same_partition(of_points, tuples.expand(of_tuples))
-    assert whole.loss_ == pytest.approx(compressed.loss_)
 
 
 @pytest.mark.parametrize("holes", [0.0, 0.2])
@@ -118,7 +81,7 @@ def test_spectral_cspa_is_spectral_clustering_of_the_coassociation(holes):
 
 
 @given(label_matrices(max_points=9), st.integers(1, 3), st.sampled_from(["auto", "spectral"]))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 def test_losses_are_what_is_cut(P, n_clusters, partitioner):
     """CSPA's loss is the weight of edges cut; HBGF's that of links, base clusters placed best."""
     weights = np.arange(1.0, P.shape[1] + 1)
@@ -155,11 +118,9 @@ def test_edges_with_missing_labels_are_shares():
     assert (edges == [[1000, 500, 333], [500, 1000, 500], [333, 500, 1000]]).all()
 
 
-@pytest.mark.parametrize(
-    "partition_weights", [[2, 1, 1, 3, 1, 1], [0.5, 0.25, 0.25, 0.75, 0.25, 0.25]]
-)
-def test_weights_equal_copies(method, partitioner, partition_weights):
-    """A partition of weight 2 is the same as the partition twice."""
+def test_fractional_weights_equal_copies(method, partitioner):
+    """Weights with whole ratios equal copies of the partitions."""
+    partition_weights = [0.5, 0.25, 0.25, 0.75, 0.25, 0.25]
     P, _ = ct.planted_partitions([40, 40, 40], 6, 1, 0.1, random_state=2)
     kind = {"partitioner": partitioner, "random_state": 0}
     weighted = method(3, partition_weights=partition_weights, **kind).fit(P)
@@ -187,17 +148,16 @@ def test_one_partition(method, partitioner):
     assert two.n_clusters_ == 2 and two.loss_ == 0
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_many_points_of_a_base_cluster_are_not_merged_blindly(seed):
+def test_many_points_of_a_base_cluster_are_not_merged_blindly():
     """HBGF with METIS finds five clusters of thousands of points that share few base clusters."""
     pytest.importorskip("pymetis", reason=NEEDED)
     P, y = ct.planted_partitions([1200] * 5, 20, 0, 0.2, random_state=0)
-    est = HBGF(5, partitioner="metis", random_state=seed).fit(P)
+    est = HBGF(5, partitioner="metis", random_state=0).fit(P)
     assert ct.clustering_accuracy(y, est.labels_) > 0.99
 
 
 def test_base_clusters_do_not_count_in_the_balance():
-    """HBGF balances points, whatever the number of base clusters in each half."""
+    """HBGF balances points only, even if the halves have different numbers of base clusters."""
     pytest.importorskip("pymetis", reason=NEEDED)
     column = np.concatenate([np.arange(20), np.full(20, 20)])
     P = np.column_stack([column] * 3)

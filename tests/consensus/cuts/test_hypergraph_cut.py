@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
 import coterie as ct
+from all_partitions import same_partition
 from coterie.consensus.cuts.graph_cuts import HBGF
 from coterie.consensus.cuts.hypergraph_cut import HGPA
-from coterie.labels.tuples import as_label_tuples
 from label_matrices import label_matrices
 
 NEEDED = "the extra 'partitioners' is not installed"
@@ -41,19 +41,6 @@ def zhou_rows(P, weights, n_clusters):
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def same_partition(a, b):
-    """Whether two labellings differ in names alone."""
-    return ((a[:, None] == a) == (b[:, None] == b)).all()
-
-
-def test_equal_clusters_are_found(partitioner):
-    """Three clusters of equal size are found if each partition has 2 % wrong labels."""
-    P, y = ct.planted_partitions([50, 50, 50], 8, 0, 0.02, random_state=0)
-    est = HGPA(3, partitioner=partitioner, random_state=0).fit(P)
-    assert est.partitioner_ == partitioner
-    assert ct.clustering_accuracy(y, est.labels_) > 0.95
-
-
 def test_clusters_are_of_equal_size():
     """With mt-KaHyPar no cluster exceeds its share by more than the imbalance, rounded up."""
     pytest.importorskip("mtkahypar", reason=NEEDED)
@@ -80,21 +67,10 @@ def test_the_relaxation_is_that_of_the_bipartite_graph():
     assert (a.labels_ == b.labels_).all() and a.loss_ != b.loss_
 
 
-def test_compression_changes_nothing():
-    """The relaxation gives points the labels it gives their tuples, at the same loss."""
-    P, _ = ct.planted_partitions([60, 30, 20], 6, 0, 0.1, random_state=3)
-    tuples = as_label_tuples(P)
-    whole, compressed = (HGPA(3, partitioner="spectral", random_state=0) for _ in range(2))
-    of_points = whole._label_tuples(tuples.without_compression()).labels
-    of_tuples = compressed._label_tuples(tuples).labels
-    assert same_partition(of_points, tuples.expand(of_tuples))
-    assert whole.loss_ == compressed.loss_
-
-
 @given(label_matrices(max_points=9), st.integers(1, 3), st.sampled_from(["auto", "spectral"]))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 def test_the_loss_counts_the_pieces_of_base_clusters(P, n_clusters, partitioner):
-    """Σ_c α_c (λ_c − 1), straight from the labels; missing ones are in no base cluster."""
+    """The loss is Σ_c α_c (λ_c − 1), computed from the labels; −1 is in no base cluster."""
     weights = np.arange(1.0, P.shape[1] + 1)
     K = min(n_clusters, len(np.unique(P, axis=0)))
     est = HGPA(K, partitioner=partitioner, partition_weights=weights, random_state=0).fit(P)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csc_array, csr_array
 
-from all_partitions import all_partitions
+from all_partitions import all_partitions, same_partition
 from coterie.consensus.cuts import partitioners
 from coterie.errors import InvalidParameterError, MissingExtraError
 
@@ -28,11 +28,6 @@ def blocks(sizes, inside=5, between=1):
 def cut_weight(A, parts):
     """Σ_{i<j, parts differ} A_ij."""
     return A[parts[:, None] != parts].sum() / 2
-
-
-def same_partition(a, b):
-    """Whether two labellings differ in names alone."""
-    return ((a[:, None] == a) == (b[:, None] == b)).all()
 
 
 @pytest.mark.parametrize(("package", "module", "fallback"), PACKAGES)
@@ -69,7 +64,7 @@ def test_other_partitioners_are_refused(wanted):
     arrays(np.float64, st.integers(1, 8), elements=st.integers(1, 1000).map(float)),
     st.floats(1e-3, 1e3),
 )
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 def test_whole_weights_are_exact(weights, scale):
     """Whole numbers keep their ratios exactly, other weights to a thousandth of the largest."""
     whole = partitioners.whole_number_weights(weights)
@@ -81,7 +76,7 @@ def test_whole_weights_are_exact(weights, scale):
 
 
 def test_equal_weights_are_ones():
-    """Equal weights become ones, whatever their size."""
+    """Equal weights of any size become ones."""
     assert (partitioners.whole_number_weights(np.full(4, 0.3)) == 1).all()
 
 
@@ -209,7 +204,7 @@ def test_a_hypergraph_without_hyperedges_is_dealt_out(n_parts):
 
 
 @given(arrays(np.int64, (5, 3), elements=st.integers(0, 4)))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 def test_the_fewest_points_are_moved(counts):
     """The result moves the fewest points of all assignments without an empty part."""
     counts[:, 0] += counts.sum(axis=1) == 0

@@ -20,7 +20,7 @@ PENALTIES = (0.5, 2.0, 30.0, np.inf)
 
 @pytest.fixture(scope="module")
 def labels():
-    """Eight noisy partitions of 60 points, and what they are of."""
+    """Eight noisy partitions of 60 points, and the planted one."""
     return ct.planted_partitions([30, 20, 10], 8, 0, 0.2, random_state=0)
 
 
@@ -37,7 +37,7 @@ def corrected(votes, S, penalty):
 
 
 def textbook_loss(P, S, penalty):
-    """Mean over partitions of KL(A_v ‖ S) + λ‖M_v − A_v‖₁, each partition looked at alone."""
+    """Mean over partitions of KL(A_v ‖ S) + λ‖M_v − A_v‖₁, partition by partition."""
     total = 0.0
     for column in P.T:
         votes = (column[:, None] == column).astype(float)
@@ -75,7 +75,7 @@ def test_closed_form_of_the_errors_is_their_minimum(vote, s):
     assert price(corrected(vote, s, 2.0)) <= best.fun + 1e-7
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(label_matrices(), st.sampled_from(PENALTIES), st.integers(1, 4), st.integers(0, 100))
 def test_loss_never_rises_and_is_never_negative(P, penalty, K, seed):
     """Every sweep lowers the loss, from any start and for any penalty."""
@@ -99,16 +99,6 @@ def test_compression_is_exact(labels, penalty):
         fits.append(divergence_fit._fit(M, t.weights, W, mass, penalty, 30, 0.0))
     np.testing.assert_allclose(fits[0].losses, fits[1].losses, rtol=1e-9)
     np.testing.assert_allclose(tuples.expand(fits[0].profile), fits[1].profile, atol=1e-9)
-
-
-def test_whole_method_gives_the_same_partition_of_single_points(labels):
-    """Labels and loss on uncompressed tuples are those on compressed ones."""
-    tuples = as_label_tuples(labels[0])
-    one, many = KLConsensus(3, random_state=0), KLConsensus(3, random_state=0)
-    a = tuples.expand(one._label_tuples(tuples).labels)
-    b = many._label_tuples(tuples.without_compression()).labels
-    assert ct.clustering_accuracy(a, b) == 1
-    assert one.loss_ == pytest.approx(many.loss_, rel=1e-4)
 
 
 def test_columns_keep_unit_mass_and_d_the_total(labels):
@@ -153,18 +143,6 @@ def test_more_points_than_a_thread_takes_alone():
     np.testing.assert_array_equal(divergence_fit._pull_and_loss(*args)[0], pull)
 
 
-def test_point_that_only_a_partition_without_weight_labels(labels):
-    """A point with a label only in a partition of weight 0 follows it, outside the fit."""
-    P = np.column_stack([labels[0], labels[1]])
-    P[7, :8] = -1
-    weights = np.r_[np.ones(8), 0.0]
-    rest = np.arange(60) != 7
-    est = KLConsensus(3, partition_weights=weights, random_state=0).fit(P)
-    without = KLConsensus(3, random_state=0).fit(P[rest, :8])
-    assert est.loss_ == pytest.approx(without.loss_, rel=1e-5)
-    assert ct.clustering_accuracy(labels[1], est.labels_) == 1
-
-
 def test_as_many_clusters_as_tuples_one_of_them_without_a_vote():
     """A tuple without a weighted label is ignored, also with K = u."""
     P = np.array([[0, 0], [0, 0], [1, 1], [-1, 0]])
@@ -183,16 +161,10 @@ def test_too_few_sweeps_give_a_warning(labels):
     ("name", "value"),
     [
         ("error_penalty", 0),
-        ("error_penalty", -1.0),
         ("error_penalty", np.nan),
-        ("error_penalty", "2"),
         ("n_init", 0),
-        ("n_init", 1.5),
         ("max_iter", 0),
-        ("max_iter", True),
-        ("tol", -1e-3),
-        ("tol", None),
-        ("max_tuples", 0),
+        ("tol", -1.0),
     ],
 )
 def test_bad_parameters_are_named(labels, name, value):

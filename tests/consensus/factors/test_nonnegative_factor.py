@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 import coterie as ct
 from coterie.consensus.factors import nonnegative_factor as steps
 from coterie.consensus.factors.nonnegative_factor import NMFConsensus
-from coterie.errors import InvalidParameterError, TooManyPointsError
+from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import as_label_tuples
 
 
@@ -44,7 +44,7 @@ def planted():
     return ct.planted_partitions([80, 40, 30], 8, 0, 0.2, random_state=0)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(seed=st.integers(0, 10_000), missing=st.sampled_from([0.0, 0.3]), sweeps=st.integers(1, 12))
 def test_updates_over_tuples_are_those_over_points(seed, missing, sweeps):
     """Sweeps on the compressed, implicit matrix equal the printed ones on all points."""
@@ -146,25 +146,6 @@ def test_points_without_neighbours_are_labelled():
     assert NMFConsensus(2, random_state=0).fit(P).n_clusters_ == 2
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.1])
-def test_compressed_equals_uncompressed(planted, missing):
-    """One tuple a point gives the same partition and loss as the distinct tuples do."""
-    P = np.where(np.random.default_rng(0).random(planted[0].shape) < missing, -1, planted[0])
-    tuples = as_label_tuples(P)
-    short, long = (NMFConsensus(3, random_state=0) for _ in range(2))
-    labels = tuples.expand(short._label_tuples(tuples).labels)
-    full = long._label_tuples(tuples.without_compression()).labels
-    assert ct.clustering_accuracy(labels, full) == 1
-    assert short.loss_ == pytest.approx(long.loss_, rel=1e-3)
-
-
-def test_points_without_a_weighted_label_follow_the_others():
-    """Points with labels only in a partition of weight 0 do not change the clusters."""
-    P = np.array([[0, 0], [0, 0], [1, 1], [1, 1], [-1, 0], [-1, 1]])
-    est = NMFConsensus(2, partition_weights=[1, 0], random_state=0).fit(P)
-    assert est.labels_.tolist() in ([0, 0, 1, 1, 0, 1], [1, 1, 0, 0, 1, 0])
-
-
 def test_too_few_sweeps_give_a_warning(planted):
     """Too few sweeps give a warning that names the parameter to raise."""
     with pytest.warns(ConvergenceWarning, match="max_iter=3 sweeps; raise max_iter"):
@@ -172,42 +153,9 @@ def test_too_few_sweeps_give_a_warning(planted):
 
 
 @pytest.mark.parametrize(
-    ("parameter", "value"),
-    [
-        ("init", "ones"),
-        ("init", None),
-        ("n_init", 0),
-        ("n_init", True),
-        ("max_iter", 2.5),
-        ("tol", -1.0),
-        ("tol", float("nan")),
-        ("tol", "small"),
-        ("max_tuples", 0),
-    ],
+    ("parameter", "value"), [("init", "ones"), ("n_init", 0), ("max_iter", 2.5), ("tol", -1.0)]
 )
 def test_bad_parameters_are_named(planted, parameter, value):
     """The message names the parameter and its value."""
     with pytest.raises(InvalidParameterError, match=f"{parameter}={value!r}"):
         NMFConsensus(3).set_params(**{parameter: value}).fit(planted[0])
-
-
-def test_partitions_of_weight_zero_equal_their_absence(planted):
-    """A partition of weight 0 equals its absence, also if it splits tuples."""
-    P = planted[0]
-    split = np.column_stack([P, np.arange(150) % 7])
-    without = NMFConsensus(3, random_state=0).fit(P)
-    weightless = NMFConsensus(3, partition_weights=[1] * 8 + [0], random_state=0).fit(split)
-    assert ct.clustering_accuracy(without.labels_, weightless.labels_) == 1
-    assert weightless.loss_ == pytest.approx(without.loss_, rel=1e-6)
-    unanimous = NMFConsensus(3, partition_weights=[0, 1], random_state=0)
-    assert unanimous.fit([[0, 0], [1, 0], [2, 0]]).n_clusters_ == 1
-
-
-def test_a_limit_holds_only_where_labels_are_missing(planted):
-    """max_tuples limits the dense matrix, which is needed only if labels are missing."""
-    P = planted[0].copy()
-    est = NMFConsensus(3, max_tuples=5, random_state=0).fit(P)
-    assert est.n_tuples_ > 5
-    P[0, 0] = -1
-    with pytest.raises(TooManyPointsError, match=r"NMFConsensus with missing.*max_tuples=5"):
-        est.fit(P)

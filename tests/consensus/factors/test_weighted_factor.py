@@ -31,7 +31,7 @@ def planted():
     return ct.planted_partitions([80, 40, 30], 8, 0, 0.2, random_state=0)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 @given(st.lists(st.floats(-50, 50), min_size=1, max_size=8))
 def test_projection_is_the_nearest_point_of_the_simplex(values):
     """The way back to x makes an obtuse angle with the way to every corner."""
@@ -65,7 +65,7 @@ def test_quadratic_treats_copies_alike():
     assert w[0] == pytest.approx(w[1]) and w[0] > 0
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(seed=st.integers(0, 10_000), missing=st.sampled_from([0.0, 0.3]))
 def test_loss_and_its_parts_equal_the_dense_formulas(seed, missing):
     """A, b, the product and the loss are those of explicit matrices over points."""
@@ -133,18 +133,6 @@ def test_many_rounds_run_into_the_degenerate_optimum():
     assert est.loss_ < 0.01 * est.history_["loss"][0]
     even = WeightedConsensus(3, ridge=1e6, random_state=0).fit(P)
     assert even.partition_weights_ == pytest.approx(np.full(4, 0.25), abs=1e-3)
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.1])
-def test_compressed_equals_uncompressed(planted, missing):
-    """One tuple a point gives the same partition and weights as the distinct tuples do."""
-    P = np.where(np.random.default_rng(0).random(planted[0].shape) < missing, -1, planted[0])
-    tuples = as_label_tuples(P)
-    short, long = (WeightedConsensus(3, random_state=0) for _ in range(2))
-    a, b = short._label_tuples(tuples), long._label_tuples(tuples.without_compression())
-    assert ct.clustering_accuracy(tuples.expand(a.labels), b.labels) == 1
-    assert a.partition_weights == pytest.approx(b.partition_weights, abs=1e-3)
-    assert short.loss_ == pytest.approx(long.loss_, rel=1e-3)
 
 
 def test_leaving_points_out_costs_weight():

@@ -54,7 +54,7 @@ def greedy_tree(D, weights, kind):
     return np.array(tree).reshape(-1, 4)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(1, 7), st.integers(0, 2**31), st.sampled_from(LINKAGES))
 def test_linkage_follows_its_definition_with_ties(u, seed, kind):
     """With many ties, every merge is that of the definition."""
@@ -74,7 +74,7 @@ def test_unit_sizes_give_scipys_tree(kind):
     np.testing.assert_allclose(weighted_linkage(D.copy(), np.ones(60), kind), expected)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(st.integers(2, 9), st.integers(0, 2**31), st.sampled_from(LINKAGES))
 def test_sizes_are_copies(u, seed, kind):
     """A point of weight w equals w points at distance 0 in SciPy's tree."""
@@ -146,7 +146,7 @@ def test_missing_labels_count_for_no_pair(kind, seed):
     np.testing.assert_allclose(est.linkage_, expected, atol=1e-12)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(label_matrices(missing=False), st.integers(1, 4), st.sampled_from(LINKAGES))
 def test_compression_is_exact_with_ties(P, K, kind):
     """Uncompressed tuples give the same labels despite ties."""
@@ -161,7 +161,7 @@ def test_compression_is_exact_with_ties(P, K, kind):
     assert len(np.unique(compressed)) == K
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(st.data(), st.sampled_from(LINKAGES))
 def test_any_holes_and_weights_give_a_whole_tree(data, kind):
     """The tree has every point once and rising heights from 0 to 1."""

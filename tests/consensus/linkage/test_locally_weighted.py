@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.sparse import csr_array
 from scipy.spatial.distance import squareform
-from sklearn.base import clone
 
 import coterie as ct
 from coterie.consensus.linkage import locally_weighted
@@ -54,7 +53,7 @@ def looped_similarity(P, alpha, weights):
 
 
 def without_gaps(P):
-    """The same partitions with labels 0..K_v − 1, −1 left."""
+    """The same partitions with labels 0..K_v − 1; −1 stays."""
     columns = [np.unique(np.append(column, -1), return_inverse=True)[1][:-1] - 1 for column in P.T]
     return np.column_stack(columns)
 
@@ -66,7 +65,7 @@ def ensemble():
     return P, y, np.random.default_rng(0).random(10) + 0.5
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.data(), st.floats(0.1, 5))
 def test_cluster_weights_are_those_of_the_formula(data, theta):
     """Entropies counted point by point, in the user's order of partitions and labels."""
@@ -79,7 +78,7 @@ def test_cluster_weights_are_those_of_the_formula(data, theta):
         np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.data())
 def test_similarity_is_that_of_the_formula(data):
     """S over tuples agrees with loops over points, holes and weights included."""
@@ -124,17 +123,6 @@ def test_graph_is_the_transfer_cut_over_all_points(ensemble):
     assert ct.clustering_accuracy(full, est.labels_) == 1
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_compression_is_exact(ensemble, strategy):
-    """One tuple a point gives the same labels."""
-    P, _, alpha = ensemble
-    tuples = as_label_tuples(P)
-    est = LocallyWeightedConsensus(3, strategy=strategy, partition_weights=alpha, random_state=0)
-    compressed = tuples.expand(est._label_tuples(tuples).labels)
-    full = est._label_tuples(tuples.without_compression()).labels
-    assert ct.clustering_accuracy(full, compressed) == 1
-
-
 def test_large_theta_is_evidence_accumulation(ensemble):
     """With a very large theta LWEA is EAC."""
     P, _, alpha = ensemble
@@ -168,17 +156,6 @@ def test_scattered_clusters_do_not_mislead(strategy):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_points_without_a_weighted_label_are_no_cluster(strategy):
-    """A point with a label only in a partition of weight 0 is not one of the K clusters."""
-    P = np.array([[0, 0], [0, 0], [0, 0], [1, 1], [1, 1], [-1, 0], [-1, 2]])
-    est = LocallyWeightedConsensus(
-        2, strategy=strategy, partition_weights=[1, 0], random_state=0
-    ).fit(P)
-    assert est.labels_[:6].tolist() == [0, 0, 0, 1, 1, 0]
-    assert est.n_clusters_ == 2
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_partitions_of_weight_zero_separate_no_points(strategy):
     """A partition of weight 0 separates no points, but its clusters have weights."""
     P = np.array([[0, 0], [0, 1], [0, 2], [1, 0], [1, 1]])
@@ -188,16 +165,6 @@ def test_partitions_of_weight_zero_separate_no_points(strategy):
     assert est.labels_.tolist() == [0, 0, 0, 1, 1]
     np.testing.assert_allclose(est.cluster_weights_[0], 1)
     np.testing.assert_allclose(est.cluster_weights_[1], np.exp([-2.5, -2.5, 0]))
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_one_partition_is_its_own_consensus(strategy):
-    """For V = 1 every cluster has weight 1; K = 1 is one cluster."""
-    y = np.repeat([0, 1, 2], [5, 3, 2])
-    est = LocallyWeightedConsensus(3, strategy=strategy, random_state=0).fit(y[:, None])
-    assert est.labels_.tolist() == y.tolist()
-    assert est.cluster_weights_[0].tolist() == [1, 1, 1]
-    assert clone(est).set_params(n_clusters=1).fit(y[:, None]).n_clusters_ == 1
 
 
 def test_only_linkage_minds_the_number_of_tuples(ensemble):
@@ -214,13 +181,8 @@ def test_only_linkage_minds_the_number_of_tuples(ensemble):
     [
         ({"strategy": "tree"}, "strategy='tree': give 'linkage'"),
         ({"theta": 0}, "theta=0: give a finite number above 0"),
-        ({"theta": float("nan")}, "theta=nan"),
-        ({"theta": float("inf")}, "theta=inf"),
-        ({"theta": "0.4"}, "theta='0.4'"),
-        ({"theta": True}, "theta=True"),
         ({"max_tuples": 1.5}, "max_tuples=1.5"),
         ({"n_clusters": None}, "n_clusters=None"),
-        ({"partition_weights": [1, -1]}, r"partition_weights\[1\]"),
     ],
 )
 def test_bad_settings_are_refused(settings, message):

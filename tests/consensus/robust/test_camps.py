@@ -1,4 +1,4 @@
-"""Who agrees with whom, and who decides."""
+"""Agreement of partitions, and their camps."""
 
 import numpy as np
 import pytest
@@ -31,15 +31,15 @@ def test_deviation_is_that_of_random_permutations():
     rng = np.random.default_rng(0)
     P = np.column_stack([rng.integers(0, 3, 300), rng.integers(0, 8, 300)])
     agreement, scores = chance_scores(counts_of(P))
-    permuted = [adjusted_rand_score(P[:, 0], rng.permutation(P[:, 1])) for _ in range(2000)]
+    permuted = [adjusted_rand_score(P[:, 0], rng.permutation(P[:, 1])) for _ in range(500)]
     assert agreement[0, 1] / scores[0, 1] == pytest.approx(np.std(permuted), rel=0.08)
-    assert np.mean(permuted) == pytest.approx(0, abs=3 * np.std(permuted) / np.sqrt(2000))
+    assert np.mean(permuted) == pytest.approx(0, abs=3 * np.std(permuted) / np.sqrt(500))
 
 
 @pytest.mark.parametrize("correlated", [True, False])
 def test_wrong_partitions_are_set_aside(correlated):
     """Exactly the partitions that are independent of the majority lose their vote."""
-    for seed in range(10):
+    for seed in range(4):
         P, _ = planted_partitions(
             [120, 60, 40], 10, 4, 0.2, correlated=correlated, random_state=seed
         )
@@ -99,7 +99,7 @@ def test_few_points_are_not_held_against_agreement():
 
 def test_sample_of_many_points_gives_the_same_camps():
     """A sample gives the camps of all points."""
-    P, _ = planted_partitions([6000, 4000], 9, 4, 0.2, random_state=0)
+    P, _ = planted_partitions([3000, 2000], 9, 4, 0.2, random_state=0)
     sampled = partition_agreement(P, max_points=1000)
     full = partition_agreement(P)
     assert sampled.groups.tolist() == full.groups.tolist()
@@ -119,7 +119,7 @@ def test_words_name_the_dissenters():
     assert words.startswith("3 of 5 partitions decide; 2 dissent (dora, egon)")
 
 
-@pytest.mark.parametrize("copies", [1, 10**3, 10**6, 10**9])
+@pytest.mark.parametrize("copies", [10**3, 10**9])
 def test_camps_do_not_depend_on_how_many_points_there_are(copies):
     """Multiplicities up to 10⁹ do not change the camps."""
     P, _ = planted_partitions([60, 40], 7, 3, 0.2, random_state=0)

@@ -1,4 +1,4 @@
-"""Answers of different kinds, and which of them to believe."""
+"""Candidate answers, and the choice of the best separated one."""
 
 import numpy as np
 import pytest
@@ -53,13 +53,3 @@ def test_the_best_separated_answer_wins():
     name, separation = best_separated(votes, {"cut": cut, "truth": truth, "again": truth})
     assert name == "truth"
     assert separation["truth"] > separation["cut"]
-
-
-def test_points_without_a_weighted_label_get_a_cluster():
-    """A point without a weighted label gets a cluster."""
-    P, _ = ct.planted_partitions([40, 20], 6, 0, 0.1, random_state=0)
-    P[np.random.default_rng(0).random(P.shape) < 0.4] = -1
-    P[(P < 0).all(axis=1), 0] = 0
-    est = ct.RobustConsensus(2, partition_weights=[0, 1, 1, 1, 1, 1], random_state=0).fit(P)
-    assert est.n_clusters_ == 2
-    assert est.selected_["method"] in {"relaxation", "least squares", "linkage", "profiles"}

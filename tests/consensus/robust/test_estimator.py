@@ -1,4 +1,4 @@
-"""RobustConsensus, the flagship."""
+"""RobustConsensus."""
 
 import numpy as np
 import pytest
@@ -7,13 +7,8 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 import coterie as ct
-from all_partitions import least_objective
 from coterie.consensus.robust import votes
-from coterie.errors import (
-    InvalidLabelsError,
-    InvalidParameterError,
-    MemoryFallbackWarning,
-)
+from coterie.errors import InvalidParameterError, MemoryFallbackWarning
 from coterie.relaxation import dispatch as placement
 
 
@@ -41,9 +36,6 @@ def test_forty_percent_of_wrong_votes_are_ignored(spoiled, fitted):
 def test_every_promised_attribute_is_there(spoiled, fitted):
     """Attributes have their documented shapes and ranges."""
     n, V = spoiled[0].shape
-    assert fitted.labels_.shape == fitted.confidence_.shape == (n,)
-    assert sorted(set(fitted.labels_)) == list(range(fitted.n_clusters_))
-    assert 0 <= fitted.confidence_.min() <= fitted.confidence_.max() <= 1
     assert fitted.partition_agreement_.shape == fitted.partition_groups_.shape == (V,)
     assert fitted.embedding_.shape == (n, 3)
     assert fitted.n_tuples_ <= n and fitted.n_iter_ == len(fitted.history_["objective"])
@@ -66,26 +58,24 @@ def test_papers_method_uses_every_partition_and_no_search(spoiled):
     assert min(est.history_["objective"]) >= gap - 1e-6
 
 
-@pytest.mark.parametrize(
-    "settings_",
-    [{"relaxation": "l2"}, {"partition_weights": "learned"}],
-)
-def test_answer_does_not_depend_on_order_or_names(spoiled, settings_):
+def test_learned_weights_do_not_depend_on_order_or_names(spoiled):
     """Permuting points and partitions and renaming labels only permutes the labels."""
     rng = np.random.default_rng(0)
     P = spoiled[0]
     points, partitions = rng.permutation(len(P)), rng.permutation(P.shape[1])
     names = [rng.permutation(3) * 11 + 5 for _ in range(P.shape[1])]
     renamed = np.column_stack([names[v][P[:, v]] for v in range(P.shape[1])])
-    a = ct.RobustConsensus(3, random_state=0, **settings_).fit(P)
-    b = ct.RobustConsensus(3, random_state=0, **settings_).fit(renamed[points][:, partitions])
+    a, b = (
+        ct.RobustConsensus(3, partition_weights="learned", random_state=0).fit(labels)
+        for labels in (P, renamed[points][:, partitions])
+    )
     assert (b.labels_ == a.labels_[points]).all()
     assert np.allclose(b.confidence_, a.confidence_[points])
     assert np.allclose(b.partition_weights_, a.partition_weights_[partitions])
     assert np.allclose(b.partition_agreement_, a.partition_agreement_[partitions])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.booleans(), st.sampled_from([None, 2, 3]))
 @pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -107,27 +97,17 @@ def test_any_labels_give_a_valid_partition(seed, missing, K):
     assert (again.labels_ == est.labels_).all()
 
 
-def test_bound_lies_below_every_partition():
-    """The lower bound is at most the least objective of all partitions."""
-    P = np.random.default_rng(0).integers(0, 3, (7, 6))
-    est = ct.RobustConsensus(3, partition_weights=None, random_state=0).fit(P)
-    assert est.lower_bound_ <= least_objective(P) + 1e-9
-
-
-def test_bound_from_distances_takes_over_when_tuples_are_many(spoiled, monkeypatch):
+def test_bound_from_distances_takes_over_when_tuples_are_many(spoiled, fitted, monkeypatch):
     """Above the limit the bound from distances is used, which is weaker."""
-    exact = ct.RobustConsensus(3, random_state=0).fit(spoiled[0])
     monkeypatch.setattr(votes, "_MOST_BOUNDED_PAIRWISE", 0)
     linear = ct.RobustConsensus(3, random_state=0).fit(spoiled[0])
-    assert 0 < linear.lower_bound_ <= exact.lower_bound_ + 1e-9
+    assert 0 < linear.lower_bound_ <= fitted.lower_bound_ + 1e-9
 
 
-@pytest.mark.parametrize("K", [2, 5])
-def test_unanimous_partitions_are_returned_exactly(K):
+def test_unanimous_partitions_are_returned_exactly():
     """Equal partitions are returned with gap 0 and full confidence."""
-    y = np.random.default_rng(K).integers(0, K, 60)
-    est = ct.RobustConsensus(K, random_state=0).fit(np.column_stack([y, (y + 1) % K, 9 - y]))
-    assert ct.clustering_accuracy(y, est.labels_) == 1
+    y = np.random.default_rng(5).integers(0, 5, 60)
+    est = ct.RobustConsensus(5, random_state=0).fit(np.column_stack([y, (y + 1) % 5, 9 - y]))
     assert est.objective_ == est.gap_ == 0
     assert est.confidence_.min() == 1
 
@@ -150,12 +130,15 @@ def test_missing_labels_are_no_votes(spoiled):
 
 
 def test_points_only_dissenters_label_still_get_a_cluster():
-    """A point with labels only in partitions of weight 0 follows these."""
+    """A fitted or new point with labels only in partitions of weight 0 follows these."""
     P, _ = ct.planted_partitions([60, 40], 6, 2, 0.05, random_state=0)
     P[0, :4] = -1
     est = ct.RobustConsensus(2, random_state=0).fit(P)
     assert est.partition_weights_.tolist() == [1.0] * 4 + [0.0] * 2
     assert est.labels_.min() == 0 and est.confidence_[0] == 0
+    row = np.array([[-1, -1, -1, -1, P[1, 4], P[1, 5]]])
+    labels, confidence = est.predict(row, return_confidence=True)
+    assert labels[0] >= 0 and confidence[0] == 0
 
 
 def test_partitions_of_different_points_are_no_dissenters():
@@ -168,15 +151,6 @@ def test_partitions_of_different_points_are_no_dissenters():
     for start in (0, 20):
         first, second = est.labels_[start : start + 10], est.labels_[start + 10 : start + 20]
         assert len(set(first)) == len(set(second)) == 1 and first[0] != second[0]
-
-
-def test_rows_only_dissenters_label_are_predicted_by_them():
-    """A new row with labels only in partitions of weight 0 follows these, with confidence 0."""
-    P, _ = ct.planted_partitions([60, 40], 6, 2, 0.05, random_state=0)
-    est = ct.RobustConsensus(2, random_state=0).fit(P)
-    row = np.array([[-1, -1, -1, -1, P[0, 4], P[0, 5]]])
-    labels, confidence = est.predict(row, return_confidence=True)
-    assert labels[0] >= 0 and confidence[0] == 0
 
 
 def test_free_k_leaves_the_relaxation_out():
@@ -244,20 +218,15 @@ def test_too_few_steps_give_a_warning(spoiled):
 @pytest.mark.parametrize(
     ("settings_", "message"),
     [
-        ({"n_clusters": 0}, "n_clusters=0"),
-        ({"n_clusters": 2.5}, "n_clusters=2.5"),
-        ({"n_clusters": 301}, "301 is more than the 300 points"),
         ({"relaxation": "l3"}, "'divided' or 'l2'"),
         ({"refine": "maybe"}, "'auto', True or False"),
         ({"partition_weights": "best"}, "'agreement', 'learned'"),
         ({"partition_weights": [1, 2]}, "20 partitions"),
         ({"partition_weights": [-1.0] + [1.0] * 19}, r"partition_weights\[0\] is -1"),
-        ({"partition_weights": [0.0] * 20}, "all zero"),
         ({"device": "abacus"}, "device='abacus'"),
         ({"refine": 0}, "refine=0"),
         ({"refine": np.array([1, 2])}, "'auto', True or False"),
         ({"max_iter": 0}, "max_iter=0"),
-        ({"max_iter": "many"}, "max_iter='many'"),
         ({"tol": float("nan")}, "tol=nan"),
     ],
 )
@@ -285,25 +254,18 @@ def test_more_clusters_than_tuples_of_the_deciding_partitions():
     assert est.n_clusters_ == 2 and ct.clustering_accuracy(y, est.labels_) == 1
 
 
-def test_frames_and_texts_are_accepted(spoiled):
+def test_frames_and_texts_are_accepted(spoiled, fitted):
     """pandas and polars frames, texts and categories give the labels that integers give."""
     pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
     P = spoiled[0]
-    expected = ct.RobustConsensus(3, random_state=0).fit(P).labels_
+    expected = fitted.labels_
     frame = pd.DataFrame({f"run {v}": [f"cluster {c}" for c in P[:, v]] for v in range(20)})
-    assert (ct.RobustConsensus(3, random_state=0).fit(frame).labels_ == expected).all()
     assert (
         ct.RobustConsensus(3, random_state=0).fit(pl.from_pandas(frame)).labels_ == expected
     ).all()
     categories = frame.astype("category")
     est = ct.RobustConsensus(3, random_state=0).fit(categories)
     assert (est.labels_ == expected).all() and (est.predict(frame) == expected).all()
-
-
-def test_bad_labels_are_refused_with_their_place():
-    """The message names row and partition."""
-    with pytest.raises(InvalidLabelsError, match="row 1, partition '0'"):
-        ct.RobustConsensus(2).fit([[0, 1], [1.5, 1]])
 
 
 def test_with_few_labels_the_search_is_a_candidate():

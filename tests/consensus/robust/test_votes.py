@@ -5,9 +5,9 @@ import pytest
 
 from coterie import RobustConsensus, clustering_accuracy, mirkin_objective, planted_partitions
 from coterie.consensus.robust import votes as votes_module
-from coterie.consensus.robust.votes import Votes, check_weighting
+from coterie.consensus.robust.votes import Votes
 from coterie.counts.cluster_tables import ClusterTables
-from coterie.errors import DissentWarning, InvalidParameterError
+from coterie.errors import DissentWarning
 from coterie.labels.tuples import as_label_tuples
 
 
@@ -87,7 +87,7 @@ def test_answers_are_among_the_starts(spoiled):
 
 
 def test_given_weights_keep_their_partitions(spoiled):
-    """Weights are in the order of the given partitions, whatever the order of the columns."""
+    """Weights are in the order of the given partitions, not of the columns of the tuples."""
     weights = np.arange(10.0)
     tuples = as_label_tuples(spoiled[0])
     votes = Votes.from_tuples(tuples, weights)
@@ -103,9 +103,3 @@ def test_equal_camps_warn_and_lone_partitions_do_not():
     noise = np.random.default_rng(0).integers(0, 3, (200, 3))
     votes = Votes.from_tuples(as_label_tuples(noise), "agreement")
     assert votes.all_weights.tolist() == [1.0] * 3
-
-
-def test_an_unknown_rule_is_refused():
-    """The message lists the rules."""
-    with pytest.raises(InvalidParameterError, match="'agreement', 'learned'"):
-        check_weighting("loudest")

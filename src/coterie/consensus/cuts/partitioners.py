@@ -92,7 +92,7 @@ def cut_graph(
 
     The result is the better of two cuts. METIS merges vertices before it cuts; by default also
     vertices two steps apart, such as all points of a base cluster, which may be unrelated. The
-    second cut does not merge these. If both cuts leave a part empty, recursive bisection is tried
+    other cut does not merge these. If both cuts leave a part empty, recursive bisection is tried
     too. It leaves parts empty only if K is nearly n.
 
     Parameters

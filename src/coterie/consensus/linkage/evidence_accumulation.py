@@ -220,9 +220,10 @@ def _merge_closest(table: Any, size: Any, kind: Any, tree: Any) -> None:
 
     ``table`` (u, u) has the distances, for average linkage summed over pairs of points, and
     ``size`` (u,) the number of points of each cluster. A merged cluster uses the row of its first
-    part. ``nearest[a]`` is the cluster nearest to a, and ``least[a]`` its distance. Merging never
-    makes distances smaller in these linkages. So after a merge of the nearest cluster, ``least[a]``
-    is a lower bound. It is marked as outdated, and computed again only if it is the least of all.
+    part. ``nearest[a]`` is the cluster nearest to a, and ``least[a]`` its distance. A merged
+    cluster is never nearer than the nearer of its parts. So after a merge of the nearest cluster,
+    ``least[a]`` is a lower bound. It is marked as outdated, and computed again only if it is the
+    least of all.
     """
     u = len(size)
     node, leaves = np.arange(u), np.ones(u)

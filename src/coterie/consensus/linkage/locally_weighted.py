@@ -70,7 +70,8 @@ class LocallyWeightedConsensus(ConsensusFunction):
     follow the authors' published code. Our choices: partition weights; ten k-means starts instead
     of three; with missing labels a partition counts in H(c) by the share of c that it labels, and
     in S_ij if it labels both points; points with the same labels always stay together. The original
-    may separate such points, because their S_ij is below 1; otherwise the results are equal.
+    may separate such points, because their S_ij is below 1. If it does not, and no label is
+    missing, the results are equal.
 
     **Limits.** Time and memory of ``"linkage"`` grow with the square of the number of distinct
     tuples. For m base clusters ``"graph"`` needs memory O(m²) and, up to m = 1,500, time O(m³).
