@@ -101,8 +101,8 @@ def test_summary_fits_80_columns(shown):
     for part in (
         "bids of 40 advertisers in 10 segments",
         "10 were planted (adjusted Rand index 0.",
-        "Forecasts of 2026-03-08, when all bids changed",
-        "its own pooled with its segments'",
+        "On 2026-03-08 all bids changed",
+        "own curve pooled with segments",
         "coterie ads forecast demo-output/market.coterie --advertiser adv-000",
     ):
         assert part in said

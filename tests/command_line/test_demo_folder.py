@@ -12,7 +12,7 @@ from coterie.command_line import demo_folder
 from coterie.command_line.demo_folder import fresh_folder
 from coterie.errors import OutputError
 
-REFUSED = "was not written by a demo, and a new one would replace it"
+REFUSED = "was not written by a demo, and a new demo would replace it"
 
 
 @pytest.fixture

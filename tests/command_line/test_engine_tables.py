@@ -71,7 +71,7 @@ def test_summary_of_a_streamed_table(run, labels_parquet, monkeypatch):
     printed = unwrapped(run(*arguments).stdout)
     for part in ("about ", "streamed path: more than max_tuples=10", "sweeps over all rows"):
         assert part in printed
-    assert "at least" not in printed
+    assert "lower bound" not in printed
     facts = json.loads(run(*arguments, "--json").stdout)
     assert "gap" not in facts and facts["engine"]["tuples_exact"] is False
 
@@ -147,10 +147,10 @@ def test_model_does_not_replace_table_or_input(run, labels_parquet):
     """A model is not written over the table or an input file."""
     how, out = ("-k", 3, "--engine", "duckdb://"), labels_parquet.with_name("out.parquet")
     result = run("consensus", labels_parquet, *how, "-o", out, "--save-model", out)
-    assert_one_line(result, "cannot write the model", "it is the table already")
+    assert_one_line(result, "cannot write the model", "this path is the table")
     pattern = labels_parquet.with_name("*.parquet")
     result = run("consensus", pattern, *how, "--save-model", labels_parquet)
-    assert_one_line(result, "cannot write the model", "it is the input already")
+    assert_one_line(result, "cannot write the model", "this path is the input")
     assert [path.name for path in labels_parquet.parent.iterdir()] == ["labels.parquet"]
 
 

@@ -53,14 +53,12 @@ def choose_k(
             "--to",
             min=2,
             metavar="K",
-            help="Largest number of clusters; by default 10 or the number of points.",
+            help="Largest number of clusters; by default 10, or the number of points if smaller.",
         ),
     ] = None,
     features: Annotated[
         bool,
-        typer.Option(
-            "--features", help="Columns are features; samples of the rows are clustered for each K."
-        ),
+        typer.Option("--features", help="The columns are features, not partitions."),
     ] = False,
     id_columns: options.IdColumns = None,
     columns: options.Columns = None,
@@ -71,9 +69,10 @@ def choose_k(
 ) -> None:
     """Compare numbers of clusters, and recommend one.
 
-    LABELS is a table as for coterie consensus. With --features it is a table
-    as for coterie cluster: samples of its rows are clustered many times for
-    each K, and the share of ambiguous pairs of points is shown.
+    LABELS is a table of partitions, as for coterie consensus. With --features
+    it is a table of features, as for coterie cluster: random samples of the
+    rows are clustered many times for each K, and the summary shows the share
+    of ambiguous pairs of points, which are together in some runs only.
 
     Example: coterie choose-k labels.csv --id name --from 2 --to 8
     """

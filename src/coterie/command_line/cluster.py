@@ -43,7 +43,7 @@ def cluster(
     ] = "kmeans",
     method: options.MethodKey = FLAGSHIP,
     jobs: Annotated[
-        int | None, typer.Option(metavar="N", help="Parallel runs; -1 for all cores.")
+        int | None, typer.Option(metavar="N", help="Number of parallel runs; -1 uses all cores.")
     ] = None,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
@@ -54,8 +54,8 @@ def cluster(
     """Cluster features by the consensus of many k-means runs.
 
     FEATURES is a CSV, Parquet or NPY table with a row per point and a column
-    per feature. All values are numbers and none is missing. Features are not
-    scaled: scale them first, or try several scalings with --ensemble scalings.
+    per feature. All values must be finite numbers. Features are not scaled:
+    scale them first, or use --ensemble scalings to try several scalings.
 
     Example: coterie cluster features.csv --id name -k 3 -o clusters.csv
     """
@@ -65,7 +65,7 @@ def cluster(
     with shown_notes() as notes:
         started = time.perf_counter()
         with shown_stages(quiet):
-            carried, feature_names, X = read_features(features, ids, wanted)
+            id_values, feature_names, X = read_features(features, ids, wanted)
         # Two blocks, because the progress bar of the runs needs the terminal without a spinner.
         with shown_stages(quiet):
             import numpy as np
@@ -86,7 +86,7 @@ def cluster(
             estimator.feature_names_in_ = np.array(feature_names, dtype=object)
         seconds = time.perf_counter() - started
         names = [f"run {v}" for v in range(partitions)]
-        outputs.write_consensus(estimator, estimator.ensemble_.labels, names, carried)
+        outputs.write_consensus(estimator, estimator.ensemble_.labels, names, id_values)
     facts = {
         "input": str(features),
         **consensus_facts(estimator.consensus_, names, method),

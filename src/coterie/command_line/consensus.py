@@ -26,7 +26,8 @@ __all__ = ["consensus", "read_labels"]
 
 _log = logging.getLogger(__name__)
 
-# Options of the flagship: its parameter, and the values that are not written as in Python.
+# Options of the default method: the parameter in Python, and the option values that have another
+# form there.
 _SETTINGS: dict[str, tuple[str, dict[str, bool | None]]] = {
     "--weights": ("partition_weights", {"equal": None}),
     "--relaxation": ("relaxation", {}),
@@ -55,27 +56,30 @@ def consensus(
     weights: Annotated[
         Literal["agreement", "equal", "learned"] | None,
         typer.Option(
-            help="Votes of the largest camp only, equal votes, or weights by distance.",
+            help="Weights of the partitions: agreement counts only the largest camp, learned "
+            "weighs by the distance to the result.",
             show_default="agreement",
         ),
     ] = None,
     relaxation: Annotated[
         Literal["auto", "admm", "divided", "l2"] | None,
         typer.Option(
-            help="Robust (admm), robust in parts (divided), least squares (l2), or by size.",
+            help="Relaxation: admm is robust, divided is robust and solved in parts, l2 is least "
+            "squares; auto chooses by size.",
             show_default="auto",
         ),
     ] = None,
     refine: Annotated[
         Literal["auto", "yes", "no"] | None,
         typer.Option(
-            help="Return the best separated of four answers, the search's, or the relaxation's.",
+            help="auto returns the best separated of four candidates, yes the result of the "
+            "discrete search, no that of the relaxation.",
             show_default="auto",
         ),
     ] = None,
     device: Annotated[
         Literal["auto", "cpu", "cuda"] | None,
-        typer.Option(help="Device of the robust relaxation.", show_default="auto"),
+        typer.Option(help="Processor for the robust relaxation.", show_default="auto"),
     ] = None,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
@@ -89,18 +93,21 @@ def consensus(
     """Find the partition that many partitions agree on.
 
     LABELS is a CSV, Parquet or NPY table with a row per point and a column
-    per partition. Labels are whole numbers or text; a blank is missing.
-    Partitions that agree with the others no better than chance lose their
-    vote; of four answers the one best separated in the remaining votes is
-    returned. --weights, --relaxation, --refine and --device are settings of
-    this method, robust; coterie methods lists the others. With --engine the
-    table stays in DuckDB or Spark, and LABELS may also be a folder, a quoted
-    glob or a table of a database. A Parquet table of more than 50 million
-    labels is processed in DuckDB by default.
+    per partition. Labels are whole numbers or text; an empty cell is missing.
+
+    The default method, robust, ignores partitions that agree with the others
+    no better than chance. It computes four candidates and returns the one
+    whose clusters are best separated. --weights, --relaxation, --refine and
+    --device are settings of this method. coterie methods lists the others.
+
+    With --engine the table stays in DuckDB or Spark. LABELS may then also be
+    a folder, a quoted glob or a table of a database. A Parquet table of more
+    than 50 million labels is processed in DuckDB by default.
 
     Example: coterie consensus labels.csv --id name -k 3 -o consensus.csv
     """
     chosen = consensus_method(method)
+    # None means that the option was not given, so that other methods can refuse those that were.
     given = {
         "--weights": weights,
         "--relaxation": relaxation,
@@ -110,7 +117,7 @@ def consensus(
     settings = _settings(chosen, given)
     if n_clusters is None and not _finds_k(chosen):
         raise typer.BadParameter(
-            f"--method {method} cannot find the number of clusters itself; give it",
+            f"--method {method} needs the number of clusters",
             param_hint="'-k'",
         )
     outputs = Outputs(output, plot, save_model)
@@ -150,14 +157,14 @@ def read_labels(
     from coterie.files.tables import label_columns, read_table
     from coterie.labels.label_matrix import as_label_matrix
 
-    carried, names, labels = label_columns(read_table(path), ids, columns)
+    id_values, names, labels = label_columns(read_table(path), ids, columns)
     try:
         P = as_label_matrix(pa.table(labels, names=names))
     except InvalidLabelsError as error:
         raise TableError(
             f"{path}: {error} (rows are counted from 0, without the header)"
         ) from error
-    return carried, P
+    return id_values, P
 
 
 def _fit_in_memory(
@@ -170,10 +177,10 @@ def _fit_in_memory(
 ) -> dict[str, Any]:
     """Read a table, fit the estimator, write the outputs, and return the facts."""
     started = time.perf_counter()
-    carried, P = read_labels(source, ids, columns)
+    id_values, P = read_labels(source, ids, columns)
     estimator.fit(P)
     seconds = time.perf_counter() - started
-    outputs.write_consensus(estimator, P, P.names, carried)
+    outputs.write_consensus(estimator, P, P.names, id_values)
     return {
         "input": str(source),
         **consensus_facts(estimator, P.names, method),
@@ -186,14 +193,14 @@ def _settings(method: Method, options_given: Mapping[str, str | None]) -> dict[s
     """Return constructor arguments for the given options; refuse those the method lacks."""
     given = {option: text for option, text in options_given.items() if text is not None}
     if method.key != FLAGSHIP:
-        # Other methods give all partitions equal votes, except those that learn the weights.
+        # Methods with this parameter use equal weights by default, so the option changes nothing.
         if given.get("--weights") == "equal" and "partition_weights" in _parameters(method):
             del given["--weights"]
         if given:
             clash = " and ".join(f"{option} {text}" for option, text in given.items())
             raise typer.BadParameter(
-                f"--method {method.key} has no {clash}, which is for --method {FLAGSHIP}; "
-                "leave out one or the other",
+                f"{clash} works only with --method {FLAGSHIP}, not with --method {method.key}; "
+                "leave out one of them",
                 param_hint="'--method'",
             )
     settings: dict[str, Any] = {}
@@ -207,7 +214,7 @@ def _refuse_without_engine(limits: Mapping[str, Any]) -> None:
     for name, value in limits.items():
         if value is not None:
             raise typer.BadParameter(
-                "it applies to tables in an engine; choose one, as in --engine duckdb://",
+                "it needs an engine; add, for example, --engine duckdb://",
                 param_hint=f"'--{name.replace('_', '-')}'",
             )
 

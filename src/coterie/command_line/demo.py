@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 #: The sources of curves in the summary, and their names there.
 SOURCES = {
-    "own": "its own curve",
+    "own": "own curve",
     "global": "one curve for all",
-    "robust+pooled": "its own pooled with its segments'",
+    "robust+pooled": "own curve pooled with segments",
 }
 
 _BINS = 256
-# The stratum of advertisers that gain most from segments.
+# Advertisers with few bids gain most from segments.
 _THIN = "10–199 bids"
 _EXAMPLE_BIDS = 100
 _EXAMPLE_SUPPLY = 100_000
@@ -206,17 +206,16 @@ def _print_summary(facts: dict[str, Any]) -> None:
     console.print()
     console.print(
         f"Found {counted(segments['found'], 'segment')}; {segments['planted']} were planted "
-        f"(adjusted Rand index {segments['adjusted_rand']:.2f}). Of "
-        f"{counted(segments['outliers_found'], 'advertiser')} found to be outliers, "
-        f"{segments['outliers_right']:,} are outliers ({segments['outliers_planted']:,} were "
-        "planted)."
+        f"(adjusted Rand index {segments['adjusted_rand']:.2f}). Found "
+        f"{counted(segments['outliers_found'], 'outlier')}, {segments['outliers_right']:,} of them "
+        f"true; {segments['outliers_planted']:,} were planted."
     )
     layout.print_indented(console, _recovery_table(segments))
     if facts["wape"]:
         console.print(
-            f"Forecasts of {', '.join(facts['holdout'])}, when all bids changed, from the days "
-            f"before. Error (WAPE) by source of the curve; thin: of impressions, for advertisers "
-            f"with {_THIN} before:"
+            f"On {', '.join(facts['holdout'])} all bids changed. Errors (WAPE) of the forecasts of "
+            f"that day from the days before, by source of the curve. The column thin is the error "
+            f"of impressions for advertisers with {_THIN} before:"
         )
         layout.print_indented(console, _error_table(facts["wape"]))
     _print_example(console, facts)
@@ -236,8 +235,8 @@ def _recovery_table(segments: dict[str, Any]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
     table.add_column("planted")
     table.add_column("advertisers", justify="right")
-    table.add_column("found as", overflow="fold")
-    table.add_column("of them", justify="right")
+    table.add_column("found in", overflow="fold")
+    table.add_column("share", justify="right")
     for row in segments["segments"]:
         share = f"{row['share']:.0%}"
         table.add_row(row["planted"], f"{row['advertisers']:,}", row["found_as"], share)

@@ -48,12 +48,12 @@ def fresh_folder(folder: Path) -> Iterator[None]:
     try:
         yield
     except BaseException as failure:
-        # The failure itself is reported, not that the record could not be written either.
+        # If the record cannot be written either, the first failure is the one to report.
         with contextlib.suppress(OSError):
             _write_record(folder)
         if isinstance(failure, KeyboardInterrupt):
-            there = [folder / name for name in _PATHS if (folder / name).exists()]
-            raise KeyboardInterrupt(*there) from None
+            complete = [folder / name for name in _PATHS if (folder / name).exists()]
+            raise KeyboardInterrupt(*complete) from None
         raise
     _write_record(folder)
 
@@ -79,7 +79,7 @@ def _written_earlier(folder: Path) -> list[Path]:
             )
             if not is_ours:
                 raise OutputError(
-                    f"{path} was not written by a demo, and a new one would replace it; "
+                    f"{path} was not written by a demo, and a new demo would replace it; "
                     "move it, or name another folder with --output"
                 )
     except OSError as error:
@@ -101,6 +101,7 @@ def _demo_paths(folder: Path) -> list[Path]:
 
 
 def _remove(folder: Path, earlier: list[Path]) -> None:
+    # Folders come before their contents, so the reverse order empties a folder first.
     for path in reversed(earlier):
         if path.is_dir():
             path.rmdir()
@@ -119,9 +120,9 @@ def _read_record(folder: Path) -> dict[str, str]:
         if record["made_by"] == _MADE_BY:
             return {str(name): str(digest) for name, digest in record["files"].items()}
     except (ValueError, LookupError, TypeError, AttributeError):
-        pass
+        pass  # not JSON, or JSON of another form
     raise OutputError(
-        f"{path} is not the record of a demo, and a new one would replace it; "
+        f"{path} is not the record of a demo, and a new demo would replace it; "
         "move it, or name another folder with --output"
     )
 

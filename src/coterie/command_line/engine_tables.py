@@ -1,4 +1,4 @@
-"""``coterie consensus`` on a table that stays in an engine: choice of the engine, and the fit."""
+"""``coterie consensus`` on a table that stays in DuckDB or Spark."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 __all__ = ["EngineChoice", "choose_engine", "fit_in_engine"]
 
+# A larger Parquet table is processed in DuckDB unless the user chooses.
 _MOST_CELLS_IN_MEMORY = 50_000_000
 
 
 @dataclass(frozen=True)
 class EngineChoice:
-    """The URL of an engine, and the reason if the user did not ask for one."""
+    """The URL of an engine, and why it was chosen (empty if the user asked for it)."""
 
     url: str
     why: str = ""
@@ -38,21 +39,22 @@ def choose_engine(
 ) -> EngineChoice | None:
     """Return the requested engine, DuckDB for a large Parquet table, or None for memory.
 
-    A plot, text output or output without ids uses memory unless an engine is requested.
+    Engines write Parquet without a row order, and draw no plot. Other outputs use memory unless
+    the user asks for an engine.
     """
     if asked is not None:
         return None if asked == "none" else EngineChoice(asked)
     table = outputs.table
-    # Without ids the order identifies the rows, and engines do not keep the order.
-    served = table is None or (table.suffix.lower() == ".parquet" and bool(ids))
-    if not served or outputs.picture is not None:
+    # Without ids, only the order identifies the rows, and engines do not keep it.
+    can_write = table is None or (table.suffix.lower() == ".parquet" and bool(ids))
+    if not can_write or outputs.picture is not None:
         return None
     if importlib.util.find_spec("ibis") is None:
         return None
     cells = _parquet_cells(Path(labels), ids, columns)
     if cells <= _MOST_CELLS_IN_MEMORY:
         return None
-    why = f"{cells:,} labels are more than {_MOST_CELLS_IN_MEMORY:,}; --engine none reads them all"
+    why = f"{cells:,} labels are more than {_MOST_CELLS_IN_MEMORY:,}; --engine none uses memory"
     return EngineChoice("duckdb://", why)
 
 

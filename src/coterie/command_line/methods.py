@@ -57,7 +57,7 @@ def _print_summary(facts: dict[str, Any]) -> None:
     console = layout.stdout_console()
     for heading, name in (
         ("Consensus of partitions: coterie consensus --method KEY", "consensus"),
-        ("Clusterings of several views, from Python: coterie.consensus.registry", "multiview"),
+        ("Clustering of several views, in Python only: coterie.consensus.registry", "multiview"),
     ):
         console.print(heading, style="bold")
         layout.print_indented(console, _table(facts[name]))
@@ -89,7 +89,7 @@ def _description(row: dict[str, Any]) -> Text:
     if row["missing"]:
         missing = ", ".join(row["missing"])
         text.append(
-            f"\nfalls back because {missing} is missing: pip install 'coterie[partitioners]'",
+            f"\nuses a fallback without {missing}: pip install 'coterie[partitioners]'",
             style="yellow",
         )
     return text

@@ -29,7 +29,8 @@ from coterie.errors import CoterieError
 
 __all__ = ["Program", "ads", "app", "stopped_by_sigterm"]
 
-# Set by SIGTERM. A KeyboardInterrupt may be replaced by another on the way up, so it cannot tell.
+# Set by SIGTERM. The exception cannot carry this fact, because write_all and fresh_folder replace
+# a KeyboardInterrupt by another one.
 _terminated = threading.Event()
 
 
@@ -48,7 +49,7 @@ class Program(typer.core.TyperGroup):
             typer.echo(f"error: {one_line(' '.join(str(error).split()))}", err=True)
             raise typer.Exit(1) from error
         except KeyboardInterrupt as interrupt:
-            # The arguments are the files that are complete.
+            # Its arguments are the files that are complete; write_all sets them.
             written = ", ".join(map(one_line, interrupt.args))
             what = f" after writing {written}" if written else "; nothing was written"
             how, code = ("terminated", 143) if _terminated.is_set() else ("interrupted", 130)
@@ -63,6 +64,7 @@ def stopped_by_sigterm() -> Iterator[None]:
     Unfinished files are removed. If the caller of the program ignores SIGTERM, it stays ignored.
     """
     before = signal.getsignal(signal.SIGTERM)
+    # SIG_IGN means that the caller ignores the signal, for example with nohup.
     if before is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -91,6 +93,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
+    # A defect is shown as Python's usual traceback.
     pretty_exceptions_enable=False,
     context_settings=_HELP_OPTIONS,
 )

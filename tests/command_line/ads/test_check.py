@@ -40,7 +40,7 @@ def test_a_good_log_can_be_used(run, market, monkeypatch):
         "4, 2026-03-02 to 2026-03-05",
         "second price",
         "0 errors, ",
-        "it can be used.",
+        "the log can be used.",
     ):
         assert part in unwrapped(result.stdout)
     assert_fits(result.stdout)

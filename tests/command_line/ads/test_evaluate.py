@@ -89,10 +89,10 @@ def test_verdicts_compare_pooled_with_own(evaluated):
     assert len(sentences) == 2
     for target, sentence in zip(("impressions", "spend"), sentences, strict=True):
         own, pooled = (evaluated["sources"][name][target]["wape"] for name in ("own", POOLED))
-        assert sentence.startswith(f"Error of {target}: {pooled:.1%} with curves pooled ")
-        assert f"{own:.1%} with own curves alone" in sentence
+        assert sentence.startswith(f"Error of {target} (WAPE): {pooled:.1%} ")
+        assert f"{own:.1%} if not" in sentence
         points = f"{100 * (pooled - own):+.1f}".replace("-", "−")
-        assert f"({points} ± " in sentence
+        assert f"difference {points} ± " in sentence
 
 
 def test_no_evaluation_has_no_verdict():

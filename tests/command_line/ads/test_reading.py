@@ -153,27 +153,27 @@ class TestOutputs:
     @pytest.mark.parametrize("logs", [".", "bids.parquet", "b*.parquet"])
     def test_inputs_are_never_overwritten(self, log, logs, name, what):
         """Neither the log nor the texts beside it may be an output."""
-        with pytest.raises(OutputError, match=f"cannot write the model to .*: it is {what}"):
+        with pytest.raises(OutputError, match=f"cannot write the model to .*: this path is {what}"):
             self.check(log / logs, {"model": log / name})
 
     def test_links_are_followed(self, log, tmp_path):
         """A link to the log is refused like the log."""
         (tmp_path / "link").symlink_to(log / "bids.parquet")
-        with pytest.raises(OutputError, match="a part of the log already"):
+        with pytest.raises(OutputError, match="a part of the log"):
             self.check(log, {"model": tmp_path / "link"})
 
     def test_given_texts_are_inputs(self, log, tmp_path):
         """The given table of advertisers may not be an output."""
         texts = tmp_path / "texts.csv"
         texts.touch()
-        with pytest.raises(OutputError, match="the table of advertisers already"):
+        with pytest.raises(OutputError, match="this path is the table of advertisers"):
             self.check(log, {"table": texts}, advertisers=texts)
 
     def test_the_database_is_an_input(self, tmp_path):
         """The database of the engine may not be an output."""
         database = tmp_path / "my logs.db"
         database.touch()
-        with pytest.raises(OutputError, match="the database already"):
+        with pytest.raises(OutputError, match="this path is the database"):
             self.check(
                 "bids",
                 {"model": database},
@@ -183,7 +183,9 @@ class TestOutputs:
     def test_two_outputs_are_two_files(self, log, tmp_path):
         """One file cannot be the report and the model."""
         same = {"report": tmp_path / "a", "model": tmp_path / "." / "a"}
-        with pytest.raises(OutputError, match=r"cannot write the model to .*: it is the report"):
+        with pytest.raises(
+            OutputError, match=r"cannot write the model to .*: this path is the report"
+        ):
             self.check(log, same)
 
     def test_no_table_is_written_among_the_logs(self, log):
@@ -203,7 +205,7 @@ def test_the_log_is_never_overwritten(run, write_log, command):
     """A command that would overwrite its log ends with 1, and the log is unchanged."""
     file = write_log() / "bids.parquet"
     before = file.read_bytes()
-    assert_one_line(run("ads", command, file, "-o", file), "it is a part of the log already")
+    assert_one_line(run("ads", command, file, "-o", file), "this path is a part of the log")
     assert file.read_bytes() == before
 
 

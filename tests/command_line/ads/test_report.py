@@ -42,8 +42,8 @@ def test_the_answer_is_short(reported):
     assert result.stderr == ""
     said = unwrapped(result.stdout)
     assert ": 80 advertisers in " in said
-    assert "Error of impressions: " in said
-    assert "Error of spend: " in said
+    assert "Error of impressions " in said
+    assert "Error of spend " in said
     assert f"wrote {folder / 'report.html'}\nwrote {folder / 'm.coterie'}\n" in result.stdout
     assert_fits(result.stdout.split("segments\n", 1)[1])
 
@@ -88,7 +88,7 @@ def test_report_of_one_day(run, write_log, tmp_path):
     page = tmp_path / "r.html"
     result = run("ads", "report", write_log(days=1), "-k", 2, "-o", page)
     assert result.exit_code == 0, result.stderr
-    assert "too few days to hold any out" in unwrapped(page.read_text(encoding="utf-8"))
+    assert "too few days to hold out" in unwrapped(page.read_text(encoding="utf-8"))
     assert "Error of" not in result.stdout
 
 
@@ -118,7 +118,7 @@ def test_page_and_model_are_two_files(run, market, untouched, tmp_path):
     """One file cannot be both; this is refused before the work."""
     out = tmp_path / "r.html"
     result = run("ads", "report", market, "-o", out, "--save-model", out)
-    assert_one_line(result, "cannot write the model to", "it is the report already")
+    assert_one_line(result, "cannot write the model to", "this path is the report")
 
 
 @pytest.mark.parametrize("package", ["ibis", "jinja2"])
@@ -129,7 +129,7 @@ def test_missing_package_is_named_before_the_work(
     check_can_render()
     monkeypatch.setitem(sys.modules, package, None)
     result = run("ads", "report", market, "-o", tmp_path / "r.html")
-    assert_one_line(result, f"needs {package}, not installed", "pip install 'coterie[ads]'")
+    assert_one_line(result, f"needs {package}: ", "pip install 'coterie[ads]'")
     assert_one_line(run("demo", "-o", tmp_path / "demo"), package)
     assert list(tmp_path.iterdir()) == []
 

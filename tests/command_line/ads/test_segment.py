@@ -148,6 +148,7 @@ def test_log_of_one_advertiser(run, write_log, tmp_path):
         ["--bins", "1"],
         ["--auction", "third"],
         ["--seed", "-1"],
+        ["--seed", str(2**31)],
     ],
 )
 def test_wrong_usage_ends_with_2_before_the_log_is_read(run, tmp_path, untouched, wrong):
@@ -163,7 +164,7 @@ def test_wrong_usage_ends_with_2_before_the_log_is_read(run, tmp_path, untouched
     [
         ("none/m.coterie", "a.csv", "does not exist"),
         ("m.coterie", "a.xlsx", "must end in one of .csv"),
-        ("a.csv", "a.csv", "it is the model already"),
+        ("a.csv", "a.csv", "this path is the model"),
     ],
 )
 def test_outputs_are_checked_before_the_work(run, tmp_path, untouched, model, members, message):

@@ -27,13 +27,13 @@ def test_the_input_is_never_overwritten(tmp_path):
     source.touch()
     (tmp_path / "link.csv").symlink_to(source)
     for path in (source, tmp_path / "link.csv", tmp_path / "." / "labels.csv"):
-        with pytest.raises(OutputError, match="it is the input already"):
+        with pytest.raises(OutputError, match="this path is the input"):
             Outputs(path).check(source)
 
 
 def test_two_outputs_are_two_files(tmp_path):
     """One file cannot be the table and the model."""
-    with pytest.raises(OutputError, match=r"cannot write the model .*: it is the table already"):
+    with pytest.raises(OutputError, match=r"cannot write the model .*: this path is the table"):
         Outputs(tmp_path / "a.csv", None, tmp_path / "a.csv").check(tmp_path / "in.csv")
 
 

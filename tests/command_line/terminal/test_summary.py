@@ -41,22 +41,22 @@ def test_summary_names_the_camps(planted, capsys):
     """A camp without a vote is listed with its members."""
     text = summary(facts_of(planted[0], n_clusters=3), capsys)
     assert "labels.csv: 100 points, 10 partitions" in text
-    assert "2 camps that agree only among themselves; 6 partitions of 10 decided" in text
-    assert "set aside p6, p7, p8, p9" in text
+    assert "2 camps of partitions agree only among themselves; 6 of 10 partitions decided" in text
+    assert "ignored p6, p7, p8, p9" in text
 
 
 def test_summary_of_equal_votes(planted, capsys):
-    """With equal votes camps are shown, and none is set aside."""
+    """With equal votes camps are shown, and none is ignored."""
     facts = facts_of(planted[0], n_clusters=3, partition_weights=None, relaxation="l2")
     text = summary(facts, capsys)
-    assert "10 partitions of 10 decided" in text
-    assert "set aside" not in text
+    assert "10 of 10 partitions decided" in text
+    assert "ignored" not in text
 
 
 def test_summary_of_learned_weights(planted, capsys):
     """Weights that are not all or nothing are shown as numbers."""
     facts = facts_of(planted[0], n_clusters=3, partition_weights="learned", relaxation="l2")
-    assert "weighs " in summary(facts, capsys)
+    assert "weight " in summary(facts, capsys)
 
 
 def test_summary_of_a_method_without_camps_or_bound(planted, capsys):
@@ -66,8 +66,8 @@ def test_summary_of_a_method_without_camps_or_bound(planted, capsys):
     text = summary(facts, capsys)
     assert "method L2CC, least squares" in text
     least = min(facts["votes"], key=lambda vote: vote["agreement"])
-    assert f"least {least['partition']}, {least['agreement']:.2f}" in text
-    assert "at least" not in text and "dissent" not in text and "camp" not in text
+    assert f"lowest for {least['partition']}, {least['agreement']:.2f}" in text
+    assert "lower bound" not in text and "dissent" not in text and "camp" not in text
 
 
 def test_own_objective_and_partitioner_are_shown(planted, capsys):

@@ -215,8 +215,9 @@ def curve_at(curves: Floats, edges: NDArray[np.int64], bids: ArrayLike) -> Float
 def share_of_wins(counts: DenseCounts, over: str = "wins") -> Floats:
     """Return the paper's win-rate c.d.f., (A, G): wins with a bid ≤ b over all wins or all bids.
 
-    The paper does not say which. The default, over all wins, is a distribution function, as the
-    Kolmogorov–Smirnov test requires. Rows without any are 0.
+    The paper does not say which. Divided by all wins (the default) it is a distribution function,
+    as the Kolmogorov–Smirnov test requires. The row of an advertiser without wins, or without
+    bids, is 0.
     """
     if over not in {"wins", "bids"}:
         raise InvalidParameterError(f"over={over!r}: it must be 'wins' or 'bids'")

@@ -157,11 +157,11 @@ def win_variance(evidence: Evidence, prior: Floats, strength: float) -> Floats:
     With independent Beta(α, β) hazards the first two moments of the product are products of
     moments: E[1−h] = β/(α+β), E[(1−h)²] = β(β+1)/((α+β)(α+β+1)).
 
-    For rates it is W(1 − W)/(n + m + 1), where n is the number of the advertiser's own trials in
-    the run of bins that isotonic regression gives one value. They count between the first and the
-    last bin with trials; bins outside are bounded by them on one side only. The prior counts
-    once, because an advertiser differs from its segment in a similar way in adjacent bins: m
-    trials in each of fifty bins are worth no more than m.
+    For rates it is W(1 − W)/(n + m + 1). Isotonic regression gives one value to a run of bins, and
+    n is the number of the advertiser's own trials in the run. In bins before the first or after
+    the last trial of the run, n is 0, because the trials bound W there on one side only. The prior
+    counts as m trials in a run, not in each of its bins, because an advertiser differs from its
+    segment in a similar way in adjacent bins.
     """
     m = min(strength, _LARGEST_STRENGTH)
     if evidence.form == "rate":

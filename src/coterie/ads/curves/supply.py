@@ -75,15 +75,16 @@ def expected_supply(supply: Supply, advertiser: int, day: str | None = None) -> 
 
 
 def describe_supply(supply: Supply, day: date | None) -> str:
-    """Return the basis of an expected supply, as the end of a sentence about a forecast.
+    """Return the end of a sentence about a forecast: the day whose supply it uses.
 
     >>> describe_supply(Supply(np.ones(1), np.ones(7), np.ones(7, dtype=bool)), date(2026, 3, 9))
     '; supply of 2026-03-09'
     """
     if day is None:
         return "; supply of an average day"
-    unseen = ", a weekday that is not in the log: that of an average day"
-    return f"; supply of {day}{'' if supply.seen[day.weekday()] else unseen}"
+    if supply.seen[day.weekday()]:
+        return f"; supply of {day}"
+    return f"; supply of an average day, because {day} is a weekday that is not in the log"
 
 
 def shrunk_shares(successes: Floats, trials: Floats, shares: Floats) -> tuple[Floats, Floats]:

@@ -40,7 +40,7 @@ __all__ = ["bid_grid", "gather_cells", "read_histograms"]
 
 log = logging.getLogger("coterie")
 
-#: A grid of this many bins or more has some bins evenly spaced in the logarithm.
+#: From this many bins up, some edges are evenly spaced in the logarithm.
 _BINS_TO_SPREAD = 64
 _KEYS = ("advertiser", "day", "bin")
 _LONGEST_NAME = 1000
@@ -305,7 +305,7 @@ def _nothing_usable(logs: BidLogs, days: Sequence[Any] | None) -> str:
     on_days = "" if days is None else " on the given days"
     return (
         f"{logs.source}: no row{on_days} has an advertiser, a day, a bid above 0 and a value of "
-        "won; run the checks of the log to see why"
+        "won; check_logs, or coterie ads check, shows why"
     )
 
 

@@ -80,7 +80,7 @@ class BidLogs:
         if len(types) > 1 or types[0] not in AUCTIONS:
             raise TableError(
                 f"{self.source}: auction_type has {_listed(types)}; it must be 1 (first price) or "
-                "2 (second price) in all rows: split the log, or give the auction"
+                "2 (second price) in all rows; split the log, or give the auction type"
             )
         return AUCTIONS[types[0]]
 
@@ -195,7 +195,7 @@ def read_descriptions(logs: BidLogs) -> dict[str, str]:
 
 
 class _Found(NamedTuple):
-    """A raw table, its name, its text table, the first file without each column, its files."""
+    """A raw table and what is known about it; ``lacking`` as in :class:`LogFiles`."""
 
     raw: ir.Table
     name: str
@@ -255,7 +255,7 @@ def _in_database(path: str, connection: Any, table: str | None) -> _Found:
         raise TableError(f"{path} is a DuckDB database: open it with DuckDB, not {connection.name}")
     # the name depends on the path alone, because DuckDB attaches a file only once
     catalog = f"logs_{zlib.crc32(os.fsencode(Path(path).absolute())):08x}"
-    with engine_errors(f"{path}: DuckDB cannot open it, another program may be writing to it"):
+    with engine_errors(f"{path}: DuckDB cannot open it; another program may be writing to it"):
         quoted = str(Path(path).absolute()).replace("'", "''")
         connection.con.sql(f"ATTACH IF NOT EXISTS '{quoted}' AS {catalog} (READ_ONLY)")
         names = _tables(connection, catalog)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LogFiles", "find_files", "inspect_files", "is_database", "is_parquet", "read_files"]
 
-#: Names of tables that are stored beside the logs but are not logs.
+#: Names of tables in the folder of the logs that are not logs.
 BESIDE = frozenset({"advertisers", "truth"})
 IPINYOU_FIELDS = 24
 
@@ -82,7 +82,9 @@ def find_files(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     matches = [Path(name) for name in sorted(names)]
     found = [match for match in matches if match.is_file() and not _is_aside(match, match.parent)]
     if not found:
-        raise TableError(f"{text}: no file matches; quote the glob, or the shell expands it")
+        raise TableError(
+            f"{text}: no file matches; put a glob in quotes, so that the shell does not expand it"
+        )
     return [str(match) for match in found]
 
 
@@ -97,9 +99,7 @@ def inspect_files(paths: Sequence[str]) -> LogFiles:
     text = [path for path in paths if not is_parquet(path)]
     if text and len(text) < len(paths):
         other = next(path for path in paths if path not in text)
-        raise TableError(
-            f"{text[0]} is text and {other} is Parquet: give files of one kind, by a glob"
-        )
+        raise TableError(f"{text[0]} is text and {other} is Parquet; give files of one kind only")
     if is_remote(paths[0]):
         delimiter = "\t" if ".tsv" in paths[0].lower() else ","
         return LogFiles(tuple(paths), is_text=bool(text), delimiter=delimiter)
@@ -198,7 +198,7 @@ def _inspect_text(paths: Sequence[str]) -> LogFiles:
         if others != fields:
             raise TableError(
                 f"{path}: its header differs from that of {paths[0]}: "
-                f"{header_difference(others, fields)}; give files with the same columns, by a glob"
+                f"{header_difference(others, fields)}; give files with the same columns"
             )
     return LogFiles(tuple(paths), True, tuple(fields), delimiter=delimiter)
 

@@ -45,7 +45,7 @@ def page_file(name: str) -> str:
 
 
 def fingerprint(text: str) -> str:
-    """Return the source expression of a script or style: its SHA-256, for a page's policy.
+    """Return the SHA-256 of a script or style, as a Content-Security-Policy writes it.
 
     >>> fingerprint("")
     "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"

@@ -87,7 +87,7 @@ def normalised_cuts(graph: Any, ks: Sequence[int], random_state: Any = None) -> 
 
 
 def leader_clusters(graph: Any, observations: ArrayLike | None = None) -> NDArray[np.int64]:
-    """Cluster by leaders: the best observed free vertex leads its free neighbours; repeat.
+    """Cluster by leaders: an unlabelled vertex takes its unlabelled neighbours, then the next one.
 
     Every member is similar to its leader, but not necessarily to other members. The number of
     clusters follows from the graph. Vertices lead in decreasing order of ``observations`` (A,),
@@ -119,7 +119,10 @@ def leader_clusters(graph: Any, observations: ArrayLike | None = None) -> NDArra
 
 
 def kmeans_labels(rows: Floats, k: int, seed: int) -> NDArray[np.int64]:
-    """Cluster rows by k-means into k clusters, numbered by appearance; at most k rows are apart."""
+    """Cluster rows by k-means into k clusters, numbered by appearance.
+
+    With at most k rows, each row is a cluster.
+    """
     if len(rows) <= k:
         return np.arange(len(rows))
     with on_one_thread(), ignore_duplicate_points_warning():

@@ -96,9 +96,9 @@ def learn_memberships(
     n_segments = shares.shape[1] - 1
     informed = evidence.observations > 0
     if n_segments:
-        open_rows = labels < 0
-        sizes = shares[~open_rows, :-1].mean(axis=0) if (~open_rows).any() else 1 / n_segments
-        shares[open_rows, :-1], shares[open_rows, -1] = sizes, 0.0
+        unknown = labels < 0
+        sizes = shares[~unknown, :-1].mean(axis=0) if (~unknown).any() else 1 / n_segments
+        shares[unknown, :-1], shares[unknown, -1] = sizes, 0.0
     n_iter = 0
     for n_iter in range(1, max_iter + 1):  # noqa: B007 (part of the result)
         rates = _rates(evidence, shares, max_observations)

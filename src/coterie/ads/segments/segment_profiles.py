@@ -17,8 +17,8 @@ __all__ = ["SegmentProfile", "describe_segments", "doubtful_members", "outlying_
 Floats = NDArray[np.float64]
 
 _PRICE_LEVELS = ("low price", "medium price", "high price")
-#: The curve of an outlier differs from its segment's by more than this, and by more than this
-#: many standard deviations, in a bin with at least this many trials.
+#: In some bin, the curve of an outlier differs from that of its segment by more than this distance
+#: and this many standard deviations; the bin has at least this many trials.
 _LEAST_DISTANCE = 0.15
 _LEAST_DEVIATIONS = 4.0
 _FEWEST_TRIALS = 10.0

@@ -29,10 +29,11 @@ class SegmentSettings:
     strengths : sequence of float
         Pooling strengths to choose from, in trials.
     max_observations : float or None
-        Limit of the bids of an advertiser that count, in the test and in its segment's curve.
+        The largest number of bids of an advertiser that count, in the test and in the curve of
+        its segment.
     tolerance : float
-        Curves nearer than this are similar for any result of the test. The paper has neither
-        limit nor tolerance: use None and 0 for its graphs.
+        Curves with at most this distance are similar even if the test rejects. The paper has
+        neither a limit nor a tolerance: None and 0 give its graphs.
     wins_over : {"wins", "bids"}
         Denominator of the paper's win-rate c.d.f.
     consensus : consensus function, optional

@@ -131,8 +131,8 @@ def ks_graphs(
         D_ij ≤ max(C_α · √(1/m_i + 1/m_j), tolerance),   m = min(observations, max_observations)
 
     With the default settings this is the two-sample test. With enough data the test separates any
-    two advertisers; ``max_observations`` limits its power, and ``tolerance`` is a distance that
-    does not matter. The edges are exactly those of float64 arithmetic.
+    two advertisers. ``max_observations`` limits its power. Pairs within ``tolerance`` are joined
+    even if the test rejects. The edges are exactly those of float64 arithmetic.
 
     Parameters
     ----------

@@ -166,7 +166,7 @@ def _sentence(
         if farthest == nearest:
             return f"{first}."
         low = with_segments.min()
-        return f"{first}, the {farthest} view is farthest ({low:.2f}); all views have weight."
+        return f"{first}, the {farthest} view is farthest ({low:.2f}); every view has some weight."
     at = names.index(dissenting)
     index = f"{with_segments[at]:.2f}"
     if weights[at] == 0:

@@ -4,8 +4,8 @@
 text      clusters of the words of the advertiser's text
 win       as in the paper: Kolmogorov–Smirnov similarity of the win-rate c.d.f., normalised cut
 cost      as in the paper: the same for the eCPM-cost c.d.f.
-market    not in the paper: a mixture of win curves fitted to the auctions, which places also
-          advertisers with a dozen bids and does not depend on how they bid
+market    not in the paper: a mixture of win curves fitted to the auctions; it also places
+          advertisers with a dozen bids, and does not depend on how they bid
 ========  =====================================================================================
 
 Each view has a partition for every number of clusters and, for win and cost, for every level α of

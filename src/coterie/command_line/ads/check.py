@@ -33,8 +33,9 @@ def check(
 ) -> None:
     """Check a bid log and list all its faults.
 
-    The exit code is 1 if a fault would make results wrong. Reads bid logs,
-    the 24 columns of iPinYou, and ready-made histograms.
+    An error would make results wrong, and the exit code is then 1. A warning
+    limits what results can show. LOGS may hold bid logs, logs with the 24
+    columns of iPinYou, or ready-made histograms.
 
     Example: coterie ads check market/bids
     """
@@ -60,7 +61,7 @@ def faults_as_notes(found: LogCheck) -> list[dict[str, Any]]:
 
 def _print_summary(found: LogCheck) -> None:
     console = layout.stdout_console()
-    kinds = {"bids": "bid log", "ipinyou": "log of iPinYou", "histograms": "ready-made histograms"}
+    kinds = {"bids": "bid log", "ipinyou": "iPinYou log", "histograms": "ready-made histograms"}
     overview = found.overview
     layout.print_heading(
         console, overview.source, f": {kinds[overview.kind]}, read by {overview.engine}"
@@ -70,12 +71,12 @@ def _print_summary(found: LogCheck) -> None:
         console.print(_fault_grid(found))
         console.print()
     errors, warnings = len(found.errors), len(found.warnings)
-    verdict = "it can be used" if found.ok else "results would be wrong, so it is not used"
+    verdict = "the log can be used" if found.ok else "results would be wrong; correct the log"
     console.print(f"{counted(errors, 'error')}, {counted(warnings, 'warning')}: {verdict}.")
 
 
 def _overview(found: LogCheck) -> dict[str, str | None]:
-    """Describe what the log holds; None leaves a line out."""
+    """Describe the contents of the log; a line with None is not printed."""
     seen = found.overview
     currency = {"": "", "mixed": " of several currencies"}.get(seen.currency, f" {seen.currency}")
     auction = "first and second" if seen.auction == "mixed" else seen.auction
@@ -85,13 +86,13 @@ def _overview(found: LogCheck) -> dict[str, str | None]:
         "none": "only won or lost is known, not the market price",
     }
     counted_rows = "all" if seen.counted_rows == seen.rows else f"{seen.counted_rows:,}"
-    gaps = f", {counted(len(seen.missing_days), 'day')} between missing"
+    gaps = f", {counted(len(seen.missing_days), 'day')} in between missing"
     return {
         "rows": f"{seen.rows:,}, {counted_rows} of them usable",
         "advertisers": f"{seen.advertisers:,}, {seen.advertisers_with_text:,} with a text",
         "days": seen.first_day
         and f"{seen.days}, {seen.first_day} to {seen.last_day}{gaps if seen.missing_days else ''}",
-        "bids": f"{seen.bids:,.0f}{', by weights' if seen.weighted else ''}"
+        "bids": f"{seen.bids:,.0f}{', sum of weights' if seen.weighted else ''}"
         + (f", {percent(seen.win_rate)} won" if seen.win_rate is not None else ""),
         "median bid": None
         if seen.median_bid is None

@@ -23,7 +23,8 @@ POOLED = "robust+pooled"
 _TARGETS = ("impressions", "spend")
 
 HoldoutDays = Annotated[
-    int, typer.Option("--holdout-days", min=1, help="Number of last days to forecast.")
+    int,
+    typer.Option("--holdout-days", min=1, help="Number of days to hold out at the end of the log."),
 ]
 
 
@@ -46,12 +47,13 @@ def evaluate(
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Hold out the last days, and forecast them with every source of curves.
+    """Measure forecast errors on the last days, by source of the win-rate curves.
 
-    Sources: the advertiser's own curve, one curve for all, and segments by
-    text, win rate, cost, averaged consensus and robust consensus; each alone
-    and pooled with the advertiser's own curve. Settings are chosen on the
-    days before.
+    The last days are held out and forecast from the days before. The sources
+    are the advertiser's own curve (own), one curve for all (global), and
+    segments by text, win rate (win), cost, averaged consensus (l2) and robust
+    consensus (robust). Each is used alone, and pooled with the advertiser's
+    own curve. The days before also choose the settings.
 
     Example: coterie ads evaluate market --holdout-days 1
     """
@@ -69,7 +71,7 @@ def evaluate(
         found = evaluate_sources(
             log.histograms, log.texts, holdout_days=holdout_days, settings=settings
         )
-        # The tables of the paper compare views on the training days, without their weights.
+        # As in the paper, views are compared on the training days, with equal weights.
         agreement = compare_views(found.training.views, found.segments, None)
         facts = found.as_dict() | {
             "source": log.logs.source,
@@ -91,14 +93,17 @@ def print_evaluation(facts: dict[str, Any], output: Path | None = None) -> None:
         console,
         facts["source"],
         f": forecasts of {', '.join(facts['holdout'])} for "
-        f"{counted(facts['advertisers'], 'advertiser')}, and for {facts['new_advertisers']:,} new",
+        f"{counted(facts['advertisers'], 'advertiser')} and "
+        f"{counted(facts['new_advertisers'], 'new advertiser')}",
     )
     layout.print_indented(console, _error_table(facts))
-    console.print("WAPE: sum of absolute errors over sum of actual values; the lowest is bold.")
-    console.print("MAPE: mean of absolute error over actual value. Inside: share of actual values")
-    console.print("in the 90% interval. New advertisers are not included.")
+    console.print(
+        "WAPE: sum of absolute errors / sum of actual values; the lowest is bold. MAPE: mean of "
+        "absolute error / actual value. Inside: share of actual values in the 90% interval. New "
+        "advertisers are not included."
+    )
     console.print()
-    console.print("WAPE of impressions by bids in training", style="bold")
+    console.print("WAPE of impressions, by the number of bids before", style="bold")
     layout.print_indented(console, _stratum_table(facts))
     for contents in facts["paper_tables"]:
         console.print(contents["title"], style="bold")
@@ -111,7 +116,7 @@ def print_evaluation(facts: dict[str, Any], output: Path | None = None) -> None:
 
 
 def verdicts(facts: dict[str, Any]) -> list[str]:
-    """Compare pooling with robust segments to own curves, in one sentence per target."""
+    """Compare own curves with and without pooling with robust segments, a sentence per target."""
     sources = facts.get("sources", {})
     if not {"own", POOLED} <= set(sources):
         return []
@@ -125,13 +130,11 @@ def verdicts(facts: dict[str, Any]) -> list[str]:
         own, pooled = (sources[name][target]["wape"] for name in ("own", POOLED))
         if own is None or pooled is None:
             continue
-        change = row["difference"]
+        signed = f"{100 * row['difference']:+.1f}".replace("-", "−")
         error = f" ± {100 * row['standard_error']:.1f}" if row["standard_error"] is not None else ""
         sentences.append(
-            f"Error of {target}: {_percent(pooled)} with curves pooled with robust segments, "
-            f"{_percent(own)} with own curves alone ({100 * change:+.1f}{error} points).".replace(
-                "(-", "(−"
-            )
+            f"Error of {target} (WAPE): {_percent(pooled)} if own curves are pooled with robust "
+            f"segments, {_percent(own)} if not (difference {signed}{error} percentage points)."
         )
     return sentences
 
@@ -181,6 +184,7 @@ def _paper_table(contents: dict[str, Any]) -> Table:
     """Return a table of the paper, with errors in percent."""
     columns, rows = contents["columns"], contents["rows"]
     is_text = [any(isinstance(row[place], str) for row in rows) for place in range(len(columns))]
+    # The text columns come first, and all others are figures.
     n_names = is_text.index(False) if False in is_text else len(columns)
     table = layout.figures_table(columns[:n_names], columns[n_names:])
     for row in rows:

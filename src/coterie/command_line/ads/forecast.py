@@ -35,29 +35,30 @@ def forecast(
         typer.Option(
             "--bid",
             metavar="BID",
-            help="Per thousand impressions (CPM): 2.50, several as 2,2.5,3, or a range as 1:5:0.5.",
+            help="Bid per thousand impressions (CPM), for example 2.50; several bids as 2,2.5,3; a "
+            "range as 1:5:0.5 (from, to, step).",
         ),
     ],
     advertiser: Annotated[
-        str | None, typer.Option("--advertiser", metavar="ID", help="Advertiser to forecast.")
+        str | None, typer.Option("--advertiser", metavar="ID", help="Advertiser id in the log.")
     ] = None,
     supply: Annotated[
         float | None,
         typer.Option(
             "--supply",
             metavar="N",
-            help="Number of auctions, for example 1e6; by default those of one day.",
+            help="Number of auctions, for example 1e6; by default the expected number of a day.",
         ),
     ] = None,
     day: Annotated[
         str | None,
         typer.Option(
-            "--day", metavar="DATE", help="Day whose weekday sets the number of auctions."
+            "--day",
+            metavar="DATE",
+            help="Day to forecast; its weekday changes the expected number of auctions.",
         ),
     ] = None,
-    text: Annotated[
-        str | None, typer.Option("--text", help="Text of an advertiser that is not in the log.")
-    ] = None,
+    text: Annotated[str | None, typer.Option("--text", help="Text of a new advertiser.")] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -69,20 +70,21 @@ def forecast(
 ) -> None:
     """Forecast impressions, spend and clicks at a bid.
 
-    Intervals have a level of 90%. An advertiser that is not in the log is
-    placed in segments by its text; without a text it gets the average of all
-    advertisers. The answer says which.
+    The intervals contain the actual value with a probability of 90%. A new
+    advertiser, which is not in the log, needs --supply. Its --text places it
+    in segments; without a text, it gets the average of all advertisers. The
+    last line of the summary says what the forecast is based on.
 
     Example: coterie ads forecast market.coterie --advertiser adv-00042 --bid 2.50 --supply 1e6
     """
-    # Everything that can be refused is checked before the model is loaded.
+    # Loading a model takes longest, so everything else is checked before.
     bids = bids_in(bid)
     if output is not None:
         from coterie.files.tables import check_table_output
 
         check_table_output(output)
         if output.resolve() == model.resolve():
-            raise OutputError(f"cannot write the table to {output}: it is the model already")
+            raise OutputError(f"cannot write the table to {output}: this path is the model")
     from coterie.ads.forecasts.forecaster import load_forecaster
 
     with shown_notes(quiet):
@@ -127,7 +129,7 @@ def print_forecasts(found: list[Forecast], currency: str) -> None:
     name = first.advertiser or "a new advertiser"
     layout.print_heading(console, name, f"{at}, {count(first.supply)} auctions")
     layout.print_indented(console, _block(first, unit) if len(found) == 1 else _table(found, unit))
-    console.print("The intervals have a level of 90%.")
+    console.print("Each interval contains the actual value with a probability of 90%.")
     for grounds in _grounds(found):
         console.print(f"{grounds}.")
 
@@ -144,7 +146,7 @@ def _range(numbers: list[float]) -> list[float]:
     bids = bids_between(start, stop, step, _MOST_BIDS)
     if not bids:
         raise InvalidParameterError(
-            f"--bid {start:g}:{stop:g}:{step:g}: ask for at most {_MOST_BIDS:,} bids at a time"
+            f"--bid {start:g}:{stop:g}:{step:g}: a range may have at most {_MOST_BIDS:,} bids"
         )
     return bids
 
@@ -203,7 +205,7 @@ def _table(found: list[Forecast], unit: str) -> Table:
 
 
 def _grounds(found: list[Forecast]) -> list[str]:
-    """Return the reasons of the forecasts; if they differ between bids, with the bids."""
+    """Return what the forecasts are based on; with the bids, if it differs between them."""
     bids: dict[str, list[float]] = {}
     for one in found:
         why = layout.one_line(one.why)

@@ -28,7 +28,7 @@ Logs = Annotated[
     str,
     typer.Argument(
         metavar="LOGS",
-        help="File, folder or glob of Parquet or CSV files, or a table of the engine.",
+        help="Parquet or CSV file, folder or glob of them, DuckDB file, or table of the engine.",
     ),
 ]
 AdvertiserTable = Annotated[
@@ -36,7 +36,7 @@ AdvertiserTable = Annotated[
     typer.Option(
         "--advertisers",
         metavar="FILE",
-        help="Advertiser texts, with columns advertiser_id and description; by default "
+        help="Table of texts, with columns advertiser_id and description; by default "
         "advertisers.parquet or .csv beside the logs.",
     ),
 ]
@@ -50,14 +50,18 @@ Engine = Annotated[
     ),
 ]
 LogTable = Annotated[
-    str | None, typer.Option("--table", metavar="NAME", help="Table of a database file.")
+    str | None,
+    typer.Option("--table", metavar="NAME", help="Table to read, if LOGS is a DuckDB file."),
 ]
 Auction = Annotated[
     Literal["first", "second"] | None,
-    typer.Option("--auction", help="Auction type; by default as in the log."),
+    typer.Option("--auction", help="Auction type; by default that in the log."),
 ]
 Bins = Annotated[
-    int, typer.Option("--bins", min=2, max=4096, help="Number of bins of the bid grid.")
+    int,
+    typer.Option(
+        "--bins", min=2, max=4096, help="Largest number of bins into which bids are counted."
+    ),
 ]
 Segments = Annotated[
     str,
@@ -65,21 +69,21 @@ Segments = Annotated[
         "--segments",
         "-k",
         metavar="K[,K…]",
-        help="Number of segments, or several numbers to choose from by backtest.",
+        help="Number of segments, or several numbers; a backtest then chooses one.",
     ),
 ]
 Consensus = Annotated[
     Literal["robust", "admm", "l2", "one-hot"],
     typer.Option(
         "--consensus",
-        help="Consensus function of the segments: robust, robust with the ADMM relaxation, "
-        "least squares, or one-hot k-means.",
+        help="Consensus function of the segments; admm is robust with the ADMM relaxation, l2 is "
+        "least squares, one-hot is k-means on one-hot labels.",
     ),
 ]
 
 AllowFaults = Annotated[
     bool,
-    typer.Option("--allow-faults", help="Leave out faulty rows and print a note."),
+    typer.Option("--allow-faults", help="Use a log with errors, and print a note."),
 ]
 
 _LOG = logging.getLogger("coterie")
@@ -122,6 +126,7 @@ class LogInput:
         the next run would read it as a part of the log.
         """
         taken = {}
+        # A URL may have options after the path, as in duckdb://FILE?threads=2.
         database = unquote(self.engine.removeprefix(_DUCKDB).partition("?")[0])
         if self.engine.startswith(_DUCKDB) and database:
             taken[Path(database).resolve()] = "the database"
@@ -183,7 +188,7 @@ class LogInput:
             return Source(opened, found, histograms, read_descriptions(opened))
 
     def _refuse_input_files(self, opened: BidLogs) -> None:
-        """Refuse outputs that are files of the log or its text table, known once it is open."""
+        """Refuse outputs that are files of the log or its text table, once these are known."""
         taken = {Path(path).resolve(): "a part of the log" for path in opened.files}
         if isinstance(opened.texts, str):
             taken[Path(opened.texts).resolve()] = "the table of advertisers"
@@ -210,7 +215,7 @@ def segment_settings(segments: str, consensus: str, seed: int) -> SegmentSetting
     from coterie.consensus.robust.estimator import RobustConsensus
 
     functions: dict[str, Any] = {
-        "robust": None,
+        "robust": None,  # the default of SegmentSettings, with the fast relaxation
         "admm": RobustConsensus(random_state=seed),
         "l2": L2Consensus(random_state=seed),
         "one-hot": OneHotKMeans(random_state=seed),
@@ -241,7 +246,7 @@ def numbers_in(text: str) -> list[int]:
 def _refuse_taken(kind: str, path: Path, taken: Mapping[Path, str]) -> None:
     place = path.resolve()
     if place in taken:
-        raise OutputError(f"cannot write the {kind} to {path}: it is {taken[place]} already")
+        raise OutputError(f"cannot write the {kind} to {path}: this path is {taken[place]}")
 
 
 @contextlib.contextmanager

@@ -40,12 +40,14 @@ def report(
     ],
     holdout_days: HoldoutDays = 1,
     evaluation: Annotated[
-        bool, typer.Option(help="Hold out the last days to measure the forecast error.")
+        bool, typer.Option(help="Measure the forecast error on the last days.")
     ] = True,
     save_model: Annotated[
         Path | None,
         typer.Option(
-            "--save-model", metavar="MODEL", help="Write the model here, for ads forecast."
+            "--save-model",
+            metavar="MODEL",
+            help="Write the model here, for coterie ads forecast.",
         ),
     ] = None,
     title: Annotated[str, typer.Option(help="Title of the page.")] = TITLE,
@@ -63,8 +65,8 @@ def report(
 ) -> None:
     """Make a report of a log: segments, forecasts at any bid, and their errors.
 
-    The report is one HTML file without external resources. Choose an
-    advertiser and a bid in it to see impressions and spend.
+    The report is one HTML file that needs no network. The reader chooses an
+    advertiser and a bid, and sees the forecast of impressions and spend.
 
     Example: coterie ads report market -o report.html
     """
@@ -125,7 +127,7 @@ def make_report(
         notes.append(
             {
                 "severity": "note",
-                "what": "too few days to hold any out, so the forecasts were not tested",
+                "what": "the log has too few days to hold out, so the forecasts were not tested",
                 "count": n_days,
                 "examples": [],
             }
@@ -149,12 +151,12 @@ def check_can_render() -> None:
     missing = [name for name in ("ibis", "jinja2") if importlib.util.find_spec(name) is None]
     if missing:
         raise MissingExtraError(
-            f"the report needs {' and '.join(missing)}, not installed: pip install 'coterie[ads]'"
+            f"the report needs {' and '.join(missing)}: pip install 'coterie[ads]'"
         )
 
 
 def _steps(model: AdForecaster, found: Evaluation | None) -> list[tuple[str, str]]:
-    """Return the steps by which the report was made."""
+    """Describe how the report was made, step by step."""
     choice, agreement = model.choice_, model.agreement_
     estimates = {
         "hazard": "Kaplan–Meier: a win gives the market price, a loss a lower bound of it",
@@ -168,16 +170,18 @@ def _steps(model: AdForecaster, found: Evaluation | None) -> list[tuple[str, str
         "Views": f"{', '.join(agreement.names) or 'none'}, each at several settings",
         "Segments": f"{len(model.segments_)}, from the consensus of the views, then adjusted by "
         "each advertiser's own auctions and text",
-        "Pooling": "own evidence completed by that of the segments, strength "
-        f"{choice.strength:g} trials a bin",
+        "Pooling": "each advertiser's auctions combined with those of its segments, strength "
+        f"{choice.strength:g} trials per bin",
     }
     if choice.days:
         steps["Choice"] = (
-            f"number of segments and strength by forecasting {choice.days} days from the days "
-            f"before, error {choice.error:.1%}"
+            "number of segments and strength with the lowest error in a backtest of "
+            f"{counted(choice.days, 'day')} ({choice.error:.1%})"
         )
     if found is not None:
-        steps["Evaluation"] = f"{', '.join(found.days)} held out, forecast from the bids made then"
+        steps["Evaluation"] = (
+            f"{', '.join(found.days)} held out; forecast for the bids of that time"
+        )
     return list(steps.items())
 
 

@@ -50,10 +50,10 @@ def segment(
 ) -> None:
     """Find segments of the advertisers in a log, and write a model for forecasts.
 
-    The segments are the consensus of four views (text, win rate, cost,
-    market), each at several settings. The number of segments and the
-    strength of pooling are chosen by forecasting the last days from the
-    days before.
+    Four views (text, win rate, cost, market) cluster the advertisers, each
+    with several settings. The segments are the consensus of these clusterings.
+    A backtest, which forecasts the last days from the days before, chooses the
+    number of segments and the strength of pooling.
 
     Example: coterie ads segment market -o market.coterie --members segments.csv
     """
@@ -151,21 +151,21 @@ def print_segments(facts: dict[str, Any]) -> None:
     console.print(facts["views"]["sentence"])
     if facts["segments"]:
         console.print(
-            f"{counted(len(facts['outliers']), 'advertiser')} unlike their segment, "
-            f"{len(facts['low_confidence']):,} without a clear segment."
+            f"Outliers, unlike their segment: {counted(len(facts['outliers']), 'advertiser')}. "
+            f"Without a clear segment: {counted(len(facts['low_confidence']), 'advertiser')}."
         )
     if facts["backtest_error"] is not None:
         console.print(
-            f"Chosen by forecasting {counted(facts['backtest_days'], 'day')} from the days before: "
-            f"error {percent(facts['backtest_error'])}, pooling strength "
-            f"{facts['pooling_strength']:g}."
+            f"A backtest of {counted(facts['backtest_days'], 'day')} chose the number of segments "
+            f"and the pooling strength, {facts['pooling_strength']:g}; its error is "
+            f"{percent(facts['backtest_error'])}."
         )
     layout.print_files(console, facts["written"])
 
 
 def _segment_table(facts: dict[str, Any]) -> Table:
-    half = f"half won at ({facts['currency']})" if facts["currency"] else "half won at"
-    table = layout.figures_table(["segment"], ["members", "bids", half])
+    unit = f" ({facts['currency']})" if facts["currency"] else ""
+    table = layout.figures_table(["segment"], ["members", "bids", f"bid that wins half{unit}"])
     for row in facts["segments"]:
         price = money(row["median_price"], "")
         table.add_row(

@@ -19,7 +19,7 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[
         int,
-        typer.Option("--port", min=0, max=65535, metavar="N", help="Port; 0 for a free one."),
+        typer.Option("--port", min=0, max=65535, metavar="N", help="Port; 0 chooses a free one."),
     ] = 8400,
     allowed_host: Annotated[
         list[str] | None,
@@ -49,9 +49,9 @@ def serve(
 ) -> None:
     """Serve the forecasts of a model as JSON and as a web page.
 
-    Open the address that it prints. A token in the variable COTERIE_TOKEN is
-    required when the service can be reached from other machines. SIGHUP
-    reloads the model file; SIGTERM stops the service after the current
+    Open the printed address in a browser. The environment variable
+    COTERIE_TOKEN must hold a token if other machines can reach the service.
+    SIGHUP reloads the model file. SIGTERM stops the service after the current
     requests.
 
     Example: coterie ads serve market.coterie --port 8400

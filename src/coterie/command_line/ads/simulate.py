@@ -30,16 +30,16 @@ def simulate(
     ] = 30.0,
     auction: Annotated[Literal["first", "second"], typer.Option(help="Auction type.")] = "second",
     bid_move: Annotated[
-        float, typer.Option(help="Change of bids on the last day, in log units.")
+        float, typer.Option(help="Largest change of the logarithm of bids on the last day.")
     ] = 0.5,
     text_error: Annotated[
-        float, typer.Option(help="Share of advertisers with a wrong text.")
+        float, typer.Option(help="Share of texts that describe another segment.")
     ] = 0.1,
     text_missing: Annotated[
         float, typer.Option(help="Share of advertisers without a text.")
     ] = 0.05,
     outliers: Annotated[
-        float, typer.Option(help="Share of advertisers outside all segments.")
+        float, typer.Option(help="Share of advertisers that are unlike their segment.")
     ] = 0.05,
     newcomers: Annotated[
         float, typer.Option(help="Share of advertisers that start on the last day.")
@@ -55,8 +55,8 @@ def simulate(
     """Simulate a market and write its bid logs.
 
     FOLDER receives bids/ (one Parquet file per day), advertisers.parquet
-    (texts) and truth.parquet (the true segments, for evaluation only).
-    Memory use does not grow with the number of rows.
+    (texts) and truth.parquet (the true segments, to compare results with).
+    The memory needed does not grow with the number of rows.
 
     Example: coterie ads simulate market --bids-per-day 100
     """

@@ -20,7 +20,7 @@ def _checked_method(key: str) -> str:
         raise typer.BadParameter(str(error)) from error
 
 
-# typer reads the annotations of a command, so an option is one type alias with its help.
+# Typer reads the options of a command from its annotations, so a shared option is a type alias.
 _TABLE = "Write ids, label and confidence here: .csv, .tsv, .parquet or .npy"
 Table = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help=f"{_TABLE}.")]
 TableOrFolder = Annotated[
@@ -46,12 +46,14 @@ IdColumns = Annotated[
     typer.Option(
         "--id",
         metavar="NAME",
-        help="A column that names the rows; copied to the output. Repeatable.",
+        help="Column that identifies the rows; it is copied to the output. Repeatable.",
     ),
 ]
 Columns = Annotated[
     str | None,
-    typer.Option("--columns", metavar="A,B,C", help="The columns to use; by default all."),
+    typer.Option(
+        "--columns", metavar="A,B,C", help="Columns to use; by default all except the ids."
+    ),
 ]
 MethodKey = Annotated[
     str,
@@ -59,7 +61,7 @@ MethodKey = Annotated[
         "--method",
         metavar="KEY",
         callback=_checked_method,
-        help=f"The consensus function: {', '.join(CONSENSUS_METHODS)}. See coterie methods.",
+        help=f"Consensus function: {', '.join(CONSENSUS_METHODS)}. See coterie methods.",
     ),
 ]
 Engine = Annotated[
@@ -67,7 +69,7 @@ Engine = Annotated[
     typer.Option(
         "--engine",
         metavar="URL",
-        help="Process the table in duckdb:// or pyspark://host:port; none reads it into memory.",
+        help="Where to process the table: duckdb://, pyspark://HOST:PORT, or none for memory.",
     ),
 ]
 MemoryLimit = Annotated[
@@ -75,14 +77,15 @@ MemoryLimit = Annotated[
     typer.Option("--memory-limit", metavar="SIZE", help="DuckDB memory limit, for example 2GB."),
 ]
 Threads = Annotated[
-    int | None, typer.Option("--threads", min=1, metavar="N", help="Threads of the engine.")
+    int | None,
+    typer.Option("--threads", min=1, metavar="N", help="Number of threads of the engine."),
 ]
 Seed = Annotated[
     int,
     typer.Option(
         "--seed",
         min=0,
-        max=2**32 - 1,
+        max=2**31 - 1,  # the limit of SegmentSettings
         metavar="N",
         help="Random seed; the same seed gives the same result.",
     ),

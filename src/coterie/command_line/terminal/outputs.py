@@ -51,13 +51,13 @@ class Outputs:
 
     def check_apart(self, sources: Iterable[Path]) -> None:
         """Refuse two outputs with one path, and an output that is an input or inside one."""
-        # Resolved paths, so that links to an input are found too.
+        # Paths are resolved, because a link to an input would overwrite it too.
         read = [source.resolve() for source in sources]
         taken = dict.fromkeys(read, "the input")
         for kind, path in self.paths.items():
             target, what = path.resolve(), f"the {kind}"
             if (other := taken.setdefault(target, what)) != what:
-                raise OutputError(f"cannot write {what} to {path}: it is {other} already")
+                raise OutputError(f"cannot write {what} to {path}: this path is {other}")
             folder = next((source for source in read if source in target.parents), None)
             if folder is not None and folder.is_dir():
                 raise OutputError(
@@ -81,6 +81,7 @@ class Outputs:
         from coterie.files.model_files import save_model
         from coterie.files.tables import write_table
 
+        # The table is last: if it exists, so do the other files.
         steps: dict[Path, Callable[[Path], None]] = {}
         if self.picture is not None:
             figure = draw()

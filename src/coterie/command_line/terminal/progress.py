@@ -48,9 +48,9 @@ def shown_stages(quiet: bool) -> Iterator[None]:
 def shown_notes(quiet: bool = False) -> Iterator[list[str]]:
     """Collect warnings for the user as notes, and print them at the end unless quiet.
 
-    A note is one line and is kept once. Every ``UserWarning`` becomes one: those of the library,
-    and failures to converge. Any other warning points to a defect and is shown as usual. Notes
-    are also printed if the block fails.
+    A note has one line, and equal notes are kept once. Every ``UserWarning`` becomes a note: the
+    warnings of the library, and failures to converge. Other warnings indicate a defect and are
+    shown as usual. Notes are printed even if the block fails.
 
     >>> with shown_notes(quiet=True) as notes:
     ...     warnings.warn("odd labels", stacklevel=1)

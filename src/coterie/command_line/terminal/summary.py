@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["consensus_facts", "print_summary"]
 
+# The summary lists at most this many; JSON has all.
 _MOST_SIZES = 12
 _MOST_CAMPS = 8
 _MOST_MEMBERS = 12
@@ -74,7 +75,7 @@ def print_summary(facts: dict[str, Any]) -> None:
     from rich.text import Text
 
     console = layout.stdout_console()
-    # An engine may have estimated the number of tuples.
+    # An engine may only estimate the number of distinct tuples.
     about = "" if facts.get("engine", {}).get("tuples_exact", True) else "about "
     console.print(
         Text.assemble(
@@ -90,7 +91,7 @@ def print_summary(facts: dict[str, Any]) -> None:
     if facts["written"]:
         console.print("Wrote " + ", ".join(facts["written"].values()), soft_wrap=True)
     else:
-        console.print("Nothing was written; name a file with -o to keep the labels.", style="dim")
+        console.print("Nothing was written; add -o FILE to keep the labels.", style="dim")
 
 
 def _optional_facts(consensus: Any) -> dict[str, Any]:
@@ -130,14 +131,16 @@ def _camp_facts(consensus: Any, names: Sequence[str]) -> dict[str, Any]:
 def _lines(facts: dict[str, Any]) -> dict[str, str]:
     sizes = _listed([f"{size:,}" for size in facts["sizes"]], _MOST_SIZES)
     lines = {
-        "clusters": f"{facts['clusters']}, of {sizes} point{'' if facts['sizes'] == [1] else 's'}",
+        "clusters": f"{facts['clusters']}, of size {sizes}",
         "confidence": f"{facts['mean_confidence']:.2f} on average (0 undecided, 1 certain)",
-        "objective": f"{facts['objective']:,.1f}: a partition differs from the consensus on "
-        f"{facts['share_of_pairs']:.2%} of all pairs, on average",
+        "objective": f"{facts['objective']:,.1f}: on average, a partition differs from the consensus "
+        f"on {facts['share_of_pairs']:.2%} of all pairs",
     }
     if "lower_bound" in facts:
         bound = f"{facts['lower_bound']:,.1f}"
-        lines["at least"] = f"{bound} for any answer: the gap is {facts['gap']:.2%}"
+        lines["lower bound"] = (
+            f"{bound}: no partition has a lower objective (gap {facts['gap']:.2%})"
+        )
     lines["method"] = _method(facts)
     if "camps" in facts:
         lines["dissent"] = _dissent(facts)
@@ -161,14 +164,14 @@ def _method(facts: dict[str, Any]) -> str:
 
 
 def _engine(run: dict[str, Any]) -> str:
-    """Describe which engine counted, which path was taken, and why."""
+    """Describe the engine, the path that was taken, and why."""
     chosen = f" (chosen because {run['chosen']})" if run["chosen"] else ""
     text = f"{run['url']}{chosen}, {run['path']} path: {run['reason']}"
     if run["sweeps"]:
         text += f"; {counted(run['tuples_fitted'], 'tuple')} fitted, then "
         text += counted(len(run["sweeps"]), "sweep") + " over all rows"
     if run["unplaced"]:
-        text += f"; {counted(run['unplaced'], 'row')} without a label in the sample: -1"
+        text += f"; {counted(run['unplaced'], 'row')} with no label in the sample: -1"
     return text
 
 
@@ -176,8 +179,8 @@ def _agreement(votes: list[dict[str, Any]]) -> str:
     mean = sum(vote["agreement"] for vote in votes) / len(votes)
     least = min(votes, key=lambda vote: vote["agreement"])
     return (
-        f"{mean:.2f} on average between a partition and the result (1 equal, 0 chance); least "
-        f"{least['partition']}, {least['agreement']:.2f}"
+        f"{mean:.2f} on average between a partition and the result (1 equal, 0 chance); lowest "
+        f"for {least['partition']}, {least['agreement']:.2f}"
     )
 
 
@@ -189,9 +192,9 @@ def _dissent(facts: dict[str, Any]) -> str:
     if len(camps) == 1:
         return f"none: all {V} partitions agree beyond chance"
     deciding = sum(len(camp["partitions"]) for camp in camps if camp["decides"])
-    split = f"the partitions fall into {len(camps)} camps that agree only among themselves"
-    tie = "the largest are equally large, and " if facts["camps_tied"] and deciding else ""
-    return f"{split}; {tie}{deciding} partitions of {V} decided"
+    split = f"{len(camps)} camps of partitions agree only among themselves"
+    tie = "the largest camps have equal size, and " if facts["camps_tied"] and deciding else ""
+    return f"{split}; {tie}{deciding} of {V} partitions decided"
 
 
 def _camp_table(camps: list[dict[str, Any]]) -> Table:
@@ -205,12 +208,12 @@ def _camp_table(camps: list[dict[str, Any]]) -> Table:
     table.add_column("vote", no_wrap=True)
     table.add_column("partitions", overflow="fold")
     for camp in camps[:_MOST_CAMPS]:
-        vote = "decides" if camp["mean_weight"] == 1 else f"weighs {camp['mean_weight']:.2f}"
+        vote = "decides" if camp["mean_weight"] == 1 else f"weight {camp['mean_weight']:.2f}"
         table.add_row(
             str(camp["camp"]),
             str(len(camp["partitions"])),
             f"{camp['mean_agreement']:.2f}",
-            Text(vote, "green") if camp["decides"] else Text("set aside", "yellow"),
+            Text(vote, "green") if camp["decides"] else Text("ignored", "yellow"),
             Text(_listed(camp["partitions"], _MOST_MEMBERS)),
         )
     if len(camps) > _MOST_CAMPS:

@@ -21,7 +21,7 @@ from coterie.ads.logs.checks.faults import Fault, fault_of
 
 __all__ = ["LogSums", "aggregate_faults", "text_faults"]
 
-#: A median bid this many times another is in another unit: real markets differ by less.
+#: Median bids that differ by this factor are in different units; real markets differ by less.
 _FACTOR = 300
 #: Median bids in micros per thousand impressions; others suggest another unit.
 _LEAST_MEDIAN, _MOST_MEDIAN = 10**3, 10**10
@@ -100,7 +100,7 @@ class LogSums:
 
 
 def aggregate_faults(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
-    """Yield the faults of a log of at least one row as a whole."""
+    """Yield the faults of a whole log, which has at least one row."""
     yield from _mixtures(sums, logs)
     yield from _units(sums)
     yield from _days(sums)

@@ -28,7 +28,7 @@ LAST_DAY = datetime.date(2100, 12, 31)
 #: Texts that mean a missing value, in lower case.
 NOTHING = frozenset({"", "null", "none", "nan", "na", "n/a", "\\n", "-"})
 
-#: Prefix of the columns that hold the values as the log has them.
+#: Prefix of the columns with the original values of the log.
 WRITTEN = "written_"
 
 #: Amounts may differ by this share of the bid and one micro: logs round and convert them.
@@ -46,7 +46,7 @@ class RowRule:
     code: str  # a key of FAULT_CODES
     broken: Any  # Ibis column, true for the rows that break the rule, else false or null
     columns: tuple[str, ...] = ()  # shown in examples, beside advertiser and day
-    leaves_out: bool = False  # whether histograms leave these rows out
+    leaves_out: bool = False  # whether histograms ignore these rows
     words: dict[str, str] = field(default_factory=dict)  # for the braces in the code's sentence
 
 

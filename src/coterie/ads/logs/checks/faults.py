@@ -106,13 +106,13 @@ _ERRORS = {
     "price_not_bid": (
         "rows",
         "the price differs from the bid, which is impossible in a first-price auction",
-        "check whether the auctions are second-price, or bid and price are in different units",
+        "check whether these are second-price auctions, or bid and price are in different units",
     ),
     "weight_not_positive": ("rows", "the weight is missing, infinite, 0 or below", _LEFT_OUT),
     "auction_type_unknown": (
         "rows",
         "auction_type is neither 1 (first price) nor 2 (second price)",
-        "give the auction when the log is opened, or leave these rows out",
+        "give the auction type when the log is opened, or leave these rows out",
     ),
     "auctions_mixed": (
         "rows",
@@ -189,7 +189,7 @@ _WARNINGS = {
     "minimum_missing": (
         "rows",
         "the minimum to win is missing, but other rows have it",
-        "it is used only if every bid has it; add it, or curves rest on prices alone",
+        "it is used only if every bid has it; without it, curves use only the prices paid",
     ),
     "minimum_negative": (
         "rows",
@@ -205,7 +205,7 @@ _WARNINGS = {
     "day_implausible": (
         "rows",
         "the day is before {first} or after {last}",
-        "check the unit of times; such days are not counted in the span of the log",
+        "check the unit of times; the first and the last day of the log ignore these rows",
     ),
     "day_in_future": (
         "rows",
@@ -219,13 +219,13 @@ _WARNINGS = {
     ),
     "duplicate_rows": (
         "rows",
-        "the row repeats another one in every column that is read{sampled}",
-        "it counts again; check whether a file is there twice or an export ran twice",
+        "the row equals another row in every column that is read{sampled}",
+        "both rows are counted; check for files or exports that are there twice",
     ),
     "duplicate_cells": (
         "rows",
-        "the row repeats the advertiser, the day and the bin of another one",
-        "the counts are added; check whether histograms are there twice",
+        "the row has the advertiser, the day and the bin of another row",
+        "the counts are added; check for histograms that are there twice",
     ),
     "days_missing": (
         "days",
@@ -239,12 +239,12 @@ _WARNINGS = {
     ),
     "one_day": (
         "days",
-        "all bids are of one day",
+        "all bids are on one day",
         "weekdays cannot be compared, and no day can be held out to test forecasts",
     ),
     "one_advertiser": (
         "advertisers",
-        "all bids are of one advertiser",
+        "there is only one advertiser",
         "there are no segments to find; forecasts use the advertiser's own curve",
     ),
     "no_wins": ("rows", "no bid won", "win rates are 0 and prices unknown; log the won bids too"),
@@ -262,7 +262,7 @@ _WARNINGS = {
     "few_bids": (
         "advertisers",
         "the advertiser has fewer than {fewest} bids",
-        "its forecasts rest on its segment, which is found from its text",
+        "its forecasts use mainly its segment, which is found from its text",
     ),
     "no_texts": (
         "advertisers",
@@ -277,7 +277,7 @@ _WARNINGS = {
     ),
     "texts_without_bids": (
         "texts",
-        "the text is of an advertiser without bids",
+        "the text belongs to an advertiser without bids",
         f"it is not used; {_SAME_IDS}",
     ),
     "texts_damaged": (
