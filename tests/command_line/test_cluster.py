@@ -25,17 +25,17 @@ def test_clusters_are_found_row_by_row(run, features_csv):
     assert len(set(labels[:, 0])) == 3
 
 
-@pytest.mark.parametrize("ensemble", ["kmeans", "subspaces", "scalings"])
-def test_the_answer_is_the_estimators(run, features_csv, ensemble):
+def test_the_answer_is_the_estimators(run, features_csv):
     """Options set the parameters of the same name; the saved model is the estimator."""
     model = features_csv.with_name("m.coterie")
-    arguments = ["--partitions", 6, "--ensemble", ensemble, "--seed", 3, "--jobs", 1]
+    arguments = ["--partitions", 6, "--ensemble", "scalings", "--method", "l2", "--seed", 3]
     result = run(
         "cluster", features_csv, "--id", "name", "-k", 3, "--save-model", model, *arguments
     )
     assert result.exit_code == 0, result.stderr
     *_, X = read_features(features_csv, ["name"], None)
-    expected = ConsensusClusterer(3, n_partitions=6, ensemble=ensemble, n_jobs=1, random_state=3)
+    settings = {"ensemble": "scalings", "consensus": "l2", "random_state": 3}
+    expected = ConsensusClusterer(3, n_partitions=6, **settings)
     saved = load_model(model)
     assert saved.get_params() == expected.get_params()
     names = saved.feature_names_in_.tolist()
@@ -46,34 +46,15 @@ def test_the_answer_is_the_estimators(run, features_csv, ensemble):
         saved.predict(table[names[::-1]])
 
 
-def test_another_method(run, features_csv):
-    """--method KEY sets the consensus function."""
-    model = features_csv.with_name("m.coterie")
-    arguments = ["-k", 3, "--partitions", 6, "--method", "l2", "--save-model", model]
-    result = run("cluster", features_csv, "--id", "name", *arguments, "--json")
-    assert result.exit_code == 0, result.stderr
-    assert json.loads(result.stdout)["method"] == "l2"
-    *_, X = read_features(features_csv, ["name"], None)
-    expected = ConsensusClusterer(3, n_partitions=6, consensus="l2", random_state=0).fit(X)
-    saved = load_model(model)
-    assert saved.get_params() == expected.get_params()
-    assert saved.labels_.tolist() == expected.labels_.tolist()
-
-
-def test_json_has_the_runs(run, features_csv):
-    """--json has the facts about the consensus of the runs."""
-    result = run("cluster", features_csv, "--id", "name", "-k", 3, "--partitions", 7, "--json")
+def test_json_and_plot_have_the_runs(run, features_csv):
+    """--json has the facts about the consensus of the runs, and --plot draws it."""
+    picture = features_csv.with_name("out.svg")
+    arguments = ("--id", "name", "-k", 3, "--partitions", 7, "--plot", picture, "--json")
+    result = run("cluster", features_csv, *arguments)
     facts = json.loads(result.stdout)
     assert (facts["points"], facts["partitions"], facts["sizes"]) == (60, 7, [20, 20, 20])
     assert facts["camps"][0]["partitions"][0] == "run 0"
-    assert facts["written"] == {}
-
-
-def test_plot_makes_a_picture(run, features_csv):
-    """--plot draws the co-association of the runs."""
-    picture = features_csv.with_name("out.svg")
-    result = run("cluster", features_csv, "--id", "name", "-k", 3, "--plot", picture)
-    assert result.exit_code == 0, result.stderr
+    assert facts["written"] == {"picture": str(picture)}
     assert "<svg" in picture.read_text()
 
 
@@ -83,7 +64,7 @@ def test_plot_makes_a_picture(run, features_csv):
         ("x,y\n1,2\n3,four\n", "line 3, column 'y': 'four' is not a finite number"),
         ("x,y\n1,2\n3,\n", "the value is missing"),
         ("x,y\n1,2\n3,inf\n", "not a finite number"),
-        ("x,y\n1,2\n", "2"),
+        ("x,y\n1,2\n", "n_clusters=2"),
     ],
 )
 def test_bad_features_are_one_line(run, tmp_path, content, message):

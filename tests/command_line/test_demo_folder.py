@@ -77,7 +77,7 @@ def test_a_changed_file_is_not_replaced(folder, name):
     assert contents(folder) == before
 
 
-@pytest.mark.parametrize("name", ["segments.csv", "market/bids/more.parquet", "market/x/y"])
+@pytest.mark.parametrize("name", ["segments.csv", "market/x/y"])
 def test_an_added_file_is_not_replaced(folder, name):
     """A file of the user at a path of the demo is kept."""
     (folder / name).parent.mkdir(exist_ok=True)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -52,19 +50,6 @@ def test_missing_package_is_named(run, monkeypatch):
     assert "without no_such_pkg: pip install 'coterie[partitioners]'" in text
 
 
-def test_the_list_imports_no_method():
-    """The list imports neither the methods nor numerical packages."""
-    code = (
-        "import sys\n"
-        "from coterie.command_line.program import app\n"
-        "try:\n    app(['methods'])\nexcept SystemExit as stop:\n    assert not stop.code\n"
-        "heavy = {'numba', 'sklearn', 'scipy', 'coterie.consensus.robust'} & set(sys.modules)\n"
-        "assert not heavy, heavy\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.mark.parametrize("key", CONSENSUS_METHODS)
 def test_every_method_runs_from_the_program(run, labels_csv, key):
     """Each method fits a table with blanks, prints a summary, and writes labels and a model."""
@@ -77,16 +62,9 @@ def test_every_method_runs_from_the_program(run, labels_csv, key):
     assert type(load_model(model)).__name__ == CONSENSUS_METHODS[key].class_name
 
 
-@pytest.mark.parametrize("command", ["consensus", "cluster"])
-def test_help_lists_the_keys(run, command):
-    """The help of a command names every method."""
-    text = run(command, "--help").stdout
-    assert all(key in text for key in CONSENSUS_METHODS)
-
-
-@pytest.mark.parametrize("command", ["consensus", "cluster"])
-def test_an_unknown_key_is_wrong_usage(run, labels_csv, command):
-    """A key that does not exist ends with 2, and the nearest one is suggested."""
-    result = run(command, labels_csv, "-k", 3, "--method", "cpsa")
+def test_an_unknown_key_is_wrong_usage(run, labels_csv):
+    """The help lists all keys; another one ends with 2, and the nearest one is suggested."""
+    assert all(key in run("consensus", "--help").stdout for key in CONSENSUS_METHODS)
+    result = run("consensus", labels_csv, "-k", 3, "--method", "cpsa")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "did you mean 'cspa'?" in unwrapped(result.stderr.replace("│", " "))

@@ -8,7 +8,6 @@ import pty
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -109,21 +108,6 @@ def test_ignored_sigterm_stays_ignored():
         signal.signal(signal.SIGTERM, before)
 
 
-def test_interrupt_names_written_files(run, labels_csv, tmp_path, monkeypatch):
-    """An interrupt between two files names the complete one."""
-
-    def interrupted(path, columns):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("coterie.files.tables.write_table", interrupted)
-    model = tmp_path / "m.coterie"
-    result = run(
-        "consensus", labels_csv, "--id", "name", "-o", tmp_path / "out.csv", "--save-model", model
-    )
-    assert (result.exit_code, result.stderr) == (130, f"interrupted after writing {model}\n")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["labels.csv", "m.coterie"]
-
-
 def test_defects_are_not_caught(run, labels_csv, monkeypatch):
     """An unexpected exception is not reported as bad input."""
     defect = RuntimeError("a defect")
@@ -144,17 +128,19 @@ def test_main_is_the_program(monkeypatch, capsys):
     assert capsys.readouterr().out == f"coterie {coterie.__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["", "ads segment "])
-def test_help_imports_nothing_heavy(command):
-    """The help is quick because only the commands import engines and numerical packages."""
-    code = (
-        "import sys\n"
-        "from coterie.command_line.program import app\n"
-        f"try:\n    app({[*command.split(), '--help']})\n"
-        "except SystemExit as stop:\n    assert stop.code == 0\n"
-        "heavy = {'numba', 'sklearn', 'scipy', 'pyarrow', 'matplotlib', 'ibis', 'duckdb'}\n"
-        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
-    )
+def test_help_and_lists_import_nothing_heavy():
+    """They are quick because only the commands import methods, engines and numerical packages."""
+    code = """
+import sys
+from coterie.command_line.program import app
+for command in ("--help", "ads segment --help", "methods"):
+    try:
+        app(command.split())
+    except SystemExit as stop:
+        assert not stop.code
+heavy = {"numba", "sklearn", "scipy", "pyarrow", "matplotlib", "ibis", "duckdb"}
+assert not heavy & set(sys.modules), heavy & set(sys.modules)
+"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -176,18 +162,6 @@ def test_progress_is_shown_on_a_terminal(labels_csv):
     assert "reading" in shown.decode()  # the first stage; later ones may be too short to be drawn
     assert json.loads(printed)["points"] == 100
     assert b"\x1b" not in printed
-
-
-def test_nothing_is_shown_to_a_pipe(labels_csv: Path):
-    """If the standard error stream is not a terminal, it stays empty."""
-    done = subprocess.run(
-        [*PROGRAM, "consensus", str(labels_csv), "--id", "name", "-k", "3"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stderr == ""
-    assert "\x1b" not in done.stdout
 
 
 def _read(terminal):

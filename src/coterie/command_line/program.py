@@ -64,7 +64,7 @@ def stopped_by_sigterm() -> Iterator[None]:
     Unfinished files are removed. If the caller of the program ignores SIGTERM, it stays ignored.
     """
     before = signal.getsignal(signal.SIGTERM)
-    # SIG_IGN means that the caller ignores the signal, for example with nohup.
+    # Another handler, such as SIG_IGN, was set by the caller and is kept.
     if before is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _interrupt)
     try:

@@ -14,7 +14,7 @@ from markets import log_of, market
 EDGES = np.array([10, 20, 40, 80])
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(
     st.lists(
         st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(1, 90)),
@@ -56,7 +56,7 @@ def test_forecasts_of_cells_are_sums_over_single_bids(drawn, kind):
         assert found.spread[row] == pytest.approx(np.sqrt(sd.sum() ** 2 + (w * (1 - w)).sum()))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 30)), min_size=1, max_size=30))
 def test_one_bid_forecasts_its_own_past(auctions):
     """The own curve of an advertiser with one bid reproduces its wins and spend."""

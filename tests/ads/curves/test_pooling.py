@@ -34,7 +34,7 @@ def some_evidence(form="hazard", a=5, g=6, seed=0):
     return Evidence(form, "price", edges, successes, trials, edges - 5.0, trials.sum(axis=1))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=20)
 @given(st.integers(0, 50), st.integers(0, 50), st.floats(0, 1), st.floats(0.01, 1000))
 def test_a_pooled_rate_lies_between_its_own_and_the_priors(successes, more, prior, strength):
     """It is the average of x/y and q with the weights y and m."""
@@ -228,7 +228,7 @@ def priors_of(evidence, seed):
     return mixed_rates(shares, segment_rates(evidence, shares), "rate")
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(st.integers(0, 10_000), st.floats(0, 1))
 def test_rates_of_segments_and_mixtures_rise_with_the_bid(seed, empty):
     """In a first-price log a higher bid wins at least as often."""
@@ -241,7 +241,7 @@ def test_rates_of_segments_and_mixtures_rise_with_the_bid(seed, empty):
     assert (np.diff(mixed, axis=1) >= -1e-15).all()
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(st.integers(0, 10_000), st.sampled_from([0.01, 1.0, 30.0, 1e4, np.inf]))
 def test_without_evidence_a_curve_is_that_of_the_segments(seed, strength):
     """For any strength, in every bin; the variance is that of the prior."""
@@ -254,19 +254,7 @@ def test_without_evidence_a_curve_is_that_of_the_segments(seed, strength):
     np.testing.assert_allclose(win_variance(nothing, prior, strength), expected, atol=1e-12)
 
 
-@settings(deadline=None, max_examples=40)
-@given(st.integers(0, 10_000), st.sampled_from([0.1, 1.0, 30.0]))
-def test_with_overwhelming_evidence_a_curve_is_the_advertisers_own(seed, strength):
-    """With a million times as many trials in every bin."""
-    evidence = drawn_rates(seed, empty=0.0)
-    prior = priors_of(evidence, seed)
-    times = replace(evidence, trials=evidence.trials * 1e6, successes=evidence.successes * 1e6)
-    np.testing.assert_allclose(
-        pooled_curves(times, prior, strength), own_curves(evidence), atol=1e-3
-    )
-
-
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(st.integers(0, 10_000), st.sampled_from([0.1, 1.0, 30.0, 1e4]), st.floats(0, 1))
 def test_pooled_first_price_curves_rise_within_0_and_1(seed, strength, empty):
     """Their variance is at most that of one auction."""
@@ -275,25 +263,6 @@ def test_pooled_first_price_curves_rise_within_0_and_1(seed, strength, empty):
     win, variance = (f(evidence, prior, strength) for f in (pooled_curves, win_variance))
     assert (np.diff(win, axis=1) >= 0).all() and win.min() >= 0 and win.max() <= 1
     assert (variance >= 0).all() and (variance <= win * (1 - win) + 1e-12).all()
-
-
-@settings(deadline=None, max_examples=40)
-@given(st.integers(0, 10_000), st.sampled_from([0.1, 1.0, 30.0]))
-def test_intervals_widen_as_evidence_vanishes(seed, strength):
-    """With fewer trials of equal rates the variance rises to that of the prior."""
-    evidence = drawn_rates(seed)
-    prior = priors_of(evidence, seed)
-    expected = replace(evidence, successes=evidence.trials * prior)  # so that no rate moves
-    found = [
-        win_variance(
-            replace(expected, trials=expected.trials * t, successes=expected.successes * t),
-            prior,
-            strength,
-        )
-        for t in (1.0, 0.1, 0.01, 0.0)
-    ]
-    assert (np.diff(found, axis=0) >= -1e-9).all()
-    np.testing.assert_allclose(found[-1], prior * (1 - prior) / (strength + 1), atol=1e-12)
 
 
 @pytest.mark.parametrize("bins", [2, 10, 200])

@@ -27,7 +27,7 @@ def log_of_numbers(numbers, first_day=FIRST_DAY):
     )
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=20)
 @given(st.dates())
 def test_weekdays_are_those_of_the_calendar(day):
     """Monday is 0."""

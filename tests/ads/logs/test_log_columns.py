@@ -202,15 +202,6 @@ def test_kinds_are_detected_from_columns():
 
 def test_an_empty_parquet_column_is_null(tmp_path):
     """A column without values may have no type."""
-    rows = pa.table(
-        {
-            "advertiser_id": ["a"],
-            "day": ["2026-03-02"],
-            "bid_micros": [2_000_000],
-            "won": [False],
-            "price_micros": pa.nulls(1),
-        }
-    )
-    pq.write_table(rows, tmp_path / "log.parquet")
+    pq.write_table(pa.table({**PLAIN, "price_micros": pa.nulls(1)}), tmp_path / "log.parquet")
     logs = open_logs(tmp_path / "log.parquet")
     assert logs.table.price_micros.to_pyarrow().to_pylist() == [None]

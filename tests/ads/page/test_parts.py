@@ -8,7 +8,7 @@ from html import unescape
 from importlib import resources
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.ads.page.parts import SHARED_SCRIPTS, environment, fingerprint, page_file
@@ -70,6 +70,7 @@ def test_scripts_use_only_earlier_scripts(pages_scripts: tuple[str, ...]) -> Non
         assert set(re.findall(r"\bcoterie[A-Z]\w+", text)) <= made, name
 
 
+@settings(max_examples=50)
 @given(st.text(max_size=30))
 def test_templates_escape(text: str) -> None:
     """Any text given to a template stays text."""

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 from coterie.ads.report.contents import QualityNote, Report, Step
 from coterie.ads.report.rendering import SCRIPTS, render_report, write_report
-from coterie.errors import OutputError
 from coterie.runtime import wording as words
 from report_payloads import HOSTILE_IDS, make_payload
 
@@ -271,12 +270,6 @@ def test_only_reports_are_written(tmp_path: Path, payload: Any) -> None:
         write_report(payload, path)
     assert path.read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_an_unwritable_place_is_named(tmp_path: Path) -> None:
-    """The error says that the folder does not exist."""
-    with pytest.raises(OutputError, match="does not exist"):
-        write_report(PAYLOAD, tmp_path / "nowhere" / "report.html")
 
 
 def test_rendering_changes_nothing() -> None:

@@ -33,7 +33,7 @@ texts = st.lists(words, max_size=12).map(" ".join) | st.text(max_size=30)
 @given(
     fitted=st.lists(texts, min_size=2, max_size=6), asked=st.lists(texts, min_size=1, max_size=4)
 )
-@settings(deadline=None)
+@settings(deadline=None, max_examples=30)
 def test_weights_are_those_of_scikit_learn(terms_in, how, fitted, asked):
     """Terms are split and weighted alike, to the last bit."""
     vectorizer = TfidfVectorizer(lowercase=False, sublinear_tf=True, **how)

@@ -100,14 +100,6 @@ def test_texts_are_clustered_once_for_each_level(views):
             np.testing.assert_array_equal(views["text"].column(k=k, start=start), expected[:, at])
 
 
-def test_the_same_seed_gives_the_same_views(views):
-    """Labels are equal in every run."""
-    made = market(EASY)
-    again = views_of(made.histograms, made.descriptions, [0, 1, 2])
-    for name, view in again.items():
-        np.testing.assert_array_equal(view.partitions, views[name].partitions)
-
-
 def test_views_the_data_do_not_allow_are_left_out():
     """With fewer than two winners and no texts there is no view."""
     log = log_of(bid=[5, 6, 7], won=[1, 0, 0], price=3, advertiser=[0, 1, 2], edges=[5, 10])

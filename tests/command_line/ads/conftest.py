@@ -24,9 +24,9 @@ MICROS = 1_000_000
 
 @pytest.fixture(scope="session")
 def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Simulate 80 advertisers in 4 segments on 4 days; tests must not write to it."""
+    """Simulate 48 advertisers in 4 segments on 4 days; tests must not write to it."""
     folder = tmp_path_factory.mktemp("simulated") / "market"
-    settings = MarketSettings(advertisers=80, segments=4, days=4, bids_per_day=15, seed=1)
+    settings = MarketSettings(advertisers=48, segments=4, days=4, bids_per_day=15, seed=1)
     return simulate_logs(settings, folder).folder
 
 

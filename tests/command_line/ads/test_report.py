@@ -41,7 +41,7 @@ def test_the_answer_is_short(reported):
     assert result.exit_code == 0, result.stderr
     assert result.stderr == ""
     said = unwrapped(result.stdout)
-    assert ": 80 advertisers in " in said
+    assert ": 48 advertisers in " in said
     assert "Error of impressions " in said
     assert "Error of spend " in said
     assert f"wrote {folder / 'report.html'}\nwrote {folder / 'm.coterie'}\n" in result.stdout
@@ -54,15 +54,14 @@ def test_page_is_complete_and_self_contained(reported):
     assert page.rstrip().endswith("</html>")
     assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//""", page)
     assert "Week &amp; &lt;10&gt;" in page
-    assert all(f"adv-{i:05}" in page for i in range(80))
+    assert all(f"adv-{i:05}" in page for i in range(48))
 
 
-def test_the_model_is_that_of_segment(reported, run, market, tmp_path):
+def test_the_model_is_that_of_segment(reported, segmented):
     """--save-model writes the same bytes as coterie ads segment."""
     kept = reported[1] / "m.coterie"
     assert 0 <= load_forecaster(kept).forecast("adv-00007", 2.0, supply=1000).impressions <= 1000
-    run("ads", "segment", market, "-k", "3,4", "-o", tmp_path / "m.coterie", "--quiet")
-    assert (tmp_path / "m.coterie").read_bytes() == kept.read_bytes()
+    assert segmented["model_file"].read_bytes() == kept.read_bytes()
 
 
 def test_json_has_segments_and_evaluation(run, write_log, tmp_path):
@@ -72,15 +71,6 @@ def test_json_has_segments_and_evaluation(run, write_log, tmp_path):
     assert sum(row["size"] for row in facts["segments"]) == facts["advertisers"] == 12
     assert len(facts["evaluation"]["sources"]) == 14
     assert facts["written"] == [str(page)]
-
-
-def test_without_evaluation_nothing_is_held_out(run, write_log, tmp_path):
-    """--no-evaluation makes the page without an evaluation."""
-    page = tmp_path / "r.html"
-    asked = ("ads", "report", write_log(), "-k", 2, "-o", page, "--no-evaluation", "--json")
-    facts = json.loads(run(*asked).stdout)
-    assert "evaluation" not in facts
-    assert page.exists()
 
 
 def test_report_of_one_day(run, write_log, tmp_path):
@@ -106,19 +96,13 @@ def test_hostile_ids_are_text(run, write_log, tmp_path):
     assert "\x1b" not in html + result.output
 
 
-def test_a_report_without_texts(run, write_log, tmp_path):
-    """Without texts there is a report, and it says what is missing."""
-    page = tmp_path / "r.html"
-    result = run("ads", "report", write_log(texts=False), "-k", 2, "-o", page)
+def test_report_without_texts_and_evaluation(run, write_log, tmp_path):
+    """The page says that texts are missing; with --no-evaluation nothing is held out."""
+    page, log = tmp_path / "r.html", write_log(texts=False)
+    result = run("ads", "report", log, "-k", 2, "-o", page, "--no-evaluation", "--json")
     assert result.exit_code == 0, result.stderr
+    assert "evaluation" not in json.loads(result.stdout)
     assert FAULT_CODES["no_texts"].what in page.read_text(encoding="utf-8")
-
-
-def test_page_and_model_are_two_files(run, market, untouched, tmp_path):
-    """One file cannot be both; this is refused before the work."""
-    out = tmp_path / "r.html"
-    result = run("ads", "report", market, "-o", out, "--save-model", out)
-    assert_one_line(result, "cannot write the model to", "this path is the report")
 
 
 @pytest.mark.parametrize("package", ["ibis", "jinja2"])
@@ -134,14 +118,6 @@ def test_missing_package_is_named_before_the_work(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_quiet_prints_nothing(run, write_log, tmp_path):
-    """--quiet writes the page and prints nothing."""
-    page = tmp_path / "r.html"
-    result = run("ads", "report", write_log(), "-k", 2, "-o", page, "-q", "--no-evaluation")
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
-    assert page.exists()
-
-
 def test_full_disk_keeps_the_old_page(run, write_log, tmp_path, full_disk):
     """If the page cannot be written, the old page is unchanged."""
     page, log = tmp_path / "r.html", write_log()
@@ -151,19 +127,3 @@ def test_full_disk_keeps_the_old_page(run, write_log, tmp_path, full_disk):
     assert_one_line(result, f"cannot write {page}: No space left on device")
     assert page.read_text() == "the one before"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "r.html"]
-
-
-def test_interrupt_between_the_files_names_the_first(run, write_log, tmp_path, monkeypatch):
-    """An interrupt after the page names it; the model is not written."""
-
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("coterie.files.model_files.save_model", interrupted)
-    page, model = tmp_path / "r.html", tmp_path / "m.coterie"
-    result = run(
-        *("ads", "report", write_log(), "-k", 2, "--no-evaluation"),
-        *("-o", page, "--save-model", model),
-    )
-    assert (result.exit_code, result.stderr) == (130, f"interrupted after writing {page}\n")
-    assert not model.exists()

@@ -253,7 +253,7 @@ def _has_paid(rows: ir.Table) -> Any:
     return rows.won & rows.price_micros.between(0, MOST_MICROS)
 
 
-def _led_to(rows: ir.Table) -> dict[str, Any]:
+def _clicks_and_conversions(rows: ir.Table) -> dict[str, Any]:
     columns = {"clicks": "click", "conversions": "conversion"}
     return {
         name: rows.won & rows[column] for name, column in columns.items() if column in rows.columns
@@ -268,7 +268,7 @@ def _whole_sums(rows: ir.Table, part: str) -> dict[str, Any]:
         "bid": rows.amount.sum(),
         "wins": rows.won.sum(),
         "cost": rows.price_micros.sum(where=_has_paid(rows)).fill_null(0),
-        **{name: led.sum().fill_null(0) for name, led in _led_to(rows).items()},
+        **{name: event.sum().fill_null(0) for name, event in _clicks_and_conversions(rows).items()},
     }
 
 
@@ -282,7 +282,10 @@ def _weighted_sums(rows: ir.Table, part: str) -> dict[str, Any]:
         "bid": (weight * rows.amount).sum(),
         "wins": weight.sum(where=rows.won).fill_null(0.0),
         "cost": (weight * rows.price_micros).sum(where=_has_paid(rows)).fill_null(0.0),
-        **{name: weight.sum(where=led).fill_null(0.0) for name, led in _led_to(rows).items()},
+        **{
+            name: weight.sum(where=event).fill_null(0.0)
+            for name, event in _clicks_and_conversions(rows).items()
+        },
     }
 
 
@@ -297,8 +300,8 @@ def _sums_of_histograms(rows: ir.Table, part: str) -> dict[str, Any]:
     sums = {"count": total(part), name: amount}
     if part == "prices":
         return sums
-    led_to = {name: total(name) for name in ("clicks", "conversions") if name in rows.columns}
-    return {**sums, "wins": total("wins"), "cost": total("cost_micros"), **led_to}
+    events = {name: total(name) for name in ("clicks", "conversions") if name in rows.columns}
+    return {**sums, "wins": total("wins"), "cost": total("cost_micros"), **events}
 
 
 def _nothing_usable(logs: BidLogs, days: Sequence[Any] | None) -> str:

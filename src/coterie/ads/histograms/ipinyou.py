@@ -245,8 +245,7 @@ def _checked_counts(
             f"{unknown or 'none'} unknown; get both files again"
         )
     for name, values in table.items():
-        whole = [isinstance(v, int | float) and v >= 0 and v % 1 == 0 for v in values.tolist()]
-        wrong = np.flatnonzero(~np.array(whole))
+        wrong = np.flatnonzero([not _is_count(value) for value in values.tolist()])
         if len(wrong):
             raise TableError(
                 f"{path}, column {name!r}, row {wrong[0]}: {values[wrong[0]]} is not a "
@@ -255,6 +254,15 @@ def _checked_counts(
     if not np.array_equal(table["price"], np.arange(len(table["price"]))):
         raise TableError(f"{path}, column 'price': it must count 0, 1, 2, …; get the file again")
     return np.stack([table[f"{_PREFIX}{name}"] for name in advertisers]).astype(np.int64)
+
+
+def _is_count(value: int | float | str) -> bool:
+    # one word makes the whole column text, also its numbers
+    try:
+        number = float(value)
+    except ValueError:
+        return False
+    return number >= 0 and number % 1 == 0
 
 
 def _refuse_other_totals(

@@ -259,7 +259,7 @@ def _in_database(path: str, connection: Any, table: str | None) -> _Found:
         quoted = str(Path(path).absolute()).replace("'", "''")
         connection.con.sql(f"ATTACH IF NOT EXISTS '{quoted}' AS {catalog} (READ_ONLY)")
         names = _tables(connection, catalog)
-    logs = [name for name in names if name not in log_files.BESIDE]
+    logs = [name for name in names if name not in log_files.NOT_LOGS]
     chosen = table or ("bids" if "bids" in logs else logs[0] if len(logs) == 1 else "")
     if chosen not in names:
         raise TableError(

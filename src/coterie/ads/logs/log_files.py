@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["LogFiles", "find_files", "inspect_files", "is_database", "is_parquet", "read_files"]
 
 #: Names of tables in the folder of the logs that are not logs.
-BESIDE = frozenset({"advertisers", "truth"})
+NOT_LOGS = frozenset({"advertisers", "truth"})
 IPINYOU_FIELDS = 24
 
 _UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".unfinished", ".inprogress")
@@ -80,7 +80,7 @@ def find_files(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
         raise TableError(f"{text}: there is no such file or folder")
     names = glob.glob(str(path), recursive=True)  # noqa: PTH207 — Path.glob refuses a root
     matches = [Path(name) for name in sorted(names)]
-    found = [match for match in matches if match.is_file() and not _is_aside(match, match.parent)]
+    found = [match for match in matches if match.is_file() and not _is_skipped(match, match.parent)]
     if not found:
         raise TableError(
             f"{text}: no file matches; put a glob in quotes, so that the shell does not expand it"
@@ -132,7 +132,7 @@ def is_parquet(path: str) -> bool:
 
 def _in_folder(folder: Path) -> list[str]:
     inside = sorted(path for path in folder.rglob("*") if path.is_file())
-    logs = [path for path in inside if not _is_aside(path, folder)]
+    logs = [path for path in inside if not _is_skipped(path, folder)]
     found = [str(path) for path in logs if path.suffix.lower() == ".parquet" or is_text(path.name)]
     if not found:
         raise TableError(
@@ -142,9 +142,9 @@ def _in_folder(folder: Path) -> list[str]:
     return found
 
 
-def _is_aside(path: Path, folder: Path) -> bool:
+def _is_skipped(path: Path, folder: Path) -> bool:
     hidden = any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
-    return hidden or path.suffix in _UNFINISHED or path.name.partition(".")[0] in BESIDE
+    return hidden or path.suffix in _UNFINISHED or path.name.partition(".")[0] in NOT_LOGS
 
 
 def _inspect_parquet(paths: Sequence[str]) -> LogFiles:

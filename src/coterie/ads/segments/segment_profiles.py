@@ -51,7 +51,7 @@ def describe_segments(
     labels = memberships.labels
     n_segments = memberships.shares.shape[1] - 1
     curves = segment_curves(evidence, memberships)[:-1]
-    prices = np.array([_price_of_half(curve, evidence.edges) for curve in curves])
+    prices = np.array([_bid_that_wins_half(curve, evidence.edges) for curve in curves])
     levels = _price_levels(prices)
     words = characteristic_words(list(texts), labels, n=3) if any(texts) else [[]] * n_segments
     words = [*words, *[[]] * (n_segments - len(words))]
@@ -96,7 +96,7 @@ def doubtful_members(memberships: Memberships, observations: Floats) -> NDArray[
     return doubtful[np.argsort(most[doubtful], kind="stable")]
 
 
-def _price_of_half(curve: Floats, edges: NDArray[np.int64]) -> float:
+def _bid_that_wins_half(curve: Floats, edges: NDArray[np.int64]) -> float:
     at = int(np.searchsorted(curve, 0.5))
     return float(edges[min(at, len(edges) - 1)])
 

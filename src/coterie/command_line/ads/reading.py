@@ -91,7 +91,7 @@ _DUCKDB = "duckdb://"
 
 
 @dataclass(frozen=True)
-class Source:
+class CountedLog:
     """A log that was opened, checked and counted."""
 
     logs: BidLogs
@@ -165,7 +165,7 @@ class LogInput:
             _LOG.info("Checking %s", opened.source)
             return opened, check_logs(opened)
 
-    def read(self, bins: int, allow_faults: bool = False) -> Source:
+    def read(self, bins: int, allow_faults: bool = False) -> CountedLog:
         """Open the log, check it, and count it.
 
         A log with errors is refused with its first error. With ``allow_faults`` a warning names
@@ -185,7 +185,7 @@ class LogInput:
             warnings.warn(f"{fault}; results may be wrong. {see}", CoterieWarning, stacklevel=2)
         with _interruptible():
             histograms = read_histograms(opened, bins=bins)
-            return Source(opened, found, histograms, read_descriptions(opened))
+            return CountedLog(opened, found, histograms, read_descriptions(opened))
 
     def _refuse_input_files(self, opened: BidLogs) -> None:
         """Refuse outputs that are files of the log or its text table, once these are known."""

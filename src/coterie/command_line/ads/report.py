@@ -109,7 +109,7 @@ class MadeReport:
 
 
 def make_report(
-    log: reading.Source, settings: SegmentSettings, holdout_days: int, title: str = TITLE
+    log: reading.CountedLog, settings: SegmentSettings, holdout_days: int, title: str = TITLE
 ) -> MadeReport:
     """Evaluate, fit, and collect the contents of the page.
 

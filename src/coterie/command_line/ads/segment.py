@@ -81,7 +81,7 @@ def segment(
     layout.print_answer(facts, print_segments, as_json, quiet)
 
 
-def fit_model(log: reading.Source, settings: SegmentSettings) -> AdForecaster:
+def fit_model(log: reading.CountedLog, settings: SegmentSettings) -> AdForecaster:
     """Fit a forecaster with these settings to all days of a log."""
     from coterie.ads.forecasts.forecaster import AdForecaster
 

@@ -133,8 +133,8 @@ def _lines(facts: dict[str, Any]) -> dict[str, str]:
     lines = {
         "clusters": f"{facts['clusters']}, of size {sizes}",
         "confidence": f"{facts['mean_confidence']:.2f} on average (0 undecided, 1 certain)",
-        "objective": f"{facts['objective']:,.1f}: on average, a partition differs from the consensus "
-        f"on {facts['share_of_pairs']:.2%} of all pairs",
+        "objective": f"{facts['objective']:,.1f}: on average, a partition differs from the "
+        f"consensus on {facts['share_of_pairs']:.2%} of all pairs",
     }
     if "lower_bound" in facts:
         bound = f"{facts['lower_bound']:,.1f}"

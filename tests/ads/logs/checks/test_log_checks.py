@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import logging
 import re
 
-import pyarrow.csv
-import pyarrow.parquet as pq
 import pytest
 
 from bad_logs import (
@@ -159,18 +156,6 @@ def test_infinite_weight_is_an_error():
     json.dumps(check.as_dict(), allow_nan=False)
 
 
-def test_text_and_parquet_have_the_same_faults(tmp_path):
-    """Faults do not depend on the file format."""
-    for code in ("price_above_bid", "duplicate_rows"):
-        table = BAD_LOGS[code]().table
-        pq.write_table(table, tmp_path / f"{code}.parquet")
-        pyarrow.csv.write_csv(table, tmp_path / f"{code}.csv")
-        one, other = (
-            check_logs(open_logs(tmp_path / f"{code}.{ending}")) for ending in ("parquet", "csv")
-        )
-        assert found(one) == found(other) == [(code, one.faults[0].count), ("no_texts", 4)]
-
-
 def test_log_made_by_hand_is_checked_too():
     """A table that is not a selection of columns is checked without the original values."""
     logs = BadLog(changed(0, 1, bid_micros=0), 0).open()
@@ -234,14 +219,3 @@ def test_checks_are_the_same_at_every_run():
     """The order of rows has no effect."""
     rows = changed(*range(0, 90, 7), bid_micros=-3)
     assert checked(rows).as_dict() == checked(rows[::-1]).as_dict()
-
-
-def test_stages_are_logged(caplog):
-    """Log messages show the progress."""
-    with caplog.at_level(logging.INFO, logger="coterie"):
-        checked(changed(0, bid_micros=0))
-    assert [record.getMessage() for record in caplog.records] == [
-        "Checking every row",
-        "Fetching examples of 1 faults",
-        "Looking for repeated rows",
-    ]

@@ -72,7 +72,7 @@ def test_numbers_of_numpy_become_plain():
     assert types == [int, float, float]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(median=st.floats(0.001, 50_000), spread=st.floats(0.05, 5))
 def test_expected_volume_is_the_integral(median, spread):
     """The closed form of the mean volume equals quadrature of the clipped log-normal density."""
@@ -148,7 +148,7 @@ def test_segments_have_equal_size_and_one_market():
     assert len(np.unique(drawn.market_level, axis=0)) == 10 + drawn.outlier.sum()
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(
     seed=st.integers(0, 2**64),
     spread=st.floats(0, 5),
@@ -190,7 +190,7 @@ def test_theme_names_do_not_repeat():
     assert theme_names(3) == list(THEMES)[:3]
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=20)
 @given(
     advertiser=st.integers(0, 39),
     weekday=st.integers(0, 6),
@@ -230,7 +230,7 @@ def test_win_rate_is_a_distribution_function():
 
 
 @given(amount=st.floats(0, 1e6))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=20)
 def test_micros_are_the_nearest_step(amount):
     """Rounding changes an amount by at most half a step; the least amount is one step."""
     micros = in_micros(np.array([amount]))[0]

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from coterie.ads.logs.bid_logs import BidLogs
 from coterie.ads.logs.checks.check_queries import EXAMPLES, RowCells
-from coterie.ads.logs.checks.check_rules import FIRST_DAY, LAST_DAY, NOTHING
+from coterie.ads.logs.checks.check_rules import FIRST_DAY, LAST_DAY, MISSING_TEXTS
 from coterie.ads.logs.checks.faults import Fault, fault_of
 
 __all__ = ["LogSums", "aggregate_faults", "text_faults"]
 
 #: Median bids that differ by this factor are in different units; real markets differ by less.
-_FACTOR = 300
+_UNIT_FACTOR = 300
 #: Median bids in micros per thousand impressions; others suggest another unit.
 _LEAST_MEDIAN, _MOST_MEDIAN = 10**3, 10**10
 _FEWEST_BIDS = 10
@@ -140,7 +140,7 @@ def _mixtures(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
     if len(rows_of) > 1 and logs.given_auction is None:
         examples = [{"auction_type": name, "rows": n} for name, n in rows_of.items()]
         yield fault_of("auctions_mixed", min(rows_of.values()), sums.rows, examples)
-    is_blank = [name.strip().lower() in NOTHING for name in cells.advertisers]
+    is_blank = [name.strip().lower() in MISSING_TEXTS for name in cells.advertisers]
     blank = np.flatnonzero(is_blank)
     if len(blank):
         count = int(cells.rows[np.isin(cells.advertiser, blank)].sum())
@@ -156,7 +156,9 @@ def _units(sums: LogSums) -> Iterator[Fault]:
         ("units_change", "day", sums.days.astype(str), sums.medians_by_day()),
     ):
         ratio = medians / sums.median_bid
-        far = np.flatnonzero((medians > 0) & ((ratio >= _FACTOR) | (ratio * _FACTOR <= 1)))
+        far = np.flatnonzero(
+            (medians > 0) & ((ratio >= _UNIT_FACTOR) | (ratio * _UNIT_FACTOR <= 1))
+        )
         if len(far):
             examples = [
                 {
@@ -166,7 +168,7 @@ def _units(sums: LogSums) -> Iterator[Fault]:
                 }
                 for i in far[:EXAMPLES]
             ]
-            yield fault_of(code, len(far), len(names), examples, factor=str(_FACTOR))
+            yield fault_of(code, len(far), len(names), examples, factor=str(_UNIT_FACTOR))
     if not _LEAST_MEDIAN <= sums.median_bid <= _MOST_MEDIAN:
         rows = int(sums.total("rows"))
         yield fault_of("bids_implausible", rows, sums.rows, median=f"{sums.median_bid / 1e6:g}")

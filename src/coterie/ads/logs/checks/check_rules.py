@@ -19,14 +19,14 @@ from coterie.engines.queries import is_written_as
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["FIRST_DAY", "LAST_DAY", "NOTHING", "WRITTEN", "RowRule", "row_rules"]
+__all__ = ["FIRST_DAY", "LAST_DAY", "MISSING_TEXTS", "WRITTEN", "RowRule", "row_rules"]
 
 #: Days outside this range are implausible.
 FIRST_DAY = datetime.date(2000, 1, 1)
 LAST_DAY = datetime.date(2100, 12, 31)
 
 #: Texts that mean a missing value, in lower case.
-NOTHING = frozenset({"", "null", "none", "nan", "na", "n/a", "\\n", "-"})
+MISSING_TEXTS = frozenset({"", "null", "none", "nan", "na", "n/a", "\\n", "-"})
 
 #: Prefix of the columns with the original values of the log.
 WRITTEN = "written_"
@@ -89,7 +89,7 @@ def _is_unreadable(rows: ir.Table, name: str) -> Any:
     written = rows[WRITTEN + name]
     is_there = written.notnull()
     if written.type().is_string():
-        is_there &= ~written.strip().lower().isin(sorted(NOTHING))
+        is_there &= ~written.strip().lower().isin(sorted(MISSING_TEXTS))
     elif written.type().is_floating():
         is_there &= ~is_written_as(written, ["nan"])
     return rows[name].isnull() & is_there.fill_null(False)
