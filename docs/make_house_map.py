@@ -17,10 +17,11 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.path import Path as MplPath
+from PIL import Image
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "images" / "house.png"
-BOX_WIDTH, BOX_HEIGHT, ROW_STEP, COLUMN_STEP = 3.1, 0.92, 1.45, 3.4
+BOX_WIDTH, BOX_HEIGHT, ROW_STEP, COLUMN_STEP = 3.1, 0.92, 1.38, 3.4
 COLOURS = {"coterie": ("#E8F1F8", "#0072B2"), "coterie.ads": ("#FDF2DC", "#B87800")}
 
 CENTRED = {"ha": "center", "va": "center"}
@@ -31,12 +32,13 @@ Places = dict[str, Point]
 
 
 def main() -> None:
-    """Draw the whole package on the left and its advertising folder on the right."""
+    """Draw the whole package, and below it its advertising folder."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     layers = {c["containers"][0]: c["layers"][::-1] for c in contracts["contracts"]}
-    figure, axes = plt.subplots(1, 2, figsize=(13.4, 9.3), width_ratios=(1.07, 1))
-    figure.subplots_adjust(0.01, 0.01, 0.99, 0.96, wspace=0.02)
-    for ax, container in zip(axes, COLOURS, strict=True):
+    heights = [len(layers[container]) * ROW_STEP + 0.6 for container in COLOURS]
+    figure, axes = plt.subplots(2, 1, figsize=(7, 0.585 * sum(heights)), height_ratios=heights)
+    figure.subplots_adjust(0.005, 0.005, 0.995, 0.98, hspace=0.03)
+    for ax, container, height in zip(axes, COLOURS, heights, strict=True):
         rows = [layer.split(" | ") for layer in layers[container]]
         places = {
             name: ((i - (len(row) - 1) / 2) * COLUMN_STEP, -ROW_STEP * y)
@@ -44,19 +46,11 @@ def main() -> None:
             for i, name in enumerate(row)
         }
         _draw(ax, container, places)
-        bottom = -ROW_STEP * (max(map(len, layers.values())) - 1) - 0.6
-        half_width = 6.0 if container == "coterie" else 5.6
-        ax.set(xlim=(-half_width, half_width), ylim=(bottom, 0.6), aspect="equal")
-    axes[1].text(
-        0,
-        -8.6 * ROW_STEP,
-        "Data flows down.\nAn arrow points from a folder\nto a folder that it imports.",
-        **CENTRED,
-        size=13,
-        color="0.35",
-        linespacing=1.6,
-    )
-    figure.savefig(PICTURE, dpi=90, facecolor="white")
+        ax.set(xlim=(-5.95, 5.95), ylim=(1.2 - height, 0.6), aspect="equal")
+    figure.savefig(PICTURE, dpi=110, facecolor="white")
+    # a palette looks the same and needs less space
+    image = Image.open(PICTURE).convert("RGB").quantize(64, dither=Image.Dither.NONE)
+    image.save(PICTURE, optimize=True)
 
 
 def _draw(ax: plt.Axes, container: str, places: Places) -> None:
@@ -72,7 +66,7 @@ def _draw(ax: plt.Axes, container: str, places: Places) -> None:
         ax.text(x, y + 0.24, name, **CENTRED, weight="bold", size=12, zorder=4)
         text = _two_lines(described[f"{folder}/{name}"])
         ax.text(x, y - 0.16, text, **CENTRED, size=8, color="0.25", linespacing=1.1, zorder=4)
-    ax.set_title(f"src/{folder}", size=14, family="monospace", color=line)
+    ax.set_title(f"src/{folder}", size=13, family="monospace", color=line)
     ax.set_axis_off()
 
 
