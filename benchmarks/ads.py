@@ -77,7 +77,7 @@ def run_draw(market: Mapping[str, Any], draw: int) -> dict[str, Any]:
     from coterie.ads import MarketSettings, evaluate
 
     histograms, texts, labels, alone = simulate(MarketSettings(seed=draw, **market))
-    # each outlier is a segment of its own
+    # each outlier is a separate segment
     labels[alone] = labels.max(initial=-1) + 1 + np.arange(alone.sum())
     found = evaluate(histograms, texts, true_segments=labels).as_dict()
     thin = next(stratum for stratum in found["strata"] if stratum["name"] == THIN)

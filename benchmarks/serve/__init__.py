@@ -1,6 +1,6 @@
 """The forecast service under load: throughput, latency, memory, start, and reloads.
 
-``coterie ads serve`` runs in a process of its own and is asked over HTTP from another. Single
+``coterie ads serve`` runs in one process and is asked over HTTP from another. Single
 forecasts are measured beside a bare FastAPI service, the two taking turns, so that both have the
 same machine. Models are grown from a small fitted one.
 """

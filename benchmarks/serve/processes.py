@@ -1,4 +1,4 @@
-"""A service in a process of its own: started, waited for, measured, stopped.
+"""A service in a separate process: started, waited for, measured, stopped.
 
 Memory and CPU time are read from ``/proc`` and are None on other systems than Linux.
 """

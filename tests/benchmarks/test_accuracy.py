@@ -43,7 +43,7 @@ def fake_cell(*methods: str) -> tuple[Cell, list]:
 
 
 def test_outcomes_of_methods():
-    """Draw d is seeded with d; refusals, failures and warnings are told apart."""
+    """Draw d is seeded with d; refusals, failures and warnings are distinguished."""
     cell, ran = fake_cell("good", "warns", "large", "broken")
     draws = run_cell(cell, 3, MEMORY, 60)
     assert [draw["good"]["accuracy"] for draw in draws] == [0, 0.25, 0.5]

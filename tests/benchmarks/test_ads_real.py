@@ -118,7 +118,7 @@ def test_weekday_factors_are_ratios_of_means(table):
 
 
 def test_an_exact_week_is_forecast_exactly():
-    """Level times weekday factor, eCPM times weekday factor: own finds both, whatever half-life."""
+    """Level times weekday factor, eCPM times weekday factor: own finds both."""
     shape, price = np.array([1, 2, 3, 4, 5, 6, 7.0]), np.array([7, 6, 5, 4, 3, 2, 1.0])
     days = np.arange(26) % 7
     impressions = np.outer([10.0, 300.0], shape[days])
@@ -227,7 +227,7 @@ def planted(n=60, shift=1.0, seed=0):
 
 
 def test_missing_data_are_named_before_any_work(tmp_path):
-    """All three datasets are named at once."""
+    """One message names all three datasets."""
     with pytest.raises(DatasetUnavailableError, match=r"(?s)ipinyou.*publisher.*snap"):
         run(Context(data=tmp_path))
 

@@ -41,7 +41,7 @@ class Limits:
     waiting_per_client: int = 256
     connections: int = 4_000  # that are open at a time
     connections_per_client: int = 1_500
-    grace_seconds: float = 20.0  # for requests under way when the service is told to end
+    grace_seconds: float = 20.0  # for open requests when the service shuts down
 
     def __post_init__(self) -> None:
         for field in fields(self):

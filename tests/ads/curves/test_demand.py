@@ -59,7 +59,7 @@ def test_forecasts_of_cells_are_sums_over_single_bids(drawn, kind):
 @settings(deadline=None, max_examples=20)
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 30)), min_size=1, max_size=30))
 def test_one_bid_forecasts_its_own_past(auctions):
-    """The own curve of an advertiser with one bid reproduces its wins and spend."""
+    """The curve of an advertiser with one bid reproduces its wins and spend."""
     won, price = np.array(auctions).T
     log = log_of(bid=40, won=won, price=price, edges=EDGES)
     evidence = evidence_of(log)
