@@ -32,7 +32,8 @@ def test_many_rows_get_the_label_of_the_nearest_centre(monkeypatch):
     monkeypatch.setattr(rounding, "_SAMPLE", 1_000)
     rng = np.random.default_rng(2)
     F = np.eye(3)[rng.integers(0, 3, 20_000)] + rng.normal(0, 0.1, (20_000, 3))
-    z = round_by_kmeans(F, np.ones(len(F)), 3, 0)
+    z = round_by_kmeans(F, np.ones(len(F)), 3, np.int64(0))
+    assert (z == round_by_kmeans(F, np.ones(len(F)), 3, 0)).all()
     centres = np.array([F[z == k].mean(axis=0) for k in range(3)])
     distances = ((F[:, None] - centres) ** 2).sum(axis=2)
     assert (distances.argmin(axis=1) == z).mean() > 0.999

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 from sklearn.cluster import KMeans
+from sklearn.utils import check_random_state
 
 from coterie.labels.numbering import renumber_by_appearance
 from coterie.runtime.devices import map_row_blocks, on_one_thread
@@ -61,12 +62,10 @@ def round_by_kmeans(
     >>> round_by_kmeans(np.array([[0.0], [0.1], [5.0]]), np.ones(3), 2, 0).tolist()
     [0, 0, 1]
     """
-    rng = np.random.RandomState(random_state) if isinstance(random_state, int) else random_state
+    rng = check_random_state(random_state)
     rows, sample_weight = factor, weights
     if len(factor) > _SAMPLE:
-        chosen, sample_weight = draw_weighted_subsample(
-            weights, _SAMPLE, rng or np.random.RandomState()
-        )
+        chosen, sample_weight = draw_weighted_subsample(weights, _SAMPLE, rng)
         rows = factor[chosen]
     model = KMeans(n_clusters, n_init=_STARTS, random_state=rng)
     threads = on_one_thread() if len(rows) <= _ONE_THREAD_UP_TO else contextlib.nullcontext()

@@ -26,7 +26,8 @@ def draw_weighted_subsample(weights: Array, n: int, rng: Any) -> tuple[Indices, 
 
     An item of weight w is drawn with probability about min(1, n w / W), where W is the sum of all
     weights. Items with w > W / n keep their weight; the others get the weight W / n. So weighted
-    means over the subsample estimate those over all items.
+    means over the subsample estimate those over all items if n is much smaller than u. For larger
+    n, light items get too much weight.
 
     ``weights`` (u,) are positive, n ≤ u, and ``rng`` is a RandomState. Return the indices (n,),
     increasing, and the new weights (n,).
