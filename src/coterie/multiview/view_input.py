@@ -47,7 +47,7 @@ class MultiViewMethod(ClusterMixin, BaseEstimator):
         K = check_whole("n_clusters", self.n_clusters)
         if K > n:
             raise InvalidParameterError(
-                f"n_clusters={K} is more than the {n} points; give a smaller one"
+                f"n_clusters={K} is more than the {n} points; give a smaller number"
             )
         rng = check_random_state(self.random_state)
         self.view_names_ = list(named)
