@@ -165,7 +165,7 @@ def test_views_other_than_those_of_the_fit_are_refused():
     est = ct.MultiViewClusterer(3, n_partitions=2, random_state=0).fit(
         {"a": X[:, :2], "b": X[:, 2:]}
     )
-    with pytest.raises(InvalidParameterError, match="fitted"):
+    with pytest.raises(InvalidParameterError, match="those of the fit were"):
         est.predict({"a": X[:, :2]})
     with pytest.raises(InvalidParameterError, match="b has 1 columns"):
         est.predict({"a": X[:, :2], "b": X[:, 2:3]})
