@@ -61,7 +61,8 @@ def test_days_have_the_supply_of_their_weekday():
     for day in (date(2026, 3, 2), date(2026, 3, 8), date(1999, 12, 31)):
         begun, supply = opened(made, 0, None, day)
         assert supply == begun["supply"] == made.tables.supply(0, day)
-        assert begun["why"].startswith(f"{made.tables.why(0)}; supply of {day}")
+        assert begun["why"].startswith(f"{made.tables.why(0)}; supply of ")
+        assert str(day) in begun["why"]
 
 
 def test_details_may_come_later():
