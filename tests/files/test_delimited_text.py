@@ -5,14 +5,17 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import sys
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coterie.errors import TableError
+from coterie.files import delimited_text
 from coterie.files.delimited_text import line_of_row, read_text, write_text
 
 FEW = settings(
@@ -195,3 +198,20 @@ def test_damaged_gzip_is_refused(content, tmp_path):
     """A truncated or invalid gzip file is refused."""
     with pytest.raises(TableError, match=r"t\.csv\.gz is not a complete gzip file"):
         read_text(saved(tmp_path / "t.csv.gz", content))
+
+
+def test_threads_of_the_parser_hold_no_python_object(monkeypatch):
+    """A thread that releases a Python object while Python exits aborts the process."""
+    sources = []
+    parse = pyarrow.csv.read_csv
+
+    def read_csv(source, **options):
+        sources.append(source)
+        return parse(source, **options)
+
+    monkeypatch.setattr(pyarrow.csv, "read_csv", read_csv)
+    data = b"1,2\n3,4\n"
+    before = sys.getrefcount(data)
+    delimited_text._parse(data, ",", 2, 0)
+    assert len(sources) == 1
+    assert sys.getrefcount(data) == before

@@ -175,7 +175,7 @@ def _parse(data: bytes, delimiter: str, width: int, header_lines: int) -> list[A
     # the names of the header may be repeated
     names = [str(index) for index in range(width)]
     return pyarrow.csv.read_csv(
-        pa.BufferReader(data),
+        pa.BufferReader(_copy_outside_python(data)),
         read_options=pyarrow.csv.ReadOptions(
             column_names=names, skip_rows=header_lines, block_size=_BLOCK_BYTES
         ),
@@ -189,6 +189,17 @@ def _parse(data: bytes, delimiter: str, width: int, header_lines: int) -> list[A
             check_utf8=False,
         ),
     ).columns
+
+
+def _copy_outside_python(data: bytes) -> pa.Buffer:
+    """Copy bytes into memory that a thread can release without Python's lock.
+
+    A thread of pyarrow may release the input only when the program exits. If it has to wait for
+    Python's lock then, the process is aborted (apache/arrow issue 34314).
+    """
+    stream = pa.BufferOutputStream()
+    stream.write(data)
+    return stream.getvalue()
 
 
 def _explanation(path: Path, data: bytes, delimiter: str, otherwise: str) -> TableError:
