@@ -9,35 +9,43 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from benchmarks.harness import Context
 from benchmarks.results import Marks, Result, Table, dot_plot, figure_text
+from coterie.ads import (
+    BidHistograms,
+    MarketSettings,
+    evaluate,
+    open_logs,
+    read_descriptions,
+    read_histograms,
+    simulate_logs,
+)
+from coterie.ads.forecasts.evaluation import strata_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from coterie.ads import BidHistograms, MarketSettings
-
 FLAGSHIP = "robust+pooled"
 THIN = "10–199 bids"
 TARGETS = ("impressions", "spend")
-_SHOWN = (
-    "own", "global", "text+pooled", "win+pooled", "cost+pooled", "l2+pooled", "robust", FLAGSHIP,
-    "true+pooled",
-)  # fmt: skip
-_STYLES = {
+#: Sources in the order of the tables, with colour and marker of those that are drawn.
+_SOURCES = {
     "own": ("grey", "x"),
+    "global": None,
     "text+pooled": ("purple", "v"),
     "win+pooled": ("sky", "^"),
     "cost+pooled": ("green", "<"),
     "l2+pooled": ("orange", "s"),
+    "robust": None,
     FLAGSHIP: ("blue", "o"),
     "true+pooled": ("black", "|"),
 }
@@ -55,49 +63,43 @@ def run(context: Context, *, draws: int = 3, advertisers: int = 1268) -> Result:
     """
     grid, n_draws = (QUICK_GRID, 1) if context.quick else (FULL_GRID, draws)
     kept = context.trials("ads")
-    cells = [
-        {**dict(zip(_KINDS, values, strict=True)), "auction": "second", "draws": []}
-        for values in grid
-    ]  # type: list[dict[str, Any]]
-    tasks = list(itertools.product(cells, range(n_draws)))
-    for cell, draw in context.track(tasks, "simulating and forecasting"):
-        market = {name: cell[name] for name in (*_KINDS, "auction")} | {"advertisers": advertisers}
-        found = kept.find_or_run({**market, "draw": draw}, partial(run_draw, market, draw))
-        cell["draws"].append(found)
-    return _result({"cells": cells})
+    cells: list[dict[str, Any]] = []
+    for values in context.track(grid, "simulating and forecasting"):
+        cell = dict(zip(_KINDS, values, strict=True))
+        market = {**cell, "advertisers": advertisers}
+        found = [
+            kept.find_or_run({**market, "draw": draw}, partial(run_draw, market, draw))
+            for draw in range(n_draws)
+        ]
+        summary = {target: summarise_cell(found, target) for target in TARGETS}
+        cells.append({**cell, "draws": found, "summary": summary})
+    tables = [_table(cells, target, kind) for kind in ("wape", "thin") for target in TARGETS]
+    notes = [_note(cells, target) for target in TARGETS]
+    return Result("ads", tables, {"cells": cells}, notes, {"": partial(_plot, cells)})
 
 
 def run_draw(market: Mapping[str, Any], draw: int) -> dict[str, Any]:
     """Simulate one market, and evaluate every source on its last day.
 
-    Return ``wape`` and ``standard_error`` by source and target, ``thin`` (the WAPE of thin
-    advertisers), ``against`` (the flagship's WAPE minus that of each source, with standard error),
-    ``coverage``, ``chosen`` and ``thin_advertisers``.
+    Return, by target and source, ``wape`` with its ``standard_error``, ``thin`` (the WAPE of thin
+    advertisers) and ``paired_error``, the standard error of the difference from the flagship.
     """
-    from coterie.ads import MarketSettings, evaluate
-
     histograms, texts, labels, alone = simulate(MarketSettings(seed=draw, **market))
     # each outlier is a separate segment
     labels[alone] = labels.max(initial=-1) + 1 + np.arange(alone.sum())
-    found = evaluate(histograms, texts, true_segments=labels).as_dict()
-    thin = next(stratum for stratum in found["strata"] if stratum["name"] == THIN)
+    found = evaluate(histograms, texts, true_segments=labels)
+    thin = strata_of(found.observations)[THIN] & (found.bids > 0)
 
-    def by_source(sources: dict[str, Any], figure: str) -> dict[str, dict[str, float]]:
-        return {name: {t: errors[t][figure] for t in TARGETS} for name, errors in sources.items()}
+    def errors(name: str, target: str) -> dict[str, Any]:
+        everyone = found.measures(name, target)
+        return {
+            "wape": everyone.wape,
+            "standard_error": everyone.wape_standard_error,
+            "thin": found.measures(name, target, thin).wape,
+            "paired_error": found.difference(FLAGSHIP, name, target).standard_error,
+        }
 
-    against: dict[str, dict[str, list[float]]] = {target: {} for target in TARGETS}
-    for row in found["differences"]:
-        if row["target"] in TARGETS:
-            against[row["target"]][row["b"]] = [row["difference"], row["standard_error"]]
-    return {
-        "wape": by_source(found["sources"], "wape"),
-        "standard_error": by_source(found["sources"], "wape_standard_error"),
-        "thin": by_source(thin["sources"], "wape"),
-        "against": against,
-        "coverage": found["sources"][FLAGSHIP]["impressions"]["coverage"],
-        "chosen": found["chosen"][FLAGSHIP],
-        "thin_advertisers": thin["advertisers"],
-    }
+    return {target: {name: errors(name, target) for name in found.forecasts} for target in TARGETS}
 
 
 def simulate(
@@ -108,10 +110,6 @@ def simulate(
     Return its histograms and texts, and for each advertiser the planted segment and whether it is
     an outlier.
     """
-    import pyarrow.parquet as pq
-
-    from coterie.ads import open_logs, read_descriptions, read_histograms, simulate_logs
-
     with tempfile.TemporaryDirectory(prefix="coterie-market-") as folder:
         simulated = simulate_logs(settings, Path(folder) / "market")
         logs = open_logs(simulated.folder)
@@ -132,66 +130,50 @@ def summarise_cell(draws: Sequence[Mapping[str, Any]], target: str) -> dict[str,
     the share of the distance from "own" to "true+pooled" that the flagship closes for thin
     advertisers, or None where there is no distance.
     """
+
+    def each(name: str, kind: str) -> list[float]:
+        return [draw[target][name][kind] for draw in draws]
+
     wape, thin = (
-        {name: float(np.mean([d[kind][name][target] for d in draws])) for name in draws[0][kind]}
+        {name: float(np.mean(each(name, kind))) for name in draws[0][target]}
         for kind in ("wape", "thin")
     )
-    rivals = {name: value for name, value in wape.items() if not name.startswith("true")}
-    best = min(rivals, key=lambda name: (rivals[name], name))
-    paired = 0.0
-    if best != FLAGSHIP:
-        paired = _error_of_mean(draw["against"][target][best][1] for draw in draws)
+    best = min((name for name in wape if not name.startswith("true")), key=wape.__getitem__)
+    # draws are independent: the standard error of their mean is √(Σ se²) / draws
+    error, paired = (
+        float(np.linalg.norm(each(best, kind)) / len(draws))
+        for kind in ("standard_error", "paired_error")
+    )
     distance = thin["own"] - thin["true+pooled"]
     return {
         "wape": wape,
         "best": best,
         "behind": wape[FLAGSHIP] - wape[best],
-        "standard_error_of_best": _error_of_mean(d["standard_error"][best][target] for d in draws),
+        "standard_error_of_best": error,
         "paired_standard_error": paired,
         "thin": thin,
         "closed": (thin["own"] - thin[FLAGSHIP]) / distance if distance > 0 else None,
     }
 
 
-def _error_of_mean(errors: Iterable[float]) -> float:
-    """Return the standard error of a mean of independent figures, given that of each."""
-    each = np.array(list(errors))
-    return float(np.linalg.norm(each) / len(each))
-
-
-def _result(data: dict[str, Any]) -> Result:
-    cells = data["cells"]
-    for cell in cells:
-        cell["summary"] = {target: summarise_cell(cell["draws"], target) for target in TARGETS}
-    tables = [_error_table(cells, t) for t in TARGETS] + [_thin_table(cells, t) for t in TARGETS]
-    notes = [_note(cells, target) for target in TARGETS]
-    return Result("ads", tables, data, notes, {"": partial(_plot, cells)})
-
-
-def _error_table(cells: Sequence[Mapping[str, Any]], target: str) -> Table:
+def _table(cells: Sequence[Mapping[str, Any]], target: str, kind: str) -> Table:
+    """Return the WAPE of all advertisers, with the lowest in bold, or of thin ones."""
     rows, bold = [], set()
     for r, cell in enumerate(cells):
-        summary = cell["summary"][target]
-        error = f"{100 * summary['standard_error_of_best']:.2f}"
-        rows.append((*_figures(cell, summary["wape"]), _behind(summary), error))
-        if summary["best"] in _SHOWN:
-            bold.add((r, 4 + _SHOWN.index(summary["best"])))
-    headings = (*_KINDS.values(), *_SHOWN, "behind the lowest", "its error")
-    return Table(f"{target.capitalize()}, all advertisers: WAPE in %", headings, rows, 4, bold)
-
-
-def _thin_table(cells: Sequence[Mapping[str, Any]], target: str) -> Table:
-    summaries = [cell["summary"][target] for cell in cells]
-    rows = [
-        (*_figures(cell, summary["thin"]), figure_text(summary["closed"], ".0%"))
-        for cell, summary in zip(cells, summaries, strict=True)
-    ]
-    headings = (*_KINDS.values(), *_SHOWN, "closed")
-    return Table(f"{target.capitalize()}, advertisers with {THIN}: WAPE in %", headings, rows, 4)
-
-
-def _figures(cell: Mapping[str, Any], errors: Mapping[str, float]) -> list[str]:
-    return [f"{cell[kind]:g}" for kind in _KINDS] + [f"{100 * errors[s]:.2f}" for s in _SHOWN]
+        found = cell["summary"][target]
+        row = [f"{cell[name]:g}" for name in _KINDS]
+        row += [f"{100 * found[kind][source]:.2f}" for source in _SOURCES]
+        if kind == "thin":
+            row.append(figure_text(found["closed"], ".0%"))
+        else:
+            row += [_behind(found), f"{100 * found['standard_error_of_best']:.2f}"]
+            if found["best"] in _SOURCES:
+                bold.add((r, len(_KINDS) + list(_SOURCES).index(found["best"])))
+        rows.append(row)
+    further = ["closed"] if kind == "thin" else ["behind the lowest", "its error"]
+    who = f"advertisers with {THIN}" if kind == "thin" else "all advertisers"
+    headings = [*_KINDS.values(), *_SOURCES, *further]
+    return Table(f"{target.capitalize()}, {who}: WAPE in %", headings, rows, len(_KINDS), bold)
 
 
 def _behind(summary: Mapping[str, Any]) -> str:
@@ -212,13 +194,14 @@ def _note(cells: Sequence[Mapping[str, Any]], target: str) -> str:
 
 def _plot(cells: Sequence[Mapping[str, Any]]) -> Figure:
     """Draw the WAPE of thin advertisers: cells from top to bottom, sources by colour."""
-    panels: dict[str, list[Marks]] = {}
-    for target in TARGETS:
-        panels[f"{target}, advertisers with {THIN}"] = marks = []
-        for name, style in _STYLES.items():
-            values = [100 * cell["summary"][target]["thin"][name] for cell in cells]
-            size = {"markersize": 11 if style[1] == "|" else 5}
-            marks.append(Marks(name, *style, values, settings=size))
+    panels = {
+        f"{target}, advertisers with {THIN}": [
+            Marks(name, *style, [100 * cell["summary"][target]["thin"][name] for cell in cells])
+            for name, style in _SOURCES.items()
+            if style is not None
+        ]
+        for target in TARGETS
+    }
     names = [
         f"{c['bids_per_day']:g} bids, move {c['bid_move']:g}, text error {c['text_error']:g}, "
         f"outliers {c['outliers']:g}"

@@ -9,17 +9,15 @@ and must give the same cells. The curves are empirical c.d.f.s of a simulated ma
 from __future__ import annotations
 
 import hashlib
-import itertools
 import resource
-import sys
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -29,10 +27,11 @@ from scipy.stats import norm
 from benchmarks.harness import Context
 from benchmarks.measuring import Stopwatch, measure_side_by_side
 from benchmarks.results import Result, Table
-from coterie.ads.histograms.bid_histograms import BidHistograms, bin_of
+from coterie.ads import BidHistograms, MarketSettings, open_logs, read_histograms, simulate_logs
+from coterie.ads.histograms.bid_histograms import bin_of
+from coterie.ads.histograms.counting import bid_grid
 from coterie.ads.logs.amount_codes import MOST_MICROS, amounts_of, codes_of
-from coterie.ads.logs.simulation.simulated_logs import simulate_logs
-from coterie.ads.logs.simulation.simulated_traits import MarketSettings, Traits, draw_traits
+from coterie.ads.logs.simulation.simulated_traits import draw_traits
 from coterie.ads.segments.similarity import kolmogorov_critical_value, ks_distances, ks_graph
 from coterie.runtime.devices import readable_bytes
 
@@ -48,6 +47,8 @@ _SIMILARITY = {
     "distances": "all distances",
     "cdist": "SciPy's cdist, chebyshev",
 }
+#: Significance of the test that makes two curves similar.
+_ALPHA = 0.05
 
 
 def run(
@@ -61,41 +62,54 @@ def run(
     share = 10 if context.quick else 1
     engine = compare_engine(rows or 20_000_000 // share, repeats)
     similarity = compare_similarity(advertisers or 20_000 // share)
-    return _result({"engine": engine, "similarity": similarity})
+    seconds, peak, pairs = engine["seconds"], engine["peak_bytes"], similarity["seconds"]
+    histograms = {
+        "": _ENGINE.__getitem__,
+        "seconds": lambda name: f"{seconds[name]:.2f}",
+        "peak memory": lambda name: readable_bytes(peak[name]),
+    }
+    comparisons = {
+        "": _SIMILARITY.__getitem__,
+        "seconds": lambda name: f"{pairs[name]:.1f}",
+        "CPU seconds": lambda name: f"{similarity['cpu_seconds'][name]:.1f}",
+    }
+    title = f"Histograms of {engine['rows']:,} bids, {engine['cells']:,} cells"
+    size = f"{similarity['advertisers']:,} curves at {similarity['points']} points"
+    tables = [
+        Table.of(title, _ENGINE, histograms),
+        Table.of(f"All pairs of {size}", _SIMILARITY, comparisons),
+    ]
+    same = "the same cells" if engine["equal"] else "DIFFERENT CELLS"
+    notes = [
+        f"Histograms take {seconds['coterie'] / seconds['sql']:.2f} × the time of hand-written SQL "
+        f"and give {same}.",
+        f"The graph is {pairs['cdist'] / pairs['graph']:.0f} × and the distances are "
+        f"{pairs['cdist'] / pairs['distances']:.0f} × as fast as cdist; "
+        f"{similarity['differing_decisions']} decisions differ.",
+    ]
+    return Result("ads_speed", tables, {"engine": engine, "similarity": similarity}, notes)
 
 
 def compare_engine(rows: int, repeats: int = 3) -> dict[str, Any]:
     """Time histograms of a simulated log by coterie and by hand-written SQL, on the same grid."""
-    from coterie.ads.histograms.counting import bid_grid
-    from coterie.ads.logs.bid_logs import open_logs
-
     with tempfile.TemporaryDirectory(prefix="coterie-engine-") as folder:
-        log = str(simulate_logs(market_of(rows), Path(folder) / "logs").folder)
+        log = simulate_logs(market_of(rows), Path(folder) / "logs").folder
         edges = tuple(bid_grid(open_logs(log)).tolist())
-        works: dict[str, Callable[..., Any]] = {
-            "coterie": partial(_count_by_ibis, log, edges),
-            "sql": partial(count_by_sql, log, edges),
-            "from_the_start": partial(_count_by_ibis, log, None),
-        }
-        first_file = str(min((Path(log) / "bids").iterdir()))
-        measured = measure_side_by_side(
-            {name: partial(_count, work, first_file, edges) for name, work in works.items()},
-            repeats=repeats,
-        )
-    ours = measured["coterie"]
+        first_file = min((log / "bids").iterdir())
+        works = {name: partial(_count, name, log, first_file, edges) for name in _ENGINE}
+        measured = measure_side_by_side(works, repeats=repeats)
     return {
-        "rows": ours.facts["rows"],
-        "cells": ours.facts["cells"],
+        "rows": measured["coterie"].facts["rows"],
+        "cells": measured["coterie"].facts["cells"],
         "seconds": {name: found.seconds for name, found in measured.items()},
         "runs": {name: list(found.runs) for name, found in measured.items()},
         "peak_bytes": {name: found.facts["peak_bytes"] for name, found in measured.items()},
-        "ratio": ours.seconds / measured["sql"].seconds,
         "equal": len({found.facts["digest"] for found in measured.values()}) == 1,
     }
 
 
 def market_of(rows: int) -> MarketSettings:
-    """Return a market with about so many bids.
+    """Return a market with about a given number of bids.
 
     >>> round(market_of(20_000_000).expected_rows, -5), market_of(1000).advertisers
     (20000000, 16)
@@ -109,12 +123,9 @@ def market_of(rows: int) -> MarketSettings:
     return settings
 
 
-def count_by_sql(log: str, edges: Sequence[int]) -> dict[str, pa.Table]:
-    """Return the cells of a simulated log, ``bids`` and ``prices``, counted by SQL."""
-    import duckdb
-
-    files = str(Path(log) / "bids" / "*.parquet") if Path(log).is_dir() else log
-    quoted = files.replace("'", "''")
+def count_by_sql(files: Path, edges: Sequence[int]) -> dict[str, pa.Table]:
+    """Return the cells of Parquet files of bids, ``bids`` and ``prices``, counted by SQL."""
+    quoted = str(files).replace("'", "''")
     source = f"read_parquet('{quoted}')"
     usable = f"bid_micros BETWEEN 1 AND {MOST_MICROS} AND won IS NOT NULL"
     priced = f"price_micros BETWEEN 0 AND {MOST_MICROS}"
@@ -137,9 +148,7 @@ def count_by_sql(log: str, edges: Sequence[int]) -> dict[str, pa.Table]:
         return {name: connection.sql(query).to_arrow_table() for name, query in queries.items()}
 
 
-def compare_similarity(
-    advertisers: int, points: int = 256, alpha: float = 0.05, seed: int = 0
-) -> dict[str, Any]:
+def compare_similarity(advertisers: int, points: int = 256) -> dict[str, Any]:
     """Time the graph and the distances of one market's curves, and ``cdist`` in the same run.
 
     ``cdist`` gets the curves a block of rows at a time, so that memory does not decide. Checking
@@ -149,11 +158,10 @@ def compare_similarity(
     >>> found["differing_decisions"], found["largest_error"] < 2**-23
     (0, True)
     """
-    curves, observations = market_curves(advertisers, points, seed)
-    ks_graph(curves[:200], observations[:200], alpha)
+    curves, observations = market_curves(advertisers, points)
+    ks_graph(curves[:200], observations[:200], _ALPHA)
     ks_distances(curves[:200])
-    seconds: dict[str, float] = defaultdict(float)
-    cpu_seconds: dict[str, float] = defaultdict(float)
+    seconds, cpu_seconds = dict.fromkeys(_SIMILARITY, 0.0), dict.fromkeys(_SIMILARITY, 0.0)
 
     def timed(name: str, work: Callable[..., Any], *arguments: Any) -> Any:
         wall, cpu = time.perf_counter(), time.process_time()
@@ -162,7 +170,7 @@ def compare_similarity(
         cpu_seconds[name] += time.process_time() - cpu
         return found
 
-    graph = timed("graph", ks_graph, curves, observations, alpha)
+    graph = timed("graph", ks_graph, curves, observations, _ALPHA)
     distances = timed("distances", ks_distances, curves)
     differing, error = 0, 0.0
     for start in range(0, advertisers, 256):
@@ -170,72 +178,35 @@ def compare_similarity(
         exact = timed("cdist", cdist, curves[rows], curves, "chebyshev")
         # two curves are similar up to C_α √(1/m_i + 1/m_j)
         spread = np.sqrt(1 / observations[rows, np.newaxis] + 1 / observations)
-        similar = exact <= kolmogorov_critical_value(alpha) * spread
+        similar = exact <= kolmogorov_critical_value(_ALPHA) * spread
         similar[np.arange(len(similar)), np.arange(rows.start, rows.stop)] = False
         differing += int(np.count_nonzero(similar != graph[rows].toarray()))
         error = max(error, float(np.abs(exact - distances[rows]).max()))
     return {
         "advertisers": advertisers,
         "points": points,
-        "alpha": alpha,
-        "density": graph.nnz / advertisers**2,
-        "seconds": dict(seconds),
-        "cpu_seconds": dict(cpu_seconds),
-        "times_as_fast": {n: seconds["cdist"] / seconds[n] for n in ("graph", "distances")},
+        "seconds": seconds,
+        "cpu_seconds": cpu_seconds,
         "differing_decisions": differing // 2,
         "largest_error": error,
     }
 
 
-def market_curves(advertisers: int, points: int, seed: int = 0) -> tuple[Floats, Floats]:
+def market_curves(advertisers: int, points: int) -> tuple[Floats, Floats]:
     """Return curves (A, G) of a simulated market and how many prices each is based on (A,)."""
-    settings = MarketSettings(advertisers=advertisers, segments=min(10, advertisers), seed=seed)
-    traits = draw_traits(settings)
-    rng = np.random.default_rng(seed)
-    observations = np.maximum(rng.poisson(6 * traits.volume), 1)  # six days of auctions
-    shares = np.diff(_price_laws(traits, points), axis=1, prepend=0.0)
-    counts = rng.multinomial(observations, shares)
-    return np.cumsum(counts, axis=1) / observations[:, np.newaxis], observations.astype(float)
-
-
-def _result(data: dict[str, Any]) -> Result:
-    engine, similarity = data["engine"], data["similarity"]
-    histograms = {
-        "": _ENGINE.__getitem__,
-        "seconds": lambda name: f"{engine['seconds'][name]:.2f}",
-        "peak memory": lambda name: readable_bytes(engine["peak_bytes"][name]),
-    }
-    pairs = {
-        "": _SIMILARITY.__getitem__,
-        "seconds": lambda name: f"{similarity['seconds'][name]:.1f}",
-        "CPU seconds": lambda name: f"{similarity['cpu_seconds'][name]:.1f}",
-    }
-    title = f"Histograms of {engine['rows']:,} bids, {engine['cells']:,} cells"
-    size = f"{similarity['advertisers']:,} curves at {similarity['points']} points"
-    tables = [
-        Table.of(title, _ENGINE, histograms),
-        Table.of(f"All pairs of {size}", _SIMILARITY, pairs),
-    ]
-    same = "the same cells" if engine["equal"] else "DIFFERENT CELLS"
-    notes = [
-        f"Histograms take {engine['ratio']:.2f} × the time of hand-written SQL and give {same}.",
-        f"The graph is {similarity['times_as_fast']['graph']:.0f} × and the distances are "
-        f"{similarity['times_as_fast']['distances']:.0f} × as fast as cdist; "
-        f"{similarity['differing_decisions']} decisions differ.",
-    ]
-    return Result("ads_speed", tables, data, notes)
-
-
-def _price_laws(traits: Traits, points: int) -> Floats:
-    """Return every advertiser's c.d.f. of market prices at quantiles of them all, ending at 1."""
+    traits = draw_traits(MarketSettings(advertisers=advertisers, segments=min(10, advertisers)))
+    # every advertiser's c.d.f. of market prices at quantiles of them all, ending at 1
     levels = np.quantile(traits.market_level, np.arange(1, points + 1) / (points + 1))
-    laws = np.zeros((len(traits.segment), points))
+    laws = np.zeros((advertisers, points))
+    columns = (traits.market_level, traits.market_spread, traits.market_share)
     for part in range(traits.market_level.shape[1]):
-        columns = (traits.market_level, traits.market_spread, traits.market_share)
         level, spread, share = (column[:, part, np.newaxis] for column in columns)
         laws += share * norm.cdf((levels - level) / spread)
     laws[:, -1] = 1.0
-    return laws
+    rng = np.random.default_rng(0)
+    observations = np.maximum(rng.poisson(6 * traits.volume), 1)  # six days of auctions
+    counts = rng.multinomial(observations, np.diff(laws, axis=1, prepend=0.0))
+    return np.cumsum(counts, axis=1) / observations[:, np.newaxis], observations.astype(float)
 
 
 def _bin_in_sql(amount: str, edges: Sequence[int]) -> str:
@@ -251,57 +222,49 @@ def _bin_in_sql(amount: str, edges: Sequence[int]) -> str:
     return f"CAST({bins} AS SMALLINT[])[CASE {whens} END - {first - 1}]"
 
 
-def _count_by_ibis(log: str, edges: Sequence[int] | None) -> BidHistograms:
-    from coterie.ads.histograms.counting import read_histograms
-    from coterie.ads.logs.bid_logs import open_logs
-
-    return read_histograms(open_logs(log), None if edges is None else list(edges))
-
-
 def _count(
-    work: Callable[[], Any], first_file: str, edges: Sequence[int], watch: Stopwatch
+    way: str, log: Path, first_file: Path, edges: Sequence[int], watch: Stopwatch
 ) -> dict[str, Any]:
     """Measure one way to count the cells of a log."""
     with watch.warm_up():  # imports what both need, and reads a part of the log
-        _count_by_ibis(first_file, edges)
+        read_histograms(open_logs(first_file), list(edges))
         count_by_sql(first_file, edges)
     with watch.measure():
-        found = work()
-    cells = _our_cells(found) if isinstance(found, BidHistograms) else _sql_cells(found)
+        if way == "sql":
+            found: Any = count_by_sql(log / "bids" / "*.parquet", edges)
+        else:
+            found = read_histograms(open_logs(log), list(edges) if way == "coterie" else None)
+    peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    cells = found if way == "sql" else _cells(found)
     digest = hashlib.sha256()
-    for column in itertools.chain(*cells):
-        digest.update(np.ascontiguousarray(column).tobytes())
-    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for table in cells.values():
+        ordered = table.sort_by([(name, "ascending") for name in ("advertiser_id", "day", "bin")])
+        digest.update("\n".join(ordered["advertiser_id"].to_pylist()).encode())
+        for name in ordered.column_names[1:]:
+            digest.update(ordered[name].to_numpy().astype(np.float64).tobytes())
     return {
-        "rows": int(cells[0][3].sum()),
-        "cells": sum(len(part[0]) for part in cells),
+        "rows": int(cells["bids"]["count"].to_numpy().sum()),
+        "cells": sum(len(table) for table in cells.values()),
         "digest": digest.hexdigest(),
-        "peak_bytes": largest if sys.platform == "darwin" else largest * 1024,
+        "peak_bytes": peak_bytes,
     }
 
 
-def _our_cells(found: BidHistograms) -> list[list[NDArray[Any]]]:
-    """Return the columns of the cells of bids and of prices, in the order of the SQL."""
+def _cells(found: BidHistograms) -> dict[str, pa.Table]:
+    """Return the cells of histograms with the columns of the SQL."""
     sums = ("count", "bid", "wins", "cost", "clicks", "conversions")
-    return [
-        [
-            found.advertisers[cells.advertiser],
-            found.days[cells.day].astype(np.int64),
-            cells.bin,
-            *(getattr(cells, name) for name in names),
-        ]
-        for cells, names in ((found.bids, sums), (found.prices, ("count", "price")))
-    ]
-
-
-def _sql_cells(found: dict[str, pa.Table]) -> list[list[NDArray[Any]]]:
-    by_place = [(name, "ascending") for name in ("advertiser_id", "day", "bin")]
-    return [
-        [
-            np.array(table["advertiser_id"].to_pylist(), dtype=str),
-            table["day"].to_numpy().astype("datetime64[D]").astype(np.int64),
-            table["bin"].to_numpy().astype(np.int64),
-            *(table[column].to_numpy().astype(np.float64) for column in table.column_names[3:]),
-        ]
-        for table in (found[name].sort_by(by_place) for name in ("bids", "prices"))
-    ]
+    kinds: dict[str, Any] = {
+        "bids": (found.bids, sums),
+        "prices": (found.prices, ("count", "price")),
+    }
+    return {
+        kind: pa.table(
+            {
+                "advertiser_id": found.advertisers[cells.advertiser],
+                "day": found.days[cells.day],
+                "bin": cells.bin,
+                **{name: getattr(cells, name) for name in names},
+            }
+        )
+        for kind, (cells, names) in kinds.items()
+    }
