@@ -6,39 +6,35 @@ The data sets are read from ``--data`` or ``COTERIE_DATA``; ``python -m benchmar
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from benchmarks.ads_real import ipinyou, publisher, snap
 from benchmarks.harness import Context
 from benchmarks.results import Result
-from coterie.ads.histograms.ipinyou import IPINYOU, PublicData, files_of
-from coterie.errors import DatasetUnavailableError
+from coterie.ads.histograms.ipinyou import IPINYOU, files_of
 
 _EXPERIMENTS: dict[str, Any] = {"ipinyou": ipinyou, "publisher": publisher, "snap": snap}
 
 
 def run(context: Context) -> Result:
     """Run all three; quick means fewer bidders, origins and repeats."""
-    _refuse_missing((IPINYOU, publisher.PUBLISHER, snap.SNAP), context.data)
+    for dataset in (IPINYOU, publisher.PUBLISHER, snap.SNAP):
+        files_of(dataset, context.data)  # a missing one is an error before any work
     steps = context.track(_EXPERIMENTS.items(), "measuring", total=len(_EXPERIMENTS))
-    data = {name: experiment.measure(context) for name, experiment in steps}
-    return _result(data)
+    return result_of({name: experiment.measure(context) for name, experiment in steps})
 
 
-def _refuse_missing(datasets: tuple[PublicData, ...], folder: Path | None) -> None:
-    """Raise one error that names every missing dataset."""
-    messages = []
-    for dataset in datasets:
-        try:
-            files_of(dataset, folder)
-        except DatasetUnavailableError as error:
-            messages.append(str(error))
-    if messages:
-        raise DatasetUnavailableError("\n".join(messages))
-
-
-def _result(data: dict[str, Any]) -> Result:
+def result_of(data: dict[str, Any]) -> Result:
+    """Return the result of measured data, with notes on what was left out."""
     tables = [t for name, module in _EXPERIMENTS.items() for t in module.tables(data[name])]
     plots = {name: partial(module.plot, data[name]) for name, module in _EXPERIMENTS.items()}
-    return Result("ads_real", tables, data, plots=plots)
+    rows, ads = data["publisher"]["notes"], data["snap"]["notes"]
+    notes = [
+        f"Publisher: of {rows['rows']:,} rows {rows['rows_without_impressions']:,} without "
+        f"impressions and {rows['rows_with_negative_revenue']:,} with negative revenue are left "
+        "out.",
+        f"Snap: {ads['ads_in_dollars']:,} of {ads['ads']:,} ads were paid in dollars; "
+        f"{ads['advertisers_spending_too_little']:,} of {ads['advertisers_in_dollars']:,} "
+        f"advertisers spent less than {ads['least_spend']} dollars and are left out.",
+    ]
+    return Result("ads_real", tables, data, notes, plots)

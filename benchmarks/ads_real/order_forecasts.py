@@ -10,7 +10,7 @@ differ in where f and g come from: the order itself, all orders, its segment, or
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -57,14 +57,6 @@ class History(NamedTuple):
     revenue: Floats
     weekday: Labels
 
-    def evidence(self) -> tuple[Pair, Pair]:
-        """Return the evidence of the weekday factors of impressions and of eCPM."""
-        known = self.weekday[: self.impressions.shape[1]]
-        return (
-            weekday_evidence(self.impressions, known),
-            weekday_evidence(self.revenue, known, self.impressions),
-        )
-
 
 def weekday_evidence(amounts: Floats, weekday: Labels, base: Floats | None = None) -> Pair:
     """Return x and y, (A, 7) each, in days; the weekday factor is x / y.
@@ -78,40 +70,34 @@ def weekday_evidence(amounts: Floats, weekday: Labels, base: Floats | None = Non
     """
     per = np.ones_like(amounts) if base is None else base
     of_weekday = np.eye(7)[weekday]
-    rate = _ratio(amounts.sum(axis=1), per.sum(axis=1))
+    rate = ratio(amounts.sum(axis=1), per.sum(axis=1))
     expected = (per @ of_weekday) * rate[:, None]
     y = np.where(expected > 0, of_weekday.sum(axis=0), 0.0)
-    return y * _ratio(amounts @ of_weekday, expected), y
+    return y * ratio(amounts @ of_weekday, expected), y
 
 
-def forecast(history: History, shapes: Pair, half_life: float) -> Pair:
+def forecast(history: History, f: Floats, g: Floats, half_life: float) -> Pair:
     """Return impressions and revenue on the days ahead, (A, H) each.
 
-    ``shapes`` are weekday factors of impressions, f, and of eCPM, g, (A, 7) each. The level is
+    f and g are weekday factors of impressions and of eCPM, (A, 7) each. The level is
     Σ ω·impressions / Σ ω·f over the known days, where the weight ω halves every ``half_life`` days
     into the past; that of eCPM is Σ ω·revenue / Σ ω·impressions·g.
 
-    >>> flat = np.ones((1, 7)), np.ones((1, 7))
+    >>> flat = np.ones((1, 7))
     >>> history = History(np.array([[8.0, 8.0]]), np.array([[2.0, 2.0]]), np.array([0, 1, 2]))
-    >>> [amounts.tolist() for amounts in forecast(history, flat, 7.0)]
+    >>> [amounts.tolist() for amounts in forecast(history, flat, flat, 7.0)]
     [[[8.0]], [[2.0]]]
     """
-    f, g = shapes
     n_days = history.impressions.shape[1]
     known, ahead = history.weekday[:n_days], history.weekday[n_days:]
     weight = 0.5 ** (np.arange(n_days)[::-1] / half_life)
-    level = _ratio(history.impressions @ weight, f[:, known] @ weight)
-    ecpm = _ratio(history.revenue @ weight, (history.impressions * g[:, known]) @ weight)
+    level = ratio(history.impressions @ weight, f[:, known] @ weight)
+    ecpm = ratio(history.revenue @ weight, (history.impressions * g[:, known]) @ weight)
     impressions = level[:, None] * f[:, ahead]
     return impressions, impressions * ecpm[:, None] * g[:, ahead]
 
 
-def forecasts(
-    history: History,
-    segments: dict[int, Labels],
-    half_lives: Sequence[float] = HALF_LIVES,
-    strengths: Sequence[float] = STRENGTHS,
-) -> Iterator[tuple[Candidate, Pair]]:
+def forecasts(history: History, segments: dict[int, Labels]) -> Iterator[tuple[Candidate, Pair]]:
     """Yield the forecasts of every source with all its settings.
 
     ``segments`` has the labels (A,) of the orders by number of segments; an order with label −1
@@ -120,56 +106,45 @@ def forecasts(
     n_days = history.impressions.shape[1]
     ago = n_days - 7 + np.arange(len(history.weekday) - n_days) % 7
     yield Candidate("last week"), (history.impressions[:, ago], history.revenue[:, ago])
-    for candidate, shapes in _shapes(history, segments, strengths):
-        for half_life in half_lives:
-            yield candidate._replace(half_life=half_life), forecast(history, shapes, half_life)
+    known = history.weekday[:n_days]
+    of_impressions = weekday_evidence(history.impressions, known)
+    of_ecpm = weekday_evidence(history.revenue, known, history.impressions)
+    count = np.minimum(history.impressions.mean(axis=1) / _FULL_COUNT, 1.0)
+    shapes = (_shapes(evidence, count, segments) for evidence in (of_impressions, of_ecpm))
+    for (candidate, f), (_, g) in zip(*shapes, strict=True):
+        for half_life in HALF_LIVES:
+            yield candidate._replace(half_life=half_life), forecast(history, f, g, half_life)
 
 
 def _shapes(
-    history: History, segments: dict[int, Labels], strengths: Sequence[float]
-) -> Iterator[tuple[Candidate, Pair]]:
-    """Yield the weekday factors of impressions and eCPM of every source, (A, 7) each."""
-    evidence = history.evidence()
-    count = np.minimum(history.impressions.mean(axis=1) / _FULL_COUNT, 1.0)
-    flat = np.ones((len(count), 7)), np.ones((len(count), 7))
+    evidence: Pair, count: Floats, segments: dict[int, Labels]
+) -> Iterator[tuple[Candidate, Floats]]:
+    """Yield the weekday factors of every source, (A, 7); orders have a ``count`` up to 1."""
+    x, y = evidence
+    flat = np.ones(x.shape)
     # a weekday without evidence is taken to be like any other
     together = np.zeros(len(count), dtype=np.int64)
-    everyone = _of_segments(evidence, count, together, flat, _NEGLIGIBLE)
+    everyone = _shared(evidence, count, together, flat, _NEGLIGIBLE)
     yield Candidate("flat"), flat
-    yield Candidate("own"), _pooled(evidence, flat, _NEGLIGIBLE)
+    yield Candidate("own"), pooled_rates(x, y, flat, _NEGLIGIBLE)
     yield Candidate("global"), everyone
-    for strength in strengths:
-        yield Candidate("global+pooled", None, strength), _pooled(evidence, everyone, strength)
+    for strength in STRENGTHS:
+        yield Candidate("global+pooled", None, strength), pooled_rates(x, y, everyone, strength)
     for k, labels in segments.items():
-        shared = _of_segments(evidence, count, labels, everyone, _SEGMENT_DAYS)
+        shared = _shared(evidence, count, labels, everyone, _SEGMENT_DAYS)
         yield Candidate("segment", k), shared
-        for strength in strengths:
-            yield Candidate("segment+pooled", k, strength), _pooled(evidence, shared, strength)
+        for strength in STRENGTHS:
+            yield Candidate("segment+pooled", k, strength), pooled_rates(x, y, shared, strength)
 
 
-def _pooled(evidence: tuple[Pair, Pair], prior: Pair, strength: float) -> Pair:
-    """Shrink each order's factors towards a prior that counts as so many days."""
-    (x, y), (u, v) = evidence
-    return pooled_rates(x, y, prior[0], strength), pooled_rates(u, v, prior[1], strength)
+def _shared(evidence: Pair, count: Floats, labels: Labels, prior: Floats, days: float) -> Floats:
+    """Return the factors of each order's segment; the prior counts as so many days."""
+    member = (labels[:, None] == np.arange(labels.max() + 1)) * count[:, None]
+    x, y = (member.T @ part for part in evidence)
+    factors = pooled_rates(x, y, prior[:1], days)
+    return np.where(labels[:, None] >= 0, factors[labels], prior)
 
 
-def _of_segments(
-    evidence: tuple[Pair, Pair], count: Floats, labels: Labels, prior: Pair, strength: float
-) -> Pair:
-    """Return the factors of each order's segment, pooled with the prior, which all orders share."""
-    member = np.zeros((len(labels), int(labels.max(initial=-1)) + 1))
-    inside = np.flatnonzero(labels >= 0)
-    member[inside, labels[inside]] = count[inside]
-
-    def shared(x: Floats, y: Floats, before: Floats) -> Floats:
-        rows = before.copy()
-        factors = pooled_rates(member.T @ x, member.T @ y, before[:1], strength)
-        rows[inside] = factors[labels[inside]]
-        return rows
-
-    return shared(*evidence[0], prior[0]), shared(*evidence[1], prior[1])
-
-
-def _ratio(part: Floats, whole: Floats) -> Floats:
+def ratio(part: Floats, whole: Floats) -> Floats:
     """Return part / whole, and 0 where whole is 0."""
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)

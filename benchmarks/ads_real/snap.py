@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.linear_model import RidgeCV
 
 from benchmarks.harness import Context
 from benchmarks.results import OKABE_ITO, Marks, Table, best_cells, dot_plot
+from coterie.ads.curves.pooling import pooled_rates
 from coterie.ads.histograms.ipinyou import PublicData, files_of, read_columns
 from coterie.ads.segments.text_view import TextView, characteristic_words, text_clusters
-from coterie.errors import TableError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,6 +39,8 @@ Labels = NDArray[np.int64]
 STRENGTHS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, np.inf)
 _SHOWN = 8
 _RUNS = 10
+_FOLDS = 5
+# the file has whole dollars, so rounding alone changes ten dollars by up to 5%
 _LEAST_SPEND = 10
 _TEXTS = ("organization", "candidate_ballot", "advertiser", "interests")
 _WAYS = {"global": "mean of all", "ridge": "ridge regression on the text vectors"}
@@ -45,65 +48,44 @@ _WAYS = {"global": "mean of all", "ridge": "ridge regression on the text vectors
 
 def measure(context: Context) -> dict[str, Any]:
     """Answer both questions from the file of the ads."""
-    data = read_snap(files_of(SNAP, context.data)[0])
+    texts, ecpm, notes = read_snap(files_of(SNAP, context.data)[0])
     if context.quick:
-        return results_of(data, numbers=(8, 32), permutations=200, repeats=1)
-    return results_of(data)
+        found = results_of(texts, ecpm, numbers=(8, 32), permutations=200, repeats=1)
+    else:
+        found = results_of(texts, ecpm)
+    return {"notes": notes, **found}
 
 
-class SnapAdvertisers(NamedTuple):
-    """A advertisers with a text and a price; the spend is in whole dollars.
+def read_snap(path: Path) -> tuple[list[str], Floats, dict[str, int]]:
+    """Read the ads paid in dollars; return text and eCPM in dollars of A advertisers, and notes.
 
-    ``notes`` count the ads and advertisers of the file, and those left out for a reason.
+    Advertisers that spent less than ten dollars are dropped. The notes count ads and advertisers of
+    the file, and those left out for a reason.
     """
-
-    names: list[str]
-    texts: list[str]
-    spend: Floats
-    impressions: Floats
-    notes: dict[str, int]
-
-    @property
-    def log_ecpm(self) -> Floats:
-        """Return log(1000 · spend / impressions), (A,)."""
-        return np.log(1000 * self.spend / self.impressions)
-
-
-def read_snap(path: Path, least_spend: float = _LEAST_SPEND) -> SnapAdvertisers:
-    """Read the ads paid in dollars and sum them by advertiser.
-
-    Advertisers that spent less than ``least_spend`` are dropped: the file has whole dollars, so
-    rounding alone changes ten dollars by up to 5%.
-    """
-    kinds = dict.fromkeys(_TEXTS, "string") | {
-        "currency": "string",
-        "spend": "float64",
-        "impressions": "float64",
-    }
+    kinds = dict.fromkeys((*_TEXTS, "currency"), "string")
+    kinds |= dict.fromkeys(("spend", "impressions"), "float64")
     table = read_columns(path, kinds)
     kept = (table["currency"] == "USD") & (table["impressions"] > 0)
-    if not kept.any():
-        raise TableError(f"{path} has no ad paid in dollars with impressions; get the file again")
     names, advertiser = np.unique(table["advertiser"][kept].astype(str), return_inverse=True)
-    sums = [np.bincount(advertiser, table[name][kept]) for name in ("spend", "impressions")]
-    spend, impressions = (np.asarray(column, dtype=np.float64) for column in sums)
-    rows = {name: table[name][kept] for name in _TEXTS}
-    enough = np.flatnonzero(spend >= least_spend)
-    texts = _texts_by_advertiser(rows, advertiser, len(names))
-    return SnapAdvertisers(
-        names=names[enough].tolist(),
-        texts=[texts[a] for a in enough],
-        spend=spend[enough],
-        impressions=impressions[enough],
-        notes={
-            "ads": len(kept),
-            "ads_in_dollars": int((table["currency"] == "USD").sum()),
-            "advertisers_in_dollars": len(names),
-            "advertisers_spending_too_little": len(names) - len(enough),
-            "least_spend": int(least_spend),
-            "advertisers": len(enough),
-        },
+    spend, impressions = (
+        np.bincount(advertiser, table[name][kept]) for name in ("spend", "impressions")
     )
+    # every name and interest of an advertiser's ads once, field by field
+    words: list[dict[str, None]] = [{} for _ in names]
+    for field in _TEXTS:
+        for a, value in zip(advertiser.tolist(), table[field][kept], strict=True):
+            parts = value.split(",") if field == "interests" else [value]
+            words[a].update((word.strip(), None) for word in parts if word.strip())
+    enough = np.flatnonzero(spend >= _LEAST_SPEND)
+    notes = {
+        "ads": len(kept),
+        "ads_in_dollars": int((table["currency"] == "USD").sum()),
+        "advertisers_in_dollars": len(names),
+        "advertisers_spending_too_little": len(names) - len(enough),
+        "least_spend": _LEAST_SPEND,
+        "advertisers": len(enough),
+    }
+    return [" ".join(words[a]) for a in enough], 1000 * (spend / impressions)[enough], notes
 
 
 def explained_share(labels: ArrayLike, values: ArrayLike) -> Floats:
@@ -121,28 +103,13 @@ def explained_share(labels: ArrayLike, values: ArrayLike) -> Floats:
     return np.divide(between, total, out=np.zeros_like(total), where=total > 0)
 
 
-def shrunken_means(labels: Labels, values: Floats, strength: float) -> Floats:
-    """Return the mean of each segment shrunk to that of all, (K + 1,); the last is that of all.
-
-    (Σ y + m·μ) / (n + m) over the n members, where m is the strength and μ the mean of all.
-
-    >>> shrunken_means(np.array([0, 0, 1]), np.array([3.0, 3.0, 0.0]), 1.0).round(3).tolist()
-    [2.667, 1.0, 2.0]
-    """
-    inside = labels >= 0
-    mean = values.mean()
-    size = np.bincount(labels[inside], minlength=int(labels.max(initial=-1)) + 1)
-    total = np.bincount(labels[inside], values[inside], minlength=len(size))
-    drawn = np.full(len(size) + 1, mean)
-    if np.isfinite(strength):
-        drawn[:-1] = (total + strength * mean) / (size + strength)
-    return drawn
-
-
 def leave_one_out_strength(
     labels: Labels, values: Floats, strengths: Sequence[float] = STRENGTHS
 ) -> float:
     """Return the strength with the least squared error of each member from the others.
+
+    The mean of a segment is shrunk to that of all, μ, as (Σ y + m·μ) / (n + m) over the n members,
+    where m is the strength.
 
     >>> y = np.repeat([0.0, 5.0, 9.0], 10) + np.tile([-0.1, 0.1], 15)
     >>> leave_one_out_strength(np.repeat([0, 1, 2], 10), y, [0.5, 5.0, np.inf])
@@ -150,23 +117,23 @@ def leave_one_out_strength(
     """
     inside = labels >= 0
     y, segment = values[inside], labels[inside]
-    size = np.bincount(segment)[segment] - 1
+    size = np.bincount(segment).astype(np.float64)[segment] - 1
     others = np.bincount(segment, y)[segment] - y
     mean = (values.sum() - y) / max(len(values) - 1, 1)
 
     def squares(strength: float) -> float:
-        predicted = mean if np.isinf(strength) else (others + strength * mean) / (size + strength)
+        predicted = pooled_rates(others, size, mean, strength)
         return float(np.sum((y - predicted) ** 2))
 
     return min(strengths, key=squares)
 
 
 def results_of(
-    data: SnapAdvertisers,
+    texts: Sequence[str],
+    ecpm: Floats,
     *,
     numbers: Sequence[int] = (4, 8, 16, 32),
     permutations: int = 1000,
-    folds: int = 5,
     repeats: int = 4,
 ) -> dict[str, Any]:
     """Return η² by number of segments, errors of held-out advertisers, and the segments.
@@ -175,65 +142,66 @@ def results_of(
     advertisers are predicted by the mean of all ("global"), of the segment ("K = …"), and by ridge
     regression on the text vectors ("ridge").
     """
-    vectors = TextView(random_state=0).fit_transform(data.texts)
-    shown = text_clusters(vectors, [_SHOWN], random_state=0)[:, 0]
-    y = data.log_ecpm
-    predicted = _held_out(data.texts, y, numbers, folds, repeats)
+    y = np.log(ecpm)
+    vectors = TextView(random_state=0).fit_transform(texts)
+    names = ["global", *(f"K = {k}" for k in numbers), "ridge"]
+    predicted = {name: np.zeros((repeats, len(y))) for name in names}
+    for repeat in range(repeats):
+        fold = np.random.default_rng(repeat).permutation(np.arange(len(y)) % _FOLDS)
+        for held in range(_FOLDS):
+            test = fold == held
+            for name, values in _predict(texts, y, test, numbers).items():
+                predicted[name][repeat, test] = values
     return {
-        "notes": data.notes,
         "median_ecpm": float(np.exp(np.median(y))),
-        "sd_log_ecpm": float(np.std(y, ddof=1)),
-        "runs": _RUNS,
-        "permutations": permutations,
         "explained": [
             {"n_segments": k, **_explained(vectors, k, y, permutations)} for k in numbers
         ],
-        "folds": folds,
+        "folds": _FOLDS,
         "repeats": repeats,
         "predicted": {
             name: _errors(found, predicted["global"], y) for name, found in predicted.items()
         },
-        "segments": _segments(data, shown),
+        "segments": _segments(texts, ecpm, text_clusters(vectors, [_SHOWN], random_state=0)[:, 0]),
     }
 
 
 def tables(data: dict[str, Any]) -> list[Table]:
     """Return what segments explain, what they predict, and their words and prices."""
     figures = ("eta_squared", "sd_of_runs", "by_chance", "by_chance_95", "p")
-    explained = Table(
-        "Snap: share of the variance of log eCPM explained by text segments",
-        ("text segments", "η²", "SD of runs", "by chance", "95% of chance below", "p"),
-        [
-            (str(r["n_segments"]), *(f"{r[name]:.3f}" for name in figures))
-            for r in data["explained"]
-        ],
-    )
+    explained = [
+        (str(found["n_segments"]), *(f"{found[name]:.3f}" for name in figures))
+        for found in data["explained"]
+    ]
+    predicted = []
+    for name, found in data["predicted"].items():
+        way = _WAYS.get(name, f"mean of the text segment, {name}")
+        gap = found["rmse_less_global"]
+        difference = "" if name == "global" else f"{gap['mean']:+.3f} ± {gap['se']:.3f}"
+        predicted.append((way, f"{found['rmse_log']:.3f}", f"{found['wape']:.3f}", difference))
+    errors = [[found["rmse_log"], found["wape"]] for found in data["predicted"].values()]
     prices = [
-        (
-            ", ".join(s["words"]) or "(none)",
-            str(s["advertisers"]),
-            *(f"{q:.2f}" for q in s["quartiles"]),
-        )
+        (", ".join(s["words"]), str(s["advertisers"]), *(f"{q:.2f}" for q in s["quartiles"]))
         for s in data["segments"]
     ]
-    headings = ("typical words", "advertisers", "lower quartile", "median eCPM", "upper quartile")
-    segments = Table("Snap: text segments and their prices, USD", headings, prices)
-    return [explained, _predicted_table(data), segments]
-
-
-def _predicted_table(data: dict[str, Any]) -> Table:
-    rows = []
-    for name, found in data["predicted"].items():
-        gap = found["rmse_less_global"]
-        difference = f"{gap['mean']:+.3f} ± {gap['se']:.3f}".replace("-", "−")
-        way = f"mean of the text segment, {name}" if name.startswith("K") else _WAYS[name]
-        errors = (f"{found['rmse_log']:.3f}", f"{found['wape']:.3f}")
-        rows.append((way, *errors, "" if name == "global" else difference))
-    figures = [[found["rmse_log"], found["wape"]] for found in data["predicted"].values()]
-    bold = best_cells(figures, 1, by="column", lowest=True, digits=9)
-    headings = ("predicted by", "RMSE of log eCPM", "WAPE of eCPM", "RMSE minus that of the mean")
-    title = f"Snap: advertisers held out, {data['folds']} folds, {data['repeats']} repeats"
-    return Table(title, headings, rows, bold=bold)
+    return [
+        Table(
+            "Snap: share of the variance of log eCPM explained by text segments",
+            ("text segments", "η²", "SD of runs", "by chance", "95% of chance below", "p"),
+            explained,
+        ),
+        Table(
+            f"Snap: advertisers held out, {data['folds']} folds, {data['repeats']} repeats",
+            ("predicted by", "RMSE of log eCPM", "WAPE of eCPM", "RMSE minus that of the mean"),
+            predicted,
+            bold=best_cells(errors, 1, by="column", lowest=True, digits=9),
+        ),
+        Table(
+            "Snap: text segments and their prices, USD",
+            ("typical words", "advertisers", "lower quartile", "median eCPM", "upper quartile"),
+            prices,
+        ),
+    ]
 
 
 def plot(data: dict[str, Any]) -> Figure:
@@ -255,20 +223,8 @@ def plot(data: dict[str, Any]) -> Figure:
     axes.hlines(range(len(segments)), quartiles[0], quartiles[2], color=OKABE_ITO["blue"], lw=3)
     axes.axvline(data["median_ecpm"], color="#666666", lw=0.8, ls="--")
     axes.set_xscale("log")
-    ticks = [0.5, 1, 2, 5, 10, 20, 50]
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.set_xticks([], minor=True)
+    axes.xaxis.set_major_formatter("{x:g}")
     return figure
-
-
-def _texts_by_advertiser(rows: dict[str, Any], advertiser: Labels, n: int) -> list[str]:
-    """Return every name and interest of an advertiser's ads once, field by field."""
-    found: list[dict[str, None]] = [{} for _ in range(n)]
-    for field in _TEXTS:
-        for a, value in zip(advertiser.tolist(), rows[field], strict=True):
-            parts = value.split(",") if field == "interests" else [value]
-            found[a].update((part.strip(), None) for part in parts if part.strip())
-    return [" ".join(words) for words in found]
 
 
 def _explained(vectors: Floats, k: int, y: Floats, permutations: int) -> dict[str, float]:
@@ -292,50 +248,26 @@ def _explained(vectors: Floats, k: int, y: Floats, permutations: int) -> dict[st
     }
 
 
-def _held_out(
-    texts: list[str], y: Floats, numbers: Sequence[int], folds: int, repeats: int
+def _predict(
+    texts: Sequence[str], y: Floats, test: NDArray[np.bool_], numbers: Sequence[int]
 ) -> dict[str, Floats]:
-    """Return the prediction of every advertiser when it is held out, (repeats, A) each."""
-    names = ["global", *(f"K = {k}" for k in numbers), "ridge"]
-    predicted = {name: np.zeros((repeats, len(y))) for name in names}
-    for repeat in range(repeats):
-        fold = np.random.default_rng(repeat).permutation(np.arange(len(y)) % folds)
-        for held in range(folds):
-            train, test = np.flatnonzero(fold != held), np.flatnonzero(fold == held)
-            for name, values in _predicted(texts, y, train, test, numbers).items():
-                predicted[name][repeat, test] = values
-    return predicted
-
-
-def _predicted(
-    texts: list[str],
-    y: Floats,
-    train: NDArray[np.intp],
-    test: NDArray[np.intp],
-    numbers: Sequence[int],
-) -> dict[str, Floats]:
-    from sklearn.linear_model import RidgeCV
-
+    """Return the predictions of the held-out advertisers by every way."""
     view = TextView(random_state=0)
-    known = view.fit_transform([texts[i] for i in train])
-    new = view.transform([texts[i] for i in test])
-    predicted = {"global": np.full(len(test), y[train].mean())}
-    labels = text_clusters(known, list(numbers), random_state=0)
-    for k, column in zip(numbers, labels.T, strict=True):
-        strength = leave_one_out_strength(column, y[train])
-        predicted[f"K = {k}"] = shrunken_means(column, y[train], strength)[
-            _nearest(known, column, new)
-        ]
-    ridge = RidgeCV(np.logspace(-1, 3, 9)).fit(known, y[train])
-    predicted["ridge"] = np.asarray(ridge.predict(new), dtype=np.float64)
-    return predicted
-
-
-def _nearest(known: Floats, labels: Labels, new: Floats) -> Labels:
-    """Return the segment with the nearest centre to each new row; −1 for a row of zeros."""
-    centres = np.stack([known[labels == s].mean(axis=0) for s in range(int(labels.max()) + 1)])
-    distance = np.sum(centres**2, axis=1) - 2 * new @ centres.T
-    return np.where(new.any(axis=1), np.argmin(distance, axis=1), -1).astype(np.int64)
+    known = view.fit_transform([texts[a] for a in np.flatnonzero(~test).tolist()])
+    new = view.transform([texts[a] for a in np.flatnonzero(test).tolist()])
+    values, mean = y[~test], y[~test].mean()
+    predicted = {"global": np.full(len(new), mean)}
+    for k, labels in zip(numbers, text_clusters(known, numbers, random_state=0).T, strict=True):
+        strength = leave_one_out_strength(labels, values)
+        member = np.equal.outer(np.arange(labels.max() + 1), labels).astype(np.float64)
+        size = member.sum(axis=1)
+        means = pooled_rates(member @ values, size, np.array(mean), strength)
+        # a held-out advertiser is of the segment with the nearest centre, or of none without words
+        centres = (member @ known) / size[:, None]
+        nearest = np.argmin(np.sum(centres**2, axis=1) - 2 * new @ centres.T, axis=1)
+        predicted[f"K = {k}"] = np.where(new.any(axis=1), means[nearest], mean)
+    ridge = RidgeCV(np.logspace(-1, 3, 9)).fit(known, values)
+    return {**predicted, "ridge": ridge.predict(new)}
 
 
 def _errors(predicted: Floats, reference: Floats, y: Floats) -> dict[str, Any]:
@@ -354,17 +286,17 @@ def _errors(predicted: Floats, reference: Floats, y: Floats) -> dict[str, Any]:
     }
 
 
-def _segments(data: SnapAdvertisers, labels: Labels) -> list[dict[str, Any]]:
+def _segments(texts: Sequence[str], ecpm: Floats, labels: Labels) -> list[dict[str, Any]]:
     """Return words, sizes and prices of the segments, the most expensive first."""
-    words = characteristic_words(data.texts, labels, n=5)
-    ecpm = np.exp(data.log_ecpm)
+    words = characteristic_words(texts, labels, n=5)
+    prices = [np.sort(ecpm[labels == s]) for s in range(len(words))]
     found = [
         {
-            "words": words[s],
-            "advertisers": int((labels == s).sum()),
-            "quartiles": np.quantile(ecpm[labels == s], [0.25, 0.5, 0.75]).tolist(),
-            "ecpm": np.sort(ecpm[labels == s]).tolist(),
+            "words": some,
+            "advertisers": len(own),
+            "quartiles": np.quantile(own, [0.25, 0.5, 0.75]).tolist(),
+            "ecpm": own.tolist(),
         }
-        for s in range(int(labels.max(initial=-1)) + 1)
+        for some, own in zip(words, prices, strict=True)
     ]
     return sorted(found, key=lambda segment: -segment["quartiles"][1])
