@@ -1,10 +1,9 @@
-"""Time and peak memory of a function, measured in a new process.
+"""Time and peak memory of a function, measured in a new process. Linux only.
 
 The function gets a :class:`Stopwatch`. It loads its input, warms up (compilers, thread pools), does
 the work inside ``with watch.measure()`` and returns facts about the result. Peak memory is the
 highest resident set during the work minus the resident set before it: the memory needed beyond the
-input. Linux can reset the high-water mark of a process. Elsewhere the growth of ``ru_maxrss`` is
-used, which misses memory that loading has used and freed.
+input.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import contextlib
 import ctypes
 import gc
 import pickle
-import resource
 import subprocess
 import sys
 import tempfile
@@ -26,12 +24,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.harness import error_line
 from coterie.errors import CoterieError
 
-__all__ = ["Measurement", "Stopwatch", "Work", "combine", "measure", "measure_side_by_side"]
-
 _CHILD = "from benchmarks.measuring import _measure_in_child; _measure_in_child()"
-_CLEAR = Path("/proc/self/clear_refs")
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,6 @@ class Measurement:
     seconds: float
     peak_bytes: int
     warm_up_seconds: float
-    memory_method: str
     facts: dict[str, Any] = field(default_factory=dict)
     warnings: dict[str, int] = field(default_factory=dict)
     runs: tuple[float, ...] = ()
@@ -70,7 +65,11 @@ class Stopwatch:
     @contextlib.contextmanager
     def measure(self) -> Iterator[None]:
         """Measure the work."""
-        memory = _MemoryGauge()
+        gc.collect()
+        # memory that the allocator keeps would be used by the work without being counted
+        ctypes.CDLL(None).malloc_trim(0)
+        Path("/proc/self/clear_refs").write_text("5")  # sets VmHWM to the present resident set
+        before = _status_bytes("VmRSS")
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             start = time.perf_counter()
@@ -78,8 +77,7 @@ class Stopwatch:
             seconds = time.perf_counter() - start
         self.measured |= {
             "seconds": seconds,
-            "peak_bytes": memory.peak_bytes(),
-            "memory_method": memory.method,
+            "peak_bytes": max(0, _status_bytes("VmHWM") - before),
             "warnings": dict(Counter(warning.category.__name__ for warning in caught)),
             "runs": (seconds,),
         }
@@ -99,14 +97,12 @@ def measure(work: Work) -> Measurement:
             capture_output=True,
             check=False,
         )
-        if child.returncode < 0:
+        if child.returncode != 0:
+            message = error_line(child.stderr.decode(errors="replace"))
             raise CoterieError(
-                f"the measured process was ended by signal {-child.returncode}; "
-                "if that is 9, memory ran out: measure something smaller"
+                f"the measured process ended with status {child.returncode} "
+                f"(−9: memory ran out): {message}"
             )
-        if child.returncode > 0:
-            lines = child.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
-            raise CoterieError(f"the measured process failed: {lines[-1]}")
         found: Measurement = pickle.loads(answer.read_bytes())
     return found
 
@@ -129,8 +125,7 @@ def measure_side_by_side(
 def combine(runs: Sequence[Measurement]) -> Measurement:
     """Return several measurements of the same work as one.
 
-    >>> runs = [Measurement(s, b, 0.0, "") for s, b in [(3.0, 10), (1.0, 30), (2.0, 20)]]
-    >>> combined = combine(runs)
+    >>> combined = combine([Measurement(s, b, 0.0) for s, b in [(3.0, 10), (1.0, 30), (2.0, 20)]])
     >>> combined.seconds, combined.peak_bytes, combined.runs
     (2.0, 30, (3.0, 1.0, 2.0))
     """
@@ -152,35 +147,6 @@ def _measure_in_child() -> None:
     Path(sys.argv[1]).write_bytes(pickle.dumps(Measurement(facts=facts, **watch.measured)))
 
 
-class _MemoryGauge:
-    """Peak resident memory of this process from now on."""
-
-    def __init__(self) -> None:
-        gc.collect()
-        # memory that the allocator keeps would be used by the work without being counted
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:
-            trim(0)
-        try:
-            _CLEAR.write_text("5")  # sets VmHWM to the present resident set
-            self._resets = True
-            self.method = "peak resident set during the work (VmHWM, reset) less that before it"
-            self._before = _status_bytes("VmRSS")
-        except OSError:
-            self._resets = False
-            self.method = "growth of ru_maxrss during the work (a lower bound)"
-            self._before = _largest_resident_set()
-
-    def peak_bytes(self) -> int:
-        now = _status_bytes("VmHWM") if self._resets else _largest_resident_set()
-        return max(0, now - self._before)
-
-
 def _status_bytes(name: str) -> int:
     status = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in status if line.startswith(name)).split()[1]) * 1024
-
-
-def _largest_resident_set() -> int:
-    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return largest if sys.platform == "darwin" else largest * 1024

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import time
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from coterie.engines.backends import connect
 from coterie.engines.queries import engine_errors
-from coterie.errors import OutputError, TableError
+from coterie.errors import TableError
 
 N_PARTITIONS, N_WRONG, N_CLUSTERS, NOISE_PERCENT = 20, 8, 5, 20
 #: Distinct tuples of every table; a table has at least as many rows.
@@ -36,17 +35,7 @@ class PlantedTables:
     y_j, in the last :data:`N_WRONG` columns z_j, and with probability :data:`NOISE_PERCENT` % a
     random one; each column numbers the clusters differently. The first N rows are one copy of each
     prototype. A later row i copies prototype ⌊N u_i²⌋, where u_i is a hash of i, so that some
-    prototypes are far more frequent.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of the tables.
-
-    Attributes
-    ----------
-    seconds : dict of int to float
-        Time to write each table, by its number of rows.
+    prototypes are far more frequent. The tables are files in ``folder``.
 
     Examples
     --------
@@ -59,7 +48,6 @@ class PlantedTables:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.seconds: dict[int, float] = {}
         self._backend: Any = connect("duckdb://", memory_limit=MEMORY_LIMIT)
         self._duckdb = self._backend.con
         # Parquet statistics ignore NaN, and would decide comparisons without reading the rows
@@ -78,14 +66,11 @@ class PlantedTables:
         path = self.folder / f"labels-{n_rows}.parquet"
         if not path.exists():
             columns = ", ".join(f"p{v}" for v in range(N_PARTITIONS))
-            started = time.perf_counter()
-            with engine_errors(f"cannot write {path}", OutputError):
-                self._duckdb.execute(
-                    f"COPY (SELECT id, {columns} FROM (SELECT range AS id FROM range({n_rows})) "
-                    f"JOIN prototypes ON prototype = prototype_of(id)) TO {_quoted(path)} "
-                    f"(FORMAT parquet, ROW_GROUP_SIZE {_ROW_GROUP})"
-                )
-            self.seconds[n_rows] = time.perf_counter() - started
+            self._duckdb.execute(
+                f"COPY (SELECT id, {columns} FROM (SELECT range AS id FROM range({n_rows})) "
+                f"JOIN prototypes ON prototype = prototype_of(id)) TO {_quoted(path)} "
+                f"(FORMAT parquet, ROW_GROUP_SIZE {_ROW_GROUP})"
+            )
         return path
 
     def accuracy(self, out: Path, n_rows: int) -> float:

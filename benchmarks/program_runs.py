@@ -25,8 +25,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["PROGRAM", "ProgramRun", "busy_notes", "failure_text", "run_program"]
-
 #: The command that runs coterie.
 PROGRAM = (sys.executable, "-P", "-m", "coterie")
 # load average up to which a machine counts as idle
@@ -59,23 +57,19 @@ def run_program(
     >>> run.status, run.in_time, run.output
     (0, True, '42\n')
     """
-    from coterie.errors import CoterieError
-
     with tempfile.TemporaryDirectory(prefix="coterie-run-") as name:
-        folder = Path(name)
         watcher = [sys.executable, "-I", "-S", __file__, str(seconds), name, *command]
         environment = {**os.environ, **(variables or {})}
-        with subprocess.Popen(watcher, env=environment, stderr=subprocess.PIPE) as process:
+        with subprocess.Popen(watcher, env=environment, start_new_session=True) as process:
             try:
-                errors = process.communicate()[1].decode(errors="replace").splitlines()
-            except BaseException:
-                process.terminate()  # the watcher then ends the command and itself
-                raise
-        if process.returncode != 0:
-            raise CoterieError(f"{command[0]} could not be run: {errors[-1]}")
-        measured: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+                process.wait()
+            finally:  # also after an interrupt: the command and what it has started
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        measured: dict[str, Any] = json.loads((Path(name) / "run.json").read_text(encoding="utf-8"))
         for stream in ("output", "error"):
-            measured[stream] = (folder / stream).read_text(encoding="utf-8", errors="replace")
+            measured[stream] = (Path(name) / stream).read_text(encoding="utf-8", errors="replace")
     return ProgramRun(**measured)
 
 
@@ -95,43 +89,30 @@ def busy_notes(load: float) -> list[str]:
     return [f"The load average before the first run was {load:.1f}: wall times are too long."]
 
 
-def _watch(seconds: str, folder: str, *command: str) -> None:
-    measured = _measure(command, float(seconds), Path(folder))
-    (Path(folder) / "run.json").write_text(json.dumps(measured), encoding="utf-8")
+def _watch(limit: str, name: str, *command: str) -> None:
+    folder = Path(name)
+    in_time = True
 
+    def end(*_: object) -> None:
+        nonlocal in_time
+        in_time = False
+        os.kill(process.pid, signal.SIGKILL)
 
-def _measure(command: Sequence[str], limit: float, folder: Path) -> dict[str, Any]:
-    signals: list[int] = []
+    signal.signal(signal.SIGALRM, end)
     with (folder / "output").open("wb") as output, (folder / "error").open("wb") as error:
         start = time.perf_counter()
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=error, start_new_session=True
-        )
-
-        def end(number: int, _: object) -> None:
-            signals.append(number)
-            _kill_group(process.pid)
-
-        for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, end)
-        signal.setitimer(signal.ITIMER_REAL, limit)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=error)
+        signal.setitimer(signal.ITIMER_REAL, float(limit))
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - start
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    _kill_group(process.pid)  # processes that the command has left running
-    return {
-        "status": process.returncode,
-        "in_time": signal.SIGALRM not in signals,
+    measured = {
+        "status": os.waitstatus_to_exitcode(status),
+        "in_time": in_time,
         "seconds": seconds,
         "processor_seconds": usage.ru_utime + usage.ru_stime,
-        "peak_bytes": usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024),
+        "peak_bytes": usage.ru_maxrss * 1024,
     }
-
-
-def _kill_group(leader: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, signal.SIGKILL)
+    (folder / "run.json").write_text(json.dumps(measured), encoding="utf-8")
 
 
 if __name__ == "__main__":

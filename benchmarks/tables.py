@@ -14,15 +14,15 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.harness import Context
-from benchmarks.local_spark import LocalSpark, check_spark
+from benchmarks.local_spark import local_spark
 from benchmarks.planted_tables import MEMORY_LIMIT, N_CLUSTERS, N_TUPLES, PlantedTables
 from benchmarks.program_runs import PROGRAM, busy_notes, failure_text, run_program
-from benchmarks.results import Result, Table, seconds_text
+from benchmarks.results import Result, Table, figure_text, seconds_text
 from coterie.errors import TableError
 from coterie.runtime.devices import readable_bytes
 
@@ -33,28 +33,31 @@ _MOST_KILLED, _MOST_SPARK = 10**7, 10**6
 Run = dict[str, Any]
 
 
-def run(context: Context, *, rows: int | None = None, spark: str | None = None) -> Result:
+def run(context: Context, *, rows: int | None = None, spark: bool = False) -> Result:
     """Run the largest table, kill runs of a smaller one, and compare Spark with DuckDB.
 
-    ``rows`` of the largest table are 10⁸, with ``--quick`` 10⁶. ``spark`` is "local", which starts
-    a cluster on this machine, or the URL of a cluster; without it Spark is left out.
+    ``rows`` of the largest table are 10⁸, with ``--quick`` 10⁶. ``spark`` starts a cluster on this
+    machine; without it Spark is left out.
     """
-    check_spark(spark)
     n_rows = rows or (10**6 if context.quick else 10**8)
-    data: dict[str, Any] = {"rows": n_rows, "load": round(os.getloadavg()[0], 2), "spark": None}
+    load = os.getloadavg()[0]
     with (
         tempfile.TemporaryDirectory(prefix="coterie-tables-", ignore_cleanup_errors=True) as name,
         PlantedTables(Path(name)) as tables,
     ):
         bench = Bench(tables, Path(name))
-        bench.run(N_TUPLES, bench.folder / "first.parquet")  # compiles the kernels
-        if spark is not None:
-            data["spark"] = bench.compare_engines(min(n_rows, _MOST_SPARK), spark)
-        data["killed"] = bench.kill_runs(min(n_rows, _MOST_KILLED))
-        data["table_bytes"] = tables.file(n_rows).stat().st_size
-        data["table_seconds"] = tables.seconds[n_rows]
-        data["largest"] = bench.run(n_rows, bench.folder / "largest.parquet")
-    return result_of(data)
+        bench.run("first", N_TUPLES, "first.parquet")  # compiles the kernels
+        same, notes = bench.compare_engines(min(n_rows, _MOST_SPARK)) if spark else ([], [])
+        undisturbed, kills, more = bench.kill_runs(min(n_rows, _MOST_KILLED))
+        runs = [bench.run("largest table", n_rows, "largest.parquet"), *undisturbed, *same]
+        size = readable_bytes(tables.file(n_rows).stat().st_size)
+    failed = [
+        f"{one['engine']}, {one['n_rows']:,} rows ({one['run']}): {one['message']}"
+        for one in runs
+        if one["message"]
+    ]
+    notes = [*failed, f"The table of {n_rows:,} rows has {size}.", *more, *notes, *busy_notes(load)]
+    return Result("tables", _tables(runs, kills), {"runs": runs, "kills": kills}, notes)
 
 
 class Bench(NamedTuple):
@@ -63,63 +66,77 @@ class Bench(NamedTuple):
     tables: PlantedTables
     folder: Path
 
-    def run(self, n_rows: int, out: Path, url: str = _DUCKDB) -> Run:
+    def command(self, n_rows: int, out: str, url: str = _DUCKDB) -> list[str]:
+        """Return the command of a run; only DuckDB gets a memory limit."""
+        limit = ["--memory-limit", MEMORY_LIMIT] if url == _DUCKDB else []
+        table, place = str(self.tables.file(n_rows)), str(self.folder / out)
+        output = ["-k", str(N_CLUSTERS), "-o", place, "--json", "--quiet"]
+        return [*PROGRAM, "consensus", table, "--engine", url, *limit, "--id", "id", *output]
+
+    def run(self, name: str, n_rows: int, out: str, url: str = _DUCKDB) -> Run:
         """Run the program to its end; ``message`` says why there is no answer."""
-        run = run_program(command(self.tables.file(n_rows), out, url), _MOST_SECONDS)
+        run = run_program(self.command(n_rows, out, url), _MOST_SECONDS)
         found: Run = {
+            "run": name,
             "engine": "DuckDB" if url == _DUCKDB else "Spark",
             "n_rows": n_rows,
             "message": failure_text(run, self.folder),
             "seconds": run.seconds,
             "processor_seconds": run.processor_seconds,
             "peak_bytes": run.peak_bytes,
+            "stages": {},
         }
         if run.status == 0:
             facts = json.loads(run.output)["engine"]
             try:
-                found["accuracy"] = self.tables.accuracy(out, n_rows)
+                found["accuracy"] = self.tables.accuracy(self.folder / out, n_rows)
             except TableError as error:
                 found["message"] = str(error).replace(f"{self.folder}{os.sep}", "")
-            names = {"n_tuples": "tuples", "path": "path", "stages": "seconds"}
-            found |= {name: facts[theirs] for name, theirs in names.items()}
+            found |= {"n_tuples": facts["tuples"], "path": facts["path"]}
+            found["stages"] = facts["seconds"]
         return found
 
-    def compare_engines(self, n_rows: int, spark: str) -> dict[str, Any]:
-        """Run both engines on the same table; count the rows that differ."""
-        here, there = self.folder / "duckdb.parquet", self.folder / "spark"
-        duckdb = self.run(n_rows, here)
-        local = LocalSpark(self.folder / "cluster")
-        with local if spark == "local" else contextlib.nullcontext(spark) as url:
-            found = self.run(n_rows, there, url)
-        failed = duckdb["message"] or found["message"]
-        different = None if failed else self.tables.n_different(here, there)
-        return {"duckdb": duckdb, "spark": found, "n_different": different}
+    def compare_engines(self, n_rows: int) -> tuple[list[Run], list[str]]:
+        """Run both engines on the same table; return the runs, and how many rows differ."""
+        runs = [self.run("the same table", n_rows, "duckdb.parquet")]
+        with local_spark(self.folder / "cluster") as url:
+            runs.append(self.run("the same table", n_rows, "spark", url))
+        if any(run["message"] for run in runs):
+            return runs, []
+        different = self.tables.n_different(self.folder / "duckdb.parquet", self.folder / "spark")
+        return runs, [f"Spark and DuckDB differ in {different:,} of {n_rows:,} rows."]
 
-    def kill_runs(self, n_rows: int) -> dict[str, Any]:
-        """Kill a run after half of its time and one while it writes; then run once more."""
-        whole_out, place = self.folder / "whole.parquet", self.folder / "killed"
+    def kill_runs(self, n_rows: int) -> tuple[list[Run], list[dict[str, Any]], list[str]]:
+        """Kill a run after half of its time and one while it writes; then run once more.
+
+        Return the runs that were not killed, those that were, and what the last run has left.
+        """
+        whole, place = self.folder / "whole.parquet", self.folder / "killed"
         place.mkdir()
-        whole = self.run(n_rows, whole_out)
-        if whole["message"]:
-            return {"whole": whole, "kills": [], "again": None, "n_different": None, "n_left": 0}
-        out, half_written = place / "out.parquet", whole_out.stat().st_size // 2
-        killed = command(self.tables.file(n_rows), out, _DUCKDB)
+        undisturbed = self.run("undisturbed", n_rows, whole.name)
+        if undisturbed["message"]:
+            return [undisturbed], [], []
+        out, half_written = place / "out.parquet", whole.stat().st_size // 2
         left: set[Path] = set()
         moments: dict[str, Callable[[float], bool]] = {
-            "half of its time": lambda seconds: seconds >= whole["seconds"] / 2,
+            "half of its time": lambda seconds: seconds >= undisturbed["seconds"] / 2,
             "half of the rows written": lambda _: unfinished_bytes(place, left) >= half_written,
         }
         kills = []
         for when, is_now in moments.items():
             left.update(place.iterdir())
-            after, in_time = kill_at(killed, is_now)
-            state = {"output": self.output_state(out, whole_out), "n_left": n_unfinished(place)}
-            kills.append({"when": when, "after": after, "in_time": in_time, **state})
+            kill = kill_at(self.command(n_rows, "killed/out.parquet"), is_now)
+            state = {"output": self.output_state(out, whole), "n_left": n_unfinished(place)}
+            kills.append({"when": when, "of": undisturbed["seconds"], **kill, **state})
             out.unlink(missing_ok=True)
-        again = self.run(n_rows, out)
-        different = None if again["message"] else self.tables.n_different(whole_out, out)
-        end = {"n_different": different, "n_left": n_unfinished(place)}
-        return {"whole": whole, "kills": kills, "again": again, **end}
+        again = self.run("after killed runs", n_rows, "killed/out.parquet")
+        if again["message"]:
+            return [undisturbed, again], kills, []
+        note = (
+            f"The run after the killed ones differs in {self.tables.n_different(whole, out):,} "
+            f"rows from the undisturbed one and leaves {n_unfinished(place)} unfinished folders."
+        )
+        return [undisturbed, again], kills, [note]
 
     def output_state(self, out: Path, whole: Path) -> str:
         """Return "none", "whole" (equal to the output of an undisturbed run) or "partial"."""
@@ -131,33 +148,20 @@ class Bench(NamedTuple):
         return "partial"
 
 
-def command(table: Path, out: Path, url: str) -> Sequence[str]:
-    """Return the command of a run; only DuckDB gets a memory limit."""
-    limit = ("--memory-limit", MEMORY_LIMIT) if url == _DUCKDB else ()
-    output = ("-k", str(N_CLUSTERS), "-o", str(out), "--json", "--quiet")
-    return (*PROGRAM, "consensus", str(table), "--engine", url, *limit, "--id", "id", *output)
-
-
-def kill_at(command: Sequence[str], is_now: Callable[[float], bool]) -> tuple[float, bool]:
-    """Start a command and kill it at a moment; return the seconds and whether it still ran."""
+def kill_at(command: list[str], is_now: Callable[[float], bool]) -> dict[str, Any]:
+    """Start a command and kill it at a moment; return seconds, and whether it still ran."""
     started = time.perf_counter()
     null = subprocess.DEVNULL
-    process = subprocess.Popen(
-        command, stdin=null, stdout=null, stderr=null, start_new_session=True
-    )
+    process = subprocess.Popen(command, stdin=null, stdout=null, stderr=null)
     seconds = 0.0
-    try:
-        while process.poll() is None and not is_now(seconds) and seconds < _MOST_SECONDS:
-            time.sleep(0.005)
-            seconds = time.perf_counter() - started
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    return seconds, process.returncode == -signal.SIGKILL
+    while process.poll() is None and not is_now(seconds) and seconds < _MOST_SECONDS:
+        time.sleep(0.005)
+        seconds = time.perf_counter() - started
+    process.kill()
+    return {"seconds": seconds, "in_time": process.wait() == -signal.SIGKILL}
 
 
-def unfinished_bytes(folder: Path, left: Collection[Path]) -> int:
+def unfinished_bytes(folder: Path, left: set[Path]) -> int:
     """Return the bytes of rows in hidden folders, except those that earlier runs left."""
     total = 0
     for path in folder.glob(".*/*.parquet"):
@@ -173,79 +177,41 @@ def n_unfinished(folder: Path) -> int:
     return sum(path.name.startswith(".") for path in folder.iterdir())
 
 
-def result_of(data: dict[str, Any], **others: Any) -> Result:
-    """Return tables and notes of the measured runs."""
-    killed, spark = data["killed"], data["spark"]
-    named = [("largest table", data["largest"]), ("undisturbed", killed["whole"])]
-    named += [("after killed runs", killed["again"])] if killed["again"] else []
-    named += [("the same table", spark[name]) for name in ("duckdb", "spark")] if spark else []
-    notes = [
-        f"{run['engine']}, {run['n_rows']:,} rows ({name}): {run['message']}"
-        for name, run in named
-        if run["message"]
-    ]
-    notes.append(
-        f"The table of {data['rows']:,} rows has {readable_bytes(data['table_bytes'])} and was "
-        f"written in {seconds_text(data['table_seconds'])} s."
-    )
-    if killed["n_different"] is not None:
-        notes.append(
-            f"The run after the killed ones differs in {killed['n_different']:,} rows from the "
-            f"undisturbed one and leaves {killed['n_left']} unfinished folders."
+def _tables(runs: list[Run], kills: list[dict[str, Any]]) -> list[Table]:
+    def seconds(run: Run) -> str:
+        return "failed" if run["message"] else seconds_text(run["seconds"])
+
+    def figure(name: str, form: str | Callable[[Any], str], here: bool = False) -> Any:
+        # memory and processor time of Spark are in other processes
+        return lambda run: figure_text(
+            None if run["message"] or (here and run["engine"] == "Spark") else run[name], form
         )
-    if spark is None:
-        notes.append("Spark was left out; spark=local starts a cluster on this machine.")
-    elif spark["n_different"] is not None:
-        rows = spark["spark"]["n_rows"]
-        notes.append(f"Spark and DuckDB differ in {spark['n_different']:,} of {rows:,} rows.")
-    notes += busy_notes(data["load"])
-    return Result("tables", [*_run_tables(named), _kill_table(killed)], data, notes, **others)
 
-
-def _run_tables(named: Sequence[tuple[str, Run]]) -> list[Table]:
-    headings = (
-        "run", "engine", "rows", "path", "tuples", "seconds", "processor s", "peak memory",
-        "accuracy",
-    )  # fmt: skip
-    names = [(name, run["engine"], f"{run['n_rows']:,}") for name, run in named]
-    rows = [(*left, *_run_texts(run)) for left, (_, run) in zip(names, named, strict=True)]
-    all_stages = [run.get("stages", {}) for _, run in named]
-    stages = list(dict.fromkeys(stage for one in all_stages for stage in one))
-    stage_rows = [
-        (*left, *(seconds_text(one[stage]) if stage in one else "" for stage in stages))
-        for left, one in zip(names, all_stages, strict=True)
-    ]
+    named: dict[str, Any] = {
+        "run": lambda run: run["run"],
+        "engine": lambda run: run["engine"],
+        "rows": lambda run: f"{run['n_rows']:,}",
+    }
+    columns = {
+        **named,
+        "path": figure("path", str),
+        "tuples": figure("n_tuples", ","),
+        "seconds": seconds,
+        "processor s": figure("processor_seconds", seconds_text, here=True),
+        "peak memory": figure("peak_bytes", readable_bytes, here=True),
+        "accuracy": figure("accuracy", ".4f"),
+    }
+    stages = dict.fromkeys(stage for run in runs for stage in run["stages"])
+    stage_columns = {s: lambda run, s=s: figure_text(run["stages"].get(s), ".2f") for s in stages}
+    kill_columns: dict[str, Any] = {
+        "killed after": lambda kill: kill["when"],
+        "the run": lambda kill: "killed" if kill["in_time"] else "ended before",
+        "seconds": lambda kill: f"{kill['seconds']:.2f} of {kill['of']:.2f}",
+        "output": lambda kill: kill["output"],
+        "unfinished folders": lambda kill: kill["n_left"],
+    }
     return [
-        Table("Time and memory", headings, rows, n_named=2),
-        Table("Stages in seconds", (*headings[:3], *stages), stage_rows, n_named=2),
+        Table.of("Time and memory", runs, columns, n_named=2),
+        Table.of("Stages in seconds", runs, {**named, **stage_columns}, n_named=2),
+        Table.of("Killed runs", kills, kill_columns, n_named=2),
     ]
-
-
-def _run_texts(run: Run) -> tuple[str, ...]:
-    if run["message"]:
-        return ("", "", "failed", "", "", "")
-    is_here = run["engine"] == "DuckDB"  # memory of Spark is in other processes
-    return (
-        run["path"],
-        f"{run['n_tuples']:,}",
-        seconds_text(run["seconds"]),
-        seconds_text(run["processor_seconds"]) if is_here else "–",
-        readable_bytes(run["peak_bytes"]) if is_here else "–",
-        f"{run['accuracy']:.4f}",
-    )
-
-
-def _kill_table(killed: dict[str, Any]) -> Table:
-    whole = killed["whole"]
-    rows = [
-        (
-            kill["when"],
-            "killed" if kill["in_time"] else "ended before",
-            f"{seconds_text(kill['after'])} of {seconds_text(whole['seconds'])}",
-            kill["output"],
-            str(kill["n_left"]),
-        )
-        for kill in killed["kills"]
-    ]
-    headings = ("killed after", "the run", "seconds", "output", "unfinished folders")
-    return Table(f"Killed runs, {whole['n_rows']:,} rows", headings, rows, n_named=2)

@@ -8,8 +8,7 @@ from importlib.machinery import ModuleSpec
 import pytest
 
 from benchmarks import local_spark
-from benchmarks.local_spark import LocalSpark, check_spark
-from coterie.errors import CoterieError, InvalidParameterError, MissingExtraError
+from coterie.errors import CoterieError, MissingExtraError
 
 
 @pytest.mark.parametrize(
@@ -27,22 +26,23 @@ def test_a_cluster_that_does_not_start_is_ended(monkeypatch, tmp_path, script, m
     program.chmod(0o755)
     found = ModuleSpec("pyspark", None, origin=str(tmp_path / "__init__.py"))
     monkeypatch.setattr(local_spark.importlib.util, "find_spec", lambda _: found)
-    cluster = LocalSpark(tmp_path / "cluster", seconds=0.5)
-    with pytest.raises(CoterieError, match=message), cluster:
+    monkeypatch.setattr(local_spark.shutil, "which", lambda _: "java")
+    started = []
+    start = local_spark._start
+    monkeypatch.setattr(local_spark, "_start", lambda *a: started.append(start(*a)) or started[-1])
+    with (
+        pytest.raises(CoterieError, match=message),
+        local_spark.local_spark(tmp_path / "cluster", seconds=0.5),
+    ):
         pass
-    assert [process.poll() is None for process in cluster._processes] == [False]
+    assert [process.poll() is None for process in started] == [False]
 
 
-def test_missing_requirements_are_found_before_the_work(monkeypatch):
-    """Another engine, no Java, and no PySpark are refused."""
-    check_spark(None)
-    with pytest.raises(InvalidParameterError, match="spark=duckdb://"):
-        check_spark("duckdb://")
-    monkeypatch.setattr(local_spark.shutil, "which", lambda _: None)
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setattr(local_spark.importlib.util, "find_spec", lambda _: "there")
-    with pytest.raises(MissingExtraError, match="Java"):
-        check_spark("local")
+def test_missing_requirements_are_refused(monkeypatch, tmp_path):
+    """Without PySpark there is no cluster."""
     monkeypatch.setattr(local_spark.importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(MissingExtraError, match="PySpark"):
-        check_spark("pyspark://host:7077")
+    with (
+        pytest.raises(MissingExtraError, match="Java"),
+        local_spark.local_spark(tmp_path),
+    ):
+        pass

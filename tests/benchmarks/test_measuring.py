@@ -57,9 +57,9 @@ def test_memory_of_the_work_is_measured(keeps):
 
 def test_failures_are_reported():
     """The error of the work or the signal that ended it, in one line."""
-    with pytest.raises(CoterieError, match=r"failed: ValueError: .*'x'"):
+    with pytest.raises(CoterieError, match=r"status 1 .*ValueError: .*'x'"):
         measure(partial(fail, number=0))
-    with pytest.raises(CoterieError, match=r"signal 9.*memory ran out"):
+    with pytest.raises(CoterieError, match="status -9"):
         measure(partial(fail, number=signal.SIGKILL))
 
 
@@ -70,7 +70,7 @@ def test_works_take_turns_until_they_took_enough_time(monkeypatch):
     def record(work):
         order.append(work)
         seconds = {"slow": 40.0, "quick": 1.0}[work]
-        return Measurement(seconds, 0, 0.0, "", runs=(seconds,))
+        return Measurement(seconds, 0, 0.0, runs=(seconds,))
 
     monkeypatch.setattr(measuring, "measure", record)
     works = {"slow": "slow", "quick": "quick"}
@@ -82,8 +82,8 @@ def test_works_take_turns_until_they_took_enough_time(monkeypatch):
 def test_several_runs_are_combined():
     """Median time, largest memory and warm-up, sum of warnings, facts of the first run."""
     runs = [
-        Measurement(3.0, 10, 0.5, "m", {"a": 1}, {"W": 1}, (3.0,)),
-        Measurement(1.0, 30, 9.0, "m", {"a": 2}, {"W": 2, "X": 1}, (1.0,)),
+        Measurement(3.0, 10, 0.5, {"a": 1}, {"W": 1}, (3.0,)),
+        Measurement(1.0, 30, 9.0, {"a": 2}, {"W": 2, "X": 1}, (1.0,)),
     ]
-    expected = Measurement(2.0, 30, 9.0, "m", {"a": 1}, {"W": 3, "X": 1}, (3.0, 1.0))
+    expected = Measurement(2.0, 30, 9.0, {"a": 1}, {"W": 3, "X": 1}, (3.0, 1.0))
     assert combine(runs) == expected

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.local_spark import LocalSpark
+from benchmarks.local_spark import N_WORKERS, local_spark
 from coterie.engines.backends import connect
 
-WORKERS = LocalSpark.n_workers
+WORKERS = N_WORKERS
 
 
 @contextlib.contextmanager
@@ -24,7 +24,7 @@ def connected_cluster(folder: Path) -> Iterator[Any]:
     pytest.importorskip("pyspark", reason="PySpark is not installed")
     if not shutil.which("java"):
         pytest.skip("Java is not installed")
-    with LocalSpark(folder) as url:
+    with local_spark(folder) as url:
         connection = connect(url)
         try:
             yield connection
