@@ -10,11 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmark_results import check_result
-from benchmarks import scale, scale_tables
+from benchmarks import scale
 from benchmarks.harness import Context
-from benchmarks.program_runs import PROGRAM, ProgramRun, run_program
-from benchmarks.scale_tables import label_chunks, write_table
-from coterie.errors import TableError
+from benchmarks.program_runs import ProgramRun
+from benchmarks.scale import label_chunks
 from coterie.inspection.scores import adjusted_rand_index, clustering_accuracy, contingency
 
 DONE = ProgramRun(0, True, 0.0, 0.5, 5_000_000, "", "")
@@ -23,7 +22,7 @@ DONE = ProgramRun(0, True, 0.0, 0.5, 5_000_000, "", "")
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Make chunks of few rows, so that small tables have several."""
-    monkeypatch.setattr(scale_tables, "CHUNK_ROWS", 4096)
+    monkeypatch.setattr(scale, "CHUNK_ROWS", 4096)
 
 
 def all_rows(family: str, n: int, **settings) -> tuple[np.ndarray, np.ndarray]:
@@ -91,7 +90,7 @@ def test_rows_depend_on_neither_n_nor_later_chunks():
 def test_trials_are_scored_and_kept(program, tmp_path):
     """Rows are joined by id; a second run reads the kept trials."""
     context = Context(keep=tmp_path)
-    result = scale.run(context, most=40_000, peers="none")
+    result = scale.run(context, most=40_000)
     data = check_result(result)
     assert program.sizes == [10_000, 31_623] * 2
     for trial in data["trials"]:
@@ -100,8 +99,19 @@ def test_trials_are_scored_and_kept(program, tmp_path):
         assert (trial["n_clusters"], trial["n_tuples"], trial["path"]) == (10, 7, "streamed")
         assert (trial["seconds"], trial["stages"]) == (trial["n_points"] / 1000, {"fit": 0.25})
     assert result.tables[0].rows[0][3] == "≈ 7"
-    assert scale.run(context, most=40_000, peers="none").data["trials"] == data["trials"]
+    assert scale.run(context, most=40_000).data["trials"] == data["trials"]
     assert len(program.sizes) == 4
+
+
+def test_growth_is_the_slope_of_the_logarithms():
+    """Small tables and other families do not count; one table has no slope."""
+    trials = [
+        {"family": "fixed", "status": "done", "n_points": n, "seconds": n / 1e4, "peak_bytes": 7}
+        for n in (10, 10**5, 10**6)
+    ]
+    assert scale.growth_of(trials, "fixed") == pytest.approx({"seconds": 1, "peak_bytes": 0})
+    assert scale.growth_of(trials[:2], "fixed")["seconds"] is None
+    assert scale.growth_of(trials, "diverse")["seconds"] is None
 
 
 def test_a_run_that_compiles_is_repeated(program, monkeypatch):
@@ -109,86 +119,40 @@ def test_a_run_that_compiles_is_repeated(program, monkeypatch):
     program.compiles = True
     program.facts = {"clusters": 10, "tuples": 3, "seconds": 1.5}
     monkeypatch.setattr(scale, "_n_files", lambda folder: folder.with_suffix(".nbc").exists())
-    fixed, diverse = scale.run(Context(), most=10_000, peers="none").data["trials"]
+    fixed, diverse = scale.run(Context(), most=10_000).data["trials"]
     assert program.sizes == [10_000] * 3
     assert (fixed["first_seconds"], diverse["first_seconds"]) == (10.0, None)
-    assert (fixed["n_tuples"], fixed["path"], fixed["stages"]) == (3, None, {})
-
-
-def test_a_family_stops_where_a_table_would_take_too_long(program):
-    """31.6 s at 31,623 points make 100 s at 100,000, more than the allowed 60 s."""
-    data = scale.run(Context(), most=400_000, seconds=60.0, peers="none").data
-    assert program.sizes == [10_000, 31_623] * 2
-    assert [left["n_points"] for left in data["not_run"]] == [100_000, 316_228] * 2
-    assert data["not_run"][0]["why"] == "about 100 s expected, more than 60 s"
-    assert data["growth"]["fixed"] == {"seconds": None, "peak_bytes": None}
+    assert (fixed["n_tuples"], fixed["path"], fixed["stages"]) == (3, "in memory", {})
 
 
 @pytest.mark.parametrize(
     ("run", "status", "message"),
     [
         (ProgramRun(-9, False, 61.0, 1.0, 1, "", ""), "time-out", "no answer in 61 s"),
-        (ProgramRun(-9, True, 1.0, 1.0, 1, "", ""), "memory", "exit status -9"),
-        (ProgramRun(1, True, 1.0, 1.0, 1, "", "a\nMemoryError: 9 GB"), "memory", "MemoryError"),
-        (ProgramRun(1, True, 1.0, 1.0, 1, "", "error: no id"), "crash", "error: no id"),
+        (ProgramRun(-9, True, 1.0, 1.0, 1, "", ""), "failed", "exit status -9"),
+        (ProgramRun(1, True, 1.0, 1.0, 1, "", "error: no id"), "failed", "error: no id"),
     ],
 )
 def test_a_failure_ends_the_family_and_is_not_kept(program, tmp_path, run, status, message):
-    """Each kind of failure has a name; the next run tries again."""
+    """The table shows the status; the next run tries again."""
     program.run = run
-    result = scale.run(Context(keep=tmp_path), most=40_000, peers="none")
+    result = scale.run(Context(keep=tmp_path), most=40_000)
     assert [trial["status"] for trial in check_result(result)["trials"]] == [status, status]
-    assert message in result.notes[0] and "not run" in result.notes[2]
+    assert message in result.notes[0] and status in result.tables[0].rows[0]
     program.run = DONE
-    again = scale.run(Context(keep=tmp_path), most=10_000, peers="none")
+    again = scale.run(Context(keep=tmp_path), most=10_000)
     assert {trial["status"] for trial in again.data["trials"]} == {"done"}
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda table: table.take([0, *range(9999)]), "not the 10,000 ids"),
-        (lambda table: table.rename_columns(["id", "colour"]), "cannot be read"),
-        (lambda table: table.set_column(1, "label", [["a"] * 10_000]), "not integers"),
-    ],
-)
-def test_wrong_outputs_are_no_answers(program, change, message):
-    """Lost or repeated rows, a missing column, labels that are texts."""
-    program.change = change
-    trial = scale.run(Context(), most=10_000, peers="none").data["trials"][0]
-    assert trial["status"] == "wrong labels" and message in trial["message"]
+def test_lost_or_repeated_rows_are_no_answer(program):
+    """Every id must occur once."""
+    program.change = lambda table: table.take([0, *range(9999)])
+    trial = scale.run(Context(), most=10_000).data["trials"][0]
+    assert trial["status"] == "wrong labels" and "not the 10,000 ids" in trial["message"]
 
 
 def test_the_real_program_finds_the_clusters(tmp_path):
     """Its output and its JSON are understood."""
-    table, out = tmp_path / "t.parquet", tmp_path / "out.parquet"
-    y = write_table(table, "fixed", 600)
-    command = [*PROGRAM, "consensus", str(table), "--id", "id", "-k", "10", "-o", str(out)]
-    run = run_program([*command, "--quiet", "--json"], 120)
-    found = scale.judge(run, out, y, tmp_path)
+    found = scale.run_trial(tmp_path, 120, "fixed", 600)
     assert (found["status"], found["n_clusters"], found["n_tuples"]) == ("done", 10, 600)
     assert found["accuracy"] > 0.99
-
-
-def test_curves_of_peers_are_read(tmp_path):
-    """Methods of other packages on labels, and where they stopped; another file is an error."""
-    common = {"growing": True, "kind": "labels", "package": "p", "method": "m", "peak_bytes": 5}
-    trials = [
-        {**common, "n": 1000, "seconds": 0.5, "status": "done"},
-        {**common, "n": 2000, "seconds": 8.0, "status": "time-out"},
-        {**common, "n": 2000, "seconds": 8.0, "status": "done", "package": "coterie"},
-        {**common, "n": 9, "seconds": None, "status": "not installed", "method": "x"},
-    ]
-    everything = {
-        "trials": trials,
-        "limits": {"seconds": 8, "memory": 9},
-        "environment": {"date": "d"},
-    }
-    path = tmp_path / "peers.json"
-    path.write_text(json.dumps(everything))
-    peers = scale.read_peers(path)
-    assert peers["curves"]["m"] == {"points": [[1000, 0.5, 5]], "stopped": [2000, "time-out"]}
-    assert peers["curves"]["x"]["points"] == []
-    path.write_text("{}")
-    with pytest.raises(TableError, match=r"peers\.json"):
-        scale.read_peers(path)
