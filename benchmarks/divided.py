@@ -11,14 +11,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.harness import Context
-from benchmarks.results import OKABE_ITO, Result, Table, seconds_text
+from benchmarks.results import (
+    Marks,
+    Result,
+    Table,
+    dot_plot,
+    item,
+    lane_heights,
+    seconds_text,
+)
 from coterie.consensus.robust.votes import Votes
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.ensembles.making import make_partitions
@@ -31,20 +38,17 @@ from coterie.relaxation.rounding import round_by_kmeans, round_by_pivoted_qr
 from coterie.search.median_search import Start, median_search
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Labels = NDArray[np.int64]
 Drawn = tuple[NDArray[Any], NDArray[Any]]  # labels (n, V) and truth (n,)
 Row = dict[str, Any]
 
 _SEED = 0
-_TEN_SIZES = (300, 200, 150, 100, 80, 60, 40, 30, 25, 15)
 _STYLES = {
-    "l2": ("ℓ2", OKABE_ITO["orange"], "s"),
-    "undivided": ("undivided", OKABE_ITO["vermilion"], "D"),
-    "divided": ("divided", OKABE_ITO["blue"], "o"),
-    "polished": ("polished", OKABE_ITO["sky"], "^"),
+    "l2": ("ℓ2", "orange", "s"),
+    "undivided": ("undivided", "vermilion", "D"),
+    "divided": ("divided", "blue", "o"),
+    "polished": ("polished", "sky", "^"),
 }
 
 
@@ -64,17 +68,35 @@ def run(context: Context) -> Result:
     rows: list[Row] = []
     for cell in context.track(cells_of(context.quick), "relaxing"):
         rows += measure_cell(cell)
-    plots = {"": lambda: draw(rows)}
-    return Result("divided", [table_of(rows)], {"rows": rows}, notes_of(rows), plots)
+    return Result("divided", [table_of(rows)], {"rows": rows}, plots={"": lambda: draw(rows)})
 
 
 def cells_of(quick: bool) -> list[Cell]:
-    """Return the cells."""
+    """Return planted cells of 1,000 points, or of 4,000 points with others.
+
+    Where tuples repeat there are four times as many points.
+    """
+    scale, parts = (1, (250, 500)) if quick else (4, (1000, 2000))
+
+    def planted(sizes: Sequence[int], *settings: Any, **more: Any) -> Callable[[], Drawn]:
+        return partial(_planted, tuple(scale * size for size in sizes), *settings, **more)
+
+    three, four = (500, 250, 250), (400, 250, 200, 150)
+    ten = (300, 200, 150, 100, 80, 60, 40, 30, 25, 15)
+    cells = [
+        Cell("8 equal clusters", 8, planted((125,) * 8, 40, 0.6), parts),
+        Cell("4 clusters", 4, planted(four, 12, 0.5), parts),
+        Cell("10 clusters, 1.5% to 30%", 10, planted(ten, 20, 0.4), parts),
+        Cell("4 of 10 wrong apart", 3, planted(three, 10, 0.4, 4), parts),
+        Cell("4 of 10 wrong together", 3, planted(three, 10, 0.4, 4, True), parts),
+        Cell("a third missing", 4, planted(four, 12, 0.3, missing=1 / 3), parts),
+        Cell("repeated tuples", 4, planted([4 * size for size in four], 12, 0.15), parts),
+    ]
     if quick:
-        return _planted_cells(1, (250, 500))
-    many = partial(_planted, _times((400, 250, 200, 150), 50), 20, 0.5)
+        return cells
+    many = partial(_planted, tuple(50 * size for size in four), 20, 0.5)
     return [
-        *_planted_cells(4, (1000, 2000)),
+        *cells,
         Cell("digits, subspaces", 10, partial(_digits, "subspaces", 40), (400, 800)),
         Cell("digits, subsamples", 10, partial(_digits, "subsample", 20), (400, 800)),
         Cell("4 clusters, many points", 4, many, (4000,), undivided=False),
@@ -90,123 +112,78 @@ def measure_cell(cell: Cell) -> Iterator[Row]:
     """
     P, truth = cell.draw()
     votes = Votes.from_tuples(as_label_tuples(P), None, cell.n_clusters)
-    start = least_squares_factor(votes.tuples, votes.weights, cell.n_clusters, votes.contingencies)
-    whole = _relax_whole(votes, start) if cell.undivided else None
+    tuples, weights = votes.tuples, votes.weights
+    start = least_squares_factor(tuples, weights, cell.n_clusters, votes.contingencies)
+    labels, whole_seconds = {"l2": _round(votes, start)}, None
+    if cell.undivided:
+        began = time.process_time()
+        M = tuple_coassociation(tuples, weights)
+        whole = robust_factor(M, start)
+        whole_seconds = time.process_time() - began
+        labels["undivided"] = _round(votes, whole.factor)
     for part_size in cell.part_sizes:
         began = time.process_time()
-        found = divided_factor(
-            votes.tuples, votes.weights, start, part_size=part_size, random_state=_SEED
-        )
-        seconds = {"divided": time.process_time() - began}
-        labels = {"l2": _round(votes, start), "divided": _round(votes, found.factor)}
+        found = divided_factor(tuples, weights, start, part_size=part_size, random_state=_SEED)
+        seconds = {"undivided": whole_seconds, "divided": time.process_time() - began}
+        labels["divided"] = _round(votes, found.factor)
         first = Start("divided", labels["divided"])
-        search = median_search(votes.tuples, votes.weights, cell.n_clusters, [first])
-        labels["polished"] = search.labels
+        labels["polished"] = median_search(tuples, weights, cell.n_clusters, [first]).labels
+        points = {name: tuples.expand(own) for name, own in labels.items()}
         row = {
             "title": cell.title,
             "n_points": len(truth),
-            "n_tuples": votes.tuples.n_tuples,
+            "n_tuples": tuples.n_tuples,
             "part_size": part_size,
             "n_parts": found.n_parts,
             "theta": found.theta,
             "seconds": seconds,
-            "excess": {},
-            "agreement": None,
+            "accuracy": {name: clustering_accuracy(truth, own) for name, own in points.items()},
         }
-        if whole is not None:
-            labels["undivided"] = whole["labels"]
-            seconds["undivided"] = whole["seconds"]
-            row["excess"] = {"l2": whole["excess"](start), "divided": whole["excess"](found.factor)}
-        points = {name: votes.tuples.expand(some) for name, some in labels.items()}
-        if whole is not None:
+        if cell.undivided:
             row["agreement"] = adjusted_rand_index(points["divided"], points["undivided"])
-        row["accuracy"] = {name: clustering_accuracy(truth, some) for name, some in points.items()}
+            row["excess"] = {
+                name: l1_distance(M, factor) / whole.objective - 1.0
+                for name, factor in (("l2", start), ("divided", found.factor))
+            }
         yield row
-
-
-def notes_of(rows: Sequence[Row]) -> list[str]:
-    """Return how far the parts are from the undivided relaxation."""
-    both = [row for row in rows if row["excess"]]
-    excess = [row["excess"]["divided"] for row in both]
-    lower = sum(row["excess"]["divided"] < row["excess"]["l2"] for row in both)
-    gap = max(row["accuracy"]["undivided"] - row["accuracy"]["divided"] for row in both)
-    short = max(max(row["accuracy"].values()) - row["accuracy"]["polished"] for row in rows)
-    return [
-        "The objective of the parts exceeds that of the undivided relaxation by "
-        f"{_percent(median(excess))} (median), at most {_percent(max(excess))}; it is below "
-        f"that of least squares in {lower} of {len(both)} rows.",
-        f"The accuracy of the parts is at most {max(gap, 0.0):.3f} below that of the undivided "
-        f"relaxation. After the search it is at most {short:.3f} below the best of the row.",
-    ]
 
 
 def table_of(rows: Sequence[Row]) -> Table:
     """Return one row for each cell and size of parts."""
-    headings = (
-        "cell", "n", "u", "part size", "parts", "θ", "CPU s undivided", "divided",
-        "above undivided: ℓ2", "divided", "ARI", "accuracy: ℓ2", "undivided", "divided", "polished",
-    )  # fmt: skip
-    texts = [
-        (
-            row["title"],
-            *(f"{row[name]:,}" for name in ("n_points", "n_tuples", "part_size", "n_parts")),
-            f"{row['theta']:.1f}",
-            *(_text(row["seconds"].get(name), seconds_text) for name in ("undivided", "divided")),
-            *(_text(row["excess"].get(name), _percent) for name in ("l2", "divided")),
-            _text(row["agreement"], "{:.3f}".format),
-            *(_text(row["accuracy"].get(name), "{:.3f}".format) for name in _STYLES),
-        )
-        for row in rows
-    ]
-    return Table("Divided and undivided", headings, texts)
+    columns = {
+        "cell": item("title"),
+        "n": item("n_points", form=","),
+        "u": item("n_tuples", form=","),
+        "part size": item("part_size", form=","),
+        "parts": item("n_parts", form=","),
+        "θ": item("theta", form=".1f"),
+        "CPU s: undivided": item("seconds", "undivided", form=seconds_text),
+        "CPU s: divided": item("seconds", "divided", form=seconds_text),
+        "above undivided: ℓ2": item("excess", "l2", form=".2%"),
+        "above undivided: divided": item("excess", "divided", form=".2%"),
+        "ARI": item("agreement", form=".3f"),
+    }
+    for name, (title, *_) in _STYLES.items():
+        columns[f"accuracy: {title}"] = item("accuracy", name, form=".3f")
+    return Table.of("Divided and undivided", rows, columns)
 
 
 def draw(rows: Sequence[Row]) -> Figure:
     """Draw the objective above the undivided one, and the accuracy, of every row."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 1.6 + 0.36 * len(rows)), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
-    _draw_dots(left, [row["excess"] for row in rows], ("l2", "divided"))
-    left.set_xscale("symlog", linthresh=1e-3)
-    left.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g}%")
-    left.set_xlabel("objective above that of the undivided relaxation")
-    _draw_dots(right, [row["accuracy"] for row in rows], tuple(_STYLES))
-    right.set_xlabel("accuracy")
+    excess, accuracy = "objective above that of the undivided relaxation, %", "accuracy"
+    panels: dict[str, list[Marks]] = {excess: [], accuracy: []}
+    for (name, style), height in zip(_STYLES.items(), lane_heights(len(_STYLES)), strict=True):
+        above = [row.get("excess", {}).get(name, np.nan) * 100 for row in rows]
+        panels[excess].append(Marks(*style, above, height=height))
+        accuracies = [row["accuracy"].get(name) for row in rows]
+        panels[accuracy].append(Marks(*style, accuracies, height=height))
     names = [f"{row['title']}; {row['n_parts']} parts of {row['part_size']:,}" for row in rows]
-    left.set_yticks(range(len(rows)), names, fontsize=8)
-    left.set_ylim(len(rows) - 0.5, -0.5)
-    handles, labels = right.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False)
+    figure = dot_plot(names, panels, "", width=10)
+    figure.axes[0].set_xscale("symlog", linthresh=0.1)
     return figure
 
 
-def _draw_dots(axes: Axes, figures: Sequence[dict[str, float]], names: Sequence[str]) -> None:
-    for place in range(0, len(figures), 2):
-        axes.axhspan(place - 0.5, place + 0.5, color="#f4f4f4", zorder=0)
-    for lane, name in enumerate(names):
-        title, colour, marker = _STYLES[name]
-        height = 0.7 * ((lane + 0.5) / len(names) - 0.5)
-        shown = [(row[name], place + height) for place, row in enumerate(figures) if name in row]
-        x, y = zip(*shown, strict=True)
-        axes.plot(x, y, marker, color=colour, markersize=4.5, label=title)
-    axes.grid(axis="x", color="#dddddd", linewidth=0.6)
-    axes.tick_params(length=0)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-
-
-def _relax_whole(votes: Votes, start: NDArray[np.float64]) -> dict[str, Any]:
-    began = time.process_time()
-    M = tuple_coassociation(votes.tuples, votes.weights)
-    relaxed = robust_factor(M, start)
-    return {
-        "seconds": time.process_time() - began,
-        "labels": _round(votes, relaxed.factor),
-        "excess": lambda factor: l1_distance(M, factor) / relaxed.objective - 1.0,
-    }
-
-
-def _round(votes: Votes, factor: NDArray[np.float64]) -> Labels:
+def _round(votes: Votes, factor: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return labels of the tuples, rounded as in RobustConsensus."""
     weights = votes.tuples.weights
     by_kmeans = round_by_kmeans(factor, weights, factor.shape[1], _SEED)
@@ -235,30 +212,3 @@ def _digits(strategy: str, n_partitions: int) -> Drawn:
 
     X, y = load_digits(return_X_y=True)
     return make_partitions(X, 10, n_partitions, strategy=strategy, random_state=_SEED), y
-
-
-def _times(sizes: tuple[int, ...], factor: int) -> tuple[int, ...]:
-    return tuple(size * factor for size in sizes)
-
-
-def _planted_cells(scale: int, part_sizes: tuple[int, ...]) -> list[Cell]:
-    """Return planted cells of 1,000 points times ``scale``, 4,000 times where tuples repeat."""
-    three, four = _times((500, 250, 250), scale), _times((400, 250, 200, 150), scale)
-    cells: list[tuple[str, int, Callable[[], Drawn]]] = [
-        ("8 equal clusters", 8, partial(_planted, (125 * scale,) * 8, 40, 0.6)),
-        ("4 clusters", 4, partial(_planted, four, 12, 0.5)),
-        ("10 clusters, 1.5% to 30%", 10, partial(_planted, _times(_TEN_SIZES, scale), 20, 0.4)),
-        ("4 of 10 wrong apart", 3, partial(_planted, three, 10, 0.4, 4)),
-        ("4 of 10 wrong together", 3, partial(_planted, three, 10, 0.4, 4, True)),
-        ("a third missing", 4, partial(_planted, four, 12, 0.3, missing=1 / 3)),
-        ("repeated tuples", 4, partial(_planted, _times(four, 4), 12, 0.15)),
-    ]
-    return [Cell(*cell, part_sizes) for cell in cells]
-
-
-def _text(value: float | None, shown: Callable[[float], str]) -> str:
-    return "" if value is None else shown(value)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2f}%"

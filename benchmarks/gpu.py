@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.harness import Context
-from benchmarks.results import OKABE_ITO, Result, Table
+from benchmarks.results import Marks, Result, Table, add_legend, item, line_plot
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.ensembles.planted import planted_partitions
 from coterie.errors import MissingExtraError
@@ -44,11 +44,19 @@ _PLAIN_STEPS, _CPU_STEPS = 6, 10
 # counts; a product reads half of the state
 _STEP_BYTES, _PRODUCT_BYTES = 4.5, 2.0
 _ROWS_AT_ONCE, _EXTRA_COLUMNS = 4096, 6
+_HEADINGS = {
+    "fused": "fused, ms",
+    "fused: state": "state",
+    "fused: eigenvectors": "eigenvectors",
+    "bytes": "bytes, ms",
+    "plain": "plain, ms",
+    "cpu": "CPU, ms",
+}
 _STYLES = {
-    "fused": ("fused kernels", OKABE_ITO["blue"], "o", "-"),
-    "plain": ("plain tensor code", OKABE_ITO["orange"], "s", "-"),
-    "cpu": ("CPU, all cores", OKABE_ITO["vermilion"], "D", "-"),
-    "bytes": ("bytes alone", OKABE_ITO["grey"], "", "--"),
+    "fused": ("fused kernels", "blue", "o"),
+    "plain": ("plain tensor code", "orange", "s"),
+    "cpu": ("CPU, all cores", "vermilion", "D"),
+    "bytes": ("bytes alone", "grey", "."),
 }
 
 
@@ -68,50 +76,32 @@ def run(context: Context, *, steps: int = 60) -> Result:
     return result_of({"rows": rows, "device": device, "copy_bytes_a_second": bandwidth})
 
 
-def result_of(data: dict[str, Any], **others: Any) -> Result:
+def result_of(data: dict[str, Any]) -> Result:
     """Return the result of measured rows."""
-    headings = (
-        "n", "fused, ms", "state", "eigenvectors", "passes", "bytes, ms", "plain, ms", "CPU, ms",
-        "peak memory", "above CPU", "accuracy",
-    )  # fmt: skip
-    table = [
-        (
-            f"{row['n_points']:,}",
-            *(
-                _milliseconds(row, part)
-                for part in ("fused", "fused: state", "fused: eigenvectors")
-            ),
-            f"{row['passes']:.2f}",
-            *(_milliseconds(row, way) for way in ("bytes", "plain", "cpu")),
-            readable_bytes(row["peak_bytes"]),
-            "–" if row["above_cpu"] is None else f"{row['above_cpu']:+.1e}",
-            f"{row['accuracy']:.3f}",
-        )
-        for row in data["rows"]
-    ]
-    title = f"Milliseconds a step on {data['device']}"
+    columns = {"n": item("n_points", form=",")}
+    for name, heading in _HEADINGS.items():
+        columns[heading] = item("milliseconds", name, form=".3g", missing="–")
+    columns |= {
+        "passes": item("passes", form=".2f"),
+        "peak memory": item("peak_bytes", form=readable_bytes),
+        "above CPU": item("above_cpu", form="+.1e", missing="–"),
+        "accuracy": item("accuracy", form=".3f"),
+    }
+    table = Table.of(f"Milliseconds a step on {data['device']}", data["rows"], columns)
     speed = f"{data['device']} copies {data['copy_bytes_a_second'] / 1e12:.2f} TB/s."
-    plots = {"": lambda: draw(data)}
-    return Result("gpu", [Table(title, headings, table)], data, [speed], plots, **others)
+    return Result("gpu", [table], data, [speed], {"": lambda: draw(data)})
 
 
 def draw(data: dict[str, Any]) -> Figure:
     """Draw milliseconds a step against the number of points."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.0, 4.5), layout="constrained")
-    axes = figure.subplots()
-    for way, (title, colour, marker, line) in _STYLES.items():
-        rows = [row for row in data["rows"] if way in row["milliseconds"]]
-        axes.plot(
-            [row["n_points"] for row in rows],
-            [row["milliseconds"][way] for row in rows],
-            color=colour, marker=marker, linestyle=line, label=title,
-        )  # fmt: skip
-    axes.set(xscale="log", yscale="log", xlabel="distinct points", ylabel="milliseconds a step")
-    axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
-    axes.set_title(f"The robust relaxation on {data['device']}", loc="left", fontsize=11)
+    marks = []
+    for name, style in _STYLES.items():
+        rows = [row for row in data["rows"] if name in row["milliseconds"]]
+        n, taken = zip(*((row["n_points"], row["milliseconds"][name]) for row in rows), strict=True)
+        marks.append(Marks(*style, n, taken))
+    panels = {f"Milliseconds a step on {data['device']}": marks}
+    figure, _ = line_plot(panels, (7.0, 4.5), xscale="log", yscale="log", xlabel="distinct points")
+    add_legend(figure)
     return figure
 
 
@@ -236,12 +226,9 @@ def _measure(n: int, n_iter: int, bandwidth: float) -> dict[str, Any]:
     found, parts = _minimise(solver, n_iter)
     row = {
         "n_points": n,
-        "n_tuples": tuples.n_tuples,
-        "n_iter": n_iter,
         "milliseconds": {f"fused{part}": value for part, value in parts.items()},
         "passes": solver.n_products / n_iter,
         "peak_bytes": torch.cuda.max_memory_allocated(),
-        "above_cpu": None,
     }
     moved = (_STEP_BYTES + _PRODUCT_BYTES * (row["passes"] - 1)) * tuples.n_tuples**2
     row["milliseconds"]["bytes"] = 1e3 * moved / bandwidth
@@ -292,8 +279,3 @@ def _copy_bandwidth() -> float:
     for _ in range(10):
         _timed(taken, lambda: target.copy_(source))()
     return 2 * source.numel() * source.element_size() / statistics.median(taken)
-
-
-def _milliseconds(row: dict[str, Any], name: str) -> str:
-    value = row["milliseconds"].get(name)
-    return "–" if value is None else f"{value:.3g}"

@@ -10,10 +10,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks import speed_works as works
 from benchmarks.harness import Context
-from benchmarks.results import Result, Table, seconds_text
-from benchmarks.speed import OURS, Cell, measure_cell, warning_notes
+from benchmarks.measuring import Stopwatch
+from benchmarks.results import Result, Table, item, seconds_text
+from benchmarks.speed import (
+    OURS,
+    WARM_UP_ROWS,
+    Cell,
+    fit_consensus,
+    load_labels,
+    measure_cell,
+    quality,
+    warning_notes,
+    write_kmeans_labels,
+    write_planted_labels,
+)
 
 N_BEFORE, N_NEW, N_CLUSTERS = 40, 5, 8
 _SHARES = (0.3, 0.2, 0.15, 0.12, 0.1, 0.06, 0.04, 0.03)
@@ -21,56 +32,47 @@ _SHARES = (0.3, 0.2, 0.15, 0.12, 0.1, 0.06, 0.04, 0.03)
 
 def run(context: Context, *, rows: int | None = None, repeats: int = 3) -> Result:
     """Measure labels of ``rows`` points: 200,000, with ``--quick`` 20,000."""
-    n_rows = rows or (20_000 if context.quick else 200_000)
+    n, V, K = rows or (20_000 if context.quick else 200_000), N_BEFORE + N_NEW, N_CLUSTERS
     with tempfile.TemporaryDirectory(prefix="coterie-growing-") as folder:
+        path = Path(folder) / "labels.npz"
+        sizes = tuple(round(n * share) for share in _SHARES)
+        labels = {
+            f"k-means, K = {K}": partial(write_kmeans_labels, path, n, K, V, "kmeans"),
+            f"k-means, K = {K} to 50": partial(write_kmeans_labels, path, n, K, V, "diverse"),
+            "planted, 20% noise, a third wrong together": partial(
+                write_planted_labels, path, sizes, V, V // 3, 0.2
+            ),
+        }
+        contenders = {
+            OURS: partial(add_partitions, path=path),
+            "fit": partial(fit_consensus, path=path, n_clusters=K),
+        }
         cells = [
-            measure_cell(cell, repeats)
-            for cell in context.track(growing_cells(Path(folder), n_rows), "measuring")
+            measure_cell(Cell(title, write, contenders), repeats)
+            for title, write in context.track(labels.items(), "measuring")
         ]
-    return Result("growing", [table_of(cells)], {"cells": cells}, warning_notes(cells))
-
-
-def growing_cells(folder: Path, n_rows: int) -> list[Cell]:
-    """Return cells of similar k-means labels, of different ones, and of planted labels."""
-    V, K = N_BEFORE + N_NEW, N_CLUSTERS
-    sizes = tuple(round(n_rows * share) for share in _SHARES)
-    same, diverse, planted = (folder / f"{name}.npz" for name in ("same", "diverse", "planted"))
-    write_kmeans, write_planted = works.write_kmeans_labels, works.write_planted_labels
-    labels = {
-        f"k-means, K = {K}": partial(write_kmeans, same, n_rows, K, V, "kmeans"),
-        f"k-means, K = {K} to 50": partial(write_kmeans, diverse, n_rows, K, V, "diverse"),
-        "planted, 20% noise, a third wrong together": partial(
-            write_planted, planted, sizes, V, V // 3, 0.2
-        ),
+    columns = {
+        "labels": item("title"),
+        "tuples": item("contenders", "fit", "facts", "n_tuples", form=","),
+        "partial_fit, s": item("contenders", OURS, "seconds", form=seconds_text),
+        "fit, s": item("contenders", "fit", "seconds", form=seconds_text),
+        "time / fit": item("time_ratio", form=".2f"),
+        "J above fit, %": item("objective_percent", form=".2f"),
     }
-    return [
-        Cell(
-            path.stem,
-            title,
-            write,
-            {
-                OURS: partial(works.grow_consensus, path=path, n_clusters=K, n_before=N_BEFORE),
-                "fit": partial(works.fit_consensus, path=path, n_clusters=K),
-            },
-        )
-        for path, (title, write) in zip((same, diverse, planted), labels.items(), strict=True)
-    ]
+    table = Table.of(f"{N_NEW} partitions join {N_BEFORE}", cells, columns)
+    return Result("growing", [table], {"cells": cells}, warning_notes(cells))
 
 
-def table_of(cells: list[dict[str, Any]]) -> Table:
-    """Return seconds of both, and the ratios of times and objectives."""
-    rows = []
-    for cell in cells:
-        ours, whole = cell["contenders"].values()
-        rows.append(
-            (
-                cell["title"],
-                f"{whole['facts']['n_tuples']:,}",
-                seconds_text(ours["seconds"]),
-                seconds_text(whole["seconds"]),
-                f"{cell['time_ratio']:.2f}",
-                f"{cell['objective_percent']:.2f}",
-            )
-        )
-    headings = ("labels", "tuples", "partial_fit, s", "fit, s", "time / fit", "J above fit, %")
-    return Table(f"{N_NEW} partitions join {N_BEFORE}", headings, rows)
+def add_partitions(watch: Stopwatch, path: Path) -> dict[str, Any]:
+    """Add the new partitions by ``partial_fit`` to a fit on those before."""
+    from coterie import RobustConsensus
+
+    P, y = load_labels(path)
+    before, new = P[:, :N_BEFORE], P[:, N_BEFORE:]
+    consensus = RobustConsensus(N_CLUSTERS, random_state=0).fit(before)
+    with watch.warm_up():
+        few = RobustConsensus(N_CLUSTERS, random_state=0).fit(before[:WARM_UP_ROWS])
+        few.partial_fit(new[:WARM_UP_ROWS])
+    with watch.measure():
+        consensus.partial_fit(new)
+    return {"n_tuples": consensus.n_tuples_, **quality(P, y, consensus.labels_)}

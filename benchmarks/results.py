@@ -226,6 +226,23 @@ def figure_text(figure: Any, form: str | Callable[[Any], str], missing: str = "â
     return format(figure, form) if isinstance(form, str) else form(figure)
 
 
+def item(*keys: str, form: str | Callable[[Any], str] = "", missing: str = "") -> Any:
+    """Return a function that gives an item of a record as text, for :meth:`Table.of`.
+
+    Several keys lead into a record within a record; None, or no item, is the missing text.
+
+    >>> item("seconds", "fit", form=".1f")({"seconds": {"fit": 2.04}}), item("n")({})
+    ('2.0', '')
+    """
+
+    def text(record: Any) -> str:
+        for key in keys:
+            record = None if record is None else record.get(key)
+        return figure_text(record, form, missing)
+
+    return text
+
+
 def short_text(figure: float | None, digits: int = 3, missing: str = "â€“") -> str:
     """Return a figure without the zero before its point.
 

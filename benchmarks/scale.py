@@ -31,7 +31,7 @@ from benchmarks.results import (
     Result,
     Table,
     add_legend,
-    figure_text,
+    item,
     line_plot,
     seconds_text,
 )
@@ -70,18 +70,18 @@ def run(context: Context, *, most: int | None = None, seconds: float = 600.0) ->
     with tempfile.TemporaryDirectory(prefix="coterie-scale-") as folder:
         for family in context.track(FAMILIES, "running the program"):
             for n in sizes:
-                key = {"family": family, "n_points": n}
+                key = {"family": family, "title": FAMILIES[family], "n_points": n}
                 trial = kept.find(key) or {**key, **run_trial(Path(folder), seconds, family, n)}
                 trials.append(trial)
                 if trial["status"] != "done":
                     break
                 kept.add(key, trial)
     notes = [
-        f"{FAMILIES[t['family']]}, {t['n_points']:,} points: {t['status']}: {t['message']}"
+        f"{t['title']}, {t['n_points']:,} points: {t['status']}: {t['message']}"
         for t in trials
         if t["status"] != "done"
     ]
-    data = {"trials": trials, "growth": {family: growth_of(trials, family) for family in FAMILIES}}
+    data = {"trials": trials, "growth": [growth_of(trials, family) for family in FAMILIES]}
     plots = {"": lambda: draw(trials)}
     return Result("scale", tables_of(data), data, [*notes, *busy_notes(load)], plots)
 
@@ -96,16 +96,16 @@ def sizes_up_to(most: int) -> list[int]:
     return [n for n in (round(10 ** (power / 2)) for power in powers) if n <= most]
 
 
-def growth_of(trials: Sequence[Trial], family: str) -> dict[str, float | None]:
+def growth_of(trials: Sequence[Trial], family: str) -> dict[str, Any]:
     """Return least-squares slopes of log(seconds) and log(memory) on log(n)."""
     large = [trial for trial in done_of(trials, family) if trial["n_points"] >= GROWTH_FROM]
-    if len(large) < 2:
-        return {"seconds": None, "peak_bytes": None}
-    log_n = np.log([trial["n_points"] for trial in large])
-    return {
-        what: float(np.polyfit(log_n, np.log([trial[what] for trial in large]), 1)[0])
-        for what in ("seconds", "peak_bytes")
-    }
+    growth: dict[str, Any] = {"title": FAMILIES[family]}
+    if len(large) > 1:
+        log_n = np.log([trial["n_points"] for trial in large])
+        for what in ("seconds", "peak_bytes"):
+            log_figures = np.log([trial[what] for trial in large])
+            growth[what] = float(np.polyfit(log_n, log_figures, 1)[0])
+    return growth
 
 
 def done_of(trials: Sequence[Trial], family: str) -> list[Trial]:
@@ -168,46 +168,31 @@ def _n_files(folder: Path) -> int:
 def tables_of(data: dict[str, Any]) -> list[Table]:
     """Return the trials, the stages that the program printed, and the exponents of growth."""
     trials = data["trials"]
-
-    def figure(name: str, form: Any) -> Any:
-        return lambda trial: figure_text(trial.get(name), form, "")
-
-    def seconds(trial: Trial) -> str:
-        done = trial["status"] == "done"
-        return seconds_text(trial["seconds"]) if done else str(trial["status"])
-
-    named: dict[str, Any] = {
-        "family": lambda trial: FAMILIES[trial["family"]],
-        "path": figure("path", str),
-        "n": figure("n_points", ","),
-    }
+    n_tuples = item("n_tuples", form=",")
+    named = {"family": item("title"), "path": item("path"), "n": item("n_points", form=",")}
     columns = {
         **named,
-        "tuples": lambda trial: (
-            ("" if trial.get("tuples_exact", True) else "≈ ") + figure("n_tuples", ",")(trial)
-        ),
-        "seconds": seconds,
-        "processor s": figure("processor_seconds", seconds_text),
-        "peak memory": figure("peak_bytes", readable_bytes),
-        "accuracy": figure("accuracy", ".4f"),
-        "clusters": figure("n_clusters", str),
-        "first run, s": figure("first_seconds", seconds_text),
+        "tuples": lambda t: ("" if t.get("tuples_exact", True) else "≈ ") + n_tuples(t),
+        "seconds": lambda t: seconds_text(t["seconds"]) if t["status"] == "done" else t["status"],
+        "processor s": item("processor_seconds", form=seconds_text),
+        "peak memory": item("peak_bytes", form=readable_bytes),
+        "accuracy": item("accuracy", form=".4f"),
+        "clusters": item("n_clusters"),
+        "first run, s": item("first_seconds", form=seconds_text),
     }
     staged = [trial for trial in trials if trial.get("stages")]
     stages = dict.fromkeys(stage for trial in staged for stage in trial["stages"])
-    stage_columns = {
-        s: lambda t, s=s: figure_text(t["stages"].get(s), seconds_text) for s in stages
-    }
-    growth_columns: dict[str, Any] = {
-        "family": lambda family: FAMILIES[family],
-        "seconds": lambda family: figure_text(data["growth"][family]["seconds"], ".2f"),
-        "peak memory": lambda family: figure_text(data["growth"][family]["peak_bytes"], ".2f"),
+    stage_columns = {stage: item("stages", stage, form=seconds_text) for stage in stages}
+    growth_columns = {
+        "family": item("title"),
+        "seconds": item("seconds", form=".2f", missing="–"),
+        "peak memory": item("peak_bytes", form=".2f", missing="–"),
     }
     title = f"Exponent of growth with n, from {GROWTH_FROM:,} points on"
     tables = [
         Table.of("Time and memory", trials, columns, n_named=2),
         Table.of("Stages in seconds", staged, {**named, **stage_columns}, n_named=2),
-        Table.of(title, FAMILIES, growth_columns),
+        Table.of(title, data["growth"], growth_columns),
     ]
     return [table for table in tables if table.rows]
 

@@ -2,7 +2,7 @@
 
 All contenders of a cell run in new processes, in turn, on the same labels; compilation is excluded
 (:mod:`benchmarks.measuring`). The first use of the package, with compilation, is measured
-separately.
+separately. The input of a contender is a file of labels P (n, V) and classes y (n,).
 """
 
 from __future__ import annotations
@@ -12,17 +12,20 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks import speed_works as works
-from benchmarks.harness import Context, error_line
-from benchmarks.measuring import Measurement, Work, measure_side_by_side
-from benchmarks.results import Result, Table, seconds_text
-from coterie.errors import CoterieError
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.harness import Context
+from benchmarks.measuring import Measurement, Stopwatch, Work, measure_side_by_side
+from benchmarks.results import Result, Table, item, seconds_text
+from coterie.ensembles.making import make_partitions
+from coterie.ensembles.planted import planted_partitions
 from coterie.runtime.devices import readable_bytes
 
 #: Name of the library among the contenders of a cell.
@@ -30,8 +33,15 @@ OURS = "coterie"
 #: Rows of k-means labels, planted rows, tuples to relax, and steps of the relaxation.
 FULL = {"n_rows": 200_000, "n_large": 1_000_000, "n_tuples": 3_000, "n_iter": 40}
 QUICK = {"n_rows": 20_000, "n_large": 50_000, "n_tuples": 600, "n_iter": 20}
+N_FEATURES = 10
+#: Standard deviation of the mixture's components; their centres are uniform in [−10, 10].
+SPREAD = 6.0
+WARM_UP_ROWS = 1000
 
-_SHARES = (300, 200, 150, 100, 80, 60, 40, 30, 25, 15)
+_WARM_UP_TUPLES = 20_000
+# above 4,000 tuples the relaxation uses single precision, with kernels compiled for it
+_SINGLE_PRECISION_ROWS = 4100
+_MAJORITY = 0.5
 _FIRST_USE = """
 import json, time
 times = [time.perf_counter()]
@@ -48,11 +58,12 @@ for _ in range(2):
 print(json.dumps([times[1] - times[0], times[2] - times[1], *fits]))
 """
 
+Facts = dict[str, Any]
+
 
 class Cell(NamedTuple):
     """One comparison: the labels to write, and the contenders that read them."""
 
-    name: str
     title: str
     write_labels: Callable[[], None]
     contenders: Mapping[str, Work]
@@ -60,22 +71,56 @@ class Cell(NamedTuple):
 
 def run(context: Context, *, repeats: int = 3) -> Result:
     """Measure all cells, each contender at most ``repeats`` times, and the first use."""
-    size = QUICK if context.quick else FULL
     with tempfile.TemporaryDirectory(prefix="coterie-speed-") as folder:
-        cells = speed_cells(Path(folder), **size)
+        cells = speed_cells(Path(folder) / "labels.npz", **(QUICK if context.quick else FULL))
         measured = [measure_cell(cell, repeats) for cell in context.track(cells, "measuring")]
-    data = {"cells": measured, "first_use": measure_first_use(), "size": size}
+    data = {"cells": measured, "first_use": measure_first_use()}
     return Result("speed", tables_of(data), data, warning_notes(measured))
 
 
-def speed_cells(folder: Path, n_rows: int, n_large: int, n_tuples: int, n_iter: int) -> list[Cell]:
-    """Return the cells; their labels will be written to ``folder``."""
+def speed_cells(path: Path, n_rows: int, n_large: int, n_tuples: int, n_iter: int) -> list[Cell]:
+    """Return the cells; each writes its labels to ``path``."""
+    V, one_hot = 40, partial(fit_one_hot_kmeans, path=path, n_clusters=8)
+    kmeans = {
+        "one-hot k-means, sparse": partial(one_hot, dense=False),
+        "one-hot k-means, dense": partial(one_hot, dense=True),
+    }
+    ours = partial(fit_consensus, path=path, n_clusters=8)
+    sizes = tuple(n_tuples // 8 + (k < n_tuples % 8) for k in range(8))
+    steps: dict[str, Any] = {"path": path, "n_clusters": 8, "n_iter": n_iter}
+    shares = (300, 200, 150, 100, 80, 60, 40, 30, 25, 15)
+    large = tuple(n_large * share // 1000 for share in shares)
+    moves = partial(search, path=path, n_clusters=10)
     return [
-        _kmeans_cell(folder / "fixed_k.npz", n_rows, "kmeans", "admm"),
-        _kmeans_cell(folder / "diverse_k.npz", n_rows, "diverse", "l2"),
-        _relaxation_cell(folder / "relaxation.npz", n_tuples, n_iter),
-        _large_cell(folder / "large.npz", n_large),
-        _search_cell(folder / "search.npz", n_large),
+        Cell(
+            f"{n_rows:,} × {V} labels by k-means with K = 8",
+            partial(write_kmeans_labels, path, n_rows, 8, V, "kmeans"),
+            {OURS: partial(ours, relaxation="admm"), **kmeans},
+        ),
+        Cell(
+            f"{n_rows:,} × {V} labels by k-means with K = 8 to 50",
+            partial(write_kmeans_labels, path, n_rows, 8, V, "diverse"),
+            {OURS: partial(ours, relaxation="l2"), **kmeans},
+        ),
+        # noise that makes all tuples distinct: the reference counts each tuple once
+        Cell(
+            f"robust relaxation of {n_tuples:,} distinct tuples, {n_iter} steps",
+            partial(write_planted_labels, path, sizes, V, 0, 0.6),
+            {OURS: partial(relax, **steps), "textbook": partial(relax_by_the_book, **steps)},
+        ),
+        Cell(
+            f"{sum(large):,} × {V} planted labels, 40% wrong together, 20% noise",
+            partial(write_planted_labels, path, large, V, 2 * V // 5, 0.2),
+            {OURS: partial(fit_consensus, path=path, n_clusters=10, relaxation="l2")},
+        ),
+        Cell(
+            f"search over {n_large:,} × 24 planted labels, 20% noise",
+            partial(write_planted_labels, path, (n_large // 10,) * 10, 24, 0, 0.2),
+            {
+                OURS: partial(moves, in_blocks=True),
+                "one tuple after the other": partial(moves, in_blocks=False),
+            },
+        ),
     ]
 
 
@@ -84,26 +129,24 @@ def measure_cell(cell: Cell, repeats: int) -> dict[str, Any]:
     cell.write_labels()
     measured = measure_side_by_side(cell.contenders, repeats)
     contenders = {name: asdict(found) for name, found in measured.items()}
-    return {"name": cell.name, "title": cell.title, "contenders": contenders, **ratios(measured)}
+    return {"title": cell.title, "contenders": contenders, **ratios(measured)}
 
 
 def ratios(measured: Mapping[str, Measurement]) -> dict[str, float | None]:
     """Compare the library with the fastest other contender, and its memory with the labels."""
     ours = measured[OURS]
     others = [found for name, found in measured.items() if name != OURS]
-    best = min(others, key=lambda found: found.seconds, default=None)
-    names = ("time_ratio", "objective_percent", "memory_ratio")
-    found: dict[str, float | None] = dict.fromkeys(names)
-    if best is not None:
+    found: dict[str, float | None] = {"time_ratio": None, "objective_percent": None}
+    if others:
+        best = min(others, key=lambda other: other.seconds)
         found["time_ratio"] = ours.seconds / best.seconds
         J, other = ours.facts["objective"], best.facts["objective"]
         found["objective_percent"] = 100 * (J / other - 1.0) if other else 0.0
-    if "label_bytes" in ours.facts:
-        found["memory_ratio"] = ours.peak_bytes / ours.facts["label_bytes"]
-    return found
+    labels = ours.facts.get("label_bytes")
+    return {**found, "memory_ratio": ours.peak_bytes / labels if labels else None}
 
 
-def warning_notes(cells: list[dict[str, Any]]) -> list[str]:
+def warning_notes(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a note for each kind of warning that a contender raised."""
     return [
         f"{cell['title']}, {name}: {kind}, {times} times"
@@ -113,122 +156,188 @@ def warning_notes(cells: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def measure_first_use() -> dict[str, dict[str, float]]:
-    """Return seconds to import and to fit, before (``cold``) and after (``warm``) compilation."""
-    steps = ("import_package", "import_estimator", "first_fit", "second_fit")
+def measure_first_use() -> dict[str, list[float]]:
+    """Return seconds to import the package and the estimator, and of two fits.
+
+    The first process compiles the kernels, the second one uses those that the first has left.
+    """
     found = {}
     with tempfile.TemporaryDirectory(prefix="coterie-kernels-") as folder:
-        # the first process fills the folder of compiled kernels, the second one uses it
-        for state in ("cold", "warm"):
-            child = subprocess.run(
-                [sys.executable, "-c", _FIRST_USE],
-                env={**os.environ, "NUMBA_CACHE_DIR": folder},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if child.returncode != 0:
-                message = error_line(child.stderr) or f"exit code {child.returncode}"
-                raise CoterieError(f"the first use could not be measured: {message}")
-            found[state] = dict(zip(steps, json.loads(child.stdout), strict=True))
+        for state in ("none: compiled now", "compiled before"):
+            variables = {**os.environ, "NUMBA_CACHE_DIR": folder}
+            output = subprocess.check_output([sys.executable, "-c", _FIRST_USE], env=variables)
+            found[state] = json.loads(output)
     return found
 
 
-def _kmeans_cell(path: Path, n_rows: int, strategy: str, relaxation: str) -> Cell:
-    """Labels of 40 k-means runs; the alternative is k-means on their one-hot encoding."""
-    K, V = 8, 40
-    kind = f"K = {K}" if strategy == "kmeans" else f"K = {K} to 50"
-    consensus = partial(works.fit_consensus, path=path, n_clusters=K, relaxation=relaxation)
-    kmeans = partial(works.fit_one_hot_kmeans, path=path, n_clusters=K)
-    return Cell(
-        path.stem,
-        f"{n_rows:,} × {V} labels by k-means with {kind}",
-        partial(works.write_kmeans_labels, path, n_rows, K, V, strategy),
-        {
-            OURS: consensus,
-            "one-hot k-means, sparse": partial(kmeans, dense=False),
-            "one-hot k-means, dense": partial(kmeans, dense=True),
-        },
-    )
+def write_kmeans_labels(
+    path: Path, n_rows: int, n_clusters: int, n_partitions: int, strategy: str
+) -> None:
+    """Write labels of k-means runs on a Gaussian mixture."""
+    from sklearn.datasets import make_blobs
+
+    X, y = make_blobs(n_rows, N_FEATURES, centers=n_clusters, cluster_std=SPREAD, random_state=0)
+    P = make_partitions(X, n_clusters, n_partitions, strategy=strategy, n_jobs=-1, random_state=0)
+    np.savez(path, P=P, y=y.astype(np.int32))
 
 
-def _relaxation_cell(path: Path, n_tuples: int, n_iter: int) -> Cell:
-    """Return the robust relaxation of distinct tuples and its textbook form."""
-    K, V = 8, 40
-    sizes = tuple(n_tuples // K + (k < n_tuples % K) for k in range(K))
-    settings: dict[str, Any] = {"path": path, "n_clusters": K, "n_iter": n_iter}
-    return Cell(
-        path.stem,
-        f"robust relaxation of {n_tuples:,} distinct tuples, {n_iter} steps",
-        partial(works.write_planted_labels, path, sizes, V, 0, 0.6),
-        {
-            OURS: partial(works.relax, **settings),
-            "textbook": partial(works.relax_by_the_book, **settings),
-        },
-    )
+def write_planted_labels(
+    path: Path, sizes: tuple[int, ...], n_partitions: int, n_bad: int, noise: float
+) -> None:
+    """Write planted partitions; the bad ones agree on a wrong partition."""
+    P, y = planted_partitions(sizes, n_partitions, n_bad, noise, random_state=0)
+    np.savez(path, P=P, y=y)
 
 
-def _large_cell(path: Path, n_large: int) -> Cell:
-    """Many points, nearly all distinct; two partitions in five are wrong in the same way."""
-    sizes, V = tuple(n_large * share // 1000 for share in _SHARES), 40
-    return Cell(
-        path.stem,
-        f"{sum(sizes):,} × {V} planted labels, 40% wrong together, 20% noise",
-        partial(works.write_planted_labels, path, sizes, V, 2 * V // 5, 0.2),
-        {OURS: partial(works.fit_consensus, path=path, n_clusters=len(sizes), relaxation="l2")},
-    )
+def fit_consensus(watch: Stopwatch, path: Path, n_clusters: int, **settings: Any) -> Facts:
+    """Fit :class:`~coterie.RobustConsensus`."""
+    from coterie import RobustConsensus
+
+    P, y = load_labels(path)
+    make = partial(RobustConsensus, n_clusters, random_state=0, **settings)
+    consensus = make()
+    with watch.warm_up():
+        consensus.fit(P[:WARM_UP_ROWS])
+        if consensus.relaxation == "admm" and len(P) > _SINGLE_PRECISION_ROWS:
+            sizes = [_SINGLE_PRECISION_ROWS // n_clusters + 1] * n_clusters
+            many = planted_partitions(sizes, P.shape[1], 0, 0.5, random_state=0)[0]
+            make(max_iter=2, refine=False).fit(many)
+    with watch.measure():
+        consensus.fit(P)
+    return {"n_tuples": consensus.n_tuples_, **quality(P, y, consensus.labels_)}
 
 
-def _search_cell(path: Path, n_large: int) -> Cell:
-    """Return the discrete search on all cores and tuple by tuple."""
-    K, V = 10, 24
-    search = partial(works.search, path=path, n_clusters=K)
-    return Cell(
-        path.stem,
-        f"search over {n_large:,} × {V} planted labels, 20% noise",
-        partial(works.write_planted_labels, path, (n_large // K,) * K, V, 0, 0.2),
-        {
-            OURS: partial(search, in_blocks=True),
-            "one tuple after the other": partial(search, in_blocks=False),
-        },
-    )
+def fit_one_hot_kmeans(watch: Stopwatch, path: Path, n_clusters: int, dense: bool) -> Facts:
+    """Run scikit-learn's k-means, ten starts, on one-hot labels; encoding is not measured.
+
+    The encoding is sparse in double precision, or dense in single precision.
+    """
+    from sklearn.cluster import KMeans
+    from sklearn.preprocessing import OneHotEncoder
+
+    P, y = load_labels(path)
+    encoder = OneHotEncoder(sparse_output=False, dtype=np.float32) if dense else OneHotEncoder()
+    encoded = encoder.fit_transform(P)
+    with watch.warm_up():
+        KMeans(n_clusters, n_init=1, random_state=0).fit(encoded[:WARM_UP_ROWS])
+    with watch.measure():
+        fitted = KMeans(n_clusters, n_init=10, random_state=0).fit(encoded)
+    return quality(P, y, fitted.labels_)
+
+
+def relax(watch: Stopwatch, path: Path, n_clusters: int, n_iter: int) -> Facts:
+    """Take ``n_iter`` steps of the robust relaxation."""
+    from coterie.relaxation.admm import robust_factor
+
+    M, start = _load_relaxation(path, n_clusters)
+    with watch.warm_up():
+        robust_factor(M, start, max_iter=2, tol=0.0)
+    with watch.measure():
+        found = robust_factor(M, start, max_iter=n_iter, tol=0.0)  # no tolerance: all the steps
+    return {"n_tuples": len(start), "objective": found.objective}
+
+
+def relax_by_the_book(watch: Stopwatch, path: Path, n_clusters: int, n_iter: int) -> Facts:
+    """Take the same steps in the textbook form."""
+    from coterie.relaxation.reference_admm import reference_robust_relaxation
+
+    M, start = _load_relaxation(path, n_clusters)
+    dense = M.dense()
+    del M
+    with watch.measure():
+        steps = reference_robust_relaxation(dense, start, n_iter=n_iter).objective
+    return {"n_tuples": len(start), "objective": min(steps)}
+
+
+def search(watch: Stopwatch, path: Path, n_clusters: int, in_blocks: bool) -> Facts:
+    """Move tuples from the first partition until no single move improves the objective.
+
+    The sweeps run in blocks on all cores, or over one tuple after the other in double precision.
+    """
+    from coterie.labels.tuples import as_label_tuples
+
+    P, _ = load_labels(path)
+    tuples = as_label_tuples(P)
+    with watch.warm_up():
+        few = tuples.codes[:_WARM_UP_TUPLES] - tuples.offsets[:-1]
+        _search(as_label_tuples(few), n_clusters, in_blocks)
+    with watch.measure():
+        tables = _search(tuples, n_clusters, in_blocks)
+    return {"n_tuples": tuples.n_tuples, "objective": tables.objective()}
+
+
+def _search(tuples: Any, n_clusters: int, in_blocks: bool) -> Any:
+    """Return the tables of the final clusters."""
+    from coterie.counts.cluster_tables import ClusterTables
+    from coterie.search.search_kernels import move_rows
+    from coterie.search.sweeps import sweep
+
+    labels = tuples.labels_of_partition(0)
+    tables = ClusterTables.of(tuples, labels, np.ones(tuples.n_partitions), n_clusters)
+    all_tuples = np.ones(tuples.n_tuples, dtype=np.bool_)
+    n_moved = 1
+    while n_moved:
+        n_moved = sweep(tuples, labels, tables, _MAJORITY) if in_blocks else move_rows(
+            tuples.codes, tuples.weights, tables.alpha, _MAJORITY, tables.complete, 0,
+            tuples.n_tuples, all_tuples, labels, tables.table, tables.present, tables.size,
+        )  # fmt: skip
+    return tables
+
+
+def load_labels(path: Path) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return labels (n, V) and classes (n,)."""
+    with np.load(path) as arrays:
+        return arrays["P"], arrays["y"]
+
+
+def _load_relaxation(path: Path, n_clusters: int) -> tuple[Any, NDArray[np.float64]]:
+    """Return the co-association M of u tuples and the start (u, K)."""
+    from coterie.counts.coassociation import tuple_coassociation
+    from coterie.labels.tuples import as_label_tuples
+    from coterie.relaxation.least_squares import least_squares_factor
+
+    tuples = as_label_tuples(load_labels(path)[0])
+    equal = np.ones(tuples.n_partitions)
+    return tuple_coassociation(tuples, equal), least_squares_factor(tuples, equal, n_clusters)
+
+
+def quality(P: NDArray[np.int32], y: NDArray[np.int32], found: NDArray[Any]) -> Facts:
+    """Return accuracy and J of labels, and the bytes of the partitions."""
+    from coterie import clustering_accuracy, mirkin_objective
+
+    accuracy, objective = clustering_accuracy(y, found), mirkin_objective(P, found)
+    return {"accuracy": accuracy, "objective": objective, "label_bytes": P.nbytes}
 
 
 def tables_of(data: dict[str, Any]) -> list[Table]:
     """Return the tables of times, ratios and first use."""
-    headings = (
-        "cell", "contender", "seconds", "runs", "peak memory", "warm-up, s", "tuples", "J",
-        "accuracy",
-    )  # fmt: skip
-    times = [
-        (cell["title"], name, *_measurement_texts(found))
-        for cell in data["cells"]
+    cells = data["cells"]
+    contenders = [
+        {"cell": cell["title"], "contender": name, **found}
+        for cell in cells
         for name, found in cell["contenders"].items()
     ]
-    columns = ("time_ratio", "objective_percent", "memory_ratio")
-    compared = ("time / fastest other", "objective above it, %", "peak memory / labels")
-    figures = [
-        (cell["title"], *("" if cell[c] is None else f"{cell[c]:.3g}" for c in columns))
-        for cell in data["cells"]
-    ]
-    state = {"cold": "none: compiled now", "warm": "compiled before"}
-    first = [(state[name], *map(seconds_text, data["first_use"][name].values())) for name in state]
+    times = {
+        "cell": item("cell"),
+        "contender": item("contender"),
+        "seconds": item("seconds", form=seconds_text),
+        "runs": item("runs", form=lambda runs: str(len(runs))),
+        "peak memory": item("peak_bytes", form=readable_bytes),
+        "warm-up, s": item("warm_up_seconds", form=seconds_text),
+        "tuples": item("facts", "n_tuples", form=","),
+        "J": item("facts", "objective", form=".5g"),
+        "accuracy": item("facts", "accuracy", form=".3f"),
+    }
+    compared = {
+        "cell": item("title"),
+        "time / fastest other": item("time_ratio", form=".3g"),
+        "objective above it, %": item("objective_percent", form=".3g"),
+        "peak memory / labels": item("memory_ratio", form=".3g"),
+    }
     steps = ("kernels on disk", "import coterie", "import RobustConsensus", "first fit", "second")
+    first = [(state, *map(seconds_text, found)) for state, found in data["first_use"].items()]
     return [
-        Table("Time and memory", headings, times, n_named=2),
-        Table("coterie beside the others", ("cell", *compared), figures),
+        Table.of("Time and memory", contenders, times, n_named=2),
+        Table.of("coterie beside the others", cells, compared),
         Table("First use in a new process, seconds", steps, first),
     ]
-
-
-def _measurement_texts(found: dict[str, Any]) -> tuple[str, ...]:
-    facts = found["facts"]
-    return (
-        seconds_text(found["seconds"]),
-        str(len(found["runs"])),
-        readable_bytes(found["peak_bytes"]),
-        seconds_text(found["warm_up_seconds"]),
-        f"{facts['n_tuples']:,}" if "n_tuples" in facts else "",
-        f"{facts['objective']:.5g}",
-        f"{facts['accuracy']:.3f}" if "accuracy" in facts else "",
-    )

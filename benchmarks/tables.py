@@ -22,7 +22,7 @@ from benchmarks.harness import Context
 from benchmarks.local_spark import local_spark
 from benchmarks.planted_tables import MEMORY_LIMIT, N_CLUSTERS, N_TUPLES, PlantedTables
 from benchmarks.program_runs import PROGRAM, busy_notes, failure_text, run_program
-from benchmarks.results import Result, Table, figure_text, seconds_text
+from benchmarks.results import Result, Table, item, seconds_text
 from coterie.errors import TableError
 from coterie.runtime.devices import readable_bytes
 
@@ -82,10 +82,10 @@ class Bench(NamedTuple):
             "n_rows": n_rows,
             "message": failure_text(run, self.folder),
             "seconds": run.seconds,
-            "processor_seconds": run.processor_seconds,
-            "peak_bytes": run.peak_bytes,
             "stages": {},
         }
+        if url == _DUCKDB:  # Spark computes in other processes
+            found |= {"processor_seconds": run.processor_seconds, "peak_bytes": run.peak_bytes}
         if run.status == 0:
             facts = json.loads(run.output)["engine"]
             try:
@@ -178,37 +178,25 @@ def n_unfinished(folder: Path) -> int:
 
 
 def _tables(runs: list[Run], kills: list[dict[str, Any]]) -> list[Table]:
-    def seconds(run: Run) -> str:
-        return "failed" if run["message"] else seconds_text(run["seconds"])
-
-    def figure(name: str, form: str | Callable[[Any], str], here: bool = False) -> Any:
-        # memory and processor time of Spark are in other processes
-        return lambda run: figure_text(
-            None if run["message"] or (here and run["engine"] == "Spark") else run[name], form
-        )
-
-    named: dict[str, Any] = {
-        "run": lambda run: run["run"],
-        "engine": lambda run: run["engine"],
-        "rows": lambda run: f"{run['n_rows']:,}",
-    }
+    named = {"run": item("run"), "engine": item("engine"), "rows": item("n_rows", form=",")}
     columns = {
         **named,
-        "path": figure("path", str),
-        "tuples": figure("n_tuples", ","),
-        "seconds": seconds,
-        "processor s": figure("processor_seconds", seconds_text, here=True),
-        "peak memory": figure("peak_bytes", readable_bytes, here=True),
-        "accuracy": figure("accuracy", ".4f"),
+        "path": item("path"),
+        "tuples": item("n_tuples", form=","),
+        "seconds": lambda run: "failed" if run["message"] else seconds_text(run["seconds"]),
+        "processor s": item("processor_seconds", form=seconds_text, missing="–"),
+        "peak memory": item("peak_bytes", form=readable_bytes, missing="–"),
+        "accuracy": item("accuracy", form=".4f"),
     }
     stages = dict.fromkeys(stage for run in runs for stage in run["stages"])
-    stage_columns = {s: lambda run, s=s: figure_text(run["stages"].get(s), ".2f") for s in stages}
-    kill_columns: dict[str, Any] = {
-        "killed after": lambda kill: kill["when"],
+    stage_columns = {stage: item("stages", stage, form=seconds_text) for stage in stages}
+    kill_columns = {
+        "killed after": item("when"),
         "the run": lambda kill: "killed" if kill["in_time"] else "ended before",
-        "seconds": lambda kill: f"{kill['seconds']:.2f} of {kill['of']:.2f}",
-        "output": lambda kill: kill["output"],
-        "unfinished folders": lambda kill: kill["n_left"],
+        "seconds": item("seconds", form=seconds_text),
+        "of": item("of", form=seconds_text),
+        "output": item("output"),
+        "unfinished folders": item("n_left"),
     }
     return [
         Table.of("Time and memory", runs, columns, n_named=2),
