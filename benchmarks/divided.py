@@ -157,15 +157,15 @@ def table_of(rows: Sequence[Row]) -> Table:
         "part size": item("part_size", form=","),
         "parts": item("n_parts", form=","),
         "θ": item("theta", form=".1f"),
-        "CPU s: undivided": item("seconds", "undivided", form=seconds_text),
-        "CPU s: divided": item("seconds", "divided", form=seconds_text),
-        "above undivided: ℓ2": item("excess", "l2", form=".2%"),
-        "above undivided: divided": item("excess", "divided", form=".2%"),
+        "CPU s undivided": item("seconds", "undivided", form=seconds_text),
+        "CPU s divided": item("seconds", "divided", form=seconds_text),
+        "above: ℓ2": item("excess", "l2", form=".2%"),
+        "above: divided": item("excess", "divided", form=".2%"),
         "ARI": item("agreement", form=".3f"),
     }
     for name, (title, *_) in _STYLES.items():
-        columns[f"accuracy: {title}"] = item("accuracy", name, form=".3f")
-    return Table.of("Divided and undivided", rows, columns)
+        columns[title] = item("accuracy", name, form=".3f")
+    return Table.of("Divided and undivided; the last four columns are accuracies", rows, columns)
 
 
 def draw(rows: Sequence[Row]) -> Figure:

@@ -8,29 +8,27 @@ method exceeds its limits or fails. Every trial is a fresh process (:mod:`benchm
 from __future__ import annotations
 
 import functools
+import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from benchmarks.environment import set_variables
 from benchmarks.harness import Context, KeptTrials
-from benchmarks.peers.environments import Environment, find_or_make
-from benchmarks.peers.tasks import KINDS, Task, fixed_tasks, growing_task, write_task
-from benchmarks.peers.trials import Limits, run_trial, trial
-from benchmarks.results import (
-    Marks,
-    Result,
-    Table,
-    best_cells,
-    figure_text,
-    line_plot,
-    seconds_text,
-)
+from benchmarks.peers.trials import Environment, Limits, Material, find_or_make, run_trial, trial
+from benchmarks.program_runs import busy_notes
+from benchmarks.results import Marks, Result, Table, best_cells, item, line_plot, seconds_text
+from coterie.datasets import load_views
 from coterie.datasets.dataset_files import cache_folder
+from coterie.ensembles.making import make_partitions
+from coterie.ensembles.planted import planted_partitions
 from coterie.errors import DatasetUnavailableError
 from coterie.runtime.devices import readable_bytes
 
@@ -38,6 +36,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 OURS = "coterie"
+#: What a method takes.
+KINDS = ("labels", "features", "views")
+N_RUNS, RUNS_PER_VIEW = 40, 10
+#: Shares of the planted clusters, in percent.
+PLANTED = (40, 25, 15, 12, 8)
+BAD_VOTES, NOISE = 16, 0.2
+BLOBS, N_FEATURES, SPREAD = 8, 10, 6.0
+
 _COLOURS = {
     OURS: "blue",
     "scikit-learn": "purple",
@@ -48,9 +54,8 @@ _COLOURS = {
     "pyckmeans": "vermilion",
     "mvlearn": "green",
 }
-_NAMED = ("package", "method", "kind")
-#: An idle machine may show this load in the minute before, when environments were made.
-_BUSY_LOAD = 1.5
+
+Trial = dict[str, Any]
 
 
 class Peer(NamedTuple):
@@ -87,6 +92,18 @@ PEERS = (
 )
 
 
+class Task(NamedTuple):
+    """A problem for all methods of a kind: n, K, number of runs (a view), and its arrays."""
+
+    name: str
+    title: str
+    kind: str
+    n_points: int
+    n_clusters: int
+    n_runs: int
+    make: Callable[[], Material]
+
+
 def run(
     context: Context,
     *,
@@ -106,34 +123,70 @@ def run(
     packages = dict.fromkeys(peer.package for peer in PEERS)
     made = {package: find_or_make(package, folder) for package in packages}
     load = os.getloadavg()[0]
-    found: list[dict[str, Any]] = []
-    left_out = {}
+    trials: list[Trial] = []
+    notes = []
     with (
         tempfile.TemporaryDirectory(prefix="coterie-peers-") as scratch,
         set_variables(COTERIE_DATA=context.data),
     ):
         bench = _Bench(context, context.trials("peers"), limits, made, Path(scratch))
+        for kind in KINDS:
+            trials += bench.grow(kind, first_n, largest_n or largest)
         for task in [] if context.quick else fixed_tasks(first_n):
             try:
-                found += bench.try_all(task, [p for p in PEERS if p.kind == task.kind])
+                trials += bench.try_all(task, [peer for peer in PEERS if peer.kind == task.kind])
             except DatasetUnavailableError as error:
-                left_out[task.title] = str(error)
-        for kind in KINDS:
-            found += bench.grow(kind, first_n, largest_n or largest)
-    about = ("version", "installed", "error")
+                notes.append(f"{task.title} was left out: {error}")
     data = {
-        "trials": found,
-        "environments": {p: {name: getattr(e, name) for name in about} for p, e in made.items()},
-        "left_out": left_out,
+        "trials": trials,
+        "reach": reach_of(trials),
+        "environments": [{"package": p, **e._asdict()} for p, e in made.items()],
         "limits": limits._asdict(),
-        "first_n": first_n,
-        "load": load,
     }
-    return _result(data)
+    # the fixed tasks, and the smallest growing task of each kind
+    shown = [one for one in trials if not one["growing"] or one["n"] == first_n]
+    notes += [
+        f"{one['package']} {one['method']}, {one['title']}: {one['status']}: {one['message']}"
+        for one in trials
+        if one["status"] not in ("done", "time-out")
+    ]
+    plots = {"": lambda: _plot(trials, limits.seconds)}
+    return Result("peers", _tables(data, shown), data, [*notes, *busy_notes(load)], plots)
 
 
-@dataclass(frozen=True)
-class _Bench:
+def growing_task(kind: str, n: int) -> Task:
+    """Return the task of a kind that can have any number of points.
+
+    >>> growing_task("labels", 1000).title
+    '1,000 × 40 planted labels, 16 of 40 votes wrong together, 20% noise'
+    """
+    if kind == "labels":
+        votes = f"{BAD_VOTES} of {N_RUNS} votes wrong together, {NOISE:.0%} noise"
+        title = f"{n:,} × {N_RUNS} planted labels, {votes}"
+        return Task(f"planted-{n}", title, kind, n, len(PLANTED), N_RUNS, partial(_planted, n))
+    blobs = f"{n:,} points of {BLOBS} overlapping blobs"
+    if kind == "features":
+        title = f"{blobs}, {N_RUNS} runs"
+        return Task(f"blobs-{n}", title, kind, n, BLOBS, N_RUNS, partial(_blobs, n, "X"))
+    title = f"{blobs} in two views, {RUNS_PER_VIEW} runs a view"
+    return Task(f"two-views-{n}", title, kind, n, BLOBS, RUNS_PER_VIEW, partial(_two_views, n))
+
+
+def fixed_tasks(n: int) -> list[Task]:
+    """Return digits (labels, features), n blobs (labels) and numerals in six views."""
+    runs, views = f"labels of {N_RUNS} k-means runs", f"6 views, {RUNS_PER_VIEW} runs a view"
+    blobs = f"{n:,} points of {BLOBS} overlapping blobs, {runs}"
+    return [
+        Task("digits-labels", f"digits, {runs}", "labels", 1797, 10, N_RUNS, partial(_digits, "P")),
+        Task(f"blobs-labels-{n}", blobs, "labels", n, BLOBS, N_RUNS, partial(_blobs, n, "P")),
+        Task("digits-features", f"digits, {N_RUNS} runs", "features", 1797, 10, N_RUNS,
+             partial(_digits, "X")),
+        Task("mfeat-views", f"handwritten numerals, {views}", "views", 2000, 10, RUNS_PER_VIEW,
+             _mfeat),
+    ]  # fmt: skip
+
+
+class _Bench(NamedTuple):
     """Limits, environments, a folder for inputs, and kept trials."""
 
     context: Context
@@ -142,10 +195,10 @@ class _Bench:
     environments: Mapping[str, Environment]
     scratch: Path
 
-    def grow(self, kind: str, n: int, largest: int) -> list[dict[str, Any]]:
+    def grow(self, kind: str, n: int, largest: int) -> list[Trial]:
         """Double n; a method that fails is not tried again."""
         running = [peer for peer in PEERS if peer.kind == kind]
-        found: list[dict[str, Any]] = []
+        found: list[Trial] = []
         while running and n <= largest:
             latest = self.try_all(growing_task(kind, n), running, growing=True)
             pairs = zip(running, latest, strict=True)
@@ -154,13 +207,11 @@ class _Bench:
             n *= 2
         return found
 
-    def try_all(
-        self, task: Task, peers: Sequence[Peer], growing: bool = False
-    ) -> list[dict[str, Any]]:
+    def try_all(self, task: Task, peers: Sequence[Peer], growing: bool = False) -> list[Trial]:
         """Try peers on a task, in turn."""
         folder = self.scratch / task.name
         # the input is written when the first trial needs it, and removed at the end
-        make = functools.cache(functools.partial(write_task, task, folder))
+        make = functools.cache(partial(write_task, task, folder))
         about = {"kind": task.kind, "task": task.name, "title": task.title, "n": task.n_points}
         about |= {"K": task.n_clusters, "growing": growing}
         found = []
@@ -170,12 +221,12 @@ class _Bench:
         shutil.rmtree(folder, ignore_errors=True)
         return found
 
-    def _try(self, peer: Peer, task: Task, folder: Path, make: Any) -> dict[str, Any]:
+    def _try(self, peer: Peer, task: Task, folder: Path, make: Callable[[], Material]) -> Trial:
         environment = self.environments[peer.package]
-        if not environment.python:
+        if environment.error:
             return trial("not installed", environment.error)
-        key = {"task": task.name, "method": peer.method, "version": environment.version}
-        key |= self.limits._asdict()
+        key = {"task": task.name, "method": peer.method, **self.limits._asdict()}
+        key["installed"] = dict(environment.installed)
         known = self.kept.find(key)
         if known is not None:
             return known
@@ -184,150 +235,147 @@ class _Bench:
         return found if found["status"] == "crash" else self.kept.add(key, found)
 
 
-def _result(data: dict[str, Any]) -> Result:
-    trials = data["trials"]
-    reaches = _reaches(trials)
-    data["reach"] = [
-        {
-            **{part: reach[part] for part in _NAMED},
-            "largest_n": reach["last"]["n"] if reach["last"] else None,
-            "stopped": _stop_text(reach),
-        }
-        for reach in reaches
-    ]
-    # the fixed tasks, and the smallest growing task of each kind, which comes first
-    shown = [one for one in trials if not one["growing"] or one["n"] == data["first_n"]]
-    shown.sort(key=lambda one: (KINDS.index(one["kind"]), not one["growing"]))
-    names = dict.fromkeys(one["task"] for one in shown)
-    tables = [_task_table([one for one in shown if one["task"] == name]) for name in names]
-    tables += [_reach_table(reaches, data), _environment_table(data["environments"])]
-    notes = [
-        f"{one['package']} {one['method']}, {one['title']}: {one['status']}: {one['message']}"
-        for one in trials
-        if one["status"] not in ("done", "time-out")
-    ]
-    notes += [f"{title} was left out: {why}" for title, why in data["left_out"].items()]
-    if data["load"] > _BUSY_LOAD:
-        notes.append(
-            f"The machine was busy before the first trial (load {data['load']:.1f}): times are too "
-            "long, and limits were reached too early."
-        )
-    return Result("peers", tables, data, notes, {"": functools.partial(_plot, data)})
-
-
-def _reaches(trials: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the last good and the first failed growing trial of every method."""
-    found: dict[tuple[str, ...], dict[str, Any]] = {}
+def reach_of(trials: Iterable[Trial]) -> list[Trial]:
+    """Return the last good growing trial of every method, and how the next one ended."""
+    found: dict[tuple[str, ...], Trial] = {}
     for one in trials:
         if one["growing"]:
-            named = {part: one[part] for part in _NAMED}
-            reach = found.setdefault(tuple(named.values()), {**named, "last": None, "failed": None})
-            reach["last" if one["status"] == "done" else "failed"] = one
+            named = {part: one[part] for part in ("kind", "package", "method")}
+            reach = found.setdefault(tuple(named.values()), {**named, "then": "not tried further"})
+            if one["status"] == "done":
+                reach |= {part: one[part] for part in ("n", "seconds", "peak_bytes", "accuracy")}
+            else:
+                reach["then"] = f"{one['status']} at {one['n']:,}"
     return list(found.values())
 
 
-def _task_table(trials: Sequence[Mapping[str, Any]]) -> Table:
-    first = trials[0]
-    rows = [(one["package"], one["method"], *_trial_texts(one)) for one in trials]
-    size = f"n = {first['n']:,}, K = {first['K']}"
-    headings = ("package", "method", "accuracy", "J", "clusters", "seconds", "peak memory")
-    bold = best_cells([[one["accuracy"]] for one in trials], 2, by="column")
-    title = f"{first['kind'].capitalize()} in: {first['title']}; {size}"
-    return Table(title, headings, rows, 2, bold)
-
-
-def _trial_texts(one: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Return accuracy, J, clusters, seconds and memory; or the status."""
-    if one is None:
-        return ("",) * 5
-    if one["status"] != "done":
-        late = one["status"] == "time-out" and one["seconds"] is not None
-        return one["status"], "", "", f"> {seconds_text(one['seconds'])}" if late else "", ""
-    return (
-        f"{one['accuracy']:.3f}",
-        figure_text(one["objective"], ".5g", ""),
-        str(one["n_clusters"]),
-        seconds_text(one["seconds"]),
-        readable_bytes(one["peak_bytes"]),
-    )
-
-
-def _reach_table(reaches: Sequence[Mapping[str, Any]], data: Mapping[str, Any]) -> Table:
-    rows = []
-    for reach in reaches:
-        accuracy, _, _, seconds, memory = _trial_texts(reach["last"])
-        largest = f"{reach['last']['n']:,}" if reach["last"] else f"< {data['first_n']:,}"
-        largest = largest if reach["failed"] else f"≥ {largest}"
-        named = (reach["kind"], reach["package"], reach["method"])
-        rows.append((*named, largest, seconds, memory, accuracy, _stop_text(reach)))
-    headings = ("given", "package", "method", "largest n", "seconds", "peak memory", "accuracy")
+def _tables(data: Mapping[str, Any], shown: Sequence[Trial]) -> list[Table]:
+    named = {"package": item("package"), "method": item("method")}
+    used = {
+        "seconds": item("seconds", form=seconds_text),
+        "peak memory": item("peak_bytes", form=readable_bytes),
+    }
+    accuracy = item("accuracy", form=".3f")
+    columns = {
+        **named,
+        "accuracy": lambda one: accuracy(one) if one["status"] == "done" else one["status"],
+        "J": item("objective", form=".5g"),
+        "clusters": item("n_clusters"),
+        **used,
+    }
+    tables = []
+    for title in dict.fromkeys(one["title"] for one in shown):
+        own = [one for one in shown if one["title"] == title]
+        heading = (
+            f"{own[0]['kind'].capitalize()} in: {title}; n = {own[0]['n']:,}, K = {own[0]['K']}"
+        )
+        bold = best_cells([[one["accuracy"]] for one in own], 2, by="column")
+        tables.append(Table.of(heading, own, columns, n_named=2, bold=bold))
+    reach = {"given": item("kind"), **named, "largest n": item("n", form=",", missing="none")}
+    reach |= {**used, "accuracy": accuracy, "then": item("then")}
     title = f"Largest n within {data['limits']['seconds']:g} s"
-    return Table(title, (*headings, "then"), rows, n_named=3)
+    tables.append(Table.of(title, data["reach"], reach, n_named=3))
+    names = ("numpy", "scipy", "scikit-learn")
+    versions = {
+        "package": item("package"),
+        "version": lambda made: made["error"] or made["installed"].get(made["package"].lower()),
+        **{name: item("installed", name) for name in names},
+    }
+    return [*tables, Table.of("Environments", data["environments"], versions, n_named=2)]
 
 
-def _stop_text(reach: Mapping[str, Any]) -> str:
-    failed = reach["failed"]
-    if failed is None:
-        return "not tried further"
-    installed = failed["status"] != "not installed"
-    return f"{failed['status']} at {failed['n']:,}" if installed else "not installed"
-
-
-def _environment_table(environments: Mapping[str, Mapping[str, Any]]) -> Table:
-    rows = []
-    for package, made in environments.items():
-        beside = [
-            f"{name} {made['installed'][name]}"
-            for name in ("numpy", "scipy", "scikit-learn")
-            if name in made["installed"] and name != package
-        ]
-        version = made["version"] or f"not installed: {made['error']}"
-        rows.append((package, version, ", ".join(beside) or "this environment"))
-    return Table("Environments", ("package", "version", "beside"), rows, n_named=3)
-
-
-def _plot(data: Mapping[str, Any]) -> Figure:
+def _plot(trials: Sequence[Trial], limit: float) -> Figure:
     """Draw seconds against n, both logarithmic: a panel a kind, a line a method."""
-    growing = [one for one in data["trials"] if one["growing"]]
-    panels = {}
-    for kind in KINDS:
-        own: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-        for one in growing:
-            if one["kind"] == kind:
-                own.setdefault((one["package"], one["method"]), []).append(one)
-        packages = [package for package, _ in own]
+    panels: dict[str, list[Marks]] = {}
+    for peer in PEERS:
+        panel = panels.setdefault(f"{peer.kind.capitalize()} in", [])
+        own = [
+            one
+            for one in trials
+            if one["growing"] and one["method"] == peer.name and one["status"] == "done"
+        ]
         # methods of a package have one colour and different markers
-        places = [packages[:i].count(package) for i, package in enumerate(packages)]
-        lines = zip(own.values(), places, strict=True)
-        if own:
-            panels[f"{kind.capitalize()} in"] = [
-                marks for trials, place in lines for marks in _line_of(trials, "osD^vP*"[place % 7])
-            ]
-    size = (5.2 * max(1, len(panels)), 6.4)
+        colour = _COLOURS[peer.package]
+        marker = "osD^vP*"[sum(marks.colour == colour for marks in panel)]
+        n, seconds = [one["n"] for one in own], [one["seconds"] for one in own]
+        panel.append(Marks(f"{peer.package} {peer.name}", colour, marker, n, seconds))
+    size = (5.2 * len(panels), 6.4)
     figure, all_axes = line_plot(panels, size, sharey=True, xscale="log", yscale="log", xlabel="n")
     for axes in all_axes:
-        axes.axhline(data["limits"]["seconds"], color="#999999", linewidth=0.8, linestyle=":")
+        axes.axhline(limit, color="#999999", linewidth=0.8, linestyle=":")
         below: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12)}
         axes.legend(**below, fontsize=7, frameon=False, ncols=2)
     all_axes[0].set_ylabel("seconds")
     return figure
 
 
-def _line_of(own: Sequence[Mapping[str, Any]], marker: str) -> list[Marks]:
-    """Return the good trials of a method, and a dashed line to a cross at the failure."""
-    package = own[0]["package"]
-    colour = _COLOURS.get(package, "grey")
-    n = [one["n"] for one in own]
-    # a failure before the clock started is drawn at the bottom
-    seconds = [max(one["seconds"] or 0.0, 1e-3) for one in own]
-    good = sum(one["status"] == "done" for one in own)
-    wide = {"linewidth": 2.2 if package == OURS else 1.1}
-    lines = [
-        Marks(
-            f"{package} {own[0]['method']}", colour, marker, n[:good], seconds[:good], settings=wide
-        )
-    ]
-    if good < len(own):
-        dashed = {"ls": "--", "lw": 0.8, "markersize": 8, "mew": 2, "markevery": [-1]}
-        lines.append(Marks("", colour, "x", n[-2:], seconds[-2:], settings=dashed))
-    return lines
+def write_task(task: Task, folder: Path) -> Material:
+    """Write the input of a task for ``runner.py``; the classes are not written."""
+    material = task.make()
+    folder.mkdir(parents=True)
+    described = {"n_clusters": task.n_clusters, "n_runs": task.n_runs}
+    (folder / "task.json").write_text(json.dumps(described), encoding="utf-8")
+    for name, rows in material.given.items():
+        np.save(folder / f"{name}.npy", rows)
+    return material
+
+
+def _planted(n: int) -> Material:
+    sizes = [n * share // 100 for share in PLANTED]
+    sizes[0] += n - sum(sizes)
+    P, y = planted_partitions(sizes, N_RUNS, BAD_VOTES, NOISE, random_state=0)
+    return Material(y, {"P": P}, P)
+
+
+def _blobs(n: int, given: str) -> Material:
+    from sklearn.datasets import make_blobs
+
+    X, y = make_blobs(n, N_FEATURES, centers=BLOBS, cluster_std=SPREAD, random_state=0)
+    if given == "X":
+        return Material(y, {"X": X})
+    P = _runs([X], BLOBS, N_RUNS)
+    return Material(y, {"P": P}, P)
+
+
+def _digits(given: str) -> Material:
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    # random order of the rows: partitioners break ties by position
+    order = np.random.default_rng(0).permutation(len(y))
+    X, y = X[order], y[order]
+    P = _runs([X], 10, N_RUNS)
+    return Material(y, {"P": P} if given == "P" else {"X": X}, P)
+
+
+def _two_views(n: int) -> Material:
+    rng = np.random.default_rng(0)
+    y = rng.integers(BLOBS, size=n)
+    views = []
+    for _ in range(2):
+        centres = rng.uniform(-10, 10, size=(BLOBS, N_FEATURES))
+        views.append(_standardised(centres[y] + SPREAD * rng.standard_normal((n, N_FEATURES))))
+    return Material(y, _named(views))
+
+
+def _mfeat() -> Material:
+    views, y = load_views("uci_mfeat")
+    order = np.random.default_rng(0).permutation(len(y))
+    rows = [_standardised(np.asarray(view)[order]) for view in views]
+    return Material(y[order], _named(rows), _runs(rows, 10, RUNS_PER_VIEW))
+
+
+def _runs(views: Sequence[NDArray[Any]], K: int, n_runs: int) -> NDArray[np.int32]:
+    return np.hstack([make_partitions(X, K, n_runs, random_state=0) for X in views])
+
+
+def _standardised(X: NDArray[Any]) -> NDArray[np.float64]:
+    """Standardise the columns, so that no package gains by scaling on its own."""
+    from sklearn.preprocessing import StandardScaler
+
+    scaled: NDArray[np.float64] = StandardScaler().fit_transform(X)
+    return scaled
+
+
+def _named(views: Sequence[NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {f"view_{v}": view for v, view in enumerate(views)}

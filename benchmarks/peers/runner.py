@@ -1,11 +1,11 @@
 """Run one method of one package on one task, inside the environment of the package.
 
-    python runner.py METHOD TASK ANSWER MEMORY SECONDS
+    python runner.py METHOD TASK ANSWER MEMORY
 
 TASK is a folder with ``task.json`` (``n_clusters``, ``n_runs``) and arrays: ``P.npy`` (n, V)
 labels, ``X.npy`` (n, p) features, or ``view_0.npy``, ``view_1.npy`` … ANSWER is a folder; the
 script creates ``started`` in it when the clock starts, then ``labels.npy`` and ``answer.json``.
-MEMORY is the limit of the address space in bytes. SECONDS ends the process if its parent is gone.
+MEMORY is the limit of the address space in bytes. Linux only.
 
 Only the standard library and NumPy are imported here. The function that wraps a package imports
 it; a first call on a few rows does so before the clock starts.
@@ -13,14 +13,11 @@ it; a first call on a few rows does so before the clock starts.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import json
 import resource
-import signal
 import sys
 import time
-import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -62,36 +59,30 @@ class Data:
         return replace(self, P=P, X=X, views=tuple(view[:n] for view in self.views))
 
 
-def main(arguments: list[str]) -> int:
-    """Run a method and write its answer or its error; return the exit status."""
-    method, task, answer, memory, seconds = arguments
-    signal.alarm(int(seconds))
+def main(arguments: list[str]) -> None:
+    """Run a method and write its answer or its error."""
+    method, task, answer, memory = arguments
     resource.setrlimit(resource.RLIMIT_AS, (int(memory), int(memory)))
     folder = Path(answer)
     try:
         found = _measured(method, _load(Path(task)), folder)
-    except MemoryError as error:
-        found = {"failure": "memory", "message": f"MemoryError: {error}".rstrip(": ")}
     except Exception as error:
-        traceback.print_exc()
+        status = "memory" if isinstance(error, MemoryError) else "crash"
         lines = str(error).strip().splitlines() or [""]
-        found = {"failure": "crash", "message": f"{type(error).__name__}: {lines[-1]}".rstrip(": ")}
+        found = {"status": status, "message": f"{type(error).__name__}: {lines[-1]}"}
     (folder / "answer.json").write_text(json.dumps(found), encoding="utf-8")
-    return 1 if "failure" in found else 0
 
 
 def _measured(method: str, data: Data, folder: Path) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     np.random.seed(0)  # noqa: NPY002 (some packages use only this generator)
-    solve = METHODS[method]
     warm_up(method, data)
     gc.collect()
-    with contextlib.suppress(OSError):  # resets the peak where the system allows it
-        Path("/proc/self/clear_refs").write_text("5")
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before = _peak_resident_bytes()
     (folder / "started").touch()
     start = time.perf_counter()
-    labels = solve(data)
+    labels = METHODS[method](data)
     seconds = time.perf_counter() - start
     peak = _peak_resident_bytes()
     np.save(folder / "labels.npy", np.asarray(labels), allow_pickle=False)
@@ -108,13 +99,8 @@ def _load(folder: Path) -> Data:
 
 def _peak_resident_bytes() -> int:
     """Return the peak of this process alone: ``ru_maxrss`` may be that of its parent."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM"):
-                return int(line.split()[1]) * 1024
-    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return largest if sys.platform == "darwin" else largest * 1024
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) * 1024
 
 
 def warm_up(method: str, data: Data) -> None:
@@ -238,4 +224,4 @@ METHODS: dict[str, Callable[[Data], Any]] = {
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])
