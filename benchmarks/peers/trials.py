@@ -206,7 +206,7 @@ def _scored(
         "objective": None if material.P is None else mirkin_objective(material.P, codes),
         "n_clusters": int(codes.max()) + 1,
     }
-    return trial("done", **found, **scores)
+    return trial("done", "", **found, **scores)
 
 
 def _output(command: list[str]) -> str:
