@@ -7,7 +7,6 @@ same machine. Models are grown from a small fitted one.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import tempfile
 import time
@@ -19,13 +18,19 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.harness import Context
-from benchmarks.results import Marks, Result, Table, figure_text, line_plot
-from benchmarks.serve.answers import check_answers, draw_questions
-from benchmarks.serve.grown_models import MARKET, fitted_market, grow
-from benchmarks.serve.load import generator_name, run_load
-from benchmarks.serve.processes import BARE, RunningService, running_service, serve_command
+from benchmarks.results import Marks, Result, Table, add_legend, line_plot
+from benchmarks.serve.bare_service import COMMAND as BARE
+from benchmarks.serve.models import MARKET, check_answers, draw_questions, fitted_market, grow
+from benchmarks.serve.processes import (
+    RunningService,
+    health,
+    run_load,
+    running_service,
+    serve_command,
+)
+from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings
-from coterie.errors import CoterieError
+from coterie.ads.service.models.served_model import file_version
 from coterie.files.model_files import save_model
 from coterie.runtime.devices import n_threads, readable_bytes
 
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
 
 #: Questions in a batch.
 BATCH = 1_000
+_RELOADS = 5
 
 
 def run(
@@ -42,288 +48,241 @@ def run(
     seconds: int | None = None,
     rounds: int | None = None,
     reload_seconds: int | None = None,
-    reloads: int = 5,
     sizes: tuple[int, ...] | None = None,
     connections: tuple[int, ...] = (1, 8, 64),
     batch_connections: tuple[int, ...] = (1, 2, 8),
-    starts: int | None = None,
     market: MarketSettings = MARKET,
 ) -> Result:
     """Measure on a machine that does nothing else.
 
     A quick run has shorter rounds and smaller models. Each load is measured ``rounds`` times for
-    ``seconds``; the model is replaced ``reloads`` times within ``reload_seconds``. ``sizes`` are
-    the advertisers of the models, grown from ``market``; the last one is used for all loads. Each
-    model is started ``starts`` times.
+    ``seconds``; the model is replaced five times within ``reload_seconds``. ``sizes`` are the
+    advertisers of the models, grown from ``market``; the last one is used for all loads.
     """
     quick = context.quick
     sizes = sizes or ((1_000, 10_000) if quick else (10_000, 100_000))
-    seconds, rounds = seconds or (1 if quick else 4), rounds or (2 if quick else 5)
+    small = fitted_market(market)
+    models = [*(grow(small, n) for n in sizes), grow(small, sizes[-1], seed=1)]
+    questions, batches = draw_questions(models[-1], 20_000), draw_questions(models[-1], 20, BATCH)
+    load = partial(
+        measure_load, seconds=seconds or (1 if quick else 4), rounds=rounds or (2 if quick else 5)
+    )
+    data: dict[str, Any] = {"cores": n_threads()}
     with tempfile.TemporaryDirectory(prefix="coterie-serve-") as name:
-        bench = _Bench(Path(name), sizes, seconds, rounds, market)
-        with running_service(serve_command(bench.files[0])):
+        files = [Path(name) / f"{number}.coterie" for number in range(len(models))]
+        for model, file in zip(models, files, strict=True):
+            save_model(model, file)
+        by_version = dict(zip(map(file_version, files), models, strict=True))
+        with running_service(serve_command(files[0])):
             pass  # compiles the kernels
-        data = {
-            "sizes": [bench.size(n, starts or (2 if quick else 3)) for n in range(len(sizes))],
-            **bench.throughput(connections, batch_connections),
-            "reloads": bench.reloads(reloads, reload_seconds or (12 if quick else 60)),
-            "checked": bench.checked,
-            "generator": generator_name(),
-            "cores": n_threads(),
-            "busy_before": os.getloadavg()[0],
-        }
+        started = zip(models[:-1], files[:-1], strict=True)
+        data["sizes"] = [measure_start(*pair, 2 if quick else 3) for pair in started]
+        with running_service(serve_command(files[-2])) as service, running_service(BARE) as bare:
+            kept = [
+                run_load(service.port, bodies, 8, 1, keep_every=every)[1]
+                for bodies, every in ((questions, 50), (batches, 5))
+            ]
+            run_load(bare.port, questions, 8, 1)
+            data["singles"] = [load((service, bare), questions, n) for n in connections]
+            data["batches"] = [load((service,), batches, n) for n in batch_connections]
+        data["reloads"], answers = measure_reloads(
+            files[-2:], questions, reload_seconds or (12 if quick else 60)
+        )
+    checks = [check_answers(bodies, by_version) for bodies in (*kept, answers)]
+    data["reloads"]["versions"] = checks[-1]["versions"]
+    data["checked"] = sum(check["checked"] for check in checks)
+    data["faults"] = [fault for check in checks for fault in check["faults"]]
     return _result(data)
 
 
-class _Bench:
-    """Models, their files, questions, and the answers checked so far."""
+def measure_start(model: AdForecaster, file: Path, starts: int) -> dict[str, Any]:
+    """Start a service of a model several times, and measure its memory."""
+    times = []
+    for _ in range(starts):
+        with running_service(serve_command(file)) as service:
+            times.append(service.start_seconds)
+            cpu, started = service.cpu_seconds(), service.memory()
+            if len(times) == starts:
+                run_load(service.port, draw_questions(model, 1_000), 1, 1)
+                loaded = service.memory()
+    return {
+        "advertisers": len(model.advertisers_),
+        "file_bytes": file.stat().st_size,
+        "starts": times,
+        "start_cpu_seconds": cpu,
+        "started": started,
+        "loaded": loaded,
+    }
 
-    def __init__(
-        self, folder: Path, sizes: Sequence[int], seconds: int, rounds: int, market: MarketSettings
-    ) -> None:
-        self.folder, self.sizes, self.seconds, self.rounds = folder, sizes, seconds, rounds
-        small = fitted_market(market)
-        grown = [grow(small, advertisers) for advertisers in sizes]
-        self.files = [folder / f"{advertisers}.coterie" for advertisers in sizes]
-        self.other_file = folder / "other.coterie"
-        self.model, other = grown[-1], grow(small, sizes[-1], seed=1)
-        for model, file in zip([*grown, other], [*self.files, self.other_file], strict=True):
-            save_model(model, file)
-        versions = [_version(file) for file in (self.files[-1], self.other_file)]
-        self.models = dict(zip(versions, (self.model, other), strict=True))
-        self.first_questions = [draw_questions(model, 1_000) for model in grown]
-        self.questions = draw_questions(self.model, 20_000)
-        self.checked: dict[str, Any] = {"forecasts": 0, "wrong": 0, "faults": []}
 
-    def size(self, number: int, starts: int) -> dict[str, Any]:
-        """Start a service of a model several times, and measure its memory."""
-        file, times = self.files[number], []
-        for turn in range(starts):
-            with running_service(serve_command(file)) as service:
-                times.append(service.start_seconds)
-                cpu, started = service.cpu_seconds(), service.memory()
-                if turn == starts - 1:
-                    run_load(service.port, self.first_questions[number], 1, 1)
-                    loaded = service.memory()
-        return {
-            "advertisers": self.sizes[number],
-            "file_bytes": file.stat().st_size,
-            "starts": times,
-            "start_cpu_seconds": cpu,
-            "started": started,
-            "loaded": loaded,
+def measure_load(
+    services: Sequence[RunningService],
+    bodies: Sequence[bytes],
+    connections: int,
+    seconds: int,
+    rounds: int,
+) -> dict[str, Any]:
+    """Load services in turn; return medians over the rounds, and sums of requests and failures.
+
+    They are ``service`` and, of a second one, ``bare``, with the ``ratios`` of the rates by round.
+    """
+    found: list[list[dict[str, Any]]] = [[] for _ in services]
+    for _ in range(rounds):
+        for service, own in zip(services, found, strict=True):
+            before = service.cpu_seconds()
+            load, _ = run_load(service.port, bodies, connections, seconds)
+            load["rate"] = load["requests"] / load["seconds"]
+            load["cpu"] = (service.cpu_seconds() - before) / max(load["requests"], 1)
+            own.append(load)
+    sides = [
+        {
+            **{name: median(load[name] for load in own) for name in ("rate", "p50", "p99", "cpu")},
+            **{name: sum(load[name] for load in own) for name in ("requests", "failed")},
         }
+        for own in found
+    ]
+    ratios = sorted(
+        one["rate"] / other["rate"] for one, other in zip(found[0], found[-1], strict=True)
+    )
+    return {
+        "connections": connections,
+        **dict(zip(("service", "bare"), sides, strict=False)),
+        "ratios": ratios,
+    }
 
-    def throughput(
-        self, connections: Sequence[int], batch_connections: Sequence[int]
-    ) -> dict[str, Any]:
-        """Measure single forecasts beside the bare service, then batches."""
-        command, singles, batches = serve_command(self.files[-1]), [], []
-        with running_service(command) as service, running_service(BARE) as bare:
-            self._check(service, self.questions, 50)
-            run_load(bare.port, self.questions, 8, 1)
-            for n in connections:
-                pairs = [
-                    [self._round(one, self.questions, n) for one in (service, bare)]
-                    for _ in range(self.rounds)
-                ]
-                ratios = sorted(ours["rate"] / other["rate"] for ours, other in pairs)
-                ours, other = map(_summary, zip(*pairs, strict=True))
-                singles.append({"connections": n, "service": ours, "bare": other, "ratios": ratios})
-            bodies = draw_questions(self.model, 20, BATCH)
-            self._check(service, bodies, 5)
-            for n in batch_connections:
-                rounds = [self._round(service, bodies, n) for _ in range(self.rounds)]
-                batches.append({"connections": n, **_summary(rounds)})
-        return {"singles": singles, "batches": batches}
 
-    def reloads(self, times: int, seconds: int) -> dict[str, Any]:
-        """Replace the model file under load, by renaming another file over it."""
-        served = self.folder / "served.coterie"
-        os.link(self.files[-1], served)
-        waits: list[float | None] = []
-        with running_service(serve_command(served)) as service:
-            run_load(service.port, self.questions, 8, 1)
-            before = service.memory()
-            replace = partial(self._replace, service, served, times, seconds, waits)
-            found = run_load(
-                service.port, self.questions, 8, seconds, keep_every=200, meanwhile=replace
-            )
-            after = service.memory()
-        self._count(check_answers(found.pop("kept"), self.models))
-        return {"run": found, "waits": waits, "before": before, "after": after}
+def measure_reloads(
+    files: Sequence[Path], questions: Sequence[bytes], seconds: int
+) -> tuple[dict[str, Any], list[bytes]]:
+    """Replace a model by another and back under load; return figures, and answers to check."""
+    served = files[0].with_name("served.coterie")
+    os.link(files[0], served)
+    waits: list[float | None] = []
 
-    def _replace(
-        self,
-        service: RunningService,
-        served: Path,
-        times: int,
-        seconds: int,
-        waits: list[float | None],
-    ) -> None:
-        start, gap = time.perf_counter(), seconds / (times + 1)
-        for number in range(times):
-            time.sleep(max(0.0, start + (number + 1) * gap - time.perf_counter()))
-            file = (self.other_file, self.files[-1])[number % 2]
-            following = served.with_suffix(".next")
-            os.link(file, following)
+    def replace_repeatedly() -> None:
+        start = time.perf_counter()
+        for number in range(1, _RELOADS + 1):
+            at = start + number * seconds / (_RELOADS + 1)
+            time.sleep(max(0.0, at - time.perf_counter()))
+            following = files[0].with_name("following.coterie")
+            os.link(files[number % 2], following)
             replaced = time.perf_counter()
             following.replace(served)
-            waits.append(_wait_for(service, _version(file), replaced))
+            waits.append(_wait_for(service.port, file_version(files[number % 2]), replaced))
 
-    def _round(self, service: RunningService, bodies: Sequence[bytes], n: int) -> dict[str, Any]:
-        before = service.cpu_seconds()
-        found = run_load(service.port, bodies, n, self.seconds)
-        after = service.cpu_seconds()
-        found.pop("kept")
-        cpu = None if before is None or after is None else after - before
-        return {**found, "rate": found["requests"] / found["seconds"], "cpu_seconds": cpu}
-
-    def _check(self, service: RunningService, bodies: Sequence[bytes], every: int) -> None:
-        found = run_load(service.port, bodies, 8, 1, keep_every=every)
-        self._count(check_answers(found["kept"], self.models))
-
-    def _count(self, found: dict[str, Any]) -> None:
-        self.checked = {name: value + found[name] for name, value in self.checked.items()}
+    with running_service(serve_command(served)) as service:
+        run_load(service.port, questions, 8, 1)
+        before = service.memory()
+        found, kept = run_load(
+            service.port, questions, 8, seconds, keep_every=200, meanwhile=replace_repeatedly
+        )
+        return {"run": found, "waits": waits, "before": before, "after": service.memory()}, kept
 
 
-def _version(file: Path) -> str:
-    from coterie.ads.service.models.served_model import file_version
-
-    return file_version(file)
-
-
-def _wait_for(service: RunningService, version: str, since: float) -> float | None:
+def _wait_for(port: int, version: str, since: float) -> float | None:
     """Return the seconds until the service names a version; None after half a minute."""
     while time.perf_counter() < since + 30:
-        with contextlib.suppress(CoterieError, OSError):
-            if service.get("/health")["model"]["version"] == version:
-                return time.perf_counter() - since
+        found = health(port)
+        if found is not None and found["model"]["version"] == version:
+            return time.perf_counter() - since
         time.sleep(0.05)
     return None
 
 
-def _summary(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return medians over the rounds, and their sums of requests and failures."""
-    cpu = [r["cpu_seconds"] / r["requests"] for r in rounds if r["cpu_seconds"] and r["requests"]]
-    return {
-        **{name: median(r[name] for r in rounds) for name in ("rate", "p50", "p99")},
-        "cpu_seconds_per_request": median(cpu) if cpu else None,
-        "requests": sum(r["requests"] for r in rounds),
-        "failed": sum(r["failed"] for r in rounds),
-        "rounds": list(rounds),
-    }
-
-
 def _result(data: dict[str, Any]) -> Result:
-    tables = [_single_table(data), _batch_table(data), _reload_table(data), _size_table(data)]
+    tables = [
+        Table.of("Single forecasts beside a bare FastAPI service", data["singles"], _SINGLES),
+        Table.of(f"Batches of {BATCH:,} forecasts", data["batches"], _BATCHES),
+        _reload_table(data["reloads"]),
+        Table.of("Start and memory", data["sizes"], _SIZES),
+    ]
     loads = [row[side] for row in data["singles"] for side in ("service", "bare")]
-    loads += data["batches"]
-    failed, asked = (sum(row[name] for row in loads) for name in ("failed", "requests"))
-    checked = data["checked"]
+    loads += [row["service"] for row in data["batches"]]
+    failed, asked = (sum(load[name] for load in loads) for name in ("failed", "requests"))
     notes = [
-        f"{checked['wrong']} of {checked['forecasts']} checked answers differ from the model's.",
+        f"{len(data['faults'])} of {data['checked']} checked answers differ from the model's.",
         f"{failed} of {asked:,} requests failed outside the reloads.",
-        f"Load: {data['generator']}; it shared {data['cores']} cores with the service.",
+        f"Load: wrk with one thread; it shared {data['cores']} cores with the service.",
     ]
     return Result("serve", tables, data, notes, {"": partial(_plot, data)})
 
 
-def _single_table(data: dict[str, Any]) -> Table:
-    columns: dict[str, Callable[[Any], object]] = {
-        "connections": itemgetter("connections"),
-        "requests/s": lambda row: f"{row['service']['rate']:,.0f}",
-        "bare": lambda row: f"{row['bare']['rate']:,.0f}",
-        "ratio": lambda row: f"{row['service']['rate'] / row['bare']['rate']:.2f}",
-        "ratio by round": lambda row: f"{row['ratios'][0]:.2f}–{row['ratios'][-1]:.2f}",
-        "p50, ms": lambda row: f"{1e3 * row['service']['p50']:.2f}",
-        "p99, ms": lambda row: f"{1e3 * row['service']['p99']:.2f}",
-        "bare p50": lambda row: f"{1e3 * row['bare']['p50']:.2f}",
-        "bare p99": lambda row: f"{1e3 * row['bare']['p99']:.2f}",
-        "CPU, µs": lambda row: _micros(row["service"]),
-        "bare CPU": lambda row: _micros(row["bare"]),
-        "failed": lambda row: row["service"]["failed"],
-    }
-    return Table.of("Single forecasts beside a bare FastAPI service", data["singles"], columns)
+_SINGLES: dict[str, Callable[[Any], object]] = {
+    "connections": itemgetter("connections"),
+    "requests/s": lambda row: f"{row['service']['rate']:,.0f}",
+    "bare": lambda row: f"{row['bare']['rate']:,.0f}",
+    "ratio": lambda row: f"{row['service']['rate'] / row['bare']['rate']:.2f}",
+    "ratio by round": lambda row: f"{row['ratios'][0]:.2f}–{row['ratios'][-1]:.2f}",
+    "p50, ms": lambda row: f"{1e3 * row['service']['p50']:.2f}",
+    "p99, ms": lambda row: f"{1e3 * row['service']['p99']:.2f}",
+    "bare p50": lambda row: f"{1e3 * row['bare']['p50']:.2f}",
+    "bare p99": lambda row: f"{1e3 * row['bare']['p99']:.2f}",
+    "CPU, µs": lambda row: f"{1e6 * row['service']['cpu']:.1f}",
+    "bare CPU": lambda row: f"{1e6 * row['bare']['cpu']:.1f}",
+    "failed": lambda row: row["service"]["failed"],
+}
+_BATCHES: dict[str, Callable[[Any], object]] = {
+    "connections": itemgetter("connections"),
+    "forecasts/s": lambda row: f"{BATCH * row['service']['rate']:,.0f}",
+    "p50, ms": lambda row: f"{1e3 * row['service']['p50']:.1f}",
+    "p99, ms": lambda row: f"{1e3 * row['service']['p99']:.1f}",
+    "CPU per forecast, µs": lambda row: f"{1e6 * row['service']['cpu'] / BATCH:.1f}",
+    "failed": lambda row: row["service"]["failed"],
+}
+_SIZES: dict[str, Callable[[Any], object]] = {
+    "advertisers": lambda row: f"{row['advertisers']:,}",
+    "file": lambda row: readable_bytes(row["file_bytes"]),
+    "start, s": lambda row: f"{median(row['starts']):.2f}",
+    "slowest": lambda row: f"{max(row['starts']):.2f}",
+    "CPU, s": lambda row: f"{row['start_cpu_seconds']:.2f}",
+    "resident": lambda row: readable_bytes(row["started"]["resident"]),
+    "proportional": lambda row: readable_bytes(row["started"]["proportional"]),
+    "resident after load": lambda row: readable_bytes(row["loaded"]["resident"]),
+    "peak": lambda row: readable_bytes(row["loaded"]["peak"]),
+}
 
 
-def _batch_table(data: dict[str, Any]) -> Table:
-    columns: dict[str, Callable[[Any], object]] = {
-        "connections": itemgetter("connections"),
-        "forecasts/s": lambda row: f"{BATCH * row['rate']:,.0f}",
-        "p50, ms": lambda row: f"{1e3 * row['p50']:.1f}",
-        "p99, ms": lambda row: f"{1e3 * row['p99']:.1f}",
-        "CPU per forecast, µs": lambda row: _micros(row, BATCH),
-        "failed": itemgetter("failed"),
-    }
-    return Table.of(f"Batches of {BATCH:,} forecasts", data["batches"], columns)
-
-
-def _reload_table(data: dict[str, Any]) -> Table:
-    found, run = data["reloads"], data["reloads"]["run"]
+def _reload_table(found: dict[str, Any]) -> Table:
+    run = found["run"]
     taken = [wait for wait in found["waits"] if wait is not None]
-    latencies = ", ".join(f"{1e3 * run[p]:.1f}" for p in ("p50", "p99", "slowest"))
     rows = [
         ("requests", f"{run['requests']:,}"),
         ("failed", f"{run['failed']:,}"),
         ("requests/s", f"{run['requests'] / run['seconds']:,.0f}"),
-        ("p50, p99, slowest, ms", latencies),
+        (
+            "p50, p99, slowest, ms",
+            ", ".join(f"{1e3 * run[p]:.1f}" for p in ("p50", "p99", "slowest")),
+        ),
         ("reloads taken", f"{len(taken)} of {len(found['waits'])}"),
         ("seconds until taken", ", ".join(f"{wait:.2f}" for wait in taken)),
-        ("model versions that answered", str(len(run["versions"]))),
-        ("resident memory before", _size(found["before"]["resident"])),
-        ("resident memory after", _size(found["after"]["resident"])),
-        ("peak resident memory", _size(found["after"]["peak"])),
+        ("model versions that answered", str(len(found["versions"]))),
+        ("resident memory before", readable_bytes(found["before"]["resident"])),
+        ("resident memory after", readable_bytes(found["after"]["resident"])),
+        ("peak resident memory", readable_bytes(found["after"]["peak"])),
     ]
-    title = f"The model replaced under load, {run['connections']} connections"
-    return Table(title, ("figure", "found"), rows)
-
-
-def _size_table(data: dict[str, Any]) -> Table:
-    columns: dict[str, Callable[[Any], object]] = {
-        "advertisers": lambda row: f"{row['advertisers']:,}",
-        "file": lambda row: _size(row["file_bytes"]),
-        "start, s": lambda row: f"{median(row['starts']):.2f}",
-        "slowest": lambda row: f"{max(row['starts']):.2f}",
-        "CPU, s": lambda row: figure_text(row["start_cpu_seconds"], ".2f"),
-        "resident": lambda row: _size(row["started"]["resident"]),
-        "proportional": lambda row: _size(row["started"]["proportional"]),
-        "resident after load": lambda row: _size(row["loaded"]["resident"]),
-        "peak": lambda row: _size(row["loaded"]["peak"]),
-    }
-    return Table.of("Start and memory", data["sizes"], columns)
-
-
-def _micros(load: dict[str, Any], divisor: int = 1) -> str:
-    return figure_text(load["cpu_seconds_per_request"], lambda s: f"{1e6 * s / divisor:.1f}")
-
-
-def _size(n_bytes: int | None) -> str:
-    return figure_text(n_bytes, readable_bytes)
+    return Table("The model replaced under load, 8 connections", ("figure", "found"), rows)
 
 
 def _plot(data: dict[str, Any]) -> Figure:
     """Draw requests and forecasts per second over connections."""
-    singles, batches = data["singles"], data["batches"]
 
-    def line(label: str, colour: str, marker: str, rows: Any, rates: list[float]) -> Marks:
-        return Marks(label, colour, marker, [row["connections"] for row in rows], rates)
+    def line(label: str, colour: str, marker: str, rows: str, side: str, size: int = 1) -> Marks:
+        rates = [size * row[side]["rate"] for row in data[rows]]
+        return Marks(label, colour, marker, [row["connections"] for row in data[rows]], rates)
 
-    ours = [row["service"]["rate"] for row in singles]
-    others = [row["bare"]["rate"] for row in singles]
-    together = [BATCH * row["rate"] for row in batches]
     panels = {
         "single forecasts per second": [
-            line("coterie ads serve", "blue", "o", singles, ours),
-            line("bare FastAPI", "grey", "s", singles, others),
+            line("coterie ads serve", "blue", "o", "singles", "service"),
+            line("bare FastAPI", "grey", "s", "singles", "bare"),
         ],
-        f"forecasts per second in batches of {BATCH:,}": [line("", "blue", "o", batches, together)],
+        f"forecasts per second in batches of {BATCH:,}": [
+            line("coterie ads serve", "blue", "o", "batches", "service", BATCH)
+        ],
     }
-    figure, (left, right) = line_plot(panels, (8.5, 3.2), xscale="log", xlabel="connections")
-    for axes, rows in ((left, singles), (right, batches)):
-        ticks = [row["connections"] for row in rows]
-        axes.set_xticks(ticks, map(str, ticks))
-        axes.set_xticks([], minor=True)
+    figure, all_axes = line_plot(panels, (8.5, 3.4), xlabel="connections")
+    for axes in all_axes:
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter("{x:g}")
         axes.set_ylim(bottom=0)
-    left.legend(frameon=False, fontsize=9)
+    add_legend(figure)
     return figure

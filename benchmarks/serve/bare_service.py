@@ -1,17 +1,19 @@
 """A FastAPI service that returns a constant, to measure the forecast service beside it.
 
-``python -m benchmarks.serve.bare_service`` listens on a free loopback port, prints it, and answers
-``POST /v1/forecast`` and ``GET /health``. It reads no body and logs nothing; uvicorn runs as it
-does for the forecast service.
+It reads no body; uvicorn runs it with the settings of the forecast service, without a log line per
+request.
 """
 
 from __future__ import annotations
 
-import socket
 import sys
 
-import uvicorn
 from fastapi import FastAPI
+
+COMMAND = (
+    *(sys.executable, "-m", "uvicorn", "benchmarks.serve.bare_service:app", "--port", "0"),
+    *("--loop", "uvloop", "--http", "httptools", "--no-access-log"),
+)
 
 app = FastAPI(openapi_url=None)
 
@@ -26,18 +28,3 @@ async def forecast() -> dict[str, float]:
 async def health() -> dict[str, str]:
     """Return a sign of life."""
     return {"status": "ok"}
-
-
-def main() -> None:
-    """Listen on a free port, print it, and serve."""
-    with socket.create_server(("127.0.0.1", 0), backlog=2048) as listening:
-        sys.stdout.write(f"listening on http://127.0.0.1:{listening.getsockname()[1]}\n")
-        sys.stdout.flush()
-        config = uvicorn.Config(
-            app, loop="uvloop", http="httptools", access_log=False, log_level="warning"
-        )
-        uvicorn.Server(config).run(sockets=[listening])
-
-
-if __name__ == "__main__":
-    main()
