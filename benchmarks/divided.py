@@ -180,6 +180,7 @@ def draw(rows: Sequence[Row]) -> Figure:
     names = [f"{row['title']}; {row['n_parts']} parts of {row['part_size']:,}" for row in rows]
     figure = dot_plot(names, panels, "", width=10)
     figure.axes[0].set_xscale("symlog", linthresh=0.1)
+    figure.axes[0].set_xticks([0, 0.1, 1, 10], ["0", "0.1", "1", "10"])
     return figure
 
 

@@ -102,11 +102,9 @@ def make_cells(
         methods |= dict.fromkeys(CONSENSUS_METHODS)
     cells = {}
     for dataset, recipe, ensemble in itertools.product(datasets, recipes, ENSEMBLES):
-        name, load = (
-            f"table2-{dataset}-{recipe}-{ensemble}",
-            partial(_load, dataset, recipe, ensemble),
-        )
-        cells[f"{recipe}, {ensemble}", dataset] = [Cell(name, tuple(methods), load)]
+        name, load = (dataset, recipe, ensemble), partial(_load, dataset, recipe, ensemble)
+        cell = Cell("-".join(("table2", *name)), tuple(methods), load)
+        cells[f"{recipe}, {ensemble}", dataset] = [cell]
     return cells
 
 

@@ -1,29 +1,21 @@
 """What tables 2 and 3 of the paper share: running their cells, tables and picture.
 
-The result names every method for which a dataset is too large or too slow, and every method that
-fails.
+The paper is D. Kong, M. Lu, K. Shmakov, J. Yang: Robust Consensus Clustering and its Applications
+for Advertising Forecasting, arXiv:2301.00717. The result names every method for which a dataset is
+too large or too slow, and every method that fails.
 """
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from benchmarks.accuracy import Cell, run_cells, summarise
 from benchmarks.harness import Context
-from benchmarks.results import (
-    Marks,
-    Result,
-    Table,
-    best_cells,
-    dot_plot,
-    score_text,
-    short_text,
-)
+from benchmarks.results import Marks, Result, Table, best_cells, dot_plot, score_text, short_text
 from coterie.consensus.registry import CONSENSUS_METHODS, FLAGSHIP, MULTIVIEW_METHODS
 from coterie.datasets import dataset_info
 from coterie.runtime.devices import n_threads
@@ -44,14 +36,12 @@ _STYLES = {
     FLAGSHIP: ("blue", "o", -0.02),
 }
 
+#: By condition and dataset, the figures of every method.
+Conditions = dict[str, dict[str, dict[str, Any]]]
+
 
 class PaperTable(NamedTuple):
-    """A table of the paper: accuracies of methods (columns) on datasets.
-
-    The paper is D. Kong, M. Lu, K. Shmakov, J. Yang: Robust Consensus Clustering and its
-    Applications for Advertising Forecasting, arXiv:2301.00717. Not all of its figures are
-    available; a missing one is None.
-    """
+    """A table of the paper: accuracies of methods (columns) on datasets."""
 
     #: The benchmark.
     name: str
@@ -59,16 +49,13 @@ class PaperTable(NamedTuple):
     columns: Mapping[str, str]
     #: The name of a dataset in this package, and its name in the paper, in the paper's order.
     titles: Mapping[str, str]
-    #: Of the columns that are available, one accuracy per dataset.
+    #: Of the columns that are available, one accuracy per dataset, or None.
     figures: Mapping[str, tuple[float | None, ...]]
 
-    def printed(self) -> dict[str, dict[str, float | None]]:
-        """Return ``{column: {dataset: accuracy or None}}`` for every column."""
-        unknown = (None,) * len(self.titles)
-        return {
-            column: dict(zip(self.titles, self.figures.get(column, unknown), strict=True))
-            for column in self.columns
-        }
+    def printed(self, column: str, datasets: Sequence[str]) -> list[float | None]:
+        """Return the paper's accuracies of a column on some datasets."""
+        figures = dict(zip(self.titles, self.figures[column], strict=True))
+        return [figures[dataset] for dataset in datasets]
 
 
 def run_table(
@@ -89,20 +76,24 @@ def run_table(
     by_size = sorted(groups, key=lambda group: -dataset_info(group[1]).n_samples)
     cells = [cell for group in by_size for cell in groups[group]]
     found = run_cells(cells, n_draws, context, jobs or n_threads(), patience)
-    rows = [
-        {
-            "condition": condition,
-            "dataset": dataset,
-            "methods": {
-                method: summarise([draw[method] for draw in found[cell.name] if method in draw])
-                for cell in own
-                for method in cell.methods
-            },
+    conditions: Conditions = {}
+    for (condition, dataset), own in groups.items():
+        conditions.setdefault(condition, {})[dataset] = {
+            method: summarise([draw[method] for draw in found[cell.name] if method in draw])
+            for cell in own
+            for method in cell.methods
         }
-        for (condition, dataset), own in groups.items()
+    rows = [
+        {"condition": condition, "dataset": dataset, "methods": methods}
+        for condition, datasets in conditions.items()
+        for dataset, methods in datasets.items()
     ]
-    settings = {"table": paper.name, "draws": n_draws, "patience": patience}
-    return present({**settings, "printed": paper.printed(), "cells": rows, "absent": absent}, paper)
+    data = {"draws": n_draws, "patience": patience, "cells": rows}
+    tables = [_summary_table(conditions)] if conditions else []
+    tables += [_accuracy_table(n_draws, paper, *one) for one in conditions.items()]
+    notes = [f"{paper.titles[dataset]} was not run: {why}" for dataset, why in absent.items()]
+    plots = {"": lambda: _plot(conditions, paper)}
+    return Result(paper.name, tables, data, notes + _notes(conditions, paper), plots)
 
 
 def method_title(method: str) -> str:
@@ -117,48 +108,23 @@ def method_title(method: str) -> str:
     return method if method == BASE_RUNS else method.upper().replace("_", " ")
 
 
-def present(data: dict[str, Any], paper: PaperTable) -> Result:
-    """Make tables, notes and picture of the measured data."""
-    conditions: dict[str, dict[str, Any]] = {}
-    for cell in data["cells"]:
-        conditions.setdefault(cell["condition"], {})[cell["dataset"]] = cell["methods"]
-    tables = [_printed_table(data["printed"], paper)]
-    tables += [_summary_table(conditions)] if conditions else []
-    tables += [_accuracy_table(data, paper, *item) for item in conditions.items()]
-    plot = functools.partial(_plot, conditions, data["printed"], paper)
-    return Result(paper.name, tables, data, _notes(data, paper), {"": plot})
-
-
-def _notes(data: Mapping[str, Any], paper: PaperTable) -> list[str]:
+def _notes(conditions: Conditions, paper: PaperTable) -> list[str]:
+    """Return what did not run, with the datasets, and how often a method warned."""
     unable: dict[str, list[str]] = {}
-    fewer: dict[str, list[str]] = {}
     counted = Counter[str]()
-    for cell in data["cells"]:
-        where = f"{paper.titles[cell['dataset']]} ({cell['condition']})".removesuffix(" ()")
-        for method, found in cell["methods"].items():
-            title = method_title(method)
-            for message in found["messages"]:
-                unable.setdefault(f"{title}, {message}", []).append(where)
-            if found["status"] == "ran" and found["draws"] < data["draws"]:
-                fewer.setdefault(title, []).append(where)
-            counted.update({f"{title}, {kind}": n for kind, n in found["warnings"].items()})
-    return [
-        *(f"{paper.titles[dataset]} was not run: {why}" for dataset, why in data["absent"].items()),
-        *(f"Did not run: {what} [{'; '.join(where)}]" for what, where in unable.items()),
-        *(f"Fewer draws: {title}: {'; '.join(where)}" for title, where in fewer.items()),
-        *(f"Warnings: {what}: {times} times" for what, times in counted.items()),
-    ]
+    for condition, datasets in conditions.items():
+        for dataset, methods in datasets.items():
+            where = f"{paper.titles[dataset]} ({condition})".removesuffix(" ()")
+            for method, found in methods.items():
+                for message in found["messages"]:
+                    unable.setdefault(f"{method_title(method)}, {message}", []).append(where)
+                for kind, n in found["warnings"].items():
+                    counted[f"{method_title(method)}, {kind}"] += n
+    notes = [f"Did not run: {what} [{'; '.join(where)}]" for what, where in unable.items()]
+    return notes + [f"Warnings: {what}: {times} times" for what, times in counted.items()]
 
 
-def _printed_table(printed: Mapping[str, Mapping[str, Any]], paper: PaperTable) -> Table:
-    rows = [
-        (column, *(short_text(figure, 2, "n/a") for figure in figures.values()))
-        for column, figures in printed.items()
-    ]
-    return Table("Accuracy as printed in the paper", ("", *paper.titles.values()), rows)
-
-
-def _summary_table(conditions: Mapping[str, Mapping[str, Any]]) -> Table:
+def _summary_table(conditions: Conditions) -> Table:
     """Return mean accuracies over the datasets, and distances from the best method of a cell."""
     rows = [row for datasets in conditions.values() for row in datasets.values()]
     methods = list(dict.fromkeys(method for row in rows for method in row))
@@ -180,22 +146,21 @@ def _summary_table(conditions: Mapping[str, Mapping[str, Any]]) -> Table:
 
 
 def _accuracy_table(
-    data: Mapping[str, Any], paper: PaperTable, condition: str, rows: Mapping[str, Any]
+    n_draws: int, paper: PaperTable, condition: str, rows: Mapping[str, Any]
 ) -> Table:
     """Return accuracies of one condition, a column a dataset, with the printed figures below."""
     found = {m: [row.get(m) for row in rows.values()] for row in rows.values() for m in row}
     texts = [
-        (method_title(m), *(_result_text(one, data["draws"]) for one in own))
-        for m, own in found.items()
+        (method_title(m), *(_result_text(one, n_draws) for one in own)) for m, own in found.items()
     ]
     bold = best_cells(
         [[one and one["mean"] for one in own] for own in found.values()], 1, by="column"
     )
     for column in paper.figures:
-        printed = [short_text(data["printed"][column][dataset], 2, "n/a") for dataset in rows]
+        printed = (short_text(figure, 2, "n/a") for figure in paper.printed(column, list(rows)))
         texts.append((f"{column}, printed", *printed))
     name = f"Accuracy, recipe {condition} K" if condition else "Accuracy"
-    title = f"{name}: mean ± standard error of {data['draws']} draws"
+    title = f"{name}: mean ± standard error of {n_draws} draws"
     return Table(title, ("", *(paper.titles[dataset] for dataset in rows)), texts, bold=bold)
 
 
@@ -206,28 +171,24 @@ def _result_text(found: Mapping[str, Any] | None, n_draws: int) -> str:
     return score_text(found) + ("" if found["draws"] == n_draws else f" ({found['draws']})")
 
 
-def _plot(
-    conditions: Mapping[str, Mapping[str, Any]],
-    printed: Mapping[str, Mapping[str, Any]],
-    paper: PaperTable,
-) -> Figure:
+def _plot(conditions: Conditions, paper: PaperTable) -> Figure:
     """Draw a row for each dataset; of table 2 a panel for each recipe with fixed K."""
-    drawn = {c: rows for c, rows in conditions.items() if not c or c.endswith("fixed")}
-    names = [d for d in paper.titles if any(d in rows for rows in drawn.values())]
     panels: dict[str, list[Marks]] = {}
-    for condition, rows in drawn.items():
-        panels[f"recipe {condition} K" if condition else ""] = marks = []
+    names: list[str] = []
+    for condition, rows in conditions.items():
+        if condition.endswith("diverse"):
+            continue
+        names, marks = list(rows), []
         for method in dict.fromkeys(m for row in rows.values() for m in row):
             colour, marker, height = _STYLES.get(method, ("grey", ".", -0.12))
             label = method_title(method) if method in _STYLES else "other methods and views"
-            x = [rows.get(dataset, {}).get(method, {}).get("mean") for dataset in names]
+            x = [row.get(method, {}).get("mean") for row in rows.values()]
             marks.append(Marks(label, colour, marker, x, height=height))
         for column in paper.figures:
             colour, marker, _ = _STYLES[paper.columns[column]]
-            x = [printed[column][dataset] for dataset in names]
-            hollow = {"mfc": "none"}
-            label = f"{column}, printed"
-            marks.append(Marks(label, colour, marker, x, height=0.22, settings=hollow))
+            x, hollow = paper.printed(column, names), {"mfc": "none"}
+            marks.append(Marks(f"{column}, printed", colour, marker, x, None, None, 0.22, hollow))
+        panels[f"recipe {condition} K" if condition else ""] = marks
     width = max(1, len(panels))
     titles = [paper.titles[dataset] for dataset in names]
     size = {"width": 2.5 + 3.6 * width, "row_height": 0.5}

@@ -298,7 +298,8 @@ def _plot(trials: Sequence[Trial], limit: float) -> Figure:
         colour = _COLOURS[peer.package]
         marker = "osD^vP*"[sum(marks.colour == colour for marks in panel)]
         n, seconds = [one["n"] for one in own], [one["seconds"] for one in own]
-        panel.append(Marks(f"{peer.package} {peer.name}", colour, marker, n, seconds))
+        if own:
+            panel.append(Marks(f"{peer.package} {peer.name}", colour, marker, n, seconds))
     size = (5.2 * len(panels), 6.4)
     figure, all_axes = line_plot(panels, size, sharey=True, xscale="log", yscale="log", xlabel="n")
     for axes in all_axes:
