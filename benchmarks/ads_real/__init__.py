@@ -36,5 +36,6 @@ def result_of(data: dict[str, Any]) -> Result:
         f"Snap: {ads['ads_in_dollars']:,} of {ads['ads']:,} ads were paid in dollars; "
         f"{ads['advertisers_spending_too_little']:,} of {ads['advertisers_in_dollars']:,} "
         f"advertisers spent less than {ads['least_spend']} dollars and are left out.",
+        *(f"Publisher, warning: {text}" for text in data["publisher"].get("warnings", [])),
     ]
     return Result("ads_real", tables, data, notes, plots)

@@ -63,10 +63,6 @@ def weekday_evidence(amounts: Floats, weekday: Labels, base: Floats | None = Non
 
     y_w days of weekday w were seen, and x_w = y_w · (amount per ``base`` on these days) / (amount
     per ``base`` on all days). ``base`` (A, T) is what amounts (A, T) are divided by, or days.
-
-    >>> x, y = weekday_evidence(np.array([[2.0, 4.0, 6.0, 0.0]]), np.array([0, 1, 0, 1]))
-    >>> x[:, :2].round(3).tolist(), y[:, :2].tolist()
-    ([[2.667, 1.333]], [[2.0, 2.0]])
     """
     per = np.ones_like(amounts) if base is None else base
     of_weekday = np.eye(7)[weekday]
@@ -82,11 +78,6 @@ def forecast(history: History, f: Floats, g: Floats, half_life: float) -> Pair:
     f and g are weekday factors of impressions and of eCPM, (A, 7) each. The level is
     Σ ω·impressions / Σ ω·f over the known days, where the weight ω halves every ``half_life`` days
     into the past; that of eCPM is Σ ω·revenue / Σ ω·impressions·g.
-
-    >>> flat = np.ones((1, 7))
-    >>> history = History(np.array([[8.0, 8.0]]), np.array([[2.0, 2.0]]), np.array([0, 1, 2]))
-    >>> [amounts.tolist() for amounts in forecast(history, flat, flat, 7.0)]
-    [[[8.0]], [[2.0]]]
     """
     n_days = history.impressions.shape[1]
     known, ahead = history.weekday[:n_days], history.weekday[n_days:]

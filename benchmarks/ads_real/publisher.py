@@ -14,6 +14,7 @@ Every setting is chosen by rolling origin inside the training days, never by the
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -142,7 +143,11 @@ def views_of_orders(
 def measure(context: Context) -> dict[str, Any]:
     """Choose the settings of every source inside the training days, then forecast the holdout."""
     log = read_orders(files_of(PUBLISHER, context.data)[0])
-    return errors_of(log, 2, (3, 8)) if context.quick else errors_of(log, 6, (3, 5, 8, 12))
+    origins, numbers = (2, (3, 8)) if context.quick else (6, (3, 5, 8, 12))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = errors_of(log, origins, numbers)
+    return {**found, "warnings": sorted({str(warning.message) for warning in caught})}
 
 
 def errors_of(log: OrderLog, origins: int, numbers: Sequence[int]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.linear_model import RidgeCV
 
 from benchmarks.harness import Context
@@ -49,11 +49,10 @@ _WAYS = {"global": "mean of all", "ridge": "ridge regression on the text vectors
 def measure(context: Context) -> dict[str, Any]:
     """Answer both questions from the file of the ads."""
     texts, ecpm, notes = read_snap(files_of(SNAP, context.data)[0])
-    if context.quick:
-        found = results_of(texts, ecpm, numbers=(8, 32), permutations=200, repeats=1)
-    else:
-        found = results_of(texts, ecpm)
-    return {"notes": notes, **found}
+    quick: dict[str, Any] = (
+        {"numbers": (8, 32), "permutations": 200, "repeats": 1} if context.quick else {}
+    )
+    return {"notes": notes, **results_of(texts, ecpm, **quick)}
 
 
 def read_snap(path: Path) -> tuple[list[str], Floats, dict[str, int]]:
@@ -88,15 +87,10 @@ def read_snap(path: Path) -> tuple[list[str], Floats, dict[str, int]]:
     return [" ".join(words[a]) for a in enough], 1000 * (spend / impressions)[enough], notes
 
 
-def explained_share(labels: ArrayLike, values: ArrayLike) -> Floats:
-    """Return η² of each column of values (A, R): variance between segments over all variance.
-
-    >>> explained_share([0, 0, 1, 1], [[1.0, 1.0], [1.0, 3.0], [3.0, 1.0], [3.0, 3.0]]).tolist()
-    [1.0, 0.0]
-    """
-    _, segment = np.unique(np.asarray(labels), return_inverse=True)
-    y = np.asarray(values, dtype=np.float64)
-    deviation = y - y.mean(axis=0)
+def explained_share(labels: Labels, values: Floats) -> Floats:
+    """Return η² of each column of values (A, R): variance between segments over all variance."""
+    _, segment = np.unique(labels, return_inverse=True)
+    deviation = values - values.mean(axis=0)
     member = np.eye(segment.max() + 1)[segment]
     between = np.sum((member.T @ deviation) ** 2 / member.sum(axis=0)[:, None], axis=0)
     total = np.sum(deviation**2, axis=0)
@@ -110,10 +104,6 @@ def leave_one_out_strength(
 
     The mean of a segment is shrunk to that of all, μ, as (Σ y + m·μ) / (n + m) over the n members,
     where m is the strength.
-
-    >>> y = np.repeat([0.0, 5.0, 9.0], 10) + np.tile([-0.1, 0.1], 15)
-    >>> leave_one_out_strength(np.repeat([0, 1, 2], 10), y, [0.5, 5.0, np.inf])
-    0.5
     """
     inside = labels >= 0
     y, segment = values[inside], labels[inside]
@@ -232,12 +222,8 @@ def _explained(vectors: Floats, k: int, y: Floats, permutations: int) -> dict[st
     rng = np.random.default_rng(0)
     dealt = rng.permuted(np.repeat(y[:, None], permutations, axis=1), axis=0)
     columns = np.column_stack([y, dealt])
-    shares = np.stack(
-        [
-            explained_share(text_clusters(vectors, [k], random_state=seed)[:, 0], columns)
-            for seed in range(_RUNS)
-        ]
-    )
+    segments = [text_clusters(vectors, [k], random_state=seed)[:, 0] for seed in range(_RUNS)]
+    shares = np.stack([explained_share(labels, columns) for labels in segments])
     share, chance = shares[:, 0].mean(), shares[:, 1:].mean(axis=0)
     return {
         "eta_squared": float(share),
