@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,6 @@ from coterie.runtime.atomic_files import atomic_file, check_writable
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from rich.table import Table as TerminalTable
 
 #: Okabe and Ito's colours, distinguishable for colour-blind readers; use one marker each as well.
 OKABE_ITO = {
@@ -80,24 +80,6 @@ class Table:
             )
         return "\n".join(lines)
 
-    def for_terminal(self) -> TerminalTable:
-        """Return the table as Rich prints it."""
-        from rich import box
-        from rich.table import Table as TerminalTable
-        from rich.text import Text
-
-        table = TerminalTable(
-            title=self.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
-        )
-        for c, heading in enumerate(self.headings):
-            named = c < self.n_named
-            table.add_column(Text(heading), justify="left" if named else "right", no_wrap=not named)
-        for r, row in enumerate(self.rows):
-            table.add_row(
-                *(Text(t, "bold" if (r, c) in self.bold else "") for c, t in enumerate(row))
-            )
-        return table
-
 
 @dataclass(frozen=True)
 class Result:
@@ -150,16 +132,17 @@ class Result:
         return written
 
     def show(self) -> None:
-        """Print tables and notes."""
-        from rich.console import Console
-
-        console = Console(highlight=False, markup=False)
-        if not console.is_terminal:
-            console.width = 200
+        """Print tables with aligned columns, and notes."""
         for table in self.tables:
-            console.print(table.for_terminal())
-        for note in self.notes:
-            console.print(f"Note: {note}")
+            rows = [table.headings, *table.rows]
+            widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+            sides = [str.ljust if c < table.n_named else str.rjust for c in range(len(widths))]
+            lines = [
+                "  ".join(side(t, w) for side, t, w in zip(sides, row, widths, strict=True))
+                for row in rows
+            ]
+            sys.stdout.write("\n".join([table.title, "", *lines, "", ""]))
+        sys.stdout.writelines(f"Note: {note}\n" for note in self.notes)
 
     def _picture(self, end: str) -> str:
         return f"{self.name}_{end}.png" if end else f"{self.name}.png"

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FAMILIES = {"fixed": "fixed K", "diverse": "diverse K"}
+SIZES = (10_000, 31_623, 100_000, 316_228, 1_000_000, 3_162_278, 10_000_000)
 N_PARTITIONS, N_CLUSTERS, N_WRONG, NOISE = 40, 10, 16, 0.2
 #: Rows drawn from one seed, and rows of a row group in the file.
 CHUNK_ROWS = 131_072
@@ -64,12 +65,12 @@ def run(context: Context, *, most: int | None = None, seconds: float = 600.0) ->
     ``most`` is the largest n: 10⁷, with ``--quick`` 10⁵. A family ends with the first trial that
     fails or takes longer than ``seconds``.
     """
-    sizes = sizes_up_to(most or (10**5 if context.quick else 10**7))
+    most = most or (10**5 if context.quick else 10**7)
     kept, load = context.trials("scale"), os.getloadavg()[0]
     trials: list[Trial] = []
     with tempfile.TemporaryDirectory(prefix="coterie-scale-") as folder:
         for family in context.track(FAMILIES, "running the program"):
-            for n in sizes:
+            for n in (size for size in SIZES if size <= most):
                 key = {"family": family, "title": FAMILIES[family], "n_points": n}
                 trial = kept.find(key) or {**key, **run_trial(Path(folder), seconds, family, n)}
                 trials.append(trial)
@@ -84,16 +85,6 @@ def run(context: Context, *, most: int | None = None, seconds: float = 600.0) ->
     data = {"trials": trials, "growth": [growth_of(trials, family) for family in FAMILIES]}
     plots = {"": lambda: draw(trials)}
     return Result("scale", tables_of(data), data, [*notes, *busy_notes(load)], plots)
-
-
-def sizes_up_to(most: int) -> list[int]:
-    """Return the sizes, two for each power of ten.
-
-    >>> sizes_up_to(10**6)
-    [10000, 31623, 100000, 316228, 1000000]
-    """
-    powers = range(8, 2 * len(str(most)))
-    return [n for n in (round(10 ** (power / 2)) for power in powers) if n <= most]
 
 
 def growth_of(trials: Sequence[Trial], family: str) -> dict[str, Any]:

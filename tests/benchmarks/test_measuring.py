@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from benchmarks import measuring
-from benchmarks.measuring import Measurement, combine, measure, measure_side_by_side
+from benchmarks.measuring import Measurement, measure, measure_side_by_side
 from coterie.errors import CoterieError
 
 N = 15_000_000
@@ -77,13 +77,3 @@ def test_works_take_turns_until_they_took_enough_time(monkeypatch):
     found = measure_side_by_side(works, repeats=4, enough_seconds=60.0)
     assert order == ["slow", "quick", "slow", "quick", "quick", "quick"]
     assert found["slow"].runs == (40.0, 40.0) and found["quick"].runs == (1.0,) * 4
-
-
-def test_several_runs_are_combined():
-    """Median time, largest memory and warm-up, sum of warnings, facts of the first run."""
-    runs = [
-        Measurement(3.0, 10, 0.5, {"a": 1}, {"W": 1}, (3.0,)),
-        Measurement(1.0, 30, 9.0, {"a": 2}, {"W": 2, "X": 1}, (1.0,)),
-    ]
-    expected = Measurement(2.0, 30, 9.0, {"a": 1}, {"W": 3, "X": 1}, (3.0, 1.0))
-    assert combine(runs) == expected

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import signal
 import sys
 import time
@@ -11,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import program_runs
 from benchmarks.program_runs import failure_text, run_program
 
 MEGABYTE = 1_000_000
@@ -20,17 +18,6 @@ MEGABYTE = 1_000_000
 def python(code: str) -> list[str]:
     """Return the command that runs some Python."""
     return [sys.executable, "-S", "-c", code]
-
-
-def test_the_watcher_imports_the_standard_library_only():
-    """Other modules would count towards the memory of the program."""
-    names = set()
-    for node in ast.parse(Path(program_runs.__file__).read_text()).body:
-        if isinstance(node, ast.Import):
-            names |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            names.add(node.module.split(".")[0])
-    assert names <= set(sys.stdlib_module_names)
 
 
 def test_peak_memory_is_that_of_the_program():
@@ -53,7 +40,6 @@ def test_streams_status_and_variables(tmp_path):
     killed = run_program(python("import os; os.kill(os.getpid(), 9)"), 60)
     assert (killed.status, killed.in_time) == (-signal.SIGKILL, True)
     assert failure_text(killed, tmp_path) == "exit status -9"
-    assert failure_text(killed._replace(status=0), tmp_path) == ""
 
 
 def test_a_program_ends_with_its_children_when_the_time_is_up(tmp_path):

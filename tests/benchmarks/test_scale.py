@@ -130,7 +130,6 @@ def test_a_run_that_compiles_is_repeated(program, monkeypatch):
     ("run", "status", "message"),
     [
         (ProgramRun(-9, False, 61.0, 1.0, 1, "", ""), "time-out", "no answer in 61 s"),
-        (ProgramRun(-9, True, 1.0, 1.0, 1, "", ""), "failed", "exit status -9"),
         (ProgramRun(1, True, 1.0, 1.0, 1, "", "error: no id"), "failed", "error: no id"),
     ],
 )

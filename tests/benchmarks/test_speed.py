@@ -72,17 +72,6 @@ def test_first_use_compiles_once():
     assert cold[2] > warm[2]
 
 
-@pytest.mark.parametrize(("strategy", "most"), [("kmeans", 3), ("diverse", 17)])
-def test_kmeans_labels(tmp_path, strategy, most):
-    """Runs of k-means have K clusters, or from K to √n."""
-    speed.write_kmeans_labels(tmp_path / "kmeans.npz", 300, 3, 8, strategy)
-    P, y = speed.load_labels(tmp_path / "kmeans.npz")
-    assert (P.shape, y.shape, P.dtype) == ((300, 8), (300,), np.int32)
-    counts = [len(np.unique(column)) for column in P.T]
-    assert 3 <= min(counts) <= max(counts) <= most
-    assert len(set(counts)) > 1 or strategy == "kmeans"
-
-
 def test_facts_of_a_consensus(planted):
     """Tuples, accuracy and objective are those of the estimator."""
     path, P, y = planted

@@ -82,12 +82,12 @@ def test_a_table_follows_the_recipe(tables, expected):
     assert np.array_equal(P, expected[1]) and len(np.unique(P, axis=0)) == N_TUPLES
 
 
-@pytest.mark.parametrize(("noise", "n_labels"), [(0.3, 3), (0.5, 9)])
-def test_accuracy_equals_that_of_the_library(tables, expected, tmp_path, noise, n_labels):
+@pytest.mark.parametrize("n_labels", [3, 9])
+def test_accuracy_equals_that_of_the_library(tables, expected, tmp_path, n_labels):
     """DuckDB counts what the library computes from arrays, in any order of rows."""
     rng = np.random.default_rng(n_labels)
     redrawn = rng.integers(n_labels, size=N_ROWS)
-    labels = np.where(rng.random(N_ROWS) < noise, redrawn, (expected[0] + 2) % n_labels)
+    labels = np.where(rng.random(N_ROWS) < 0.4, redrawn, (expected[0] + 2) % n_labels)
     order = rng.permutation(N_ROWS)
     out = write(tmp_path / "out.parquet", labels[order], ids=order)
     assert tables.accuracy(out, N_ROWS) == pytest.approx(clustering_accuracy(expected[0], labels))
@@ -111,14 +111,12 @@ def test_lost_or_repeated_ids_are_no_answer(tables, tmp_path, ids):
 @pytest.mark.parametrize(
     ("change", "n_different"),
     [
-        ({}, 0),
         ({"confidence": [0.5 + 1e-13, 0.5, 0.5]}, 0),
         ({"confidence": [0.5 + 1e-11, 0.5, 0.5]}, 1),
         ({"confidence": [np.nan, 0.5, 0.5]}, 1),
         ({"labels": [0, 1, 1]}, 1),
         ({"ids": [2, 1, 0], "labels": [2, 1, 0]}, 0),
         ({"ids": [0, 1, 7]}, 2),
-        ({"ids": [0, 1], "labels": [0, 1]}, 1),
     ],
 )
 def test_different_rows_are_counted(tables, tmp_path, change, n_different):
@@ -165,14 +163,9 @@ class FakeProgram:
         return {"seconds": 1.0, "in_time": True}
 
 
-@pytest.fixture
-def program(monkeypatch):
-    """Replace the program and the cluster."""
-    return FakeProgram(monkeypatch)
-
-
-def test_a_run_of_all_parts(program, expected):
+def test_a_run_of_all_parts(monkeypatch, expected):
     """Spark beside DuckDB, killed runs and the largest table."""
+    program = FakeProgram(monkeypatch)
     result = benchmark.run(Context(), rows=N_ROWS, spark=True)
     data = check_result(result)
     accuracy = clustering_accuracy(expected[0], expected[1][:, 0])
@@ -186,22 +179,14 @@ def test_a_run_of_all_parts(program, expected):
     assert any("differs in 0 rows" in note and "leaves 1" in note for note in result.notes)
 
 
-@pytest.mark.parametrize(
-    ("fault", "message"), [("other rows", "differ in 3 of"), ("crash", "Error: no")]
-)
-def test_faults_of_spark_are_reported(program, fault, message):
-    """Rows that differ are counted; a crash is no answer."""
-
-    def change(run, out):
-        rows = pq.read_table(out)
-        write(out, rows["label"], np.where(rows["id"].to_numpy() < 3, 0.25, 0.5), rows["id"])
-        return run._replace(status=1, error="Error: no") if fault == "crash" else run
-
-    program.change = change
+def test_a_fault_of_spark_is_reported(monkeypatch):
+    """A crash is no answer, and no rows are compared."""
+    program = FakeProgram(monkeypatch)
+    program.change = lambda run, _: run._replace(status=1, error="Error: no")
     result = benchmark.run(Context(), rows=N_ROWS, spark=True)
-    assert any(message in note for note in result.notes)
-    assert ("failed" in result.tables[0].rows[-1]) == (fault == "crash")
-    assert any("Spark and DuckDB" in note for note in result.notes) == (fault != "crash")
+    assert any("Error: no" in note for note in result.notes)
+    assert "failed" in result.tables[0].rows[-1]
+    assert not any("Spark and DuckDB" in note for note in result.notes)
 
 
 def test_a_process_is_killed_at_its_moment():
