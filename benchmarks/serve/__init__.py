@@ -45,7 +45,6 @@ _RELOADS = 5
 def run(
     context: Context,
     *,
-    seconds: int | None = None,
     rounds: int | None = None,
     reload_seconds: int | None = None,
     sizes: tuple[int, ...] | None = None,
@@ -56,7 +55,7 @@ def run(
     """Measure on a machine that does nothing else.
 
     A quick run has shorter rounds and smaller models. Each load is measured ``rounds`` times for
-    ``seconds``; the model is replaced five times within ``reload_seconds``. ``sizes`` are the
+    four seconds; the model is replaced five times within ``reload_seconds``. ``sizes`` are the
     advertisers of the models, grown from ``market``; the last one is used for all loads.
     """
     quick = context.quick
@@ -64,9 +63,8 @@ def run(
     small = fitted_market(market)
     models = [*(grow(small, n) for n in sizes), grow(small, sizes[-1], seed=1)]
     questions, batches = draw_questions(models[-1], 20_000), draw_questions(models[-1], 20, BATCH)
-    load = partial(
-        measure_load, seconds=seconds or (1 if quick else 4), rounds=rounds or (2 if quick else 5)
-    )
+    rounds = rounds or (2 if quick else 5)
+    load = partial(measure_load, seconds=1 if quick else 4, rounds=rounds)
     data: dict[str, Any] = {"cores": n_threads()}
     with tempfile.TemporaryDirectory(prefix="coterie-serve-") as name:
         files = [Path(name) / f"{number}.coterie" for number in range(len(models))]
@@ -124,7 +122,7 @@ def measure_load(
 ) -> dict[str, Any]:
     """Load services in turn; return medians over the rounds, and sums of requests and failures.
 
-    They are ``service`` and, of a second one, ``bare``, with the ``ratios`` of the rates by round.
+    They are those of ``service`` and, where there is a second one, of ``bare``.
     """
     found: list[list[dict[str, Any]]] = [[] for _ in services]
     for _ in range(rounds):
@@ -138,17 +136,11 @@ def measure_load(
         {
             **{name: median(load[name] for load in own) for name in ("rate", "p50", "p99", "cpu")},
             **{name: sum(load[name] for load in own) for name in ("requests", "failed")},
+            "rates": [load["rate"] for load in own],
         }
         for own in found
     ]
-    ratios = sorted(
-        one["rate"] / other["rate"] for one, other in zip(found[0], found[-1], strict=True)
-    )
-    return {
-        "connections": connections,
-        **dict(zip(("service", "bare"), sides, strict=False)),
-        "ratios": ratios,
-    }
+    return {"connections": connections, **dict(zip(("service", "bare"), sides, strict=False))}
 
 
 def measure_reloads(
@@ -212,7 +204,7 @@ _SINGLES: dict[str, Callable[[Any], object]] = {
     "requests/s": lambda row: f"{row['service']['rate']:,.0f}",
     "bare": lambda row: f"{row['bare']['rate']:,.0f}",
     "ratio": lambda row: f"{row['service']['rate'] / row['bare']['rate']:.2f}",
-    "ratio by round": lambda row: f"{row['ratios'][0]:.2f}–{row['ratios'][-1]:.2f}",
+    "ratio by round": lambda row: "{:.2f}–{:.2f}".format(*_range_of_ratios(row)),
     "p50, ms": lambda row: f"{1e3 * row['service']['p50']:.2f}",
     "p99, ms": lambda row: f"{1e3 * row['service']['p99']:.2f}",
     "bare p50": lambda row: f"{1e3 * row['bare']['p50']:.2f}",
@@ -240,6 +232,12 @@ _SIZES: dict[str, Callable[[Any], object]] = {
     "resident after load": lambda row: readable_bytes(row["loaded"]["resident"]),
     "peak": lambda row: readable_bytes(row["loaded"]["peak"]),
 }
+
+
+def _range_of_ratios(row: dict[str, Any]) -> tuple[float, float]:
+    pairs = zip(row["service"]["rates"], row["bare"]["rates"], strict=True)
+    ratios = [ours / other for ours, other in pairs]
+    return min(ratios), max(ratios)
 
 
 def _reload_table(found: dict[str, Any]) -> Table:
