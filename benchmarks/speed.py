@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.harness import Context
-from benchmarks.measuring import Measurement, Stopwatch, Work, measure_side_by_side
+from benchmarks.measuring import Stopwatch, Work, measure_side_by_side
 from benchmarks.results import Result, Table, item, seconds_text
 from coterie.ensembles.making import make_partitions
 from coterie.ensembles.planted import planted_partitions
@@ -125,25 +125,23 @@ def speed_cells(path: Path, n_rows: int, n_large: int, n_tuples: int, n_iter: in
 
 
 def measure_cell(cell: Cell, repeats: int) -> dict[str, Any]:
-    """Write the labels of a cell and measure its contenders."""
+    """Write the labels of a cell and measure its contenders.
+
+    The ratios compare the library with the fastest other one, and its memory with the labels.
+    """
     cell.write_labels()
     measured = measure_side_by_side(cell.contenders, repeats)
     contenders = {name: asdict(found) for name, found in measured.items()}
-    return {"title": cell.title, "contenders": contenders, **ratios(measured)}
-
-
-def ratios(measured: Mapping[str, Measurement]) -> dict[str, float | None]:
-    """Compare the library with the fastest other contender, and its memory with the labels."""
-    ours = measured[OURS]
-    others = [found for name, found in measured.items() if name != OURS]
-    found: dict[str, float | None] = {"time_ratio": None, "objective_percent": None}
-    if others:
-        best = min(others, key=lambda other: other.seconds)
+    found: dict[str, Any] = {"title": cell.title, "contenders": contenders}
+    ours = measured.pop(OURS)
+    if measured:
+        best = min(measured.values(), key=lambda other: other.seconds)
         found["time_ratio"] = ours.seconds / best.seconds
         J, other = ours.facts["objective"], best.facts["objective"]
         found["objective_percent"] = 100 * (J / other - 1.0) if other else 0.0
-    labels = ours.facts.get("label_bytes")
-    return {**found, "memory_ratio": ours.peak_bytes / labels if labels else None}
+    if "label_bytes" in ours.facts:
+        found["memory_ratio"] = ours.peak_bytes / ours.facts["label_bytes"]
+    return found
 
 
 def warning_notes(cells: Sequence[Mapping[str, Any]]) -> list[str]:

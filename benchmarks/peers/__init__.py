@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from benchmarks.environment import set_variables
 from benchmarks.harness import Context, KeptTrials
-from benchmarks.peers.trials import Environment, Limits, Material, find_or_make, run_trial, trial
+from benchmarks.peers.trials import Environment, Limits, Material, find_or_make, run_trial
 from benchmarks.program_runs import busy_notes
 from benchmarks.results import Marks, Result, Table, best_cells, item, line_plot, seconds_text
 from coterie.datasets import load_views
@@ -224,7 +224,7 @@ class _Bench(NamedTuple):
     def _try(self, peer: Peer, task: Task, folder: Path, make: Callable[[], Material]) -> Trial:
         environment = self.environments[peer.package]
         if environment.error:
-            return trial("not installed", environment.error)
+            return {"status": "not installed", "message": environment.error}
         key = {"task": task.name, "method": peer.method, **self.limits._asdict()}
         key["installed"] = dict(environment.installed)
         known = self.kept.find(key)
@@ -269,7 +269,7 @@ def _tables(data: Mapping[str, Any], shown: Sequence[Trial]) -> list[Table]:
         heading = (
             f"{own[0]['kind'].capitalize()} in: {title}; n = {own[0]['n']:,}, K = {own[0]['K']}"
         )
-        bold = best_cells([[one["accuracy"]] for one in own], 2, by="column")
+        bold = best_cells([[one.get("accuracy")] for one in own], 2, by="column")
         tables.append(Table.of(heading, own, columns, n_named=2, bold=bold))
     reach = {"given": item("kind"), **named, "largest n": item("n", form=",", missing="none")}
     reach |= {**used, "accuracy": accuracy, "then": item("then")}

@@ -119,23 +119,15 @@ def find_or_make(package: str, folder: Path) -> Environment:
     return Environment(python, installed)
 
 
-def trial(status: str, message: str = "", **figures: Any) -> dict[str, Any]:
-    """Return an outcome; figures that are not known are None.
-
-    ``seconds`` is the wall time of the method until it was done or failed. ``peak_bytes`` and
-    ``bytes_before`` are the largest resident set of the process, in all and when the clock started.
-    """
-    unknown = ("seconds", "peak_bytes", "bytes_before", "accuracy", "objective", "n_clusters")
-    return {"status": status, "message": message, **dict.fromkeys(unknown), **figures}
-
-
 def run_trial(
     python: str, method: str, task: Path, material: Material, limits: Limits, runner: Path = _RUNNER
 ) -> dict[str, Any]:
     """Run a method on a task with the interpreter of its environment; score the labels.
 
     ``method`` is a key of ``runner.METHODS``, ``task`` the folder of its input, and ``material``
-    the same task with its classes.
+    the same task with its classes. In the outcome, ``seconds`` is the wall time of the method until
+    it was done or failed. ``peak_bytes`` and ``bytes_before`` are the largest resident set of the
+    process, in all and when the clock started.
     """
     with tempfile.TemporaryDirectory(prefix="coterie-peer-") as folder:
         answer = Path(folder)
@@ -158,7 +150,7 @@ def run_trial(
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         if timed_out:
-            return trial("time-out", timed_out, seconds=seconds)
+            return {"status": "time-out", "message": timed_out, "seconds": seconds}
         if (answer / "answer.json").exists():
             found = json.loads((answer / "answer.json").read_text(encoding="utf-8"))
             return _scored(answer / "labels.npy", found, material, limits)
@@ -166,7 +158,8 @@ def run_trial(
         # the process was killed, or C++ code ended it
         no_memory = process.returncode == -signal.SIGKILL or "std::bad_alloc" in said
         message = error_line(said) or f"ended with status {process.returncode}"
-        return trial("memory" if no_memory else "crash", message, seconds=seconds)
+        status = "memory" if no_memory else "crash"
+        return {"status": status, "message": message, "seconds": seconds}
 
 
 def _watch(
@@ -192,21 +185,24 @@ def _scored(
 ) -> dict[str, Any]:
     """Compute accuracy and J of an answer, unless it is a failure or late."""
     if "status" in found:
-        return trial(**found)
+        return found
     if found["seconds"] > limits.seconds:
-        return trial("time-out", f"no answer in {limits.seconds:g} s", seconds=found["seconds"])
+        message = f"no answer in {limits.seconds:g} s"
+        return {"status": "time-out", "message": message, "seconds": found["seconds"]}
     labels, n = np.load(path, allow_pickle=False), len(material.y)
     if labels.shape != (n,):
-        return trial("wrong labels", f"labels of shape {labels.shape} for {n} points", **found)
+        message = f"labels of shape {labels.shape} for {n} points"
+        return {"status": "wrong labels", "message": message, **found}
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        return trial("wrong labels", "some labels are not numbers", **found)
+        return {"status": "wrong labels", "message": "some labels are not numbers", **found}
     codes = np.unique(labels, return_inverse=True)[1]
-    scores = {
+    return {
+        "status": "done",
+        **found,
         "accuracy": clustering_accuracy(material.y, codes),
         "objective": None if material.P is None else mirkin_objective(material.P, codes),
         "n_clusters": int(codes.max()) + 1,
     }
-    return trial("done", "", **found, **scores)
 
 
 def _output(command: list[str]) -> str:

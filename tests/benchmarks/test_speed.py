@@ -46,7 +46,7 @@ def test_a_small_run_of_speed(monkeypatch, in_this_process):
     fastest = min(sparse["seconds"], dense["seconds"])
     assert fixed["time_ratio"] == ours["seconds"] / fastest
     assert fixed["memory_ratio"] == ours["peak_bytes"] / (4 * 200 * 40)
-    assert large["time_ratio"] is None
+    assert "time_ratio" not in large
     ours, textbook = (found["facts"] for found in relaxation["contenders"].values())
     assert ours["n_tuples"] == textbook["n_tuples"] == 50
     assert ours["objective"] == pytest.approx(textbook["objective"], rel=1e-3)
