@@ -8,7 +8,7 @@ too large or too slow, and every method that fails.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: The mean accuracy of the single runs of an ensemble.
 BASE_RUNS = "k-means"
 _QUICK_LEAVES_OUT = ("reuters", "caltech101_7", "caltech101_20")
-#: Colour, marker and height in a row of the picture; other methods are small grey dots.
+#: Colour, marker and height in a row of the picture.
 _STYLES = {
     BASE_RUNS: ("grey", "s", -0.12),
     "lbp": ("purple", "v", -0.12),
@@ -35,6 +35,7 @@ _STYLES = {
     "rcc": ("vermilion", "D", -0.22),
     FLAGSHIP: ("blue", "o", -0.02),
 }
+_OTHER = ("grey", ".", -0.12)
 
 #: By condition and dataset, the figures of every method.
 Conditions = dict[str, dict[str, dict[str, Any]]]
@@ -45,17 +46,22 @@ class PaperTable(NamedTuple):
 
     #: The benchmark.
     name: str
-    #: The methods as the paper names and orders them, and their keys here.
+    #: The methods as the paper names them, and their keys here; the paper's own method is last.
     columns: Mapping[str, str]
-    #: The name of a dataset in this package, and its name in the paper, in the paper's order.
+    #: The name of a dataset in this package, and its name in the paper.
     titles: Mapping[str, str]
-    #: Of the columns that are available, one accuracy per dataset, or None.
-    figures: Mapping[str, tuple[float | None, ...]]
+    #: Of every column of the paper, one accuracy per dataset, with so many digits.
+    figures: Mapping[str, tuple[float, ...]]
+    digits: int
 
-    def printed(self, column: str, datasets: Sequence[str]) -> list[float | None]:
+    def printed(self, column: str, datasets: Iterable[str]) -> list[float]:
         """Return the paper's accuracies of a column on some datasets."""
         figures = dict(zip(self.titles, self.figures[column], strict=True))
         return [figures[dataset] for dataset in datasets]
+
+    def columns_by_method(self) -> dict[str, str]:
+        """Return the printed columns by the key of their method, or by their own name."""
+        return {self.columns.get(column, column): column for column in self.figures}
 
 
 def run_table(
@@ -89,7 +95,7 @@ def run_table(
         for dataset, methods in datasets.items()
     ]
     data = {"draws": n_draws, "patience": patience, "cells": rows}
-    tables = [_summary_table(conditions)] if conditions else []
+    tables = [_summary_table(conditions, paper)] if conditions else []
     tables += [_accuracy_table(n_draws, paper, *one) for one in conditions.items()]
     notes = [f"{paper.titles[dataset]} was not run: {why}" for dataset, why in absent.items()]
     plots = {"": lambda: _plot(conditions, paper)}
@@ -124,41 +130,48 @@ def _notes(conditions: Conditions, paper: PaperTable) -> list[str]:
     return notes + [f"Warnings: {what}: {times} times" for what, times in counted.items()]
 
 
-def _summary_table(conditions: Conditions) -> Table:
+def _summary_table(conditions: Conditions, paper: PaperTable) -> Table:
     """Return mean accuracies over the datasets, and distances from the best method of a cell."""
-    rows = [row for datasets in conditions.values() for row in datasets.values()]
+    datasets = list(dict.fromkeys(dataset for found in conditions.values() for dataset in found))
+    rows = [row for found in conditions.values() for row in found.values()]
     methods = list(dict.fromkeys(method for row in rows for method in row))
     means = np.array(
         [[row.get(m, {}).get("mean") for row in rows] for m in methods], dtype=np.float64
     )
     # a method that did not run in every cell has no mean; the others are compared with each other
     behind = means[~np.isnan(means).any(axis=1)].max(axis=0, initial=0.0) - means
-    ends = np.cumsum([len(datasets) for datasets in conditions.values()])[:-1]
+    ends = np.cumsum([len(found) for found in conditions.values()])[:-1]
     columns = [part.mean(axis=1) for part in np.split(means, ends, axis=1)]
     figures = np.column_stack([*columns, behind.mean(axis=1), behind.max(axis=1)])
-    texts = [
-        (method_title(m), *(short_text(None if np.isnan(f) else f) for f in own))
-        for m, own in zip(methods, figures, strict=True)
-    ]
+    columns_of = paper.columns_by_method()
+    texts = []
+    for m, own in zip(methods, figures, strict=True):
+        printed = paper.printed(columns_of[m], datasets) if m in columns_of else [np.nan]
+        shown = [*own, float(np.mean(printed))]
+        texts.append((method_title(m), *(short_text(None if np.isnan(f) else f) for f in shown)))
     named = [f"{condition} K" if condition else "accuracy" for condition in conditions]
-    headings = ("", *named, "behind the best: mean", "largest")
+    headings = ("", *named, "behind the best: mean", "largest", "printed")
     return Table(f"Mean accuracy over the datasets; {len(rows)} cells", headings, texts)
 
 
 def _accuracy_table(
     n_draws: int, paper: PaperTable, condition: str, rows: Mapping[str, Any]
 ) -> Table:
-    """Return accuracies of one condition, a column a dataset, with the printed figures below."""
+    """Return accuracies of one condition, a column a dataset; the paper's are below ours."""
     found = {m: [row.get(m) for row in rows.values()] for row in rows.values() for m in row}
-    texts = [
-        (method_title(m), *(_result_text(one, n_draws) for one in own)) for m, own in found.items()
-    ]
-    bold = best_cells(
-        [[one and one["mean"] for one in own] for own in found.values()], 1, by="column"
-    )
-    for column in paper.figures:
-        printed = (short_text(figure, 2, "n/a") for figure in paper.printed(column, list(rows)))
-        texts.append((f"{column}, printed", *printed))
+    columns_of = paper.columns_by_method()
+    texts, means = [], []
+    for m in dict.fromkeys([*found, *columns_of]):
+        if m in found:
+            texts.append((method_title(m), *(_result_text(one, n_draws) for one in found[m])))
+            means.append([one and one["mean"] for one in found[m]])
+        if m in columns_of:
+            printed = paper.printed(columns_of[m], rows)
+            texts.append(
+                (f"{columns_of[m]}, printed", *(short_text(f, paper.digits) for f in printed))
+            )
+            means.append([None] * len(rows))  # only our figures are compared
+    bold = best_cells(means, 1, by="column")
     name = f"Accuracy, recipe {condition} K" if condition else "Accuracy"
     title = f"{name}: mean ± standard error of {n_draws} draws"
     return Table(title, ("", *(paper.titles[dataset] for dataset in rows)), texts, bold=bold)
@@ -180,14 +193,16 @@ def _plot(conditions: Conditions, paper: PaperTable) -> Figure:
             continue
         names, marks = list(rows), []
         for method in dict.fromkeys(m for row in rows.values() for m in row):
-            colour, marker, height = _STYLES.get(method, ("grey", ".", -0.12))
+            colour, marker, height = _STYLES.get(method, _OTHER)
             label = method_title(method) if method in _STYLES else "other methods and views"
             x = [row.get(method, {}).get("mean") for row in rows.values()]
             marks.append(Marks(label, colour, marker, x, height=height))
         for column in paper.figures:
-            colour, marker, _ = _STYLES[paper.columns[column]]
+            style = _STYLES.get(paper.columns.get(column, ""))
+            colour, marker, _ = style or _OTHER
+            label = f"{column if style else 'other methods and views'}, printed"
             x, hollow = paper.printed(column, names), {"mfc": "none"}
-            marks.append(Marks(f"{column}, printed", colour, marker, x, None, None, 0.22, hollow))
+            marks.append(Marks(label, colour, marker, x, None, None, 0.22, hollow))
         panels[f"recipe {condition} K" if condition else ""] = marks
     width = max(1, len(panels))
     titles = [paper.titles[dataset] for dataset in names]

@@ -12,7 +12,7 @@ from benchmarks import paper_table2, paper_table3
 from benchmarks.harness import Context
 from benchmarks.paper_table2 import ENSEMBLES, TABLE2, make_runs, recipe_features
 from benchmarks.paper_table3 import TABLE3
-from benchmarks.paper_tables import BASE_RUNS
+from benchmarks.paper_tables import BASE_RUNS, method_title
 from coterie import load_dataset, make_partitions
 from coterie.consensus.registry import (
     CONSENSUS_METHODS,
@@ -31,7 +31,7 @@ def only_iris(monkeypatch):
         return {name: "not here" for name in names if name != "iris"}
 
     monkeypatch.setattr(Context, "missing_datasets", missing)
-    few = TABLE2._replace(columns=dict.fromkeys(TABLE2.columns, BASE_RUNS))
+    few = TABLE2._replace(columns={"k-means": BASE_RUNS})
     monkeypatch.setattr(paper_table2, "TABLE2", few)
 
 
@@ -47,7 +47,15 @@ def test_table_2_runs(only_iris, tmp_path):
         for found in cell["methods"].values():
             assert found["mean"] == pytest.approx(np.mean(found["accuracies"]))
             assert found["draws"] == 2
-    assert ("RCC, printed", ".89") in result.tables[1].rows
+    summary, accuracies, _ = result.tables
+    assert [row[-1] for row in summary.rows] == [".830", "–"]
+    assert [row[0] for row in accuracies.rows[:3]] == [
+        "k-means",
+        "k-means, printed",
+        method_title(FLAGSHIP),
+    ]
+    assert ("RCC, printed", ".89") in accuracies.rows
+    assert len(accuracies.rows) == 2 + len(TABLE2.figures)
 
 
 def test_table_3_without_data_is_empty(only_iris):
@@ -59,6 +67,7 @@ def test_table_3_without_data_is_empty(only_iris):
 def test_columns_of_the_paper_are_the_methods_that_name_them():
     """Cells have the paper's methods in its order, then the flagship, then the others."""
     for paper, methods in ((TABLE2, CONSENSUS_METHODS), (TABLE3, MULTIVIEW_METHODS)):
+        assert set(paper.columns) == set(paper.figures) - {"Classemes"}
         named = {m.paper_name: key for key, m in methods.items() if m.paper_name}
         assert {column: paper.columns[column] for column in named} == {**named, "RCC": "rcc"}
     cells = [c for (c,) in paper_table2.make_cells(["iris", "wine"], all_methods=True).values()]
