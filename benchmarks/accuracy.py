@@ -25,17 +25,19 @@ from benchmarks.harness import Context, in_parallel
 from benchmarks.results import standard_error
 from coterie.errors import TooManyPointsError
 
+Score = Callable[[str], float | Mapping[str, float]]
+
 
 class Cell(NamedTuple):
     """A way to make partitions or features of points whose classes are known, and methods.
 
     ``load()`` reads the dataset, ``load()(seed)`` makes a draw, and ``load()(seed)(method)`` is the
-    accuracy of a method on that draw.
+    accuracy of a method on that draw, or several scores by name with "accuracy" among them.
     """
 
     name: str
     methods: Sequence[str]
-    load: Callable[[], Callable[[int], Callable[[str], float]]]
+    load: Callable[[], Callable[[int], Score]]
 
 
 def run_cells(
@@ -97,15 +99,16 @@ def summarise(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _outcome(score: Callable[[str], float], method: str, limit: float) -> dict[str, Any]:
-    """Run a method; return status, processor seconds, accuracy, message and counted warnings."""
-    accuracy, message, least = None, "", 0.0
+def _outcome(score: Score, method: str, limit: float) -> dict[str, Any]:
+    """Run a method; return status, processor seconds, scores, message and counted warnings."""
+    scores: float | Mapping[str, float] | None = None
+    message, least = "", 0.0
     start = time.process_time()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             with _processor_time_limit(limit):
-                accuracy = score(method)
+                scores = score(method)
             status = "ran"
         except TooManyPointsError as error:
             status, message = "too large", str(error)
@@ -117,7 +120,7 @@ def _outcome(score: Callable[[str], float], method: str, limit: float) -> dict[s
     return {
         "status": status,
         "seconds": max(least, time.process_time() - start),
-        "accuracy": accuracy,
+        **(scores if isinstance(scores, Mapping) else {"accuracy": scores}),
         "message": message,
         "warnings": dict(Counter(warning.category.__name__ for warning in caught)),
     }

@@ -1,23 +1,29 @@
-"""The cells on which consensus functions are compared: four families of label matrices.
+"""The cells on which consensus functions are compared: five families of label matrices.
 
 ========  ===================================================================================
 planted   a known partition; some votes are noisy and some are wrong, together or independently
 real      classes of real data; 40 k-means runs, K fixed or drawn from a range
 views     classes of real data with several views; 10 runs a view, K fixed or drawn
 market    planted segments of simulated advertisers; partitions of texts, win and cost curves
+pools     classes of real data; 10 of 100 public base clusterings, drawn at random
 ========  ===================================================================================
 
 Cells are assigned in turn, within their family, to two halves: rules are developed on one half
 and reported on the other. Both cells of a dataset are in the same half. The two market cells use
 the same simulated markets, cut differently.
+
+The pools are from D. Huang, C.-D. Wang, J.-H. Lai: Locally weighted ensemble clustering, IEEE
+Transactions on Cybernetics 48(5), 2018. A file ``pools/NAME.npz`` of the data folder has
+``members`` (n, 100) and the classes ``y`` (n,).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +32,9 @@ from numpy.typing import NDArray
 from benchmarks.ads import simulate
 from benchmarks.noise import CORE_CELLS, MORE_CELLS, NoiseCell, sizes_text
 from coterie.datasets import load_dataset, load_views
+from coterie.datasets.dataset_files import data_folders
 from coterie.ensembles.making import make_partitions
+from coterie.errors import DatasetUnavailableError
 
 _RUNS, _RUNS_A_VIEW = 40, 10
 #: Larger datasets are reduced to so many rows, drawn again for every ensemble.
@@ -36,6 +44,8 @@ _REAL = ("cstr", "digits", "glass", "ionosphere", "iris", "soybean_small", "wine
 #: Small datasets that come with this package or with scikit-learn.
 _QUICK_SETS = ("glass", "ionosphere", "iris", "wine", "zoo")
 _VIEWS = ("caltech101_7", "msrc_v1", "uci_mfeat")
+_POOLS = ("Caltech20", "FCT", "IS", "MF", "Semeion", "SPF", "VS")
+_MEMBERS, _MAX_POOL_ROWS = 10, 3000
 _ENSEMBLES = {"fixed K": "kmeans", "diverse K": "diverse"}
 
 
@@ -93,6 +103,30 @@ def _draw_market(n_cuts: int, seed: int) -> Drawn:
     return Drawn(P[seen], y[seen], len(np.unique(y)))
 
 
+def _draw_pool(name: str, seed: int) -> Drawn:
+    path = _pool_file(name)
+    if path is None:
+        raise DatasetUnavailableError(f"no data folder has a file pools/{name}.npz")
+    with np.load(path) as pool:
+        members, y = pool["members"], pool["y"]
+    rng = np.random.default_rng(seed)
+    chosen = rng.choice(members.shape[1], _MEMBERS, replace=False)
+    rows = _some_rows(len(y), rng, _MAX_POOL_ROWS)
+    y = y[rows]
+    return Drawn(members[np.ix_(rows, chosen)].astype(np.int32), y, len(np.unique(y)))
+
+
+def missing_pools(names: Iterable[str]) -> dict[str, str]:
+    """Return which of the pools cannot be found, and why."""
+    why = "the data folder has no file pools/NAME.npz with this name"
+    return {name: why for name in names if _pool_file(name) is None}
+
+
+def _pool_file(name: str) -> Path | None:
+    paths = (folder / "pools" / f"{name}.npz" for folder in data_folders())
+    return next((path for path in paths if path.is_file()), None)
+
+
 @cache
 def _features(name: str) -> tuple[Any, NDArray[Any]]:
     """Load features and scale them without using the classes: tf–idf for text, else min–max."""
@@ -115,10 +149,10 @@ def _standardised(X: NDArray[Any]) -> NDArray[Any]:
     return (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
 
 
-def _some_rows(n: int, seed: int) -> NDArray[np.intp]:
-    if n <= _MAX_ROWS:
+def _some_rows(n: int, seed: int | np.random.Generator, most: int = _MAX_ROWS) -> NDArray[np.intp]:
+    if n <= most:
         return np.arange(n)
-    return np.sort(np.random.default_rng(seed).choice(n, _MAX_ROWS, replace=False))
+    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
 
 
 @lru_cache(maxsize=2)
@@ -171,6 +205,9 @@ def _suite() -> list[SuiteCell]:
             cells.append(SuiteCell(*named, make, dataset, quick=dataset in _QUICK_SETS))
     for place, (name, n_cuts) in enumerate({"one a view": 1, "six a view": 6}.items()):
         cells.append(SuiteCell("market", name, _half(place), partial(_draw_market, n_cuts)))
+    for place, name in enumerate(_POOLS):
+        draw_pool = partial(_draw_pool, name)
+        cells.append(SuiteCell("pools", f"pool {name}", _half(place), draw_pool, name))
     return cells
 
 

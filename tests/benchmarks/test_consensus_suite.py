@@ -9,13 +9,14 @@ import pytest
 
 from benchmarks import consensus_suite as suite
 from benchmarks.consensus_suite import SUITE
+from coterie.errors import DatasetUnavailableError
 
 BY_NAME = {cell.name: cell for cell in SUITE}
 
 
 def test_cells_alternate_between_halves_and_no_dataset_is_in_both():
     """Names are unique; within a family the halves take turns, dataset by dataset."""
-    assert len(BY_NAME) == len(SUITE) == 51
+    assert len(BY_NAME) == len(SUITE) == 58
     for _, family in groupby(SUITE, key=lambda cell: cell.family):
         groups = groupby(family, key=lambda cell: cell.dataset or cell.name)
         halves = [{cell.half for cell in together} for _, together in groups]
@@ -46,6 +47,30 @@ def test_each_view_gives_ten_partitions(monkeypatch):
     assert drawn.P.shape == (36, 20)
     for column in drawn.P[:, 10:].T:  # in the second view, points of a class are equal
         assert all(len(np.unique(column[y == c])) == 1 for c in range(3))
+
+
+def test_a_pool_is_sampled_by_members_and_rows(monkeypatch, tmp_path):
+    """A draw has 10 of the 100 members and at most so many rows, both decided by the seed."""
+    monkeypatch.setenv("COTERIE_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(suite, "_MAX_POOL_ROWS", 30)
+    assert set(suite.missing_pools(["VS", "MF"])) == {"VS", "MF"}
+    (tmp_path / "pools").mkdir()
+    y = np.repeat([2, 5], 25)
+    # the label tells the row and the member
+    members = (np.arange(50)[:, None] * 100 + np.arange(100)).astype(np.int16)
+    np.savez(tmp_path / "pools" / "VS.npz", members=members, y=y)
+    assert set(suite.missing_pools(["VS", "MF"])) == {"MF"}
+    first, again, other = (BY_NAME["pool VS"].draw(seed) for seed in (0, 0, 1))
+    assert first.P.shape == (30, 10) and first.P.dtype == np.int32 and first.n_clusters == 2
+    rows, chosen = first.P[:, 0] // 100, first.P[0] % 100
+    assert len(set(rows)) == 30 and len(set(chosen)) == 10
+    assert np.array_equal(first.P, rows[:, None] * 100 + chosen)
+    assert np.array_equal(first.y, y[rows])
+    assert np.array_equal(first.P, again.P)
+    assert set(other.P[:, 0] // 100) != set(rows) and set(other.P[0] % 100) != set(chosen)
+    with pytest.raises(DatasetUnavailableError, match="pools/MF"):
+        BY_NAME["pool MF"].draw(0)
 
 
 def test_the_market_leaves_out_advertisers_in_no_view(monkeypatch):
