@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from coterie.errors import InvalidLabelsError
+from coterie.errors import InvalidLabelsError, LabelWarning
 from coterie.labels.label_matrix import MISSING, as_label_matrix, encode_like
 from label_matrices import label_matrices
 
@@ -81,7 +81,8 @@ LISTS = {
     "numbers and None": (NUMBERS, NUMBERS),
     "texts and nan": (filled(TEXTS, float("nan")), TEXTS),
     "each column its kind": (BOTH, BOTH),
-    "rows are arrays": ([np.array([3, 0]), np.array([7, 0])], [[3, 0], [7, 0]]),
+    "columns are arrays": ([np.array([3, 0]), np.array([7, 0])], [[3, 7], [0, 0]]),
+    "columns are Series": ([pd.Series(["a", None]), pl.Series([7, 0])], [["a", 7], [None, 0]]),
 }
 MIXED_ROWS = [["x", 5, 7, True], [None, 6, 7, None], ["y", None, None, False]]
 MIXED = [column(MIXED_ROWS, v) for v in range(4)]
@@ -227,7 +228,6 @@ REFUSED = {
     "empty arrow": (pa.table({}), "empty"),
     "one dimension": ([0, 1, 1], "two dimensions.*got 1.*reshape"),
     "three dimensions": (np.zeros((2, 2, 2), int), "two dimensions.*got 3"),
-    "a dict": ({"a": [1]}, "two dimensions.*got 0"),
     "ragged": ([[0, 1], [2, 3], [4]], "row 2 has 1 labels, but row 0 has 2"),
     "a row that is none": ([[0, 1], 5], "row 1 has 1 labels"),
     "a list in a cell": ([[0, [1]], [2, 3]], "one label in each cell"),
@@ -246,10 +246,8 @@ REFUSED = {
         np.array([[0, 1], [-1, -1], [-1, -1]]),
         "row 1 has no label.*2 such rows",
     ),
-    "column without label": (
-        np.array([[0, -1], [2, -1]]),
-        "partition '1' \\(column 1\\) has no label",
-    ),
+    "no label at all": (np.array([[-1, -1], [-1, -1]]), "every label is missing"),
+    "vectors of two lengths": ([np.zeros(2), np.zeros(3)], "partition '1' has shape"),
     "mixed column": ([["a", 1], ["b", 2], [3, 3]], "partition '0' mixes.*'a' at row 0, 3 at row 2"),
     "mixed after a blank": (
         objects([None], [True], [2]),
@@ -342,3 +340,37 @@ def test_encode_like_refuses_other_columns():
         encode_like(renamed, fitted)
     unnamed = as_label_matrix(frame.to_numpy())
     assert encode_like(renamed, unnamed).tolist() == unnamed.codes.tolist()
+
+
+def test_a_mapping_names_its_columns():
+    """The keys of a mapping are the names of the partitions."""
+    matrix = as_label_matrix({"first": [0, 0, 1], "second": np.array(["a", "b", ""])})
+    assert matrix.names == ("first", "second")
+    assert matrix.codes.tolist() == [[0, 0], [0, 1], [1, -1]]
+
+
+def test_empty_columns_are_left_out_with_a_warning():
+    """A column without labels is named and left out, and new rows may have it or not."""
+    P = np.array([[0, -1, 3], [2, -1, 3]])
+    with pytest.warns(LabelWarning, match=r"'1' \(column 1\)"):
+        matrix = as_label_matrix(P)
+    assert matrix.names == ("0", "2")
+    assert encode_like(P, matrix).tolist() == [[0, 0], [1, 0]]
+    assert encode_like(P[:, [0, 2]], matrix).tolist() == [[0, 0], [1, 0]]
+
+
+def test_a_transposed_table_gives_a_warning():
+    """More columns than rows look like partitions in the rows."""
+    P = np.tile([0, 1], (3, 10))
+    with pytest.warns(LabelWarning, match="3 rows and 20 columns.*pass P.T"):
+        as_label_matrix(P)
+    as_label_matrix(P.T)
+
+
+def test_a_column_of_ids_gives_a_warning():
+    """A column with another label in nearly every row may name the rows."""
+    ids = np.arange(40)
+    table = pd.DataFrame({"who": ids, "a": ids % 3, "b": ids % 2})
+    with pytest.warns(LabelWarning, match="'who' has 40 different labels in 40 rows.*--id"):
+        as_label_matrix(table)
+    as_label_matrix(table.drop(columns="who"))

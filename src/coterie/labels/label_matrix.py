@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from coterie.errors import InvalidLabelsError
+from coterie.errors import InvalidLabelsError, LabelWarning
 from coterie.labels.coding import (
     MISSING,
     SOFT_HINT,
@@ -22,6 +23,11 @@ from coterie.labels.coding import (
 
 __all__ = ["MISSING", "LabelMatrix", "are_memberships", "as_label_matrix", "encode_like"]
 
+#: With fewer points, a different label in every row, or more partitions than points, is not odd.
+_FEWEST_POINTS = 20
+#: A column with more different labels than this share of the rows may be an id.
+_SHARE_OF_AN_ID = 0.9
+
 
 @dataclass(frozen=True)
 class LabelMatrix:
@@ -30,6 +36,7 @@ class LabelMatrix:
     codes: NDArray[Any]  # (n, V) int16 or int32: 0..K_v − 1, or −1 if the label is missing
     categories: tuple[NDArray[Any], ...]  # categories[v][c] is the user's label of code c
     names: tuple[str, ...]  # of the partitions, for messages and reports
+    empty: tuple[int, ...] = ()  # columns of the input without any label, which are left out
 
     @property
     def n_points(self) -> int:
@@ -49,7 +56,7 @@ class LabelMatrix:
     def without_rows(self) -> LabelMatrix:
         """Return a matrix without rows that keeps the names of partitions and labels."""
         codes = np.empty((0, self.n_partitions), dtype=self.codes.dtype)
-        return LabelMatrix(codes, self.categories, self.names)
+        return LabelMatrix(codes, self.categories, self.names, self.empty)
 
     def rows(self, chosen: NDArray[np.bool_]) -> LabelMatrix:
         """Return the chosen rows (a mask); labels that do not occur in them are dropped."""
@@ -59,7 +66,24 @@ class LabelMatrix:
             unused = np.ones(len(names) + 1, dtype=bool)
             unused[codes[:, v]] = False  # the code −1 selects the last entry
             codes[:, v], categories[v] = drop_categories(codes[:, v], names, unused[:-1])
-        return LabelMatrix(codes, tuple(categories), self.names)
+        return LabelMatrix(codes, tuple(categories), self.names, self.empty)
+
+    def without_columns(self, empty: Sequence[int]) -> LabelMatrix:
+        """Return the matrix without the columns ``empty``."""
+        kept = [v for v in range(self.n_partitions) if v not in empty]
+        return LabelMatrix(
+            self.codes[:, kept],
+            tuple(self.categories[v] for v in kept),
+            tuple(self.names[v] for v in kept),
+            tuple(empty),
+        )
+
+    @property
+    def labelled_rows(self) -> NDArray[np.bool_]:
+        """Return which points have a label in any partition, (n,)."""
+        if not self.has_missing:
+            return np.ones(self.n_points, dtype=np.bool_)
+        return np.any(self.codes >= 0, axis=1)
 
     @property
     def has_missing(self) -> bool:
@@ -83,17 +107,25 @@ def as_label_matrix(P: Any, *, allow_unlabelled_rows: bool = False) -> LabelMatr
     Parameters
     ----------
     P : array, list of rows, pandas or polars DataFrame, or arrow table, (n, V)
-        Column v is a partition of the n points. Labels are integers ≥ 0, whole floats, texts,
-        booleans or categories, of one kind in a column. The values −1, NaN, None, masked cells
-        and empty texts are missing labels.
+        Column v is a partition of the n points. A list of V arrays or Series (n,), or a mapping
+        of names to V vectors (n,), gives the columns. Labels are integers ≥ 0, whole floats,
+        texts, booleans or categories, of one kind in a column. The values −1, NaN, None, masked
+        cells and empty texts are missing labels.
     allow_unlabelled_rows : bool
         Accept rows without any label.
 
     Raises
     ------
     InvalidLabelsError
-        If a cell cannot be a label, or if a row or column has no label; the message names the
-        row and the column.
+        If a cell cannot be a label, or if a row has no label; the message names the row and the
+        column.
+
+    Warns
+    -----
+    LabelWarning
+        If a column has no label (it is left out), if nearly every row of a column has another
+        label (it may be an id), or if there are more columns than rows (the table may be
+        transposed).
 
     Examples
     --------
@@ -106,16 +138,10 @@ def as_label_matrix(P: Any, *, allow_unlabelled_rows: bool = False) -> LabelMatr
     """
     if isinstance(P, LabelMatrix):
         return P
-    matrix, _ = _read(P)
-    for v, categories in enumerate(matrix.categories):
-        if len(categories) == 0:
-            raise InvalidLabelsError(
-                f"partition '{matrix.names[v]}' (column {v}) has no label; leave it out"
-            )
-    if allow_unlabelled_rows or not matrix.has_missing:
-        return matrix
-    unlabelled = (matrix.codes < 0).all(axis=1)
-    if unlabelled.any():
+    matrix = _without_empty_columns(_read(P)[0])
+    _warn_of_odd_shapes(matrix)
+    unlabelled = ~matrix.labelled_rows
+    if unlabelled.any() and not allow_unlabelled_rows:
         raise InvalidLabelsError(
             f"row {int(np.argmax(unlabelled))} has no label in any partition "
             f"({int(unlabelled.sum())} such rows in all); leave it out, or give it a label"
@@ -133,6 +159,8 @@ def encode_like(P: Any, fitted: LabelMatrix) -> NDArray[Any]:
     [[1, -1]]
     """
     new, named = _read(P)
+    if new.n_partitions == fitted.n_partitions + len(fitted.empty):
+        new = new.without_columns(fitted.empty)
     if new.n_partitions != fitted.n_partitions:
         raise InvalidLabelsError(
             f"the new labels have {new.n_partitions} partitions (columns), "
@@ -157,6 +185,43 @@ def encode_like(P: Any, fitted: LabelMatrix) -> NDArray[Any]:
         lookup = [*(code_of.get(label, MISSING) for label in given.tolist()), MISSING]
         codes[:, v] = np.array(lookup, dtype=codes.dtype)[new.codes[:, v]]
     return codes
+
+
+def _without_empty_columns(matrix: LabelMatrix) -> LabelMatrix:
+    """Leave out the columns without any label, with a warning."""
+    empty = [v for v, categories in enumerate(matrix.categories) if len(categories) == 0]
+    if not empty:
+        return matrix
+    names = ", ".join(f"'{matrix.names[v]}' (column {v})" for v in empty[:10])
+    if len(empty) == matrix.n_partitions:
+        raise InvalidLabelsError("no cell has a label; every label is missing")
+    warnings.warn(
+        f"partitions without any label are left out: {names}{', …' if len(empty) > 10 else ''}",
+        LabelWarning,
+        stacklevel=4,
+    )
+    return matrix.without_columns(empty)
+
+
+def _warn_of_odd_shapes(matrix: LabelMatrix) -> None:
+    """Warn of ids among the columns, and of a table that may be transposed."""
+    n, V = matrix.n_points, matrix.n_partitions
+    if V > n and V >= _FEWEST_POINTS:
+        warnings.warn(
+            f"the labels have {n} rows and {V} columns; rows are points and columns are "
+            f"partitions: if these are {n} partitions of {V} points, pass P.T",
+            LabelWarning,
+            stacklevel=4,
+        )
+    for v, n_labels in enumerate(matrix.n_labels.tolist()):
+        if V == 1 or n < _FEWEST_POINTS or n_labels < _SHARE_OF_AN_ID * n:
+            continue
+        warnings.warn(
+            f"column '{matrix.names[v]}' has {n_labels:,} different labels in {n:,} rows; if it "
+            "names the rows, leave it out (in the program: --id)",
+            LabelWarning,
+            stacklevel=4,
+        )
 
 
 def _numbered(n_partitions: int) -> tuple[str, ...]:
@@ -193,7 +258,7 @@ def _read(P: Any) -> tuple[LabelMatrix, bool]:
     columns, names = frame
     if not columns or len(columns[0]) == 0:
         raise InvalidLabelsError("labels are empty: the table has no rows or no columns")
-    return LabelMatrix(*code_columns(columns, names), names), True
+    return LabelMatrix(*code_columns(columns, names), names), not isinstance(P, list | tuple)
 
 
 def _as_two_dimensional(P: Any) -> NDArray[Any]:
@@ -238,9 +303,10 @@ def _ragged_message(P: Any) -> str:
 def _frame_columns(P: Any) -> tuple[list[Any], tuple[str, ...]] | None:
     """Return columns and names of a pandas, polars or arrow table, or None for other types."""
     # columns are converted separately, so that an error message can name the column
-    if (
-        hasattr(P, "iloc") and P.ndim == 2
-    ):  # pandas: select by position, because names may occur twice
+    if isinstance(P, Mapping) or _are_vectors(P):
+        return _vector_columns(P)
+    # pandas: select by position, because names may occur twice
+    if hasattr(P, "iloc") and P.ndim == 2:
         names = tuple(str(name) for name in P.columns)
         columns = [P.iloc[:, v] for v in range(len(names))]
     elif hasattr(P, "get_columns"):  # polars
@@ -251,3 +317,23 @@ def _frame_columns(P: Any) -> tuple[list[Any], tuple[str, ...]] | None:
     else:
         return None
     return [arrow_column(c, name) for c, name in zip(columns, names, strict=True)], names
+
+
+def _are_vectors(P: Any) -> bool:
+    """Return whether P is a list of arrays or Series with one dimension."""
+    if not isinstance(P, list | tuple) or not P:
+        return False
+    return all(len(getattr(item, "shape", ())) == 1 for item in P)
+
+
+def _vector_columns(P: Any) -> tuple[list[Any], tuple[str, ...]]:
+    """Return the vectors of a list or a mapping as columns, and their names."""
+    names = tuple(map(str, P)) if isinstance(P, Mapping) else _numbered(len(P))
+    vectors = [np.asarray(item) for item in (P.values() if isinstance(P, Mapping) else P)]
+    for name, vector in zip(names, vectors, strict=True):
+        if vector.ndim != 1 or len(vector) != len(vectors[0]):
+            raise InvalidLabelsError(
+                f"partition '{name}' has shape {vector.shape}, partition '{names[0]}' has "
+                f"{vectors[0].shape}; give one label for each point in every partition"
+            )
+    return [arrow_column(v, name) for v, name in zip(vectors, names, strict=True)], names

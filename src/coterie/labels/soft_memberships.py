@@ -58,6 +58,11 @@ class Memberships:
         """Return the label matrix of hard memberships; labels are column numbers."""
         return as_label_matrix(_most_likely(self), allow_unlabelled_rows=True)
 
+    @property
+    def labelled_rows(self) -> NDArray[np.bool_]:
+        """Return which points have a membership in any partition, (n,)."""
+        return np.diff(self.shares.indptr) > 0
+
     def codes(self) -> NDArray[np.int64]:
         """Return the codes 0..K_v − 1 of hard memberships, −1 missing, (n, V)."""
         codes = np.full((self.n_points, self.n_partitions), MISSING, dtype=np.int64)
