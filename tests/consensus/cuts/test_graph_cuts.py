@@ -192,3 +192,17 @@ def test_too_large_a_graph_is_refused(partitioner):
     with pytest.raises(TooManyPointsError, match=f"{limit}=3"):
         CSPA(2, **kind, **{limit: 3}).fit(P)
     assert CSPA(2, **kind, **{other: 3}).fit(P).n_clusters_ == 2
+
+
+@pytest.mark.parametrize("method", [ct.CSPA, ct.HBGF, ct.MCLA])
+def test_a_few_points_need_not_be_cut_into_equal_parts(method):
+    """Seven points in parts of 3, 2 and 2: the example of Strehl and Ghosh comes out right."""
+    P = [
+        [1, 1, 1, 2, 2, 3, 3],
+        [2, 2, 2, 3, 3, 1, 1],
+        [1, 1, 2, 2, 3, 3, 3],
+        [1, 2, -1, 1, 2, -1, -1],
+    ]
+    for seed in range(3):
+        labels = method(3, random_state=seed).fit(np.transpose(P)).labels_
+        assert same_partition(labels, np.array([0, 0, 0, 1, 1, 2, 2]))

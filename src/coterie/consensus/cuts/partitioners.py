@@ -90,6 +90,8 @@ def cut_graph(
 
         min Σ_{i<j, parts differ} A_ij   s.t.   weight of a part ≤ (1 + imbalance) · total / K
 
+    A part may always have ⌈total / K⌉ and one more: with few vertices no cut is nearer to balance.
+
     The result is the better of two cuts. METIS merges vertices before it cuts; by default also
     vertices two steps apart, such as all points of a base cluster, which may be unrelated. The
     other cut does not merge these. If both cuts leave a part empty, recursive bisection is tried
@@ -115,7 +117,9 @@ def cut_graph(
     rows.indices = place[rows.indices]
     weights = np.ones(len(order), int) if vertex_weights is None else vertex_weights[order]
     seed = int(rng.randint(_LARGEST_SEED))
-    run = functools.partial(_run_metis, rows, weights, n_parts, imbalance, seed)
+    total = int(weights.sum())
+    feasible = (-(-total // n_parts) * n_parts + 1) / max(total, 1) - 1
+    run = functools.partial(_run_metis, rows, weights, n_parts, max(imbalance, feasible), seed)
     cuts = [run(two_hop=False), run(two_hop=True)]
     if all(cut.n_empty for cut in cuts):
         cuts.append(run(two_hop=True, recursive=True))
