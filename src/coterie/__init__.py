@@ -11,7 +11,8 @@ consensus      :class:`RobustConsensus`; for a similarity matrix :class:`RobustS
                :class:`CorrelationConsensus`
 … by cuts      :class:`CSPA`, :class:`HGPA`, :class:`MCLA`, :class:`HBGF`
 … by factors   :class:`NMFConsensus`, :class:`WeightedConsensus`, :class:`KLConsensus`
-… by linkage   :class:`EvidenceAccumulation`, :class:`LocallyWeightedConsensus`
+… by linkage   :class:`EvidenceAccumulation`, :class:`LocallyWeightedConsensus`,
+               :class:`PropagatedConsensus`
 from features  :class:`ConsensusClusterer`
 several views  :class:`MultiViewClusterer`, :class:`SpectralView`, :class:`ConcatenatedSpectral`,
                :class:`MultiViewKMeans`, :class:`MultiViewAffinityPropagation`,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from coterie.consensus import LocallyWeightedConsensus as LocallyWeightedConsensus
     from coterie.consensus import NMFConsensus as NMFConsensus
     from coterie.consensus import OneHotKMeans as OneHotKMeans
+    from coterie.consensus import PropagatedConsensus as PropagatedConsensus
     from coterie.consensus import WeightedConsensus as WeightedConsensus
     from coterie.consensus.robust.estimator import RobustConsensus as RobustConsensus
     from coterie.counts.coassociation import coassociation as coassociation

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from coterie.consensus.linkage.locally_weighted import (
         LocallyWeightedConsensus as LocallyWeightedConsensus,
     )
+    from coterie.consensus.linkage.propagated import PropagatedConsensus as PropagatedConsensus
     from coterie.consensus.spectral.coassociation_profiles import KMeansConsensus as KMeansConsensus
     from coterie.consensus.spectral.l2 import L2Consensus as L2Consensus
     from coterie.consensus.spectral.one_hot import OneHotKMeans as OneHotKMeans

@@ -35,6 +35,7 @@ STORABLE_TYPES = {
     "CorrelationConsensus": "coterie.consensus:CorrelationConsensus",
     "EvidenceAccumulation": "coterie.consensus:EvidenceAccumulation",
     "LocallyWeightedConsensus": "coterie.consensus:LocallyWeightedConsensus",
+    "PropagatedConsensus": "coterie.consensus:PropagatedConsensus",
     "ConsensusClusterer": "coterie.estimators.clusterer:ConsensusClusterer",
     "MultiViewClusterer": "coterie.estimators.clusterer:MultiViewClusterer",
     "SpectralView": "coterie.multiview:SpectralView",

@@ -10,6 +10,7 @@ import coterie as ct
 from all_partitions import same_partition
 from coterie.consensus.cuts import meta_clusters, partitioners
 from coterie.consensus.cuts.meta_clusters import MCLA
+from coterie.counts.contingency import all_contingencies, jaccard_similarity
 from coterie.errors import MissingExtraError
 from coterie.labels.tuples import as_label_tuples
 from label_matrices import label_matrices
@@ -38,7 +39,7 @@ def base_clusters(tuples):
 def test_similarities_are_those_of_sets(P):
     """Similarities are |c ∩ d| / |c ∪ d| over the points that both partitions label."""
     tuples = as_label_tuples(P)
-    similarity = meta_clusters._jaccard(tuples)
+    similarity = jaccard_similarity(all_contingencies(tuples), tuples.offsets)
     members, partition, labelled = base_clusters(tuples)
     for c, d in np.ndindex(similarity.shape):
         both = labelled[partition[c]] & labelled[partition[d]]
@@ -76,7 +77,7 @@ def test_ties_are_drawn():
 def test_linkage_is_scipys():
     """Meta-clusters without METIS are those of average linkage on 1 − similarity."""
     tuples = as_label_tuples(ct.planted_partitions([30, 20, 15], 7, 0, 0.3, random_state=0)[0])
-    similarity = meta_clusters._jaccard(tuples)
+    similarity = jaccard_similarity(all_contingencies(tuples), tuples.offsets)
     tree = linkage(squareform(1 - similarity, checks=False), "average")
     ours = meta_clusters._group_base_clusters(similarity, 3, "linkage", 0.05, None)
     assert same_partition(ours, cut_tree(tree, 3).ravel())
@@ -86,7 +87,7 @@ def test_meta_clusters_are_balanced():
     """METIS gives every meta-cluster its share of the base clusters."""
     pytest.importorskip("pymetis", reason=NEEDED)
     tuples = as_label_tuples(ct.planted_partitions([30, 20, 15], 8, 0, 0.3, random_state=0)[0])
-    similarity = meta_clusters._jaccard(tuples)
+    similarity = jaccard_similarity(all_contingencies(tuples), tuples.offsets)
     meta = meta_clusters._group_base_clusters(similarity, 3, "metis", 0.05, 0)
     assert (np.bincount(meta) == 8).all()
 

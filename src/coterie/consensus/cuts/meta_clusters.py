@@ -13,11 +13,11 @@ from sklearn.utils import check_random_state
 
 from coterie.consensus.base import ConsensusFunction, Labelling
 from coterie.consensus.cuts.partitioners import choose_partitioner, cut_graph
-from coterie.counts.contingency import all_contingencies
+from coterie.counts.contingency import all_contingencies, jaccard_similarity
 from coterie.ensembles.input_checks import check_number
 from coterie.labels.tuples import LabelTuples
 
-__all__ = ["MCLA"]
+__all__ = ["MCLA", "meta_cluster_labels"]
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -106,7 +106,8 @@ class MCLA(ConsensusFunction):
         imbalance = check_number("imbalance", self.imbalance, above=0, or_equal=True)
         rng = check_random_state(self.random_state)
         voting, group = tuples.restricted_to(weights > 0)
-        meta = _group_base_clusters(_jaccard(voting), K, self.partitioner_, imbalance, rng)
+        similarity = jaccard_similarity(all_contingencies(voting), voting.offsets)
+        meta = _group_base_clusters(similarity, K, self.partitioner_, imbalance, rng)
         shares = _shares(voting, weights[weights > 0], meta)
         labels = _winners(shares, rng)
         labelled = labels >= 0
@@ -115,14 +116,27 @@ class MCLA(ConsensusFunction):
         return Labelling(labels[group], weights)
 
 
-def _jaccard(tuples: LabelTuples) -> Array:
-    """Return |c ∩ d| / |c ∪ d| of all base clusters, over points with both labels, (m, m)."""
-    shared = all_contingencies(tuples)
-    # size of c among the points that the partition of d labels, (m, V) and (m, m)
-    labelled = np.add.reduceat(shared, tuples.offsets[:-1], axis=1)
-    sizes = np.repeat(labelled, tuples.n_labels, axis=1)
-    union = sizes + sizes.T - shared
-    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+def meta_cluster_labels(
+    tuples: LabelTuples, partition_weights: Array, n_clusters: int, similarity: Array, rng: Any
+) -> Labels:
+    """Return labels (u,) by average linkage of the base clusters, −1 without a label.
+
+    ``similarity`` (m, m) is the Jaccard similarity, the weights (V,) are positive, and ``rng`` is
+    a RandomState.
+
+    >>> from coterie.labels.tuples import as_label_tuples
+    >>> tuples = as_label_tuples([[0, 0], [0, 0], [1, 1]])
+    >>> similarity = jaccard_similarity(all_contingencies(tuples), tuples.offsets)
+    >>> labels = meta_cluster_labels(tuples, np.ones(2), 2, similarity, np.random.RandomState(0))
+    >>> len(set(labels.tolist()))
+    2
+    """
+    # in a sample some base clusters have no point; they are put into a group that cannot win
+    used = np.flatnonzero(similarity.diagonal())
+    meta = np.full(len(similarity), n_clusters, dtype=np.int64)
+    some = similarity[np.ix_(used, used)]
+    meta[used] = _group_base_clusters(some, n_clusters, "linkage", 0.0, rng)
+    return _winners(_shares(tuples, partition_weights, meta), rng)
 
 
 def _group_base_clusters(

@@ -17,7 +17,7 @@ from coterie.counts.coassociation import check_partition_weights, tuple_coassoci
 from coterie.labels.numbering import renumber_by_appearance
 from coterie.labels.tuples import LabelTuples
 
-__all__ = ["EvidenceAccumulation", "cut_into", "lifetimes", "linkage_labels", "weighted_linkage"]
+__all__ = ["EvidenceAccumulation", "cut_into", "lifetimes", "vote_linkage", "weighted_linkage"]
 
 Array = NDArray[np.float64]
 Linkage = Literal["average", "single", "complete"]
@@ -116,9 +116,7 @@ class EvidenceAccumulation(ConsensusFunction):
         K = None if self.n_clusters is None else check_n_clusters(self.n_clusters, tuples)
         check_size(tuples.n_tuples, self.max_tuples, "max_tuples", type(self).__name__)
         voting, place = voting_tuples(tuples, weights)
-        distances, votes = _vote_distances(voting, weights[weights > 0])
-        tree = weighted_linkage(distances, voting.weights, self.linkage)
-        tree[:, 2] /= votes
+        tree = vote_linkage(voting, weights[weights > 0], self.linkage)
         self.linkage_, self.lifetimes_ = tree, lifetimes(tree)
         self.leaves_, self.leaf_sizes_ = tuples.expand(place), voting.weights.astype(np.int64)
         if K is None:  # the fewest clusters of the longest lifetime
@@ -127,19 +125,23 @@ class EvidenceAccumulation(ConsensusFunction):
         return Labelling(np.append(labels, 0)[place], weights)
 
 
-def linkage_labels(tuples: LabelTuples, partition_weights: Array, n_clusters: int) -> Any:
-    """Return labels (u,) of the tuples by average linkage on 1 − M, cut into K clusters.
-
-    The weights (V,) are in the order of the tuples' columns.
+def vote_linkage(tuples: LabelTuples, partition_weights: Array, linkage: str = "average") -> Array:
+    """Return the tree (u − 1, 4) of linkage on 1 − M; the weights (V,) are positive.
 
     >>> from coterie.labels.tuples import as_label_tuples
-    >>> linkage_labels(as_label_tuples([[0, 0], [1, 1]]), np.ones(2), 2).tolist()
-    [0, 1]
+    >>> vote_linkage(as_label_tuples([[0, 0], [0, 1], [1, 2]]), np.ones(2))
+    array([[0. , 1. , 0.5, 2. ],
+           [2. , 3. , 1. , 3. ]])
     """
-    voting, place = voting_tuples(tuples, partition_weights)
-    distances, _ = _vote_distances(voting, partition_weights[partition_weights > 0])
-    tree = weighted_linkage(distances, voting.weights)
-    return np.append(cut_into(tree, n_clusters), 0)[place]
+    # votes are whole numbers, so rounding does not break ties
+    coassociation = tuple_coassociation(tuples, partition_weights)
+    votes = float(np.rint(1.0 / coassociation.scale))
+    M = coassociation.values
+    reused = M if M.dtype == np.float64 else None
+    distances = np.subtract(votes, M, dtype=np.float64, out=reused)
+    tree = weighted_linkage(distances, tuples.weights, linkage)
+    tree[:, 2] /= votes
+    return tree
 
 
 def weighted_linkage(distances: Array, weights: Array, linkage: str = "average") -> Array:
@@ -202,16 +204,6 @@ def lifetimes(tree: Array, largest: float = 1.0) -> Array:
     array([0.25 , 0.625, 0.125])
     """
     return np.diff(tree[:, 2], prepend=0.0, append=largest)[::-1]
-
-
-def _vote_distances(tuples: LabelTuples, weights: Array) -> tuple[Array, float]:
-    """Return (1 − M) · votes over tuples, (u, u), and the number of votes."""
-    # votes are whole numbers, so rounding does not break ties
-    coassociation = tuple_coassociation(tuples, weights)
-    votes = float(np.rint(1.0 / coassociation.scale))
-    M = coassociation.values
-    reused = M if M.dtype == np.float64 else None
-    return np.subtract(votes, M, dtype=np.float64, out=reused), votes
 
 
 @nb.njit(cache=True, nogil=True)

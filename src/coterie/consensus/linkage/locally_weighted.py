@@ -17,10 +17,17 @@ from coterie.consensus.parameters import check_choice, check_size
 from coterie.counts.contingency import all_contingencies
 from coterie.ensembles.input_checks import check_number
 from coterie.labels.tuples import LabelTuples
-from coterie.relaxation.transfer_cut import transfer_cut
+from coterie.relaxation.rounding import round_by_kmeans
+from coterie.relaxation.transfer_cut import transfer_embedding
 from coterie.runtime.devices import map_row_blocks
 
-__all__ = ["LocallyWeightedConsensus", "cluster_uncertainty"]
+__all__ = [
+    "LocallyWeightedConsensus",
+    "cluster_uncertainty",
+    "cluster_weights",
+    "locally_weighted_embedding",
+    "locally_weighted_tree",
+]
 
 Array = NDArray[np.float64]
 
@@ -115,25 +122,68 @@ class LocallyWeightedConsensus(ConsensusFunction):
         if self.strategy == "linkage":
             method = f'{type(self).__name__}(strategy="linkage")'
             check_size(tuples.n_tuples, self.max_tuples, "max_tuples", method)
-        uncertainty = cluster_uncertainty(tuples, weights)
-        omega = np.maximum(np.exp(-uncertainty / self.theta), _LEAST_WEIGHT)
+        omega = cluster_weights(tuples, weights, self.theta)
         # split by partition; partitions and labels in the order of the input
         ends = np.cumsum(tuples.in_given_order(tuples.n_labels))
         self.cluster_weights_ = np.split(omega[tuples.recode], ends[:-1])
         voting, place = voting_tuples(tuples, weights)
         alpha, omega = weights[weights > 0], omega[np.repeat(weights > 0, tuples.n_labels)]
         if self.strategy == "linkage":
-            S = _locally_weighted_similarity(voting, alpha, omega)
-            distances = np.subtract(1.0, S, out=S)
-            labels = cut_into(weighted_linkage(distances, voting.weights), K)
+            labels = cut_into(locally_weighted_tree(voting, alpha, omega), K)
         else:
-            links = voting.indicator(alpha)
-            links.data = links.data * omega[links.indices]
-            labels = transfer_cut(links, voting.weights, K, check_random_state(self.random_state))
+            rng = check_random_state(self.random_state)
+            rows = locally_weighted_embedding(voting, alpha, omega, K)
+            labels = round_by_kmeans(rows, voting.weights, min(K, len(rows)), rng)
         return Labelling(np.append(labels, 0)[place], weights)
 
 
-def cluster_uncertainty(tuples: LabelTuples, partition_weights: Array) -> Array:
+def locally_weighted_tree(tuples: LabelTuples, partition_weights: Array, omega: Array) -> Array:
+    """Return the tree (u − 1, 4) of average linkage on 1 − S; the weights (V,) are positive.
+
+    >>> from coterie.labels.tuples import as_label_tuples
+    >>> tree = locally_weighted_tree(as_label_tuples([[0, 0], [0, 1]]), np.ones(2), np.ones(3))
+    >>> tree[:, 2]
+    array([0.5])
+    """
+    S = _locally_weighted_similarity(tuples, partition_weights, omega)
+    return weighted_linkage(np.subtract(1.0, S, out=S), tuples.weights)
+
+
+def locally_weighted_embedding(
+    tuples: LabelTuples, partition_weights: Array, omega: Array, n_clusters: int
+) -> Array:
+    """Embed the tuples for the normalised cut of points and clusters, (u, k), k ≤ K.
+
+    >>> from coterie.labels.tuples import as_label_tuples
+    >>> tuples = as_label_tuples([[0, 0], [1, 1]])
+    >>> E = locally_weighted_embedding(tuples, np.ones(2), np.ones(4), 2)
+    >>> abs(float((E[0] @ E[1]).round(6)))
+    0.0
+    """
+    links = tuples.indicator(partition_weights)
+    links.data = links.data * omega[links.indices]
+    return transfer_embedding(links, tuples.weights, n_clusters)
+
+
+def cluster_weights(
+    tuples: LabelTuples,
+    partition_weights: Array,
+    theta: float = 0.4,
+    contingencies: Array | None = None,
+) -> Array:
+    """Return ω_c = exp(−h_c / θ) of all base clusters, (m,), with h_c the mean entropy.
+
+    >>> from coterie.labels.tuples import as_label_tuples
+    >>> cluster_weights(as_label_tuples([[0, 0], [1, 1]]), np.ones(2)).tolist()
+    [1.0, 1.0, 1.0, 1.0]
+    """
+    uncertainty = cluster_uncertainty(tuples, partition_weights, contingencies)
+    return np.maximum(np.exp(-uncertainty / theta), _LEAST_WEIGHT)
+
+
+def cluster_uncertainty(
+    tuples: LabelTuples, partition_weights: Array, contingencies: Array | None = None
+) -> Array:
     """Compute the mean entropy, in bits, of the partitions within each base cluster.
 
     p_vc' is the share of cluster c' of partition v among the n_vc points of c that v labels. With
@@ -148,6 +198,8 @@ def cluster_uncertainty(tuples: LabelTuples, partition_weights: Array) -> Array:
     ----------
     tuples : u distinct label tuples
     partition_weights : (V,)
+    contingencies : (m, m), optional
+        Contingency tables of all pairs of partitions; counted if not given.
 
     Returns
     -------
@@ -160,7 +212,7 @@ def cluster_uncertainty(tuples: LabelTuples, partition_weights: Array) -> Array:
     >>> sorted(cluster_uncertainty(tuples, np.ones(2)).tolist())  # one of five is split
     [0.0, 0.0, 0.0, 0.0, 0.5]
     """
-    counts = all_contingencies(tuples)
+    counts = all_contingencies(tuples) if contingencies is None else contingencies
     starts = tuples.offsets[:-1]
     labelled = np.add.reduceat(counts, starts, axis=1)
     # n_vc H_vc · log 2 = n log n − Σ count log count, because p = count / n
