@@ -193,7 +193,6 @@ def test_bom_and_windows_lines_are_fine(run, tmp_path):
         (b"a,b\n", [], "no rows"),
         (b"a,b\n1,2\n", ["--columns", "c"], "no column 'c'"),
         (b"a,b\n1,2\n", ["--id", "c"], "no column 'c'"),
-        (b"a,b\n1,2\n,\n", [], "row 1 has no label"),
         (b"a,b\n1,2\n-7,2\n", [], "-7"),
         (b"a,b\n1,2\n1,2\n", ["-k", "3"], "n_clusters=3 is more than the 2 points"),
         (b"label,b\n1,2\n1,2\n", ["--id", "label"], "rename it in the input"),

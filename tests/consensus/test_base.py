@@ -13,7 +13,7 @@ import coterie as ct
 from all_partitions import dense_objectives, least_objective, same_partition
 from coterie.consensus.base import ConsensusFunction
 from coterie.consensus.registry import CONSENSUS_METHODS, make_consensus
-from coterie.errors import InvalidParameterError, TooManyPointsError
+from coterie.errors import InvalidParameterError, LabelWarning, TooManyPointsError
 from coterie.labels.tuples import as_label_tuples
 
 # With noisy labels and tiny tables an iteration may not converge, or camps may be equally large.
@@ -26,7 +26,7 @@ pytestmark = [
 #: Methods without ``partition_weights``, because they learn the weights.
 WITHOUT_WEIGHTS = {"weighted"}
 #: Methods of quadratic cost; the others are linear in the tuples, or fall back to a linear one.
-QUADRATIC = {"cspa", "kl", "correlation", "eac", "lwea"}
+QUADRATIC = {"ecpcs", "cspa", "kl", "correlation", "eac", "lwea"}
 #: Methods that are quadratic only if labels are missing.
 QUADRATIC_IF_MISSING = {"kc", "nmf"}
 #: Eight noisy partitions of 150 points, and the planted one.
@@ -78,6 +78,7 @@ def renamed(y, n_partitions):
     return np.column_stack([name[y] for name in names])
 
 
+@pytest.mark.filterwarnings("ignore:all . partitions are the same")
 @pytest.mark.parametrize(
     ("sizes", "n_partitions"), [((5, 15, 30), 1), ((1, 2, 9), 3), ((12, 12, 12, 12), 7)], ids=str
 )
@@ -123,6 +124,7 @@ def test_missing_labels_are_accepted(key):
     assert ct.clustering_accuracy(y, make(key).fit(holes).labels_) > 0.93
 
 
+@pytest.mark.filterwarnings("ignore:all . partitions are the same")
 def test_a_point_with_one_label_follows_it(key):
     """A point with a single label joins the points with that label."""
     y = np.repeat([0, 1, 2], 12)
@@ -183,6 +185,7 @@ def test_weight_zero_is_absence(key):
         assert weighted(key, [0, 1], [[0, 0], [1, 0], [2, 0]]).n_clusters_ == 1
 
 
+@pytest.mark.filterwarnings("ignore:all . partitions are the same")
 def test_points_with_labels_of_weight_zero_only(key):
     """Points with labels only in partitions of weight 0 follow these, and change no loss."""
     labels = np.array([[0, 0, 0]] * 6 + [[1, 1, 1]] * 6 + [[-1, -1, 0], [-1, -1, 1]])
@@ -347,3 +350,24 @@ def test_a_fit_that_fails_changes_nothing(key):
             fit(P)
         with pytest.raises(NotFittedError):
             unfitted.predict(P)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1.0, 1e200])
+def test_row_weights_of_any_size_work(unit):
+    """Only ratios of row weights count; a bound is never above the objective."""
+    labels, y = ct.planted_partitions([60, 40], 5, 1, 0.1, random_state=0)
+    est = ct.RobustConsensus(2, random_state=0).fit(labels, sample_weight=np.full(100, unit))
+    assert ct.clustering_accuracy(y, est.labels_) > 0.95
+    heavy = np.where(np.arange(100) == 7, 1e10, 1.0) * unit
+    est = ct.RobustConsensus(2, random_state=0).fit(labels, sample_weight=heavy)
+    assert est.lower_bound_ <= est.objective_ and np.isfinite(est.confidence_).all()
+
+
+def test_negligible_row_weights_are_zero_with_a_warning():
+    """Rows below 1e-12 of the largest weight do not take part, and are labelled afterwards."""
+    labels, _ = ct.planted_partitions([60, 40], 5, 0, 0.1, random_state=0)
+    weights = np.where(np.arange(100) < 10, 1e-20, 1.0)
+    with pytest.warns(LabelWarning, match="10 rows have less than 1e-12"):
+        est = ct.RobustConsensus(2, random_state=0).fit(labels, sample_weight=weights)
+    zero = ct.RobustConsensus(2, random_state=0).fit(labels, sample_weight=weights > 0.5)
+    np.testing.assert_array_equal(est.labels_, zero.labels_)

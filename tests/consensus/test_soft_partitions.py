@@ -14,12 +14,13 @@ from coterie.labels.tuples import as_label_tuples
 from soft_memberships import pair_matrices, soft_objectives
 
 pytestmark = [
+    pytest.mark.filterwarnings("ignore:all . partitions are the same"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning"),
 ]
 
 #: Methods that are defined for labels only.
-LABELS_ONLY = {"hgpa", "mcla", "correlation"}
+LABELS_ONLY = {"ecpcs", "hgpa", "mcla", "correlation"}
 SOFT = [key for key in CONSENSUS_METHODS if key not in LABELS_ONLY]
 ROBUST = [
     {"relaxation": "admm", "refine": False},

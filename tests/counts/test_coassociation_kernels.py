@@ -48,7 +48,7 @@ def test_add_contingencies(codes, weights, start, stop):
     """Zᵀ diag(w) Z of the rows of a block is added to the upper triangle."""
     Z = (codes[start:stop, :, None] == np.arange(V * K)).sum(axis=1)
     out = np.ones((V * K, V * K))
-    kernels.add_contingencies(codes, weights, np.ones(V, dtype=bool), start, stop, out)
+    kernels.add_contingencies(codes, weights, start, stop, out)
     expected = 1 + np.triu(Z.T @ (weights[start:stop, None] * Z))
     assert_array_equal(out, expected)
 
@@ -60,7 +60,7 @@ def test_add_contingencies_over_several_tiles(n):
     codes = rng.integers(0, 3, (n, 2), dtype=np.int32) + np.array([0, 3], dtype=np.int32)
     weights = rng.integers(1, 5, n).astype(np.float64)
     out = np.zeros((6, 6))
-    kernels.add_contingencies(codes, weights, np.ones(2, dtype=bool), 0, n, out)
+    kernels.add_contingencies(codes, weights, 0, n, out)
     Z = (codes[:, :, None] == np.arange(6)).sum(axis=1)
     assert_array_equal(out, np.triu(Z.T @ (weights[:, None] * Z)))
 

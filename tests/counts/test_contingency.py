@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.cluster import pair_confusion_matrix
 
+from coterie.counts import contingency
 from coterie.counts.contingency import agreement_lower_bound, all_contingencies, count_pairs
+from coterie.errors import TooManyPointsError
 from coterie.inspection.scores import mirkin_distance, mirkin_objective
 from coterie.labels.tuples import as_label_tuples
 from label_matrices import label_matrices, least_objective, weights_for
@@ -118,3 +120,14 @@ def test_partitions_without_weight_do_not_bound():
         counts_of(whole), weights[whole.partition_order]
     ) == agreement_lower_bound(counts_of(part), weights[1:][part.partition_order])
     assert agreement_lower_bound(counts_of(whole), np.array([0.0, 1.0, 0.0])) == 0.0
+
+
+def test_tables_beyond_the_memory_are_refused(monkeypatch):
+    """The message names the partition with the most clusters, in the order of the input."""
+    monkeypatch.setattr(contingency, "available_memory", lambda: 10**6)
+    monkeypatch.setattr(contingency, "_ALWAYS_ALLOWED", 0)
+    ids = np.arange(400)
+    tuples = as_label_tuples(np.column_stack([ids % 2, ids // 2, ids % 3]))
+    with pytest.raises(TooManyPointsError, match=r"205 clusters .* partition 1 \(.*, 200:"):
+        all_contingencies(tuples)
+    assert all_contingencies(as_label_tuples((ids % 7)[:, None])).shape == (7, 7)

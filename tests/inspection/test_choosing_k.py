@@ -20,6 +20,8 @@ from coterie.inspection.stability import (
 from coterie.labels.tuples import as_label_tuples
 from coterie.relaxation.least_squares import least_squares_spectrum
 
+pytestmark = pytest.mark.filterwarnings("ignore:all . partitions are the same")
+
 BY_RESAMPLES = ("pac", "cdf_area", "delta_area")
 
 
@@ -84,8 +86,8 @@ def test_objective_is_no_worse_than_the_estimators(spoilt: np.ndarray, choice: K
 
 
 def test_the_free_search_is_the_estimators(spoilt: np.ndarray, choice: KChoice) -> None:
-    """K by the free search is what the estimator returns when n_clusters is not given."""
-    est = RobustConsensus(None, relaxation="l2", random_state=0).fit(spoilt)
+    """K by the free search is what the estimator returns with n_clusters="free"."""
+    est = RobustConsensus("free", relaxation="l2", random_state=0).fit(spoilt)
     assert choice.by_criterion["free_search"] == est.n_clusters_
 
 

@@ -14,6 +14,8 @@ from coterie.errors import InvalidParameterError
 from coterie.inspection.diagnostics import partition_report, point_report, summary
 from coterie.inspection.scores import mirkin_distance
 
+pytestmark = pytest.mark.filterwarnings("ignore:all . partitions are the same")
+
 
 @pytest.fixture(scope="module")
 def spoilt() -> np.ndarray:

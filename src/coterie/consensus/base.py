@@ -8,6 +8,7 @@ base class does the rest: input, compression, numbering, confidence, objective, 
 from __future__ import annotations
 
 import contextlib
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -21,9 +22,9 @@ from sklearn.utils.validation import check_is_fitted
 from coterie.consensus.parameters import check_n_clusters
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import check_partition_weights
-from coterie.counts.growth import Growth, append_partitions
-from coterie.errors import InvalidLabelsError, InvalidParameterError
+from coterie.errors import InvalidLabelsError, InvalidParameterError, LabelWarning
 from coterie.labels import tuple_kernels
+from coterie.labels.growth import Growth, append_partitions
 from coterie.labels.label_matrix import (
     MISSING,
     LabelMatrix,
@@ -41,6 +42,8 @@ Array = NDArray[np.float64]
 
 # float64 represents every whole number up to this one
 _LARGEST_EXACT_COUNT = 2.0**53
+# row weights below this share of the largest one count as 0
+_NEGLIGIBLE_WEIGHT = 1e-12
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class Labelling:
 class ConsensusFunction(ClusterMixin, BaseEstimator):
     """Base class of the consensus functions."""
 
-    n_clusters: int | None
+    n_clusters: Any
     partition_weights: Any
     labels_: NDArray[np.int32]
     #: Why the method cannot use soft partitions; empty if it can.
@@ -72,19 +75,30 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
         Parameters
         ----------
         P : (n, V) labels, or list of V membership matrices
-            An array, a list of rows, or a pandas, polars or arrow table. Labels may be numbers or
-            texts; −1, NaN, None and blanks are missing labels. Membership matrices (n, K_v) are
-            dense or sparse, with entries ≥ 0 and row sums ≤ 1.
+            An array, a list of rows, a pandas, polars or arrow table, a list of V arrays (n,), or
+            a mapping of names to V vectors (n,). Labels may be numbers or texts; −1, NaN, None and
+            blanks are missing labels. Membership matrices (n, K_v) are dense or sparse, with
+            entries ≥ 0 and row sums ≤ 1.
         y : ignored
         sample_weight : (n,) numbers, optional
             Number of points that each row represents, by default 1. Fractional weights are scaled
-            to a mean of 1. Rows of weight 0 do not influence the fit; ``predict`` labels them.
+            to a mean of 1. Rows of weight 0, or below 1e−12 of the largest weight, do not
+            influence the fit; ``predict`` labels them.
+
+        Notes
+        -----
+        A row without any label gets the label −1 and confidence 0. A column without any label is
+        left out, with a warning.
         """
-        matrix = as_memberships(P) if are_memberships(P) else as_label_matrix(P)
+        read = as_memberships if are_memberships(P) else as_label_matrix
+        matrix: LabelMatrix | Memberships = read(P, allow_unlabelled_rows=True)
         weights = _check_row_weights(sample_weight, matrix.n_points)
-        ignored = None if weights is None or weights.all() else weights == 0
-        if weights is not None and ignored is not None:
-            matrix, weights = matrix.rows(~ignored), weights[~ignored]
+        used = matrix.labelled_rows
+        if weights is not None:
+            used &= weights > 0
+        if not used.all():
+            matrix = matrix.rows(used)
+            weights = None if weights is None else weights[used]
             _refuse_unlabelled_partitions(matrix)
         if isinstance(matrix, Memberships):
             tuples = compress_memberships(matrix, weights)
@@ -95,7 +109,7 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
             self._vocabulary, self._row_weights = matrix.without_rows(), weights
             del matrix  # frees memory: it is as large as the input
             self._finish(tuples, self._label_tuples(tuples))
-            if ignored is not None:
+            if not used.all():
                 self.labels_, self.confidence_ = self.predict(P, return_confidence=True)
         return self
 
@@ -124,8 +138,8 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
             return self.fit(P)
         if len(self._tuples.inverse) < len(self.labels_):
             raise InvalidParameterError(
-                "the fit had rows of weight 0, whose labels were not stored; fit again on all "
-                "partitions, or leave these rows out of the first fit"
+                "the fit had rows of weight 0 or without any label, which were not stored; fit "
+                "again on all partitions, or leave these rows out of the first fit"
             )
         growth = append_partitions(self._tuples, self._vocabulary, P, self._row_weights)
         self._refuse_soft(growth.tuples)
@@ -183,11 +197,12 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
         self.confidence_ = tuples.expand(confidence)
         self.n_clusters_ = tables.n_clusters
         self.n_tuples_ = tuples.n_tuples
-        self.n_features_in_ = tuples.n_partitions
+        self.n_features_in_ = tuples.n_partitions + len(getattr(self._vocabulary, "empty", ()))
         self.objective_ = tables.objective()
         self.threshold_ = found.threshold
         self.partition_weights_ = tuples.in_given_order(found.partition_weights)
         self.partition_agreement_ = tuples.in_given_order(tables.agreement())
+        self.partition_coverage_ = tuples.in_given_order(tables.coverage())
         self._tables, self._tuple_labels, self._tuples = tables, labels, tuples
 
     def _encode_rows(self, P: Any) -> tuple[NDArray[Any], Array | None]:
@@ -253,6 +268,16 @@ def _check_row_weights(sample_weight: Any, n_rows: int) -> Array | None:
     if not weights.any():
         raise InvalidParameterError("sample_weight is all zero; give a row a positive weight")
     shares = weights / weights.max()  # the sum of large weights would overflow
+    # sums of pairs would lose smaller weights, and products of them would become 0
+    negligible = shares < _NEGLIGIBLE_WEIGHT
+    if (dropped := int(np.count_nonzero(weights[negligible]))) > 0:
+        warnings.warn(
+            f"{dropped} rows have less than {_NEGLIGIBLE_WEIGHT:g} of the largest sample_weight "
+            "and count as rows of weight 0",
+            LabelWarning,
+            stacklevel=3,
+        )
+    weights, shares = np.where(negligible, 0.0, weights), np.where(negligible, 0.0, shares)
     countable = weights.max() * shares.sum() < _LARGEST_EXACT_COUNT
     if countable and (weights == np.floor(weights)).all():
         return weights

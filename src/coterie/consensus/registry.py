@@ -91,9 +91,9 @@ _CONSENSUS = (
         "robust",
         "RobustConsensus",
         "RobustConsensus",
-        "votes of the largest camp of partitions; the best separated of four answers",
+        "votes of the largest camp of partitions; the answer on which most methods agree",
         "ours",
-        "O(uV² + uVK); up to 500 tuples also O(u²K) per step",
+        "O(uV² + uVK) and a sample of 3,000 tuples",
     ),
     Method(
         "rcc",
@@ -239,6 +239,14 @@ _CONSENSUS = (
         "author code",
         "O(uV + m³)",
         {"strategy": "graph"},
+    ),
+    Method(
+        "ecpcs",
+        "ECPCS",
+        "PropagatedConsensus",
+        "average linkage, similar base clusters count as partly the same",
+        "textbook",
+        "O(u² + m³)",
     ),
 )
 

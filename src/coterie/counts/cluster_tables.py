@@ -127,6 +127,10 @@ class ClusterTables:
         same = label + cluster - 2 * both == 0
         return np.where(span > 0, (both - expected) / _positive(span), same * 1.0)
 
+    def coverage(self) -> Array:
+        """Return the share of the points that each partition labels, (V,)."""
+        return self.present.sum(axis=1) / self.size.sum()
+
     def information(self) -> Array:
         """Return the mutual information (nats) of each partition with the clustering, (V,)."""
         starts, n_labels = self.offsets[:-1], np.diff(self.offsets)

@@ -21,14 +21,11 @@ _TILE = 2048
 
 
 @nb.njit(cache=True, nogil=True)
-def add_contingencies(
-    codes: Any, weights: Any, chosen: Any, start: Any, stop: Any, out: Any
-) -> None:
+def add_contingencies(codes: Any, weights: Any, start: Any, stop: Any, out: Any) -> None:
     """Add Zᵀ diag(w) Z of tuples start..stop to the upper triangle of ``out``, (m, m).
 
-    A pair of partitions (v, w) is counted if ``chosen[v]`` or ``chosen[w]``, (V,) bool. A tile of
-    rows is transposed first. Then each pair of partitions reads two short contiguous columns and
-    adds to one small block of ``out``, which stays in the first-level cache.
+    A tile of rows is transposed first. Then each pair of partitions reads two short contiguous
+    columns and adds to one small block of ``out``, which stays in the first-level cache.
     """
     V = codes.shape[1]
     transposed = np.empty((V, _TILE), codes.dtype)
@@ -39,8 +36,6 @@ def add_contingencies(
                 transposed[v, a - t0] = codes[a, v]
         for v in range(V):
             for w in range(v, V):
-                if not (chosen[v] or chosen[w]):
-                    continue
                 for a in range(t1 - t0):
                     c, d = transposed[v, a], transposed[w, a]
                     if c >= 0 and d >= 0:

@@ -21,12 +21,23 @@ from numpy.typing import NDArray
 
 from coterie.counts import coassociation_kernels as kernels
 from coterie.counts import soft_kernels
+from coterie.errors import TooManyPointsError
 from coterie.labels.tuples import LabelTuples
-from coterie.runtime.devices import map_row_blocks
+from coterie.runtime.devices import available_memory, map_row_blocks, readable_bytes
 
-__all__ = ["PairCounts", "agreement_lower_bound", "all_contingencies", "count_pairs"]
+__all__ = [
+    "PairCounts",
+    "agreement_lower_bound",
+    "all_contingencies",
+    "count_pairs",
+    "jaccard_similarity",
+]
 
 Array = NDArray[np.float64]
+
+#: Tables (m, m) that are in memory together: one for each thread, their sum, and results.
+_TABLES_AT_ONCE = 5
+_ALWAYS_ALLOWED = 10**8  # bytes; the free memory may be unknown
 
 
 @dataclass(frozen=True)
@@ -44,6 +55,9 @@ class PairCounts:
     # Σ_c n_c (n_c − 1)² over the clusters of v, or Σ_i (Σ_j a_ij)²: a moment that the variance of
     # agreement by chance needs
     row_cubes: Array
+    # Σ_i d_iv d_iw, with d_iv = Σ_j a_ij the number of other points with which v puts point i; the
+    # variance of the agreement of groups of partitions needs it
+    degree_products: Array
     row_squares: Array | None = None  # Σ a_ij², None for labels, where it equals in_row
     soft_pairs: Array | None = None  # mass of all pairs, None for labels
 
@@ -58,15 +72,8 @@ class PairCounts:
         return self.in_row + self.in_row.T - 2 * self.together
 
 
-def all_contingencies(
-    tuples: LabelTuples,
-    row_weights: Array | None = None,
-    partitions: NDArray[np.bool_] | None = None,
-) -> Array:
+def all_contingencies(tuples: LabelTuples, row_weights: Array | None = None) -> Array:
     """Compute C = Zᵀ diag(ω) Z, shape (m, m); ω are the weights of the tuples by default.
-
-    ``partitions``, a mask for labels only, selects partitions. The blocks of two partitions that
-    are both not selected stay zero.
 
     >>> from coterie.labels.tuples import as_label_tuples
     >>> C = all_contingencies(as_label_tuples([[0, 0], [0, 1], [0, 1]]))
@@ -75,12 +82,12 @@ def all_contingencies(
     """
     weights = tuples.weights if row_weights is None else row_weights
     m = tuples.n_columns
-    chosen = np.ones(tuples.n_partitions, dtype=np.bool_) if partitions is None else partitions
+    _refuse_too_many_clusters(tuples)
 
     def count(start: int, stop: int) -> Array:
         C = np.zeros((m, m))
         if tuples.memberships is None:
-            kernels.add_contingencies(tuples.codes, weights, chosen, start, stop, C)
+            kernels.add_contingencies(tuples.codes, weights, start, stop, C)
         else:
             shares = tuples.memberships
             soft_kernels.add_contingencies(tuples.codes, shares, weights, start, stop, C)
@@ -110,12 +117,31 @@ def count_pairs(
     starts = tuples.offsets[:-1]
     # sizes[c, w] is the size of cluster c among the points that partition w labels, (m, V)
     sizes = np.add.reduceat(contingencies, starts, axis=1)
+    # number of other points in each cluster, (m,)
+    others = contingencies.diagonal() - 1
     return PairCounts(
         together=_block_sums(contingencies * (contingencies - 1), starts),
         in_row=np.add.reduceat(sizes * (sizes - 1), starts, axis=0),
         n_points=_block_sums(contingencies, starts),
         row_cubes=np.add.reduceat(sizes * (sizes - 1) ** 2, starts, axis=0),
+        degree_products=_block_sums(others[:, None] * contingencies * others, starts),
     )
+
+
+def jaccard_similarity(contingencies: Array, offsets: NDArray[np.int64]) -> Array:
+    """Return |c ∩ d| / |c ∪ d| of all base clusters, over points with both labels, (m, m).
+
+    >>> from coterie.labels.tuples import as_label_tuples
+    >>> tuples = as_label_tuples([[0, 0], [0, 1], [0, 1]])
+    >>> np.sort(jaccard_similarity(all_contingencies(tuples), tuples.offsets)[0]).round(2)
+    array([0.33, 0.67, 1.  ])
+    """
+    # size of c among the points that the partition of d labels, (m, V) and (m, m)
+    labelled = np.add.reduceat(contingencies, offsets[:-1], axis=1)
+    sizes = np.repeat(labelled, np.diff(offsets), axis=1)
+    union = sizes + sizes.T - contingencies
+    similarity = np.zeros_like(contingencies)
+    return np.divide(contingencies, union, out=similarity, where=union > 0)
 
 
 def agreement_lower_bound(counts: PairCounts, partition_weights: Array) -> float:
@@ -133,6 +159,22 @@ def agreement_lower_bound(counts: PairCounts, partition_weights: Array) -> float
     return float((np.triu(y, 1) * counts.mirkin).sum())
 
 
+def _refuse_too_many_clusters(tuples: LabelTuples) -> None:
+    """Refuse tables that do not fit in memory; the message names the partition to look at."""
+    m = tuples.n_columns
+    needed, free = _TABLES_AT_ONCE * 8 * m**2, available_memory()
+    if needed <= max(free, _ALWAYS_ALLOWED):
+        return
+    largest = int(np.argmax(tuples.n_labels))
+    raise TooManyPointsError(
+        f"the {tuples.n_partitions:,} partitions have {m:,} clusters in all, and the contingency "
+        f"tables of all pairs need about {readable_bytes(needed)}, but {readable_bytes(free)} are "
+        f"free; partition {tuples.partition_order[largest]} (counted from 0) has the most "
+        f"clusters, {tuples.n_labels[largest]:,}: leave it out if it names the rows, or use fewer "
+        "partitions"
+    )
+
+
 def _block_sums(values: Array, starts: NDArray[np.int64]) -> Array:
     """Sum an (m, m) matrix over the block of each pair of partitions, (V, V)."""
     return np.add.reduceat(np.add.reduceat(values, starts, axis=0), starts, axis=1)
@@ -145,12 +187,14 @@ def _count_soft_pairs(tuples: LabelTuples, contingencies: Array, weights: Array)
     sizes = np.add.reduceat(contingencies, starts, axis=1)
     Z = tuples.indicator(np.ones(V))
     cubes, row_squares = np.empty((2, V, V))
+    own_degrees = np.empty_like(mass)
     for v in range(V):
         own = slice(tuples.offsets[v], tuples.offsets[v + 1])
         rows = Z[:, own]
         # Σ_j a_ij over the other points j, times the mass of both in each partition w, (u, V)
         degrees = mass * (rows @ sizes[own] - squares[:, [v]] * mass)
         cubes[v] = weights @ degrees**2
+        own_degrees[:, v] = rows @ (weights @ rows) - squares[:, v]
         row_squares[v] = _squared_togetherness(rows, squares[:, v], mass, weights)
     n_points = (weights[:, None] * mass).T @ mass
     own_pairs = (weights[:, None] * mass**2).T @ mass**2
@@ -159,6 +203,7 @@ def _count_soft_pairs(tuples: LabelTuples, contingencies: Array, weights: Array)
         in_row=np.add.reduceat(sizes**2, starts) - (weights[:, None] * squares).T @ mass**2,
         n_points=n_points,
         row_cubes=cubes,
+        degree_products=(weights[:, None] * own_degrees).T @ own_degrees,
         row_squares=row_squares,
         soft_pairs=n_points**2 - own_pairs,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from types import MappingProxyType
@@ -302,7 +303,10 @@ def _fit_consensus(
         for name, value in wanted.items()
         if name in settings and settings[name] in (None, defaults[name].default)
     }
-    self.consensus_ = consensus.set_params(**missing).fit(labels)
+    with warnings.catch_warnings():
+        # runs that all agree are the best case here, not a sign of copied columns
+        warnings.filterwarnings("ignore", message=r"all \d+ partitions are the same")
+        self.consensus_ = consensus.set_params(**missing).fit(labels)
     self.labels_ = self.consensus_.labels_
     self.n_clusters_ = self.consensus_.n_clusters_
     self.confidence_ = self.consensus_.confidence_

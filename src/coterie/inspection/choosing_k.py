@@ -8,35 +8,30 @@ points, one ensemble for each K, also give the stability of K
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
+from coterie.consensus.robust.number_of_clusters import (
+    default_ks,
+    measure_each_k,
+    recommend,
+)
 from coterie.consensus.robust.votes import Votes
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.errors import InvalidLabelsError
 from coterie.inspection.stability import check_ks, stability_measures, stable_ks
 from coterie.labels.label_matrix import MISSING, LabelMatrix, as_label_matrix
 from coterie.labels.tuples import LabelTuples, as_label_tuples, compress_labels
-from coterie.relaxation.least_squares import least_squares_factor
-from coterie.relaxation.rounding import round_by_kmeans, round_by_pivoted_qr
-from coterie.search.median_search import SearchResult
 
 __all__ = ["KChoice", "choose_k"]
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-_log = logging.getLogger(__name__)
-
-#: Added to an eigenvalue, as a share of n, in the relative gap. A cluster of s points has an
-#: eigenvalue of at most s, so the gaps of eigenvalues below n/500 are damped.
-_EIGENVALUE_FLOOR = 0.002
 #: J has stopped falling when this share of its fall from K = 1 is left.
 _REST_OF_FALL = 0.02
 #: Smallest growth of the area under the CDF that counts as growth.
@@ -75,6 +70,9 @@ class KChoice:
         λ_K − λ_{K+1}.
     relative_eigengap : (L,)
         (λ_K − λ_{K+1}) / (λ_K + max(n/500, 1)), in [0, 1).
+    agreement : (L,)
+        Mean adjusted Rand index between the answers of linkage, locally weighted linkage and
+        locally weighted cut with K clusters.
     pac : (L,)
         Proportion of ambiguous pairs.
     cdf_area : (L,)
@@ -95,6 +93,7 @@ class KChoice:
     eigenvalues: Array
     eigengap: Array
     relative_eigengap: Array
+    agreement: Array
     pac: Array
     cdf_area: Array
     delta_area: Array
@@ -109,10 +108,10 @@ def choose_k(
 ) -> KChoice:
     """Compare numbers of clusters K and recommend one.
 
-    The recommended K has the largest product of relative eigengap and mean confidence: M has K
-    dominant eigenvalues, and the points are assigned to K clusters with confidence. On planted
-    partitions and k-means ensembles this product finds the true K more often than any single
-    criterion.
+    The recommended K has the largest √(relative eigengap) · (mean confidence) · (agreement)²: M has
+    K dominant eigenvalues, the points are assigned to K clusters with confidence, and different
+    methods find the same K clusters. On planted partitions and real ensembles this product finds
+    the true K more often than any single criterion.
 
     If points were resampled for every K, the largest stable K is recommended instead, if there
     is one: a further split would give different clusters in different samples. K is stable if
@@ -133,8 +132,9 @@ def choose_k(
         PAC and CDF for each k of which it has at least ten partitions with exactly k clusters
         and missing labels.
     ks : iterable of int, optional
-        The K to compare, each at least 2. By default the keys of the mapping, or 2 to 10, and
-        at most the number of points.
+        The K to compare, each at least 2. By default the keys of the mapping, or 2 to 10, to the
+        median number of clusters of the partitions if that is larger, and at most the number of
+        points.
     partition_weights : {"agreement", "learned"}, array of shape (V,) or None
         As in :class:`~coterie.RobustConsensus`.
     random_state : int, RandomState or None
@@ -154,60 +154,20 @@ def choose_k(
     """
     if isinstance(P, Mapping):
         tuples, resampled = _pooled(P)
-        default_ks: Iterable[int] = P
+        default: Any = P
     else:
         tuples = as_label_tuples(P)
         resampled = _resampled_in(tuples)
-        default_ks = range(2, min(10, max(2, tuples.n_points)) + 1)
-    ks = check_ks(default_ks if ks is None else ks, tuples.n_points)
+        default = default_ks(tuples)
+    ks = check_ks(default if ks is None else ks, tuples.n_points)
     votes = Votes.from_tuples(tuples, partition_weights)
-    factor = least_squares_factor(votes.tuples, votes.weights, int(ks[-1]) + 1, votes.contingencies)
     measures = {
-        **_search_measures(votes, _search_each(votes, factor, ks, random_state)),
-        **_spectrum_measures(votes.tuples.weights @ factor**2, ks, tuples.n_points),
+        **measure_each_k(votes, ks, random_state),
         **stability_measures(resampled, ks),
     }
     by_criterion = _by_criterion(votes, ks, measures)
     best_k, reason = _recommended(ks, measures, by_criterion)
     return KChoice(best_k, reason, by_criterion, ks, lower_bound=votes.lower_bound(), **measures)
-
-
-def _search_each(votes: Votes, factor: Array, ks: Counts, random_state: Any) -> list[SearchResult]:
-    """Search the best partition for each K; the one for the previous K is one of the starts."""
-    tuples = votes.tuples
-    found: list[SearchResult] = []
-    for k in ks.tolist():
-        _log.info("searching with at most %d clusters", k)
-        K = min(k, tuples.n_tuples)
-        columns, rng = factor[:, :K], check_random_state(random_state)
-        answers = {} if not found else {"fewer clusters": found[-1].labels}
-        answers["pivoted QR"] = round_by_pivoted_qr(columns, tuples.weights)
-        answers["k-means"] = round_by_kmeans(columns, tuples.weights, K, rng)
-        found.append(votes.search(K, answers))
-    return found
-
-
-def _search_measures(votes: Votes, found: list[SearchResult]) -> dict[str, Any]:
-    tuples, share = votes.tuples, votes.weights / votes.weights.sum()
-    confidence = [
-        result.tables.assign(tuples.codes, result.threshold, result.labels, tuples.memberships)[1]
-        for result in found
-    ]
-    return {
-        "objective": np.array([result.tables.objective() for result in found]),
-        "n_clusters": np.array([result.tables.n_clusters for result in found]),
-        "information": np.array([result.tables.information() @ share for result in found]),
-        "confidence": np.array([c @ tuples.weights / tuples.n_points for c in confidence]),
-    }
-
-
-def _spectrum_measures(eigenvalues: Array, ks: Counts, n_points: int) -> dict[str, Array]:
-    here, beyond = eigenvalues[ks - 1], eigenvalues[ks]
-    return {
-        "eigenvalues": eigenvalues,
-        "eigengap": here - beyond,
-        "relative_eigengap": (here - beyond) / (here + max(_EIGENVALUE_FLOOR * n_points, 1.0)),
-    }
 
 
 def _by_criterion(votes: Votes, ks: Counts, measures: Mapping[str, Any]) -> dict[str, int | None]:
@@ -219,11 +179,12 @@ def _by_criterion(votes: Votes, ks: Counts, measures: Mapping[str, Any]) -> dict
     stable = stable_ks(ks, measures["pac"], measures["cdf_area"])
     growing = ks[growth > _AREA_GROWTH]
     return {
-        "free_search": votes.search(None).tables.n_clusters,
+        "free_search": votes.search(None, threshold=0.5).tables.n_clusters,
         "objective": int(ks[np.argmax(fallen)]),
         "eigengap": int(ks[np.argmax(measures["eigengap"])]),
         "relative_eigengap": int(ks[np.argmax(measures["relative_eigengap"])]),
         "confidence": int(ks[np.argmax(measures["confidence"])]),
+        "agreement": int(ks[np.argmax(np.round(measures["agreement"], 9))]),
         "pac": int(stable[-1]) if len(stable) else None,
         "delta_area": int(growing[-1]) if len(growing) else None,
     }
@@ -232,18 +193,13 @@ def _by_criterion(votes: Votes, ks: Counts, measures: Mapping[str, Any]) -> dict
 def _recommended(
     ks: Counts, measures: Mapping[str, Any], by_criterion: Mapping[str, int | None]
 ) -> tuple[int, str]:
-    pac, gap, confidence = (measures[name] for name in ("pac", "relative_eigengap", "confidence"))
+    pac = measures["pac"]
     stable = by_criterion["pac"]
     if stable is not None and np.isfinite(pac).all():
         i = int(np.searchsorted(ks, stable))
         why = f"the largest K that is stable when points are resampled (PAC {pac[i]:.3f})"
     else:
-        # rounded, so that values equal up to rounding errors are ties, which the smaller K wins
-        i = int(np.argmax(np.round(gap * confidence, 9)))
-        why = (
-            f"the largest product of relative eigengap ({gap[i]:.2f}) and mean confidence "
-            f"({confidence[i]:.2f})"
-        )
+        i, why = recommend(dict(measures))
     best = int(ks[i])
     alone = ", ".join(name.replace("_", " ") for name, k in by_criterion.items() if k == best)
     return best, f"{why}; criteria that choose it by themselves: {alone or 'none'}"

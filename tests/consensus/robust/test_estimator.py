@@ -8,7 +8,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 import coterie as ct
 from coterie.consensus.robust import votes
-from coterie.errors import InvalidParameterError, MemoryFallbackWarning
+from coterie.errors import (
+    DissentWarning,
+    InvalidParameterError,
+    LabelWarning,
+    MemoryFallbackWarning,
+)
 from coterie.relaxation import dispatch as placement
 
 
@@ -42,7 +47,11 @@ def test_every_promised_attribute_is_there(spoiled, fitted):
     assert 0 <= fitted.lower_bound_ <= fitted.objective_
     assert fitted.gap_ == pytest.approx(1 - fitted.lower_bound_ / fitted.objective_)
     assert fitted.threshold_ == 0.5
-    assert fitted.selected_["method"] in {"relaxation", "search"} and fitted.selected_["reason"]
+    selected = fitted.selected_
+    assert selected["votes"] == "the largest camp" and selected["method"] in selected["reason"]
+    assert selected["answers"][selected["method"]]["competes"]
+    assert {"relaxation", "least squares", "local linkage"} <= set(selected["answers"])
+    assert fitted.partition_coverage_.tolist() == [1.0] * V
     assert fitted.n_features_in_ == V
 
 
@@ -105,18 +114,30 @@ def test_bound_from_distances_takes_over_when_tuples_are_many(spoiled, fitted, m
 
 
 def test_unanimous_partitions_are_returned_exactly():
-    """Equal partitions are returned with gap 0 and full confidence."""
+    """Equal partitions are returned with gap 0 and full confidence, and with a warning."""
     y = np.random.default_rng(5).integers(0, 5, 60)
-    est = ct.RobustConsensus(5, random_state=0).fit(np.column_stack([y, (y + 1) % 5, 9 - y]))
+    with pytest.warns(LabelWarning, match="all 3 partitions are the same"):
+        est = ct.RobustConsensus(5, random_state=0).fit(np.column_stack([y, (y + 1) % 5, 9 - y]))
     assert est.objective_ == est.gap_ == 0
     assert est.confidence_.min() == 1
 
 
-def test_free_k_finds_the_planted_number():
-    """With n_clusters=None the objective chooses the number of clusters."""
-    P, y = ct.planted_partitions([80, 50, 30, 20], 15, 4, 0.1, random_state=0)
+def test_no_k_means_choose_k():
+    """With n_clusters=None the number of clusters is that of choose_k, also under noise."""
+    P, y = ct.planted_partitions([800, 500, 300, 200, 100, 100], 12, 0, 0.4, random_state=0)
     est = ct.RobustConsensus(random_state=0).fit(P)
+    assert est.n_clusters_ == ct.choose_k(P, random_state=0).best_k == 6
+    assert ct.clustering_accuracy(y, est.labels_) > 0.98
+
+
+def test_the_free_search_is_asked_for_by_name():
+    """n_clusters="free" returns the partition of least J, with any number of clusters."""
+    P, y = ct.planted_partitions([80, 50, 30, 20], 15, 4, 0.1, random_state=0)
+    est = ct.RobustConsensus("free", random_state=0).fit(P)
     assert est.n_clusters_ == 4 and ct.clustering_accuracy(y, est.labels_) > 0.98
+    assert est.selected_["method"] == "search" and est.n_iter_ == 0
+    relaxed = ct.RobustConsensus("free", refine=False, random_state=0).fit(P)
+    assert relaxed.n_iter_ > 0 and relaxed.selected_["method"] == "relaxation"
 
 
 def test_missing_labels_are_no_votes(spoiled):
@@ -151,14 +172,6 @@ def test_partitions_of_different_points_are_no_dissenters():
     for start in (0, 20):
         first, second = est.labels_[start : start + 10], est.labels_[start + 10 : start + 20]
         assert len(set(first)) == len(set(second)) == 1 and first[0] != second[0]
-
-
-def test_free_k_leaves_the_relaxation_out():
-    """With n_clusters=None only the search runs, unless refine=False."""
-    P, _ = ct.planted_partitions([60, 40], 6, 0, 0.1, random_state=0)
-    assert ct.RobustConsensus(random_state=0).fit(P).n_iter_ == 0
-    relaxed = ct.RobustConsensus(refine=False, random_state=0).fit(P)
-    assert relaxed.n_iter_ > 0 and relaxed.selected_["method"] == "relaxation"
 
 
 def test_weights_of_any_size_work():
@@ -228,6 +241,8 @@ def test_too_few_steps_give_a_warning(spoiled):
         ({"refine": np.array([1, 2])}, "'auto', True or False"),
         ({"max_iter": 0}, "max_iter=0"),
         ({"tol": float("nan")}, "tol=nan"),
+        ({"n_clusters": "some"}, "n_clusters='some'"),
+        ({"threshold": 2}, "threshold=2"),
     ],
 )
 def test_bad_settings_are_refused_by_name(spoiled, settings_, message):
@@ -236,6 +251,7 @@ def test_bad_settings_are_refused_by_name(spoiled, settings_, message):
         ct.RobustConsensus(**settings_).fit(spoiled[0])
 
 
+@pytest.mark.filterwarnings("ignore::coterie.errors.CoterieWarning")
 def test_edge_sizes_work():
     """One point, one partition, one cluster and constant partitions work."""
     assert ct.RobustConsensus(1).fit([[3, 4]]).labels_.tolist() == [0]
@@ -246,12 +262,13 @@ def test_edge_sizes_work():
 
 
 def test_more_clusters_than_tuples_of_the_deciding_partitions():
-    """K above the number of tuples of the deciding partitions gives one cluster a tuple."""
+    """If the largest camp has too few tuples for K clusters, the votes of all decide."""
     y = np.repeat([0, 1], 50)
     other = np.random.default_rng(0).integers(0, 5, 100)
     est = ct.RobustConsensus(6, random_state=0).fit(np.column_stack([y, y, y, other]))
-    assert est.partition_weights_.tolist() == [1.0, 1.0, 1.0, 0.0]
-    assert est.n_clusters_ == 2 and ct.clustering_accuracy(y, est.labels_) == 1
+    assert est.dissent_.weights.tolist() == [1.0, 1.0, 1.0, 0.0]
+    assert est.selected_["votes"] == "all partitions" and est.n_clusters_ == 6
+    assert len(set(zip(est.labels_.tolist(), y.tolist(), strict=True))) == 6
 
 
 def test_frames_and_texts_are_accepted(spoiled, fitted):
@@ -268,12 +285,70 @@ def test_frames_and_texts_are_accepted(spoiled, fitted):
     assert (est.labels_ == expected).all() and (est.predict(frame) == expected).all()
 
 
-def test_with_few_labels_the_search_is_a_candidate():
-    """If most labels are missing, the search is a candidate too."""
+def test_most_labels_may_be_missing():
+    """With 85% of the labels missing the planted clusters are found."""
     P, y = ct.planted_partitions([80, 50, 30], 40, 0, 0.1, random_state=0)
     P[np.random.default_rng(0).random(P.shape) < 0.85] = -1
-    P[(P < 0).all(axis=1), 0] = 0
     est = ct.RobustConsensus(3, random_state=0).fit(P)
-    assert est.selected_["method"] == "search"
-    assert "linkage" in est.selected_["reason"]
-    assert ct.clustering_accuracy(y, est.labels_) > 0.85
+    labelled = (P >= 0).any(axis=1)
+    assert ct.clustering_accuracy(y[labelled], est.labels_[labelled]) > 0.95
+    assert np.allclose(est.partition_coverage_, (P >= 0).sum(axis=0) / labelled.sum())
+
+
+@pytest.mark.parametrize(("V", "n"), [(50, 200), (60, 2000), (200, 200)])
+def test_many_weak_partitions_are_right_together(V, n):
+    """With 70% of the labels redrawn all partitions vote, and the result is that of ℓ2."""
+    P, y = ct.planted_partitions([n // 4] * 4, V, 0, 0.7, random_state=0)
+    est = ct.RobustConsensus(4, random_state=0).fit(P)
+    assert est.partition_weights_.min() == 1
+    l2 = ct.L2Consensus(4, random_state=0).fit(P)
+    assert ct.clustering_accuracy(y, est.labels_) > ct.clustering_accuracy(y, l2.labels_) - 0.01
+
+
+def test_crossed_factors_are_found_from_all_votes():
+    """Two crossed factors are two camps; their product needs the votes of both."""
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 3, (2, 600))
+    columns = [
+        np.where(rng.random(600) < 0.1, rng.integers(0, 3, 600), factor)
+        for factor in [a] * 6 + [b] * 5
+    ]
+    with pytest.warns(DissentWarning, match="6 of 11 partitions decide"):
+        est = ct.RobustConsensus(9, random_state=0).fit(columns)
+    assert est.selected_["votes"] == "all partitions" and est.partition_weights_.min() == 1
+    assert ct.clustering_accuracy(3 * a + b, est.labels_) > 0.97
+
+
+def test_coarse_partitions_do_not_hide_fine_ones():
+    """Three fine partitions decide about eight clusters beside seventeen coarse ones."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(8), 50)
+    fine = [np.where(rng.random(400) < 0.1, rng.integers(0, 8, 400), y) for _ in range(3)]
+    coarse = [np.where(rng.random(400) < 0.1, rng.integers(0, 2, 400), y // 4) for _ in range(17)]
+    est = ct.RobustConsensus(8, random_state=0).fit(fine + coarse)
+    assert ct.clustering_accuracy(y, est.labels_) > 0.95
+
+
+def test_rows_without_any_label_get_none():
+    """Such rows get −1 and confidence 0, and change nothing for the others."""
+    P, _ = ct.planted_partitions([60, 40], 6, 0, 0.1, random_state=0)
+    holes = np.insert(P, [0, 50, 100], -1, axis=0)
+    est = ct.RobustConsensus(2, random_state=0).fit(holes)
+    none = (holes < 0).all(axis=1)
+    assert est.labels_[none].tolist() == [-1] * 3 and est.confidence_[none].tolist() == [0.0] * 3
+    np.testing.assert_array_equal(
+        est.labels_[~none], ct.RobustConsensus(2, random_state=0).fit(P).labels_
+    )
+    assert est.predict(holes).tolist() == est.labels_.tolist()
+
+
+def test_the_search_minimises_the_objective_under_noise():
+    """With the threshold 1/2 the objective is lower than with a calibrated threshold."""
+    P, y = ct.planted_partitions([100, 60, 40], 20, 0, 0.6, random_state=0)
+    half, calibrated = (
+        ct.RobustConsensus(3, refine=True, threshold=threshold, random_state=0).fit(P)
+        for threshold in (0.5, "calibrated")
+    )
+    assert half.threshold_ == 0.5 > calibrated.threshold_
+    assert half.objective_ < calibrated.objective_
+    assert ct.clustering_accuracy(y, calibrated.labels_) > 0.95

@@ -66,11 +66,11 @@ def test_the_tables_of_a_labelling_are_counted_once(spoiled, counted, refine, sh
     assert 0 < len(counted) == len(set(counted))
 
 
-def test_objective_separation_and_majority_share_the_tables(spoiled, counted):
+def test_objective_and_majority_share_the_tables(spoiled, counted):
     """The measures of one labelling, and the result of a search, need no second count."""
     votes = Votes.from_tuples(as_label_tuples(spoiled[0]), None)
     labels = votes.tuples.labels_of_partition(0)
-    votes.objective(labels), votes.separation(labels.copy()), votes.majority(labels)
+    votes.objective(labels), votes.majority(labels.copy())
     assert len(counted) == 1
     found = votes.search(3)
     assert votes.objective(found.labels) == found.tables.objective()
@@ -95,11 +95,15 @@ def test_given_weights_keep_their_partitions(spoiled):
     assert votes.weights.min() > 0 and len(votes.weights) == 9
 
 
-def test_equal_camps_warn_and_lone_partitions_do_not():
-    """Two equal camps warn; if no two partitions agree, all vote."""
-    P, _ = planted_partitions([120, 80], 8, 4, 0.1, random_state=0)
-    with pytest.warns(DissentWarning, match="2 camps of 4"):
-        Votes.from_tuples(as_label_tuples(P), "agreement")
+def test_doubtful_decisions_give_a_warning():
+    """Equal camps, no agreement at all, and a close second camp give a warning."""
+    equal, _ = planted_partitions([120, 80], 8, 4, 0.1, random_state=0)
     noise = np.random.default_rng(0).integers(0, 3, (200, 3))
-    votes = Votes.from_tuples(as_label_tuples(noise), "agreement")
+    close, _ = planted_partitions([120, 80], 9, 4, 0.1, random_state=0)
+    with pytest.warns(DissentWarning, match="2 camps of 4"):
+        Votes.from_tuples(as_label_tuples(equal), "agreement")
+    with pytest.warns(DissentWarning, match="no two of the 3 partitions agree"):
+        votes = Votes.from_tuples(as_label_tuples(noise), "agreement")
     assert votes.all_weights.tolist() == [1.0] * 3
+    with pytest.warns(DissentWarning, match=r"5 of 9 .* dissent \(5, 6, 7, 8\).*camp.* has 4"):
+        Votes.from_tuples(as_label_tuples(close), "agreement")

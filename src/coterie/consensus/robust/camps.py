@@ -1,24 +1,28 @@
 """Camps of partitions: groups of partitions that agree. The largest camp decides.
 
-The agreement of two partitions is their adjusted Rand index. Its standard deviation if the labels
-of one partition are randomly permuted is known in closed form. The score of a pair is the index
-divided by this deviation. Average linkage on the scores, cut at four, gives the camps. A partition
-that agrees with no other is a camp of one. Only the largest camp keeps its vote. If several camps
-are equally large, no rule can tell which is right: all of them vote, and the result is tied.
+Two groups of partitions agree if their co-association matrices, the mean of [together] over the
+members of each group, are correlated beyond chance. The deviation of this correlation, if the
+points of one group are randomly permuted, is known in closed form (Mantel 1967). Groups are
+compared, not pairs: many weak partitions may agree in pairs no better than chance, and be right
+together.
+
+The candidates for groups are the branches of an average-linkage tree of the partitions. From the
+root on, a branch is divided if its two sides do not agree. A partition that agrees with no other
+is a camp of one. Only the largest camp keeps its vote. If several camps are equally large, no rule
+can tell which is right: all of them vote, and the result is tied.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
 from coterie.counts.contingency import PairCounts, all_contingencies, count_pairs
-from coterie.labels.numbering import renumber_by_size
 from coterie.labels.tuples import as_label_tuples
 from coterie.runtime.sampling import sample_multiplicities
 
@@ -26,7 +30,7 @@ __all__ = ["Dissent", "chance_scores", "find_camps", "partition_agreement"]
 
 Array = NDArray[np.float64]
 
-#: Partitions agree if their score is at least this number of standard deviations.
+#: Groups of partitions agree if their score is at least this number of standard deviations.
 CUT = 4.0
 #: Least deviation: even with millions of points an index below CUT × 0.0025 = 0.01 is chance.
 LEAST_DEVIATION = 0.0025
@@ -75,6 +79,13 @@ class Dissent:
             self.tied,
         )
 
+    @property
+    def all_same(self) -> bool:
+        """Whether three or more partitions are equal up to the names of their labels."""
+        # partitions without common points have agreement 1, but no score above the cut
+        same = (self.agreement == 1) & (self.scores > CUT)
+        return len(self.groups) > 2 and bool(same.all())
+
     def in_words(self, names: Any = None) -> str:
         """Describe in one sentence which partitions decide and which dissent."""
         V, camps = len(self.groups), np.bincount(self.groups)
@@ -120,12 +131,8 @@ def find_camps(counts: PairCounts, cut: float = CUT) -> Dissent:
     V = len(scores)
     groups = np.zeros(V, dtype=np.int64)
     if V > 1:
-        # linkage needs distances ≥ 0: a score s becomes top − s
-        top = max(float(scores.max()), cut)
-        distance = top - scores
-        np.fill_diagonal(distance, 0.0)
-        tree = linkage(squareform(distance, checks=False), method="average")
-        groups = renumber_by_size(fcluster(tree, top - cut, criterion="distance"))
+        for camp, members in enumerate(_camps_of_tree(_GroupMoments.of(counts), scores, cut)):
+            groups[members] = camp
     sizes = np.bincount(groups)
     largest = sizes == sizes[0]
     return Dissent(
@@ -177,3 +184,108 @@ def _varies(total: Array, squares: Array, n_pairs: Array) -> NDArray[np.bool_]:
     """Return whether a_ij is not constant, from Σ a_ij and Σ a_ij²."""
     varies: NDArray[np.bool_] = squares * n_pairs - total**2 > _ROUNDING * total**2
     return varies & (total > 0)
+
+
+class _GroupMoments(NamedTuple):
+    """Means over the pairs (v, w) of two groups of partitions, for Mantel's test of the groups.
+
+    With the co-association matrix A of a group, and B of another: ``products`` has the mean of
+    Σ_ij A_ij B_ij, ``excess`` the same less its expectation, ``degrees`` the mean of Σ_i d_i e_i
+    with the row sums d of A and e of B, and ``common`` the mean number of common points. All are
+    (V, V) for single partitions. ``together`` (V,) is Σ_ij A_ij of each partition.
+    """
+
+    n_points: float
+    together: Array
+    products: Array
+    excess: Array
+    degrees: Array
+    common: Array
+
+    @classmethod
+    def of(cls, counts: PairCounts) -> _GroupMoments:
+        expected = counts.in_row * counts.in_row.T / np.maximum(counts.n_pairs, 1.0)
+        return cls(
+            float(counts.n_points.max()),
+            counts.in_row.diagonal(),
+            counts.together,
+            counts.together - expected,
+            counts.degree_products,
+            counts.n_points,
+        )
+
+    def score(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
+        """Return the correlation of two groups, divided by its deviation under chance."""
+        across = np.ix_(first, second)
+        if self.common[across].mean() < _FEWEST_COMMON:
+            return CUT  # too few common points to show disagreement
+        (a0, a1, a2, a), (b0, b1, b2, b) = self._own(first), self._own(second)
+        if min(a, b) <= 0:
+            return 0.0
+        n = self.n_points
+        n2 = n * (n - 1)
+        n3, n4 = n2 * max(n - 2, 1.0), n2 * max((n - 2) * (n - 3), 1.0)
+        mean = a0 * b0 / n2
+        square = (
+            2 * a1 * b1 / n2
+            + 4 * (a2 - a1) * (b2 - b1) / n3
+            + (a0**2 + 2 * a1 - 4 * a2) * (b0**2 + 2 * b1 - 4 * b2) / n4
+        )
+        span = np.sqrt(a * b)
+        deviation = np.sqrt(max(square - mean**2, 0.0)) / span
+        correlation = self.excess[across].mean() / span
+        return float(correlation / np.clip(deviation, LEAST_DEVIATION, MOST_DEVIATION))
+
+    def _own(self, group: NDArray[np.int64]) -> tuple[float, float, float, float]:
+        """Return Σ A_ij, Σ A_ij², Σ_i d_i² and the centred Σ A_ij² of one group."""
+        own = np.ix_(group, group)
+        products, excess = self.products[own].mean(), self.excess[own].mean()
+        if excess <= _ROUNDING * products:
+            excess = 0.0  # A is constant up to rounding
+        return self.together[group].mean(), products, self.degrees[own].mean(), excess
+
+
+def _camps_of_tree(moments: _GroupMoments, scores: Array, cut: float) -> list[NDArray[np.int64]]:
+    """Divide the tree of the partitions where two branches do not agree; the largest camp first."""
+    V = len(scores)
+    # linkage needs distances ≥ 0: a score s becomes top − s
+    top = max(float(scores.max()), cut)
+    distance = top - scores
+    np.fill_diagonal(distance, 0.0)
+    tree = linkage(squareform(distance, checks=False), method="average")
+    members = [np.array([v]) for v in range(V)]
+    for left, right in tree[:, :2].astype(np.int64):
+        members.append(np.concatenate([members[left], members[right]]))
+    camps, open_nodes = [], [2 * V - 2]
+    while open_nodes:
+        node = open_nodes.pop()
+        if node < V:
+            camps.append(members[node])
+            continue
+        left, right = tree[node - V, :2].astype(np.int64)
+        if moments.score(members[left], members[right]) >= cut:
+            camps.append(members[node])
+        else:
+            open_nodes += [left, right]
+    return _joined_to_largest(moments, sorted(camps, key=_by_size), cut)
+
+
+def _joined_to_largest(
+    moments: _GroupMoments, camps: list[NDArray[np.int64]], cut: float
+) -> list[NDArray[np.int64]]:
+    """Join smaller camps that agree with the largest: the tree may have parted them by chance."""
+    largest, *others = camps
+    again = True
+    while again:
+        again = False
+        for place, camp in enumerate(others):
+            if moments.score(largest, camp) >= cut:
+                largest = np.concatenate([largest, others.pop(place)])
+                again = True
+                break
+    return [largest, *others]
+
+
+def _by_size(camp: NDArray[np.int64]) -> tuple[int, int]:
+    """Return a key that sorts camps by falling size, then by first member."""
+    return -len(camp), int(camp.min())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,17 +14,13 @@ from sklearn.utils import check_random_state
 
 from coterie.consensus.base import ConsensusFunction, Labelling
 from coterie.consensus.parameters import check_choice, check_n_clusters
-from coterie.consensus.robust.candidates import (
-    best_separated,
-    linkage_answer,
-    move_answer,
-    profile_answer,
-)
+from coterie.consensus.robust.answers import Answer, Sample, choose_answer
+from coterie.consensus.robust.number_of_clusters import choose_n_clusters
 from coterie.consensus.robust.votes import Votes, check_weighting
 from coterie.counts.contingency import all_contingencies
-from coterie.counts.growth import Growth, contingencies_to_keep
 from coterie.ensembles.input_checks import check_number, check_whole
-from coterie.errors import DissentWarning, InvalidParameterError
+from coterie.errors import DissentWarning, InvalidParameterError, LabelWarning
+from coterie.labels.growth import Growth
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.dispatch import dispatch_relaxation, least_squares_result
 from coterie.relaxation.iteration import RobustRelaxation
@@ -37,11 +33,8 @@ __all__ = ["RobustConsensus"]
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
-Answers = tuple[dict[str, Labels], RobustRelaxation, SearchResult | None]
 
 _log = logging.getLogger(__name__)
-
-_MOST_COMPARED_QUICKLY = 3_000  # up to so many tuples partial_fit compares all answers again
 
 
 @dataclass(eq=False, repr=False)
@@ -59,19 +52,22 @@ class RobustConsensus(ConsensusFunction):
 
     1. Partitions are grouped into camps that agree beyond chance. Only the largest camp votes
        (``partition_weights``).
-    2. Four answers are computed from its votes: the robust relaxation M ≈ H D Hᵀ in ℓ1, least
-       squares, average linkage on 1 − M, and k-means on the rows of M (profiles). The answer with
-       the best separated clusters is returned: that of the largest mean silhouette under the
-       distance 1 − M (``refine``).
+    2. Answers of different kinds are computed from its votes: the robust relaxation M ≈ H D Hᵀ in
+       ℓ1, least squares, k-means on the rows of M (profiles), locally weighted linkage and cut,
+       linkage of propagated similarities, and meta-clusters. The answer that the others agree with
+       most is returned (``refine``). If the partitions have many more than K clusters, it is the
+       answer of locally weighted linkage. If some partitions have no vote, the answers from the
+       votes of all partitions are computed too, and the better separated answer is returned.
 
     ``relaxation="admm", refine=False, partition_weights=None`` is the method of the paper (RCC),
     with the signs of its updates corrected.
 
     Parameters
     ----------
-    n_clusters : int or None, default=None
-        K. The result may have fewer clusters. None: the search chooses the number with the least
-        J; then the relaxation runs only with ``refine=False``.
+    n_clusters : int, None or "free", default=None
+        K. None: the number that :func:`~coterie.choose_k` recommends. "free": the number with the
+        least J, found by the search; under noise this is often far too many, because stray points
+        become clusters.
     relaxation : {"auto", "admm", "divided", "l2"}, default="auto"
         "admm": the ℓ1 relaxation of the paper, with a dense (u, u) matrix over the u distinct
         label tuples. If it does not fit in memory, or u > 40,000 on the CPU, a warning is given
@@ -79,9 +75,13 @@ class RobustConsensus(ConsensusFunction):
         least squares from contingency tables. "auto": "admm" up to 500 tuples (with
         ``device="cuda"``, as many as fit), else "l2", which was as accurate and much faster.
     refine : {"auto", True, False}, default="auto"
-        The answer to return. True: a discrete search for the least J, started from both
-        relaxations and from the partitions. False: the relaxation. "auto": the best separated of
-        relaxation, least squares, linkage and profiles; if labels are missing, also of the search.
+        The answer to return. "auto": the one that the other answers agree with most. True: a
+        discrete search for the least J, started from both relaxations and from the partitions.
+        False: the relaxation.
+    threshold : float or "calibrated", default=0.5
+        Share of votes from which the search puts two points together. 0.5 minimises J.
+        "calibrated" lowers it if the points of a cluster are together in less than 55% of the
+        votes; the result is more accurate under noise, but does not minimise J.
     partition_weights : {"agreement", "learned"}, array of shape (V,) or None, default="agreement"
         "agreement": 1 for the largest camp of partitions, 0 for the others. "learned":
         proportional to 1/√(distance to the consensus). None: all equal, as in the paper.
@@ -94,8 +94,8 @@ class RobustConsensus(ConsensusFunction):
         Largest number of steps and relative residual of the ADMM. If it does not converge and its
         answer is returned, a warning is given.
     random_state : int, RandomState or None, default=None
-        For k-means, the parts of "divided", and the samples of large inputs (above 3,000 distinct
-        tuples for linkage, 20,000 for profiles and k-means).
+        For k-means, ties of meta-clusters, the parts of "divided", and the samples of large inputs
+        (above 3,000 distinct tuples; for the k-means of least squares above 20,000).
 
     Attributes
     ----------
@@ -109,14 +109,17 @@ class RobustConsensus(ConsensusFunction):
         Mean share of votes that put the point together with members of its cluster, minus the same
         for the second best cluster.
     partition_weights_ : (V,)
-    partition_agreement_ : (V,)
-        Adjusted Rand index of each partition with the consensus.
+    partition_agreement_, partition_coverage_ : (V,)
+        Adjusted Rand index of each partition with the consensus, over the points that it labels,
+        and the share of the points that it labels.
     partition_groups_ : (V,) int
         Camp of each partition; 0 is the largest.
     dissent_ : :class:`~coterie.consensus.robust.camps.Dissent`
         Agreement of every pair of partitions, in the given order.
     selected_ : dict
-        ``method``: the answer that was returned; ``reason``: why, with all silhouettes.
+        ``method``: the answer that was returned; ``votes``: whose votes it is from; ``reason``: why
+        it was chosen; ``answers``: for each answer its number of ``clusters``, whether it
+        ``competes``, and its mean ``agreement`` with the others.
     threshold_ : float
         Share of votes above which two points belong together: 1/2, or less for noisy votes.
     embedding_ : (n, K)
@@ -132,12 +135,15 @@ class RobustConsensus(ConsensusFunction):
     **Established.** Objective and relaxation are those of the paper. Two signs in its printed
     updates contradict its Lagrangian, and the updates diverge; ours are derived from the
     Lagrangian. Our choices are the start, the penalty schedule, the stopping rule, the rounding,
-    the camps, the selection and the bound. Linkage and profiles are those of
-    :class:`~coterie.EvidenceAccumulation` and :class:`~coterie.KMeansConsensus`; the search for the
-    median partition is textbook.
+    the camps, the vote of the methods and the bound. Profiles, linkage, cut, propagation and
+    meta-clusters are those of :class:`~coterie.KMeansConsensus`,
+    :class:`~coterie.LocallyWeightedConsensus`, :class:`~coterie.PropagatedConsensus` and
+    :class:`~coterie.MCLA`; the search for the median partition is textbook.
 
-    **Limits.** The ADMM needs a dense (u, u) matrix, see ``relaxation``. The answer of "auto" may
-    not have the least J; ``refine=True`` finds a local minimum, and ``gap_`` bounds the possible
+    **Limits.** The ADMM needs a dense (u, u) matrix, see ``relaxation``. Above 3,000 distinct
+    tuples the other answers come from a sample, and the rest joins by votes; above 2,000 base
+    clusters profiles, propagation and meta-clusters are left out. The answer of "auto" may not have
+    the least J; ``refine=True`` finds a local minimum, and ``gap_`` bounds the possible
     improvement. If most partitions share an error, the result has it too. The relaxation alone
     (``refine=False``) is worse than least squares if the partitions have many more than K clusters.
 
@@ -161,10 +167,11 @@ class RobustConsensus(ConsensusFunction):
     True
     """
 
-    n_clusters: int | None = None
+    n_clusters: int | str | None = None
     _: KW_ONLY
     relaxation: str = "auto"
     refine: bool | str = "auto"
+    threshold: float | str = 0.5
     partition_weights: Any = "agreement"
     device: str = "auto"
     max_iter: int = 300
@@ -177,115 +184,111 @@ class RobustConsensus(ConsensusFunction):
         return self._factor[self._inverse]
 
     def _label_after_growth(self, growth: Growth) -> Labelling:
-        return self._label_tuples(growth.tuples, growth)
-
-    def _label_tuples(self, tuples: LabelTuples, growth: Growth | None = None) -> Labelling:
-        self._check_parameters()
-        self.relaxation_ = "l2"
-        K = 0 if self.n_clusters is None else check_n_clusters(self.n_clusters, tuples)
-        if growth:
-            contingencies = growth.contingencies(self._contingencies)
-        else:
-            contingencies = all_contingencies(tuples)
-        votes = Votes.from_tuples(tuples, self.partition_weights, K or None, contingencies)
-        earlier = self._earlier_answer(growth, votes, K) if growth else None
-        if earlier is None:
-            self._n_partitions_compared = tuples.n_partitions
-            answers, relaxed, found = self._all_answers(votes, K)
-        else:
-            answers, relaxed, found = self._continued_answers(earlier, votes, K)
-        method, reason = _select(votes, answers, self.refine)
-
-        self.selected_ = {"method": method, "reason": reason}
-        self.lower_bound_ = votes.lower_bound()
-        self._contingencies: Array | None = contingencies_to_keep(tuples, contingencies)
-        self._report(tuples, votes, relaxed)
-        labels = answers[method]
-        threshold = found.threshold if found and method == "search" else votes.majority(labels)
-        return Labelling(labels[votes.group], votes.all_weights, threshold)
-
-    def _all_answers(self, votes: Votes, K: int) -> Answers:
-        """Compute all answers that the settings need; with K = 0 the search chooses K."""
-        auto = self.refine == "auto"
-        found = None if K else votes.search(None)
-        # dropping the partitions of weight 0 can merge tuples, leaving fewer than K
-        K = found.tables.n_clusters if found else min(K, votes.tuples.n_tuples)
-        start = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
-        if found and self.refine:
-            return {"search": found.labels}, least_squares_result(start), found
-
-        rng = check_random_state(self.random_state)
-        relaxed = self._relax(votes, start, rng)
-        answers = {"relaxation": _round(votes, relaxed.factor, K, rng)}
-        if self.relaxation_ == "parts" and auto:
-            # parts are solved separately, so votes across parts may move some tuples
-            answers["relaxation, moved"] = move_answer(votes, answers["relaxation"])
-        if not self.refine:
-            return answers, relaxed, found
-        if relaxed.n_iter:
-            answers["least squares"] = _round(votes, start, K, rng)
-        if auto:
-            _log.info("linkage and profiles of %d tuples", votes.tuples.n_tuples)
-            answers["linkage"] = linkage_answer(votes, K, rng)
-            answers["profiles"] = profile_answer(votes, K, rng)
-        return self._with_search(answers, relaxed, votes, K, from_partitions=True)
-
-    def _continued_answers(self, earlier: Labels, votes: Votes, K: int) -> Answers:
-        """Improve the answer of the earlier fit by the votes of all partitions."""
-        found = None if K else votes.search(None, {"before": earlier}, from_partitions=False)
-        K = found.tables.n_clusters if found else min(K, votes.tuples.n_tuples)
-        factor = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
-        relaxed = least_squares_result(factor)
-        if found:
-            return {"search": found.labels}, relaxed, found
-        answers = {"before": earlier}
-        if self.refine == "auto":
-            rng = check_random_state(self.random_state)
-            answers["before, moved"] = move_answer(votes, earlier)
-            answers["least squares"] = _round(votes, factor, K, rng)
-        return self._with_search(answers, relaxed, votes, K, from_partitions=False)
-
-    def _with_search(
-        self,
-        answers: dict[str, Labels],
-        relaxed: RobustRelaxation,
-        votes: Votes,
-        K: int,
-        from_partitions: bool,
-    ) -> Answers:
-        """Add the answer of the search, which "auto" needs only if labels are missing."""
-        # relaxations are poor if points have few labels in common
-        if self.refine == "auto" and not votes.tuples.has_missing:
-            return answers, relaxed, None
-        found = votes.search(K, answers, from_partitions)
-        return {**answers, "search": found.labels}, relaxed, found
-
-    def _earlier_answer(self, growth: Growth, votes: Votes, K: int) -> Labels | None:
-        """Return the earlier answer as labels of the new tuples, or None to compute all answers.
-
-        All answers are computed if there are few tuples, if ``refine`` is False, if the number of
-        clusters has changed, if other partitions vote than before, or if the number of partitions
-        has grown by half since all answers were last computed.
-        """
         decided = self.partition_weights_ > 0
-        decide = growth.tuples.in_given_order(votes.all_weights)[: len(decided)] > 0
+        found = self._label_tuples(growth.tuples)
         if isinstance(self.partition_weights, str) and self.partition_weights == "agreement":
+            decide = growth.tuples.in_given_order(found.partition_weights)[: len(decided)] > 0
             _warn_of_lost_votes(np.flatnonzero(decided & ~decide))
-        few = votes.tuples.n_tuples <= _MOST_COMPARED_QUICKLY
-        many_new = growth.tuples.n_partitions >= 1.5 * self._n_partitions_compared
-        fewest = K if self.refine == "auto" else 1
-        other = (decided != decide).any() or (K and not fewest <= self.n_clusters_ <= K)
-        if not self.refine or few or many_new or other:
-            return None
-        labels = np.empty(votes.tuples.n_tuples, dtype=np.int64)
-        labels[votes.group] = self._tuple_labels[growth.origin]
-        return labels
+        return found
+
+    def _label_tuples(self, tuples: LabelTuples) -> Labelling:
+        self._check_parameters()
+        named = self.n_clusters is None or isinstance(self.n_clusters, str)
+        K = None if named else check_n_clusters(self.n_clusters, tuples)
+        contingencies = all_contingencies(tuples)
+        votes = Votes.from_tuples(tuples, self.partition_weights, K, contingencies)
+        found = None
+        if self.n_clusters == "free":
+            found = votes.search(None, threshold=self._search_threshold)
+            K = found.tables.n_clusters
+        elif K is None:
+            K = choose_n_clusters(votes, self.random_state)
+        if self.refine == "auto" and not found:
+            votes, answer, relaxed = self._vote_of_methods(tuples, votes, K)
+        else:
+            answer, relaxed, found = self._single_answer(votes, K, found)
+
+        self.lower_bound_ = votes.lower_bound()
+        self._report(tuples, votes, answer, relaxed)
+        threshold = found.threshold if found else votes.majority(answer.labels)
+        return Labelling(answer.labels[votes.group], votes.all_weights, threshold)
+
+    def _vote_of_methods(
+        self, tuples: LabelTuples, votes: Votes, K: int
+    ) -> tuple[Votes, Answer, RobustRelaxation]:
+        """Let the methods vote, on the votes of the largest camp and on all votes if they differ.
+
+        Of the two answers, the one with more clusters is returned, else the better separated one.
+        """
+        answer, relaxed = self._voted_answer(votes, K)
+        by_rule = isinstance(self.partition_weights, str) and self.partition_weights == "agreement"
+        if not by_rule or votes.all_weights.all():
+            return votes, answer, relaxed
+        every = Votes.from_tuples(tuples, None, K, all_contingencies(tuples))
+        other, other_relaxed = self._voted_answer(every, K)
+        ranks = [(_n_clusters(a), round(a.separation, 9)) for a in (answer, other)]
+        compared = "{:.2f} against {:.2f}, mean silhouette plus that of the worst cluster"
+        if ranks[1] <= ranks[0]:
+            why = compared.format(answer.separation, other.separation)
+            reason = (
+                f"{answer.reason}; it is better separated than the answer from all votes ({why})"
+            )
+            return votes, replace(answer, reason=reason), relaxed
+        why = compared.format(other.separation, answer.separation)
+        reason = (
+            f"{other.reason}; with the votes of all partitions the clusters are better separated "
+            f"than with those of the largest camp ({why})"
+        )
+        return every, replace(other, reason=reason), other_relaxed
+
+    def _voted_answer(self, votes: Votes, K: int) -> tuple[Answer, RobustRelaxation]:
+        """Compute answers of different kinds; return the one that the others agree with most."""
+        rng = check_random_state(self.random_state)
+        given, relaxed = self._relaxed_answers(votes, K, rng)
+        _log.info("other answers for %d tuples", votes.tuples.n_tuples)
+        return choose_answer(Sample.draw(votes, rng), K, given, rng), relaxed
+
+    def _relaxed_answers(
+        self, votes: Votes, K: int, rng: np.random.RandomState
+    ) -> tuple[dict[str, Labels], RobustRelaxation]:
+        """Return the answers of least squares and of the relaxation, if that is another one."""
+        # dropping the partitions of weight 0 can merge tuples, leaving fewer than K
+        K = min(K, votes.tuples.n_tuples)
+        start = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
+        relaxed = self._relax(votes, start, rng)
+        answers = {"least squares": round_by_kmeans(start, votes.tuples.weights, K, rng)}
+        if relaxed.n_iter:
+            answers["relaxation"] = _round(votes, relaxed.factor, K, rng)
+        return answers, relaxed
+
+    def _single_answer(
+        self, votes: Votes, K: int, found: SearchResult | None
+    ) -> tuple[Answer, RobustRelaxation, SearchResult | None]:
+        """Return the answer of the search or, with ``refine=False``, of the relaxation."""
+        rng = check_random_state(self.random_state)
+        if self.refine and found:
+            start = least_squares_factor(votes.tuples, votes.weights, K, votes.contingencies)
+            why = "n_clusters='free': the search chose the number of clusters"
+            return _answer(found.labels, "search", why), least_squares_result(start), found
+        given, relaxed = self._relaxed_answers(votes, K, rng)
+        if not self.refine:
+            labels = given.get("relaxation")
+            if labels is None:
+                labels = _round(votes, relaxed.factor, min(K, votes.tuples.n_tuples), rng)
+            why = "refine=False selects the relaxation"
+            return _answer(labels, "relaxation", why), relaxed, None
+        found = votes.search(K, given, self._search_threshold)
+        return _answer(found.labels, "search", "refine=True selects the search"), relaxed, found
+
+    @property
+    def _search_threshold(self) -> float | None:
+        return None if self.threshold == "calibrated" else float(self.threshold)
 
     def _finish(self, tuples: LabelTuples, found: Labelling) -> None:
         super()._finish(tuples, found)
-        self.gap_ = 0.0
-        if self.objective_ > 0:
-            self.gap_ = max(0.0, 1.0 - self.lower_bound_ / self.objective_)
+        # sums of very unequal row weights are rounded
+        self.lower_bound_ = min(self.lower_bound_, self.objective_)
+        self.gap_ = 1.0 - self.lower_bound_ / self.objective_ if self.objective_ > 0 else 0.0
 
     def _check_parameters(self) -> None:
         check_device(self.device)
@@ -293,6 +296,12 @@ class RobustConsensus(ConsensusFunction):
         auto = isinstance(self.refine, str) and self.refine == "auto"
         if not auto and not isinstance(self.refine, bool | np.bool_):
             raise InvalidParameterError(f"refine={self.refine!r}: give 'auto', True or False")
+        if isinstance(self.n_clusters, str) and self.n_clusters != "free":
+            raise InvalidParameterError(
+                f"n_clusters={self.n_clusters!r}: give a whole number, None or 'free'"
+            )
+        if self.threshold != "calibrated":
+            check_number("threshold", self.threshold, above=0, most=1)
         check_whole("max_iter", self.max_iter)
         check_number("tol", self.tol, above=0, or_equal=True)
         check_weighting(self.partition_weights)
@@ -311,20 +320,44 @@ class RobustConsensus(ConsensusFunction):
         )
         return relaxed
 
-    def _report(self, tuples: LabelTuples, votes: Votes, relaxed: RobustRelaxation) -> None:
+    def _report(
+        self, tuples: LabelTuples, votes: Votes, answer: Answer, relaxed: RobustRelaxation
+    ) -> None:
         """Set the attributes of camps and relaxation; warn if the relaxation did not converge."""
-        if self.selected_["method"] == "relaxation" and not relaxed.converged:
+        if answer.method == "relaxation" and not relaxed.converged:
             warnings.warn(
                 f"the relaxation, whose answer is returned, stopped after {relaxed.n_iter} steps "
                 f"with residuals above tol={self.tol}; raise max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=4,
             )
+        self.selected_ = {
+            "method": answer.method,
+            "votes": "all partitions" if votes.all_weights.all() else "the largest camp",
+            "reason": answer.reason,
+            "answers": answer.others,
+        }
         self.dissent_ = votes.dissent.reordered(np.argsort(tuples.partition_order))
+        if self.dissent_.all_same:
+            warnings.warn(
+                f"all {tuples.n_partitions} partitions are the same, up to the names of the "
+                "labels, and the consensus is this partition; check how they were made",
+                LabelWarning,
+                stacklevel=5,
+            )
         self.partition_groups_ = self.dissent_.groups
         self.n_iter_ = relaxed.n_iter
         self.history_ = relaxed.history
         self._factor, self._inverse = relaxed.factor[votes.group], tuples.inverse
+
+
+def _answer(labels: Labels, method: str, reason: str) -> Answer:
+    """Return an answer that was not compared with others."""
+    return Answer(labels, method, reason, 0.0, {})
+
+
+def _n_clusters(answer: Answer) -> int:
+    return len(np.unique(answer.labels))
 
 
 def _round(votes: Votes, factor: Array, K: int, rng: np.random.RandomState) -> Labels:
@@ -347,16 +380,3 @@ def _warn_of_lost_votes(partitions: NDArray[np.int64]) -> None:
             DissentWarning,
             stacklevel=6,
         )
-
-
-def _select(votes: Votes, answers: dict[str, Labels], refine: bool | str) -> tuple[str, str]:
-    """Return the name of the answer to return, and the reason."""
-    if not refine:
-        return "relaxation", "refine=False selects the relaxation"
-    if list(answers) == ["search"]:
-        return "search", "n_clusters is not given: the search chose it"
-    if refine != "auto":
-        return "search", "refine=True selects the search"
-    method, separation = best_separated(votes, answers)
-    each = ", ".join(f"{name} {value:.3f}" for name, value in separation.items())
-    return method, f"its clusters are best separated in the votes (mean silhouette: {each})"

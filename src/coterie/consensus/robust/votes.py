@@ -35,6 +35,7 @@ Labels = NDArray[np.int64]
 _log = logging.getLogger(__name__)
 
 _MOST_BOUNDED_PAIRWISE = 10_000  # the pairwise bound takes O(u²)
+_CLOSE = 2 / 3  # a second camp of more than this share of the largest one makes the decision close
 
 
 @dataclass(frozen=True)
@@ -108,11 +109,6 @@ class Votes:
         """Return J of a clustering of the tuples."""
         return self.tables(labels).objective()
 
-    def separation(self, labels: Labels) -> float:
-        """Return the mean silhouette of the points under the distance 1 − M."""
-        silhouettes = self.tables(labels).silhouettes(self.tuples, labels)
-        return float(np.average(silhouettes, weights=self.tuples.weights))
-
     def majority(self, labels: Labels) -> float:
         """Return the share of votes above which two points are together: 1/2, less under noise."""
         return calibrated_majority(self.tables(labels))
@@ -121,16 +117,18 @@ class Votes:
         self,
         K: int | None,
         answers: Mapping[str, Labels] | None = None,
-        from_partitions: bool = True,
+        threshold: float | None = None,
     ) -> SearchResult:
-        """Search for the least J from the given answers and the most promising partitions."""
+        """Search for the least J from the given answers and the most promising partitions.
+
+        ``threshold`` None calibrates the threshold of the search.
+        """
         starts = [Start(name, labels) for name, labels in (answers or {}).items()]
-        if from_partitions:
-            starts += partition_starts(
-                self.tuples, self.contingencies, self.weights, K, max_partition_starts(self.tuples)
-            )
+        starts += partition_starts(
+            self.tuples, self.contingencies, self.weights, K, max_partition_starts(self.tuples)
+        )
         _log.info("searching from %d starts", len(starts))
-        found = median_search(self.tuples, self.weights, K, starts)
+        found = median_search(self.tuples, self.weights, K, starts, threshold)
         self._tables[found.labels.tobytes()] = found.tables
         return found
 
@@ -170,7 +168,12 @@ def _weights(
         equal, at_most = np.ones(tuples.n_partitions), max_partition_starts(tuples)
         starts = partition_starts(tuples, contingencies, equal, n_clusters, at_most)
         return learn_partition_weights(tuples, n_clusters, starts)[0]
-    # a tie of single partitions is noise, not rival camps
-    if dissent.tied and np.bincount(dissent.groups)[0] > 1:
-        warnings.warn(dissent.in_words(), DissentWarning, stacklevel=5)
+    _warn_of_dissent(dissent.reordered(np.argsort(tuples.partition_order)))
     return dissent.weights
+
+
+def _warn_of_dissent(dissent: Dissent) -> None:
+    """Warn if no two partitions agree, or if the decision between two camps is close."""
+    camps = np.bincount(dissent.groups)
+    if dissent.tied or (len(camps) > 1 and camps[1] > _CLOSE * camps[0]):
+        warnings.warn(dissent.in_words(), DissentWarning, stacklevel=6)

@@ -1,4 +1,4 @@
-"""Tuples and contingency tables after partitions are added."""
+"""Tuples after partitions are added."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import coterie as ct
-from coterie.counts.contingency import all_contingencies
-from coterie.counts.growth import append_partitions, contingencies_to_keep
+from coterie.labels.growth import append_partitions
 from coterie.labels.label_matrix import as_label_matrix
 from coterie.labels.tuples import compress_labels
 from label_matrices import label_matrices
@@ -38,50 +37,26 @@ def spoiled():
 
 @settings(max_examples=25, deadline=None)
 @given(label_matrices(max_points=14, max_partitions=6), st.data())
-def test_tuples_and_tables_are_those_of_all_partitions(P, data):
-    """Adding partitions gives the tuples and tables of all partitions compressed together."""
+def test_tuples_are_those_of_all_partitions(P, data):
+    """Adding partitions gives the tuples of all partitions compressed together."""
     P = P[:, (P >= 0).any(axis=0)]
     assume(P.shape[1] > 1)
     n_before = data.draw(st.integers(1, P.shape[1] - 1))
-    growth = grown(P, n_before)
-    whole = compress_labels(as_label_matrix(P))
-    assert_same_tuples(growth.tuples, whole)
-    np.testing.assert_array_equal(
-        growth.contingencies(all_contingencies(growth.before)), all_contingencies(whole)
-    )
-    np.testing.assert_array_equal(growth.contingencies(None), all_contingencies(whole))
-
-
-def test_origin_is_the_old_tuple(spoiled):
-    """The origin of a tuple is the old tuple of its points."""
-    growth = grown(spoiled[0], 20)
-    origin_of_points = growth.origin[growth.tuples.inverse]
-    np.testing.assert_array_equal(origin_of_points, growth.before.inverse)
+    assert_same_tuples(grown(P, n_before).tuples, compress_labels(as_label_matrix(P)))
 
 
 def test_rows_keep_their_weights(spoiled):
-    """Weighted rows give the same tuples, and the same tables up to rounding."""
+    """Weighted rows give the same tuples."""
     P = spoiled[0][:200]
     weights = np.random.default_rng(0).uniform(0.5, 3, 200)
     growth = grown(P, 12, weights)
     whole = compress_labels(as_label_matrix(P), weights)
     assert_same_tuples(growth.tuples, whole)
-    np.testing.assert_allclose(
-        growth.contingencies(all_contingencies(growth.before)), all_contingencies(whole)
-    )
 
 
+@pytest.mark.filterwarnings("ignore::coterie.errors.LabelWarning")
 def test_many_labels_take_wider_codes():
     """Codes get four bytes if the old or the new partitions have many clusters."""
     few, many = np.arange(40_000) % 2, np.arange(40_000)
     for P in (np.column_stack([few, many]), np.column_stack([many, few])):
         assert_same_tuples(grown(P, 1).tuples, compress_labels(as_label_matrix(P)))
-
-
-def test_small_tables_are_kept(spoiled):
-    """Tables are kept only if they are smaller than the tuples."""
-    tuples = compress_labels(as_label_matrix(spoiled[0][:, :20]))
-    C = all_contingencies(tuples)
-    assert contingencies_to_keep(tuples, C) is C
-    few = compress_labels(as_label_matrix(spoiled[0][:20]))
-    assert contingencies_to_keep(few, all_contingencies(few)) is None

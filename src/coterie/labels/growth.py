@@ -1,15 +1,9 @@
-"""Adding partitions to fitted tuples and contingency tables, without counting all again.
+"""Adding partitions to fitted tuples.
 
 V' partitions of the same n points are added to V fitted ones. Two points have equal labels in all
 V + V' partitions if they have the same old tuple and the same new labels. So the new tuples are the
-distinct pairs (old tuple, new labels), found in O(n·V') without the old labels. In the contingency
-tables
-
-    C = [[C_old,old  C_old,new],
-         [C_new,old  C_new,new]]
-
-the first block is unchanged, and the rest is counted in O(u·V'·(V + V')). The results are the same
-as if all partitions had been fitted together.
+distinct pairs (old tuple, new labels), found in O(n·V') without the old labels. The results are the
+same as if all partitions had been fitted together.
 """
 
 from __future__ import annotations
@@ -20,13 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.counts.contingency import all_contingencies
 from coterie.errors import InvalidLabelsError
 from coterie.labels.label_matrix import MISSING, LabelMatrix, are_memberships, as_label_matrix
 from coterie.labels.soft_memberships import Memberships, as_memberships
 from coterie.labels.tuples import LabelTuples, compress_memberships, group_rows, tuples_of_groups
 
-__all__ = ["Growth", "append_partitions", "contingencies_to_keep"]
+__all__ = ["Growth", "append_partitions"]
 
 Array = NDArray[np.float64]
 
@@ -37,21 +30,7 @@ class Growth:
 
     before: LabelTuples  # u tuples of the V old partitions
     tuples: LabelTuples  # u' tuples of all partitions; in the given order the new ones come last
-    origin: NDArray[np.int64]  # (u',) the old tuple of each new tuple
     vocabulary: LabelMatrix | Memberships  # names of all partitions and labels, without rows
-
-    def contingencies(self, before: Array | None) -> Array:
-        """Return the contingency tables C of all partitions, given those of the old ones.
-
-        If ``before`` is None, all tables are counted.
-        """
-        if before is None or self.tuples.memberships is not None:
-            return all_contingencies(self.tuples)
-        is_new = self.tuples.partition_order >= self.before.n_partitions
-        C = all_contingencies(self.tuples, partitions=is_new)
-        old = self.tuples.recode[: self.before.n_columns]
-        C[np.ix_(old, old)] = before[np.ix_(self.before.recode, self.before.recode)]
-        return C
 
 
 def append_partitions(
@@ -90,22 +69,7 @@ def append_partitions(
     codes[:, : before.n_partitions] = _codes_as_given(before)[origin]
     codes[:, before.n_partitions :] = new.codes[first]
     tuples = tuples_of_groups(codes, both.n_labels, inverse, weights)
-    by_tuple = np.empty_like(origin)
-    by_tuple[tuples.inverse[first]] = origin
-    return Growth(before, tuples, by_tuple, both)
-
-
-def contingencies_to_keep(tuples: LabelTuples, contingencies: Array) -> Array | None:
-    """Return the tables if they need no more memory than the tuples, else None.
-
-    None means that the tables are counted again when needed, which is fast for few tuples.
-
-    >>> from coterie.labels.tuples import as_label_tuples
-    >>> few = as_label_tuples([[0, 0], [0, 1]])
-    >>> contingencies_to_keep(few, all_contingencies(few)) is None
-    True
-    """
-    return contingencies if contingencies.nbytes <= tuples.codes.nbytes else None
+    return Growth(before, tuples, both)
 
 
 def _append_memberships(
@@ -122,9 +86,7 @@ def _append_memberships(
     shares = before.indicator(np.ones(before.n_partitions))[:, before.recode][before.inverse]
     both = replace(vocabulary, shares=shares).joined(new)
     tuples = compress_memberships(both, row_weights)
-    origin = np.empty(tuples.n_tuples, dtype=np.int64)
-    origin[tuples.inverse] = before.inverse
-    return Growth(before, tuples, origin, both.without_rows())
+    return Growth(before, tuples, both.without_rows())
 
 
 def _refuse_other_points(n_new: int, n_before: int) -> None:
@@ -140,7 +102,8 @@ def _joined_vocabulary(before: LabelMatrix, new: LabelMatrix) -> LabelMatrix:
     n_before, V = before.n_partitions, before.n_partitions + new.n_partitions
     numbers = tuple(str(v) for v in range(V))
     # columns without names get numbers that continue those of the fitted columns
-    unnamed = new.names == numbers[: new.n_partitions]
+    given = range(new.n_partitions + len(new.empty))
+    unnamed = new.names == tuple(str(v) for v in given if v not in new.empty)
     names = (*before.names, *(numbers[n_before:] if unnamed else new.names))
     for v in range(n_before, V):
         if names[v] in names[:v]:
@@ -149,8 +112,10 @@ def _joined_vocabulary(before: LabelMatrix, new: LabelMatrix) -> LabelMatrix:
                 f"partition '{names[v]}' (new column {v - n_before}) {where} and would count "
                 "twice; leave it out, or rename it"
             )
+    shift = n_before + len(before.empty)
+    empty = (*before.empty, *(shift + v for v in new.empty))
     codes = np.empty((0, V), dtype=np.result_type(before.codes, new.codes))
-    return LabelMatrix(codes, (*before.categories, *new.categories), names)
+    return LabelMatrix(codes, (*before.categories, *new.categories), names, empty)
 
 
 def _codes_as_given(tuples: LabelTuples) -> NDArray[Any]:

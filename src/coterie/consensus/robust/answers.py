@@ -1,0 +1,187 @@
+"""Answers by different kinds of consensus on the same votes, and the choice of one of them.
+
+No single method is best on all data: relaxations combine weak agreement of many partitions, linkage
+finds clusters of very different sizes, profiles compare points by the points they are with. So the
+principle of consensus is used once more: the answer that the other answers agree with most is
+chosen. It needs no index of quality. If the partitions have many more clusters than are asked for,
+locally weighted linkage is chosen instead: the other methods join small clusters less well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.consensus.cuts.meta_clusters import meta_cluster_labels
+from coterie.consensus.linkage.evidence_accumulation import cut_into
+from coterie.consensus.linkage.locally_weighted import (
+    cluster_weights,
+    locally_weighted_embedding,
+    locally_weighted_tree,
+)
+from coterie.consensus.linkage.propagated import propagated_labels
+from coterie.consensus.robust.votes import Votes
+from coterie.consensus.spectral.coassociation_profiles import profile_labels
+from coterie.counts.cluster_tables import ClusterTables
+from coterie.counts.contingency import all_contingencies, jaccard_similarity
+from coterie.labels.tuples import LabelTuples
+from coterie.relaxation.rounding import round_by_kmeans
+from coterie.runtime.sampling import draw_weighted_subsample
+
+__all__ = ["Answer", "Sample", "choose_answer", "mean_agreement"]
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+#: Above so many tuples a sample of them is clustered: linkage needs a dense (u, u) matrix.
+MOST_TUPLES = 3_000
+#: Above so many base clusters, methods that need eigenvectors of an (m, m) matrix are left out.
+MOST_COLUMNS = 2_000
+#: Partitions with a median of more than FINE · K clusters are much finer than K clusters.
+FINE = 2.5
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The chosen answer."""
+
+    labels: Labels  # (u,) of the tuples
+    method: str
+    reason: str
+    separation: float  # mean silhouette of the points plus that of the worst cluster
+    #: For every answer its number of clusters, whether it competes, and its mean agreement.
+    others: dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Tuples to cluster: all that have a label, or a weighted sample of them."""
+
+    votes: Votes
+    tuples: LabelTuples
+    chosen: NDArray[np.int64]  # (s,) their places among the tuples of the votes
+    contingencies: Array  # (m, m)
+
+    @classmethod
+    def draw(cls, votes: Votes, rng: np.random.RandomState) -> Sample:
+        """Take the labelled tuples, or draw ``MOST_TUPLES`` of them."""
+        tuples = votes.tuples
+        labelled = np.flatnonzero(tuples.has_weighted_label(votes.weights))
+        if len(labelled) <= MOST_TUPLES:
+            if len(labelled) == tuples.n_tuples:
+                return cls(votes, tuples, labelled, votes.contingencies)
+            return cls(votes, tuples.subset(labelled), labelled, votes.contingencies)
+        drawn, weights = draw_weighted_subsample(tuples.weights[labelled], MOST_TUPLES, rng)
+        some = tuples.subset(labelled[drawn], weights)
+        return cls(votes, some, labelled[drawn], all_contingencies(some))
+
+    def spread(self, labels: Labels) -> Labels:
+        """Return labels of all tuples; those outside the sample join a cluster by their votes."""
+        votes = self.votes
+        fixed = np.full(votes.tuples.n_tuples, -1, dtype=np.int64)
+        fixed[self.chosen] = labels
+        if (fixed >= 0).all():
+            return fixed
+        tables = ClusterTables.of(self.tuples, labels, votes.weights)
+        # halfway between the mean agreement within and between clusters
+        threshold = sum(tables.mean_agreement()) / 2
+        codes, memberships = votes.tuples.codes, votes.tuples.memberships
+        return np.maximum(tables.assign(codes, threshold, fixed, memberships)[0], 0)
+
+    def separation(self, labels: Labels) -> float:
+        """Return the mean silhouette under 1 − M, plus the mean of the worst cluster."""
+        tables = ClusterTables.of(self.tuples, labels, self.votes.weights)
+        weighted = tables.silhouettes(self.tuples, labels) * self.tuples.weights
+        sums = np.bincount(labels, weighted, minlength=len(tables.size))
+        used = tables.size > 0
+        return float(sums.sum() / tables.size.sum() + (sums[used] / tables.size[used]).min())
+
+
+def choose_answer(
+    sample: Sample, n_clusters: int, given: Mapping[str, Labels], rng: np.random.RandomState
+) -> Answer:
+    """Compute answers with K clusters from the votes and choose one of them.
+
+    ``given`` are the answers (u,) of the relaxations, which compete with those computed here. An
+    answer with fewer clusters than another one does not compete. The first of equal answers wins.
+    """
+    tuples, K = sample.tuples, min(n_clusters, sample.tuples.n_tuples)
+    clusters = float(np.median(tuples.n_labels))
+    omega = cluster_weights(tuples, sample.votes.weights, contingencies=sample.contingencies)
+    linked = cut_into(locally_weighted_tree(tuples, sample.votes.weights, omega), K)
+    if clusters > FINE * K:
+        reason = (
+            f"the partitions have {clusters:g} clusters (median), more than {FINE:g} times the "
+            f"{K} asked for; locally weighted linkage joins small clusters best"
+        )
+        one = {"local linkage": {"clusters": K, "competes": True, "agreement": 1.0}}
+        separation = sample.separation(linked)
+        return Answer(sample.spread(linked), "local linkage", reason, separation, one)
+
+    answers = {name: labels[sample.chosen] for name, labels in given.items()}
+    answers |= _computed(sample, K, omega, rng) | {"local linkage": linked}
+    sizes = {name: len(np.unique(labels)) for name, labels in answers.items()}
+    competing = {name: answers[name] for name, k in sizes.items() if k == max(sizes.values())}
+    agreement = mean_agreement(competing, tuples.weights)
+    # rounded, so that the order of the summation does not decide between equal answers
+    best = max(competing, key=lambda name: round(agreement[name], 9))
+    each = ", ".join(f"{name} {value:.3f}" for name, value in agreement.items())
+    reason = f"the other answers agree with it most (mean adjusted Rand index: {each})"
+    if out := [f"{name} ({k})" for name, k in sizes.items() if name not in competing]:
+        reason += f"; with fewer clusters, and so not compared: {', '.join(out)}"
+    others = {
+        name: {"clusters": k, "competes": name in competing, "agreement": agreement.get(name)}
+        for name, k in sizes.items()
+    }
+    chosen = answers[best]
+    labels = given[best] if best in given else sample.spread(chosen)
+    return Answer(labels, best, reason, sample.separation(chosen), others)
+
+
+def mean_agreement(answers: Mapping[str, Labels], weights: Array) -> dict[str, float]:
+    """Return the mean adjusted Rand index of each answer (u,) with the others; 1 for one answer.
+
+    >>> answers = {"a": np.array([0, 0, 1]), "b": np.array([1, 1, 0]), "c": np.array([0, 1, 1])}
+    >>> mean_agreement(answers, np.array([2.0, 1.0, 1.0]))
+    {'a': 0.5, 'b': 0.5, 'c': 0.0}
+    """
+    names = list(answers)
+    if len(names) == 1:
+        return {names[0]: 1.0}
+    matrix = np.zeros((len(names), len(names)))
+    for i, first in enumerate(names):
+        for j in range(i):
+            matrix[i, j] = matrix[j, i] = _rand_index(answers[first], answers[names[j]], weights)
+    return dict(zip(names, (matrix.sum(axis=1) / (len(names) - 1)).tolist(), strict=True))
+
+
+def _computed(
+    sample: Sample, K: int, omega: Array, rng: np.random.RandomState
+) -> dict[str, Labels]:
+    """Return the answers of the methods that are affordable, besides locally weighted linkage."""
+    tuples, weights, C = sample.tuples, sample.votes.weights, sample.contingencies
+    rows = locally_weighted_embedding(tuples, weights, omega, K)
+    answers = {"local cut": round_by_kmeans(rows, tuples.weights, K, rng)}
+    if tuples.n_columns > MOST_COLUMNS:
+        return answers
+    answers["profiles"] = profile_labels(tuples, weights, K, rng)[0]
+    if tuples.memberships is None:  # the Jaccard similarity needs clusters that are sets
+        jaccard = jaccard_similarity(C, tuples.offsets)
+        answers["propagated linkage"] = propagated_labels(tuples, weights, K, jaccard)
+        answers["meta-clusters"] = meta_cluster_labels(tuples, weights, K, jaccard, rng)
+    return answers
+
+
+def _rand_index(first: Labels, second: Labels, weights: Array) -> float:
+    """Return the adjusted Rand index of two labelings of points with multiplicities."""
+    n, K = weights.sum(), int(second.max()) + 1
+    table = np.bincount(first * K + second, weights, minlength=K * (int(first.max()) + 1))
+    table = table.reshape(-1, K)
+    both, a, b = ((part**2).sum() - n for part in (table, table.sum(axis=1), table.sum(axis=0)))
+    expected = a * b / max(n * (n - 1), 1.0)
+    span = (a + b) / 2 - expected
+    return float((both - expected) / span) if span > 0 else 1.0
