@@ -86,6 +86,7 @@ def test_views_may_be_sparse(key, blobs):
     assert est.view_names_ == ["view 0", "view 1", "view 2"]
 
 
+@pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning")
 def test_one_cluster_and_as_many_as_points(key, blobs):
     """K = 1 puts all points together, K = n separates all points."""
     assert not make(key, 1).fit(blobs[0]).labels_.any()

@@ -8,7 +8,6 @@ base class does the rest: input, compression, numbering, confidence, objective, 
 from __future__ import annotations
 
 import contextlib
-import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -35,6 +34,7 @@ from coterie.labels.label_matrix import (
 from coterie.labels.numbering import renumber_by_size
 from coterie.labels.soft_memberships import Memberships, as_memberships, memberships_like
 from coterie.labels.tuples import LabelTuples, compress_labels, compress_memberships
+from coterie.runtime.user_warnings import warn_user
 
 __all__ = ["ConsensusFunction", "Labelling", "voting_tuples"]
 
@@ -271,11 +271,10 @@ def _check_row_weights(sample_weight: Any, n_rows: int) -> Array | None:
     # sums of pairs would lose smaller weights, and products of them would become 0
     negligible = shares < _NEGLIGIBLE_WEIGHT
     if (dropped := int(np.count_nonzero(weights[negligible]))) > 0:
-        warnings.warn(
+        warn_user(
             f"{dropped} rows have less than {_NEGLIGIBLE_WEIGHT:g} of the largest sample_weight "
             "and count as rows of weight 0",
             LabelWarning,
-            stacklevel=3,
         )
     weights, shares = np.where(negligible, 0.0, weights), np.where(negligible, 0.0, shares)
     countable = weights.max() * shares.sum() < _LARGEST_EXACT_COUNT

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
@@ -10,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError, TooManyPointsError
 from coterie.labels.tuples import LabelTuples
+from coterie.runtime.user_warnings import warn_user
 
 __all__ = ["check_choice", "check_n_clusters", "check_size"]
 
@@ -26,11 +26,10 @@ def check_n_clusters(n_clusters: Any, tuples: LabelTuples) -> int:
             f"n_clusters={K} is more than the {tuples.n_points} points; give a smaller number"
         )
     if K > tuples.n_tuples:
-        warnings.warn(
+        warn_user(
             f"the points have only {tuples.n_tuples} distinct combinations of labels, fewer than "
             f"n_clusters={K}: there will be at most {tuples.n_tuples} clusters",
             ConvergenceWarning,
-            stacklevel=4,
         )
     return min(K, tuples.n_tuples)
 

@@ -20,7 +20,7 @@ from sklearn.pipeline import Pipeline
 from coterie.ensembles.scalings import Floats, Scaling, refuse_overflowing_rows
 from coterie.errors import InvalidParameterError
 from coterie.runtime.devices import on_one_thread
-from coterie.runtime.ignored_warnings import ignore_duplicate_points_warning
+from coterie.runtime.user_warnings import ignore_duplicate_points_warning
 
 __all__ = ["CentroidMember", "EstimatorMember", "Member", "Run", "RunQueue", "fit_run"]
 

@@ -26,7 +26,7 @@ from coterie.ensembles.input_checks import check_features, check_number, check_w
 from coterie.ensembles.scalings import Scaling, centring, standard_and_min_max
 from coterie.errors import CoterieError, InvalidParameterError, LabelWarning
 from coterie.runtime.devices import on_one_thread
-from coterie.runtime.ignored_warnings import (
+from coterie.runtime.user_warnings import (
     ignore_duplicate_points_warning,
     ignore_unfinished_tasks_warning,
 )

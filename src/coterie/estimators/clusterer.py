@@ -20,7 +20,7 @@ from coterie.consensus.registry import make_consensus
 from coterie.consensus.robust.estimator import RobustConsensus
 from coterie.ensembles.making import Ensemble, fit_ensemble
 from coterie.ensembles.scalings import Scaling, standard_and_min_max
-from coterie.errors import InvalidParameterError
+from coterie.errors import InvalidParameterError, LabelWarning
 from coterie.multiview.spectral_views import SpectralFeatures, spectral_features
 from coterie.multiview.view_input import check_same_views, named_views
 
@@ -304,8 +304,8 @@ def _fit_consensus(
         if name in settings and settings[name] in (None, defaults[name].default)
     }
     with warnings.catch_warnings():
-        # runs that all agree are the best case here, not a sign of copied columns
-        warnings.filterwarnings("ignore", message=r"all \d+ partitions are the same")
+        # of our own runs, many are no sign of a transposed table, and equal ones the best case
+        warnings.simplefilter("ignore", LabelWarning)
         self.consensus_ = consensus.set_params(**missing).fit(labels)
     self.labels_ = self.consensus_.labels_
     self.n_clusters_ = self.consensus_.n_clusters_

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +19,7 @@ from coterie.labels.coding import (
     code_columns,
     drop_categories,
 )
+from coterie.runtime.user_warnings import warn_user
 
 __all__ = ["MISSING", "LabelMatrix", "are_memberships", "as_label_matrix", "encode_like"]
 
@@ -195,10 +195,9 @@ def _without_empty_columns(matrix: LabelMatrix) -> LabelMatrix:
     names = ", ".join(f"'{matrix.names[v]}' (column {v})" for v in empty[:10])
     if len(empty) == matrix.n_partitions:
         raise InvalidLabelsError("no cell has a label; every label is missing")
-    warnings.warn(
+    warn_user(
         f"partitions without any label are left out: {names}{', …' if len(empty) > 10 else ''}",
         LabelWarning,
-        stacklevel=4,
     )
     return matrix.without_columns(empty)
 
@@ -207,20 +206,18 @@ def _warn_of_odd_shapes(matrix: LabelMatrix) -> None:
     """Warn of ids among the columns, and of a table that may be transposed."""
     n, V = matrix.n_points, matrix.n_partitions
     if V > n and V >= _FEWEST_POINTS:
-        warnings.warn(
+        warn_user(
             f"the labels have {n} rows and {V} columns; rows are points and columns are "
             f"partitions: if these are {n} partitions of {V} points, pass P.T",
             LabelWarning,
-            stacklevel=4,
         )
     for v, n_labels in enumerate(matrix.n_labels.tolist()):
         if V == 1 or n < _FEWEST_POINTS or n_labels < _SHARE_OF_AN_ID * n:
             continue
-        warnings.warn(
+        warn_user(
             f"column '{matrix.names[v]}' has {n_labels:,} different labels in {n:,} rows; if it "
             "names the rows, leave it out (in the program: --id)",
             LabelWarning,
-            stacklevel=4,
         )
 
 

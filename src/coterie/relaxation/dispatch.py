@@ -7,7 +7,6 @@ warning says if the requested device cannot be used.
 from __future__ import annotations
 
 import logging
-import warnings
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from coterie.relaxation.divided_admm import divided_factor
 from coterie.relaxation.gpu_admm import gpu_robust_factor, required_gpu_bytes
 from coterie.relaxation.iteration import RobustRelaxation
 from coterie.runtime.devices import available_memory, gpu_memory, gpu_obstacle, readable_bytes
+from coterie.runtime.user_warnings import warn_user
 
 __all__ = ["dispatch_relaxation", "least_squares_result"]
 
@@ -98,10 +98,9 @@ def _choose_place(
     instead = "least squares are used instead" if too_slow else "the CPU is used instead"
     counted = bool(np.ptp(partition_weights) == 0) and not tuples.has_missing and not soft
     if soft and device == "cuda":
-        warnings.warn(
+        warn_user(
             f"device='cuda' needs labels, but these are memberships; {instead}",
             DeviceFallbackWarning,
-            stacklevel=7,
         )
     needed = required_gpu_bytes(u, n_clusters, counted, tuples.n_partitions)
     if not soft and _can_use_gpu(u, needed, relaxation, device, instead):
@@ -119,19 +118,17 @@ def _can_use_gpu(u: int, needed: int, relaxation: str, device: str, instead: str
         return False
     if obstacle := gpu_obstacle():
         if requested:
-            warnings.warn(
+            warn_user(
                 f"device='cuda' cannot be used: {obstacle}; {instead}",
                 DeviceFallbackWarning,
-                stacklevel=8,
             )
         return False
     free = gpu_memory()
     if needed > free and requested:
-        warnings.warn(
+        warn_user(
             f"ADMM needs {readable_bytes(needed)} of GPU memory for {u:,} distinct label tuples, "
             f"but {readable_bytes(free)} are free; {instead}",
             MemoryFallbackWarning,
-            stacklevel=8,
         )
     return needed <= free
 
@@ -141,12 +138,11 @@ def _fits_in_memory(u: int, counted: bool) -> bool:
     needed, free = required_bytes(u, counted), available_memory()
     if u <= _MOST_UNDIVIDED and needed <= free // 2:
         return True
-    warnings.warn(
+    warn_user(
         f"ADMM needs {readable_bytes(needed)} for {u:,} distinct label tuples, but is limited to "
         f"{_MOST_UNDIVIDED:,} tuples and half of the free memory ({readable_bytes(free)}); it is "
         "solved in parts instead. Set relaxation='divided' to silence this warning, or 'l2' for "
         "least squares, which is much faster",
         MemoryFallbackWarning,
-        stacklevel=8,
     )
     return False

@@ -7,10 +7,12 @@ import json
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from coterie.engines.label_tables import TableConsensus, consensus_table
 
 
+@pytest.mark.filterwarnings("ignore:all 4 partitions are the same")
 def test_a_result_describes_its_run_for_json_and_in_words(tmp_path):
     """Both have the stages, the memory, the path taken and its reason."""
     labels = {f"p{v}": np.arange(60) % 3 for v in range(4)}

@@ -32,7 +32,7 @@ from coterie.labels.numbering import renumber_by_appearance
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.least_squares import least_squares_factor
 from coterie.runtime.devices import on_one_thread
-from coterie.runtime.ignored_warnings import ignore_duplicate_points_warning
+from coterie.runtime.user_warnings import ignore_duplicate_points_warning
 
 __all__ = ["NMFConsensus", "NonnegativeFactor", "nonnegative_factor"]
 

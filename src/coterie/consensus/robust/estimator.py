@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -27,6 +26,7 @@ from coterie.relaxation.iteration import RobustRelaxation
 from coterie.relaxation.least_squares import least_squares_factor
 from coterie.relaxation.rounding import round_by_kmeans, round_by_pivoted_qr
 from coterie.runtime.devices import check_device
+from coterie.runtime.user_warnings import warn_user
 from coterie.search.median_search import SearchResult
 
 __all__ = ["RobustConsensus"]
@@ -325,11 +325,10 @@ class RobustConsensus(ConsensusFunction):
     ) -> None:
         """Set the attributes of camps and relaxation; warn if the relaxation did not converge."""
         if answer.method == "relaxation" and not relaxed.converged:
-            warnings.warn(
+            warn_user(
                 f"the relaxation, whose answer is returned, stopped after {relaxed.n_iter} steps "
                 f"with residuals above tol={self.tol}; raise max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         self.selected_ = {
             "method": answer.method,
@@ -339,11 +338,10 @@ class RobustConsensus(ConsensusFunction):
         }
         self.dissent_ = votes.dissent.reordered(np.argsort(tuples.partition_order))
         if self.dissent_.all_same:
-            warnings.warn(
+            warn_user(
                 f"all {tuples.n_partitions} partitions are the same, up to the names of the "
                 "labels, and the consensus is this partition; check how they were made",
                 LabelWarning,
-                stacklevel=5,
             )
         self.partition_groups_ = self.dissent_.groups
         self.n_iter_ = relaxed.n_iter
@@ -374,9 +372,8 @@ def _warn_of_lost_votes(partitions: NDArray[np.int64]) -> None:
     """Warn about partitions that voted before and no longer do."""
     if len(partitions):
         shown = ", ".join(map(str, partitions[:10])) + (", …" if len(partitions) > 10 else "")
-        warnings.warn(
+        warn_user(
             f"the new partitions changed the largest camp: {len(partitions)} partitions that "
             f"decided before no longer do ({shown}); see dissent_",
             DissentWarning,
-            stacklevel=6,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +16,7 @@ from coterie.counts.coassociation import check_partition_weights, pairwise_lower
 from coterie.counts.contingency import agreement_lower_bound, all_contingencies, count_pairs
 from coterie.errors import DissentWarning, InvalidParameterError
 from coterie.labels.tuples import LabelTuples
+from coterie.runtime.user_warnings import warn_user
 from coterie.search.median_search import (
     SearchResult,
     Start,
@@ -176,4 +176,4 @@ def _warn_of_dissent(dissent: Dissent) -> None:
     """Warn if no two partitions agree, or if the decision between two camps is close."""
     camps = np.bincount(dissent.groups)
     if dissent.tied or (len(camps) > 1 and camps[1] > _CLOSE * camps[0]):
-        warnings.warn(dissent.in_words(), DissentWarning, stacklevel=6)
+        warn_user(dissent.in_words(), DissentWarning)

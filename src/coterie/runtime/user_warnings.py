@@ -1,14 +1,30 @@
-"""Filters for two warnings of scikit-learn and joblib that need no action of the user."""
+"""Warnings that point at the line of the user, and filters for warnings that need no action."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
 
 from sklearn.exceptions import ConvergenceWarning
 
-__all__ = ["ignore_duplicate_points_warning", "ignore_unfinished_tasks_warning"]
+__all__ = ["ignore_duplicate_points_warning", "ignore_unfinished_tasks_warning", "warn_user"]
+
+_PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Give a warning that points at the code that called this package."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 2
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 @contextlib.contextmanager
