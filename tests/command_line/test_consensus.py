@@ -111,6 +111,7 @@ def test_method_that_needs_k(run, labels_csv):
     result = run("consensus", labels_csv, "--id", "name", "--method", "l2")
     assert result.exit_code == 2
     assert "needs the number of clusters" in unwrapped(result.stderr.replace("│", " "))
+    assert run("consensus", labels_csv, "--method", "l2", "-k", "free").exit_code == 2
     for method in ("median", "eac"):
         assert run("consensus", labels_csv, "--id", "name", "--method", method).exit_code == 0
 
@@ -139,7 +140,8 @@ def test_the_three_formats_agree(run, tmp_path, planted):
 def test_json_is_one_object(run, labels_csv):
     """--json prints one object with all facts; notes are also on the standard error stream."""
     out = labels_csv.with_name("out.csv")
-    result = run("consensus", labels_csv, "-k", 3, "-o", out, "--json")
+    arguments = ["--columns", "name," + ",".join(f"p{v}" for v in range(10))]
+    result = run("consensus", labels_csv, "-k", 3, "-o", out, "--json", *arguments)
     facts = json.loads(result.stdout)
     assert (facts["points"], facts["partitions"], facts["clusters"]) == (100, 11, 3)
     assert sum(facts["sizes"]) == 100

@@ -205,3 +205,11 @@ main()
     assert done.returncode == code, done.stderr
     assert done.stderr == f"{word}; nothing was written\n"
     assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
+
+
+def test_a_column_that_names_the_rows_is_a_note(run, labels_parquet):
+    """An engine lists the labels of text anyway; nearly as many as rows give a note."""
+    arguments = ("consensus", labels_parquet, "-k", 3, "--engine", "duckdb://", "--json")
+    (note,) = json.loads(run(*arguments).stdout)["notes"]
+    assert note.startswith("column 'name' has 100 different labels in 100 rows")
+    assert json.loads(run(*arguments, "--id", "name").stdout)["notes"] == []

@@ -128,6 +128,37 @@ def test_main_is_the_program(monkeypatch, capsys):
     assert capsys.readouterr().out == f"coterie {coterie.__version__}\n"
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script(shell):
+    """--show-completion prints a script for the shell, which calls the program by its name."""
+    command = [*PROGRAM, "--show-completion", shell]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "_COTERIE_COMPLETE" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("coterie consensus --method l", {"l2", "lwea", "lwgp"}),
+        ("coterie cluster --method med", {"median"}),
+        ("coterie consensus --refine ", {"auto", "yes", "no"}),
+        ("coterie cho", {"choose-k"}),
+    ],
+)
+def test_completion_of_methods_and_commands(words, expected):
+    """The program answers the completion of bash with the methods, values and commands."""
+    asked = {
+        "_COTERIE_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+    }
+    done = subprocess.run(
+        PROGRAM, env=os.environ | asked, capture_output=True, text=True, check=False
+    )
+    assert set(done.stdout.split()) == expected, done.stderr
+
+
 def test_help_and_lists_import_nothing_heavy():
     """They are quick because only the commands import methods, engines and numerical packages."""
     code = """

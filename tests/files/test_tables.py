@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import os
 import re
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +16,15 @@ from hypothesis import strategies as st
 
 from coterie.errors import InvalidParameterError, LabelWarning, OutputError, TableError
 from coterie.files.tables import (
+    INTEGER_PATTERN,
     Table,
     check_table_output,
+    count_different,
+    csv_text,
     feature_matrix,
+    holds_only,
     label_columns,
+    parse_table,
     read_table,
     write_table,
 )
@@ -239,18 +243,22 @@ def test_impossible_choices_are_refused(choose, arguments, message):
         choose(table_of(a=[1], b=[2]), **arguments)
 
 
-def test_column_that_looks_like_an_id_is_reported():
-    """20 different values give a warning; 19, or a missing one, do not."""
-    rows = [str(number) for number in range(20)]
-    with pytest.warns(LabelWarning, match="'user id' of .* in each of its 20 rows.*--id 'user id'"):
-        label_columns(table_of(**{"user id": rows}))
-    with pytest.warns(LabelWarning, match="""--id '"a,b"'"""):
-        label_columns(table_of(**{"a,b": rows}))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        label_columns(table_of(x=rows[:19]))
-        label_columns(table_of(x=[*rows[:19], None]))
-        label_columns(table_of(x=rows, y=["1"] * 20), ids=["x"])
+def test_text_in_memory_is_read_and_written():
+    """Text from a stream is a table with a name for messages, and CSV text reads back."""
+    columns = {"id": ["007", "a,b"], "run": ["1", None]}
+    table = parse_table(csv_text(columns), "standard input")
+    assert {name: column.to_pylist() for name, column in table.columns.items()} == columns
+    assert (str(table.path), table.place(1)) == ("standard input", "line 3")
+    with pytest.raises(OutputError, match="cannot write the table"):
+        csv_text({"a": pa.array([[1]])})
+
+
+def test_values_of_a_column():
+    """Different values are counted without missing ones; patterns see trimmed text."""
+    assert count_different(pa.chunked_array([["a", "b", "a", None]])) == 2
+    assert count_different(pa.chunked_array([pa.array(["a", "b"]).dictionary_encode()])) == 2
+    assert holds_only(pa.chunked_array([[3, None]]), INTEGER_PATTERN)
+    assert not holds_only(pa.chunked_array([["3", "03"]]), INTEGER_PATTERN)
 
 
 @pytest.mark.parametrize("value", ["-1", "-1.0"])

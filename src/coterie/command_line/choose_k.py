@@ -15,6 +15,7 @@ from coterie.command_line.consensus import read_labels
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.outputs import Outputs
 from coterie.command_line.terminal.progress import shown_notes, shown_stages
+from coterie.command_line.terminal.streams import input_name
 from coterie.errors import InvalidParameterError
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def choose_k(
     source: Annotated[
         Path,
         typer.Argument(
-            metavar="LABELS", help="Table with a row per point, a column per partition."
+            metavar="LABELS",
+            help="Table with a row per point and a column per partition; - for standard input.",
         ),
     ],
     smallest: Annotated[
@@ -58,7 +60,7 @@ def choose_k(
     ] = None,
     features: Annotated[
         bool,
-        typer.Option("--features", help="The columns are features, not partitions."),
+        typer.Option("--features", metavar="", help="The columns are features, not partitions."),
     ] = False,
     id_columns: options.IdColumns = None,
     columns: options.Columns = None,
@@ -90,7 +92,7 @@ def choose_k(
         seconds = time.perf_counter() - started
         outputs.write({}, None, lambda: _picture(choice))
     facts = {
-        "input": str(source),
+        "input": input_name(source),
         **choice_facts(choice),
         "seconds": round(seconds, 3),
         "written": outputs.written,
@@ -132,8 +134,8 @@ def _choose(
     most = max(min(10, n_points), smallest) if largest is None else largest
     if most > n_points:
         raise InvalidParameterError(
-            f"{most} clusters are more than the {n_points} points in {source}; give a smaller "
-            f"{'--from' if largest is None else '--to'}"
+            f"{most} clusters are more than the {n_points} points in {input_name(source)}; give a "
+            f"smaller {'--from' if largest is None else '--to'}"
         )
     ks = range(smallest, most + 1)
     partitions = _resampled(table, ks, seed) if features else table

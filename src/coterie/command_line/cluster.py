@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from coterie.command_line.id_columns import find_ids
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.outputs import Outputs
 from coterie.command_line.terminal.progress import is_watched, shown_notes, shown_stages
+from coterie.command_line.terminal.streams import input_name, read_input, refuse_json
 from coterie.command_line.terminal.summary import consensus_facts, print_summary
 from coterie.consensus.registry import FLAGSHIP
 
@@ -29,14 +31,15 @@ def cluster(
     features: Annotated[
         Path,
         typer.Argument(
-            metavar="FEATURES", help="Table with a row per point, a column per feature."
+            metavar="FEATURES",
+            help="Table with a row per point and a column per feature; - for standard input.",
         ),
     ],
     n_clusters: Annotated[int, typer.Option("-k", min=1, metavar="K", help="Number of clusters.")],
     output: options.Table = None,
     id_columns: options.IdColumns = None,
     columns: options.Columns = None,
-    partitions: Annotated[int, typer.Option(min=1, help="Number of runs.")] = 40,
+    partitions: Annotated[int, typer.Option(min=1, metavar="N", help="Number of runs.")] = 40,
     ensemble: Annotated[
         Literal["kmeans", "diverse", "subspaces", "subsample", "scalings"],
         typer.Option(help="What varies between the runs, in addition to the random start."),
@@ -60,6 +63,7 @@ def cluster(
     Example: coterie cluster features.csv --id name -k 3 -o clusters.csv
     """
     outputs = Outputs(output, plot, save_model)
+    refuse_json(as_json, outputs.table)
     ids, wanted = options.ids_in(id_columns), options.names_in(columns)
     outputs.check(features, ids)
     with shown_notes() as notes:
@@ -88,20 +92,24 @@ def cluster(
         names = [f"run {v}" for v in range(partitions)]
         outputs.write_consensus(estimator, estimator.ensemble_.labels, names, id_values)
     facts = {
-        "input": str(features),
+        "input": input_name(features),
         **consensus_facts(estimator.consensus_, names, method),
         "seconds": round(seconds, 3),
         "written": outputs.written,
         "notes": notes,
     }
-    layout.print_answer(facts, print_summary, as_json, quiet)
+    layout.print_answer(facts, print_summary, as_json, quiet, outputs.to_stdout)
 
 
 def read_features(
     path: Path, ids: Sequence[str], columns: list[str] | None
 ) -> tuple[dict[str, Any], list[str], NDArray[np.float64]]:
-    """Return the id columns of a table, the names of its features, and the features (n, p)."""
-    _log.info("reading %s", path)
-    from coterie.files.tables import feature_matrix, read_table
+    """Return the id columns of a table, the names of its features, and the features (n, p).
 
-    return feature_matrix(read_table(path), ids, columns)
+    Without ids, a column that names the rows is the id; see :func:`find_ids`.
+    """
+    _log.info("reading %s", input_name(path))
+    from coterie.files.tables import feature_matrix
+
+    table = read_input(path)
+    return feature_matrix(table, find_ids(table, ids, columns, "features"), columns)

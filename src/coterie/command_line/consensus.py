@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from coterie.command_line.engine_tables import choose_engine, fit_in_engine
+from coterie.command_line.id_columns import find_ids
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.outputs import Outputs
 from coterie.command_line.terminal.progress import shown_notes, shown_stages
+from coterie.command_line.terminal.streams import input_name, read_input, refuse_json
 from coterie.command_line.terminal.summary import consensus_facts, print_summary
 from coterie.consensus.registry import FLAGSHIP, Method, consensus_method
-from coterie.errors import InvalidLabelsError, TableError
+from coterie.errors import InvalidLabelsError, LabelWarning, TableError
 
 if TYPE_CHECKING:
     from coterie.labels.label_matrix import LabelMatrix
@@ -40,15 +43,11 @@ def consensus(
     labels: Annotated[
         str,
         typer.Argument(
-            metavar="LABELS", help="Table with a row per point, a column per partition."
+            metavar="LABELS",
+            help="Table with a row per point and a column per partition; - for standard input.",
         ),
     ],
-    n_clusters: Annotated[
-        int | None,
-        typer.Option(
-            "-k", min=1, metavar="K", help="Number of clusters; by default chosen by the method."
-        ),
-    ] = None,
+    clusters: options.Clusters = None,
     output: options.TableOrFolder = None,
     id_columns: options.IdColumns = None,
     columns: options.Columns = None,
@@ -56,8 +55,8 @@ def consensus(
     weights: Annotated[
         Literal["agreement", "equal", "learned"] | None,
         typer.Option(
-            help="Weights of the partitions: agreement counts only the largest camp, learned "
-            "weighs by the distance to the result.",
+            help="Weights of the partitions: agreement uses only the largest camp, learned weighs "
+            "each by its distance to the result.",
             show_default="agreement",
         ),
     ] = None,
@@ -72,8 +71,8 @@ def consensus(
     refine: Annotated[
         Literal["auto", "yes", "no"] | None,
         typer.Option(
-            help="auto returns the best separated of four candidates, yes the result of the "
-            "discrete search, no that of the relaxation.",
+            help="Result to return: auto compares several methods, yes uses the discrete search, "
+            "no uses the relaxation.",
             show_default="auto",
         ),
     ] = None,
@@ -96,15 +95,16 @@ def consensus(
     per partition. Labels are whole numbers or text; an empty cell is missing.
 
     The default method, robust, ignores partitions that agree with the others
-    no better than chance. It computes four candidates and returns the one
-    whose clusters are best separated. --weights, --relaxation, --refine and
-    --device are settings of this method. coterie methods lists the others.
+    no better than chance. It runs several methods on the rest and returns the
+    answer that the others agree with most. --weights, --relaxation, --refine
+    and --device are settings of robust. coterie methods lists all methods.
 
     With --engine the table stays in DuckDB or Spark. LABELS may then also be
     a folder, a quoted glob or a table of a database. A Parquet table of more
     than 50 million labels is processed in DuckDB by default.
 
     Example: coterie consensus labels.csv --id name -k 3 -o consensus.csv
+    In a pipe: coterie consensus - --id name -k 3 -o - < labels.csv | sort
     """
     chosen = consensus_method(method)
     # None means that the option was not given, so that other methods can refuse those that were.
@@ -115,12 +115,9 @@ def consensus(
         "--device": device,
     }
     settings = _settings(chosen, given)
-    if n_clusters is None and not _finds_k(chosen):
-        raise typer.BadParameter(
-            f"--method {method} needs the number of clusters",
-            param_hint="'-k'",
-        )
+    n_clusters = _n_clusters(chosen, options.clusters_in(clusters))
     outputs = Outputs(output, plot, save_model)
+    refuse_json(as_json, outputs.table)
     ids, wanted = options.ids_in(id_columns), options.names_in(columns)
     choice = choose_engine(engine, labels, ids, wanted, outputs)
     limits = {"memory_limit": memory_limit, "threads": threads}
@@ -144,25 +141,34 @@ def consensus(
                 **limits,
                 **settings,
             )
-    layout.print_answer(facts | {"notes": notes}, print_summary, as_json, quiet)
+    facts["notes"] = notes
+    layout.print_answer(facts, print_summary, as_json, quiet, outputs.to_stdout)
 
 
 def read_labels(
     path: Path, ids: Sequence[str], columns: list[str] | None
 ) -> tuple[dict[str, Any], LabelMatrix]:
-    """Return the id columns of a table by name, and its partitions (None: all other columns)."""
-    _log.info("reading %s", path)
+    """Return the id columns of a table by name, and its partitions (None: all other columns).
+
+    Without ids, a column that names the rows is the id; see :func:`find_ids`.
+    """
+    _log.info("reading %s", input_name(path))
     import pyarrow as pa
 
-    from coterie.files.tables import label_columns, read_table
+    from coterie.files.tables import label_columns
     from coterie.labels.label_matrix import as_label_matrix
 
-    id_values, names, labels = label_columns(read_table(path), ids, columns)
+    table = read_input(path)
+    ids = find_ids(table, ids, columns, "labels")
+    id_values, names, labels = label_columns(table, ids, columns)
     try:
-        P = as_label_matrix(pa.table(labels, names=names))
+        with warnings.catch_warnings():
+            # find_ids has reported these columns, with the option to use.
+            warnings.filterwarnings("ignore", ".* different labels in .* rows", LabelWarning)
+            P = as_label_matrix(pa.table(labels, names=names))
     except InvalidLabelsError as error:
         raise TableError(
-            f"{path}: {error} (rows are counted from 0, without the header)"
+            f"{table.path}: {error} (rows are counted from 0, without the header)"
         ) from error
     return id_values, P
 
@@ -182,7 +188,7 @@ def _fit_in_memory(
     seconds = time.perf_counter() - started
     outputs.write_consensus(estimator, P, P.names, id_values)
     return {
-        "input": str(source),
+        "input": input_name(source),
         **consensus_facts(estimator, P.names, method),
         "seconds": round(seconds, 3),
         "written": outputs.written,
@@ -217,6 +223,18 @@ def _refuse_without_engine(limits: Mapping[str, Any]) -> None:
                 "it needs an engine; add, for example, --engine duckdb://",
                 param_hint=f"'--{name.replace('_', '-')}'",
             )
+
+
+def _n_clusters(method: Method, asked: int | Literal["free"] | None) -> int | None:
+    """Return the parameter of the method; refuse no number if the method needs one."""
+    if isinstance(asked, int):
+        return asked
+    if not _finds_k(method):
+        raise typer.BadParameter(
+            f"--method {method.key} needs the number of clusters; write, for example, -k 3",
+            param_hint="'-k'",
+        )
+    return None
 
 
 def _finds_k(method: Method) -> bool:

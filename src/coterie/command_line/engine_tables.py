@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coterie.command_line.terminal.outputs import Outputs
+from coterie.command_line.terminal.streams import is_stream
 from coterie.command_line.terminal.summary import consensus_facts
 from coterie.errors import InvalidParameterError
 
@@ -42,8 +43,11 @@ def choose_engine(
     Engines write Parquet without a row order, and draw no plot. Other outputs use memory unless
     the user asks for an engine.
     """
+    if asked == "none":
+        return None
     if asked is not None:
-        return None if asked == "none" else EngineChoice(asked)
+        _refuse_streams(labels, outputs)
+        return EngineChoice(asked)
     table = outputs.table
     # Without ids, only the order identifies the rows, and engines do not keep it.
     can_write = table is None or (table.suffix.lower() == ".parquet" and bool(ids))
@@ -89,6 +93,18 @@ def fit_in_engine(
         "seconds": round(time.perf_counter() - started, 3),
         "written": outputs.written,
     }
+
+
+def _refuse_streams(labels: str, outputs: Outputs) -> None:
+    if is_stream(labels):
+        raise InvalidParameterError(
+            "--engine cannot read standard input; name a file, or leave out --engine"
+        )
+    if outputs.to_stdout:
+        raise InvalidParameterError(
+            "--engine cannot write to standard output; give -o a .parquet file or a folder, or "
+            "leave out --engine"
+        )
 
 
 def _parquet_cells(path: Path, ids: Sequence[str], columns: Sequence[str] | None) -> int:

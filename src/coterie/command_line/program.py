@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -35,10 +37,12 @@ _terminated = threading.Event()
 
 
 class Program(typer.core.TyperGroup):
-    """A group of commands with exit codes 1 for bad input, 130 for an interrupt, 143 for SIGTERM.
+    """A group of commands with exit codes for bad input, signals and closed pipes.
 
     Bad input (a :class:`~coterie.errors.CoterieError`) is reported in one line on the standard
-    error stream. Any other exception is a defect and is not caught.
+    error stream, with exit code 1. An interrupt gives 130, SIGTERM 143. If the reader of the output
+    closes the pipe, as ``head`` does, the program ends silently with 141. Any other exception is a
+    defect and is not caught.
     """
 
     def invoke(self, ctx: Any) -> Any:
@@ -55,6 +59,11 @@ class Program(typer.core.TyperGroup):
             how, code = ("terminated", 143) if _terminated.is_set() else ("interrupted", 130)
             typer.echo(f"{how}{what}", err=True)
             raise typer.Exit(code) from interrupt
+        except BrokenPipeError as closed:
+            # Python flushes the stream once more when it exits, which would be a second error.
+            with contextlib.suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(141) from closed
 
 
 @contextlib.contextmanager
@@ -91,7 +100,6 @@ _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 app = typer.Typer(
     cls=Program,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     # A defect is shown as Python's usual traceback.
     pretty_exceptions_enable=False,
@@ -110,7 +118,11 @@ def _program(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+            "--version",
+            metavar="",
+            callback=_print_version,
+            is_eager=True,
+            help="Show the version and exit.",
         ),
     ] = False,
 ) -> None:

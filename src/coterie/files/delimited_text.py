@@ -20,23 +20,26 @@ import pyarrow.csv
 
 from coterie.errors import TableError
 
-__all__ = ["line_of_row", "read_text", "write_text"]
+__all__ = ["encoded_text", "line_of_row", "read_text", "write_text"]
 
 _DELIMITERS = ",;\t|"
 _SAMPLE_BYTES = 1 << 16
 _BLOCK_BYTES = 1 << 24
+_GZIP = b"\x1f\x8b"
 _ROWS_A_WRITE = 1 << 16
 # every possible delimiter is quoted, so that the one in use can always be guessed
 _NEEDS_QUOTES = r'[,;\t|"\r\n\x{feff}]|^$'
 
 
-def read_text(path: Path) -> tuple[list[str], list[Any]]:
+def read_text(path: Path, raw: bytes | None = None) -> tuple[list[str], list[Any]]:
     r"""Return the header and the columns of a text file; blank cells are missing.
+
+    ``raw`` is the content if it does not come from a file; messages then use ``path`` as its name.
 
     The delimiter is a tab if the name says ``.tsv``. Otherwise it is the one of ``,``, ``;``, tab
     and ``|`` with which the first 64 kB look most like a table. The file is UTF-8, with or
-    without a byte-order mark, and gzipped if the name ends in ``.gz``. Names may be repeated,
-    and columns may have no rows.
+    without a byte-order mark, and may be gzipped. Names may be repeated, and columns may have no
+    rows.
 
     Examples
     --------
@@ -47,7 +50,7 @@ def read_text(path: Path) -> tuple[list[str], list[Any]]:
     >>> names, [column.to_pylist() for column in columns]
     (['id', 'run'], [['007'], ['1\n2']])
     """
-    data = _content(path)
+    data = _content(path, raw)
     delimiter = _delimiter(path, data)
     header = next(_records(path, data, delimiter))
     width = len(header.fields)
@@ -65,29 +68,34 @@ def read_text(path: Path) -> tuple[list[str], list[Any]]:
     return header.fields, [column.slice(0, len(column) - 1) for column in columns]
 
 
-def line_of_row(path: Path, row: int) -> int:
+def line_of_row(path: Path, row: int, raw: bytes | None = None) -> int:
     """Return the line, counted from 1, on which a row, counted from 0, begins."""
-    data = _content(path)
+    data = _content(path, raw)
     records = _records(path, data, _delimiter(path, data))
     return next(islice(records, row + 1, None)).first_line
 
 
 def write_text(unfinished: Path, columns: Mapping[str, Any], path: Path) -> None:
-    """Write columns to ``unfinished`` as the text file ``path``, whose suffix decides the format.
+    """Write columns to ``unfinished`` as the text file ``path``; its suffix decides the format."""
+    parts = encoded_text(columns, "\t" if _is_tab_separated(path) else ",")
+    with _opened(unfinished, path.name.lower().endswith(".gz")) as file:
+        file.writelines(parts)
+
+
+def encoded_text(columns: Mapping[str, Any], delimiter: str) -> Iterator[bytes]:
+    """Yield the header and the rows as UTF-8, in parts of many lines.
 
     Missing cells are blank. A column that cannot be text raises a pyarrow.ArrowException.
     """
-    delimiter = "\t" if _is_tab_separated(path) else ","
     # a blank cell in a single column would be a blank line, which many readers skip
     blank = '""' if len(columns) == 1 else ""
     cells = [_cells(column, blank) for column in columns.values()]
     lines = pc.binary_join_element_wise(*cells, pa.scalar(delimiter, pa.large_string()))
     names = _cells(pa.chunked_array([list(columns)], pa.string()), blank).to_pylist()
-    with _opened(unfinished, path.name.lower().endswith(".gz")) as file:
-        file.write((delimiter.join(names) + "\n").encode())
-        for start in range(0, len(lines), _ROWS_A_WRITE):
-            part = lines.slice(start, _ROWS_A_WRITE).to_pylist()
-            file.write(("\n".join(part) + "\n").encode())
+    yield (delimiter.join(names) + "\n").encode()
+    for start in range(0, len(lines), _ROWS_A_WRITE):
+        part = lines.slice(start, _ROWS_A_WRITE).to_pylist()
+        yield ("\n".join(part) + "\n").encode()
 
 
 class _Record(NamedTuple):
@@ -96,10 +104,10 @@ class _Record(NamedTuple):
     fields: list[str]
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, raw: bytes | None) -> bytes:
     """Return the bytes of the text, decompressed and without the byte-order mark."""
-    data = path.read_bytes()
-    if path.name.lower().endswith(".gz"):
+    data = path.read_bytes() if raw is None else raw
+    if path.name.lower().endswith(".gz") or data.startswith(_GZIP):
         try:
             data = gzip.decompress(data)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -113,9 +121,10 @@ def _content(path: Path) -> bytes:
         data.decode()
     except UnicodeDecodeError as error:
         line = len((data[: error.start] + b".").splitlines())
+        name = f" {shlex.quote(path.name)}" if raw is None else ""
         raise TableError(
             f"{path}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8; save the file as "
-            f"UTF-8, or convert it: iconv -f WINDOWS-1252 -t UTF-8 {shlex.quote(path.name)}"
+            f"UTF-8, or convert it: iconv -f WINDOWS-1252 -t UTF-8{name}"
         ) from error
     return data
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 
 from coterie.errors import InvalidParameterError, LabelWarning, OutputError, TableError
 from coterie.files.binary_tables import read_npy, read_parquet, write_npy, write_parquet
-from coterie.files.delimited_text import line_of_row, read_text, write_text
+from coterie.files.delimited_text import encoded_text, line_of_row, read_text, write_text
 from coterie.runtime.atomic_files import atomic_file, check_writable
 
 __all__ = [
@@ -32,8 +31,13 @@ __all__ = [
     "NUMBER_PATTERN",
     "Table",
     "check_table_output",
+    "count_different",
+    "csv_text",
     "feature_matrix",
+    "holds_only",
+    "is_text_or_integer",
     "label_columns",
+    "parse_table",
     "read_table",
     "write_table",
 ]
@@ -50,7 +54,8 @@ _KINDS = {
 MISSING_TEXTS = ("", "NA", "NaN", "nan", "null")
 INTEGER_PATTERN = r"^(0|-?[1-9][0-9]*)$"
 NUMBER_PATTERN = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-_FEWEST_IDS = 20
+#: First bytes of formats that need a file.
+_FILE_FORMATS = {b"PAR1": "Parquet", b"\x93NUMPY": "NPY"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +64,7 @@ class Table:
 
     path: Path
     columns: dict[str, Any]  # pyarrow.ChunkedArray
+    raw: bytes | None = None  # the text if it is not in a file; path is then only its name
 
     @property
     def n_rows(self) -> int:
@@ -67,9 +73,9 @@ class Table:
 
     def place(self, row: int) -> str:
         """Describe the place of a row, counted from 0: its line, or its number counted from 1."""
-        if _kind(self.path, TableError) != "text":
+        if self.raw is None and _kind(self.path, TableError) != "text":
             return f"row {row + 1}"
-        return f"line {line_of_row(self.path, row)}"
+        return f"line {line_of_row(self.path, row, self.raw)}"
 
 
 def read_table(path: str | os.PathLike[str]) -> Table:
@@ -96,15 +102,26 @@ def read_table(path: str | os.PathLike[str]) -> Table:
         names, columns = read[_kind(path, TableError)](path)
     except OSError as error:
         raise TableError(f"cannot read {path}: {error.strerror or error}") from error
-    repeated = _repeated(names)
-    if repeated is not None:
-        raise TableError(
-            f"{path} has more than one column named {repeated!r}; rename one, or add a header if "
-            "the first line is data"
-        )
-    if not names or not len(columns[0]):
-        raise TableError(f"{path} has no rows; a table needs at least one")
-    return Table(path, dict(zip(names, columns, strict=True)))
+    return _table(path, names, columns)
+
+
+def parse_table(raw: bytes, name: str) -> Table:
+    r"""Read CSV or TSV text, also gzipped, that is in memory; messages call it ``name``.
+
+    Examples
+    --------
+    >>> table = parse_table(b"id\trun\n007\t1\n", "standard input")
+    >>> {name: column.to_pylist() for name, column in table.columns.items()}
+    {'id': ['007'], 'run': ['1']}
+    """
+    for first_bytes, kind in _FILE_FORMATS.items():
+        if raw.startswith(first_bytes):
+            raise TableError(
+                f"{name} is in {kind} format, but must be CSV or TSV text; save it as a file and "
+                "give the name of the file"
+            )
+    path = Path(name)
+    return _table(path, *read_text(path, raw), raw)
 
 
 def label_columns(
@@ -116,8 +133,8 @@ def label_columns(
     equal to ``3``) is int64, and −1 means missing; other text stays text. Blank, ``NA``, ``NaN``,
     ``nan`` and ``null`` are missing. Columns of numbers are unchanged.
 
-    By default all columns but ``ids`` are partitions. A column that looks like an id, or has a −1
-    that does not mean missing, gives a LabelWarning.
+    By default all columns but ``ids`` are partitions. A column with a −1 that does not mean missing
+    gives a LabelWarning.
 
     Examples
     --------
@@ -149,6 +166,27 @@ def feature_matrix(
     return carried, names, np.column_stack([_numbers(table, name) for name in names])
 
 
+def count_different(column: Any) -> int:
+    """Return the number of different values in a column; missing values are not counted."""
+    return int(pc.count_distinct(_plain(column)).as_py())
+
+
+def is_text_or_integer(column: Any) -> bool:
+    """Return whether a column has a type of text or of integers."""
+    plain = _plain(column)
+    return _is_text(plain) or pa.types.is_integer(plain.type)
+
+
+def holds_only(column: Any, pattern: str) -> bool:
+    """Return whether all values of a column, written as text, match a regular expression.
+
+    >>> holds_only(pa.chunked_array([["1", " 2", None]]), INTEGER_PATTERN)
+    True
+    """
+    present = pc.utf8_trim_whitespace(_plain(column).cast(pa.large_string()))
+    return bool(pc.all(pc.match_substring_regex(present, pattern), min_count=0).as_py())
+
+
 def check_table_output(path: str | os.PathLike[str]) -> None:
     """Refuse a path that no table can be written to, so that callers can fail early."""
     check_writable(path)
@@ -175,11 +213,40 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> Non
     path = Path(path)
     write = {"text": write_text, "parquet": write_parquet, "npy": write_npy}
     write_to = write[_kind(path, OutputError)]
-    with atomic_file(path) as unfinished:
-        try:
-            write_to(unfinished, _as_columns(columns), path)
-        except (pa.ArrowException, UnicodeEncodeError) as error:
-            raise OutputError(f"cannot write {path}: {' '.join(str(error).split())}") from error
+    with atomic_file(path) as unfinished, _format_errors(str(path)):
+        write_to(unfinished, _as_columns(columns), path)
+
+
+def csv_text(columns: Mapping[str, Any]) -> bytes:
+    r"""Return columns as the content of a CSV file.
+
+    >>> csv_text({"id": ["007", "a,b"], "cluster": np.array([0, 1])})
+    b'id,cluster\n007,0\n"a,b",1\n'
+    """
+    with _format_errors("the table"):
+        return b"".join(encoded_text(_as_columns(columns), ","))
+
+
+@contextlib.contextmanager
+def _format_errors(what: str) -> Iterator[None]:
+    """Report values that the format of an output cannot hold."""
+    try:
+        yield
+    except (pa.ArrowException, UnicodeEncodeError) as error:
+        raise OutputError(f"cannot write {what}: {' '.join(str(error).split())}") from error
+
+
+def _table(path: Path, names: list[str], columns: list[Any], raw: bytes | None = None) -> Table:
+    """Return the columns as a table; refuse repeated names and a table without rows."""
+    repeated = _repeated(names)
+    if repeated is not None:
+        raise TableError(
+            f"{path} has more than one column named {repeated!r}; rename one, or add a header if "
+            "the first line is data"
+        )
+    if not names or not len(columns[0]):
+        raise TableError(f"{path} has no rows; a table needs at least one")
+    return Table(path, dict(zip(names, columns, strict=True)), raw)
 
 
 def _kind(path: Path, error: type[TableError | OutputError]) -> str:
@@ -247,15 +314,6 @@ def _labels(table: Table, name: str) -> Any:
             f"column {name!r} of {table.path} holds {labels.type} values; labels are integers "
             "or text: convert it, or name the columns to use"
         )
-    n = len(labels)
-    if n >= _FEWEST_IDS and pc.count_distinct(labels).as_py() == n:
-        option = shlex.quote(f'"{name}"' if "," in name else name)
-        warnings.warn(
-            f"column {name!r} of {table.path} has a different value in each of its {n} rows; if it "
-            f"is an id, use --id {option}",
-            LabelWarning,
-            stacklevel=4,
-        )
     return labels
 
 
@@ -319,7 +377,10 @@ def _refuse_first(table: Table, name: str, valid: Any) -> None:
     if value is None or str(value).strip() in MISSING_TEXTS:
         raise TableError(f"{where}: the value is missing; fill it in or leave the row out")
     shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:60] + "…"
-    raise TableError(f"{where}: {shown} is not a finite number; correct it or leave the column out")
+    raise TableError(
+        f"{where}: {shown} is not a finite number; correct it, or leave the column out "
+        "(in the program: --id or --columns)"
+    )
 
 
 def _as_columns(columns: Mapping[str, Any]) -> dict[str, Any]:

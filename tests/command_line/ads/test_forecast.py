@@ -110,6 +110,17 @@ def test_table_has_a_row_per_bid(run, segmented, tmp_path, name):
         assert [float(x) for x in columns[column]] == pytest.approx(values)
 
 
+def test_table_on_standard_output(run, segmented, tmp_path):
+    """-o - prints the CSV file and nothing else; the summary goes to the other stream."""
+    arguments = ("ads", "forecast", segmented["model_file"], "--advertiser", KNOWN, "--bid", "2,3")
+    assert run(*arguments, "-o", tmp_path / "out.csv").exit_code == 0
+    result = run(*arguments, "-o", "-")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout_bytes == (tmp_path / "out.csv").read_bytes()
+    assert "wrote the table to standard output\n" in result.stderr
+    assert run(*arguments, "-o", "-", "--json").exit_code == 2
+
+
 def test_summary_of_one_bid(run, segmented):
     """The summary of one bid has means, intervals and reasons."""
     result = run(

@@ -181,3 +181,16 @@ def test_interrupted_fit_writes_nothing(run, write_log, tmp_path, monkeypatch):
     result = run("ads", "segment", write_log(), "-o", out, "--members", tmp_path / "a.csv")
     assert (result.exit_code, result.stderr) == (130, "interrupted; nothing was written\n")
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
+
+
+def test_members_on_standard_output(run, write_log, tmp_path):
+    """--members - prints the table after the model is written; other outputs need files."""
+    log, model = write_log(), tmp_path / "m.coterie"
+    result = run("ads", "segment", log, "-k", 2, "-o", model, "--members", "-")
+    assert result.exit_code == 0, result.stderr
+    header, *rows = result.stdout.splitlines()
+    assert header.startswith("advertiser_id,segment,")
+    assert len(rows) == len(load_model(model).advertisers_)
+    assert "wrote the table to standard output\n" in result.stderr
+    result = run("ads", "segment", log, "-o", "-")
+    assert_one_line(result, "cannot write the model to standard output")

@@ -10,7 +10,7 @@ import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.command_line.terminal.options import ids_in, names_in
+from coterie.command_line.terminal.options import clusters_in, ids_in, names_in
 
 NAMES = st.lists(
     st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1), min_size=1, max_size=5
@@ -45,3 +45,12 @@ def test_ids_are_given_one_by_one_or_together():
     with pytest.raises(typer.BadParameter, match="write the names as a,b,c") as refused:
         ids_in(["a", ""])
     assert refused.value.param_hint == "'--id'"
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "2.5", "many", "", "²"])
+def test_a_number_of_clusters_is_whole(text):
+    """Anything but a whole number from 1 and the word free is wrong usage."""
+    assert (clusters_in("12"), clusters_in("free")) == (12, "free")
+    with pytest.raises(typer.BadParameter, match="the word free") as refused:
+        clusters_in(text)
+    assert refused.value.param_hint == "'-k'"

@@ -11,6 +11,13 @@ import typer
 
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.progress import shown_notes
+from coterie.command_line.terminal.streams import (
+    check_table,
+    is_stream,
+    output_name,
+    refuse_json,
+    write_output,
+)
 from coterie.errors import InvalidParameterError, OutputError
 from coterie.runtime.wording import count, money, percent
 
@@ -62,7 +69,10 @@ def forecast(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="Write a table here: .csv or .parquet."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write a table here: .csv, .tsv, .parquet, .npy, or - for standard output.",
         ),
     ] = None,
     as_json: options.AsJson = False,
@@ -80,9 +90,8 @@ def forecast(
     # Loading a model takes longest, so everything else is checked before.
     bids = bids_in(bid)
     if output is not None:
-        from coterie.files.tables import check_table_output
-
-        check_table_output(output)
+        refuse_json(as_json, output)
+        check_table(output)
         if output.resolve() == model.resolve():
             raise OutputError(f"cannot write the table to {output}: this path is the model")
     from coterie.ads.forecasts.forecaster import load_forecaster
@@ -91,16 +100,15 @@ def forecast(
         forecaster = load_forecaster(model)
     found = forecaster.forecast(advertiser, bids, supply=supply, day=day, text=text)
     if output is not None:
-        from coterie.files.tables import write_table
-
-        write_table(output, _columns(found))
+        write_output(output, _columns(found))
 
     def print_summary(_: dict[str, Any]) -> None:
         print_forecasts(found, forecaster.currency_)
-        layout.print_files(layout.stdout_console(), [] if output is None else [output])
+        written = [] if output is None else [output_name(output)]
+        layout.print_files(layout.stdout_console(), written)
 
     facts = {"currency": forecaster.currency_, "forecasts": [one.as_dict() for one in found]}
-    layout.print_answer(facts, print_summary, as_json, quiet)
+    layout.print_answer(facts, print_summary, as_json, quiet, is_stream(output))
 
 
 def bids_in(text: str) -> list[float]:

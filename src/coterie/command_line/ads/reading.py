@@ -15,6 +15,7 @@ from urllib.parse import unquote
 import typer
 
 from coterie.command_line.terminal.layout import counted
+from coterie.command_line.terminal.streams import is_stream
 from coterie.errors import CoterieWarning, OutputError, TableError
 from coterie.runtime.atomic_files import check_writable
 
@@ -133,8 +134,10 @@ class LogInput:
         if self.advertisers is not None:
             taken[self.advertisers.resolve()] = "the table of advertisers"
         for kind, path in self.outputs.items():
-            if path is None:
+            if path is None or (is_stream(path) and kind == "table"):
                 continue
+            if is_stream(path):
+                raise OutputError(f"cannot write the {kind} to standard output; name a file")
             check_writable(path)
             _refuse_taken(kind, path, taken)
             target, folder = path.resolve(), Path(self.logs)

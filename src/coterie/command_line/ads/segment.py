@@ -12,6 +12,13 @@ from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.outputs import write_all
 from coterie.command_line.terminal.progress import shown_notes, shown_stages
+from coterie.command_line.terminal.streams import (
+    check_table,
+    is_stream,
+    output_name,
+    refuse_json,
+    write_output,
+)
 from coterie.runtime.wording import exact, money, percent
 
 if TYPE_CHECKING:
@@ -33,7 +40,8 @@ def segment(
         typer.Option(
             "--members",
             metavar="FILE",
-            help="Write the segment of each advertiser here: .csv, .tsv or .parquet.",
+            help="Write the segment of each advertiser here: .csv, .tsv, .parquet, or - for "
+            "standard output.",
         ),
     ] = None,
     advertisers: reading.AdvertiserTable = None,
@@ -58,27 +66,27 @@ def segment(
     Example: coterie ads segment market -o market.coterie --members segments.csv
     """
     from coterie.files.model_files import save_model
-    from coterie.files.tables import check_table_output, write_table
 
+    refuse_json(as_json, members, "--members -")
     source = reading.LogInput(
         logs, engine, advertisers, table, auction, {"model": output, "table": members}
     )
     source.check_outputs()
     if members is not None:
-        check_table_output(members)
+        check_table(members)
     settings = reading.segment_settings(segments, consensus, seed)
     with shown_notes(quiet) as notes, shown_stages(quiet):
         log = source.read(bins, allow_faults)
         model = fit_model(log, settings)
-        # The model is written last: if it exists, the table of members does too.
-        steps: dict[Path, Any] = {}
+        steps: dict[Path, Any] = {output: lambda path: save_model(model, path)}
         if members is not None:
-            steps[members] = lambda path: write_table(path, segment_columns(model))
-        steps[output] = lambda path: save_model(model, path)
+            table_step = {members: lambda path: write_output(path, segment_columns(model))}
+            # The model is the last file: if it exists, the table does too. A stream comes after it.
+            steps = steps | table_step if is_stream(members) else table_step | steps
         write_all(steps)
     facts = model_facts(model) | {"source": log.logs.source, "notes": notes}
-    facts["written"] = [str(path) for path in steps]
-    layout.print_answer(facts, print_segments, as_json, quiet)
+    facts["written"] = [output_name(path) for path in steps]
+    layout.print_answer(facts, print_segments, as_json, quiet, is_stream(members))
 
 
 def fit_model(log: reading.CountedLog, settings: SegmentSettings) -> AdForecaster:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import sys
@@ -22,23 +23,33 @@ def print_answer(
     print_summary: Callable[[dict[str, Any]], None],
     as_json: bool,
     quiet: bool,
+    stdout_is_taken: bool = False,
 ) -> None:
-    """Print the facts as one JSON object, or as a summary unless quiet."""
+    """Print the facts as one JSON object, or as a summary unless quiet.
+
+    The summary goes to the standard error stream if a table was written to standard output.
+    """
     import typer
 
     if as_json:
         typer.echo(json.dumps(facts, indent=2, allow_nan=False))
     elif not quiet:
-        print_summary(facts)
+        stream = sys.stderr if stdout_is_taken else sys.stdout
+        with contextlib.redirect_stdout(stream):
+            print_summary(facts)
 
 
 def stdout_console() -> Console:
     """Return a console on the standard output stream that interprets no markup."""
     from rich.console import Console
 
+    class Plain(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # the program handles it; rich would exit with 1
+
     # A terminal needs the padding of tables for styles; a file or pipe does not.
     file: Any = None if sys.stdout.isatty() else _TrimmedLines()
-    return Console(file=file, highlight=False, markup=False, emoji=False)
+    return Plain(file=file, highlight=False, markup=False, emoji=False)
 
 
 def print_heading(console: Console, name: object, rest: str) -> None:

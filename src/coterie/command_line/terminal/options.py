@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -20,13 +20,30 @@ def _checked_method(key: str) -> str:
         raise typer.BadParameter(str(error)) from error
 
 
+def _methods(incomplete: str) -> list[tuple[str, str]]:
+    """Return the methods for the completion of a shell: key and summary."""
+    known = CONSENSUS_METHODS.values()
+    return [(one.key, one.summary) for one in known if one.key.startswith(incomplete)]
+
+
 # Typer reads the options of a command from its annotations, so a shared option is a type alias.
-_TABLE = "Write ids, label and confidence here: .csv, .tsv, .parquet or .npy"
+_TABLE = (
+    "Write ids, label and confidence here: .csv, .tsv, .parquet, .npy, or - for standard output"
+)
 Table = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help=f"{_TABLE}.")]
 TableOrFolder = Annotated[
     Path | None,
     typer.Option(
         "--output", "-o", metavar="FILE", help=f"{_TABLE}; with an engine .parquet or a folder."
+    ),
+]
+Clusters = Annotated[
+    str | None,
+    typer.Option(
+        "-k",
+        metavar="K",
+        help="Number of clusters, or free to take the number with the lowest objective; by default "
+        "chosen by the method.",
     ),
 ]
 Picture = Annotated[
@@ -46,7 +63,7 @@ IdColumns = Annotated[
     typer.Option(
         "--id",
         metavar="NAME",
-        help="Column that identifies the rows; it is copied to the output. Repeatable.",
+        help="Column that names the rows; it is copied to the output. Repeatable.",
     ),
 ]
 Columns = Annotated[
@@ -61,7 +78,8 @@ MethodKey = Annotated[
         "--method",
         metavar="KEY",
         callback=_checked_method,
-        help=f"Consensus function: {', '.join(CONSENSUS_METHODS)}. See coterie methods.",
+        autocompletion=_methods,
+        help=f"Consensus method: {', '.join(CONSENSUS_METHODS)}. See coterie methods.",
     ),
 ]
 Engine = Annotated[
@@ -91,11 +109,27 @@ Seed = Annotated[
     ),
 ]
 AsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object instead of the summary.")
+    bool, typer.Option("--json", metavar="", help="Print one JSON object instead of the summary.")
 ]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print no summary and show no progress.")
+    bool, typer.Option("--quiet", "-q", metavar="", help="Print no summary and no progress.")
 ]
+
+
+def clusters_in(text: str | None) -> int | Literal["free"] | None:
+    """Return the number of clusters in ``-k``: a whole number, or ``free``.
+
+    >>> clusters_in("3"), clusters_in("free"), clusters_in(None)
+    (3, 'free', None)
+    """
+    if text is None or text == "free":
+        return text  # type: ignore[return-value]
+    if not text.isdecimal() or int(text) < 1:
+        raise typer.BadParameter(
+            f"{text!r} is not a number of clusters; write a whole number from 1, or the word free",
+            param_hint="'-k'",
+        )
+    return int(text)
 
 
 def ids_in(texts: Sequence[str] | None) -> list[str]:

@@ -7,15 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coterie.command_line.terminal.streams import (
+    check_table,
+    is_stream,
+    output_name,
+    write_output,
+)
 from coterie.errors import InvalidParameterError, MissingExtraError, OutputError
 from coterie.runtime.atomic_files import atomic_file, check_writable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Outputs", "consensus_picture", "write_all"]
+__all__ = ["RESULT_COLUMNS", "Outputs", "consensus_picture", "write_all"]
 
-_RESULT_COLUMNS = ("label", "confidence")
+#: Columns of the table beside the ids.
+RESULT_COLUMNS = ("label", "confidence")
 _PICTURES = (".png", ".svg", ".pdf")
 _DOTS_PER_INCH = 160
 
@@ -30,19 +37,26 @@ class Outputs:
 
     @property
     def paths(self) -> dict[str, Path]:
-        """The requested files by kind."""
+        """The requested outputs by kind."""
         named = {"table": self.table, "picture": self.picture, "model": self.model}
         return {kind: path for kind, path in named.items() if path is not None}
 
     @property
+    def to_stdout(self) -> bool:
+        """Whether the table goes to standard output, which then has nothing else."""
+        return is_stream(self.table)
+
+    @property
     def written(self) -> dict[str, str]:
-        """The requested files by kind, ready for JSON."""
-        return {kind: str(path) for kind, path in self.paths.items()}
+        """The requested outputs by kind, ready for JSON."""
+        return {kind: output_name(path) for kind, path in self.paths.items()}
 
     def check(self, source: Path, ids: Sequence[str] = ()) -> None:
         """Refuse outputs that cannot be written or would overwrite the source."""
-        self.check_apart([source])
-        for path in self.paths.values():
+        self.check_apart([] if is_stream(source) else [source])
+        if is_stream(self.model):
+            raise OutputError("cannot write the model to standard output; name a file")
+        for path in self._files.values():
             check_writable(path)
         if self.table is not None:
             _check_table(self.table, ids)
@@ -54,7 +68,7 @@ class Outputs:
         # Paths are resolved, because a link to an input would overwrite it too.
         read = [source.resolve() for source in sources]
         taken = dict.fromkeys(read, "the input")
-        for kind, path in self.paths.items():
+        for kind, path in self._files.items():
             target, what = path.resolve(), f"the {kind}"
             if (other := taken.setdefault(target, what)) != what:
                 raise OutputError(f"cannot write {what} to {path}: this path is {other}")
@@ -79,7 +93,6 @@ class Outputs:
     def write(self, columns: Mapping[str, Any], estimator: Any, draw: Callable[[], Figure]) -> None:
         """Write the requested files; the picture is drawn before anything is written."""
         from coterie.files.model_files import save_model
-        from coterie.files.tables import write_table
 
         # The table is last: if it exists, so do the other files.
         steps: dict[Path, Callable[[Path], None]] = {}
@@ -89,8 +102,12 @@ class Outputs:
         if self.model is not None:
             steps[self.model] = lambda path: save_model(estimator, path)
         if self.table is not None:
-            steps[self.table] = lambda path: write_table(path, columns)
+            steps[self.table] = lambda path: write_output(path, columns)
         write_all(steps)
+
+    @property
+    def _files(self) -> dict[str, Path]:
+        return {kind: path for kind, path in self.paths.items() if not is_stream(path)}
 
 
 def write_all(steps: Mapping[Path, Callable[[Path], None]]) -> None:
@@ -133,11 +150,9 @@ def _check_picture(path: Path) -> None:
 
 
 def _check_table(path: Path, ids: Sequence[str]) -> None:
-    from coterie.files.tables import check_table_output
-
-    check_table_output(path)
+    check_table(path)
     for name in ids:
-        if name in _RESULT_COLUMNS:
+        if name in RESULT_COLUMNS:
             raise InvalidParameterError(
                 f"the id column {name!r} has the name of a result column; rename it in the input"
             )

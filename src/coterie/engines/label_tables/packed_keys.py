@@ -64,6 +64,12 @@ class KeyLayout:
         return np.array([len(labels) + 1 for labels in self.labels], dtype=np.int64)
 
     @property
+    def n_listed(self) -> list[int]:
+        """Number of labels of each partition if they were listed, otherwise 0."""
+        pairs = zip(self.columns, self.labels, strict=True)
+        return [0 if _is_ranged(column) else len(labels) for column, labels in pairs]
+
+    @property
     def has_missing(self) -> bool:
         """Whether any label of the table is missing."""
         return any(column.has_missing for column in self.columns)

@@ -26,7 +26,7 @@ from coterie.engines.label_tables.label_sources import (
     open_source,
     refuse_durations,
 )
-from coterie.engines.label_tables.packed_keys import lay_out
+from coterie.engines.label_tables.packed_keys import KeyLayout, lay_out
 from coterie.engines.label_tables.packed_table import PackedTable, TupleCounts
 from coterie.engines.label_tables.streamed_consensus import StreamedConsensus, fit_tuples
 from coterie.engines.label_tables.table_outputs import (
@@ -38,7 +38,7 @@ from coterie.engines.label_tables.table_outputs import (
 from coterie.engines.label_tables.table_result import TableConsensus, peak_memory
 from coterie.engines.queries import LocalTables
 from coterie.ensembles.input_checks import check_whole
-from coterie.errors import InvalidParameterError, TableError
+from coterie.errors import InvalidParameterError, LabelWarning, TableError
 
 if TYPE_CHECKING:
     from ibis.backends import BaseBackend
@@ -46,6 +46,10 @@ if TYPE_CHECKING:
 __all__ = ["consensus_table"]
 
 _log = logging.getLogger(__name__)
+
+# A column with so many different labels is reported as a possible id.
+_FEWEST_ROWS = 20
+_NEARLY_ALL = 0.9
 
 
 def consensus_table(
@@ -154,6 +158,7 @@ def consensus_table(
                 table = read_text_as_in_csv(table, partitions, found.name)
             profile = profile_labels(table, partitions, found.name)
             layout = lay_out(profile, table)
+            _warn_of_ids(layout, profile.n_rows)
         check_carried([] if out is None or carried else partitions, are_ids=False)
         carried = carried or partitions
         rows = layout.packed(table, carried, local.add)
@@ -328,6 +333,18 @@ def _partitions(
     if not partitions:
         raise TableError(f"{found.name} has no label column; it needs one besides the ids")
     return partitions
+
+
+def _warn_of_ids(layout: KeyLayout, n_rows: int) -> None:
+    """Warn of partitions with a different label in nearly every row."""
+    for column, n_labels in zip(layout.columns, layout.n_listed, strict=True):
+        if n_rows >= _FEWEST_ROWS and n_labels >= _NEARLY_ALL * n_rows:
+            warnings.warn(
+                f"column {column.name!r} has {n_labels:,} different labels in {n_rows:,} rows; if "
+                "it names the rows, pass it in ids (in the program: --id)",
+                LabelWarning,
+                stacklevel=3,
+            )
 
 
 def _estimator(

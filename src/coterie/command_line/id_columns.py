@@ -1,0 +1,124 @@
+"""Columns that name the rows: noticed, and used as the id if ``--id`` is not given."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from coterie.command_line.terminal.outputs import RESULT_COLUMNS
+from coterie.errors import LabelWarning
+
+if TYPE_CHECKING:
+    from coterie.files.tables import Table
+
+__all__ = ["find_ids"]
+
+# A column of text with this many rows may be an id; numbers need more, because small tables often
+# have a partition with a cluster for each row.
+_FEWEST_TEXTS = 5
+_FEWEST_ROWS = 20
+_NEARLY_ALL = 0.9
+_ID_WORDS = {"id", "ids", "key", "name", "uuid", "guid"}
+# pandas writes the index of a table as a column with one of the last two names.
+_ID_NAMES = {"index", "idx", "row", "email", "url", "unnamed: 0", ""}
+
+
+def find_ids(
+    table: Table,
+    ids: Sequence[str],
+    columns: Sequence[str] | None,
+    use: Literal["labels", "features"],
+) -> list[str]:
+    """Return the id columns: the given ones, or the one column that names the rows.
+
+    A column looks like an id if it has a different value in (nearly) every row. The only such
+    column is the id if it is text or has the name of an id; otherwise it stays in use. A
+    LabelWarning says which. ``columns`` are the columns to use, None for all but the ids; columns
+    that the user lists are never taken as ids.
+    """
+    used = [name for name in columns or table.columns if name not in ids]
+    asked = [*ids, *used]
+    if len(set(asked)) < len(asked) or not set(asked) <= set(table.columns):
+        return list(ids)  # wrong names: the error comes later, without a note
+    found = [name for name in used if _looks_like_id(table, name, use)]
+    if len(found) == 1 and not ids and columns is None and len(used) > 1:
+        (name,) = found
+        is_text = _is_text(table, name, use)
+        if (is_text or _is_named_like_id(name)) and name not in RESULT_COLUMNS:
+            # Text cannot be a feature.
+            other = "" if is_text and use == "features" else f", or list it in --columns for {use}"
+            _note(
+                f"column {name!r} {_values(table, name)} and is used as the id; write "
+                f"--id {_option(name)} to avoid this note{other}"
+            )
+            return [name]
+    for name in found:
+        _note(
+            f"column {name!r} {_values(table, name)} and is used as {use}; if it names the rows, "
+            f"add --id {_option(name)}"
+        )
+    return list(ids)
+
+
+def _looks_like_id(table: Table, name: str, use: Literal["labels", "features"]) -> bool:
+    """Return whether a column has a different value in (nearly) every row, and may be an id."""
+    from coterie.files.tables import count_different, is_text_or_integer
+
+    n = table.n_rows
+    if n < 2 or not is_text_or_integer(table.columns[name]):
+        return False
+    different = count_different(table.columns[name])
+    if different < (n if n < _FEWEST_ROWS else _NEARLY_ALL * n):
+        return False
+    if _is_measurement(table, name):
+        return False
+    if _is_named_like_id(name):
+        return True
+    if _is_text(table, name, use):
+        return n >= _FEWEST_TEXTS
+    # Features often have a different number in every row.
+    return use == "labels" and n >= _FEWEST_ROWS
+
+
+def _is_measurement(table: Table, name: str) -> bool:
+    """Return whether all values are numbers and some have a fraction or an exponent."""
+    from coterie.files.tables import NUMBER_PATTERN, holds_only
+
+    column = table.columns[name]
+    return holds_only(column, NUMBER_PATTERN) and not holds_only(column, r"^[+-]?[0-9]+$")
+
+
+def _is_text(table: Table, name: str, use: Literal["labels", "features"]) -> bool:
+    """Return whether a column is text: labels such as 007 are, but features such as 007 are not."""
+    from coterie.files.tables import INTEGER_PATTERN, NUMBER_PATTERN, holds_only
+
+    pattern = INTEGER_PATTERN if use == "labels" else NUMBER_PATTERN
+    return not holds_only(table.columns[name], pattern)
+
+
+def _is_named_like_id(name: str) -> bool:
+    """Return whether a name is that of an id, such as user_id, userId or Name."""
+    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)
+    is_word = bool(_ID_WORDS & {word.lower() for word in words})
+    return is_word or name.strip().lower() in _ID_NAMES
+
+
+def _values(table: Table, name: str) -> str:
+    from coterie.files.tables import count_different
+
+    different = count_different(table.columns[name])
+    if different == table.n_rows:
+        return "has a different value in every row"
+    return f"has {different:,} different values in {table.n_rows:,} rows"
+
+
+def _option(name: str) -> str:
+    """Return a name as the value of --id, quoted for the shell."""
+    return shlex.quote(f'"{name}"' if "," in name or not name else name)
+
+
+def _note(text: str) -> None:
+    warnings.warn(text, LabelWarning, stacklevel=3)
