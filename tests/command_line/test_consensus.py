@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from answers import unwrapped
-from coterie import L2Consensus, RobustConsensus, load_model
+from coterie import L2Consensus, RobustConsensus, choose_k, load_model, planted_partitions
 from coterie.command_line.consensus import read_labels
 from coterie.files.tables import read_table
 
@@ -111,9 +111,29 @@ def test_method_that_needs_k(run, labels_csv):
     result = run("consensus", labels_csv, "--id", "name", "--method", "l2")
     assert result.exit_code == 2
     assert "needs the number of clusters" in unwrapped(result.stderr.replace("│", " "))
-    assert run("consensus", labels_csv, "--method", "l2", "-k", "free").exit_code == 2
+    for method in ("l2", "eac"):
+        result = run("consensus", labels_csv, "--method", method, "-k", "free")
+        assert result.exit_code == 2
+        assert "free does not work with" in unwrapped(result.stderr.replace("│", " "))
     for method in ("median", "eac"):
         assert run("consensus", labels_csv, "--id", "name", "--method", method).exit_code == 0
+
+
+@pytest.mark.parametrize("engine", [[], ["--engine", "duckdb://"]])
+def test_number_of_clusters(run, tmp_path, engine):
+    """Without -k the number is that of choose_k; with -k free it is that of the free search."""
+    P, _ = planted_partitions([40, 30, 20, 10], 10, 0, 0.3, random_state=0)
+    path = tmp_path / "labels.csv"
+    rows = [",".join(map(str, row)) for row in P]
+    path.write_text("\n".join([",".join(f"p{v}" for v in range(10)), *rows]) + "\n")
+    chosen, free = (
+        json.loads(run("consensus", path, "--json", *engine, *given).stdout)
+        for given in ([], ["-k", "free"])
+    )
+    assert chosen["clusters"] == choose_k(P).best_k
+    expected = RobustConsensus("free", random_state=0).fit(P)
+    assert (free["clusters"], free["selected"]) == (expected.n_clusters_, "search")
+    assert free["objective"] == pytest.approx(expected.objective_)
 
 
 def test_the_three_formats_agree(run, tmp_path, planted):

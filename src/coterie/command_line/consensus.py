@@ -96,8 +96,9 @@ def consensus(
 
     The default method, robust, ignores partitions that agree with the others
     no better than chance. It runs several methods on the rest and returns the
-    answer that the others agree with most. --weights, --relaxation, --refine
-    and --device are settings of robust. coterie methods lists all methods.
+    answer that the others agree with most. Without -k, it chooses the number
+    of clusters as coterie choose-k does. --weights, --relaxation, --refine and
+    --device are settings of robust. coterie methods lists all methods.
 
     With --engine the table stays in DuckDB or Spark. LABELS may then also be
     a folder, a quoted glob or a table of a database. A Parquet table of more
@@ -225,22 +226,19 @@ def _refuse_without_engine(limits: Mapping[str, Any]) -> None:
             )
 
 
-def _n_clusters(method: Method, asked: int | Literal["free"] | None) -> int | None:
-    """Return the parameter of the method; refuse no number if the method needs one."""
-    if isinstance(asked, int):
-        return asked
-    if not _finds_k(method):
-        raise typer.BadParameter(
-            f"--method {method.key} needs the number of clusters; write, for example, -k 3",
-            param_hint="'-k'",
-        )
-    return None
-
-
-def _finds_k(method: Method) -> bool:
-    """Return whether the number of clusters may be None, or is not a parameter at all."""
+def _n_clusters(
+    method: Method, asked: int | Literal["free"] | None
+) -> int | Literal["free"] | None:
+    """Return the number of clusters for the method; refuse free, or no number, if it needs one."""
     parameter = _parameters(method).get("n_clusters")
-    return parameter is None or "None" in str(parameter.annotation)
+    allowed = "None" if parameter is None else str(parameter.annotation)
+    if asked == "free" and "str" not in allowed:
+        problem = f"free does not work with --method {method.key}; write a number"
+    elif asked is None and "None" not in allowed:
+        problem = f"--method {method.key} needs the number of clusters; write, for example, -k 3"
+    else:
+        return asked
+    raise typer.BadParameter(problem, param_hint="'-k'")
 
 
 def _parameters(method: Method) -> Mapping[str, inspect.Parameter]:

@@ -71,7 +71,7 @@ class Method:
         """Import and return the class."""
         return getattr(import_module("coterie"), self.class_name)
 
-    def make(self, n_clusters: int | None, random_state: Any = None, **settings: Any) -> Any:
+    def make(self, n_clusters: int | str | None, random_state: Any = None, **settings: Any) -> Any:
         """Return an unfitted estimator; parameters that the class does not have are not set."""
         estimator = self.estimator_class()(**{**self.settings, **settings})
         wanted = {"n_clusters": n_clusters, "random_state": random_state}

@@ -41,9 +41,9 @@ Clusters = Annotated[
     str | None,
     typer.Option(
         "-k",
-        metavar="K",
-        help="Number of clusters, or free to take the number with the lowest objective; by default "
-        "chosen by the method.",
+        metavar="K|free",
+        help="Number of clusters, or the word free: as many as give the lowest objective. By "
+        "default the number that choose-k recommends.",
     ),
 ]
 Picture = Annotated[

@@ -55,7 +55,7 @@ _NEARLY_ALL = 0.9
 def consensus_table(
     source: Any,
     columns: str | Sequence[str] | None = None,
-    n_clusters: int | None = None,
+    n_clusters: int | str | None = None,
     *,
     engine: str | BaseBackend = "duckdb://",
     ids: str | Sequence[str] | None = None,
@@ -86,8 +86,9 @@ def consensus_table(
     columns : str or sequence of V str, optional
         The partitions; by default all columns but the ids. Labels are integers ≥ 0 or text; −1,
         NULL, NaN and empty text are missing.
-    n_clusters : int, optional
-        K; by default the method chooses it, if it can.
+    n_clusters : int or "free", optional
+        K; by default the method chooses it, if it can. "free" is as in
+        :class:`~coterie.RobustConsensus`.
     engine : str or ibis backend
         A URL as for :func:`coterie.engines.backends.connect`; ignored for an Ibis table, which
         has its own engine.
@@ -137,7 +138,8 @@ def consensus_table(
     check_source(source)
     estimator = _estimator(method, n_clusters, random_state, settings)
     check_whole("max_tuples", max_tuples)
-    check_whole("sample_size", sample_size, least=max(2, n_clusters or 0))
+    least = n_clusters if isinstance(n_clusters, int) else 0
+    check_whole("sample_size", sample_size, least=max(2, least))
     check_whole("max_sweeps", max_sweeps)
     run = TableRun(estimator, max_tuples, sample_size, max_sweeps)
     carried = [ids] if isinstance(ids, str) else list(ids or [])
@@ -348,7 +350,7 @@ def _warn_of_ids(layout: KeyLayout, n_rows: int) -> None:
 
 
 def _estimator(
-    method: str, n_clusters: int | None, random_state: Any, settings: Mapping[str, Any]
+    method: str, n_clusters: int | str | None, random_state: Any, settings: Mapping[str, Any]
 ) -> Any:
     chosen = consensus_method(method)
     known = inspect.signature(chosen.estimator_class()).parameters
