@@ -99,7 +99,7 @@ def test_a_new_majority_decides():
     with pytest.warns(DissentWarning) as caught:
         est.partial_fit(Q[:, 4:])
     close, lost = (str(warning.message) for warning in caught)
-    assert "14 of 24 partitions decide; 10 dissent (0, 1, 2, 3" in close
+    assert "14 of 24 partitions agree; 10 dissent (0, 1, 2, 3" in close
     assert "10 partitions that decided before no longer do" in lost
     assert est.partition_weights_.tolist() == [0.0] * 10 + [1.0] * 14
 

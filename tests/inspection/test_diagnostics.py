@@ -124,7 +124,7 @@ def test_summary_of_a_method_without_bound_leaves_it_out(spoilt: np.ndarray) -> 
     """Only what a method computes is in the text."""
     text = summary(L2Consensus(3, random_state=0).fit(spoilt))
     assert "bound" not in text
-    assert "6 of 10 partitions decide" in text
+    assert "6 of 10 partitions agree" in text
 
 
 def test_many_clusters_are_cut_short() -> None:

@@ -219,7 +219,7 @@ def test_choice_is_drawn_with_the_chosen_k_marked(spoilt: np.ndarray) -> None:
     """Each panel has the curve of a criterion and a mark at the recommended K."""
     choice = choose_k(spoilt, range(2, 7), random_state=0)
     display = ChooseKDisplay.from_choice(choice)
-    assert list(display.axes_) == ["objective", "confidence", "relative_eigengap"]
+    assert list(display.axes_) == ["objective", "confidence", "relative_eigengap", "agreement"]
     assert display.ax_ is display.axes_["objective"]
     for name, panel in display.axes_.items():
         curve, mark, line = panel.lines
@@ -238,7 +238,7 @@ def test_resampled_choice_has_a_panel_of_ambiguous_pairs() -> None:
     assert display.axes_["pac"].lines[0].get_ydata().tolist() == choice.pac.tolist()
     P, _ = planted_partitions([20, 10], 4, 0, 0.1, random_state=0)
     display = ChooseKDisplay.from_choice(choose_k(P, [2], random_state=0))
-    assert [panel.lines[0].get_xdata().tolist() for panel in display.axes_.values()] == [[2]] * 3
+    assert [panel.lines[0].get_xdata().tolist() for panel in display.axes_.values()] == [[2]] * 4
 
 
 def test_plot_can_be_called_again(spoilt: np.ndarray, fitted: RobustConsensus) -> None:

@@ -34,6 +34,7 @@ _SHOWN = {
     "objective": ("objective", ",.0f"),
     "confidence": ("confidence", ".3f"),
     "relative_eigengap": ("eigengap", ".3f"),
+    "agreement": ("agreement", ".3f"),
     "pac": ("ambiguous", ".1%"),
 }
 
@@ -55,7 +56,8 @@ def choose_k(
             "--to",
             min=2,
             metavar="K",
-            help="Largest number of clusters; by default 10, or the number of points if smaller.",
+            help="Largest number of clusters; by default 10, or the median number of clusters of "
+            "the partitions if that is larger.",
         ),
     ] = None,
     features: Annotated[
@@ -128,10 +130,11 @@ def _choose(
     source: Path, table: Any, smallest: int, largest: int | None, features: bool, seed: int
 ) -> KChoice:
     """Choose K by the partitions in a table (n, V), or by samples of its features."""
+    from coterie.consensus.robust.number_of_clusters import default_ks
     from coterie.inspection.choosing_k import choose_k as choose
 
-    n_points = len(table) if features else table.n_points
-    most = max(min(10, n_points), smallest) if largest is None else largest
+    n_points, n_labels = (len(table), 1) if features else (table.n_points, table.n_labels)
+    most = max(int(default_ks(n_labels, n_points)[-1]), smallest) if largest is None else largest
     if most > n_points:
         raise InvalidParameterError(
             f"{most} clusters are more than the {n_points} points in {input_name(source)}; give a "

@@ -132,9 +132,8 @@ def choose_k(
         PAC and CDF for each k of which it has at least ten partitions with exactly k clusters
         and missing labels.
     ks : iterable of int, optional
-        The K to compare, each at least 2. By default the keys of the mapping, or 2 to 10, to the
-        median number of clusters of the partitions if that is larger, and at most the number of
-        points.
+        The K to compare, each at least 2. By default the keys of the mapping, or 2 to 10. If the
+        partitions have more than 10 clusters (median), the default ends there, but at most at 30.
     partition_weights : {"agreement", "learned"}, array of shape (V,) or None
         As in :class:`~coterie.RobustConsensus`.
     random_state : int, RandomState or None
@@ -158,7 +157,7 @@ def choose_k(
     else:
         tuples = as_label_tuples(P)
         resampled = _resampled_in(tuples)
-        default = default_ks(tuples)
+        default = default_ks(tuples.n_labels, tuples.n_points)
     ks = check_ks(default if ks is None else ks, tuples.n_points)
     votes = Votes.from_tuples(tuples, partition_weights)
     measures = {

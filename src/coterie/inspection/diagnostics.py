@@ -157,8 +157,8 @@ def summary(estimator: Any, names: Sequence[str] | None = None) -> str:
     confidence  1.00 on average (0 undecided, 1 certain)
     objective   J = 0.0: on average a partition differs on 0.0% of the pairs
     bound       no partition has J below 0.0: at most 0.0% of it can be saved
-    partitions  3 of 5 partitions decide; 2 dissent (3, 4): the largest camp among them has 2
-    answer      relaxation: ...
+    partitions  3 of 5 partitions agree; 2 dissent (3, 4): the largest camp among them has 2
+    answer      least squares: ...
     """
     consensus = fitted_consensus(estimator)
     names = partition_names(consensus, names)
@@ -175,7 +175,10 @@ def summary(estimator: Any, names: Sequence[str] | None = None) -> str:
             f"no partition has J below {consensus.lower_bound_:,.1f}: "
             f"at most {consensus.gap_:.1%} of it can be saved"
         )
-    lines["partitions"] = dissent_of(consensus).in_words(names)
+    dissent = dissent_of(consensus)
+    lines["partitions"] = dissent.in_words(names)
+    if len(dissent.dissenters) and consensus.partition_weights_.all():
+        lines["partitions"] += "; all of them vote"
     if hasattr(consensus, "selected_"):
         lines["answer"] = "{method}: {reason}".format(**consensus.selected_)
     head = f"{n:,} points in {len(names)} partitions, {consensus.n_tuples_:,} distinct label tuples"

@@ -40,6 +40,7 @@ _CRITERIA = {
     "objective": "objective J, low is good",
     "confidence": "confidence, high is good",
     "relative_eigengap": "relative eigengap, high is good",
+    "agreement": "agreement of methods, high is good",
     "pac": "ambiguous pairs (PAC), low is good",
 }
 
@@ -344,7 +345,7 @@ class ChooseKDisplay:
         >>> from coterie import choose_k, planted_partitions
         >>> P, _ = planted_partitions([40, 30, 20], 8, n_bad=0, noise=0.1, random_state=0)
         >>> list(ChooseKDisplay.from_choice(choose_k(P, range(2, 6))).axes_)
-        ['objective', 'confidence', 'relative_eigengap']
+        ['objective', 'confidence', 'relative_eigengap', 'agreement']
         """
         return cls(choice).plot(ax)
 

@@ -116,7 +116,7 @@ def test_words_name_the_dissenters():
     """The sentence has the number of deciding partitions and the names of the others."""
     P, _ = planted_partitions([120, 60, 40], 5, 2, 0.1, random_state=0)
     words = partition_agreement(P).in_words(["a", "b", "c", "dora", "egon"])
-    assert words.startswith("3 of 5 partitions decide; 2 dissent (dora, egon)")
+    assert words.startswith("3 of 5 partitions agree; 2 dissent (dora, egon)")
 
 
 @pytest.mark.parametrize("copies", [10**3, 10**9])

@@ -313,7 +313,7 @@ def test_crossed_factors_are_found_from_all_votes():
         np.where(rng.random(600) < 0.1, rng.integers(0, 3, 600), factor)
         for factor in [a] * 6 + [b] * 5
     ]
-    with pytest.warns(DissentWarning, match="6 of 11 partitions decide"):
+    with pytest.warns(DissentWarning, match="6 of 11 partitions agree"):
         est = ct.RobustConsensus(9, random_state=0).fit(columns)
     assert est.selected_["votes"] == "all partitions" and est.partition_weights_.min() == 1
     assert ct.clustering_accuracy(3 * a + b, est.labels_) > 0.97

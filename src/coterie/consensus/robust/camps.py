@@ -87,7 +87,7 @@ class Dissent:
         return len(self.groups) > 2 and bool(same.all())
 
     def in_words(self, names: Any = None) -> str:
-        """Describe in one sentence which partitions decide and which dissent."""
+        """Describe in one sentence which partitions agree and which dissent."""
         V, camps = len(self.groups), np.bincount(self.groups)
         if V == 1:
             return "one partition: nothing to agree on"
@@ -103,10 +103,13 @@ class Dissent:
             )
         out = [str(names[v]) if names is not None else str(v) for v in self.dissenters]
         shown = ", ".join(out[:10]) + (", …" if len(out) > 10 else "")
+        agree = f"{camps[0]} of {V} partitions agree"
+        if len(out) == 1:
+            return f"{agree}; 1 dissents ({shown})"
         others = "no two of them agree"
         if camps[1] > 1:
             others = f"the largest camp among them has {camps[1]}"
-        return f"{camps[0]} of {V} partitions decide; {len(out)} dissent ({shown}): {others}"
+        return f"{agree}; {len(out)} dissent ({shown}): {others}"
 
 
 def partition_agreement(P: Any, max_points: int = 100_000, random_state: Any = 0) -> Dissent:

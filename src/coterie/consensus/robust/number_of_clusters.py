@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from coterie.consensus.linkage.evidence_accumulation import cut_into, vote_linkage
@@ -17,7 +17,6 @@ from coterie.consensus.linkage.locally_weighted import (
 )
 from coterie.consensus.robust.answers import Sample, mean_agreement
 from coterie.consensus.robust.votes import Votes
-from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.least_squares import least_squares_factor
 from coterie.relaxation.rounding import round_by_kmeans, round_by_pivoted_qr
 from coterie.search.median_search import SearchResult
@@ -40,26 +39,25 @@ def choose_n_clusters(votes: Votes, random_state: Any = None) -> int:
 
     >>> from coterie import planted_partitions
     >>> from coterie.labels.tuples import as_label_tuples
-    >>> P, _ = planted_partitions([40, 30, 20, 10], 10, noise=0.2, random_state=0)
+    >>> P, _ = planted_partitions([40, 30, 20, 10], 10, 0, noise=0.2, random_state=0)
     >>> choose_n_clusters(Votes.from_tuples(as_label_tuples(P), None), 0)
     4
     """
     if votes.tuples.n_points < 2:
         return 1
-    ks = default_ks(votes.tuples)
+    ks = default_ks(votes.tuples.n_labels, votes.tuples.n_points)
     best, _ = recommend(measure_each_k(votes, ks, random_state))
     return int(ks[best])
 
 
-def default_ks(tuples: LabelTuples) -> Counts:
-    """Return the K to compare: 2 to 10, or to the median of the K_v if that is larger.
+def default_ks(n_labels: ArrayLike, n_points: float) -> Counts:
+    """Return the K to compare: 2 to 10, or to the median of the K_v (at most 30) if it is larger.
 
-    >>> from coterie.labels.tuples import as_label_tuples
-    >>> default_ks(as_label_tuples([[0], [1], [2]])).tolist()
-    [2, 3]
+    >>> default_ks([12, 3, 14], 100).max(), default_ks([3], 4).max()
+    (np.int64(12), np.int64(4))
     """
-    top = int(np.clip(np.median(tuples.n_labels), _FEWEST_TOP, _MOST_TOP))
-    return np.arange(2, max(2, min(top, int(tuples.n_points))) + 1)
+    top = int(np.clip(np.median(n_labels), _FEWEST_TOP, _MOST_TOP))
+    return np.arange(2, max(2, min(top, int(n_points))) + 1)
 
 
 def measure_each_k(votes: Votes, ks: Counts, random_state: Any = None) -> dict[str, Any]:

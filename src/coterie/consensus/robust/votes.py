@@ -173,7 +173,8 @@ def _weights(
 
 
 def _warn_of_dissent(dissent: Dissent) -> None:
-    """Warn if no two partitions agree, or if the decision between two camps is close."""
+    """Warn if several camps are the largest, or if the second camp is almost as large."""
     camps = np.bincount(dissent.groups)
     if dissent.tied or (len(camps) > 1 and camps[1] > _CLOSE * camps[0]):
-        warn_user(dissent.in_words(), DissentWarning)
+        close = "" if dissent.tied else "; the decision is close, look at dissent_"
+        warn_user(dissent.in_words() + close, DissentWarning)
