@@ -69,7 +69,7 @@ def resampled_ensembles(
 
     Examples
     --------
-    >>> X = np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]])
+    >>> X = np.append(np.linspace(0, 1, 12), np.linspace(5, 6, 12))[:, None]
     >>> ensembles = resampled_ensembles(X, [2, 3], n_resamples=20, random_state=0)
     >>> [proportion_of_ambiguous_pairs(ensembles[k]) > 0 for k in (2, 3)]
     [False, True]

@@ -56,7 +56,7 @@ def default_ks(n_labels: ArrayLike, n_points: float) -> Counts:
     >>> default_ks([12, 3, 14], 100).max(), default_ks([3], 4).max()
     (np.int64(12), np.int64(4))
     """
-    top = int(np.clip(np.median(n_labels), _FEWEST_TOP, _MOST_TOP))
+    top = int(np.clip(np.median(np.asarray(n_labels)), _FEWEST_TOP, _MOST_TOP))
     return np.arange(2, max(2, min(top, int(n_points))) + 1)
 
 
