@@ -59,7 +59,7 @@ def demo(
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for all files.")
     ] = Path("demo-output"),
     advertisers: Annotated[
-        int, typer.Option("--advertisers", min=20, help="Number of advertisers.")
+        int, typer.Option("--advertisers", min=20, metavar="N", help="Number of advertisers.")
     ] = 1268,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,

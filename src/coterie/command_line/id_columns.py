@@ -48,8 +48,9 @@ def find_ids(
         (name,) = found
         is_text = _is_text(table, name, use)
         if (is_text or _is_named_like_id(name)) and name not in RESULT_COLUMNS:
-            # Text cannot be a feature.
-            other = "" if is_text and use == "features" else f", or list it in --columns for {use}"
+            other = f", or list it in --columns to use it as {use}"
+            if is_text and use == "features":
+                other = ""  # text cannot be a feature
             _note(
                 f"column {name!r} {_values(table, name)} and is used as the id; write "
                 f"--id {_option(name)} to avoid this note{other}"

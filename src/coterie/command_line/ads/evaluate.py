@@ -24,7 +24,12 @@ _TARGETS = ("impressions", "spend")
 
 HoldoutDays = Annotated[
     int,
-    typer.Option("--holdout-days", min=1, help="Number of days to hold out at the end of the log."),
+    typer.Option(
+        "--holdout-days",
+        min=1,
+        metavar="N",
+        help="Number of days to hold out at the end of the log.",
+    ),
 ]
 
 

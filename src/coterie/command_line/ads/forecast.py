@@ -65,7 +65,9 @@ def forecast(
             help="Day to forecast; its weekday changes the expected number of auctions.",
         ),
     ] = None,
-    text: Annotated[str | None, typer.Option("--text", help="Text of a new advertiser.")] = None,
+    text: Annotated[
+        str | None, typer.Option("--text", metavar="TEXT", help="Text of a new advertiser.")
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(

@@ -61,7 +61,11 @@ Auction = Annotated[
 Bins = Annotated[
     int,
     typer.Option(
-        "--bins", min=2, max=4096, help="Largest number of bins into which bids are counted."
+        "--bins",
+        min=2,
+        max=4096,
+        metavar="N",
+        help="Largest number of bins into which bids are counted.",
     ),
 ]
 Segments = Annotated[
@@ -84,7 +88,7 @@ Consensus = Annotated[
 
 AllowFaults = Annotated[
     bool,
-    typer.Option("--allow-faults", help="Use a log with errors, and print a note."),
+    typer.Option("--allow-faults", metavar="", help="Use a log with errors, and print a note."),
 ]
 
 _LOG = logging.getLogger("coterie")

@@ -40,7 +40,7 @@ def report(
     ],
     holdout_days: HoldoutDays = 1,
     evaluation: Annotated[
-        bool, typer.Option(help="Measure the forecast error on the last days.")
+        bool, typer.Option(metavar="", help="Measure the forecast error on the last days.")
     ] = True,
     save_model: Annotated[
         Path | None,

@@ -38,13 +38,16 @@ def serve(
         ),
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch/--no-watch", help="Reload the model file when it is replaced.")
+        bool,
+        typer.Option(
+            "--watch/--no-watch", metavar="", help="Reload the model file when it is replaced."
+        ),
     ] = True,
     log_format: Annotated[
         Literal["text", "json"], typer.Option("--log-format", help="Format of log lines.")
     ] = "text",
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Log only requests that failed (5xx).")
+        bool, typer.Option("--quiet", "-q", metavar="", help="Log only requests that failed (5xx).")
     ] = False,
 ) -> None:
     """Serve the forecasts of a model as JSON and as a web page.

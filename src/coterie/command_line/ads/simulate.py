@@ -22,9 +22,13 @@ def simulate(
     output: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="New folder for logs, texts and truth.")
     ],
-    advertisers: Annotated[int, typer.Option(min=1, help="Number of advertisers.")] = 1268,
-    segments: Annotated[int, typer.Option(min=1, help="Number of segments of advertisers.")] = 10,
-    days: Annotated[int, typer.Option(min=1, help="Number of days.")] = 7,
+    advertisers: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Number of advertisers.")
+    ] = 1268,
+    segments: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Number of segments of advertisers.")
+    ] = 10,
+    days: Annotated[int, typer.Option(min=1, metavar="N", help="Number of days.")] = 7,
     bids_per_day: Annotated[
         float, typer.Option(help="Bids per day of the median advertiser.")
     ] = 30.0,
@@ -45,7 +49,8 @@ def simulate(
         float, typer.Option(help="Share of advertisers that start on the last day.")
     ] = 0.02,
     log_minimum: Annotated[
-        bool, typer.Option("--log-minimum", help="Log the smallest bid that would have won.")
+        bool,
+        typer.Option("--log-minimum", metavar="", help="Log the smallest bid that would have won."),
     ] = False,
     start: Annotated[str, typer.Option(metavar="DATE", help="First day.")] = "2026-03-02",
     seed: options.Seed = 0,
