@@ -13,6 +13,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import coterie as ct
 from coterie.ensembles.base_clusterers import (
     CentroidMember,
     EstimatorMember,
@@ -158,3 +159,10 @@ def test_labels_of_the_wrong_shape_are_refused():
     """A clusterer of columns is refused."""
     with pytest.raises(InvalidParameterError, match=r"shape \(4,\).*150 rows"):
         fit_run(IRIS, a_run(2), FeatureAgglomeration())
+
+
+def test_mixtures_get_their_number_of_components():
+    """GaussianMixture has n_components where other clusterers have n_clusters."""
+    X = np.random.default_rng(0).normal(size=(60, 2)) + np.repeat([[0, 0], [9, 0], [0, 9]], 20, 0)
+    P = ct.make_partitions(X, 3, n_partitions=2, clusterer=GaussianMixture(), random_state=0)
+    assert [len(np.unique(column)) for column in P.T] == [3, 3]

@@ -195,9 +195,9 @@ def _fit_estimator(X: Any, run: Run, clusterer: Any) -> tuple[EstimatorMember, L
 
 
 def _run_parameters(clusterer: Any, run: Run) -> dict[str, int]:
-    """Return the parameters that a run sets: every ``random_state``, and ``n_clusters``.
+    """Return the parameters that a run sets: every ``random_state``, and the number of clusters.
 
-    In a pipeline, only the ``n_clusters`` of the last step is set.
+    That is ``n_clusters`` or, for mixtures, ``n_components``; in a pipeline, of the last step.
     """
     names = clusterer.get_params()
     settings = {
@@ -206,8 +206,10 @@ def _run_parameters(clusterer: Any, run: Run) -> dict[str, int]:
         if name == "random_state" or name.endswith("__random_state")
     }
     last = f"{clusterer.steps[-1][0]}__" if isinstance(clusterer, Pipeline) else ""
-    if f"{last}n_clusters" in names:
-        settings[f"{last}n_clusters"] = run.n_clusters
+    # spectral clusterings have both; there n_components is the dimension of the embedding
+    numbers = [name for name in (f"{last}n_clusters", f"{last}n_components") if name in names]
+    if numbers:
+        settings[numbers[0]] = run.n_clusters
     return settings
 
 

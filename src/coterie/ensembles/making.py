@@ -179,10 +179,10 @@ def fit_ensemble(
     strategy : str or sequence of str
         A name in the table. If a sequence is given, runs use its names in turn.
     clusterer : scikit-learn clusterer, optional
-        Cloned for each run. ``random_state`` and ``n_clusters`` are set if it has these parameters
-        (in a pipeline, the ``n_clusters`` of the last step). The label −1 is noise. The default is
-        Lloyd's k-means from K_v random rows. A deterministic clusterer gives V equal partitions
-        unless the strategy varies its input.
+        Cloned for each run. ``random_state`` and ``n_clusters``, or ``n_components`` of a mixture,
+        are set if it has these parameters (in a pipeline, those of the last step). The label −1 is
+        noise. The default is Lloyd's k-means from K_v random rows. A deterministic clusterer gives
+        V equal partitions unless the strategy varies its input.
     subsample, subspace : float in (0, 1]
         The shares of the rows and of the columns that a run uses.
     n_jobs : int, optional

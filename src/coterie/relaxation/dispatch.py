@@ -33,8 +33,7 @@ _MOST_FOR_AUTO = 500
 #: The CPU solves at most this many tuples without division.
 _MOST_UNDIVIDED = 40_000
 _PART_SIZE = 4_000
-#: A GPU is faster above these numbers of tuples: if it was requested, and if it must be detected.
-_FEWEST_ON_GPU = 400
+#: With device="auto" a GPU is looked for above this number of tuples.
 _FEWEST_TO_DETECT_GPU = 2_000
 
 
@@ -112,7 +111,7 @@ def _choose_place(
 
 def _can_use_gpu(u: int, needed: int, relaxation: str, device: str, instead: str) -> bool:
     """Return whether a GPU is useful, available and large enough; warn if it was requested."""
-    requested = device == "cuda" and u > _FEWEST_ON_GPU
+    requested = device == "cuda"
     detect = device == "auto" and relaxation == "admm" and u > _FEWEST_TO_DETECT_GPU
     if not requested and not detect:
         return False

@@ -86,8 +86,8 @@ class RobustConsensus(ConsensusFunction):
         "agreement": 1 for the largest camp of partitions, 0 for the others. "learned":
         proportional to 1/√(distance to the consensus). None: all equal, as in the paper.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where the ADMM runs. "cuda": on a GPU for more than 400 tuples; if there is no GPU or too
-        little memory, on the CPU with a warning. "auto": on a GPU, if there is one, for more than
+        Where the ADMM runs. "cuda": on a GPU; if there is no GPU or too little memory, on the CPU
+        with a warning. "auto": on a GPU, if there is one, for more than
         2,000 tuples with ``relaxation="admm"``.
     max_iter : int, default=300
     tol : float, default=1e-3
