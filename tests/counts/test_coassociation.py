@@ -17,8 +17,6 @@ from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import as_label_tuples
 from label_matrices import label_matrices, least_objective, pair_votes, weights_for
 
-pytestmark = pytest.mark.filterwarnings("ignore::coterie.errors.LabelWarning")
-
 properties = settings(deadline=None, max_examples=25)
 
 

@@ -54,7 +54,6 @@ def test_rows_keep_their_weights(spoiled):
     assert_same_tuples(growth.tuples, whole)
 
 
-@pytest.mark.filterwarnings("ignore::coterie.errors.LabelWarning")
 def test_many_labels_take_wider_codes():
     """Codes get four bytes if the old or the new partitions have many clusters."""
     few, many = np.arange(40_000) % 2, np.arange(40_000)

@@ -13,8 +13,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
+from coterie import RobustConsensus
 from coterie.errors import InvalidLabelsError, LabelWarning
-from coterie.labels.label_matrix import MISSING, as_label_matrix, encode_like
+from coterie.labels.label_matrix import (
+    MISSING,
+    as_label_matrix,
+    encode_like,
+    warn_of_odd_columns,
+)
 from label_matrices import label_matrices
 
 properties = settings(deadline=None, max_examples=25)
@@ -359,18 +365,20 @@ def test_empty_columns_are_left_out_with_a_warning():
     assert encode_like(P[:, [0, 2]], matrix).tolist() == [[0, 0], [1, 0]]
 
 
+@pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning")
 def test_a_transposed_table_gives_a_warning():
     """More columns than rows look like partitions in the rows."""
-    P = np.tile([0, 1], (3, 10))
+    P = np.arange(60).reshape(3, 20) % 7
     with pytest.warns(LabelWarning, match="3 rows and 20 columns.*pass P.T"):
-        as_label_matrix(P)
-    as_label_matrix(P.T)
+        RobustConsensus(2).fit(P)
+    warn_of_odd_columns(as_label_matrix(P.T))
 
 
+@pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning")
 def test_a_column_of_ids_gives_a_warning():
     """A column with another label in nearly every row may name the rows."""
     ids = np.arange(40)
     table = pd.DataFrame({"who": ids, "a": ids % 3, "b": ids % 2})
     with pytest.warns(LabelWarning, match="'who' has 40 different labels in 40 rows.*--id"):
-        as_label_matrix(table)
-    as_label_matrix(table.drop(columns="who"))
+        RobustConsensus(2).fit(table)
+    warn_of_odd_columns(as_label_matrix(table.drop(columns="who")))

@@ -181,7 +181,6 @@ def test_without_compression_every_point_is_a_tuple(P):
     assert_array_equal(full.inverse, np.arange(len(P)))
 
 
-@pytest.mark.filterwarnings("ignore::coterie.errors.LabelWarning")
 @pytest.mark.parametrize("n_labels", [100, 33_000])
 def test_codes_are_contiguous(n_labels):
     """Codes are C-contiguous, in two bytes or four."""

@@ -157,7 +157,7 @@ def summary(estimator: Any, names: Sequence[str] | None = None) -> str:
     confidence  1.00 on average (0 undecided, 1 certain)
     objective   J = 0.0: on average a partition differs on 0.0% of the pairs
     bound       no partition has J below 0.0: at most 0.0% of it can be saved
-    partitions  3 of 5 partitions agree; 2 dissent (3, 4): the largest camp among them has 2
+    partitions  3 of 5 partitions agree; 2 dissent (3, 4): the largest camp among them has 2...
     answer      least squares: ...
     """
     consensus = fitted_consensus(estimator)

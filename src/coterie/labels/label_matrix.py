@@ -21,7 +21,14 @@ from coterie.labels.coding import (
 )
 from coterie.runtime.user_warnings import warn_user
 
-__all__ = ["MISSING", "LabelMatrix", "are_memberships", "as_label_matrix", "encode_like"]
+__all__ = [
+    "MISSING",
+    "LabelMatrix",
+    "are_memberships",
+    "as_label_matrix",
+    "encode_like",
+    "warn_of_odd_columns",
+]
 
 #: With fewer points, a different label in every row, or more partitions than points, is not odd.
 _FEWEST_POINTS = 20
@@ -123,9 +130,7 @@ def as_label_matrix(P: Any, *, allow_unlabelled_rows: bool = False) -> LabelMatr
     Warns
     -----
     LabelWarning
-        If a column has no label (it is left out), if nearly every row of a column has another
-        label (it may be an id), or if there are more columns than rows (the table may be
-        transposed).
+        If a column has no label; it is left out.
 
     Examples
     --------
@@ -139,7 +144,6 @@ def as_label_matrix(P: Any, *, allow_unlabelled_rows: bool = False) -> LabelMatr
     if isinstance(P, LabelMatrix):
         return P
     matrix = _without_empty_columns(_read(P)[0])
-    _warn_of_odd_shapes(matrix)
     unlabelled = ~matrix.labelled_rows
     if unlabelled.any() and not allow_unlabelled_rows:
         raise InvalidLabelsError(
@@ -187,23 +191,11 @@ def encode_like(P: Any, fitted: LabelMatrix) -> NDArray[Any]:
     return codes
 
 
-def _without_empty_columns(matrix: LabelMatrix) -> LabelMatrix:
-    """Leave out the columns without any label, with a warning."""
-    empty = [v for v, categories in enumerate(matrix.categories) if len(categories) == 0]
-    if not empty:
-        return matrix
-    names = ", ".join(f"'{matrix.names[v]}' (column {v})" for v in empty[:10])
-    if len(empty) == matrix.n_partitions:
-        raise InvalidLabelsError("no cell has a label; every label is missing")
-    warn_user(
-        f"partitions without any label are left out: {names}{', …' if len(empty) > 10 else ''}",
-        LabelWarning,
-    )
-    return matrix.without_columns(empty)
+def warn_of_odd_columns(matrix: LabelMatrix) -> None:
+    """Warn if there are more columns than rows, or a column with a label for nearly every row.
 
-
-def _warn_of_odd_shapes(matrix: LabelMatrix) -> None:
-    """Warn of ids among the columns, and of a table that may be transposed."""
+    The table may be transposed, or the column may be an id.
+    """
     n, V = matrix.n_points, matrix.n_partitions
     if V > n and V >= _FEWEST_POINTS:
         warn_user(
@@ -219,6 +211,21 @@ def _warn_of_odd_shapes(matrix: LabelMatrix) -> None:
             "names the rows, leave it out (in the program: --id)",
             LabelWarning,
         )
+
+
+def _without_empty_columns(matrix: LabelMatrix) -> LabelMatrix:
+    """Leave out the columns without any label, with a warning."""
+    empty = [v for v, categories in enumerate(matrix.categories) if len(categories) == 0]
+    if not empty:
+        return matrix
+    names = ", ".join(f"'{matrix.names[v]}' (column {v})" for v in empty[:10])
+    if len(empty) == matrix.n_partitions:
+        raise InvalidLabelsError("no cell has a label; every label is missing")
+    warn_user(
+        f"partitions without any label are left out: {names}{', …' if len(empty) > 10 else ''}",
+        LabelWarning,
+    )
+    return matrix.without_columns(empty)
 
 
 def _numbered(n_partitions: int) -> tuple[str, ...]:

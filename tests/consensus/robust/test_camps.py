@@ -5,7 +5,12 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from coterie import planted_partitions
-from coterie.consensus.robust.camps import chance_scores, find_camps, partition_agreement
+from coterie.consensus.robust.camps import (
+    _GroupMoments,
+    chance_scores,
+    find_camps,
+    partition_agreement,
+)
 from coterie.counts.contingency import all_contingencies, count_pairs
 from coterie.labels.label_matrix import as_label_matrix
 from coterie.labels.tuples import as_label_tuples, compress_labels
@@ -127,3 +132,40 @@ def test_camps_do_not_depend_on_how_many_points_there_are(copies):
     counts = count_pairs(tuples, all_contingencies(tuples))
     camps = find_camps(counts).reordered(np.argsort(tuples.partition_order))
     assert camps.weights.tolist() == [1, 1, 1, 1, 0, 0, 0]
+
+
+def test_groups_agree_where_pairs_do_not():
+    """Weak partitions whose pairs agree by chance only are one camp, with any number of points."""
+    for n in (200, 2000):
+        P, _ = planted_partitions([n // 4] * 4, 60, 0, 0.7, random_state=0)
+        dissent = partition_agreement(P)
+        pairs = dissent.scores[~np.eye(60, dtype=bool)]
+        assert np.median(pairs) < 4
+        assert dissent.weights.min() == 1
+
+
+def test_score_of_groups_is_that_of_random_permutations():
+    """The score of two camps is their correlation over its deviation under permutation."""
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(0, 3, (80, 4)), rng.integers(0, 5, (80, 3))
+
+    def mean_coassociation(labels):
+        return (labels[:, None] == labels[None]).mean(axis=2)[~np.eye(80, dtype=bool)]
+
+    def correlation(order):
+        return np.corrcoef(mean_coassociation(first), mean_coassociation(second[order]))[0, 1]
+
+    drawn = [correlation(rng.permutation(80)) for _ in range(600)]
+    moments = _GroupMoments.of(counts_of(np.hstack([first, second])))
+    order = as_label_tuples(np.hstack([first, second])).partition_order
+    score = moments.score(np.flatnonzero(order < 4), np.flatnonzero(order >= 4))
+    expected = correlation(np.arange(80)) / np.clip(np.std(drawn), 0.0025, 0.05)
+    assert score == pytest.approx(expected, rel=0.1)
+
+
+def test_camp_scores_tell_how_far_the_dissenters_are():
+    """The score of a wrong camp is below the cut, and the sentence has it."""
+    P, _ = planted_partitions([120, 60, 40], 10, 4, 0.2, random_state=0)
+    dissent = partition_agreement(P)
+    assert dissent.camp_scores[0] == np.inf and dissent.camp_scores[1:].max() < 4
+    assert f"score at most {dissent.camp_scores[1:].max():.1f}" in dissent.in_words()

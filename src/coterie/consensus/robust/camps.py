@@ -56,6 +56,10 @@ class Dissent:
         1 for partitions that decide, 0 for the others.
     tied : bool
         Whether several camps are equally large; then all of them decide.
+    camp_scores : (C,)
+        Score of each camp against camp 0: the correlation of their co-association matrices,
+        divided by its standard deviation under chance. From 4 on they would be one camp. It is
+        infinite for camp 0.
     """
 
     agreement: Array
@@ -63,6 +67,7 @@ class Dissent:
     groups: NDArray[np.int64]
     weights: Array
     tied: bool
+    camp_scores: Array
 
     @property
     def dissenters(self) -> NDArray[np.int64]:
@@ -77,6 +82,7 @@ class Dissent:
             self.groups[place],
             self.weights[place],
             self.tied,
+            self.camp_scores,
         )
 
     @property
@@ -109,7 +115,11 @@ class Dissent:
         others = "no two of them agree"
         if camps[1] > 1:
             others = f"the largest camp among them has {camps[1]}"
-        return f"{agree}; {len(out)} dissent ({shown}): {others}"
+        return (
+            f"{agree}; {len(out)} dissent ({shown}): {others}, and "
+            f"they agree with the {camps[0]} no better than chance (score at most "
+            f"{self.camp_scores[1:].max():.1f}; {CUT:g} is agreement)"
+        )
 
 
 def partition_agreement(P: Any, max_points: int = 100_000, random_state: Any = 0) -> Dissent:
@@ -133,14 +143,17 @@ def find_camps(counts: PairCounts, cut: float = CUT) -> Dissent:
     agreement, scores = chance_scores(counts)
     V = len(scores)
     groups = np.zeros(V, dtype=np.int64)
+    camp_scores = np.array([np.inf])
     if V > 1:
-        for camp, members in enumerate(_camps_of_tree(_GroupMoments.of(counts), scores, cut)):
+        moments = _GroupMoments.of(counts)
+        largest, *others = _camps_of_tree(moments, scores, cut)
+        for camp, members in enumerate(others, start=1):
             groups[members] = camp
+        camp_scores = np.array([np.inf, *(moments.score(largest, camp) for camp in others)])
     sizes = np.bincount(groups)
-    largest = sizes == sizes[0]
-    return Dissent(
-        agreement, scores, groups, largest[groups].astype(np.float64), bool(largest.sum() > 1)
-    )
+    deciding = sizes == sizes[0]
+    weights = deciding[groups].astype(np.float64)
+    return Dissent(agreement, scores, groups, weights, bool(deciding.sum() > 1), camp_scores)
 
 
 def chance_scores(counts: PairCounts) -> tuple[Array, Array]:
