@@ -78,6 +78,15 @@ def test_numbers_stay_in_use_with_a_note():
     assert noted(table_of(part=numbers[:19], run=RUN[:19])) == ([], [])
 
 
+def test_long_columns():
+    """From 90% different values on, a long column is the id, wherever the equal values are."""
+    enough, too_few = words(1800), words(1799)
+    for values in ([*enough, *["w0"] * 200], [*["w0"] * 200, *enough]):
+        assert noted(table_of(who=values, run=RUN * 100))[0] == ["who"]
+    for values in ([*too_few, *["w0"] * 201], [*["w0"] * 201, *too_few]):
+        assert noted(table_of(who=values, run=RUN * 100)) == ([], [])
+
+
 def test_two_candidates_stay_in_use():
     """With two candidates the program does not choose."""
     found, notes = noted(table_of(id=words(20), name=words(20), run=RUN))

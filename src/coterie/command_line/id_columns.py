@@ -21,6 +21,7 @@ __all__ = ["find_ids"]
 _FEWEST_TEXTS = 5
 _FEWEST_ROWS = 20
 _NEARLY_ALL = 0.9
+_MANY_ROWS = 1000
 _ID_WORDS = {"id", "ids", "key", "name", "uuid", "guid"}
 # pandas writes the index of a table as a column with one of the last two names.
 _ID_NAMES = {"index", "idx", "row", "email", "url", "unnamed: 0", ""}
@@ -43,7 +44,8 @@ def find_ids(
     asked = [*ids, *used]
     if len(set(asked)) < len(asked) or not set(asked) <= set(table.columns):
         return list(ids)  # wrong names: the error comes later, without a note
-    found = [name for name in used if _looks_like_id(table, name, use)]
+    counts = {name: _count_nearly_all(table, name) for name in used}
+    found = [name for name, count in counts.items() if count and _may_be_id(table, name, use)]
     if len(found) == 1 and not ids and columns is None and len(used) > 1:
         (name,) = found
         is_text = _is_text(table, name, use)
@@ -52,36 +54,44 @@ def find_ids(
             if is_text and use == "features":
                 other = ""  # text cannot be a feature
             _note(
-                f"column {name!r} {_values(table, name)} and is used as the id; write "
+                f"column {name!r} {_values(counts[name], table)} and is used as the id; write "
                 f"--id {_option(name)} to avoid this note{other}"
             )
             return [name]
     for name in found:
         _note(
-            f"column {name!r} {_values(table, name)} and is used as {use}; if it names the rows, "
-            f"add --id {_option(name)}"
+            f"column {name!r} {_values(counts[name], table)} and is used as {use}; if it names "
+            f"the rows, add --id {_option(name)}"
         )
     return list(ids)
 
 
-def _looks_like_id(table: Table, name: str, use: Literal["labels", "features"]) -> bool:
-    """Return whether a column has a different value in (nearly) every row, and may be an id."""
+def _count_nearly_all(table: Table, name: str) -> int:
+    """Return the number of different values of a column, or 0 if many rows have the same value."""
     from coterie.files.tables import count_different, is_text_or_integer
 
-    n = table.n_rows
-    if n < 2 or not is_text_or_integer(table.columns[name]):
-        return False
-    different = count_different(table.columns[name])
-    if different < (n if n < _FEWEST_ROWS else _NEARLY_ALL * n):
-        return False
+    n, column = table.n_rows, table.columns[name]
+    if n < 2 or not is_text_or_integer(column):
+        return 0
+    fewest = n if n < _FEWEST_ROWS else _NEARLY_ALL * n
+    # The other rows add at most one value each, so the first ones often decide.
+    for n_first in [n // 8, n] if n >= _MANY_ROWS else [n]:
+        different = count_different(column.slice(0, n_first))
+        if different + n - n_first < fewest:
+            return 0
+    return different
+
+
+def _may_be_id(table: Table, name: str, use: Literal["labels", "features"]) -> bool:
+    """Return whether a column with different values is an id rather than labels or a feature."""
     if _is_measurement(table, name):
         return False
     if _is_named_like_id(name):
         return True
     if _is_text(table, name, use):
-        return n >= _FEWEST_TEXTS
+        return table.n_rows >= _FEWEST_TEXTS
     # Features often have a different number in every row.
-    return use == "labels" and n >= _FEWEST_ROWS
+    return use == "labels" and table.n_rows >= _FEWEST_ROWS
 
 
 def _is_measurement(table: Table, name: str) -> bool:
@@ -107,10 +117,7 @@ def _is_named_like_id(name: str) -> bool:
     return is_word or name.strip().lower() in _ID_NAMES
 
 
-def _values(table: Table, name: str) -> str:
-    from coterie.files.tables import count_different
-
-    different = count_different(table.columns[name])
+def _values(different: int, table: Table) -> str:
     if different == table.n_rows:
         return "has a different value in every row"
     return f"has {different:,} different values in {table.n_rows:,} rows"

@@ -42,6 +42,7 @@ def test_ids_are_given_one_by_one_or_together():
     """Several ids can be given by several options or with commas; an empty id is refused."""
     assert ids_in(["a", "b,c", '"d,e"']) == ["a", "b", "c", "d,e"]
     assert ids_in(None) == ids_in([]) == []
+    assert ids_in(['""']) == [""]
     with pytest.raises(typer.BadParameter, match="write the names as a,b,c") as refused:
         ids_in(["a", ""])
     assert refused.value.param_hint == "'--id'"

@@ -149,15 +149,17 @@ def ids_in(texts: Sequence[str] | None) -> list[str]:
 
 
 def names_in(text: str | None, option: str = "--columns") -> list[str] | None:
-    """Return the column names in ``a,b,c``; a name with a comma is quoted as in a CSV file.
+    """Return the column names in ``a,b,c``, with quotes as in a CSV file.
 
-    >>> names_in('a, "b,c"')
-    ['a', 'b,c']
+    Quotes are needed for a name with a comma, and for the empty name, which pandas gives the index.
+
+    >>> names_in('a, "b,c", ""')
+    ['a', 'b,c', '']
     """
     if text is None:
         return None
     names = next(csv.reader([text], skipinitialspace=True), [])
-    if not names or not all(names):
+    if not names or (not all(names) and '""' not in text):
         raise typer.BadParameter(
             f"{text!r} has an empty column name; write the names as a,b,c",
             param_hint=f"'{option}'",
