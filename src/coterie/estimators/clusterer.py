@@ -27,7 +27,9 @@ from coterie.multiview.view_input import check_same_views, named_views
 __all__ = ["MAJORITY_OF_VIEWS", "ConsensusClusterer", "MultiViewClusterer"]
 
 #: Settings of the :class:`~coterie.RobustConsensus` that combines runs in several views.
-MAJORITY_OF_VIEWS: Mapping[str, Any] = MappingProxyType({"relaxation": "l2", "refine": True})
+MAJORITY_OF_VIEWS: Mapping[str, Any] = MappingProxyType(
+    {"relaxation": "l2", "refine": True, "threshold": "calibrated"}
+)
 _MOST_EMBEDDED = 5_000  # the spectral embedding needs (n, n) matrices
 
 
@@ -125,7 +127,8 @@ class MultiViewClusterer(ClusterMixin, BaseEstimator):
         Number of runs for each kind of features of each view.
     ensemble : as in :class:`ConsensusClusterer`, or dict by view name, default="diverse"
     consensus : as in :class:`ConsensusClusterer`
-        None is :class:`~coterie.RobustConsensus` with ``relaxation="l2", refine=True``.
+        None is :class:`~coterie.RobustConsensus` with ``relaxation="l2", refine=True,
+        threshold="calibrated"``.
     spectral : {"auto", True, False}, default="auto"
         Whether to use the spectral embedding too. "auto" does so up to 5,000 points, because time
         and memory grow with n².
