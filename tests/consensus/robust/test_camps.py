@@ -68,6 +68,16 @@ def test_weak_but_real_agreement_keeps_the_vote():
     assert dissent.agreement[0, 5] < 0.25
 
 
+@pytest.mark.parametrize(("noise", "missing"), [(0.15, 0.75), (0.4, 0.5)])
+def test_missing_labels_do_not_part_a_camp(noise, missing):
+    """If each partition labels other points, camps are those of the complete partitions."""
+    for seed in range(3):
+        P, _ = planted_partitions([100, 50, 30, 20], 20, 6, noise, random_state=seed)
+        P = np.where(np.random.default_rng(seed).random(P.shape) < missing, -1, P)
+        P = P[(P >= 0).any(axis=1)]
+        assert partition_agreement(P).weights.tolist() == [1.0] * 14 + [0.0] * 6
+
+
 def test_equal_camps_all_keep_their_vote():
     """Of two equally large camps both keep their votes, and the result is tied."""
     P, _ = planted_partitions([120, 80], 8, 4, 0.1, random_state=0)

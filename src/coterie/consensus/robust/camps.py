@@ -203,44 +203,45 @@ def _varies(total: Array, squares: Array, n_pairs: Array) -> NDArray[np.bool_]:
 
 
 class _GroupMoments(NamedTuple):
-    """Means over the pairs (v, w) of two groups of partitions, for Mantel's test of the groups.
+    """Sums over the pairs of points i ≠ j that partitions v and w both label, each (V, V).
 
-    With the co-association matrix A of a group, and B of another: ``products`` has the mean of
-    Σ_ij A_ij B_ij, ``excess`` the same less its expectation, ``degrees`` the mean of Σ_i d_i e_i
-    with the row sums d of A and e of B, and ``common`` the mean number of common points. All are
-    (V, V) for single partitions. ``together`` (V,) is Σ_ij A_ij of each partition.
+    With a_ij and b_ij as in :func:`chance_scores`: the number of ``pairs``, Σ a_ij (``together``),
+    Σ a_ij b_ij (``products``), the same less its expectation (``excess``), and Σ d_i e_i
+    (``degrees``), where d_i and e_i are the shares of the other points with which v and w put
+    point i. Their means over the partitions of two groups are the moments of the co-association
+    matrices A and B of these groups, which Mantel's test needs.
     """
 
-    n_points: float
+    pairs: Array
     together: Array
     products: Array
     excess: Array
     degrees: Array
-    common: Array
 
     @classmethod
     def of(cls, counts: PairCounts) -> _GroupMoments:
-        expected = counts.in_row * counts.in_row.T / np.maximum(counts.n_pairs, 1.0)
+        pairs, expected = counts.n_pairs, counts.in_row * counts.in_row.T
+        others = np.maximum(counts.n_points.diagonal() - 1, 1.0)
+        shares = counts.degree_products / (others[:, None] * others)
         return cls(
-            float(counts.n_points.max()),
-            counts.in_row.diagonal(),
+            pairs,
+            counts.in_row,
             counts.together,
-            counts.together - expected,
-            counts.degree_products,
-            counts.n_points,
+            counts.together - expected / np.maximum(pairs, 1.0),
+            pairs * shares / np.maximum(counts.n_points, 1.0),
         )
 
     def score(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
         """Return the correlation of two groups, divided by its deviation under chance."""
         across = np.ix_(first, second)
-        if self.common[across].mean() < _FEWEST_COMMON:
+        n2 = self.pairs[across].mean()
+        if n2 < _FEWEST_COMMON * (_FEWEST_COMMON - 1):
             return CUT  # too few common points to show disagreement
-        (a0, a1, a2, a), (b0, b1, b2, b) = self._own(first), self._own(second)
+        n = 0.5 + np.sqrt(0.25 + n2)  # n (n − 1) = n2
+        (a0, a1, a2, a), (b0, b1, b2, b) = self._own(first, n), self._own(second, n)
         if min(a, b) <= 0:
             return 0.0
-        n = self.n_points
-        n2 = n * (n - 1)
-        n3, n4 = n2 * max(n - 2, 1.0), n2 * max((n - 2) * (n - 3), 1.0)
+        n3, n4 = n2 * (n - 2), n2 * (n - 2) * (n - 3)
         mean = a0 * b0 / n2
         square = (
             2 * a1 * b1 / n2
@@ -252,13 +253,29 @@ class _GroupMoments(NamedTuple):
         correlation = self.excess[across].mean() / span
         return float(correlation / np.clip(deviation, LEAST_DEVIATION, MOST_DEVIATION))
 
-    def _own(self, group: NDArray[np.int64]) -> tuple[float, float, float, float]:
-        """Return Σ A_ij, Σ A_ij², Σ_i d_i² and the centred Σ A_ij² of one group."""
-        own = np.ix_(group, group)
-        products, excess = self.products[own].mean(), self.excess[own].mean()
+    def _own(self, group: NDArray[np.int64], n: float) -> tuple[float, float, float, float]:
+        """Return Σ A_ij, Σ A_ij², Σ_i d_i² and the centred Σ A_ij² of one group for n points."""
+        n2 = n * (n - 1)
+        products = n2 * self._mean_within(group, self.products)
+        excess = n2 * self._mean_within(group, self.excess)
         if excess <= _ROUNDING * products:
             excess = 0.0  # A is constant up to rounding
-        return self.together[group].mean(), products, self.degrees[own].mean(), excess
+        degrees = n2 * (n - 1) * self._mean_within(group, self.degrees)
+        return n2 * self._mean_within(group, self.together), products, degrees, excess
+
+    def _mean_within(self, group: NDArray[np.int64], sums: Array) -> float:
+        """Return the mean of sums / pairs over all v and w in a group.
+
+        If labels are missing, v ≠ w may share few points, and their quotients vary much. So their
+        sums are divided, not each of them.
+        """
+        own = np.ix_(group, group)
+        values, pairs = sums[own], self.pairs[own]
+        same = float((values.diagonal() / np.maximum(pairs.diagonal(), 1.0)).mean())
+        g, others = len(group), pairs.sum() - pairs.trace()
+        if others <= 0:
+            return same
+        return same / g + (1 - 1 / g) * float(values.sum() - values.trace()) / float(others)
 
 
 def _camps_of_tree(moments: _GroupMoments, scores: Array, cut: float) -> list[NDArray[np.int64]]:
