@@ -259,3 +259,16 @@ def test_tied_camps_are_a_note(run, tmp_path):
     assert all(camp["decides"] for camp in facts["camps"])
     assert "2 camps of 2 partitions" in facts["notes"][0]
     assert result.stderr.startswith("note: 2 camps of 2 partitions")
+
+
+def test_rows_without_labels_get_none(run, tmp_path):
+    """A row without any label is written with -1, and the summary counts such rows."""
+    path, out = tmp_path / "labels.csv", tmp_path / "out.csv"
+    rows = ["a,0,1", "b,0,1", "c,,", "d,2,0", "e,2,0"]
+    path.write_text("\n".join(["name,p,q", *rows]) + "\n")
+    result = run("consensus", path, "--id", "name", "-k", 2, "-o", out)
+    assert "1 points without a label" in result.stdout
+    assert "c,-1,0" in out.read_text()
+    facts = json.loads(run("consensus", path, "--id", "name", "-k", 2, "--json").stdout)
+    assert facts["unlabelled"] == 1 and facts["sizes"] == [2, 2]
+    assert [vote["coverage"] for vote in facts["votes"]] == [1.0, 1.0]

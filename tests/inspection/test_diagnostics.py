@@ -147,3 +147,12 @@ def test_what_is_no_fitted_consensus_is_refused() -> None:
         partition_report(RobustConsensus(2))
     with pytest.raises(InvalidParameterError, match="KMeans is no consensus"):
         summary(KMeans(2, n_init=1).fit([[0.0], [1.0]]))
+
+
+def test_coverage_stands_beside_agreement():
+    """A partition that labels few points, all well, has a high agreement and a low coverage."""
+    P, _ = planted_partitions([60, 40], 5, 0, 0.2, random_state=0)
+    P[20:, 4] = -1
+    est = RobustConsensus(2, random_state=0).fit(P)
+    row = next(row for row in partition_report(est) if row.name == "4")
+    assert row.coverage == est.partition_coverage_[4] == 0.2

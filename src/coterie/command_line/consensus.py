@@ -157,7 +157,7 @@ def read_labels(
     import pyarrow as pa
 
     from coterie.files.tables import label_columns
-    from coterie.labels.label_matrix import as_label_matrix
+    from coterie.labels.label_matrix import as_label_matrix, warn_of_odd_columns
 
     table = read_input(path)
     ids = find_ids(table, ids, columns, "labels")
@@ -166,7 +166,8 @@ def read_labels(
         with warnings.catch_warnings():
             # find_ids has reported these columns, with the option to use.
             warnings.filterwarnings("ignore", ".* different labels in .* rows", LabelWarning)
-            P = as_label_matrix(pa.table(labels, names=names))
+            P = as_label_matrix(pa.table(labels, names=names), allow_unlabelled_rows=True)
+            warn_of_odd_columns(P)
     except InvalidLabelsError as error:
         raise TableError(
             f"{table.path}: {error} (rows are counted from 0, without the header)"

@@ -24,7 +24,7 @@ from coterie.consensus.robust.votes import Votes
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.errors import InvalidLabelsError
 from coterie.inspection.stability import check_ks, stability_measures, stable_ks
-from coterie.labels.label_matrix import MISSING, LabelMatrix, as_label_matrix
+from coterie.labels.label_matrix import MISSING, LabelMatrix, are_memberships, as_label_matrix
 from coterie.labels.tuples import LabelTuples, as_label_tuples, compress_labels
 
 __all__ = ["KChoice", "choose_k"]
@@ -155,7 +155,7 @@ def choose_k(
         tuples, resampled = _pooled(P)
         default: Any = P
     else:
-        tuples = as_label_tuples(P)
+        tuples = _labelled_tuples(P)
         resampled = _resampled_in(tuples)
         default = default_ks(tuples.n_labels, tuples.n_points)
     ks = check_ks(default if ks is None else ks, tuples.n_points)
@@ -202,6 +202,14 @@ def _recommended(
     best = int(ks[i])
     alone = ", ".join(name.replace("_", " ") for name, k in by_criterion.items() if k == best)
     return best, f"{why}; criteria that choose it by themselves: {alone or 'none'}"
+
+
+def _labelled_tuples(P: Any) -> LabelTuples:
+    """Return the tuples of the points that have a label."""
+    if are_memberships(P):
+        return as_label_tuples(P)
+    matrix = as_label_matrix(P, allow_unlabelled_rows=True)
+    return compress_labels(matrix.rows(matrix.labelled_rows))
 
 
 def _pooled(ensembles: Mapping[Any, Any]) -> tuple[LabelTuples, dict[int, LabelTuples]]:

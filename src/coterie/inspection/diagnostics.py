@@ -39,6 +39,8 @@ class PartitionRow:
     n_clusters : int
     agreement : float
         Adjusted Rand index with the consensus, over the points that the partition labels.
+    coverage : float
+        Share of the points that the partition labels. A high agreement on few points says little.
     mirkin_share : float
         Share of the pairs of those points that are together in one of the two and apart in the
         other.
@@ -53,6 +55,7 @@ class PartitionRow:
     name: str
     n_clusters: int
     agreement: float
+    coverage: float
     mirkin_share: float
     camp: int
     weight: float
@@ -103,6 +106,7 @@ def partition_report(estimator: Any, names: Sequence[str] | None = None) -> list
             name=names[v],
             n_clusters=int(n_clusters[v]),
             agreement=float(consensus.partition_agreement_[v]),
+            coverage=float(consensus.partition_coverage_[v]),
             mirkin_share=float(shares[v]),
             camp=int(dissent.groups[v]),
             weight=float(consensus.partition_weights_[v]),
@@ -219,7 +223,7 @@ def partition_names(consensus: Any, names: Sequence[str] | None = None) -> list[
 
 
 def _sizes_in_words(labels: NDArray[Any]) -> str:
-    sizes = [f"{size:,}" for size in np.bincount(labels)]
+    sizes = [f"{size:,}" for size in np.bincount(labels[labels >= 0])]
     if len(sizes) > _MOST_SIZES:
         return ", ".join(sizes[:_MOST_SIZES]) + ", …"
     return ", ".join(sizes[:-1]) + f" and {sizes[-1]}" if len(sizes) > 1 else sizes[0]

@@ -242,6 +242,8 @@ def _items_that_are_matrices(P: Any) -> list[bool]:
 
 def _read(P: Any) -> tuple[LabelMatrix, bool]:
     """Return the coded matrix, and whether its columns have names."""
+    if isinstance(P, LabelMatrix):
+        return P, False
     if are_memberships(P):
         raise InvalidLabelsError(
             "labels are needed here, but these are membership matrices; coterie.hard_labels(P) "

@@ -47,23 +47,28 @@ def consensus_facts(consensus: Any, names: Sequence[str], method: str = FLAGSHIP
     """
     import numpy as np
 
-    n = len(consensus.labels_)
+    labelled = consensus.labels_[consensus.labels_ >= 0]
+    n, n_points = len(labelled), len(consensus.labels_)
     return {
         "method": method,
-        "points": n,
+        "points": n_points,
+        **({"unlabelled": n_points - n} if n < n_points else {}),
         "partitions": len(names),
         "tuples": int(consensus.n_tuples_),
         "clusters": int(consensus.n_clusters_),
-        "sizes": np.bincount(consensus.labels_).tolist(),
+        "sizes": np.bincount(labelled).tolist(),
         "mean_confidence": float(consensus.confidence_.mean()),
         "objective": float(consensus.objective_),
         "share_of_pairs": float(consensus.objective_ / max(n * (n - 1), 1)),
         **_optional_facts(consensus),
         "votes": [
-            {"partition": str(name), "weight": float(weight), "agreement": float(agreement)}
-            for name, weight, agreement in zip(
-                names, consensus.partition_weights_, consensus.partition_agreement_, strict=True
-            )
+            {
+                "partition": str(name),
+                "weight": float(consensus.partition_weights_[v]),
+                "agreement": float(consensus.partition_agreement_[v]),
+                "coverage": float(consensus.partition_coverage_[v]),
+            }
+            for v, name in enumerate(names)
         ],
         **(_camp_facts(consensus, names) if hasattr(consensus, "dissent_") else {}),
     }
@@ -136,6 +141,10 @@ def _lines(facts: dict[str, Any]) -> dict[str, str]:
         "objective": f"{facts['objective']:,.1f}: on average, a partition differs from the "
         f"consensus on {facts['share_of_pairs']:.2%} of all pairs",
     }
+    if "unlabelled" in facts:
+        lines["unlabelled"] = (
+            f"{facts['unlabelled']:,} points without a label in any partition; they get -1"
+        )
     if "lower_bound" in facts:
         bound = f"{facts['lower_bound']:,.1f}"
         lines["lower bound"] = (
