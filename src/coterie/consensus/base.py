@@ -120,9 +120,8 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
         """Add partitions of the same points: columns, not rows.
 
         The result is that of ``fit`` on all columns, the earlier ones first, and ``predict`` needs
-        all of them. The earlier labels need not be given again. Most methods label the new tuples
-        from scratch; :class:`~coterie.RobustConsensus` can start from its earlier answer. An
-        unfitted estimator is fitted. After a failure the estimator is unchanged.
+        all of them. The earlier labels need not be given again. The new tuples are labelled from
+        scratch. An unfitted estimator is fitted. After a failure the estimator is unchanged.
 
         Parameters
         ----------
@@ -135,7 +134,7 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
         -----
         If ``partition_weights`` is an array, first set it for the old and new partitions:
         ``est.set_params(partition_weights=…).partial_fit(P)``. Row weights are those of ``fit``.
-        If some of them are 0, call ``fit`` on all partitions instead.
+        If some of them are 0, or some rows had no label, call ``fit`` on all partitions instead.
         """
         if not hasattr(self, "_tuples"):
             return self.fit(P)
