@@ -26,15 +26,15 @@ print("clusters of the partitions:", P.max(axis=0) + 1)
 # %%
 # For each K the best partition with at most K clusters is searched. Its distance J to the given
 # partitions falls and then stays constant. The confidence of the points is highest at the right K.
-# The co-association matrix has as many large eigenvalues as there are clusters. The recommendation
-# combines the last two.
+# The co-association matrix has as many large eigenvalues as there are clusters. With the right K
+# different methods find the same clusters. The recommendation combines the last three.
 
 choice = choose_k(P, range(2, 8), random_state=0)
 print(choice.best_k, "-", choice.reason)
 ChooseKDisplay.from_choice(choice)
 
 # %%
-# With ``n_clusters=None`` the objective of the consensus chooses K.
+# With ``n_clusters=None`` the consensus uses the recommended K.
 
 RobustConsensus(random_state=0).fit(P).n_clusters_
 

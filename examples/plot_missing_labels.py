@@ -57,9 +57,9 @@ ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False, loc="lower left")
 
 # %%
-# Up to 60% of missing labels the methods are equal. Beyond that the default is better. If
-# any label is missing, it also tries a discrete search, which sums the votes of a point with a
-# whole cluster. Least squares depends on single pairs.
+# Up to 60% of missing labels the methods are equal. Beyond that the default is better. Least
+# squares depends on single pairs. Other methods of the default compare a point with whole clusters;
+# their answers agree, so one of them is returned.
 
 # %%
 # Which points are wrong

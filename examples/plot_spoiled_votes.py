@@ -12,6 +12,8 @@ Step by step they are replaced by noisy copies of *one* wrong partition. When do
 # In a good partition each label is drawn again with probability 0.2. The wrong partitions are
 # equally noisy and independent of the planted one.
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -22,6 +24,10 @@ from coterie import (
     clustering_accuracy,
     planted_partitions,
 )
+from coterie.errors import DissentWarning
+
+# near one half a warning says that the decision between two camps is close
+warnings.simplefilter("ignore", DissentWarning)
 
 equal_votes = {"refine": False, "partition_weights": None, "tol": 0.01, "random_state": 0}
 methods = {

@@ -38,8 +38,8 @@ P[:2]
 # %%
 # The camps
 # ---------
-# The consensus compares all pairs of people by the adjusted Rand index. People form a camp if they
-# agree better than chance.
+# The consensus compares people, and then groups of people. People form a camp if they agree better
+# than chance.
 
 est = RobustConsensus(4, random_state=0).fit(P)
 print(est.dissent_.in_words())
