@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from types import MappingProxyType
@@ -20,9 +19,10 @@ from coterie.consensus.registry import make_consensus
 from coterie.consensus.robust.estimator import RobustConsensus
 from coterie.ensembles.making import Ensemble, fit_ensemble
 from coterie.ensembles.scalings import Scaling, standard_and_min_max
-from coterie.errors import InvalidParameterError, LabelWarning
+from coterie.errors import InvalidParameterError
 from coterie.multiview.spectral_views import SpectralFeatures, spectral_features
 from coterie.multiview.view_input import check_same_views, named_views
+from coterie.runtime.user_warnings import ignore_label_warnings
 
 __all__ = ["MAJORITY_OF_VIEWS", "ConsensusClusterer", "MultiViewClusterer"]
 
@@ -306,9 +306,7 @@ def _fit_consensus(
         for name, value in wanted.items()
         if name in settings and settings[name] in (None, defaults[name].default)
     }
-    with warnings.catch_warnings():
-        # of our own runs, many are no sign of a transposed table, and equal ones the best case
-        warnings.simplefilter("ignore", LabelWarning)
+    with ignore_label_warnings():
         self.consensus_ = consensus.set_params(**missing).fit(labels)
     self.labels_ = self.consensus_.labels_
     self.n_clusters_ = self.consensus_.n_clusters_

@@ -12,7 +12,14 @@ from types import FrameType
 
 from sklearn.exceptions import ConvergenceWarning
 
-__all__ = ["ignore_duplicate_points_warning", "ignore_unfinished_tasks_warning", "warn_user"]
+from coterie.errors import LabelWarning
+
+__all__ = [
+    "ignore_duplicate_points_warning",
+    "ignore_label_warnings",
+    "ignore_unfinished_tasks_warning",
+    "warn_user",
+]
 
 _PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 
@@ -37,6 +44,18 @@ def ignore_duplicate_points_warning() -> Iterator[None]:
         warnings.filterwarnings(
             "ignore", message="Number of distinct clusters", category=ConvergenceWarning
         )
+        yield
+
+
+@contextlib.contextmanager
+def ignore_label_warnings() -> Iterator[None]:
+    """Ignore warnings about the shape of label matrices that this package made itself.
+
+    There many partitions of few points are no sign of a transposed table, and equal ones are the
+    best case.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabelWarning)
         yield
 
 

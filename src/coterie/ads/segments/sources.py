@@ -19,6 +19,7 @@ from coterie.ads.curves.landscapes import Evidence
 from coterie.ads.segments.memberships import Memberships, hard_memberships, learn_memberships
 from coterie.ads.segments.views import View
 from coterie.errors import InvalidParameterError
+from coterie.runtime.user_warnings import ignore_label_warnings
 
 __all__ = [
     "SOURCES",
@@ -109,7 +110,8 @@ def consensus_labels(
     labels = np.full(len(partitions), -1, dtype=np.int64)
     if not placed.any():
         return labels, None
-    fitted = clone(consensus).fit(partitions[np.ix_(placed, nonempty)])
+    with ignore_label_warnings():
+        fitted = clone(consensus).fit(partitions[np.ix_(placed, nonempty)])
     labels[placed] = fitted.labels_
     given = getattr(fitted, "partition_weights_", None)
     if given is None:

@@ -4,8 +4,7 @@ No single method is best on all data: relaxations combine weak agreement of many
 finds clusters of very different sizes, profiles compare points by the points they are with. So the
 principle of consensus is used once more: the answer that the other answers agree with most is
 chosen. It needs no index of quality. If the partitions have many more clusters than are asked for,
-only the methods that join small clusters well take part: locally weighted linkage and cut, and
-linkage of propagated similarities.
+locally weighted linkage is chosen instead: the other methods join many small clusters less well.
 """
 
 from __future__ import annotations
@@ -80,11 +79,6 @@ class Sample:
         some = tuples.subset(labelled[drawn], weights)
         return cls(votes, some, labelled[drawn], all_contingencies(some))
 
-    @property
-    def allows_jaccard(self) -> bool:
-        """Whether base clusters are sets, and few enough to compare all pairs."""
-        return self.tuples.memberships is None and self.tuples.n_columns <= MOST_COLUMNS
-
     def spread(self, labels: Labels) -> Labels:
         """Return labels of all tuples; those outside the sample join a cluster by their votes."""
         votes = self.votes
@@ -117,11 +111,11 @@ def choose_answer(
     """
     tuples, K = sample.tuples, min(n_clusters, sample.tuples.n_tuples)
     clusters = float(np.median(tuples.n_labels))
-    fine = clusters > FINE * K
+    omega = cluster_weights(tuples, sample.votes.weights, contingencies=sample.contingencies)
+    tree = locally_weighted_tree(tuples, sample.votes.weights, omega)
+    linked, fine = {"local linkage": cut_into(tree, K)}, clusters > FINE * K
     answers = {} if fine else {name: labels[sample.chosen] for name, labels in given.items()}
-    answers |= _answers_for_small_clusters(sample, K, rng)
-    if not fine:
-        answers |= _other_answers(sample, K, rng)
+    answers |= linked if fine else linked | _other_answers(sample, K, omega, rng)
     sizes = {name: len(np.unique(labels)) for name, labels in answers.items()}
     competing = {name: answers[name] for name, k in sizes.items() if k == max(sizes.values())}
     agreement = mean_agreement(competing, tuples.weights)
@@ -130,9 +124,9 @@ def choose_answer(
     each = ", ".join(f"{name} {value:.3f}" for name, value in agreement.items())
     reason = f"the other answers agree with it most (mean adjusted Rand index: {each})"
     if fine:
-        reason += (
-            f"; only methods for many small clusters were compared, because the partitions have "
-            f"{clusters:g} clusters (median) where {K} are asked for"
+        reason = (
+            f"it joins many small clusters best, and the partitions have {clusters:g} clusters "
+            f"(median), more than {FINE:g} times the {K} asked for"
         )
     if out := [f"{name} ({k})" for name, k in sizes.items() if name not in competing]:
         reason += f"; with fewer clusters, and so not compared: {', '.join(out)}"
@@ -162,31 +156,19 @@ def mean_agreement(answers: Mapping[str, Labels], weights: Array) -> dict[str, f
     return dict(zip(names, (matrix.sum(axis=1) / (len(names) - 1)).tolist(), strict=True))
 
 
-def _answers_for_small_clusters(
-    sample: Sample, K: int, rng: np.random.RandomState
+def _other_answers(
+    sample: Sample, K: int, omega: Array, rng: np.random.RandomState
 ) -> dict[str, Labels]:
-    """Return the answers of the methods that join many small clusters well."""
-    tuples, weights = sample.tuples, sample.votes.weights
-    omega = cluster_weights(tuples, weights, contingencies=sample.contingencies)
-    rows = locally_weighted_embedding(tuples, weights, omega, K)
-    answers = {
-        "local linkage": cut_into(locally_weighted_tree(tuples, weights, omega), K),
-        "local cut": round_by_kmeans(rows, tuples.weights, K, rng),
-    }
-    if sample.allows_jaccard:
-        jaccard = jaccard_similarity(sample.contingencies, tuples.offsets)
-        answers["propagated linkage"] = propagated_labels(tuples, weights, K, jaccard)
-    return answers
-
-
-def _other_answers(sample: Sample, K: int, rng: np.random.RandomState) -> dict[str, Labels]:
     """Return the answers of the other methods, those that are affordable."""
     tuples, weights = sample.tuples, sample.votes.weights
-    answers = {}
-    if tuples.n_columns <= MOST_COLUMNS:
-        answers["profiles"] = profile_labels(tuples, weights, K, rng)[0]
-    if sample.allows_jaccard:
+    rows = locally_weighted_embedding(tuples, weights, omega, K)
+    answers = {"local cut": round_by_kmeans(rows, tuples.weights, K, rng)}
+    if tuples.n_columns > MOST_COLUMNS:
+        return answers
+    answers["profiles"] = profile_labels(tuples, weights, K, rng)[0]
+    if tuples.memberships is None:  # the Jaccard similarity needs clusters that are sets
         jaccard = jaccard_similarity(sample.contingencies, tuples.offsets)
+        answers["propagated linkage"] = propagated_labels(tuples, weights, K, jaccard)
         answers["meta-clusters"] = meta_cluster_labels(tuples, weights, K, jaccard, rng)
     return answers
 

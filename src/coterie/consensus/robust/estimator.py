@@ -55,10 +55,9 @@ class RobustConsensus(ConsensusFunction):
     2. Answers of different kinds are computed from its votes: the robust relaxation M ≈ H D Hᵀ in
        ℓ1, least squares, k-means on the rows of M (profiles), locally weighted linkage and cut,
        linkage of propagated similarities, and meta-clusters. The answer that the others agree with
-       most is returned (``refine``). If the partitions have many more than K clusters, only locally
-       weighted linkage and cut and propagated linkage take part. If some partitions have no vote,
-       the answers from the votes of all partitions are computed too, and the better separated
-       answer is returned.
+       most is returned (``refine``). If the partitions have many more than K clusters, it is the
+       answer of locally weighted linkage. If some partitions have no vote, the answers from the
+       votes of all partitions are computed too, and the better separated answer is returned.
 
     ``relaxation="admm", refine=False, partition_weights=None`` is the method of the paper (RCC),
     with the signs of its updates corrected.
