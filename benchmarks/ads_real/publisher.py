@@ -34,6 +34,7 @@ from coterie.ads.segments.similarity import ks_graph
 from coterie.ads.segments.text_view import text_clusters
 from coterie.consensus.robust.estimator import RobustConsensus
 from coterie.runtime.devices import on_one_thread
+from coterie.runtime.user_warnings import ignore_label_warnings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -244,7 +245,9 @@ def _origin(
     segments = {k: np.full(len(log.orders), -1, dtype=np.int64) for k in numbers}
     with on_one_thread():
         for k, labels in segments.items():
-            labels[placed] = RobustConsensus(k, random_state=0).fit(partitions[placed]).labels_
+            with ignore_label_warnings():
+                fitted = RobustConsensus(k, random_state=0).fit(partitions[placed])
+            labels[placed] = fitted.labels_
     shape = len(log.orders), len(log.days)
     impressions, revenue = (
         _summed(log.order, log.day, amount, shape) for amount in (log.impressions, log.revenue)

@@ -103,6 +103,7 @@ def test_the_runner_imports_only_numpy():
     assert set(runner.METHODS) >= runner.WITHOUT_WARM_UP
 
 
+@pytest.mark.filterwarnings("ignore:all . partitions are the same")
 def test_methods_of_this_environment_find_a_planted_partition():
     """Without noise the planted partition is recovered."""
     P, y = planted_partitions([30, 20, 10], 6, 0, 0.0, random_state=0)
