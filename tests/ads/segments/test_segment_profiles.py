@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from coterie.ads.curves.landscapes import Evidence, evidence_of, own_curves, win_curves
+from coterie.ads.forecasts.backtest import Choice
+from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.logs.simulation.simulated_traits import THEMES, theme_names
 from coterie.ads.segments.memberships import Memberships, hard_memberships
 from coterie.ads.segments.segment_profiles import (
@@ -14,7 +16,7 @@ from coterie.ads.segments.segment_profiles import (
     outlying_members,
     segment_curves,
 )
-from markets import EASY, fitted, log_of, market
+from markets import EASY, QUICK, fitted, log_of, market
 
 
 def evidence_at(prices, n=400):
@@ -32,10 +34,10 @@ def evidence_at(prices, n=400):
 
 def test_segments_are_named_by_their_words_and_price_levels():
     """All words of a segment are of its planted theme."""
-    model, made = fitted(), market(EASY)
-    large = [profile for profile in model.segments_ if profile.size > 5]
-    assert len(large) == 3
-    for s, profile in enumerate(large):
+    made = market(EASY)
+    choice = Choice("robust", (("k", 3),), 5.0, 0.1, 0.05, 1)
+    model = AdForecaster(**vars(QUICK)).fit(made.histograms, made.descriptions, choice=choice)
+    for s, profile in enumerate(model.segments_):
         members = model.labels_ == s
         theme = theme_names(3)[np.bincount(made.segments[members]).argmax()]
         assert len(profile.words) == 3 and set(profile.words) <= set(THEMES[theme].split())
@@ -43,7 +45,7 @@ def test_segments_are_named_by_their_words_and_price_levels():
         assert profile.name.startswith(profile.words[0])
         assert profile.size == members.sum()
         assert profile.observations == pytest.approx(model.observations_[members].sum())
-    levels = [profile.price_level for profile in large]
+    levels = [profile.price_level for profile in model.segments_]
     assert sorted(levels) == ["high price", "low price", "medium price"]
 
 
