@@ -307,15 +307,14 @@ class ConvergenceDisplay:
         (self.ax_, self.residuals_ax_), self.figure_ = _panels(ax, (6.4, 4.8), 2, 1, sharex=True)
         steps = np.arange(1, len(self.history["objective"]) + 1)
         self.ax_.plot(steps, self.history["objective"], color=_BLUE, lw=1.8)
-        self.ax_.set(ylabel="objective ‖M − HDHᵀ‖₁")
-        self.ax_.set_title("Convergence of the robust relaxation", loc="left")
+        self.ax_.set(ylabel="objective ‖M − HDHᵀ‖₁", title="Convergence of the robust relaxation")
         for name, colour, style in (("primal", _BLUE, "-"), ("dual", _VERMILION, "--")):
             values, label = self.history[f"{name}_residual"], f"{name} residual"
             self.residuals_ax_.plot(steps, values, style, color=colour, lw=1.8, label=label)
         self.residuals_ax_.set(xlabel="step", ylabel="relative residual", yscale="log")
         self.residuals_ax_.legend(frameon=False)
-        for panel in (self.ax_, self.residuals_ax_):
-            panel.spines[["top", "right"]].set_visible(False)
+        self.ax_.spines[["top", "right"]].set_visible(False)
+        self.residuals_ax_.spines[["top", "right"]].set_visible(False)
         return self
 
 
@@ -356,7 +355,7 @@ class ChooseKDisplay:
         curves = {name: curve for name, curve in curves.items() if np.isfinite(curve).any()}
         panels, self.figure_ = _panels(ax, (3.1 * len(curves), 2.9), 1, len(curves), sharex=True)
         self.axes_ = dict(zip(curves, np.atleast_1d(panels), strict=True))
-        self.ax_ = next(iter(self.axes_.values()))
+        self.ax_ = np.atleast_1d(panels)[0]
         for (name, curve), panel in zip(curves.items(), self.axes_.values(), strict=True):
             panel.plot(ks, curve, "o-", color=_BLUE, lw=1.8, ms=4)
             panel.plot(best, curve[ks == best], "o", color=_VERMILION, ms=9, label=f"K = {best}")
@@ -394,8 +393,8 @@ def _panels(
 
 def _check_length(name: str, values: Any, n_points: int) -> NDArray[Any]:
     array = np.asarray(values)
-    if array.shape != (n_points,):
-        raise InvalidLabelsError(
-            f"{name} has shape {array.shape}, P has {n_points} points; give one value per point"
-        )
-    return array
+    if array.shape == (n_points,):
+        return array
+    raise InvalidLabelsError(
+        f"{name} has shape {array.shape}, P has {n_points} points; give one value per point"
+    )

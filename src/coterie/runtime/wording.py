@@ -19,7 +19,6 @@ __all__ = [
     "in_words",
     "moment",
     "money",
-    "number_of",
     "percent",
     "period",
     "signed",
@@ -55,15 +54,6 @@ def exact(number: float) -> str:
         if number >= size:
             return f"{float(f'{number / size:.3g}'):g}{letter}"
     return f"{number:,.0f}"
-
-
-def number_of(number: float, name: str) -> str:
-    """Return a count and the name of what is counted, in the plural if needed.
-
-    >>> number_of(1, "day"), number_of(1268, "advertiser")
-    ('1 day', '1,268 advertisers')
-    """
-    return f"{exact(number)} {name if number == 1 else name + 's'}"
 
 
 def currency_symbol(currency: str) -> str:
