@@ -165,12 +165,13 @@ def _other_answers(
     answers = {"local cut": round_by_kmeans(rows, tuples.weights, K, rng)}
     if tuples.n_columns > MOST_COLUMNS:
         return answers
-    answers["profiles"] = profile_labels(tuples, weights, K, rng)[0]
-    if tuples.memberships is None:  # the Jaccard similarity needs clusters that are sets
-        jaccard = jaccard_similarity(sample.contingencies, tuples.offsets)
-        answers["propagated linkage"] = propagated_labels(tuples, weights, K, jaccard)
-        answers["meta-clusters"] = meta_cluster_labels(tuples, weights, K, jaccard, rng)
-    return answers
+    profiles = {"profiles": profile_labels(tuples, weights, K, rng)[0]}
+    if tuples.memberships is not None:  # the Jaccard similarity needs clusters that are sets
+        return answers | profiles
+    jaccard = jaccard_similarity(sample.contingencies, tuples.offsets)
+    answers["propagated linkage"] = propagated_labels(tuples, weights, K, jaccard)
+    meta = meta_cluster_labels(tuples, weights, K, jaccard, rng)
+    return answers | profiles | {"meta-clusters": meta}
 
 
 def _rand_index(first: Labels, second: Labels, weights: Array) -> float:
