@@ -19,6 +19,7 @@ __all__ = [
     "in_words",
     "moment",
     "money",
+    "number_of",
     "percent",
     "period",
     "signed",
@@ -54,6 +55,15 @@ def exact(number: float) -> str:
         if number >= size:
             return f"{float(f'{number / size:.3g}'):g}{letter}"
     return f"{number:,.0f}"
+
+
+def number_of(number: float, name: str) -> str:
+    """Return a count and the name of what is counted, in the plural if needed.
+
+    >>> number_of(1, "day"), number_of(1268, "advertiser")
+    ('1 day', '1,268 advertisers')
+    """
+    return f"{exact(number)} {name if number == 1 else name + 's'}"
 
 
 def currency_symbol(currency: str) -> str:
