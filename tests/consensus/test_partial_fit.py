@@ -11,15 +11,7 @@ from coterie.consensus.registry import CONSENSUS_METHODS, make_consensus
 from coterie.errors import DissentWarning, InvalidLabelsError, InvalidParameterError
 from coterie.labels.label_matrix import as_label_matrix
 from coterie.labels.tuples import compress_labels
-
-TUPLE_FIELDS = ("codes", "offsets", "weights", "inverse", "partition_order", "recode")
-
-
-def assert_same_tuples(a, b):
-    """Check that tuples are equal in every field, including the order."""
-    for field in TUPLE_FIELDS:
-        np.testing.assert_array_equal(getattr(a, field), getattr(b, field), err_msg=field)
-        assert getattr(a, field).dtype == getattr(b, field).dtype, field
+from label_matrices import assert_same_tuples
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,7 @@ import coterie as ct
 from coterie.labels.growth import append_partitions
 from coterie.labels.label_matrix import as_label_matrix
 from coterie.labels.tuples import compress_labels
-from label_matrices import label_matrices
-
-TUPLE_FIELDS = ("codes", "offsets", "weights", "inverse", "partition_order", "recode")
+from label_matrices import assert_same_tuples, label_matrices
 
 
 def grown(P, n_before, row_weights=None):
@@ -19,13 +17,6 @@ def grown(P, n_before, row_weights=None):
     fitted = as_label_matrix(P[:, :n_before], allow_unlabelled_rows=True)
     before = compress_labels(fitted, row_weights)
     return append_partitions(before, fitted.without_rows(), P[:, n_before:], row_weights)
-
-
-def assert_same_tuples(a, b):
-    """Check that tuples are equal in every field, including the order."""
-    for field in TUPLE_FIELDS:
-        np.testing.assert_array_equal(getattr(a, field), getattr(b, field), err_msg=field)
-        assert getattr(a, field).dtype == getattr(b, field).dtype, field
 
 
 @pytest.fixture(scope="module")

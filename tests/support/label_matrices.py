@@ -48,3 +48,10 @@ def least_objective(P: Array, weights: Array) -> float:
 def _every_same_cluster_matrix(n: int) -> Array:
     labels = np.array(list(all_partitions(n)))
     return (labels[:, :, None] == labels[:, None, :]).astype(np.float64)
+
+
+def assert_same_tuples(a, b):
+    """Check that tuples are equal in every field, including the order."""
+    for field in ("codes", "offsets", "weights", "inverse", "partition_order", "recode"):
+        np.testing.assert_array_equal(getattr(a, field), getattr(b, field), err_msg=field)
+        assert getattr(a, field).dtype == getattr(b, field).dtype, field
