@@ -180,13 +180,7 @@ def chance_scores(counts: PairCounts) -> tuple[Array, Array]:
     n2 = np.maximum(counts.n_pairs, 1.0)
     n3, n4 = n2 * np.maximum(n - 2, 1.0), n2 * np.maximum((n - 2) * (n - 3), 1.0)
     mean = a0 * b0 / n2
-    square = (
-        2 * a1 * b1 / n2
-        + 4 * (a2 - a1) * (b2 - b1) / n3
-        + (a0**2 + 2 * a1 - 4 * a2) * (b0**2 + 2 * b1 - 4 * b2) / n4
-    )
-    # with 10⁸ points rounding can make this difference negative
-    variance = np.maximum(square - mean**2, 0.0)
+    variance = _variance((a0, a1, a2), (b0, b1, b2), n2, n3, n4)
     span = (a0 + b0) / 2 - mean
     informative = _varies(a0, a1, n2) & _varies(b0, b1, n2) & (span > 0)
     safe = np.where(span > 0, span, 1.0)
@@ -194,6 +188,18 @@ def chance_scores(counts: PairCounts) -> tuple[Array, Array]:
     deviation = np.clip(np.sqrt(variance) / safe, LEAST_DEVIATION, MOST_DEVIATION)
     scores = np.where(informative, agreement / deviation, 0.0)
     return agreement, np.where(n < _FEWEST_COMMON, CUT, scores)
+
+
+def _variance(a: tuple[Any, ...], b: tuple[Any, ...], n2: Any, n3: Any, n4: Any) -> Any:
+    """Return E Γ² − (E Γ)² of :func:`chance_scores` from A₀, A₁, A₂ and B₀, B₁, B₂."""
+    (a0, a1, a2), (b0, b1, b2) = a, b
+    square = (
+        2 * a1 * b1 / n2
+        + 4 * (a2 - a1) * (b2 - b1) / n3
+        + (a0**2 + 2 * a1 - 4 * a2) * (b0**2 + 2 * b1 - 4 * b2) / n4
+    )
+    # with 10⁸ points rounding can make this difference negative
+    return np.maximum(square - (a0 * b0 / n2) ** 2, 0.0)
 
 
 def _varies(total: Array, squares: Array, n_pairs: Array) -> NDArray[np.bool_]:
@@ -242,14 +248,8 @@ class _GroupMoments(NamedTuple):
         if min(a, b) <= 0:
             return 0.0
         n3, n4 = n2 * (n - 2), n2 * (n - 2) * (n - 3)
-        mean = a0 * b0 / n2
-        square = (
-            2 * a1 * b1 / n2
-            + 4 * (a2 - a1) * (b2 - b1) / n3
-            + (a0**2 + 2 * a1 - 4 * a2) * (b0**2 + 2 * b1 - 4 * b2) / n4
-        )
         span = np.sqrt(a * b)
-        deviation = np.sqrt(max(square - mean**2, 0.0)) / span
+        deviation = np.sqrt(_variance((a0, a1, a2), (b0, b1, b2), n2, n3, n4)) / span
         correlation = self.excess[across].mean() / span
         return float(correlation / np.clip(deviation, LEAST_DEVIATION, MOST_DEVIATION))
 

@@ -204,7 +204,7 @@ class RobustConsensus(ConsensusFunction):
         elif K is None:
             K = choose_n_clusters(votes, self.random_state)
         if self.refine == "auto" and not found:
-            votes, answer, relaxed = self._vote_of_methods(tuples, votes, K)
+            votes, answer, relaxed = self._vote_of_methods(tuples, votes, K, contingencies)
         else:
             answer, relaxed, found = self._single_answer(votes, K, found)
 
@@ -214,7 +214,7 @@ class RobustConsensus(ConsensusFunction):
         return Labelling(answer.labels[votes.group], votes.all_weights, threshold)
 
     def _vote_of_methods(
-        self, tuples: LabelTuples, votes: Votes, K: int
+        self, tuples: LabelTuples, votes: Votes, K: int, contingencies: Array
     ) -> tuple[Votes, Answer, RobustRelaxation]:
         """Let the methods vote, on the votes of the largest camp and on all votes if they differ.
 
@@ -224,7 +224,7 @@ class RobustConsensus(ConsensusFunction):
         by_rule = isinstance(self.partition_weights, str) and self.partition_weights == "agreement"
         if not by_rule or votes.all_weights.all():
             return votes, answer, relaxed
-        every = Votes.from_tuples(tuples, None, K, all_contingencies(tuples))
+        every = Votes.from_tuples(tuples, None, K, contingencies)
         other, other_relaxed = self._voted_answer(every, K)
         ranks = [(_n_clusters(a), round(a.separation, 9)) for a in (answer, other)]
         compared = "{:.2f} against {:.2f}, mean silhouette plus that of the worst cluster"
