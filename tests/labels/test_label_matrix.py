@@ -19,7 +19,8 @@ from coterie.labels.label_matrix import (
     MISSING,
     as_label_matrix,
     encode_like,
-    warn_of_odd_columns,
+    warn_if_transposed,
+    warn_of_ids,
 )
 from label_matrices import label_matrices
 
@@ -371,7 +372,7 @@ def test_a_transposed_table_gives_a_warning():
     P = np.arange(60).reshape(3, 20) % 7
     with pytest.warns(LabelWarning, match="3 rows and 20 columns.*pass P.T"):
         RobustConsensus(2).fit(P)
-    warn_of_odd_columns(as_label_matrix(P.T))
+    warn_if_transposed(as_label_matrix(P.T))
 
 
 @pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning")
@@ -381,4 +382,4 @@ def test_a_column_of_ids_gives_a_warning():
     table = pd.DataFrame({"who": ids, "a": ids % 3, "b": ids % 2})
     with pytest.warns(LabelWarning, match="'who' has 40 different labels in 40 rows.*--id"):
         RobustConsensus(2).fit(table)
-    warn_of_odd_columns(as_label_matrix(table.drop(columns="who")))
+    warn_of_ids(as_label_matrix(table.drop(columns="who")))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import logging
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -20,7 +19,7 @@ from coterie.command_line.terminal.progress import shown_notes, shown_stages
 from coterie.command_line.terminal.streams import input_name, read_input, refuse_json
 from coterie.command_line.terminal.summary import consensus_facts, print_summary
 from coterie.consensus.registry import FLAGSHIP, Method, consensus_method
-from coterie.errors import InvalidLabelsError, LabelWarning, TableError
+from coterie.errors import InvalidLabelsError, TableError
 
 if TYPE_CHECKING:
     from coterie.labels.label_matrix import LabelMatrix
@@ -157,21 +156,18 @@ def read_labels(
     import pyarrow as pa
 
     from coterie.files.tables import label_columns
-    from coterie.labels.label_matrix import as_label_matrix, warn_of_odd_columns
+    from coterie.labels.label_matrix import as_label_matrix, warn_if_transposed
 
     table = read_input(path)
     ids = find_ids(table, ids, columns, "labels")
     id_values, names, labels = label_columns(table, ids, columns)
     try:
-        with warnings.catch_warnings():
-            # find_ids has reported these columns, with the option to use.
-            warnings.filterwarnings("ignore", ".* different labels in .* rows", LabelWarning)
-            P = as_label_matrix(pa.table(labels, names=names), allow_unlabelled_rows=True)
-            warn_of_odd_columns(P)
+        P = as_label_matrix(pa.table(labels, names=names), allow_unlabelled_rows=True)
     except InvalidLabelsError as error:
         raise TableError(
             f"{table.path}: {error} (rows are counted from 0, without the header)"
         ) from error
+    warn_if_transposed(P)  # find_ids has reported columns that may be ids
     return id_values, P
 
 

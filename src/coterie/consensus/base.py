@@ -30,7 +30,8 @@ from coterie.labels.label_matrix import (
     are_memberships,
     as_label_matrix,
     encode_like,
-    warn_of_odd_columns,
+    warn_if_transposed,
+    warn_of_ids,
 )
 from coterie.labels.numbering import renumber_by_size
 from coterie.labels.soft_memberships import Memberships, as_memberships, memberships_like
@@ -94,7 +95,8 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
         read = as_memberships if are_memberships(P) else as_label_matrix
         matrix: LabelMatrix | Memberships = read(P, allow_unlabelled_rows=True)
         if isinstance(matrix, LabelMatrix) and matrix is not P:
-            warn_of_odd_columns(matrix)
+            warn_if_transposed(matrix)
+            warn_of_ids(matrix)
         weights = _check_row_weights(sample_weight, matrix.n_points)
         used = matrix.labelled_rows
         if weights is not None:

@@ -27,7 +27,8 @@ __all__ = [
     "are_memberships",
     "as_label_matrix",
     "encode_like",
-    "warn_of_odd_columns",
+    "warn_if_transposed",
+    "warn_of_ids",
 ]
 
 #: With fewer points, a different label in every row, or more partitions than points, is not odd.
@@ -191,11 +192,8 @@ def encode_like(P: Any, fitted: LabelMatrix) -> NDArray[Any]:
     return codes
 
 
-def warn_of_odd_columns(matrix: LabelMatrix) -> None:
-    """Warn if there are more columns than rows, or a column with a label for nearly every row.
-
-    The table may be transposed, or the column may be an id.
-    """
+def warn_if_transposed(matrix: LabelMatrix) -> None:
+    """Warn if there are more columns than rows: rows may be the partitions."""
     n, V = matrix.n_points, matrix.n_partitions
     if V > n and V >= _FEWEST_POINTS:
         warn_user(
@@ -203,14 +201,20 @@ def warn_of_odd_columns(matrix: LabelMatrix) -> None:
             f"partitions: if these are {n} partitions of {V} points, pass P.T",
             LabelWarning,
         )
-    for v, n_labels in enumerate(matrix.n_labels.tolist()):
-        if V == 1 or n < _FEWEST_POINTS or n_labels < _SHARE_OF_AN_ID * n:
-            continue
-        warn_user(
-            f"column '{matrix.names[v]}' has {n_labels:,} different labels in {n:,} rows; if it "
-            "names the rows, leave it out (in the program: --id)",
-            LabelWarning,
-        )
+
+
+def warn_of_ids(matrix: LabelMatrix) -> None:
+    """Warn of columns with a different label in nearly every row: they may name the rows."""
+    n = matrix.n_points
+    if matrix.n_partitions == 1 or n < _FEWEST_POINTS:
+        return
+    for name, n_labels in zip(matrix.names, matrix.n_labels.tolist(), strict=True):
+        if n_labels >= _SHARE_OF_AN_ID * n:
+            warn_user(
+                f"column '{name}' has {n_labels:,} different labels in {n:,} rows; if it names "
+                "the rows, leave it out (in the program: --id)",
+                LabelWarning,
+            )
 
 
 def _without_empty_columns(matrix: LabelMatrix) -> LabelMatrix:
