@@ -209,7 +209,8 @@ def _labelled_tuples(P: Any) -> LabelTuples:
     if are_memberships(P):
         return as_label_tuples(P)
     matrix = as_label_matrix(P, allow_unlabelled_rows=True)
-    return compress_labels(matrix.rows(matrix.labelled_rows))
+    labelled = matrix.labelled_rows
+    return compress_labels(matrix if labelled.all() else matrix.rows(labelled))
 
 
 def _pooled(ensembles: Mapping[Any, Any]) -> tuple[LabelTuples, dict[int, LabelTuples]]:
