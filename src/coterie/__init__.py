@@ -19,6 +19,7 @@ several views  :class:`MultiViewClusterer`, :class:`SpectralView`, :class:`Conca
                :class:`LowRankConsensus`
 tables         :func:`consensus_table`, :class:`TableConsensus`: labels in a database
 choosing K     :func:`choose_k`
+reports        :func:`summary`, :func:`partition_report`, :func:`point_report`
 displays       :func:`coassociation`, :class:`CoassociationDisplay`,
                :class:`PartitionAgreementDisplay`, :class:`ConvergenceDisplay`,
                :class:`ChooseKDisplay`
@@ -55,6 +56,9 @@ if TYPE_CHECKING:
     from coterie.consensus import OneHotKMeans as OneHotKMeans
     from coterie.consensus import PropagatedConsensus as PropagatedConsensus
     from coterie.consensus import WeightedConsensus as WeightedConsensus
+    from coterie.consensus.diagnostics import partition_report as partition_report
+    from coterie.consensus.diagnostics import point_report as point_report
+    from coterie.consensus.diagnostics import summary as summary
     from coterie.consensus.robust.estimator import RobustConsensus as RobustConsensus
     from coterie.counts.coassociation import coassociation as coassociation
     from coterie.datasets.loading import load_dataset as load_dataset

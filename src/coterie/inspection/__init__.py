@@ -1,1 +1,1 @@
-"""Looking at results: scores, the number of clusters, diagnostics, displays."""
+"""Looking at results: scores, the number of clusters, displays."""

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from coterie.consensus.diagnostics import dissent_of, fitted_consensus, partition_names
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import check_partition_weights, coassociation
 from coterie.errors import InvalidLabelsError, InvalidParameterError, MissingExtraError
-from coterie.inspection.diagnostics import dissent_of, fitted_consensus, partition_names
 from coterie.labels.label_matrix import LabelMatrix, as_label_matrix
 from coterie.labels.tuples import compress_labels
 from coterie.runtime.sampling import stratified_sample

@@ -10,8 +10,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
 from coterie import ConsensusClusterer, L2Consensus, RobustConsensus, planted_partitions
+from coterie.consensus.diagnostics import partition_report, point_report, summary
 from coterie.errors import InvalidParameterError
-from coterie.inspection.diagnostics import partition_report, point_report, summary
 from coterie.inspection.scores import mirkin_distance
 
 pytestmark = pytest.mark.filterwarnings("ignore:all . partitions are the same")
