@@ -112,6 +112,8 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
         self._refuse_soft(tuples)
         with self._restored_on_failure():
             self._vocabulary, self._row_weights = matrix.without_rows(), weights
+            # rows of the input that the tuples hold; None if they hold all of them
+            self._fitted_rows = None if used.all() else np.flatnonzero(used)
             del matrix  # frees memory: it is as large as the input
             self._finish(tuples, self._label_tuples(tuples))
             if not used.all():
