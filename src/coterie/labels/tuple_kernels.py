@@ -16,9 +16,13 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.runtime.compile_messages import announce_compilation
 from coterie.runtime.devices import map_row_blocks
 
 __all__ = ["group_equal_rows", "order_colours", "recoded_rows", "refine_colours", "slot_keys"]
+
+# every estimator imports this module before it uses a kernel
+announce_compilation()
 
 Array = NDArray[np.float64]
 Colours = NDArray[np.uint64]

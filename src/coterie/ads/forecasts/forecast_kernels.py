@@ -29,7 +29,11 @@ from typing import Any
 import numba as nb
 import numpy as np
 
+from coterie.runtime.compile_messages import announce_compilation
+
 __all__ = ["FIGURES", "figures_of_one", "figures_of_placed", "figures_of_rows", "pooled_wins"]
+
+announce_compilation()
 
 #: How many figures a forecast has.
 FIGURES = 12

@@ -3,45 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import logging
-import sys
 import warnings
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coterie.command_line.terminal.layout import one_line
-
-if TYPE_CHECKING:
-    from rich.status import Status
+from coterie.runtime import verbosity
 
 __all__ = ["is_watched", "shown_notes", "shown_stages"]
 
 
 def is_watched(quiet: bool) -> bool:
     """Return whether progress is visible: a terminal as standard error stream, and not quiet."""
-    return not quiet and sys.stderr.isatty()
+    return not quiet and verbosity.is_terminal()
 
 
 @contextlib.contextmanager
 def shown_stages(quiet: bool) -> Iterator[None]:
-    """Show the library's log messages beside a spinner, which is removed at the end.
-
-    The spinner starts with the first message, so that another display (a progress bar) can use
-    the terminal until then.
-    """
-    if not is_watched(quiet):
+    """Show the library's log messages beside a spinner, if progress is visible."""
+    with contextlib.ExitStack() as displays:
+        if quiet:
+            displays.enter_context(verbosity.silenced())
+        displays.enter_context(verbosity.shown_stages(is_watched(quiet)))
         yield
-        return
-    spinner, logger = _Spinner(), logging.getLogger("coterie")
-    level = logger.level
-    logger.addHandler(spinner)
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-        logger.removeHandler(spinner)
-        spinner.close()
 
 
 @contextlib.contextmanager
@@ -76,27 +60,3 @@ def shown_notes(quiet: bool = False) -> Iterator[list[str]]:
         finally:
             for line in [] if quiet else notes:
                 typer.echo(f"note: {one_line(line)}", err=True)
-
-
-class _Spinner(logging.Handler):
-    """A spinner beside the last log message."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.INFO)
-        self._status: Status | None = None
-
-    def emit(self, record: logging.LogRecord) -> None:
-        from rich.console import Console
-        from rich.markup import escape
-
-        text = escape(one_line(record.getMessage()))
-        if self._status is None:
-            self._status = Console(stderr=True).status(text)
-            self._status.start()
-        else:
-            self._status.update(text)
-
-    def close(self) -> None:
-        if self._status is not None:
-            self._status.stop()
-        super().close()

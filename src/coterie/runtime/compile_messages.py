@@ -1,0 +1,37 @@
+"""A message while kernels are compiled, which takes long at the first use after installation."""
+
+from __future__ import annotations
+
+import functools
+
+from numba.core import event
+
+from coterie.runtime.verbosity import announce
+
+__all__ = ["CompileListener", "announce_compilation"]
+
+
+@functools.cache
+def announce_compilation() -> None:
+    """Announce, once in a process, that kernels of this package are compiled.
+
+    Modules with kernels call it when they are imported. Kernels that numba loads from its cache
+    are not compiled, so there is no message.
+    """
+    event.register("numba:compile", CompileListener())  # type: ignore[no-untyped-call]
+
+
+class CompileListener(event.Listener):
+    """Listener of numba that announces the first compilation of a kernel of this package."""
+
+    def __init__(self) -> None:
+        self._announced = False
+
+    def on_start(self, compilation: event.Event) -> None:
+        """Announce the compilation if it is the first one."""
+        kernel = compilation.data["dispatcher"].py_func
+        if not self._announced and kernel.__module__.startswith("coterie."):
+            self._announced = announce("compiling kernels for this machine, once (about a minute)")
+
+    def on_end(self, compilation: event.Event) -> None:
+        """Do nothing."""
