@@ -206,7 +206,7 @@ def _recommended(
 
 def _labelled_tuples(P: Any) -> LabelTuples:
     """Return the tuples of the points that have a label."""
-    if are_memberships(P):
+    if isinstance(P, LabelTuples) or are_memberships(P):
         return as_label_tuples(P)
     matrix = as_label_matrix(P, allow_unlabelled_rows=True)
     labelled = matrix.labelled_rows

@@ -1,0 +1,159 @@
+"""PartitionAgreementDisplay: which partitions agree with each other and with the consensus."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.consensus.diagnostics import dissent_of, fitted_consensus, partition_names
+from coterie.inspection.displays.figure_panels import panels, without_frame
+from coterie.inspection.displays.palette import BLUE, VERMILION
+
+__all__ = ["PartitionAgreementDisplay"]
+
+Array = NDArray[np.float64]
+
+# inches: height of a new figure, of a row of the heat map, and of titles and axis labels
+_LEAST_HEIGHT, _MOST_HEIGHT, _ROW_HEIGHT, _MARGINS = 4.8, 10.0, 0.19, 1.35
+# points: sizes of the names of partitions; a line of text is higher than its size
+_LEAST_SIZE, _MOST_SIZE, _LINE_SPACING = 7.0, 10.0, 1.25
+
+
+@dataclass(eq=False)
+class PartitionAgreementDisplay:
+    """Heat map of the agreement of partitions, beside their agreement with the consensus.
+
+    Parameters
+    ----------
+    agreement : (V, V)
+        Adjusted Rand index of every pair of partitions, in the order shown: by camps.
+    with_consensus : (V,)
+        Adjusted Rand index of each partition with the consensus.
+    camps : (V,) int
+    decides : (V,) bool
+        Whether the camp of the partition decides; otherwise the partition dissents.
+    names : sequence of V str
+    order : (V,) int
+        The column of P of each partition.
+
+    Attributes
+    ----------
+    ax_, bars_ax_, figure_, image_, bars_ : axes of heat map and bars, the figure, and both plots
+    """
+
+    agreement: Array
+    with_consensus: Array
+    camps: NDArray[np.int64]
+    decides: NDArray[np.bool_]
+    names: Sequence[str]
+    order: NDArray[np.int64]
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, names: Sequence[str] | None = None, *, ax: Any = None, **settings: Any
+    ) -> Self:
+        """Draw the partitions that a consensus, or a clusterer with a consensus, was fitted on.
+
+        ``names`` are by default those of the columns of P; ``settings`` as in :meth:`plot`.
+
+        Examples
+        --------
+        >>> from coterie import PartitionAgreementDisplay, RobustConsensus, planted_partitions
+        >>> P, _ = planted_partitions([60, 40], 5, n_bad=2, noise=0.1, random_state=0)
+        >>> est = RobustConsensus(2, random_state=0).fit(P)
+        >>> PartitionAgreementDisplay.from_estimator(est).camps.tolist()
+        [0, 0, 0, 1, 1]
+        """
+        consensus = fitted_consensus(estimator)
+        dissent, agreement = dissent_of(consensus), consensus.partition_agreement_
+        names = partition_names(consensus, names)
+        order = np.lexsort((np.arange(len(names)), -agreement, dissent.groups))
+        display = cls(
+            dissent.agreement[np.ix_(order, order)],
+            with_consensus=agreement[order],
+            camps=dissent.groups[order],
+            decides=dissent.weights[order] > 0,
+            names=[names[v] for v in order],
+            order=order,
+        )
+        return display.plot(ax, **settings)
+
+    def plot(self, ax: Any = None, *, cmap: str = "Blues") -> Self:
+        """Draw both panels in place of ``ax`` or on a new figure.
+
+        A new figure grows with the number of partitions, up to a limit. If the names of the
+        partitions do not fit below each other, every second or third one is shown.
+        """
+        V = len(self.names)
+        height = float(np.clip(_MARGINS + _ROW_HEIGHT * V, _LEAST_HEIGHT, _MOST_HEIGHT))
+        size = (6.4 + 0.42 * height, height)
+        (heat, bars), self.figure_ = panels(ax, size, 1, 2, widths=(1.3, 1), sharey=True)
+        self.ax_, self.bars_ax_ = heat, bars
+        self.image_ = heat.imshow(self.agreement, cmap=cmap, vmin=0, vmax=1, aspect="auto")
+        heat.set_xticks([])
+        heat.tick_params(length=0)
+        heat.set_title("Agreement between partitions", loc="left", pad=26)
+        self.figure_.colorbar(self.image_, ax=heat, label="adjusted Rand index", aspect=30)
+        colours = np.where(self.decides, BLUE, VERMILION)
+        self.bars_ = bars.barh(np.arange(V), self.with_consensus, height=0.75, color=colours)
+        bars.axvline(0, color="black", lw=0.8)
+        lowest = min(0.0, 1.1 * float(self.with_consensus.min()))
+        bars.set(xlim=(lowest, 1), xlabel="adjusted Rand index")
+        bars.tick_params(left=False, labelleft=False)
+        without_frame(bars, "top", "right", "left")
+        bars.set_title("and with the consensus", loc="left", pad=26)
+        self._draw_names()
+        self._draw_brackets()
+        if not self.decides.all():
+            self._draw_legend()
+        return self
+
+    def _draw_names(self) -> None:
+        """Write as many names of partitions as fit, those of dissenters in their colour."""
+        V = len(self.names)
+        inches = self.ax_.get_position().height * self.figure_.get_figheight()
+        spacing = 72 * max(inches, 1.0) / V
+        size = float(np.clip(spacing / _LINE_SPACING, _LEAST_SIZE, _MOST_SIZE))
+        every = int(np.ceil(_LEAST_SIZE * _LINE_SPACING / spacing - 1e-9))
+        self.ax_.set_yticks(np.arange(V)[::every], self.names[::every], fontsize=size)
+        for label, decides in zip(self.ax_.get_yticklabels(), self.decides[::every], strict=True):
+            label.set_color("black" if decides else VERMILION)
+
+    def _draw_brackets(self) -> None:
+        """Draw a bracket above each camp, and one above all camps of a single partition."""
+        from matplotlib.transforms import offset_copy
+
+        heat, size = self.ax_, np.bincount(self.camps)[self.camps]
+        # camps are numbered by falling size, so those of size one are last and side by side
+        kinds = np.where(size == 1, -1, self.camps)
+        across = heat.get_xaxis_transform()
+        above = offset_copy(across, self.figure_, y=5, units="points")
+        for kind in dict.fromkeys(kinds.tolist()):
+            members = np.flatnonzero(kinds == kind)
+            ends, middle = [members[0] - 0.4, members[-1] + 0.4], members.mean()
+            heat.plot(ends, [1, 1], "|-", color="black", ms=6, transform=above, clip_on=False)
+            if len(members) > 0.1 * len(kinds):
+                text = f"camp {kind}" if kind >= 0 else "alone"
+                heat.annotate(text, (middle, 1), (0, 9), across, "offset points", ha="center")
+
+    def _draw_legend(self) -> None:
+        """Name the two colours above the bars, where no bar is."""
+        from matplotlib.patches import Patch
+
+        kinds = [Patch(color=BLUE, label="decides"), Patch(color=VERMILION, label="dissents")]
+        legend = self.bars_ax_.legend(
+            handles=kinds,
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            ncols=2,
+            frameon=False,
+            borderpad=0.2,
+            columnspacing=1.2,
+            handlelength=1.2,
+        )
+        # the title leaves the room; a wide legend must not narrow the panel
+        legend.set_in_layout(False)

@@ -1,0 +1,110 @@
+"""ChooseKDisplay: the criteria of a choice of K."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from coterie.consensus.diagnostics import fitted_consensus
+from coterie.inspection.choosing_k import KChoice, choose_k
+from coterie.inspection.displays.figure_panels import panels, without_frame
+from coterie.inspection.displays.palette import BLUE, VERMILION
+
+__all__ = ["ChooseKDisplay"]
+
+_CRITERIA = {
+    "objective": "objective J, low is good",
+    "confidence": "confidence, high is good",
+    "relative_eigengap": "relative eigengap, high is good",
+    "agreement": "agreement of methods, high is good",
+    "pac": "ambiguous pairs (PAC), low is good",
+}
+
+
+@dataclass(eq=False)
+class ChooseKDisplay:
+    """Criteria of :func:`~coterie.choose_k` over K, one panel each, with the chosen K marked.
+
+    Parameters
+    ----------
+    choice : :class:`~coterie.inspection.choosing_k.KChoice`
+
+    Attributes
+    ----------
+    ax_, figure_ : the first axes and the figure
+    axes_ : dict of str to axes
+        By criterion. A criterion that is unavailable for every K has no panel.
+    """
+
+    choice: KChoice
+
+    @classmethod
+    def from_choice(cls, choice: KChoice, *, ax: Any = None) -> Self:
+        """Draw a choice of K.
+
+        Examples
+        --------
+        >>> from coterie import ChooseKDisplay, choose_k, planted_partitions
+        >>> P, _ = planted_partitions([40, 30, 20], 8, n_bad=0, noise=0.1, random_state=0)
+        >>> list(ChooseKDisplay.from_choice(choose_k(P, range(2, 6))).axes_)
+        ['objective', 'confidence', 'relative_eigengap', 'agreement']
+        """
+        return cls(choice).plot(ax)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        ks: Iterable[int] | None = None,
+        *,
+        random_state: Any = 0,
+        ax: Any = None,
+    ) -> Self:
+        """Draw the choice of K of the partitions of a fitted consensus.
+
+        Parameters
+        ----------
+        estimator : fitted consensus function, ConsensusClusterer or MultiViewClusterer
+        ks, random_state : as in :func:`~coterie.choose_k`
+            If the estimator has chosen K (``k_choice_``) and ``ks`` is not given, its choice is
+            drawn. Otherwise its partitions are compared, with its weights.
+        ax : as in :meth:`plot`
+
+        Examples
+        --------
+        >>> from coterie import ChooseKDisplay, RobustConsensus, planted_partitions
+        >>> P, _ = planted_partitions([40, 30, 20], 8, n_bad=0, noise=0.1, random_state=0)
+        >>> est = RobustConsensus(2, random_state=0).fit(P)
+        >>> ChooseKDisplay.from_estimator(est).choice.best_k
+        3
+        """
+        consensus = fitted_consensus(estimator)
+        found = getattr(estimator, "k_choice_", getattr(consensus, "k_choice_", None))
+        if found is None or ks is not None:
+            weights = consensus.partition_weights_
+            found = choose_k(
+                consensus._tuples, ks, partition_weights=weights, random_state=random_state
+            )
+        return cls(found).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the panels in place of ``ax`` or on a new figure."""
+        ks, best = np.asarray(self.choice.ks), self.choice.best_k
+        curves = {name: getattr(self.choice, name) for name in _CRITERIA}
+        curves = {name: curve for name, curve in curves.items() if np.isfinite(curve).any()}
+        size = (3.1 * len(curves), 2.9)
+        drawn, self.figure_ = panels(ax, size, 1, len(curves), sharex=True, squeeze=False)
+        self.axes_ = dict(zip(curves, drawn[0], strict=True))
+        self.ax_ = drawn[0, 0]
+        for (name, curve), panel in zip(curves.items(), drawn[0], strict=True):
+            panel.plot(ks, curve, "o-", color=BLUE, lw=1.8, ms=4)
+            panel.plot(best, curve[ks == best], "o", color=VERMILION, ms=9, label=f"K = {best}")
+            panel.axvline(best, color=VERMILION, lw=1, ls=":")
+            panel.set(xlabel="K", xticks=ks[:: -(-len(ks) // 10)])
+            panel.set_title(_CRITERIA[name], loc="left", fontsize="medium")
+            without_frame(panel)
+        self.ax_.legend(frameon=False)
+        return self

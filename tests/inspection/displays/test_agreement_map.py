@@ -1,0 +1,91 @@
+"""Agreement of partitions: order, camps, dissenters, and names that can be read."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_hex
+
+from coterie import L2Consensus, PartitionAgreementDisplay, RobustConsensus, planted_partitions
+
+BLUE, VERMILION = "#0072b2", "#d55e00"
+
+
+def test_agreement_heat_map_and_bars_follow_one_order(fitted: RobustConsensus) -> None:
+    """Heat map and bars have the same order of partitions."""
+    display = PartitionAgreementDisplay.from_estimator(fitted)
+    order = display.order
+    drawn = np.asarray(display.image_.get_array())
+    np.testing.assert_array_equal(drawn, fitted.dissent_.agreement[np.ix_(order, order)])
+    widths = [bar.get_width() for bar in display.bars_]
+    assert widths == fitted.partition_agreement_[order].tolist()
+    middles = [bar.get_y() + bar.get_height() / 2 for bar in display.bars_]
+    np.testing.assert_allclose(middles, np.arange(10))
+    assert display.bars_ax_.get_ylim() == display.ax_.get_ylim()
+    # the largest camp is first; in a camp, the partition that agrees most is first
+    assert display.camps.tolist() == [0] * 6 + [1] * 4
+    for camp in (0, 1):
+        assert np.all(np.diff(display.with_consensus[display.camps == camp]) <= 0)
+
+
+def test_dissenters_are_marked(fitted: RobustConsensus) -> None:
+    """Dissenters have another colour, and camps have brackets."""
+    display = PartitionAgreementDisplay.from_estimator(fitted, names=list("abcdefghij"))
+    expected = [BLUE] * 6 + [VERMILION] * 4
+    assert [to_hex(bar.get_facecolor()) for bar in display.bars_] == expected
+    ticks = display.ax_.get_yticklabels()
+    assert [tick.get_text() for tick in ticks] == ["abcdefghij"[v] for v in display.order]
+    assert [to_hex(tick.get_color()) == VERMILION for tick in ticks] == [False] * 6 + [True] * 4
+    legend = display.bars_ax_.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["decides", "dissents"]
+    # a bracket spans the members of each camp and names it
+    spans = [line.get_xdata() for line in display.ax_.lines]
+    np.testing.assert_allclose(spans, [[-0.4, 5.4], [5.6, 9.4]])
+    assert [text.get_text() for text in display.ax_.texts] == ["camp 0", "camp 1"]
+
+
+def test_single_partitions_share_a_bracket() -> None:
+    """Random partitions, each a camp of one, have one bracket."""
+    P, _ = planted_partitions([60, 40], 8, 3, 0.0, correlated=False, random_state=1)
+    display = PartitionAgreementDisplay.from_estimator(RobustConsensus(2, random_state=0).fit(P))
+    assert [text.get_text() for text in display.ax_.texts] == ["camp 0", "alone"]
+
+
+def test_unanimous_partitions_of_a_frame(spoilt: np.ndarray) -> None:
+    """Partitions have the names of the columns; without dissenters there is no legend."""
+    est = L2Consensus(3, random_state=0).fit(pd.DataFrame(spoilt[:, :6]).add_prefix("view"))
+    display = PartitionAgreementDisplay.from_estimator(est)
+    assert display.names == [f"view{v}" for v in display.order]
+    assert display.bars_ax_.get_legend() is None
+
+
+@pytest.mark.parametrize(("n_partitions", "every"), [(5, 1), (30, 1), (60, 1), (100, 2), (250, 4)])
+def test_names_do_not_overlap(n_partitions: int, every: int) -> None:
+    """Names are left out only if they do not fit; those that are shown do not overlap."""
+    P, _ = planted_partitions([200, 100], n_partitions, n_partitions // 3, 0.2, random_state=0)
+    est = L2Consensus(2, random_state=0).fit(P)
+    names = [f"gaussian mixture {v}" for v in range(n_partitions)]
+    display = PartitionAgreementDisplay.from_estimator(est, names)
+    ticks = display.ax_.get_yticklabels()
+    assert [tick.get_text() for tick in ticks] == display.names[::every]
+    _assert_apart(display)
+
+
+def test_names_fit_into_given_axes() -> None:
+    """On small axes fewer names are shown."""
+    P, _ = planted_partitions([40, 20], 40, 10, 0.2, random_state=0)
+    _, axes = plt.subplots(2, 1, figsize=(8, 6), layout="constrained")
+    est = L2Consensus(2, random_state=0).fit(P)
+    display = PartitionAgreementDisplay.from_estimator(est, ax=axes[1])
+    assert len(display.ax_.get_yticklabels()) < 40
+    _assert_apart(display)
+
+
+def _assert_apart(display: PartitionAgreementDisplay) -> None:
+    display.figure_.canvas.draw()
+    boxes = [tick.get_window_extent() for tick in display.ax_.get_yticklabels()]
+    assert all(above.y0 >= below.y1 - 1 for above, below in pairwise(boxes))

@@ -1,0 +1,47 @@
+"""Which points a display shows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from coterie import L2Consensus, coassociation
+from coterie.errors import InvalidParameterError
+from coterie.inspection.displays.shown_points import (
+    coassociation_of_points,
+    fitted_rows,
+    sample_points,
+)
+from coterie.labels.tuples import as_label_tuples
+
+
+def test_a_sample_has_points_of_every_cluster_in_rising_order() -> None:
+    """Few points are all shown; of many, each cluster keeps its share and at least one."""
+    labels = np.repeat([7, -1, 3], [60, 1, 39])
+    assert sample_points(labels, 100, 0).tolist() == list(range(100))
+    points = sample_points(labels, 20, 0)
+    assert points.tolist() == sorted(set(points.tolist()))
+    assert np.abs(np.bincount(labels[points] + 1)[[8, 4]] - [12, 8]).max() <= 1
+    assert 60 in points
+    with pytest.raises(InvalidParameterError, match="max_points"):
+        sample_points(labels, 0, 0)
+
+
+def test_rows_of_the_fit_are_known(spoilt: np.ndarray) -> None:
+    """Every tuple belongs to the row of P that it was made from."""
+    P = spoilt.copy()
+    P[[0, 41]] = -1
+    est = L2Consensus(3, random_state=0).fit(P)
+    rows = fitted_rows(est)
+    assert rows.tolist() == [i for i in range(100) if i not in (0, 41)]
+    assert fitted_rows(L2Consensus(3, random_state=0).fit(spoilt)).tolist() == list(range(100))
+
+
+def test_points_with_equal_labels_have_their_own_rows(spoilt: np.ndarray) -> None:
+    """M of some points is the part of M that belongs to them, even if points are repeated."""
+    P = np.vstack([spoilt[:10], spoilt[:10]])
+    tuples = as_label_tuples(P)
+    points = np.array([3, 13, 0, 19])
+    alpha = np.arange(1.0, 11)
+    M = coassociation_of_points(tuples, points, alpha[tuples.partition_order])
+    np.testing.assert_allclose(M, coassociation(P, alpha)[np.ix_(points, points)])
