@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coterie import L2Consensus, coassociation
+from coterie import coassociation
 from coterie.errors import InvalidParameterError
 from coterie.inspection.displays.shown_points import (
     coassociation_of_points,
-    fitted_rows,
     sample_points,
 )
 from coterie.labels.tuples import as_label_tuples
@@ -25,16 +24,6 @@ def test_a_sample_has_points_of_every_cluster_in_rising_order() -> None:
     assert 60 in points
     with pytest.raises(InvalidParameterError, match="max_points"):
         sample_points(labels, 0, 0)
-
-
-def test_rows_of_the_fit_are_known(spoilt: np.ndarray) -> None:
-    """Every tuple belongs to the row of P that it was made from."""
-    P = spoilt.copy()
-    P[[0, 41]] = -1
-    est = L2Consensus(3, random_state=0).fit(P)
-    rows = fitted_rows(est)
-    assert rows.tolist() == [i for i in range(100) if i not in (0, 41)]
-    assert fitted_rows(L2Consensus(3, random_state=0).fit(spoilt)).tolist() == list(range(100))
 
 
 def test_points_with_equal_labels_have_their_own_rows(spoilt: np.ndarray) -> None:

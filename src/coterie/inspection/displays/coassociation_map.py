@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.consensus.cluster_consensus import fitted_rows
 from coterie.consensus.diagnostics import fitted_consensus
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import check_partition_weights
@@ -16,7 +17,6 @@ from coterie.inspection.displays.palette import VERMILION
 from coterie.inspection.displays.shown_points import (
     check_length,
     coassociation_of_points,
-    fitted_rows,
     sample_points,
 )
 from coterie.labels.tuples import as_label_tuples

@@ -13,19 +13,10 @@ from coterie.errors import InvalidLabelsError
 from coterie.labels.tuples import LabelTuples
 from coterie.runtime.sampling import stratified_sample
 
-__all__ = ["check_length", "coassociation_of_points", "fitted_rows", "sample_points"]
+__all__ = ["check_length", "coassociation_of_points", "sample_points"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
-
-
-def fitted_rows(consensus: Any) -> Indices:
-    """Return the rows of P that the tuples of a fitted consensus hold.
-
-    Rows without any label, and rows of weight 0, are not among them.
-    """
-    rows = consensus._fitted_rows
-    return np.arange(len(consensus._tuples.inverse)) if rows is None else rows
 
 
 def sample_points(labels: NDArray[Any], max_points: int, random_state: Any) -> Indices:
