@@ -85,14 +85,14 @@ def test_a_new_majority_decides():
     P, _ = ct.planted_partitions([60, 40], 10, 0, 0.05, random_state=0)
     Q, _ = ct.planted_partitions([50, 50], 14, 0, 0.05, random_state=1)
     Q = Q[np.random.default_rng(2).permutation(100)]
-    est = ct.RobustConsensus(2, random_state=0).fit(P)
+    est = ct.RobustConsensus(2, random_state=0).fit(dict(zip("abcdefghij", P.T, strict=True)))
     est.partial_fit(Q[:, :4])
     assert est.partition_weights_.tolist() == [1.0] * 10 + [0.0] * 4
     with pytest.warns(DissentWarning) as caught:
         est.partial_fit(Q[:, 4:])
     close, lost = (str(warning.message) for warning in caught)
-    assert "14 of 24 partitions agree; 10 dissent (0, 1, 2, 3" in close
-    assert "10 partitions that decided before no longer do" in lost
+    assert "14 of 24 partitions agree; 10 dissent (a, b, c, d" in close
+    assert "10 partitions that decided before no longer do (a, b, c" in lost
     assert est.partition_weights_.tolist() == [0.0] * 10 + [1.0] * 14
 
 

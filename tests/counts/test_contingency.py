@@ -123,11 +123,11 @@ def test_partitions_without_weight_do_not_bound():
 
 
 def test_tables_beyond_the_memory_are_refused(monkeypatch):
-    """The message names the partition with the most clusters, in the order of the input."""
+    """The message names the partition with the most clusters."""
     monkeypatch.setattr(contingency, "available_memory", lambda: 10**6)
     monkeypatch.setattr(contingency, "_ALWAYS_ALLOWED", 0)
     ids = np.arange(400)
-    tuples = as_label_tuples(np.column_stack([ids % 2, ids // 2, ids % 3]))
-    with pytest.raises(TooManyPointsError, match=r"205 clusters .* partition 1 \(.*, 200:"):
+    tuples = as_label_tuples({"parity": ids % 2, "pair": ids // 2, "third": ids % 3})
+    with pytest.raises(TooManyPointsError, match=r"205 clusters .* partition 'pair' .*, 200:"):
         all_contingencies(tuples)
     assert all_contingencies(as_label_tuples((ids % 7)[:, None])).shape == (7, 7)

@@ -157,6 +157,19 @@ def test_restriction_is_compression_of_fewer_columns(case, random):
         )
 
 
+def test_columns_keep_the_names_of_their_partitions():
+    """Names follow their partitions when columns are sorted or dropped; arrays have numbers."""
+    y = np.arange(12)
+    table = {"halves": y // 6, "all": y, "thirds": y // 4}
+    tuples = as_label_tuples(table)
+    for column, name in enumerate(tuples.partition_names):
+        labels = tuples.expand(tuples.labels_of_partition(column))
+        assert same_partition(labels, table[name])
+    kept = np.array([name != "halves" for name in tuples.partition_names])
+    assert set(tuples.restricted_to(kept)[0].partition_names) == {"all", "thirds"}
+    assert set(as_label_tuples(np.column_stack([y, y // 2])).partition_names) == {"0", "1"}
+
+
 @properties
 @given(P=label_matrices())
 def test_restriction_keeps_the_users_clusters(P):

@@ -36,6 +36,7 @@ from coterie.labels.label_matrix import (
 from coterie.labels.numbering import renumber_by_size
 from coterie.labels.soft_memberships import Memberships, as_memberships, memberships_like
 from coterie.labels.tuples import LabelTuples, compress_labels, compress_memberships
+from coterie.runtime.short_reprs import short_repr
 from coterie.runtime.user_warnings import warn_user
 
 __all__ = ["ConsensusFunction", "Labelling", "voting_tuples"]
@@ -55,6 +56,8 @@ class Labelling:
     labels: NDArray[np.int64]
     partition_weights: Array
     threshold: float = 0.5
+
+    __repr__ = short_repr
 
 
 class ConsensusFunction(ClusterMixin, BaseEstimator):

@@ -207,7 +207,8 @@ def dissent_of(consensus: Any) -> Dissent:
         return dissent
     tuples = consensus._tuples
     counts = count_pairs(tuples, all_contingencies(tuples))
-    return find_camps(counts).reordered(np.argsort(tuples.partition_order))
+    camps = find_camps(counts, names=tuples.partition_names)
+    return camps.reordered(np.argsort(tuples.partition_order))
 
 
 def partition_names(consensus: Any, names: Sequence[str] | None = None) -> list[str]:

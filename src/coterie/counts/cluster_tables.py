@@ -18,6 +18,7 @@ from coterie.counts import cluster_kernels as kernels
 from coterie.counts import soft_kernels
 from coterie.labels.tuples import LabelTuples
 from coterie.runtime.devices import map_in_threads, map_row_blocks
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["ClusterTables"]
 
@@ -49,6 +50,8 @@ class ClusterTables:
     complete: bool  # no label is missing, so every row of present equals size
     own_together: Array | None = None  # (V,), None for labels
     own_pairs: Array | None = None  # (V,), None for labels
+
+    __repr__ = short_repr
 
     @classmethod
     def of(

@@ -23,6 +23,7 @@ from coterie.counts import soft_kernels
 from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples, as_label_tuples
 from coterie.runtime.devices import map_row_blocks
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = [
     "TupleCoassociation",
@@ -56,6 +57,8 @@ class TupleCoassociation:
     values: NDArray[Any]
     scale: float
     weights: Array
+
+    __repr__ = short_repr
 
     @property
     def n_tuples(self) -> int:

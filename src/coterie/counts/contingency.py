@@ -24,6 +24,7 @@ from coterie.counts import soft_kernels
 from coterie.errors import TooManyPointsError
 from coterie.labels.tuples import LabelTuples
 from coterie.runtime.devices import available_memory, map_row_blocks, readable_bytes
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = [
     "PairCounts",
@@ -60,6 +61,8 @@ class PairCounts:
     degree_products: Array
     row_squares: Array | None = None  # Σ a_ij², None for labels, where it equals in_row
     soft_pairs: Array | None = None  # mass of all pairs, None for labels
+
+    __repr__ = short_repr
 
     @property
     def n_pairs(self) -> Array:
@@ -169,7 +172,7 @@ def _refuse_too_many_clusters(tuples: LabelTuples) -> None:
     raise TooManyPointsError(
         f"the {tuples.n_partitions:,} partitions have {m:,} clusters in all, and the contingency "
         f"tables of all pairs need about {readable_bytes(needed)}, but {readable_bytes(free)} are "
-        f"free; partition {tuples.partition_order[largest]} (counted from 0) has the most "
+        f"free; partition '{tuples.partition_names[largest]}' has the most "
         f"clusters, {tuples.n_labels[largest]:,}: leave it out if it names the rows, or use fewer "
         "partitions"
     )

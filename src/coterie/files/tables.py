@@ -24,6 +24,7 @@ from coterie.errors import InvalidParameterError, LabelWarning, OutputError, Tab
 from coterie.files.binary_tables import read_npy, read_parquet, write_npy, write_parquet
 from coterie.files.delimited_text import encoded_text, line_of_row, read_text, write_text
 from coterie.runtime.atomic_files import atomic_file, check_writable
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = [
     "INTEGER_PATTERN",
@@ -65,6 +66,8 @@ class Table:
     path: Path
     columns: dict[str, Any]  # pyarrow.ChunkedArray
     raw: bytes | None = None  # the text if it is not in a file; path is then only its name
+
+    __repr__ = short_repr
 
     @property
     def n_rows(self) -> int:

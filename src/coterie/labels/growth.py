@@ -18,6 +18,7 @@ from coterie.errors import InvalidLabelsError
 from coterie.labels.label_matrix import MISSING, LabelMatrix, are_memberships, as_label_matrix
 from coterie.labels.soft_memberships import Memberships, as_memberships
 from coterie.labels.tuples import LabelTuples, compress_memberships, group_rows, tuples_of_groups
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["Growth", "append_partitions"]
 
@@ -31,6 +32,8 @@ class Growth:
     before: LabelTuples  # u tuples of the V old partitions
     tuples: LabelTuples  # u' tuples of all partitions; in the given order the new ones come last
     vocabulary: LabelMatrix | Memberships  # names of all partitions and labels, without rows
+
+    __repr__ = short_repr
 
 
 def append_partitions(
@@ -69,7 +72,7 @@ def append_partitions(
     codes[:, : before.n_partitions] = _codes_as_given(before)[origin]
     codes[:, before.n_partitions :] = new.codes[first]
     tuples = tuples_of_groups(codes, both.n_labels, inverse, weights)
-    return Growth(before, tuples, both)
+    return Growth(before, replace(tuples, names=both.names), both)
 
 
 def _append_memberships(

@@ -19,6 +19,7 @@ from coterie.labels.coding import (
     code_columns,
     drop_categories,
 )
+from coterie.runtime.short_reprs import short_repr
 from coterie.runtime.user_warnings import warn_user
 
 __all__ = [
@@ -45,6 +46,8 @@ class LabelMatrix:
     categories: tuple[NDArray[Any], ...]  # categories[v][c] is the user's label of code c
     names: tuple[str, ...]  # of the partitions, for messages and reports
     empty: tuple[int, ...] = ()  # columns of the input without any label, which are left out
+
+    __repr__ = short_repr
 
     @property
     def n_points(self) -> int:

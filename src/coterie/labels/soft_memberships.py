@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from coterie.errors import InvalidLabelsError
 from coterie.labels.coding import MISSING, SOFT_HINT, code_dtype
 from coterie.labels.label_matrix import LabelMatrix, are_memberships, as_label_matrix
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["Memberships", "as_memberships", "hard_labels", "memberships_like", "slots_of"]
 
@@ -33,6 +34,8 @@ class Memberships:
     widths: NDArray[np.int64]  # (V,) numbers of columns of the user's matrices
     names: tuple[str, ...]  # numbers of the matrices, for messages and reports
     column_names: tuple[tuple[str, ...] | None, ...]  # of each matrix, None if it has none
+
+    __repr__ = short_repr
 
     @property
     def n_points(self) -> int:

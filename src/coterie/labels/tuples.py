@@ -23,6 +23,7 @@ from coterie.labels import tuple_kernels as kernels
 from coterie.labels.coding import MISSING, code_dtype
 from coterie.labels.label_matrix import LabelMatrix, are_memberships, as_label_matrix
 from coterie.labels.soft_memberships import Memberships, as_memberships, slots_of
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = [
     "LabelTuples",
@@ -57,6 +58,9 @@ class LabelTuples:
     partition_order: Indices  # (V,) the user's partition of each column of codes
     recode: Indices  # (m,) column of cluster c of the user's partition v: [K_0 + … + K_{v-1} + c]
     memberships: Array | None = None  # (u, S), None for labels
+    names: tuple[str, ...] | None = None  # of the user's partitions, (V,)
+
+    __repr__ = short_repr
 
     @property
     def n_points(self) -> int:
@@ -82,6 +86,12 @@ class LabelTuples:
     def n_labels(self) -> Indices:
         """Return the number of clusters K_v of each partition, (V,)."""
         return np.diff(self.offsets)
+
+    @property
+    def partition_names(self) -> tuple[str, ...]:
+        """Return the name of the partition of each column of codes, or its number, (V,)."""
+        order = self.partition_order
+        return tuple(str(v) if self.names is None else self.names[v] for v in order.tolist())
 
     @property
     def partition_of(self) -> Indices:
@@ -223,6 +233,7 @@ class LabelTuples:
             self.partition_order[partitions],
             recode[recode != MISSING],
             memberships,
+            self.names,
         )
         return restricted, group
 
@@ -248,7 +259,8 @@ def compress_labels(matrix: LabelMatrix, row_weights: Array | None = None) -> La
     True
     """
     first, inverse, weights = group_rows(matrix.codes, row_weights)
-    return tuples_of_groups(matrix.codes[first], matrix.n_labels, inverse, weights)
+    tuples = tuples_of_groups(matrix.codes[first], matrix.n_labels, inverse, weights)
+    return replace(tuples, names=matrix.names)
 
 
 def compress_memberships(soft: Memberships, row_weights: Array | None = None) -> LabelTuples:
@@ -265,7 +277,8 @@ def compress_memberships(soft: Memberships, row_weights: Array | None = None) ->
         return compress_labels(soft.labels(), row_weights)
     codes, memberships = slots_of(soft.shares)
     first, inverse, weights = group_rows(kernels.slot_keys(codes, memberships), row_weights)
-    return _sorted(codes[first], _offsets(soft.n_labels), inverse, weights, memberships[first])
+    tuples = _sorted(codes[first], _offsets(soft.n_labels), inverse, weights, memberships[first])
+    return replace(tuples, names=soft.names)
 
 
 def as_label_tuples(P: Any) -> LabelTuples:

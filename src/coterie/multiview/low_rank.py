@@ -21,6 +21,7 @@ from coterie.labels.tuples import LabelTuples, compress_labels
 from coterie.multiview.view_input import MultiViewMethod
 from coterie.relaxation.eigenpairs import dense_eigenpairs
 from coterie.relaxation.spectral_embedding import spectral_labels
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["LowRankConsensus", "LowRankSplit", "low_rank_consensus"]
 
@@ -174,6 +175,8 @@ class LowRankSplit:
     n_iter: int
     converged: bool
     history: dict[str, list[float]]  # "loss" and "residual" of each step
+
+    __repr__ = short_repr
 
 
 def low_rank_consensus(

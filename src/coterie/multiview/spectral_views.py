@@ -17,6 +17,7 @@ from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError
 from coterie.multiview.view_input import MultiViewMethod
 from coterie.relaxation.spectral_embedding import normalized_cut_rows, spectral_labels
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = [
     "ConcatenatedSpectral",
@@ -199,6 +200,8 @@ class SpectralFeatures:
 
     rows: Any
     embedding: Array
+
+    __repr__ = short_repr
 
     def transform(self, X: Any) -> Array:
         """Return the embedding of the rows of ``X``, shape (m, k)."""

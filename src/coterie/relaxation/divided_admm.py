@@ -33,6 +33,7 @@ from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.admm import robust_factor
 from coterie.relaxation.iteration import RobustRelaxation
 from coterie.runtime.sampling import evenly_spaced_points
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["DividedRelaxation", "divided_factor", "l1_distance"]
 
@@ -60,6 +61,8 @@ class DividedRelaxation(RobustRelaxation):
 
     n_parts: int = 1  # P
     theta: float = 1.0  # θ; near 0 the parts were too small, or their factors disagree
+
+    __repr__ = short_repr
 
 
 def divided_factor(

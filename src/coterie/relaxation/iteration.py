@@ -15,6 +15,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.runtime.short_reprs import short_repr
+
 __all__ = ["RobustRelaxation", "Solver", "minimise"]
 
 Matrix = NDArray[np.float64]
@@ -47,6 +49,8 @@ class RobustRelaxation:
     history: dict[str, list[float]] = field(repr=False)
     n_iter: int
     converged: bool
+
+    __repr__ = short_repr
 
 
 class Solver(Protocol):

@@ -14,6 +14,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.runtime.short_reprs import short_repr
+
 __all__ = ["ReferenceRelaxation", "reference_robust_relaxation"]
 
 Matrix = NDArray[np.float64]
@@ -27,6 +29,8 @@ class ReferenceRelaxation:
     objective: list[float]
     residual: list[float]
     steps: list[Matrix]
+
+    __repr__ = short_repr
 
 
 def reference_robust_relaxation(

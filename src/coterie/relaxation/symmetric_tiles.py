@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.runtime.devices import map_in_threads, n_threads
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["SymmetricTiles", "Tile", "add_product", "n_stored", "summed", "tile_edges"]
 
@@ -31,6 +32,8 @@ class Tile:
     rows: slice
     columns: slice
     values: NDArray[Any]
+
+    __repr__ = short_repr
 
     @property
     def copies(self) -> int:

@@ -25,6 +25,7 @@ from coterie.counts.cluster_tables import ClusterTables
 from coterie.labels.tuples import LabelTuples
 from coterie.runtime.devices import map_in_threads
 from coterie.runtime.sampling import evenly_spaced_points
+from coterie.runtime.short_reprs import short_repr
 from coterie.search.sweeps import sweep
 
 __all__ = [
@@ -64,6 +65,8 @@ class Start:
     name: str
     labels: Labels
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True)
 class SearchResult:
@@ -75,6 +78,8 @@ class SearchResult:
     start: str  # name of the start that led to this clustering
     n_starts: int
     n_sweeps: int  # total over all starts
+
+    __repr__ = short_repr
 
 
 def median_search(
@@ -156,7 +161,7 @@ def partition_starts(
     scored.sort()
     return [
         Start(
-            f"partition {tuples.partition_order[v]}",
+            f"partition {tuples.partition_names[v]}",
             np.append(mapping, -1)[tuples.labels_of_partition(v)],
         )
         for _, _, v, mapping in scored[:at_most]

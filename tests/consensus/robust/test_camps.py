@@ -1,6 +1,7 @@
 """Agreement of partitions, and their camps."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
@@ -132,6 +133,38 @@ def test_words_name_the_dissenters():
     P, _ = planted_partitions([120, 60, 40], 5, 2, 0.1, random_state=0)
     words = partition_agreement(P).in_words(["a", "b", "c", "dora", "egon"])
     assert words.startswith("3 of 5 partitions agree; 2 dissent (dora, egon)")
+
+
+def named_partitions(names):
+    """Five partitions in columns of these names, of which the last two are wrong."""
+    P, _ = planted_partitions([120, 60, 40], 5, 2, 0.1, random_state=0)
+    return pd.DataFrame(P, columns=names)
+
+
+def test_columns_give_their_names():
+    """The names of the columns are those of the partitions, in any order of the columns."""
+    table = named_partitions(["anna", "ben", "carla", "dora", "egon"])
+    shuffled = table[["egon", "anna", "dora", "carla", "ben"]]
+    assert "(dora, egon)" in partition_agreement(table).in_words()
+    assert "(egon, dora)" in partition_agreement(shuffled).in_words()
+    assert partition_agreement(shuffled).names == tuple(shuffled.columns)
+
+
+def test_repr_has_the_sizes_of_the_camps():
+    """The repr is one line without arrays."""
+    assert repr(partition_agreement(named_partitions(list("abcde")))) == (
+        "Dissent(5 partitions, 2 camps: 3 + 2)"
+    )
+    tied, _ = planted_partitions([120, 80], 8, 4, 0.1, random_state=0)
+    assert repr(partition_agreement(tied)) == "Dissent(8 partitions, 2 camps: 4 + 4, tied)"
+    assert repr(partition_agreement([[0], [1], [1]])) == "Dissent(1 partition, 1 camp: 1)"
+
+
+def test_notebooks_show_a_table_of_the_camps():
+    """Each camp is a row with its members, and names of columns are no markup."""
+    html = partition_agreement(named_partitions(["a", "b", "c", "<script>", "e"]))._repr_html_()
+    assert "<td>a, b, c</td>" in html and "<td>&lt;script&gt;, e</td>" in html
+    assert html.count("<tr>") == 3 and "<script>" not in html
 
 
 @pytest.mark.parametrize("copies", [10**3, 10**9])

@@ -1,6 +1,7 @@
 """The partitions that vote."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from coterie import RobustConsensus, clustering_accuracy, mirkin_objective, planted_partitions
@@ -107,3 +108,11 @@ def test_doubtful_decisions_give_a_warning():
     assert votes.all_weights.tolist() == [1.0] * 3
     with pytest.warns(DissentWarning, match=r"5 of 9 .* dissent \(5, 6, 7, 8\).*camp.* has 4"):
         Votes.from_tuples(as_label_tuples(close), "agreement")
+
+
+def test_warnings_have_the_names_of_columns():
+    """Partitions of a table are named by their columns."""
+    P, _ = planted_partitions([120, 80], 9, 4, 0.1, random_state=0)
+    table = pd.DataFrame(P, columns=list("abcdefghi"))
+    with pytest.warns(DissentWarning, match=r"4 dissent \(f, g, h, i\)"):
+        RobustConsensus(2, random_state=0).fit(table)

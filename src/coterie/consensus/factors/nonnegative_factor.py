@@ -32,6 +32,7 @@ from coterie.labels.numbering import renumber_by_appearance
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.least_squares import least_squares_factor
 from coterie.runtime.devices import on_one_thread
+from coterie.runtime.short_reprs import short_repr
 from coterie.runtime.user_warnings import ignore_duplicate_points_warning
 
 __all__ = ["NMFConsensus", "NonnegativeFactor", "nonnegative_factor"]
@@ -152,6 +153,8 @@ class NonnegativeFactor:
     d: Array
     history: list[float]
     converged: bool
+
+    __repr__ = short_repr
 
     @property
     def loss(self) -> float:

@@ -31,6 +31,7 @@ from coterie.counts.contingency import all_contingencies, jaccard_similarity
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.rounding import round_by_kmeans
 from coterie.runtime.sampling import draw_weighted_subsample
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["Answer", "Sample", "choose_answer", "mean_agreement"]
 
@@ -56,6 +57,8 @@ class Answer:
     #: For every answer its number of clusters, whether it competes, and its mean agreement.
     others: dict[str, dict[str, Any]]
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -65,6 +68,8 @@ class Sample:
     tuples: LabelTuples
     chosen: NDArray[np.int64]  # (s,) their places among the tuples of the votes
     contingencies: Array  # (m, m)
+
+    __repr__ = short_repr
 
     @classmethod
     def draw(cls, votes: Votes, rng: np.random.RandomState) -> Sample:

@@ -14,7 +14,9 @@ can tell which is right: all of them vote, and the result is tied.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +27,7 @@ from scipy.spatial.distance import squareform
 from coterie.counts.contingency import PairCounts, all_contingencies, count_pairs
 from coterie.labels.tuples import as_label_tuples
 from coterie.runtime.sampling import sample_multiplicities
+from coterie.runtime.wording import number_of
 
 __all__ = ["Dissent", "chance_scores", "find_camps", "partition_agreement"]
 
@@ -60,6 +63,8 @@ class Dissent:
         Score of each camp against camp 0: the correlation of their co-association matrices,
         divided by its standard deviation under chance. From 4 on they would be one camp. It is
         infinite for camp 0.
+    names : tuple of V str, optional
+        Names of the partitions.
     """
 
     agreement: Array
@@ -68,6 +73,7 @@ class Dissent:
     weights: Array
     tied: bool
     camp_scores: Array
+    names: tuple[str, ...] | None = None
 
     @property
     def dissenters(self) -> NDArray[np.int64]:
@@ -76,13 +82,13 @@ class Dissent:
 
     def reordered(self, place: NDArray[np.int64]) -> Dissent:
         """Return the result for partitions in another order: ``place[v]`` becomes number v."""
-        return Dissent(
-            self.agreement[np.ix_(place, place)],
-            self.scores[np.ix_(place, place)],
-            self.groups[place],
-            self.weights[place],
-            self.tied,
-            self.camp_scores,
+        return replace(
+            self,
+            agreement=self.agreement[np.ix_(place, place)],
+            scores=self.scores[np.ix_(place, place)],
+            groups=self.groups[place],
+            weights=self.weights[place],
+            names=None if self.names is None else tuple(self.names[v] for v in place),
         )
 
     @property
@@ -92,8 +98,11 @@ class Dissent:
         same = (self.agreement == 1) & (self.scores > CUT)
         return len(self.groups) > 2 and bool(same.all())
 
-    def in_words(self, names: Any = None) -> str:
-        """Describe in one sentence which partitions agree and which dissent."""
+    def in_words(self, names: Sequence[str] | None = None) -> str:
+        """Describe in one sentence which partitions agree and which dissent.
+
+        ``names`` (V,) replace the names of the partitions.
+        """
         V, camps = len(self.groups), np.bincount(self.groups)
         if V == 1:
             return "one partition: nothing to agree on"
@@ -107,8 +116,8 @@ class Dissent:
                 f"{n_tied} camps of {camps[0]} partitions agree only among themselves; "
                 "no rule can tell which is right, so all of them vote"
             )
-        out = [str(names[v]) if names is not None else str(v) for v in self.dissenters]
-        shown = ", ".join(out[:10]) + (", …" if len(out) > 10 else "")
+        out = self.dissenters
+        shown = self._listed(out, names)
         agree = f"{camps[0]} of {V} partitions agree"
         if len(out) == 1:
             return f"{agree}; 1 dissents ({shown})"
@@ -119,6 +128,43 @@ class Dissent:
             f"{agree}; {len(out)} dissent ({shown}): {others}, and "
             f"they agree with the {camps[0]} no better than chance (score at most "
             f"{self.camp_scores[1:].max():.1f}; {CUT:g} is agreement)"
+        )
+
+    def __repr__(self) -> str:
+        sizes = " + ".join(_shortened(np.bincount(self.groups)))
+        n_camps = int(self.groups.max()) + 1
+        return (
+            f"Dissent({number_of(len(self.groups), 'partition')}, {number_of(n_camps, 'camp')}: "
+            f"{sizes}{', tied' if self.tied else ''})"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the sentence and a table of the camps, for notebooks."""
+        rows = []
+        for camp, score in enumerate(self.camp_scores):
+            members = np.flatnonzero(self.groups == camp)
+            decides = "decides" if self.weights[members].any() else "dissents"
+            cells = (
+                camp,
+                len(members),
+                decides,
+                f"{score:.1f}" if camp else "",
+                self._listed(members),
+            )
+            rows.append("".join(f"<td>{escape(str(cell))}</td>" for cell in cells))
+        titles = ("camp", "size", "vote", "score against camp 0", "partitions")
+        head = "".join(f"<th>{title}</th>" for title in titles)
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        return (
+            f"<p>{escape(self.in_words())}</p>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        )
+
+    def _listed(self, partitions: NDArray[np.int64], names: Sequence[str] | None = None) -> str:
+        """Return the names of some partitions, or their numbers if they have none."""
+        names = self.names if names is None else names
+        return ", ".join(
+            _shortened(partitions if names is None else [names[v] for v in partitions])
         )
 
 
@@ -135,11 +181,17 @@ def partition_agreement(P: Any, max_points: int = 100_000, random_state: Any = 0
     tuples = as_label_tuples(P)
     weights = sample_multiplicities(tuples.weights, max_points, random_state)
     counts = count_pairs(tuples, all_contingencies(tuples, weights), weights)
-    return find_camps(counts).reordered(np.argsort(tuples.partition_order))
+    camps = find_camps(counts, names=tuples.partition_names)
+    return camps.reordered(np.argsort(tuples.partition_order))
 
 
-def find_camps(counts: PairCounts, cut: float = CUT) -> Dissent:
-    """Find the camps of partitions from the pair counts of all pairs of partitions."""
+def find_camps(
+    counts: PairCounts, cut: float = CUT, names: tuple[str, ...] | None = None
+) -> Dissent:
+    """Find the camps of partitions from the pair counts of all pairs of partitions.
+
+    ``names`` are those of the partitions, in the order of the counts.
+    """
     agreement, scores = chance_scores(counts)
     V = len(scores)
     groups = np.zeros(V, dtype=np.int64)
@@ -153,7 +205,8 @@ def find_camps(counts: PairCounts, cut: float = CUT) -> Dissent:
     sizes = np.bincount(groups)
     deciding = sizes == sizes[0]
     weights = deciding[groups].astype(np.float64)
-    return Dissent(agreement, scores, groups, weights, bool(deciding.sum() > 1), camp_scores)
+    tied = bool(deciding.sum() > 1)
+    return Dissent(agreement, scores, groups, weights, tied, camp_scores, names)
 
 
 def chance_scores(counts: PairCounts) -> tuple[Array, Array]:
@@ -188,6 +241,12 @@ def chance_scores(counts: PairCounts) -> tuple[Array, Array]:
     deviation = np.clip(np.sqrt(variance) / safe, LEAST_DEVIATION, MOST_DEVIATION)
     scores = np.where(informative, agreement / deviation, 0.0)
     return agreement, np.where(n < _FEWEST_COMMON, CUT, scores)
+
+
+def _shortened(items: Iterable[Any], most: int = 10) -> list[str]:
+    """Return the items as texts; an ellipsis replaces those beyond ``most``."""
+    texts = [str(item) for item in items]
+    return texts if len(texts) <= most else [*texts[:most], "…"]
 
 
 def _variance(a: tuple[Any, ...], b: tuple[Any, ...], n2: Any, n3: Any, n4: Any) -> Any:

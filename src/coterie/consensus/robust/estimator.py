@@ -184,11 +184,11 @@ class RobustConsensus(ConsensusFunction):
         return self._factor[self._inverse]
 
     def _label_after_growth(self, growth: Growth) -> Labelling:
-        decided = self.partition_weights_ > 0
+        decided, names = self.partition_weights_ > 0, growth.vocabulary.names
         found = self._label_tuples(growth.tuples)
         if isinstance(self.partition_weights, str) and self.partition_weights == "agreement":
             decide = growth.tuples.in_given_order(found.partition_weights)[: len(decided)] > 0
-            _warn_of_lost_votes(np.flatnonzero(decided & ~decide))
+            _warn_of_lost_votes([names[v] for v in np.flatnonzero(decided & ~decide)])
         return found
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
@@ -368,10 +368,10 @@ def _round(votes: Votes, factor: Array, K: int, rng: np.random.RandomState) -> L
     return min(rounded, key=votes.objective)
 
 
-def _warn_of_lost_votes(partitions: NDArray[np.int64]) -> None:
+def _warn_of_lost_votes(partitions: list[str]) -> None:
     """Warn about partitions that voted before and no longer do."""
-    if len(partitions):
-        shown = ", ".join(map(str, partitions[:10])) + (", …" if len(partitions) > 10 else "")
+    if partitions:
+        shown = ", ".join(partitions[:10]) + (", …" if len(partitions) > 10 else "")
         warn_user(
             f"the new partitions changed the largest camp: {len(partitions)} partitions that "
             f"decided before no longer do ({shown}); see dissent_",

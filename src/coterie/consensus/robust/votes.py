@@ -16,6 +16,7 @@ from coterie.counts.coassociation import check_partition_weights, pairwise_lower
 from coterie.counts.contingency import agreement_lower_bound, all_contingencies, count_pairs
 from coterie.errors import DissentWarning, InvalidParameterError
 from coterie.labels.tuples import LabelTuples
+from coterie.runtime.short_reprs import short_repr
 from coterie.runtime.user_warnings import warn_user
 from coterie.search.median_search import (
     SearchResult,
@@ -66,6 +67,8 @@ class Votes:
     dissent: Dissent
     _tables: dict[bytes, ClusterTables] = field(default_factory=dict, repr=False)
 
+    __repr__ = short_repr
+
     @classmethod
     def from_tuples(
         cls,
@@ -89,7 +92,8 @@ class Votes:
         _log.info("comparing %d partitions over %d tuples", tuples.n_partitions, tuples.n_tuples)
         if contingencies is None:
             contingencies = all_contingencies(tuples)
-        dissent = find_camps(count_pairs(tuples, contingencies))
+        counts = count_pairs(tuples, contingencies)
+        dissent = find_camps(counts, names=tuples.partition_names)
         weights = _weights(tuples, contingencies, dissent, partition_weights, n_clusters)
         used = weights > 0
         voting, group = tuples.restricted_to(used)

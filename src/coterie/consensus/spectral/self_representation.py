@@ -22,6 +22,7 @@ from coterie.errors import InvalidParameterError
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.spectral_embedding import spectral_labels
 from coterie.runtime.devices import on_one_thread
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["CorrelationConsensus", "SelfRepresentation", "code_affinity", "self_representation"]
 
@@ -174,6 +175,8 @@ class SelfRepresentation:
     present: NDArray[np.bool_]
     view_weights: Array
     losses: list[float]
+
+    __repr__ = short_repr
 
 
 def self_representation(

@@ -26,6 +26,7 @@ from coterie.engines.queries import fetch
 from coterie.errors import InvalidLabelsError
 from coterie.labels.label_matrix import MISSING, LabelMatrix
 from coterie.runtime.devices import map_row_blocks
+from coterie.runtime.short_reprs import short_repr
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -52,6 +53,8 @@ class KeyLayout:
     columns: tuple[LabelColumn, ...]
     labels: tuple[NDArray[Any], ...]  # for each partition, the labels of its digits from 1 up
     groups: tuple[tuple[int, ...], ...]  # for each key, its partitions; the last is the lowest
+
+    __repr__ = short_repr
 
     @property
     def key_names(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from coterie.engines.label_tables.packed_keys import HASH_RANGE, KeyLayout
 from coterie.engines.queries import engine_errors, fetch, stream
 from coterie.errors import TableError
+from coterie.runtime.short_reprs import short_repr
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -33,6 +34,8 @@ class TupleCounts:
     keys: list[NDArray[np.int64]]  # one (u,) array per key
     counts: NDArray[np.int64]  # (u,), number of rows with each tuple
     share: float = 1.0  # of all possible tuples, how many were eligible; below 1 for a sample
+
+    __repr__ = short_repr
 
     @property
     def n_tuples(self) -> int:

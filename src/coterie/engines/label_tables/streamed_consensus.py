@@ -27,6 +27,7 @@ from coterie.engines.label_tables.packed_table import PackedTable, TupleCounts
 from coterie.errors import InvalidParameterError
 from coterie.labels.label_matrix import MISSING, LabelMatrix
 from coterie.labels.tuples import LabelTuples
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = [
     "AssignmentRule",
@@ -51,6 +52,8 @@ class StreamedConsensus:
     estimator: Any
     coder: RowCoder
     rule: AssignmentRule
+
+    __repr__ = short_repr
 
     @classmethod
     def of(cls, estimator: Any, layout: KeyLayout) -> StreamedConsensus:
@@ -96,6 +99,8 @@ class RowCoder:
     layout: KeyLayout
     codes_of: tuple[NDArray[Any], ...]  # per partition, the column of each digit; −1 is missing
     places: NDArray[np.int64]  # (V,), the column of the label tuples for each partition
+
+    __repr__ = short_repr
 
     @classmethod
     def of(cls, layout: KeyLayout, tuples: LabelTuples, vocabulary: LabelMatrix) -> RowCoder:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.runtime.devices import readable_bytes
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["TableConsensus", "peak_memory"]
 
@@ -87,6 +88,8 @@ class TableConsensus:
     peak_memory: int = 0
     out: Path | None = None
     bytes_written: int = 0
+
+    __repr__ = short_repr
 
     def as_dict(self) -> dict[str, Any]:
         """Return all attributes except the estimator as values for JSON."""
