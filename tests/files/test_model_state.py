@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
@@ -261,3 +263,49 @@ def test_absurd_numbers_are_refused():
     with pytest.raises(ModelFileError, match=r"an integer of 1,329 bits"):
         StateReader([]).decode({"strength": [10**400]})
     assert StateReader([]).decode([10**300, -3]) == [10**300, -3]
+
+
+INDEXES = {
+    "numbers": pd.Index([3, 1, 2], name="user"),
+    "texts": pd.Index(["ada", "bøb", "a\0"]),
+    "mixed": pd.Index(["ada", 7, None, 2.5], dtype=object),
+    "times": pd.date_range("2026-03-01", periods=3, unit="s"),
+    "spans": pd.timedelta_range("1 day", periods=3),
+    "range": pd.RangeIndex(5, 8),
+    "levels": pd.MultiIndex.from_tuples([("a", 1), ("b", 2)], names=["city", None]),
+}
+
+
+@pytest.mark.parametrize("index", INDEXES.values(), ids=INDEXES)
+def test_a_pandas_index_is_restored(index):
+    """Values, levels and names of an index of numbers, texts and times are restored."""
+    writer = StateWriter()
+    tree = json.loads(json.dumps(writer.encode(index, "index")))
+    restored = StateReader(writer.arrays).decode(tree)
+    assert restored.equals(index) and list(restored.names) == list(index.names)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.date_range("2026-03-01", periods=2, tz="Europe/Berlin"),
+        pd.period_range("2026-03", periods=2, freq="M"),
+        pd.interval_range(0, 2),
+    ],
+    ids=["zoned times", "periods", "intervals"],
+)
+def test_other_index_values_become_texts(index):
+    """Values that have no form in JSON are stored as their texts."""
+    writer = StateWriter()
+    restored = StateReader(writer.arrays).decode(writer.encode(index, "index"))
+    assert restored.tolist() == [str(value) for value in index]
+
+
+def test_an_index_can_be_read_without_pandas(monkeypatch):
+    """Without pandas the names of the rows are a list, or an array of numbers."""
+    writer = StateWriter()
+    trees = [writer.encode(INDEXES[name], "index") for name in ("texts", "numbers", "levels")]
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    texts, numbers, levels = (StateReader(writer.arrays).decode(tree) for tree in trees)
+    assert texts == ["ada", "bøb", "a\0"] and numbers.tolist() == [3, 1, 2]
+    assert levels == [("a", 1), ("b", 2)]

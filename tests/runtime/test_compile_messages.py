@@ -45,6 +45,8 @@ def compile_with(listener: CompileListener, *modules: str) -> None:
 
 def test_the_first_compilation_is_announced_on_a_terminal(monkeypatch):
     """Several kernels give one message; a kernel of another package gives none."""
+    watched(monkeypatch)
+    compile_with(CompileListener(), "coterie.first_kernels")  # the listener of this process too
     terminal, listener = watched(monkeypatch), CompileListener()
     compile_with(listener, "users.module")
     assert terminal.getvalue() == ""

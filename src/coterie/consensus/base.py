@@ -8,9 +8,10 @@ base class does the rest: input, compression, numbering, confidence, objective, 
 from __future__ import annotations
 
 import contextlib
+import logging
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from coterie.consensus.parameters import check_n_clusters
+from coterie.consensus.results import ConsensusResults
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import check_partition_weights
 from coterie.errors import InvalidLabelsError, InvalidParameterError, LabelWarning
@@ -34,14 +36,18 @@ from coterie.labels.label_matrix import (
     warn_of_ids,
 )
 from coterie.labels.numbering import renumber_by_size
+from coterie.labels.row_index import refuse_other_rows, row_index_of
 from coterie.labels.soft_memberships import Memberships, as_memberships, memberships_like
 from coterie.labels.tuples import LabelTuples, compress_labels, compress_memberships
 from coterie.runtime.short_reprs import short_repr
 from coterie.runtime.user_warnings import warn_user
+from coterie.runtime.verbosity import shows_stages
 
 __all__ = ["ConsensusFunction", "Labelling", "voting_tuples"]
 
 Array = NDArray[np.float64]
+
+_log = logging.getLogger(__name__)
 
 # float64 represents every whole number up to this one
 _LARGEST_EXACT_COUNT = 2.0**53
@@ -60,15 +66,28 @@ class Labelling:
     __repr__ = short_repr
 
 
-class ConsensusFunction(ClusterMixin, BaseEstimator):
-    """Base class of the consensus functions."""
+@dataclass(eq=False, repr=False)
+class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
+    """Base class of the consensus functions.
 
-    n_clusters: Any
-    partition_weights: Any
-    labels_: NDArray[np.int32]
+    Parameters
+    ----------
+    verbose : bool, default=False
+        Show the stages of ``fit`` on the standard error stream.
+
+    Attributes
+    ----------
+    index_ : pandas Index or None
+        The index of the fitted table, if it has one besides the numbers of the rows.
+    """
+
+    _: KW_ONLY
+    verbose: bool = False
+
     #: Why the method cannot use soft partitions; empty if it can.
     _reason_against_soft = ""
 
+    @shows_stages
     def fit(
         self,
         P: Any,
@@ -95,6 +114,7 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
         A row without any label gets the label −1 and confidence 0. A column without any label is
         left out, with a warning.
         """
+        index = row_index_of(P)
         read = as_memberships if are_memberships(P) else as_label_matrix
         matrix: LabelMatrix | Memberships = read(P, allow_unlabelled_rows=True)
         if isinstance(matrix, LabelMatrix) and matrix is not P:
@@ -113,8 +133,10 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
         else:
             tuples = compress_labels(matrix, weights)
         self._refuse_soft(tuples)
+        _log.info("%d distinct label tuples in %d rows", tuples.n_tuples, matrix.n_points)
         with self._restored_on_failure():
             self._vocabulary, self._row_weights = matrix.without_rows(), weights
+            self.index_ = index
             # rows of the input that the tuples hold; None if they hold all of them
             self._fitted_rows = None if used.all() else np.flatnonzero(used)
             del matrix  # frees memory: it is as large as the input
@@ -123,6 +145,7 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
                 self.labels_, self.confidence_ = self.predict(P, return_confidence=True)
         return self
 
+    @shows_stages
     def partial_fit(self, P: Any, y: Any = None) -> Self:  # noqa: ARG002 (y as in fit)
         """Add partitions of the same points: columns, not rows.
 
@@ -150,11 +173,14 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
                 "the fit had rows of weight 0 or without any label, which were not stored; fit "
                 "again on all partitions, or leave these rows out of the first fit"
             )
+        index, before = row_index_of(P), getattr(self, "index_", None)
+        refuse_other_rows(index, before, "the new partitions", "the fit")
         growth = append_partitions(self._tuples, self._vocabulary, P, self._row_weights)
         self._refuse_soft(growth.tuples)
         _refuse_old_weights(getattr(self, "partition_weights", None), growth)
         with self._restored_on_failure():
             self._vocabulary = growth.vocabulary
+            self.index_ = index if before is None else before
             self._finish(growth.tuples, self._label_after_growth(growth))
         return self
 
@@ -192,7 +218,7 @@ class ConsensusFunction(ClusterMixin, BaseEstimator):
         """Label the distinct tuples after partitions were added; by default as in ``fit``."""
         return self._label_tuples(growth.tuples)
 
-    def _check_settings(self, tuples: LabelTuples) -> tuple[int, Array]:
+    def _check_settings(self: Any, tuples: LabelTuples) -> tuple[int, Array]:
         """Return K and the partition weights in the order of the tuples' columns, checked."""
         weights = check_partition_weights(self.partition_weights, tuples.n_partitions)
         return check_n_clusters(self.n_clusters, tuples), weights[tuples.partition_order]

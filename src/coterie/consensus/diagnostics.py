@@ -14,19 +14,29 @@ from coterie.consensus.robust.camps import Dissent, find_camps
 from coterie.counts.contingency import all_contingencies, count_pairs
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError
+from coterie.runtime.wording import number_of, visible
 
 __all__ = [
     "PartitionRow",
     "PointRow",
+    "Summary",
     "dissent_of",
     "fitted_consensus",
+    "k_choice_of",
     "partition_names",
     "partition_report",
     "point_report",
+    "row_index",
+    "runner_up_clusters",
     "summary",
+    "summary_lines",
 ]
 
 _MOST_SIZES = 12
+_MOST_UNCERTAIN = 5
+_MOST_CHARACTERS = 40
+#: Shares of votes that are in memory together.
+_MOST_SHARES = 10**7
 
 
 @dataclass(frozen=True)
@@ -64,11 +74,32 @@ class PartitionRow:
 
 @dataclass(frozen=True)
 class PointRow:
-    """One point: its row in the input, its cluster and the confidence of the consensus."""
+    """One point.
+
+    Attributes
+    ----------
+    point : int
+        Its row in the input.
+    cluster : int
+    confidence : float
+        Of the consensus in the cluster.
+    name : object
+        Its name in the index of the fitted table; without an index, its row.
+    """
 
     point: int
     cluster: int
     confidence: float
+    name: Any
+
+
+class Summary(str):
+    """A text whose repr is the text itself, so that a notebook shows its lines."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def partition_report(estimator: Any, names: Sequence[str] | None = None) -> list[PartitionRow]:
@@ -135,14 +166,19 @@ def point_report(estimator: Any, n: int = 10) -> list[PointRow]:
     """
     check_whole("n", n)
     consensus = fitted_consensus(estimator)
-    confidence = consensus.confidence_
+    confidence, index = consensus.confidence_, row_index(estimator)
     return [
-        PointRow(int(i), int(consensus.labels_[i]), float(confidence[i]))
-        for i in np.argsort(confidence, kind="stable")[:n]
+        PointRow(
+            i,
+            int(consensus.labels_[i]),
+            float(confidence[i]),
+            i if index is None else index[i],
+        )
+        for i in np.argsort(confidence, kind="stable")[:n].tolist()
     ]
 
 
-def summary(estimator: Any, names: Sequence[str] | None = None) -> str:
+def summary(estimator: Any, names: Sequence[str] | None = None) -> Summary:
     """Describe a fitted consensus in a few lines of text.
 
     Parameters
@@ -164,29 +200,36 @@ def summary(estimator: Any, names: Sequence[str] | None = None) -> str:
     partitions  3 of 5 partitions agree; 2 dissent (3, 4): the largest camp among them has 2...
     answer      least squares: ...
     """
+    head, lines = summary_lines(estimator, names)
+    return Summary("\n".join([head, *(f"{name:<12}{text}" for name, text in lines.items())]))
+
+
+def summary_lines(
+    estimator: Any, names: Sequence[str] | None = None, *, find_dissent: bool = True
+) -> tuple[str, dict[str, str]]:
+    """Return the first line of a summary, and the texts of the others by their names.
+
+    Without ``find_dissent`` the camps are described only if the method found them: to find them
+    takes time O(n·V²).
+    """
     consensus = fitted_consensus(estimator)
     names = partition_names(consensus, names)
-    n = len(consensus.labels_)
-    share = consensus.objective_ / max(n * (n - 1), 1)
-    lines = {
-        "clusters": f"{consensus.n_clusters_}, of {_sizes_in_words(consensus.labels_)} points",
-        "confidence": f"{consensus.confidence_.mean():.2f} on average (0 undecided, 1 certain)",
-        "objective": f"J = {consensus.objective_:,.1f}: on average a partition differs on "
-        f"{share:.1%} of the pairs",
-    }
+    lines = _lines_on_points(estimator, consensus)
     if hasattr(consensus, "lower_bound_"):
         lines["bound"] = (
             f"no partition has J below {consensus.lower_bound_:,.1f}: "
             f"at most {consensus.gap_:.1%} of it can be saved"
         )
-    dissent = dissent_of(consensus)
-    lines["partitions"] = dissent.in_words(names)
-    if len(dissent.dissenters) and consensus.partition_weights_.all():
-        lines["partitions"] += "; all of them vote"
+    if find_dissent or hasattr(consensus, "dissent_"):
+        dissent = dissent_of(consensus)
+        lines["partitions"] = dissent.in_words(names)
+        if len(dissent.dissenters) and consensus.partition_weights_.all():
+            lines["partitions"] += "; all of them vote"
     if hasattr(consensus, "selected_"):
         lines["answer"] = "{method}: {reason}".format(**consensus.selected_)
-    head = f"{n:,} points in {len(names)} partitions, {consensus.n_tuples_:,} distinct label tuples"
-    return "\n".join([head, *(f"{name:<12}{text}" for name, text in lines.items())])
+    n_points = number_of(len(consensus.labels_), "point")
+    n_tuples = number_of(consensus.n_tuples_, "distinct label tuple")
+    return f"{n_points} in {number_of(len(names), 'partition')}, {n_tuples}", lines
 
 
 def fitted_consensus(estimator: Any) -> Any:
@@ -221,6 +264,88 @@ def partition_names(consensus: Any, names: Sequence[str] | None = None) -> list[
             f"names has {len(names)} entries for {V} partitions; give one name per partition"
         )
     return [str(name) for name in names]
+
+
+def k_choice_of(estimator: Any) -> Any:
+    """Return the comparison of numbers of clusters, or None if the number was given."""
+    chosen = getattr(fitted_consensus(estimator), "k_choice_", None)
+    return getattr(estimator, "k_choice_", chosen)
+
+
+def row_index(estimator: Any) -> Any:
+    """Return the index of the fitted table, or None if it has none."""
+    index = getattr(estimator, "index_", None)
+    return getattr(fitted_consensus(estimator), "index_", None) if index is None else index
+
+
+def runner_up_clusters(estimator: Any) -> NDArray[np.int64]:
+    """Return for each point the cluster, besides its own, with the largest share of votes, (n,).
+
+    The confidence is the share of votes for the own cluster minus the share for this one. It is
+    −1 if there is one cluster, for points without a label, and for points of weight 0.
+
+    >>> from coterie import EvidenceAccumulation
+    >>> P = [[0, 0, 0], [0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 1], [2, 2, 2]]
+    >>> runner_up_clusters(EvidenceAccumulation(3).fit(P)).tolist()[2]
+    1
+    """
+    consensus = fitted_consensus(estimator)
+    tuples, tables = consensus._tuples, consensus._tables
+    runner_up = np.full(len(consensus.labels_), -1, dtype=np.int64)
+    if tables.n_clusters == 1:
+        return runner_up
+    rows = consensus._fitted_rows
+    found = np.empty(tuples.n_tuples, dtype=np.int64)
+    step = max(_MOST_SHARES // tables.n_clusters, 1)
+    for start in range(0, tuples.n_tuples, step):
+        part = tuples.subset(slice(start, start + step))
+        together = part.indicator(tables.alpha) @ tables.table
+        pairs = (part.mass * tables.alpha) @ tables.present
+        share = np.divide(together, pairs, out=np.zeros_like(together), where=pairs > 0)
+        share[np.arange(len(share)), consensus._tuple_labels[start : start + step]] = -1.0
+        found[start : start + step] = np.argmax(share, axis=1)
+    runner_up[slice(None) if rows is None else rows] = tuples.expand(found)
+    return runner_up
+
+
+def _lines_on_points(estimator: Any, consensus: Any) -> dict[str, str]:
+    """Return the lines about clusters, confidence and objective."""
+    labelled = consensus.labels_ >= 0
+    n = int(labelled.sum())
+    share = consensus.objective_ / max(n * (n - 1), 1)
+    lines = {"clusters": f"{consensus.n_clusters_}, of {_sizes_in_words(consensus.labels_)} points"}
+    if n < len(labelled):
+        lines["unlabelled"] = (
+            f"{number_of(len(labelled) - n, 'point')} without a label in any partition, with -1"
+        )
+    if (choice := k_choice_of(estimator)) is not None:
+        lines["chosen K"] = f"{choice.best_k}: {choice.reason}"
+    lines["confidence"] = f"{consensus.confidence_.mean():.2f} on average (0 undecided, 1 certain)"
+    if uncertain := _uncertain_points(estimator, consensus):
+        lines["uncertain"] = uncertain
+    lines["objective"] = (
+        f"J = {consensus.objective_:,.1f}: on average a partition differs on {share:.1%} of the "
+        "pairs"
+    )
+    return lines
+
+
+def _uncertain_points(estimator: Any, consensus: Any) -> str:
+    """Name the points with the least confidence; empty if all points are certain."""
+    labelled, confidence = np.flatnonzero(consensus.labels_ >= 0), consensus.confidence_
+    least = labelled[np.argsort(confidence[labelled], kind="stable")[:_MOST_UNCERTAIN]]
+    index = row_index(estimator)
+    shown = [
+        f"{_cut(i if index is None else index[i])} ({confidence[i]:.2f})"
+        for i in least.tolist()
+        if confidence[i] < 1
+    ]
+    return f"{'rows' if index is None else 'points'} {', '.join(shown)}" if shown else ""
+
+
+def _cut(name: Any) -> str:
+    text = " ".join(visible(str(name)).split())
+    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"
 
 
 def _sizes_in_words(labels: NDArray[Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
@@ -74,8 +75,8 @@ _SCALARS = {
 } | {"str": np.str_}
 _SPARSE = {"csr_array": sp.csr_array, "csr_matrix": sp.csr_matrix}
 _STORABLE = (
-    "None, numbers, text, lists, tuples, dicts, arrays of numbers or text, CSR matrices and the "
-    "types in coterie.files.model_state.STORABLE_TYPES"
+    "None, numbers, text, lists, tuples, dicts, arrays of numbers or text, CSR matrices, pandas "
+    "indexes and the types in coterie.files.model_state.STORABLE_TYPES"
 )
 
 
@@ -109,6 +110,8 @@ class StateWriter:
             return self._BY_TYPE[kind](self, value, place)
         if isinstance(value, np.generic):
             return self._scalar(value, place)
+        if hasattr(value, "get_level_values"):
+            return self._index(value, place)
         return self._object(value, place)
 
     def _int(self, value: int, place: str) -> Any:
@@ -155,6 +158,19 @@ class StateWriter:
             raise _not_storable(value, place)
         parts = [self._array(part, place) for part in (value.data, value.indices, value.indptr)]
         return {"$csr": [type(value).__name__, [int(size) for size in value.shape], parts]}
+
+    def _index(self, value: Any, place: str) -> Any:
+        """Encode a pandas index by the names and values of its levels."""
+        names = [None if name is None else str(name) for name in value.names]
+        levels = [np.asarray(value.get_level_values(level)) for level in range(value.nlevels)]
+        return {"$index": [names, [self._level(level, place) for level in levels]]}
+
+    def _level(self, values: NDArray[Any], place: str) -> Any:
+        if values.dtype.kind in _ARRAY_KINDS:
+            return self._array(values, place)
+        # an array of bytes, because the size of the tree is limited; what JSON lacks becomes text
+        text = json.dumps(values.tolist(), default=_as_json)
+        return {"$json": self._array(np.frombuffer(text.encode(), dtype=np.uint8), place)}
 
     def _object(self, value: Any, place: str) -> Any:
         name = _name_of(type(value))
@@ -242,6 +258,17 @@ class StateReader:
         matrix.check_format(full_check=True)
         return matrix
 
+    def _index(self, body: list[Any]) -> Any:
+        """Return a pandas index, or without pandas the names of the rows as a list or array."""
+        names, levels = body[0], [self.decode(level) for level in body[1]]
+        try:
+            import pandas as pd
+        except ImportError:
+            return levels[0] if len(levels) == 1 else list(zip(*levels, strict=True))
+        if len(levels) == 1:
+            return pd.Index(levels[0], name=names[0])
+        return pd.MultiIndex.from_arrays(levels, names=names)
+
     def _object(self, body: Mapping[str, Any]) -> Any:
         name = body["type"]
         if name not in STORABLE_TYPES:
@@ -272,6 +299,8 @@ class StateReader:
         "$array": lambda self, body: self.arrays[body],
         "$strings": _strings,
         "$csr": _csr,
+        "$json": lambda self, body: json.loads(self.decode(body).tobytes()),
+        "$index": _index,
         "$object": _object,
     }
 
@@ -317,6 +346,10 @@ def _state_of(value: Any) -> dict[str, Any]:
             if field.default is not None or getattr(value, field.name) is not None
         }
     return dict(vars(value))
+
+
+def _as_json(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else str(value)
 
 
 def _not_storable(value: Any, place: str) -> ModelFileError:

@@ -19,6 +19,7 @@ from coterie.labels.coding import (
     code_columns,
     drop_categories,
 )
+from coterie.labels.row_index import row_index_of
 from coterie.runtime.short_reprs import short_repr
 from coterie.runtime.user_warnings import warn_user
 
@@ -341,6 +342,7 @@ def _are_vectors(P: Any) -> bool:
 
 def _vector_columns(P: Any) -> tuple[list[Any], tuple[str, ...]]:
     """Return the vectors of a list or a mapping as columns, and their names."""
+    row_index_of(P)  # refuses Series of different rows
     names = tuple(map(str, P)) if isinstance(P, Mapping) else _numbered(len(P))
     vectors = [np.asarray(item) for item in (P.values() if isinstance(P, Mapping) else P)]
     for name, vector in zip(names, vectors, strict=True):

@@ -1,0 +1,156 @@
+"""The results of a fitted consensus for people: a summary, data frames, a table in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from coterie.consensus.cluster_consensus import cluster_consensus
+from coterie.consensus.diagnostics import (
+    Summary,
+    k_choice_of,
+    partition_report,
+    row_index,
+    runner_up_clusters,
+    summary,
+    summary_lines,
+)
+from coterie.consensus.parameters import check_choice
+from coterie.errors import CoterieError, InvalidParameterError
+from coterie.runtime.data_frames import import_pandas
+
+__all__ = ["ConsensusResults"]
+
+
+class ConsensusResults:
+    """Mixin of consensus functions, and of clusterers with a consensus function ``consensus_``."""
+
+    labels_: NDArray[np.int32]
+    confidence_: NDArray[np.float64]
+
+    def summary(self) -> Summary:
+        """Describe the fitted consensus in a few lines of text.
+
+        The lines are on clusters, confidence, the least certain points, the objective and its
+        bound, the partitions that agree or dissent, and the reason for the answer. A notebook
+        shows them as they are; ``print`` does so everywhere.
+
+        Examples
+        --------
+        >>> from coterie import EvidenceAccumulation
+        >>> P = [[0, 0, 0], [0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 1]]
+        >>> print(EvidenceAccumulation(2).fit(P).summary())
+        5 points in 3 partitions, 3 distinct label tuples
+        clusters    2, of 3 and 2 points
+        confidence  ... on average (0 undecided, 1 certain)
+        uncertain   rows 2 ...
+        """
+        return summary(self)
+
+    def to_frame(self, what: str = "points") -> Any:
+        """Return results as a pandas DataFrame.
+
+        Parameters
+        ----------
+        what : {"points", "partitions", "clusters", "k"}, default="points"
+            "points": ``label``, ``confidence`` and ``runner_up`` of each point, the cluster with
+            the largest share of votes besides its own (−1 if there is none). The index is that of
+            the fitted table. "partitions": the fields of
+            :class:`~coterie.consensus.diagnostics.PartitionRow`, by falling agreement. "clusters":
+            ``size``, mean ``confidence`` and ``consensus`` of each cluster, the mean
+            co-association of its points. "k": the criteria for each number of clusters, if the
+            number was chosen.
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+
+        Examples
+        --------
+        >>> from coterie import EvidenceAccumulation
+        >>> P = [[0, 0, 0], [0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 1]]
+        >>> EvidenceAccumulation(2).fit(P).to_frame("clusters").round(2)
+                 size  confidence  consensus
+        cluster...
+        0           3        0.74       0.78
+        1           2        0.89       1.00
+        """
+        check_choice("what", what, tuple(_FRAMES))
+        check_is_fitted(self)
+        return _FRAMES[what](import_pandas(), self)
+
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        # scikit-learn raises AttributeError unless its setting ``display`` is "diagram"
+        diagram = super()._repr_html_  # type: ignore[misc]
+        return lambda: diagram() + _summary_table(self)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+        if "text/html" in bundle:
+            bundle["text/html"] += _summary_table(self)
+        return bundle
+
+
+def _points(pandas: Any, estimator: Any) -> Any:
+    columns = {
+        "label": estimator.labels_,
+        "confidence": estimator.confidence_,
+        "runner_up": runner_up_clusters(estimator),
+    }
+    return pandas.DataFrame(columns, index=row_index(estimator))
+
+
+def _partitions(pandas: Any, estimator: Any) -> Any:
+    rows = [asdict(row) for row in partition_report(estimator)]
+    return pandas.DataFrame(rows).set_index("name")
+
+
+def _clusters(pandas: Any, estimator: Any) -> Any:
+    consensus = cluster_consensus(estimator)
+    labelled = estimator.labels_ >= 0
+    labels, confidence = estimator.labels_[labelled], estimator.confidence_[labelled]
+    size = np.bincount(labels, minlength=len(consensus))
+    mean = np.bincount(labels, confidence, len(consensus)) / size
+    columns = {"size": size, "confidence": mean, "consensus": consensus}
+    return pandas.DataFrame(columns, index=pandas.RangeIndex(len(consensus), name="cluster"))
+
+
+def _numbers_of_clusters(_pandas: Any, estimator: Any) -> Any:
+    if (choice := k_choice_of(estimator)) is None:
+        raise InvalidParameterError(
+            f"this {type(estimator).__name__} did not choose the number of clusters; fit it with "
+            "n_clusters=None if it has this choice, or compare numbers by coterie.choose_k(P)"
+        )
+    return choice.to_frame()
+
+
+_FRAMES = {
+    "points": _points,
+    "partitions": _partitions,
+    "clusters": _clusters,
+    "k": _numbers_of_clusters,
+}
+
+
+def _summary_table(estimator: Any) -> str:
+    """Return the summary as an HTML table; empty if the estimator is not fitted."""
+    if not hasattr(estimator, "labels_"):
+        return ""
+    try:
+        head, lines = summary_lines(estimator, find_dissent=False)
+    except CoterieError:  # the consensus function of a clusterer may be a class of the user
+        return ""
+    rows = "".join(
+        f'<tr><th style="text-align: left">{escape(name)}</th>'
+        f'<td style="text-align: left">{escape(text)}</td></tr>'
+        for name, text in lines.items()
+    )
+    return f"<table><caption>{escape(head)}</caption><tbody>{rows}</tbody></table>"
