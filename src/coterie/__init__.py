@@ -20,9 +20,12 @@ several views  :class:`MultiViewClusterer`, :class:`SpectralView`, :class:`Conca
 tables         :func:`consensus_table`, :class:`TableConsensus`: labels in a database
 choosing K     :func:`choose_k`
 reports        :func:`summary`, :func:`partition_report`, :func:`point_report`
-displays       :func:`coassociation`, :class:`CoassociationDisplay`,
+displays       :class:`PointsDisplay`, :class:`CoassociationDisplay`,
+               :class:`ClustermapDisplay`, :class:`ClusterConsensusDisplay`,
                :class:`PartitionAgreementDisplay`, :class:`ConvergenceDisplay`,
-               :class:`ChooseKDisplay`
+               :class:`ChooseKDisplay`, :class:`ConsensusCDFDisplay`,
+               :class:`TrackingDisplay`
+… in numbers   :func:`coassociation`, :func:`cluster_consensus`, :func:`item_consensus`
 scores         :func:`clustering_accuracy`, :func:`mirkin_objective`,
                :mod:`coterie.inspection.scores`
 model files    :func:`save_model`, :func:`load_model`
@@ -56,6 +59,8 @@ if TYPE_CHECKING:
     from coterie.consensus import OneHotKMeans as OneHotKMeans
     from coterie.consensus import PropagatedConsensus as PropagatedConsensus
     from coterie.consensus import WeightedConsensus as WeightedConsensus
+    from coterie.consensus.cluster_consensus import cluster_consensus as cluster_consensus
+    from coterie.consensus.cluster_consensus import item_consensus as item_consensus
     from coterie.consensus.diagnostics import partition_report as partition_report
     from coterie.consensus.diagnostics import point_report as point_report
     from coterie.consensus.diagnostics import summary as summary
@@ -74,9 +79,14 @@ if TYPE_CHECKING:
     from coterie.files.model_files import save_model as save_model
     from coterie.inspection.choosing_k import choose_k as choose_k
     from coterie.inspection.displays import ChooseKDisplay as ChooseKDisplay
+    from coterie.inspection.displays import ClusterConsensusDisplay as ClusterConsensusDisplay
+    from coterie.inspection.displays import ClustermapDisplay as ClustermapDisplay
     from coterie.inspection.displays import CoassociationDisplay as CoassociationDisplay
+    from coterie.inspection.displays import ConsensusCDFDisplay as ConsensusCDFDisplay
     from coterie.inspection.displays import ConvergenceDisplay as ConvergenceDisplay
     from coterie.inspection.displays import PartitionAgreementDisplay as PartitionAgreementDisplay
+    from coterie.inspection.displays import PointsDisplay as PointsDisplay
+    from coterie.inspection.displays import TrackingDisplay as TrackingDisplay
     from coterie.inspection.scores import clustering_accuracy as clustering_accuracy
     from coterie.inspection.scores import mirkin_objective as mirkin_objective
     from coterie.labels.soft_memberships import hard_labels as hard_labels

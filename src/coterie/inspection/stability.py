@@ -16,6 +16,8 @@ from coterie.labels.tuples import LabelTuples, as_label_tuples
 from coterie.runtime.sampling import sample_multiplicities
 
 __all__ = [
+    "area_growth",
+    "area_under",
     "check_ks",
     "consensus_cdf",
     "proportion_of_ambiguous_pairs",
@@ -151,15 +153,34 @@ def proportion_of_ambiguous_pairs(
 
 def stability_measures(ensembles: Mapping[int, LabelTuples], ks: Counts) -> dict[str, Array]:
     """Compute PAC, the area under the CDF and its growth for each K; nan without an ensemble."""
-    pac, area, growth = np.full((3, len(ks)), np.nan)
-    largest = 0.0
+    pac, area = np.full((2, len(ks)), np.nan)
     for i, k in enumerate(ks.tolist()):
         if k in ensembles:
             pac[i] = proportion_of_ambiguous_pairs(ensembles[k])
-            area[i] = consensus_cdf(ensembles[k])[1][1:].mean()
-            growth[i] = (area[i] - largest) / largest if largest > 0 else area[i]
-            largest = max(largest, area[i])
-    return {"pac": pac, "cdf_area": area, "delta_area": growth}
+            area[i] = area_under(consensus_cdf(ensembles[k])[1])
+    return {"pac": pac, "cdf_area": area, "delta_area": area_growth(area)}
+
+
+def area_under(cdf: Array) -> float:
+    """Return the area under a CDF of :func:`consensus_cdf`.
+
+    >>> area_under(np.array([0.5, 0.5, 1.0]))
+    0.75
+    """
+    return float(cdf[1:].mean())
+
+
+def area_growth(area: Array) -> Array:
+    """Compute Δ(K): how much the area under the CDF exceeds the largest area of smaller K.
+
+    The growth is relative to that largest area; the first value is the area itself. nan areas are
+    left out.
+
+    >>> area_growth(np.array([0.5, np.nan, 0.75, 0.6])).round(2)
+    array([ 0.5,  nan,  0.5, -0.2])
+    """
+    reached = np.fmax.accumulate(np.append(0.0, area[:-1]))
+    return np.divide(area - reached, reached, out=area.copy(), where=reached > 0)
 
 
 def stable_ks(ks: Counts, pac: Array, cdf_area: Array) -> Counts:

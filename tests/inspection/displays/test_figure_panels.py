@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from itertools import pairwise
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -16,6 +17,7 @@ from coterie import (
     RobustConsensus,
 )
 from coterie.errors import InvalidParameterError, MissingExtraError
+from coterie.inspection.displays.figure_panels import name_blocks
 
 
 def test_panels_take_the_place_of_a_subplot(fitted: RobustConsensus) -> None:
@@ -49,3 +51,19 @@ def test_without_matplotlib_the_extra_is_named(
     ):
         with pytest.raises(MissingExtraError, match=r"pip install 'coterie\[plots\]'"):
             draw()
+
+
+def test_names_of_blocks_do_not_overlap() -> None:
+    """Every block is named at its middle; names that would overlap are left out."""
+    _, ax = plt.subplots(figsize=(4, 4), layout="constrained")
+    ax.imshow(np.zeros((60, 60)), aspect="auto")
+    name_blocks(ax, np.repeat(["one", "two"], [20, 40]), axes="xy")
+    assert ax.get_xticks().tolist() == ax.get_yticks().tolist() == [9.5, 39.5]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["one", "two"]
+    name_blocks(ax, np.arange(100, 160), axes="xy")
+    ax.figure.canvas.draw()
+    across = [tick.get_window_extent() for tick in ax.get_xticklabels()]
+    down = [tick.get_window_extent() for tick in ax.get_yticklabels()]
+    assert 5 < len(across) < len(down) < 60
+    assert all(left.x1 < right.x0 for left, right in pairwise(across))
+    assert all(above.y0 > below.y1 - 1 for above, below in pairwise(down))

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from coterie import coassociation
-from coterie.errors import InvalidParameterError
+from coterie.errors import InvalidLabelsError, InvalidParameterError
 from coterie.inspection.displays.shown_points import (
     coassociation_of_points,
     sample_points,
+    tuples_by_k,
 )
 from coterie.labels.tuples import as_label_tuples
 
@@ -34,3 +35,12 @@ def test_points_with_equal_labels_have_their_own_rows(spoilt: np.ndarray) -> Non
     alpha = np.arange(1.0, 11)
     M = coassociation_of_points(tuples, points, alpha[tuples.partition_order])
     np.testing.assert_allclose(M, coassociation(P, alpha)[np.ix_(points, points)])
+
+
+def test_ensembles_label_the_same_points(spoilt: np.ndarray) -> None:
+    """Ensembles are in rising order of K; those of other points are refused."""
+    assert list(tuples_by_k({5: spoilt, 2: spoilt})) == [2, 5]
+    with pytest.raises(InvalidLabelsError, match=r"\(K=2: 90, K=3: 100\); all must label the same"):
+        tuples_by_k({3: spoilt, 2: spoilt[:90]})
+    with pytest.raises(InvalidParameterError, match="ensembles is of type ndarray; give a mapping"):
+        tuples_by_k(spoilt)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from coterie.consensus.cluster_consensus import fitted_rows
 from coterie.consensus.diagnostics import fitted_consensus
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import check_partition_weights
-from coterie.inspection.displays.figure_panels import axes_or_new
+from coterie.inspection.displays.figure_panels import axes_or_new, name_blocks
 from coterie.inspection.displays.palette import VERMILION
 from coterie.inspection.displays.shown_points import (
     check_length,
@@ -22,9 +22,6 @@ from coterie.inspection.displays.shown_points import (
 from coterie.labels.tuples import as_label_tuples
 
 __all__ = ["CoassociationDisplay"]
-
-# the names of clusters with a smaller share of the points would overlap
-_SMALLEST_NAMED = 0.025
 
 
 @dataclass(eq=False)
@@ -130,15 +127,11 @@ class CoassociationDisplay:
 
         self.ax_, self.figure_ = ax, ax.figure
         self.image_ = ax.imshow(self.matrix, cmap=cmap, vmin=0, vmax=1, interpolation="nearest")
-        names, starts, sizes = np.unique(self.labels, return_index=True, return_counts=True)
+        _, starts, sizes = np.unique(self.labels, return_index=True, return_counts=True)
         for start, size in zip(starts, sizes, strict=True):
             corner = (start - 0.5, start - 0.5)
             ax.add_patch(Rectangle(corner, size, size, fill=False, color=VERMILION, lw=1.2))
-        large = sizes >= _SMALLEST_NAMED * len(self.labels)
-        middles = (starts + (sizes - 1) / 2)[large]
-        ax.set_xticks(middles, names[large])
-        ax.set_yticks(middles, names[large])
-        ax.tick_params(length=0)
+        name_blocks(ax, self.labels, axes="xy")
         n_shown = f"{len(self.labels):,}"
         ax.set(xlabel=f"{n_shown} points by cluster and falling confidence", ylabel="cluster")
         ax.set_title("Which points the partitions put together", loc="left")

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from coterie.errors import InvalidParameterError, MissingExtraError
 
-__all__ = ["axes_or_new", "panels", "without_frame"]
+__all__ = ["axes_or_new", "name_blocks", "panels", "without_frame"]
+
+# inches: height of a line of text, and width of a letter
+_LINE, _LETTER = 0.17, 0.09
+# share of the axes that titles and colour bars leave
+_LEFT_BY_LAYOUT = 0.85
 
 
 def axes_or_new(ax: Any, size: tuple[float, float]) -> Any:
@@ -43,3 +51,23 @@ def panels(
 def without_frame(ax: Any, *sides: str) -> None:
     """Hide the frame of some axes at these sides; top and right by default."""
     ax.spines[list(sides or ("top", "right"))].set_visible(False)
+
+
+def name_blocks(ax: Any, blocks: NDArray[Any], *, axes: str = "x") -> None:
+    """Name each run of equal values at its middle, and leave out names that would overlap.
+
+    ``blocks`` (s,) are the sorted values along the axes ``"x"``, ``"y"`` or ``"xy"``.
+    """
+    names, starts, sizes = np.unique(blocks, return_index=True, return_counts=True)
+    middles = starts + (sizes - 1) / 2
+    longest = max(len(str(name)) for name in names.tolist())
+    needed = {"x": _LETTER * (longest + 0.7), "y": _LINE}
+    inches = ax.get_position().size * ax.figure.get_size_inches() * _LEFT_BY_LAYOUT
+    for axis in axes:
+        gap = len(blocks) * needed[axis] / inches["xy".index(axis)]
+        kept: list[int] = []
+        for block, middle in enumerate(middles):
+            if not kept or middle - middles[kept[-1]] >= gap:
+                kept.append(block)
+        getattr(ax, f"set_{axis}ticks")(middles[kept], names[kept])
+    ax.tick_params(axis="both" if axes == "xy" else axes, length=0)

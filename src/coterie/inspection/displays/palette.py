@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BLUE", "NO_LABEL", "VERMILION", "cluster_colours", "colour_distances", "colours_of"]
+__all__ = [
+    "BLUE",
+    "NO_LABEL",
+    "VERMILION",
+    "cluster_colours",
+    "colour_distances",
+    "colours_of",
+    "ordered_colours",
+]
 
 Array = NDArray[np.float64]
 
@@ -70,6 +78,16 @@ def cluster_colours(n: int) -> tuple[str, ...]:
         found.append("#" + "".join(f"{int(value):02X}" for value in best[0]))
         nearest = np.minimum(nearest, colour_distances(candidates, best)[:, 0])
     return tuple(found)
+
+
+def ordered_colours(n: int) -> list[Any]:
+    """Return colours for n curves in an order, from dark to light; a single one is blue."""
+    if n == 1:
+        return [BLUE]
+    from matplotlib import colormaps
+
+    # the lightest tenth of the map is too pale on white
+    return list(colormaps["viridis"](np.linspace(0, 0.9, n)))
 
 
 def colours_of(labels: NDArray[Any]) -> NDArray[np.str_]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,12 @@ from numpy.typing import NDArray
 
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.ensembles.input_checks import check_whole
-from coterie.errors import InvalidLabelsError
-from coterie.labels.tuples import LabelTuples
+from coterie.errors import InvalidLabelsError, InvalidParameterError
+from coterie.inspection.stability import check_ks
+from coterie.labels.tuples import LabelTuples, as_label_tuples
 from coterie.runtime.sampling import stratified_sample
 
-__all__ = ["check_length", "coassociation_of_points", "sample_points"]
+__all__ = ["check_length", "coassociation_of_points", "sample_points", "tuples_by_k"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -34,6 +36,27 @@ def coassociation_of_points(tuples: LabelTuples, points: Indices, alpha: Array) 
     """Return M (s, s) of some points; the weights (V,) are in the order of the tuples' columns."""
     shown = tuples.subset(tuples.inverse[points], np.ones(len(points)))
     return tuple_coassociation(shown, alpha).dense()
+
+
+def tuples_by_k(ensembles: Mapping[int, Any]) -> dict[int, LabelTuples]:
+    """Return the tuples of the ensemble of each K, in rising order of K.
+
+    Refuse anything but a mapping of K to labels of the same points.
+    """
+    if not isinstance(ensembles, Mapping):
+        raise InvalidParameterError(
+            f"ensembles is of type {type(ensembles).__name__}; give a mapping of K to labels, as "
+            "made by coterie.inspection.stability.resampled_ensembles"
+        )
+    tuples = {k: as_label_tuples(ensembles[k]) for k in check_ks(ensembles).tolist()}
+    sizes = {k: len(labels.inverse) for k, labels in tuples.items()}
+    if len(set(sizes.values())) > 1:
+        given = ", ".join(f"K={k}: {size}" for k, size in sizes.items())
+        raise InvalidLabelsError(
+            f"the ensembles have different numbers of points ({given}); all must label the same "
+            "points, with −1 for points not drawn"
+        )
+    return tuples
 
 
 def check_length(name: str, values: Any, n_points: int) -> NDArray[Any]:

@@ -1,0 +1,227 @@
+"""PointsDisplay: the points in two dimensions, coloured by cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted
+
+from coterie.errors import InvalidParameterError
+from coterie.inspection.displays.figure_panels import axes_or_new, without_frame
+from coterie.inspection.displays.palette import NO_LABEL, cluster_colours
+from coterie.inspection.displays.shown_points import sample_points
+
+__all__ = ["PointsDisplay"]
+
+Array = NDArray[np.float64]
+
+# a legend with more clusters would be longer than the picture
+_MOST_NAMED = 12
+# width and height of the name of a cluster, as shares of those of the plot
+_NAME_SIZE = np.array([0.05, 0.045])
+# opacity of a point of confidence 0
+_PALEST = 0.15
+
+
+@dataclass(eq=False)
+class PointsDisplay:
+    """Scatter plot of the points, coloured by cluster; the less certain, the paler and smaller.
+
+    Parameters
+    ----------
+    coordinates : (s, 2)
+    labels : (s,) int
+        Clusters of the points; −1 is a point without a label, drawn in grey.
+    points : (s,) int
+        Rows of the points in X.
+    axis_names : (str, str)
+    confidence : (s,) in [0, 1], optional
+        Opacity and size of the points.
+
+    Attributes
+    ----------
+    ax_, figure_ : the axes and the figure
+    scatters_ : dict of int to the drawn points of each cluster
+    """
+
+    coordinates: Array
+    labels: NDArray[np.int64]
+    points: NDArray[np.int64]
+    axis_names: tuple[str, str]
+    confidence: Array | None = None
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        max_points: int = 5_000,
+        random_state: Any = 0,
+        ax: Any = None,
+        **plot_settings: Any,
+    ) -> Self:
+        """Draw the points that a clusterer was fitted on.
+
+        Parameters
+        ----------
+        estimator : fitted clusterer with ``labels_``
+            A clusterer or consensus function of this package, or one of scikit-learn. With
+            ``confidence_``, the confidence is shown, too.
+        X : (n, p) array, data frame or sparse matrix
+            Features of the points; any of its views for a clusterer of several views. Two columns
+            are drawn as they are. More columns are projected to their first two principal
+            components, without scaling; a sparse matrix to its first two singular vectors. The
+            names of the axes have the share of the variance. A single column is drawn against the
+            row number.
+        max_points : int
+            With more points a sample is shown: a share of each cluster, at least one point.
+        random_state : int or None
+            Seed of the sample and of the projection.
+        ax, plot_settings : as in :meth:`plot`
+
+        Examples
+        --------
+        >>> from sklearn.cluster import KMeans
+        >>> from coterie import PointsDisplay
+        >>> X = np.array([[0.0, 0.0, 1.0], [0.1, 0.0, 1.0], [5.0, 5.0, 1.0]])
+        >>> est = KMeans(2, random_state=0).fit(X)
+        >>> PointsDisplay.from_estimator(est, X).axis_names[0]
+        'principal component 1 (100% of the variance)'
+        """
+        check_is_fitted(estimator)
+        if not hasattr(estimator, "labels_"):
+            raise InvalidParameterError(
+                f"{type(estimator).__name__} has no labels_; give a fitted clusterer"
+            )
+        labels = np.asarray(estimator.labels_)
+        coordinates, names = _plane(X, len(labels), random_state)
+        points = sample_points(labels, max_points, random_state)
+        confidence = getattr(estimator, "confidence_", None)
+        shown = None if confidence is None else np.asarray(confidence)[points]
+        display = cls(coordinates[points], labels[points].astype(np.int64), points, names, shown)
+        return display.plot(ax, **plot_settings)
+
+    def plot(self, ax: Any = None, *, size: float | None = None) -> Self:
+        """Draw the points on ``ax`` or a new figure.
+
+        ``size`` is the area of a point of confidence 1, in square points; by default points are
+        smaller if there are many.
+        """
+        ax = axes_or_new(ax, (7.0, 5.0))
+        from matplotlib.colors import to_rgba_array
+
+        self.ax_, self.figure_ = ax, ax.figure
+        area = float(np.clip(20_000 / len(self.labels), 8, 45)) if size is None else size
+        certainty = np.ones(len(self.labels)) if self.confidence is None else self.confidence
+        self.scatters_ = {}
+        # points without a label have no confidence, and are below the others
+        for name, colour in self._colours().items():
+            own = self.labels == name
+            share = certainty[own] if name >= 0 else np.ones(own.sum())
+            self.scatters_[name] = ax.scatter(
+                *self.coordinates[own].T,
+                s=area * (0.4 + 0.6 * share),
+                c=to_rgba_array([colour] * len(share), _PALEST + (1 - _PALEST) * share),
+                lw=0,
+                zorder=2 if name >= 0 else 1,
+            )
+        more = "" if self.confidence is None else " (pale: uncertain)"
+        ax.set_title(f"{len(self.labels):,} points by cluster{more}", loc="left")
+        ax.set(xlabel=self.axis_names[0], ylabel=self.axis_names[1])
+        without_frame(ax)
+        self._draw_names()
+        self._draw_legend()
+        return self
+
+    def _colours(self) -> dict[int, str]:
+        """Return the colour of each cluster that has points; −1 is last."""
+        colours = (*cluster_colours(int(self.labels.max(initial=-1)) + 1), NO_LABEL)
+        names = np.unique(self.labels)
+        return {name: colours[name] for name in np.roll(names, -int(names[0] < 0)).tolist()}
+
+    def _draw_names(self) -> None:
+        """Write the name of each cluster at one of its points, away from other names."""
+        from matplotlib.patheffects import withStroke
+
+        style = {"ha": "center", "va": "center", "weight": "bold", "zorder": 3}
+        placed = np.empty((0, 2))
+        unit = _NAME_SIZE * np.ptp(self.coordinates, axis=0) + np.finfo(float).tiny
+        for name in self.scatters_:
+            own = self.coordinates[self.labels == name]
+            place = _free_place(own / unit, placed / unit)
+            if name >= 0:
+                outline = [withStroke(linewidth=3, foreground="white")]
+                self.ax_.text(*own[place], str(name), path_effects=outline, **style)
+                placed = np.vstack([placed, own[place]])
+
+    def _draw_legend(self) -> None:
+        """List few clusters beside the plot; of many, only the points without a label."""
+        from matplotlib.lines import Line2D
+
+        colours = self._colours()
+        if len(colours) > _MOST_NAMED:
+            colours = {name: colour for name, colour in colours.items() if name < 0}
+        handles = [
+            Line2D([], [], ls="", marker="o", color=colour, label=_in_words(name))
+            for name, colour in colours.items()
+        ]
+        if handles:
+            place = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}
+            self.ax_.legend(handles=handles, frameon=False, handletextpad=0.2, **place)
+
+
+def _free_place(points: Array, placed: Array) -> int:
+    """Return the most central point with no name closer than 1; the farthest one if there is none.
+
+    A point of the cluster is inside it, whatever its shape.
+    """
+    from_centre = np.abs(points - np.median(points, axis=0)).sum(axis=1)
+    gaps = np.abs(points[:, None] - placed).max(axis=-1).min(axis=1, initial=1.0)
+    return int(np.lexsort((from_centre, -gaps))[0])
+
+
+def _in_words(name: int) -> str:
+    return "no label" if name < 0 else f"cluster {name}"
+
+
+def _plane(X: Any, n_points: int, random_state: Any) -> tuple[Array, tuple[str, str]]:
+    """Return the coordinates (n, 2) of the points, and the names of both axes."""
+    given = [str(name) for name in getattr(X, "columns", [])]
+    if isinstance(X, Mapping) or (isinstance(X, list | tuple) and np.ndim(next(iter(X), 0)) > 1):
+        raise InvalidParameterError("X has several views; give the features of one of them")
+    X = check_array(X, accept_sparse="csr", dtype=np.float64)
+    n, p = X.shape
+    if n != n_points:
+        raise InvalidParameterError(
+            f"X has {n} rows, but the estimator has labels of {n_points} points; give the points "
+            "that it was fitted on"
+        )
+    names = given or [f"feature {column}" for column in range(p)]
+    if p <= 2:
+        values = X.toarray() if issparse(X) else X
+        if p == 1:
+            return np.column_stack([values[:, 0], np.arange(n)]), (names[0], "row")
+        return values, (names[0], names[1])
+    return _projected(X, random_state)
+
+
+def _projected(X: Any, random_state: Any) -> tuple[Array, tuple[str, str]]:
+    """Return the first two principal components of the points, and their names."""
+    if issparse(X):
+        model, kind = TruncatedSVD(2, random_state=random_state), "singular vector"
+    else:
+        model, kind = PCA(2, random_state=random_state), "principal component"
+    coordinates = model.fit_transform(X)
+    first, second = (
+        f"{kind} {i + 1} ({share:.0%} of the variance)"
+        for i, share in enumerate(model.explained_variance_ratio_)
+    )
+    return coordinates, (first, second)

@@ -1,0 +1,109 @@
+"""Every display takes every fitted estimator that has partitions, and refuses others clearly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from coterie import (
+    ChooseKDisplay,
+    ClusterConsensusDisplay,
+    ClustermapDisplay,
+    CoassociationDisplay,
+    ConsensusCDFDisplay,
+    ConsensusClusterer,
+    ConvergenceDisplay,
+    MultiViewClusterer,
+    MultiViewKMeans,
+    PartitionAgreementDisplay,
+    PointsDisplay,
+    RobustConsensus,
+    RobustSpectral,
+    TrackingDisplay,
+    coassociation,
+)
+from coterie.consensus.registry import CONSENSUS_METHODS, make_consensus
+from coterie.errors import InvalidParameterError
+
+OF_PARTITIONS = [
+    ChooseKDisplay,
+    ClusterConsensusDisplay,
+    ClustermapDisplay,
+    CoassociationDisplay,
+    ConsensusCDFDisplay,
+    PartitionAgreementDisplay,
+    TrackingDisplay,
+]
+
+
+@pytest.fixture(scope="module", name="X")
+def features() -> np.ndarray:
+    """Return 40 points in two groups."""
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(40, 2)) + np.repeat([[0, 0], [9, 9]], 20, axis=0)
+
+
+@pytest.fixture(scope="module")
+def of_features(X: np.ndarray) -> ConsensusClusterer:
+    """Return a clusterer of features that holds a consensus."""
+    return ConsensusClusterer(2, n_partitions=5, random_state=0).fit(X)
+
+
+@pytest.mark.parametrize("display", OF_PARTITIONS)
+def test_a_clusterer_is_drawn_through_its_consensus(
+    display: Any, X: np.ndarray, of_features: ConsensusClusterer
+) -> None:
+    """Clusterers of features and of views show the partitions of their consensus."""
+    of_views = MultiViewClusterer(2, n_partitions=3, random_state=0).fit([X[:, :1], X[:, 1:]])
+    for est in (of_features, of_views):
+        drawn, expected = (display.from_estimator(e) for e in (est, est.consensus_))
+        assert drawn.ax_.figure is drawn.figure_
+        for name in vars(expected):
+            if not name.endswith("_") and name != "choice":
+                np.testing.assert_array_equal(getattr(drawn, name), getattr(expected, name))
+
+
+@pytest.mark.parametrize("key", CONSENSUS_METHODS)
+def test_every_consensus_function_has_pictures(key: str, spoilt: np.ndarray) -> None:
+    """All displays of partitions draw all methods, on partitions with missing labels."""
+    P = spoilt[:40].copy()
+    P[::7, 1] = -1
+    est = make_consensus(key, 3, random_state=0).fit(P)
+    for display in OF_PARTITIONS:
+        assert display.from_estimator(est).figure_.axes
+
+
+def test_a_clusterer_has_convergence_and_points(
+    X: np.ndarray, of_features: ConsensusClusterer
+) -> None:
+    """The relaxation of the consensus, and the features of the clusterer, are drawn, too."""
+    assert len(ConvergenceDisplay.from_estimator(of_features).ax_.lines) == 1
+    assert PointsDisplay.from_estimator(of_features, X).confidence is not None
+
+
+@pytest.mark.parametrize("display", OF_PARTITIONS)
+def test_estimators_without_partitions_are_refused(
+    display: Any, X: np.ndarray, spoilt: np.ndarray
+) -> None:
+    """The message names estimators that have partitions; unfitted ones are refused, too."""
+    without = [
+        MultiViewKMeans(2, random_state=0).fit([X, X]),
+        RobustSpectral(3, random_state=0).fit(coassociation(spoilt)),
+    ]
+    for est in without:
+        with pytest.raises(InvalidParameterError, match="is no consensus of partitions; give"):
+            display.from_estimator(est)
+    for unfitted in (RobustConsensus(2), ConsensusClusterer(2)):
+        with pytest.raises(NotFittedError):
+            display.from_estimator(unfitted)
+
+
+def test_unfitted_estimators_have_no_convergence_and_no_points(X: np.ndarray) -> None:
+    """Both need a fitted estimator."""
+    with pytest.raises(NotFittedError):
+        ConvergenceDisplay.from_estimator(RobustConsensus(2))
+    with pytest.raises(NotFittedError):
+        PointsDisplay.from_estimator(RobustConsensus(2), X)
