@@ -254,6 +254,27 @@ def test_parameters_survive_cloning(key):
     assert (unfitted.fit_predict(P) == est.labels_).all()
 
 
+def test_verbose_shows_the_stages(key, capsys):
+    """With verbose the stages are lines of the standard error stream; the labels are the same."""
+    silent = make(key).fit(P[::2])
+    assert capsys.readouterr() == ("", "")
+    shown = make(key, verbose=True).fit(P[::2])
+    printed = capsys.readouterr()
+    name = type(shown).__name__
+    lines = printed.err.splitlines()
+    assert f"coterie: {name} of 75 rows, {shown.n_tuples_} distinct label tuples" in lines
+    assert all(line.startswith("coterie: ") for line in lines) and printed.out == ""
+    np.testing.assert_array_equal(shown.labels_, silent.labels_)
+
+
+@pytest.mark.parametrize("key", ["nmf", "kl", "weighted"])
+def test_warnings_point_at_the_line_of_the_user(key):
+    """A failure to converge is reported at the call of fit."""
+    with pytest.warns(ConvergenceWarning, match="max_iter=1 ") as caught:
+        make(key, max_iter=1).fit(P)
+    assert {warning.filename for warning in caught} == {__file__}
+
+
 def test_the_seed_fixes_the_answer(key):
     """The same seed gives the same labels, as a number or as a generator."""
     labels = np.random.default_rng(5).integers(3, size=(40, 5))

@@ -75,6 +75,15 @@ def test_bad_settings_are_refused(blobs):
 
 
 def test_too_few_steps_give_a_warning(blobs):
-    """Without convergence there is a ConvergenceWarning."""
-    with pytest.warns(ConvergenceWarning, match="max_iter"):
+    """Without convergence there is a ConvergenceWarning at the call of fit."""
+    with pytest.warns(ConvergenceWarning, match="max_iter") as caught:
         ct.RobustSpectral(3, max_iter=2, random_state=0).fit(blobs[0])
+    assert caught[0].filename == __file__
+
+
+def test_verbose_shows_the_steps(blobs, capsys):
+    """With verbose the steps are lines of the standard error stream."""
+    ct.RobustSpectral(3, random_state=0).fit(blobs[0])
+    assert capsys.readouterr() == ("", "")
+    ct.RobustSpectral(3, random_state=0, verbose=True).fit(blobs[0])
+    assert "coterie: robust relaxation: step 10, objective" in capsys.readouterr().err

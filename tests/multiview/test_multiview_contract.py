@@ -127,3 +127,12 @@ def test_a_fitted_method_can_be_saved(key, fitted, tmp_path):
     loaded = ct.load_model(tmp_path / "m.coterie")
     assert type(loaded) is type(est) and loaded.get_params() == est.get_params()
     assert (loaded.labels_ == est.labels_).all()
+
+
+def test_verbose_shows_progress(key, blobs, fitted, capsys):
+    """With verbose something is written to the standard error stream; the labels are the same."""
+    assert capsys.readouterr() == ("", "")
+    shown = make(key, verbose=True).fit(blobs[0])
+    printed = capsys.readouterr()
+    assert printed.err and printed.out == ""
+    np.testing.assert_array_equal(shown.labels_, fitted[key].labels_)

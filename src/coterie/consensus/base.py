@@ -133,7 +133,8 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         else:
             tuples = compress_labels(matrix, weights)
         self._refuse_soft(tuples)
-        _log.info("%d distinct label tuples in %d rows", tuples.n_tuples, matrix.n_points)
+        n, u = matrix.n_points, tuples.n_tuples
+        _log.info("%s of %d rows, %d distinct label tuples", type(self).__name__, n, u)
         with self._restored_on_failure():
             self._vocabulary, self._row_weights = matrix.without_rows(), weights
             self.index_ = index

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
@@ -18,6 +17,8 @@ from coterie.errors import InvalidParameterError
 from coterie.relaxation.admm import robust_factor
 from coterie.relaxation.eigenpairs import dense_eigenpairs
 from coterie.relaxation.rounding import round_by_kmeans, round_by_pivoted_qr
+from coterie.runtime.user_warnings import warn_user
+from coterie.runtime.verbosity import shows_stages
 
 __all__ = ["RobustSpectral", "normalized_similarity"]
 
@@ -47,6 +48,8 @@ class RobustSpectral(ClusterMixin, BaseEstimator):
     tol : float, default=1e-3
         Largest number of steps and relative residual of the ℓ1 solver.
     random_state : int, RandomState or None, default=None
+    verbose : bool, default=False
+        Show the steps of the ℓ1 solver on the standard error stream.
 
     Attributes
     ----------
@@ -74,7 +77,9 @@ class RobustSpectral(ClusterMixin, BaseEstimator):
     max_iter: int = 300
     tol: float = 1e-3
     random_state: Any = None
+    verbose: bool = False
 
+    @shows_stages
     def fit(self, S: Any, y: Any = None) -> Self:  # noqa: ARG002 (y is scikit-learn's convention)
         """Cluster n points by their similarities S, (n, n) and symmetric."""
         S = _check_similarity(S)
@@ -95,11 +100,10 @@ class RobustSpectral(ClusterMixin, BaseEstimator):
         M = TupleCoassociation(S, 1.0, np.ones(len(S)))  # scale 1, one point per row
         result = robust_factor(M, start, max_iter=self.max_iter, tol=self.tol)
         if not result.converged:
-            warnings.warn(
+            warn_user(
                 f"RobustSpectral did not reach tol={self.tol} in {result.n_iter} steps; "
                 "raise max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         self.embedding_, self.objective_ = result.factor, result.objective
         self.n_iter_, self.history_ = result.n_iter, result.history

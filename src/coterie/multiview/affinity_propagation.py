@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,13 @@ from coterie.errors import InvalidParameterError
 from coterie.labels.numbering import renumber_by_size
 from coterie.multiview.spectral_views import squared_distances
 from coterie.multiview.view_input import MultiViewMethod
+from coterie.runtime.user_warnings import warn_user
 
 __all__ = ["MultiViewAffinityPropagation", "summed_similarity"]
 
 Array = NDArray[np.float64]
+
+_log = logging.getLogger(__name__)
 
 # Bounds of the preference, as multiples of the median similarity.
 _FACTORS = (0.1, 200.0)
@@ -33,6 +37,7 @@ _QUIET_DECAYS = 10
 _ROUNDING = 1e-12
 
 
+@dataclass(eq=False, repr=False)
 class MultiViewAffinityPropagation(MultiViewMethod):
     """AP: affinity propagation on the summed distances of all views.
 
@@ -59,6 +64,8 @@ class MultiViewAffinityPropagation(MultiViewMethod):
         More points are refused, because S has n² entries and each round reads all of them.
     random_state : int, RandomState or None, default=None
         Seed of the noise that breaks ties; it is as small as rounding errors.
+    verbose : bool, default=False
+        Show the stages of ``fit`` on the standard error stream.
 
     Attributes
     ----------
@@ -111,22 +118,10 @@ class MultiViewAffinityPropagation(MultiViewMethod):
     (array([0, 0, 0, 1, 1], dtype=int32), 1)
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        max_fits: int = 20,
-        max_iter: int = 1000,
-        standardize: bool = True,
-        max_points: int = 3_000,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.max_fits = max_fits
-        self.max_iter = max_iter
-        self.standardize = standardize
-        self.max_points = max_points
-        self.random_state = random_state
+    _: KW_ONLY
+    max_fits: int = 20
+    max_iter: int = 1000
+    max_points: int = 3_000
 
     def _label_points(
         self, views: dict[str, Any], n_clusters: int, rng: np.random.RandomState
@@ -232,6 +227,7 @@ def _fits(S: Array, n_clusters: int, max_fits: int, max_iter: int, seed: int) ->
     low, high = (math.log(f) for f in _FACTORS)
     fits: list[_Fit] = []
     while len(fits) < max_fits:
+        _log.info("affinity propagation: preference %d of at most %d", len(fits) + 1, max_fits)
         middle = (low + high) / 2
         fits.append(_propagate(S, median * math.exp(middle), max_iter, seed))
         if fits[-1].count == n_clusters:
@@ -301,4 +297,4 @@ def _warn(best: _Fit, n_clusters: int, n_fits: int) -> None:
         )
     else:
         return
-    warnings.warn(problem, ConvergenceWarning, stacklevel=4)
+    warn_user(problem, ConvergenceWarning)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,14 @@ from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.labels.numbering import renumber_by_size
 from coterie.multiview.view_input import MultiViewMethod, check_same_views, named_views
 from coterie.runtime.devices import on_one_thread
-from coterie.runtime.user_warnings import ignore_duplicate_points_warning
+from coterie.runtime.user_warnings import ignore_duplicate_points_warning, warn_user
 
 __all__ = ["MultiViewKMeans"]
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
+
+_log = logging.getLogger(__name__)
 
 # A point is on a centre if their distance is at most this share of the spread of the view.
 _ON_CENTRE = 1e-7
@@ -35,6 +37,7 @@ _ONE_THREAD_UP_TO = 5_000
 _LARGEST_GAMMA = 100.0
 
 
+@dataclass(eq=False, repr=False)
 class MultiViewKMeans(MultiViewMethod):
     """MVKmean (RMKMC): robust k-means on all views, with learned view weights.
 
@@ -59,6 +62,8 @@ class MultiViewKMeans(MultiViewMethod):
         Scale columns to mean 0 and variance 1, then divide each view by the root of its number
         of columns. Sparse views are scaled but not shifted.
     random_state : int, RandomState or None, default=None
+    verbose : bool, default=False
+        Show the stages of ``fit`` on the standard error stream.
 
     Attributes
     ----------
@@ -109,24 +114,11 @@ class MultiViewKMeans(MultiViewMethod):
     (array([0, 0, 0, 1], dtype=int32), True)
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        gamma: float = 2.0,
-        n_init: int = 10,
-        max_iter: int = 200,
-        tol: float = 1e-7,
-        standardize: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.gamma = gamma
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.standardize = standardize
-        self.random_state = random_state
+    _: KW_ONLY
+    gamma: float = 2.0
+    n_init: int = 10
+    max_iter: int = 200
+    tol: float = 1e-7
 
     def predict(self, views: Any) -> NDArray[np.int32]:
         """Label new points in the same views: argmin over k of Σ_v a_v^γ ‖x^v − f_k^v‖."""
@@ -180,18 +172,16 @@ class MultiViewKMeans(MultiViewMethod):
 
     def _warn(self, best: _Fit, wanted: int, found: int) -> None:
         if not best.converged:
-            warnings.warn(
+            warn_user(
                 f"stopped after max_iter={self.max_iter} rounds before the loss converged to "
                 f"tol={self.tol}; raise max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         if found < wanted:
-            warnings.warn(
+            warn_user(
                 f"only {found} of n_clusters={wanted} clusters have points, because too many "
                 "points are equal or nearly equal; reduce n_clusters",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
 
@@ -259,6 +249,7 @@ def _descend(
     rng: np.random.RandomState,
 ) -> _Fit:
     """Update centres, labels and view weights in turn until the loss stops falling."""
+    _log.info("k-means of %d views from one start", len(tables))
     varies = np.array([table.spread > 0 for table in tables])
     weights = _view_weights(np.ones(len(tables)), varies, gamma)
     centres = [table.means(labels, n_clusters) for table in tables]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
+import logging
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 from sklearn.exceptions import ConvergenceWarning
 
 from coterie.consensus.parameters import check_size
@@ -22,10 +21,13 @@ from coterie.multiview.view_input import MultiViewMethod
 from coterie.relaxation.eigenpairs import dense_eigenpairs
 from coterie.relaxation.spectral_embedding import spectral_labels
 from coterie.runtime.short_reprs import short_repr
+from coterie.runtime.user_warnings import warn_user
 
 __all__ = ["LowRankConsensus", "LowRankSplit", "low_rank_consensus"]
 
 Array = NDArray[np.float64]
+
+_log = logging.getLogger(__name__)
 
 # The penalty μ grows from the first to the largest value.
 _FIRST_PENALTY = 0.01
@@ -35,6 +37,7 @@ _LARGEST_PENALTY = 1e6
 _MEAN_SHARE = 1e-6
 
 
+@dataclass(eq=False, repr=False)
 class LowRankConsensus(MultiViewMethod):
     """LCC-style: a low-rank similarity that all views share, and a sparse error of each view.
 
@@ -65,6 +68,8 @@ class LowRankConsensus(MultiViewMethod):
         More distinct points are refused, because a step takes O(n³) time and 3V·n² numbers are
         in memory.
     random_state : int, RandomState or None, default=None
+    verbose : bool, default=False
+        Show the stages of ``fit`` on the standard error stream.
 
     Attributes
     ----------
@@ -115,35 +120,22 @@ class LowRankConsensus(MultiViewMethod):
     array([0, 0, 0, 1, 1, 1], dtype=int32)
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_partitions: int = 10,
-        error_weight: float | None = None,
-        cut_weight: float = 0.01,
-        max_iter: int = 100,
-        tol: float = 1e-5,
-        standardize: bool = True,
-        max_points: int = 5_000,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_partitions = n_partitions
-        self.error_weight = error_weight
-        self.cut_weight = cut_weight
-        self.max_iter = max_iter
-        self.tol = tol
-        self.standardize = standardize
-        self.max_points = max_points
-        self.random_state = random_state
+    _: KW_ONLY
+    n_partitions: int = 10
+    error_weight: float | None = None
+    cut_weight: float = 0.01
+    max_iter: int = 100
+    tol: float = 1e-5
+    max_points: int = 5_000
 
     def _label_points(
         self, views: dict[str, Any], n_clusters: int, rng: np.random.RandomState
     ) -> NDArray[np.int64]:
         n_partitions = check_whole("n_partitions", self.n_partitions)
         runs = [
-            fit_ensemble(X, n_clusters, n_partitions, random_state=rng).labels
+            fit_ensemble(
+                X, n_clusters, n_partitions, ensemble="kmeans", random_state=rng
+            ).labels
             for X in views.values()
         ]
         tuples = compress_labels(as_label_matrix(np.hstack(runs)))
@@ -294,6 +286,7 @@ def _alternate(problem: _Problem, max_iter: int, tol: float) -> LowRankSplit:
         Y_copy += mu * copy_gap
         mu = min(_PENALTY_GROWTH * mu, _LARGEST_PENALTY)
         residual = max(problem.norm(A) for A in (*gap, copy_gap)) / scale
+        _log.info("low-rank consensus: step %d, residual %.1e", len(history["loss"]) + 1, residual)
         history["residual"].append(residual)
         history["loss"].append(problem.loss(Z, float(np.abs(values).sum()), P))
         converged = residual <= tol
@@ -311,7 +304,7 @@ def _shrunk_spectrum(A: Array, threshold: float, omega: Array) -> tuple[Array, A
     array([ 2., -1.,  0.])
     """
     root = np.sqrt(omega)
-    values, vectors = eigh(A * np.outer(root, root))
+    values, vectors = np.linalg.eigh(A * np.outer(root, root))
     shrunk = _soft(values, threshold)
     kept = shrunk != 0
     rows = vectors[:, kept] / root[:, None]
@@ -370,16 +363,14 @@ def _check_weights(weights: Any, u: int) -> Array:
 
 def _warn(split: LowRankSplit, max_iter: int, tol: float) -> None:
     if not split.converged:
-        warnings.warn(
+        warn_user(
             f"stopped after max_iter={max_iter} steps; the constraints are violated by "
             f"{split.history['residual'][-1]:.1e}, more than tol={tol}; raise max_iter or tol",
             ConvergenceWarning,
-            stacklevel=4,
         )
     if not split.shared.any():
-        warnings.warn(
+        warn_user(
             "all similarities were classified as errors, so the labels come from the mean "
             "similarity; raise error_weight",
             ConvergenceWarning,
-            stacklevel=4,
         )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any
 
@@ -30,10 +31,13 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+_log = logging.getLogger(__name__)
+
 # Squared distances up to this share of the squared norms, times p, are rounding errors.
 _ROUNDING = 1e-14
 
 
+@dataclass(eq=False, repr=False)
 class ConcatenatedSpectral(MultiViewMethod):
     """FC: spectral clustering of the concatenated views.
 
@@ -58,6 +62,8 @@ class ConcatenatedSpectral(MultiViewMethod):
     max_points : int, default=10_000
         More points are refused, because W has n² entries.
     random_state : int, RandomState or None, default=None
+    verbose : bool, default=False
+        Show the stages of ``fit`` on the standard error stream.
 
     Attributes
     ----------
@@ -94,20 +100,9 @@ class ConcatenatedSpectral(MultiViewMethod):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_neighbors: int = 7,
-        standardize: bool = True,
-        max_points: int = 10_000,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_neighbors = n_neighbors
-        self.standardize = standardize
-        self.max_points = max_points
-        self.random_state = random_state
+    _: KW_ONLY
+    n_neighbors: int = 7
+    max_points: int = 10_000
 
     def _label_points(
         self, views: dict[str, Any], n_clusters: int, rng: np.random.RandomState
@@ -116,10 +111,12 @@ class ConcatenatedSpectral(MultiViewMethod):
         n_neighbors = check_whole("n_neighbors", self.n_neighbors)
         n = chosen[0].shape[0]
         check_size(n, self.max_points, "max_points", type(self).__name__)
+        _log.info("affinities of %d points", n)
         D2 = squared_distances(chosen)
         # Points that are equal in all views are one weighted point, so they get the same label.
         first = np.argmax(D2 == 0, axis=1)
         distinct, index, counts = np.unique(first, return_inverse=True, return_counts=True)
+        _log.info("spectral clustering of %d distinct points", len(distinct))
         W = self_tuning_affinity(D2, n_neighbors)[np.ix_(distinct, distinct)]
         return spectral_labels(W, counts.astype(np.float64), n_clusters, rng)[index]
 
@@ -127,6 +124,7 @@ class ConcatenatedSpectral(MultiViewMethod):
         return list(views.values())
 
 
+@dataclass(eq=False, repr=False)
 class SpectralView(ConcatenatedSpectral):
     """Spectral clustering of one view; see :class:`ConcatenatedSpectral`.
 
@@ -135,7 +133,7 @@ class SpectralView(ConcatenatedSpectral):
     n_clusters : int, default=8
     view : int or str, default=0
         Index or name of the view.
-    n_neighbors, standardize, max_points, random_state
+    n_neighbors, standardize, max_points, random_state, verbose
         As in :class:`ConcatenatedSpectral`.
 
     Attributes
@@ -159,24 +157,8 @@ class SpectralView(ConcatenatedSpectral):
     array([0, 0, 1], dtype=int32)
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        view: int | str = 0,
-        n_neighbors: int = 7,
-        standardize: bool = True,
-        max_points: int = 10_000,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            n_clusters,
-            n_neighbors=n_neighbors,
-            standardize=standardize,
-            max_points=max_points,
-            random_state=random_state,
-        )
-        self.view = view
+    _: KW_ONLY
+    view: int | str = 0
 
     def _chosen_views(self, views: dict[str, Any]) -> list[Any]:
         wanted: Any = self.view

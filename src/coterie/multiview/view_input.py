@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,18 +21,22 @@ from coterie.ensembles.input_checks import check_whole
 from coterie.ensembles.scalings import Scaling, centring, standard_and_min_max
 from coterie.errors import InvalidParameterError
 from coterie.labels.numbering import renumber_by_size
+from coterie.runtime.verbosity import shows_stages
 
 __all__ = ["MultiViewMethod", "check_same_views", "named_views", "view_scaling"]
 
 
+@dataclass(eq=False, repr=False)
 class MultiViewMethod(ClusterMixin, BaseEstimator):
     """Base of the multi-view clusterers."""
 
-    n_clusters: int
-    standardize: bool
-    random_state: Any
-    labels_: NDArray[np.int32]
+    n_clusters: int = 8
+    _: KW_ONLY
+    standardize: bool = True
+    random_state: Any = None
+    verbose: bool = False
 
+    @shows_stages
     def fit(self, views: Any, y: Any = None) -> Self:  # noqa: ARG002 (y is scikit-learn's convention)
         """Cluster n points described by several views.
 

@@ -117,6 +117,8 @@ class CSPA(BalancedCut):
         Spectral: limit on the number of distinct label tuples.
     partition_weights : array of shape (V,) or None, default=None
     random_state : int, RandomState or None, default=None
+    verbose : bool, default=False
+        Show the stages of ``fit`` on the standard error stream.
 
     Attributes
     ----------
@@ -208,6 +210,8 @@ class HBGF(BalancedCut):
         METIS: a cluster may have up to (1 + imbalance)·n/K points.
     partition_weights : array of shape (V,) or None, default=None
     random_state : int, RandomState or None, default=None
+    verbose : bool, default=False
+        Show the stages of ``fit`` on the standard error stream.
 
     Attributes
     ----------

@@ -37,6 +37,8 @@ class HGPA(BalancedCut):
         mt-KaHyPar: a cluster may have up to (1 + imbalance)·n/K points.
     partition_weights : array of shape (V,) or None, default=None
     random_state : int, RandomState or None, default=None
+    verbose : bool, default=False
+        Show the stages of ``fit`` on the standard error stream.
 
     Attributes
     ----------

@@ -50,6 +50,8 @@ class MCLA(ConsensusFunction):
     partition_weights : array of shape (V,) or None, default=None
         α. For the grouping all partitions of positive weight count equally.
     random_state : int, RandomState or None, default=None
+    verbose : bool, default=False
+        Show the stages of ``fit`` on the standard error stream.
 
     Attributes
     ----------

@@ -12,7 +12,7 @@ so M is needed, but not the single partitions.
 
 from __future__ import annotations
 
-import warnings
+import logging
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -29,11 +29,13 @@ from coterie.counts.coassociation import tuple_coassociation
 from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.labels.tuples import LabelTuples
 from coterie.runtime.devices import map_row_blocks, on_one_thread
-from coterie.runtime.user_warnings import ignore_duplicate_points_warning
+from coterie.runtime.user_warnings import ignore_duplicate_points_warning, warn_user
 
 __all__ = ["KLConsensus"]
 
 Array = NDArray[np.float64]
+
+_log = logging.getLogger(__name__)
 
 _FLOOR = 1e-8  # ε
 _SOFTENING = 0.1  # an entry of W that starts at 0 would stay 0
@@ -75,6 +77,8 @@ class KLConsensus(ConsensusFunction):
     partition_weights : array of shape (V,) or None, default=None
         A partition of weight 2 counts as two copies.
     random_state : int, RandomState or None, default=None
+    verbose : bool, default=False
+        Show the stages of ``fit`` on the standard error stream.
 
     Attributes
     ----------
@@ -135,11 +139,10 @@ class KLConsensus(ConsensusFunction):
         M = tuple_coassociation(tuples, weights).dense()[np.ix_(labelled, labelled)]
         best = self._best_fit(M, tuples.weights[labelled], min(K, len(M)))
         if not best.converged:
-            warnings.warn(
+            warn_user(
                 f"KLConsensus stopped after max_iter={self.max_iter} sweeps, before the loss "
                 f"converged to tol={self.tol:g}; raise max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         self.loss_, self.n_iter_ = best.losses[-1], len(best.losses)
         self.history_ = {"loss": best.losses}
@@ -153,7 +156,8 @@ class KLConsensus(ConsensusFunction):
         penalty = float(self.error_penalty)
         first = min(_TRIAL_SWEEPS, self.max_iter)
         trials = []
-        for _ in range(self.n_init):
+        for number in range(self.n_init):
+            _log.info("start %d of %d", number + 1, self.n_init)
             start = _start(M, points, K, rng)
             trials.append(_fit(M, points, *start, penalty, first, self.tol))
         best = min(trials, key=lambda fit: fit.losses[-1])

@@ -10,7 +10,7 @@ scaled matrices, and M only as a function X ↦ M X.
 
 from __future__ import annotations
 
-import warnings
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -33,12 +33,14 @@ from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.least_squares import least_squares_factor
 from coterie.runtime.devices import on_one_thread
 from coterie.runtime.short_reprs import short_repr
-from coterie.runtime.user_warnings import ignore_duplicate_points_warning
+from coterie.runtime.user_warnings import ignore_duplicate_points_warning, warn_user
 
 __all__ = ["NMFConsensus", "NonnegativeFactor", "nonnegative_factor"]
 
 Array = NDArray[np.float64]
 Product = Callable[[Array], Array]
+
+_log = logging.getLogger(__name__)
 
 _SMOOTHING = 0.2  # multiplicative updates cannot change an entry that is 0
 _CALM_SWEEPS = 5
@@ -76,6 +78,8 @@ class NMFConsensus(ConsensusFunction):
     partition_weights : array of shape (V,) or None, default=None
         M is the weighted share of partitions.
     random_state : int, RandomState or None, default=None
+    verbose : bool, default=False
+        Show the stages of ``fit`` on the standard error stream.
 
     Attributes
     ----------
@@ -195,6 +199,7 @@ def nonnegative_factor(
            [1., 0.],
            [0., 1.]])
     """
+    _log.info("nonnegative factor of %d rows and %d columns", *H.shape)
     MH = product(H)
     d = _diagonal(H, MH) if d is None else d
     history: list[float] = []
@@ -295,11 +300,10 @@ def check_factor_settings(init: Any, n_init: Any, max_iter: Any, tol: Any) -> No
 def warn_if_not_converged(found: NonnegativeFactor, max_iter: int) -> None:
     """Warn if the updates did not converge."""
     if not found.converged:
-        warnings.warn(
+        warn_user(
             f"the nonnegative factor did not converge in max_iter={max_iter} sweeps; raise "
             "max_iter or tol",
             ConvergenceWarning,
-            stacklevel=4,
         )
 
 

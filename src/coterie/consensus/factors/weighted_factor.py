@@ -68,6 +68,8 @@ class WeightedConsensus(ConsensusFunction):
         A factor is final if five sweeps in a row change the loss by less than this share of
         ‖Σ_v w_v M_v‖²_F.
     random_state : int, RandomState or None, default=None
+    verbose : bool, default=False
+        Show the stages of ``fit`` on the standard error stream.
 
     Attributes
     ----------

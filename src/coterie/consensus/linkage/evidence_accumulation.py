@@ -49,6 +49,8 @@ class EvidenceAccumulation(ConsensusFunction):
         Limit on the number of distinct tuples. Memory grows with its square: 0.9 GB for 10,000,
         twice that with weights or missing labels.
     partition_weights : array of shape (V,) or None, default=None
+    verbose : bool, default=False
+        Show the stages of ``fit`` on the standard error stream.
 
     Attributes
     ----------

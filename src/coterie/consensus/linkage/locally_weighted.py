@@ -26,6 +26,7 @@ __all__ = [
     "cluster_uncertainty",
     "cluster_weights",
     "locally_weighted_embedding",
+    "locally_weighted_similarity",
     "locally_weighted_tree",
 ]
 
@@ -63,6 +64,8 @@ class LocallyWeightedConsensus(ConsensusFunction):
         A partition of weight w counts as w copies.
     random_state : int, RandomState or None, default=None
         For the k-means of ``"graph"``; ``"linkage"`` is deterministic.
+    verbose : bool, default=False
+        Show the stages of ``fit`` on the standard error stream.
 
     Attributes
     ----------
@@ -145,8 +148,34 @@ def locally_weighted_tree(tuples: LabelTuples, partition_weights: Array, omega: 
     >>> tree[:, 2]
     array([0.5])
     """
-    S = _locally_weighted_similarity(tuples, partition_weights, omega)
+    S = locally_weighted_similarity(tuples, partition_weights, omega)
     return weighted_linkage(np.subtract(1.0, S, out=S), tuples.weights)
+
+
+def locally_weighted_similarity(tuples: LabelTuples, weights: Array, omega: Array) -> Array:
+    """Return S over tuples, (u, u): Σ_v α_v ω_c [both in c] / Σ_v α_v [both labelled], or 0.
+
+    For soft partitions, products of memberships replace the brackets. The diagonal is for two
+    points of the same tuple.
+
+    >>> from coterie.labels.tuples import as_label_tuples
+    >>> tuples = as_label_tuples([[0, 0], [0, 1]])
+    >>> locally_weighted_similarity(tuples, np.ones(2), np.ones(3))[0]
+    array([1. , 0.5])
+    """
+    strength = np.repeat(weights, tuples.n_labels) * omega
+    if tuples.memberships is None:
+        transposed, u = np.ascontiguousarray(tuples.codes.T), tuples.n_tuples
+        similarity = np.empty((u, u))
+        map_row_blocks(lambda a, b: _add_shared(transposed, strength, a, b, similarity), u)
+    else:
+        rows = tuples.indicator(np.ones(len(weights))).toarray() * np.sqrt(strength)
+        similarity = rows @ rows.T
+    if not tuples.has_missing:
+        similarity /= weights.sum()
+        return similarity
+    both = (tuples.mass * weights) @ tuples.mass.T
+    return np.divide(similarity, both, out=similarity, where=both > 0)
 
 
 def locally_weighted_embedding(
@@ -220,27 +249,6 @@ def cluster_uncertainty(
     total = labelled @ partition_weights
     entropy = (np.maximum(spread, 0.0) @ partition_weights) / np.log(2)
     return np.divide(entropy, total, out=np.zeros_like(total), where=total > 0)
-
-
-def _locally_weighted_similarity(tuples: LabelTuples, weights: Array, omega: Array) -> Array:
-    """Return S over tuples, (u, u): Σ_v α_v ω_c [both in c] / Σ_v α_v [both labelled], or 0.
-
-    For soft partitions, products of memberships replace the brackets. The diagonal is for two
-    points of the same tuple.
-    """
-    strength = np.repeat(weights, tuples.n_labels) * omega
-    if tuples.memberships is None:
-        transposed, u = np.ascontiguousarray(tuples.codes.T), tuples.n_tuples
-        similarity = np.empty((u, u))
-        map_row_blocks(lambda a, b: _add_shared(transposed, strength, a, b, similarity), u)
-    else:
-        rows = tuples.indicator(np.ones(len(weights))).toarray() * np.sqrt(strength)
-        similarity = rows @ rows.T
-    if not tuples.has_missing:
-        similarity /= weights.sum()
-        return similarity
-    both = (tuples.mass * weights) @ tuples.mass.T
-    return np.divide(similarity, both, out=similarity, where=both > 0)
 
 
 @nb.njit(cache=True, nogil=True)

@@ -8,7 +8,6 @@ from typing import Any
 import numba as nb
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 
 from coterie.consensus.base import ConsensusFunction, Labelling, voting_tuples
 from coterie.consensus.linkage.evidence_accumulation import cut_into, weighted_linkage
@@ -50,6 +49,8 @@ class PropagatedConsensus(ConsensusFunction):
     partition_weights : array of shape (V,) or None, default=None
         The mean over the partitions is weighted; for Z all partitions of positive weight count
         equally.
+    verbose : bool, default=False
+        Show the stages of ``fit`` on the standard error stream.
 
     Attributes
     ----------
@@ -143,7 +144,8 @@ def propagated_similarity(jaccard: Array, n_steps: int = 20) -> Array:
     degree = E.sum(axis=1)
     root = np.sqrt(degree)
     inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
-    values, U = eigh(inverse[:, None] * E * inverse)
+    # divide and conquer: the default of SciPy fails for some matrices with many equal eigenvalues
+    values, U = np.linalg.eigh(inverse[:, None] * E * inverse)
     products = np.clip(np.outer(values, values), -1.0, 1.0)
     gamma, power = products.copy(), products.copy()
     for _ in range(n_steps - 1):

@@ -96,6 +96,8 @@ class RobustConsensus(ConsensusFunction):
     random_state : int, RandomState or None, default=None
         For k-means, ties of meta-clusters, the parts of "divided", and the samples of large inputs
         (above 3,000 distinct tuples; for the k-means of least squares above 20,000).
+    verbose : bool, default=False
+        Show the stages of ``fit`` on the standard error stream.
 
     Attributes
     ----------

@@ -43,6 +43,8 @@ class KMeansConsensus(ConsensusFunction):
     partition_weights : array of shape (V,) or None, default=None
         M is the weighted share of partitions.
     random_state : int, RandomState or None, default=None
+    verbose : bool, default=False
+        Show the stages of ``fit`` on the standard error stream.
 
     Attributes
     ----------

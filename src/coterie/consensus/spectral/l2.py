@@ -27,6 +27,8 @@ class L2Consensus(ConsensusFunction):
     n_clusters : int
     partition_weights : array of shape (V,) or None, default=None
     random_state : int, RandomState or None, default=None
+    verbose : bool, default=False
+        Show the stages of ``fit`` on the standard error stream.
 
     Attributes
     ----------

@@ -31,6 +31,8 @@ class OneHotKMeans(ConsensusFunction):
     partition_weights : array of shape (V,) or None, default=None
         Squared distances in partition v are multiplied by w_v.
     random_state : int, RandomState or None, default=None
+    verbose : bool, default=False
+        Show the stages of ``fit`` on the standard error stream.
 
     Attributes
     ----------

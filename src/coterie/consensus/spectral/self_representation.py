@@ -8,6 +8,7 @@ row a, because no point represents itself.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -27,6 +28,8 @@ from coterie.runtime.short_reprs import short_repr
 __all__ = ["CorrelationConsensus", "SelfRepresentation", "code_affinity", "self_representation"]
 
 Array = NDArray[np.float64]
+
+_log = logging.getLogger(__name__)
 
 _STEPS = 30  # per round; more steps make the codes too sparse, see Limits
 
@@ -64,6 +67,8 @@ class CorrelationConsensus(ConsensusFunction):
     partition_weights : array of shape (V,) or None, default=None
         Factors of the squared distances in each partition; β is their sum over a bundle.
     random_state : int, RandomState or None, default=None
+    verbose : bool, default=False
+        Show the stages of ``fit`` on the standard error stream.
 
     Attributes
     ----------
@@ -221,7 +226,8 @@ def self_representation(
     codes = [np.zeros((u, u)) for _ in unit]
     direction = np.zeros((u, u))
     losses = []
-    for _ in range(n_rounds):
+    for number in range(n_rounds):
+        _log.info("round %d of %d of the codes of %d rows", number + 1, n_rounds, u)
         slope = penalty - angle_penalty * direction
         with on_one_thread():  # more threads do not speed up products with few columns
             for v, X in enumerate(unit):
