@@ -79,7 +79,7 @@ def _draw_real(name: str, strategy: str, seed: int) -> Drawn:
     rows = _some_rows(len(y), seed)
     X, y = X[rows], y[rows]
     K = len(np.unique(y))
-    return Drawn(make_partitions(X, K, _RUNS, strategy=strategy, random_state=seed), y, K)
+    return Drawn(make_partitions(X, K, _RUNS, ensemble=strategy, random_state=seed), y, K)
 
 
 def _draw_views(name: str, strategy: str, seed: int) -> Drawn:
@@ -89,7 +89,7 @@ def _draw_views(name: str, strategy: str, seed: int) -> Drawn:
     K = len(np.unique(y))
     columns = [
         make_partitions(
-            _standardised(X[rows]), K, _RUNS_A_VIEW, strategy=strategy, random_state=seed + 1000 * v
+            _standardised(X[rows]), K, _RUNS_A_VIEW, ensemble=strategy, random_state=seed + 1000 * v
         )
         for v, X in enumerate(views)
     ]

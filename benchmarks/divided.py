@@ -212,4 +212,4 @@ def _digits(strategy: str, n_partitions: int) -> Drawn:
     from sklearn.datasets import load_digits
 
     X, y = load_digits(return_X_y=True)
-    return make_partitions(X, 10, n_partitions, strategy=strategy, random_state=_SEED), y
+    return make_partitions(X, 10, n_partitions, ensemble=strategy, random_state=_SEED), y

@@ -75,7 +75,7 @@ TABLE2 = PaperTable(
     digits=2,
 )
 RECIPES = ("raw", "standardised", "mixed")
-#: By name, the strategy of :func:`coterie.make_partitions`.
+#: By name, the ``ensemble`` of :func:`coterie.make_partitions`.
 ENSEMBLES = {"fixed": "kmeans", "diverse": "diverse"}
 #: V of the paper.
 N_PARTITIONS = 40
@@ -161,7 +161,7 @@ def make_runs(
     shares = [len(share) for share in np.array_split(np.arange(n_partitions), len(features))]
     return np.hstack(
         [
-            make_partitions(X, n_clusters, share, strategy=ENSEMBLES[ensemble], random_state=rng)
+            make_partitions(X, n_clusters, share, ensemble=ENSEMBLES[ensemble], random_state=rng)
             for X, share in zip(features, shares, strict=True)
             if share
         ]

@@ -12,15 +12,21 @@ say about K, and how well clusterings of samples of the data agree for each K.
 # Twelve k-means runs on 200 points in five groups have four to seven clusters each. Runs with fewer
 # clusters merge some groups; runs with more split some.
 
-import matplotlib.pyplot as plt
 from sklearn.datasets import make_blobs
 
-from coterie import ChooseKDisplay, RobustConsensus, choose_k, make_partitions
-from coterie.inspection.stability import consensus_cdf, resampled_ensembles
+from coterie import (
+    ChooseKDisplay,
+    ConsensusCDFDisplay,
+    RobustConsensus,
+    TrackingDisplay,
+    choose_k,
+    make_partitions,
+)
+from coterie.inspection.stability import resampled_ensembles
 
 centres = [[0, 0], [6, 0], [0, 6], [7, 7], [13, 3]]
 X, y = make_blobs([60, 50, 40, 30, 20], centers=centres, cluster_std=1.0, random_state=0)
-P = make_partitions(X, [4, 5, 6, 7], n_partitions=12, random_state=0)
+P = make_partitions(X, [4, 5, 6, 7], n_partitions=12, ensemble="kmeans", random_state=0)
 print("clusters of the partitions:", P.max(axis=0) + 1)
 
 # %%
@@ -50,20 +56,14 @@ print(resampled.best_k, "-", resampled.reason)
 ChooseKDisplay.from_choice(resampled)
 
 # %%
-# This plot shows the agreement of the samples for three values of K. If a curve is flat in the
-# middle, every pair is either always together or always apart. Ambiguous pairs make it rise in
-# between.
+# The next plot shows the agreement of the samples for each K. If a curve is flat in the middle, every
+# pair is either always together or always apart. Ambiguous pairs make it rise in between. The area
+# under the curve grows with K; beyond the right K it hardly does.
 
-figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
-for k, colour in zip((3, 5, 7), ("#999999", "#0072B2", "#D55E00"), strict=True):
-    values, cdf = consensus_cdf(ensembles[k])
-    ax.step(values, cdf, where="post", color=colour, label=f"K = {k}")
-ax.axvspan(0.1, 0.9, color="0.95", zorder=0)
-ax.set(
-    xlabel="share of samples in which a pair is together",
-    ylabel="share of pairs below",
-    xlim=(0, 1),
-    ylim=(0, 1.02),
-)
-ax.spines[["top", "right"]].set_visible(False)
-ax.legend(frameon=False, loc="lower right")
+ConsensusCDFDisplay.from_ensembles(ensembles)
+
+# %%
+# The last plot has a row for each K and a column for each point. Up to five clusters, rows split
+# groups. Beyond, they split at random, and the points change sides.
+
+TrackingDisplay.from_ensembles(ensembles)

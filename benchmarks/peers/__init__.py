@@ -367,7 +367,9 @@ def _mfeat() -> Material:
 
 
 def _runs(views: Sequence[NDArray[Any]], K: int, n_runs: int) -> NDArray[np.int32]:
-    return np.hstack([make_partitions(X, K, n_runs, random_state=0) for X in views])
+    return np.hstack(
+        [make_partitions(X, K, n_runs, ensemble="kmeans", random_state=0) for X in views]
+    )
 
 
 def _standardised(X: NDArray[Any]) -> NDArray[np.float64]:

@@ -111,7 +111,7 @@ def test_runs_are_divided_among_the_features_and_follow_the_seed():
 def test_methods_of_a_draw_share_its_partitions():
     """An accuracy is that of the method on the runs of the draw; k-means is their mean."""
     X, y = load_dataset("iris")
-    P = make_partitions(X, 3, 40, random_state=np.random.RandomState(5))
+    P = make_partitions(X, 3, 40, ensemble="kmeans", random_state=np.random.RandomState(5))
     score = paper_table2._load("iris", "raw", "fixed")(5)
     assert score(BASE_RUNS) == pytest.approx(np.mean([clustering_accuracy(y, c) for c in P.T]))
     labels = consensus_method("l2").make(3, 5).fit(P).labels_

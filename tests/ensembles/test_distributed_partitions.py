@@ -48,7 +48,7 @@ def client(cluster):
 @pytest.fixture(scope="module")
 def expected():
     """The labels of the runs, computed in this process."""
-    return make_partitions(X, clusterer=KMeans(n_init=1), n_jobs=1, **RUNS)
+    return make_partitions(X, ensemble=KMeans(n_init=1), n_jobs=1, **RUNS)
 
 
 def held_until(flag):
@@ -162,10 +162,10 @@ def test_interrupts_are_raised(cluster, client, expected, plain_interrupts, tmp_
         pytest.raises(KeyboardInterrupt),
         joblib.parallel_config(backend="dask"),
     ):
-        make_partitions(X, clusterer=held_until(flag), **RUNS)
+        make_partitions(X, ensemble=held_until(flag), **RUNS)
         time.sleep(60)  # the interrupt comes here if the runs end first
     with joblib.parallel_config(backend="dask"):
-        P = make_partitions(X, clusterer=KMeans(n_init=1), **RUNS)
+        P = make_partitions(X, ensemble=KMeans(n_init=1), **RUNS)
     np.testing.assert_array_equal(P, expected)
 
 
@@ -176,7 +176,7 @@ def test_a_worker_may_die(cluster, client, expected, tmp_path):
         half_way(cluster, flag, lambda at: os.kill(processes[at], signal.SIGKILL)) as killed,
         joblib.parallel_config(backend="dask", scatter=[X]),
     ):
-        P = make_partitions(X, clusterer=held_until(flag), **RUNS)
+        P = make_partitions(X, ensemble=held_until(flag), **RUNS)
     np.testing.assert_array_equal(P, expected)
     client.wait_for_workers(2, timeout=30)
     assert processes[killed[0]] not in client.run(os.getpid).values()
@@ -195,4 +195,4 @@ def test_loss_of_the_only_copy_is_reported(cluster, client, tmp_path):
         pytest.raises(CoterieError, match=r"the only copy of X was lost.*scatter=\[X\]"),
         joblib.parallel_config(backend="dask"),
     ):
-        make_partitions(X, clusterer=held_until(flag), **RUNS)
+        make_partitions(X, ensemble=held_until(flag), **RUNS)

@@ -19,14 +19,15 @@ from sklearn.datasets import load_iris, make_blobs
 from threadpoolctl import threadpool_info
 
 from coterie.ensembles.making import (
-    STRATEGIES,
-    EstimatorMember,
     fit_ensemble,
     make_partitions,
 )
+from coterie.ensembles.given_clusterers import EstimatorMember
+from coterie.ensembles.plans import KINDS
 from coterie.errors import InvalidParameterError, LabelWarning
 
 IRIS = load_iris().data
+ALL_KINDS = list(KINDS)
 SPARSE = sp.random(80, 12, density=0.3, random_state=0, format="csr")
 
 
@@ -37,20 +38,20 @@ def assert_consecutive(P: np.ndarray) -> None:
         np.testing.assert_array_equal(present, np.arange(len(present)))
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("ensemble", KINDS)
 @pytest.mark.parametrize("X", [IRIS.astype(np.float32), sp.csr_array(SPARSE)])
-def test_every_strategy_gives_a_label_matrix(strategy, X):
+def test_every_kind_gives_a_label_matrix(ensemble, X):
     """Labels are n × V int32 without gaps; predict returns them where they are not −1."""
-    ensemble = fit_ensemble(X, 3, 7, strategy=strategy, random_state=0)
-    P = ensemble.labels
+    fitted = fit_ensemble(X, 3, 7, ensemble=ensemble, random_state=0)
+    P = fitted.labels
     assert P.shape == (X.shape[0], 7)
     assert P.dtype == np.int32
     assert_consecutive(P)
-    predicted = ensemble.predict(X)
+    predicted = fitted.predict(X)
     assert predicted.dtype == np.int32
     assert np.all(predicted >= 0)
     np.testing.assert_array_equal(predicted[P >= 0], P[P >= 0])
-    assert np.all(P >= 0) == (strategy != "subsample")
+    assert np.all(P >= 0) == (ensemble != "subsample")
 
 
 def test_make_partitions_gives_the_labels_of_the_ensemble():
@@ -58,7 +59,7 @@ def test_make_partitions_gives_the_labels_of_the_ensemble():
     assert (
         inspect.signature(make_partitions).parameters == inspect.signature(fit_ensemble).parameters
     )
-    settings_ = {"strategy": STRATEGIES, "subsample": 0.6, "subspace": 0.3, "random_state": 4}
+    settings_ = {"ensemble": ALL_KINDS, "subsample": 0.6, "subspace": 0.3, "random_state": 4}
     np.testing.assert_array_equal(
         make_partitions(IRIS, [2, 3], 10, **settings_),
         fit_ensemble(IRIS, [2, 3], 10, **settings_).labels,
@@ -75,7 +76,7 @@ def test_make_partitions_gives_the_labels_of_the_ensemble():
 def test_diverse_draws_k_between_its_bounds(n, k, most):
     """K_v covers {K, …, max(K, min(⌊√n⌋, 50))} and nothing else."""
     X = np.random.default_rng(0).normal(size=(n, 1))
-    sizes = make_partitions(X, k, 60, strategy="diverse", random_state=0).max(axis=0) + 1
+    sizes = make_partitions(X, k, 60, ensemble="diverse", random_state=0).max(axis=0) + 1
     assert sizes.min() >= k
     assert sizes.max() <= most
     assert len(set(sizes)) >= min(most - k + 1, 10)
@@ -85,7 +86,7 @@ def test_diverse_draws_k_between_its_bounds(n, k, most):
 def test_subspaces_use_a_share_of_the_columns(share, p, count):
     """Each run uses that many distinct columns, ascending, and runs use different ones."""
     ensemble = fit_ensemble(
-        IRIS[:, :p], 3, 20, strategy="subspaces", subspace=share, random_state=0
+        IRIS[:, :p], 3, 20, ensemble="subspaces", subspace=share, random_state=0
     )
     subsets = {tuple(member.features) for member in ensemble.members}
     for subset in subsets:
@@ -110,7 +111,7 @@ def test_subsample_draws_are_balanced(n, n_partitions, share, seed):
         return
     drawn = (
         make_partitions(
-            X, 1, n_partitions, strategy="subsample", subsample=share, random_state=seed
+            X, 1, n_partitions, ensemble="subsample", subsample=share, random_state=seed
         )
         >= 0
     )
@@ -123,16 +124,16 @@ def test_subsample_draws_are_balanced(n, n_partitions, share, seed):
 def test_subsample_that_cannot_reach_every_row_is_refused():
     """Two runs of a third of the rows do not reach all rows; with other runs they may."""
     with pytest.raises(InvalidParameterError, match=r"subsample=0\.3 draw at most 90 of the 150"):
-        make_partitions(IRIS, 3, 2, strategy="subsample", subsample=0.3)
+        make_partitions(IRIS, 3, 2, ensemble="subsample", subsample=0.3)
     mixed = make_partitions(IRIS, 3, 2, strategy=["kmeans", "subsample"], subsample=0.3)
     assert np.all((mixed >= 0).any(axis=1))
-    assert (make_partitions(IRIS, 3, 1, strategy="subsample") >= 0).sum() == 120
+    assert (make_partitions(IRIS, 3, 1, ensemble="subsample") >= 0).sum() == 120
 
 
 def test_strategies_mix_round_robin():
     """Strategies are used in turn, and scalings take turns within theirs."""
     order = ["subsample", "scalings", "subspaces"]
-    ensemble = fit_ensemble(IRIS, 3, 9, strategy=order, random_state=0)
+    ensemble = fit_ensemble(IRIS, 3, 9, ensemble=order, random_state=0)
     left_out = (ensemble.labels < 0).any(axis=0)
     np.testing.assert_array_equal(left_out, [True, False, False] * 3)
     assert [member.features is not None for member in ensemble.members] == [False, False, True] * 3
@@ -144,7 +145,7 @@ def test_labels_do_not_depend_on_the_number_of_jobs(clusterer):
     """One job, two jobs and another backend agree to the last bit."""
     # Enough rows for k-means to use several threads if it were allowed to.
     X, _ = make_blobs(1000, 3, centers=5, cluster_std=3, random_state=0)
-    settings_ = {"strategy": STRATEGIES, "clusterer": clusterer, "random_state": 3}
+    settings_ = {"ensemble": ALL_KINDS, "clusterer": clusterer, "random_state": 3}
 
     def fitted(n_jobs: int | None = None) -> tuple[np.ndarray, list[np.ndarray]]:
         ensemble = fit_ensemble(X, 5, 5, n_jobs=n_jobs, **settings_)
@@ -209,12 +210,12 @@ def test_x_is_not_changed():
     """Input is not changed; it may be read-only and Fortran-ordered."""
     X = np.asfortranarray(IRIS)
     X.flags.writeable = False
-    P = make_partitions(X, 3, 10, strategy=STRATEGIES, random_state=0)
+    P = make_partitions(X, 3, 10, ensemble=ALL_KINDS, random_state=0)
     np.testing.assert_array_equal(
-        P, make_partitions(IRIS, 3, 10, strategy=STRATEGIES, random_state=0)
+        P, make_partitions(IRIS, 3, 10, ensemble=ALL_KINDS, random_state=0)
     )
     before = SPARSE.copy()
-    make_partitions(SPARSE, 3, 10, strategy=STRATEGIES, random_state=0)
+    make_partitions(SPARSE, 3, 10, ensemble=ALL_KINDS, random_state=0)
     assert (before != SPARSE).nnz == 0
 
 
@@ -223,7 +224,7 @@ def test_duplicate_sparse_entries_are_summed():
     split = sp.csr_matrix(([1.0, 2.0, 3.0], [0, 0, 1], [0, 2, 3, 3]), shape=(3, 2))
     whole = sp.csr_matrix(np.array([[3.0, 0.0], [0.0, 3.0], [0.0, 0.0]]))
     of_split, of_whole = (
-        fit_ensemble(X, 2, 6, strategy="scalings", random_state=0) for X in (split, whole)
+        fit_ensemble(X, 2, 6, ensemble="scalings", random_state=0) for X in (split, whole)
     )
     for a, b in zip(of_split.members[1:3], of_whole.members[1:3], strict=True):
         np.testing.assert_array_equal(a.scale, b.scale)
@@ -234,14 +235,14 @@ def test_duplicate_sparse_entries_are_summed():
 def test_sparse_and_dense_rows_are_predicted_alike():
     """Ensembles fitted on dense or sparse rows label both kinds equally."""
     for fitted in (SPARSE, SPARSE.toarray()):
-        ensemble = fit_ensemble(fitted, 3, 5, strategy=STRATEGIES, random_state=0)
+        ensemble = fit_ensemble(fitted, 3, 5, ensemble=ALL_KINDS, random_state=0)
         np.testing.assert_array_equal(ensemble.predict(SPARSE), ensemble.predict(SPARSE.toarray()))
 
 
 def test_a_clusterer_takes_part_in_every_strategy():
     """A given clusterer is fitted on the rows, columns and scalings of each strategy."""
     clusterer = KMeans(8, init="random", n_init=1)
-    ensemble = fit_ensemble(IRIS, 3, 15, strategy=STRATEGIES, clusterer=clusterer, random_state=0)
+    ensemble = fit_ensemble(IRIS, 3, 15, ensemble=ALL_KINDS, clusterer=clusterer, random_state=0)
     assert all(type(member) is EstimatorMember for member in ensemble.members)
     assert_consecutive(ensemble.labels)
     present = ensemble.labels >= 0
@@ -265,7 +266,7 @@ def test_a_clusterer_without_predict_cannot_label_new_rows():
 def test_empty_partitions_give_a_warning():
     """The warning names the partitions in which every row is noise."""
     with pytest.warns(LabelWarning, match="partitions 0, 1 label no row"):
-        P = make_partitions(IRIS, 3, 2, clusterer=DBSCAN(eps=1e-9, min_samples=9))
+        P = make_partitions(IRIS, 3, 2, ensemble=DBSCAN(eps=1e-9, min_samples=9))
     assert np.all(P == -1)
 
 
@@ -300,18 +301,18 @@ def test_a_failure_waits_for_running_threads():
         joblib.parallel_config(backend="threading", n_jobs=2),
         pytest.raises(InvalidParameterError, match="the first run fails"),
     ):
-        make_partitions(IRIS, 3, 2, clusterer=FirstFails())
+        make_partitions(IRIS, 3, 2, ensemble=FirstFails())
     assert FirstFails.ended.is_set()
     assert warnings.filters == filters
     assert threadpool_info() == pools
 
 
-@pytest.mark.parametrize("progress", [False, True])
-def test_interrupts_are_raised(progress):
+@pytest.mark.parametrize("verbose", [False, True])
+def test_interrupts_are_raised(verbose):
     """Ctrl-C ends the ensemble and restores pools and filters."""
     filters, pools = list(warnings.filters), threadpool_info()
     with pytest.raises(KeyboardInterrupt):
-        make_partitions(IRIS, 3, 4, clusterer=Interrupted(), progress=progress)
+        make_partitions(IRIS, 3, 4, ensemble=Interrupted(), verbose=verbose)
     assert warnings.filters == filters
     assert threadpool_info() == pools
 

@@ -65,7 +65,7 @@ def test_planted_clusters_are_counted(sizes: list[int], n_bad: int) -> None:
 def test_partitions_of_any_fineness_are_read() -> None:
     """Partitions with 2 to 9 clusters each give the number of groups."""
     X, _ = make_blobs([40] * 4, 5, random_state=1)
-    P = make_partitions(X, range(2, 10), 30, random_state=0)
+    P = make_partitions(X, range(2, 10), 30, ensemble="kmeans", random_state=0)
     assert choose_k(P, range(2, 9), random_state=0).best_k == 4
 
 
@@ -157,7 +157,7 @@ def test_without_resamples_there_is_no_pac(choice: KChoice) -> None:
         assert np.isnan(getattr(choice, name)).all()
     assert choice.by_criterion["pac"] is choice.by_criterion["delta_area"] is None
     X, _ = make_blobs([30, 30, 20], 4, random_state=3)
-    P = {k: make_partitions(X, k, 12, random_state=0) for k in (2, 3, 4)}
+    P = {k: make_partitions(X, k, 12, ensemble="kmeans", random_state=0) for k in (2, 3, 4)}
     assert np.isnan(choose_k(P, random_state=0).pac).all()
 
 

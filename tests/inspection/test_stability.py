@@ -119,7 +119,7 @@ def test_any_clusterer_can_be_resampled() -> None:
     """The labels of a sample are those of the given clusterer on its rows."""
     X = np.random.default_rng(0).normal(size=(30, 2))
     single = AgglomerativeClustering(3, linkage="single")
-    P = resampled_ensembles(X, [3], 4, clusterer=single, random_state=0)[3]
+    P = resampled_ensembles(X, [3], 4, ensemble=single, random_state=0)[3]
     for labels in P.T:
         drawn = labels >= 0
         assert adjusted_rand_score(labels[drawn], single.fit_predict(X[drawn])) == 1

@@ -23,7 +23,8 @@ from coterie.consensus.parameters import check_n_clusters
 from coterie.consensus.results import ConsensusResults
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import check_partition_weights
-from coterie.errors import InvalidLabelsError, InvalidParameterError, LabelWarning
+from coterie.ensembles.input_checks import check_row_weights
+from coterie.errors import InvalidLabelsError, InvalidParameterError
 from coterie.labels import tuple_kernels
 from coterie.labels.growth import Growth, append_partitions
 from coterie.labels.label_matrix import (
@@ -40,7 +41,6 @@ from coterie.labels.row_index import refuse_other_rows, row_index_of
 from coterie.labels.soft_memberships import Memberships, as_memberships, memberships_like
 from coterie.labels.tuples import LabelTuples, compress_labels, compress_memberships
 from coterie.runtime.short_reprs import short_repr
-from coterie.runtime.user_warnings import warn_user
 from coterie.runtime.verbosity import shows_stages
 
 __all__ = ["ConsensusFunction", "Labelling", "voting_tuples"]
@@ -48,11 +48,6 @@ __all__ = ["ConsensusFunction", "Labelling", "voting_tuples"]
 Array = NDArray[np.float64]
 
 _log = logging.getLogger(__name__)
-
-# float64 represents every whole number up to this one
-_LARGEST_EXACT_COUNT = 2.0**53
-# row weights below this share of the largest one count as 0
-_NEGLIGIBLE_WEIGHT = 1e-12
 
 
 @dataclass(frozen=True)
@@ -120,7 +115,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         if isinstance(matrix, LabelMatrix) and matrix is not P:
             warn_if_transposed(matrix)
             warn_of_ids(matrix)
-        weights = _check_row_weights(sample_weight, matrix.n_points)
+        weights = check_row_weights(sample_weight, matrix.n_points)
         used = matrix.labelled_rows
         if weights is not None:
             used &= weights > 0
@@ -280,43 +275,6 @@ def voting_tuples(tuples: LabelTuples, weights: Array) -> tuple[LabelTuples, NDA
         return voting, group
     place = np.where(labelled, np.cumsum(labelled) - 1, -1)
     return voting.subset(labelled), place[group]
-
-
-def _check_row_weights(sample_weight: Any, n_rows: int) -> Array | None:
-    """Return row weights as floats, not negative and not all zero; None stays None."""
-    if sample_weight is None:
-        return None
-    try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidParameterError("sample_weight: give one number per row") from None
-    if weights.shape != (n_rows,):
-        raise InvalidParameterError(
-            f"sample_weight has shape {weights.shape}; give one number for each of the {n_rows} "
-            "rows"
-        )
-    wrong = ~(np.isfinite(weights) & (weights >= 0))
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise InvalidParameterError(
-            f"sample_weight[{row}] is {weights[row]}; give finite weights that are not negative"
-        )
-    if not weights.any():
-        raise InvalidParameterError("sample_weight is all zero; give a row a positive weight")
-    shares = weights / weights.max()  # the sum of large weights would overflow
-    # sums of pairs would lose smaller weights, and products of them would become 0
-    negligible = shares < _NEGLIGIBLE_WEIGHT
-    if (dropped := int(np.count_nonzero(weights[negligible]))) > 0:
-        warn_user(
-            f"{dropped} rows have less than {_NEGLIGIBLE_WEIGHT:g} of the largest sample_weight "
-            "and count as rows of weight 0",
-            LabelWarning,
-        )
-    weights, shares = np.where(negligible, 0.0, weights), np.where(negligible, 0.0, shares)
-    countable = weights.max() * shares.sum() < _LARGEST_EXACT_COUNT
-    if countable and (weights == np.floor(weights)).all():
-        return weights
-    return shares * (np.count_nonzero(weights) / shares.sum())
 
 
 def _refuse_unlabelled_partitions(matrix: LabelMatrix | Memberships) -> None:

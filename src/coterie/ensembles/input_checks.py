@@ -6,12 +6,19 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
-from coterie.errors import InvalidParameterError
+from coterie.errors import InvalidParameterError, LabelWarning
+from coterie.runtime.user_warnings import warn_user
 
-__all__ = ["check_features", "check_number", "check_whole"]
+__all__ = ["check_features", "check_number", "check_row_weights", "check_whole"]
+
+# float64 represents every whole number up to this one
+_LARGEST_EXACT_COUNT = 2.0**53
+# row weights below this share of the largest one count as 0
+_NEGLIGIBLE_WEIGHT = 1e-12
 
 
 def check_whole(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
@@ -70,6 +77,49 @@ def check_features(X: Any, name: str) -> Any:
         X.sum_duplicates()
     _check_finite(X, name)
     return X
+
+
+def check_row_weights(sample_weight: Any, n_rows: int) -> npt.NDArray[np.float64] | None:
+    """Return row weights as floats, not negative and not all zero; None stays None.
+
+    Weights that are not whole numbers are scaled to a mean of 1.
+
+    >>> check_row_weights([1, 3, 0], 3), check_row_weights([0.1, 0.3], 2)
+    (array([1., 3., 0.]), array([0.5, 1.5]))
+    """
+    if sample_weight is None:
+        return None
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidParameterError("sample_weight: give one number per row") from None
+    if weights.shape != (n_rows,):
+        raise InvalidParameterError(
+            f"sample_weight has shape {weights.shape}; give one number for each of the {n_rows} "
+            "rows"
+        )
+    wrong = ~(np.isfinite(weights) & (weights >= 0))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InvalidParameterError(
+            f"sample_weight[{row}] is {weights[row]}; give finite weights that are not negative"
+        )
+    if not weights.any():
+        raise InvalidParameterError("sample_weight is all zero; give a row a positive weight")
+    shares = weights / weights.max()  # the sum of large weights would overflow
+    # sums of pairs would lose smaller weights, and products of them would become 0
+    negligible = shares < _NEGLIGIBLE_WEIGHT
+    if (dropped := int(np.count_nonzero(weights[negligible]))) > 0:
+        warn_user(
+            f"{dropped} rows have less than {_NEGLIGIBLE_WEIGHT:g} of the largest sample_weight "
+            "and count as rows of weight 0",
+            LabelWarning,
+        )
+    weights, shares = np.where(negligible, 0.0, weights), np.where(negligible, 0.0, shares)
+    countable = weights.max() * shares.sum() < _LARGEST_EXACT_COUNT
+    if countable and (weights == np.floor(weights)).all():
+        return weights
+    return shares * (np.count_nonzero(weights) / shares.sum())
 
 
 def _check_finite(X: Any, name: str) -> None:

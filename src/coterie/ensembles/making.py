@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import warnings
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import joblib
@@ -15,32 +14,21 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from coterie.ensembles.base_clusterers import (
-    CentroidMember,
-    EstimatorMember,
-    Member,
-    Run,
-    RunQueue,
-)
-from coterie.ensembles.input_checks import check_features, check_number, check_whole
-from coterie.ensembles.scalings import Scaling, centring, standard_and_min_max
+from coterie.ensembles.gaussian_mixtures import principal_axes
+from coterie.ensembles.input_checks import check_features, check_row_weights, check_whole
+from coterie.ensembles.plans import Plan, check_ensemble, check_share, check_sizes
+from coterie.ensembles.runs import MOST_FITTED, Member, RunQueue, predict_rows
+from coterie.ensembles.scalings import Floats, Scaling, centring, standard_and_min_max
 from coterie.errors import CoterieError, InvalidParameterError, LabelWarning
 from coterie.runtime.devices import on_one_thread
+from coterie.runtime.short_reprs import short_repr
 from coterie.runtime.user_warnings import (
     ignore_duplicate_points_warning,
     ignore_unfinished_tasks_warning,
 )
+from coterie.runtime.verbosity import track
 
-__all__ = [
-    "STRATEGIES",
-    "CentroidMember",
-    "Ensemble",
-    "EstimatorMember",
-    "fit_ensemble",
-    "make_partitions",
-]
-
-STRATEGIES = ("kmeans", "diverse", "subspaces", "subsample", "scalings")
+__all__ = ["Ensemble", "fit_ensemble", "make_partitions"]
 
 RandomState = int | np.random.RandomState | np.random.Generator | None
 
@@ -50,11 +38,12 @@ class Ensemble:
     """Fitted base clusterings that can label new rows.
 
     ``labels`` (n, V) are the partitions of the fitted rows, −1 where a run left the row out;
-    ``members`` are the V fitted clusterings; ``n_features`` is the number of columns of new rows.
+    ``members`` are the V fitted clusterings; ``n_features`` is the number of columns of new rows;
+    ``names`` are those of the partitions, for example "spectral 0".
 
     >>> import numpy as np
     >>> X = np.array([[0.0], [1.0], [8.0], [9.0]])
-    >>> ensemble = fit_ensemble(X, 2, n_partitions=3, random_state=0)
+    >>> ensemble = fit_ensemble(X, 2, n_partitions=3, ensemble="kmeans", random_state=0)
     >>> bool((ensemble.predict(X) == ensemble.labels).all())
     True
     """
@@ -62,11 +51,14 @@ class Ensemble:
     labels: npt.NDArray[np.int32]
     members: list[Member]
     n_features: int
+    names: tuple[str, ...]
+
+    __repr__ = short_repr
 
     @property
-    def can_predict(self) -> bool:
-        """Whether every member can label new rows."""
-        return all(member.can_predict for member in self.members)
+    def kinds(self) -> tuple[str, ...]:
+        """The kind of each partition."""
+        return tuple(name.rpartition(" ")[0] for name in self.names)
 
     def predict(self, X_new: Any) -> npt.NDArray[np.int32]:
         """Return labels (m, V) of rows (m, p), dense or sparse, one column for each member.
@@ -74,13 +66,6 @@ class Ensemble:
         A row that was fitted gets its labels in ``labels``. If that label is −1, because the row
         was not drawn or was noise, it is labelled like a new row.
         """
-        if not self.can_predict:
-            member = next(member for member in self.members if not member.can_predict)
-            name = type(member.estimator).__name__  # type: ignore[union-attr]
-            raise InvalidParameterError(
-                f"clusterer={name} has no predict, so new rows cannot be labelled; "
-                "use a clusterer with predict, or clusterer=None (k-means)"
-            )
         X = check_features(X_new, "X_new")
         if X.shape[1] != self.n_features:
             raise InvalidParameterError(
@@ -89,26 +74,27 @@ class Ensemble:
             )
         labels = np.empty((X.shape[0], len(self.members)), dtype=np.int32)
         for column, member in enumerate(self.members):
-            labels[:, column] = member.predict(X)
+            labels[:, column] = predict_rows(member, X)
         return labels
 
 
 def make_partitions(
     X: Any,
-    n_clusters: int | Sequence[int],
-    n_partitions: int = 40,
+    n_clusters: int | Sequence[int] | None = None,
+    n_partitions: int = 32,
     *,
-    strategy: str | Sequence[str] = "kmeans",
-    clusterer: Any = None,
-    subsample: float = 0.8,
-    subspace: float = 0.5,
+    ensemble: Any = "mixed",
+    subsample: float | None = None,
+    subspace: float | None = None,
+    sample_weight: Any = None,
     n_jobs: int | None = None,
-    progress: bool = False,
+    verbose: bool = False,
     random_state: RandomState = None,
 ) -> npt.NDArray[np.int32]:
     """Cluster the rows of ``X`` V times.
 
-    The parameters are those of :func:`fit_ensemble`; only the labels are returned.
+    The parameters are those of :func:`~coterie.ensembles.making.fit_ensemble`; only the labels are
+    returned.
 
     Returns
     -------
@@ -120,7 +106,7 @@ def make_partitions(
     --------
     >>> import numpy as np
     >>> X = np.array([[0.0], [1.0], [8.0], [9.0]])
-    >>> P = make_partitions(X, 2, n_partitions=5, random_state=0)
+    >>> P = make_partitions(X, 2, n_partitions=5, ensemble="kmeans", random_state=0)
     >>> P.shape, bool((P[0] == P[1]).all())
     ((4, 5), True)
     """
@@ -128,69 +114,81 @@ def make_partitions(
         X,
         n_clusters,
         n_partitions,
-        strategy=strategy,
-        clusterer=clusterer,
+        ensemble=ensemble,
         subsample=subsample,
         subspace=subspace,
+        sample_weight=sample_weight,
         n_jobs=n_jobs,
-        progress=progress,
+        verbose=verbose,
         random_state=random_state,
     ).labels
 
 
 def fit_ensemble(
     X: Any,
-    n_clusters: int | Sequence[int],
-    n_partitions: int = 40,
+    n_clusters: int | Sequence[int] | None = None,
+    n_partitions: int = 32,
     *,
-    strategy: str | Sequence[str] = "kmeans",
-    clusterer: Any = None,
-    subsample: float = 0.8,
-    subspace: float = 0.5,
+    ensemble: Any = "mixed",
+    subsample: float | None = None,
+    subspace: float | None = None,
+    sample_weight: Any = None,
     n_jobs: int | None = None,
-    progress: bool = False,
+    verbose: bool = False,
     random_state: RandomState = None,
 ) -> Ensemble:
     """Cluster the rows of ``X`` V times, and keep the fitted clusterings.
 
-    Run v clusters ``(X[drawn, features] - shift) / scale`` into K_v clusters. The strategy says
-    what varies between runs:
+    Run v clusters ``(X[drawn, features] - shift) / scale`` into K_v clusters. ``ensemble`` says
+    what kind of clustering it is, and what varies between the runs. With r = min(⌊√n⌋, 50):
 
-    ===============  ==========================================================================
-    ``"kmeans"``     the random start only
-    ``"diverse"``    K_v, drawn uniformly from {K, …, max(K, min(⌊√n⌋, 50))}
-    ``"subspaces"``  the columns: a random half (``subspace``), at least one
-    ``"subsample"``  the rows: a random 80% (``subsample``), at least K_v; the others are −1
-    ``"scalings"``   the scaling: unchanged, standardised and min–max in turn
-    ===============  ==========================================================================
+    ======================  ===================================================================
+    ``"mixed"``             in turn: spectral, mixture, diagonal mixture, mixture
+    ``"spectral"``          normalised cut with 300 landmarks; K_v from s/3 to s, s = min(1.5√n, 60)
+    ``"mixture"``           Gaussian mixture on 10 principal axes; K_v from K to min(r, n/30)
+    ``"diagonal mixture"``  the same with diagonal covariances
+    ``"ward"``              Ward's linkage on a random 70% of the columns; K_v from K to r
+    ``"diverse"``           k-means; K_v from K to r
+    ``"kmeans"``            k-means with K_v = K; only the random start varies
+    ``"subspaces"``         the same on a random half of the columns, at least one
+    ``"subsample"``         the same on a random 80% of the rows, at least K; the others are −1
+    ``"scalings"``          the same with columns unchanged, standardised and min–max in turn
+    ======================  ===================================================================
 
-    ``"subsample"`` draws the rows that were drawn least often so far, at random among ties. So the
-    numbers of draws of two rows differ by at most one, and two runs at 80% draw every row.
-    ``"scalings"`` maps constant columns to 0. A sparse ``X`` is not shifted: its columns are
-    divided by their standard deviation, or by their largest absolute value.
+    K_v is drawn uniformly, and is at least K. If K is None, it counts as 2, and "given" numbers
+    are drawn from 2 to r. Spectral runs are fitted to at most 10,000 random rows, mixtures to
+    4,000 and Ward's linkage to 2,000; the other rows are labelled like new rows. So time is linear
+    in n.
+
+    Samples draw the rows that were drawn least often so far, at random among ties. So the numbers
+    of draws of two rows differ by at most one, and two runs at 80% draw every row. ``"scalings"``
+    maps constant columns to 0. A sparse ``X`` is not shifted: its columns are divided by their
+    standard deviation, or by their largest absolute value.
 
     Parameters
     ----------
     X : (n, p) array or sparse matrix
-    n_clusters : int or sequence of int
-        K. If a sequence is given, each run draws one of its numbers.
+    n_clusters : int, sequence of int or None
+        K. If a sequence is given, each run draws one of its numbers. None: unknown.
     n_partitions : int
         V.
-    strategy : str or sequence of str
-        A name in the table. If a sequence is given, runs use its names in turn.
-    clusterer : scikit-learn clusterer, optional
-        Cloned for each run. ``random_state`` and ``n_clusters``, or ``n_components`` of a mixture,
-        are set if it has these parameters (in a pipeline, those of the last step). The label −1 is
-        noise. The default is Lloyd's k-means from K_v random rows. A deterministic clusterer gives
-        V equal partitions unless the strategy varies its input.
-    subsample, subspace : float in (0, 1]
-        The shares of the rows and of the columns that a run uses.
+    ensemble : str, scikit-learn clusterer, or sequence of these
+        A name in the table, or a clusterer. Several are used in turn. A clusterer is cloned for
+        each run. Its ``random_state`` is set, and its ``n_clusters``, or ``n_components`` of a
+        mixture, unless it differs from the default (in a pipeline, those of the last step). The
+        label −1 is noise. A deterministic clusterer gives equal partitions unless ``subsample``
+        or ``subspace`` varies its input.
+    subsample, subspace : float in (0, 1], optional
+        The shares of the rows and of the columns that each run uses. Every kind of ``ensemble``
+        clusters the same samples of rows.
+    sample_weight : (n,) numbers, optional
+        Weights of the rows. Kinds without weights draw rows in proportion to them.
     n_jobs : int, optional
         Number of parallel runs, as in joblib. None uses :func:`joblib.parallel_config`, which can
         also send runs to other machines. Each run uses one thread, so that the labels depend
         neither on ``n_jobs`` nor on the backend.
-    progress : bool
-        Show a progress bar on the standard error stream.
+    verbose : bool
+        Show progress on the standard error stream.
     random_state : int, RandomState, Generator or None
         Seed of all runs. With the same seed, a larger V adds runs and does not change the others.
 
@@ -202,121 +200,87 @@ def fit_ensemble(
     --------
     >>> import numpy as np
     >>> X = np.array([[0.0, 5.0], [1.0, 5.0], [8.0, 5.0], [9.0, 5.0]])
-    >>> ensemble = fit_ensemble(X, 2, n_partitions=6, strategy="scalings", random_state=0)
-    >>> len(ensemble.members), ensemble.labels.shape
-    (6, (4, 6))
+    >>> ensemble = fit_ensemble(X, 2, n_partitions=6, ensemble="scalings", random_state=0)
+    >>> ensemble.names[:2], ensemble.labels.shape
+    (('scalings 0', 'scalings 1'), (4, 6))
     """
     X = check_features(X, "X")
     check_whole("n_partitions", n_partitions)
-    _check_clusterer(clusterer)
+    weights = check_row_weights(sample_weight, X.shape[0])
     if n_jobs == 0:
         raise InvalidParameterError("n_jobs=0: give 1 or more, or −1 for all cores")
-    plan = _Plan(
+    plan = Plan(
         n_rows=X.shape[0],
         n_features=X.shape[1],
-        sizes=_cluster_counts(n_clusters, X.shape[0]),
-        strategies=_strategies(strategy),
-        subsample=check_number("subsample", subsample, 0.0, most=1.0),
-        subspace=check_number("subspace", subspace, 0.0, most=1.0),
+        sizes=check_sizes(n_clusters, X.shape[0]),
+        kinds=check_ensemble(ensemble),
+        subsample=check_share("subsample", subsample),
+        subspace=check_share("subspace", subspace),
     )
     plan.check_every_row_is_drawn(n_partitions)
-    # A clusterer of the user gets the features unchanged; a shift does not matter to k-means.
-    scalings = [Scaling() if clusterer is not None else centring(X)]
-    if "scalings" in plan.strategies:
-        scalings += standard_and_min_max(X)
     seeds = _spawn_seeds(random_state, n_partitions)
+    scalings = _scalings(X, plan)
+    plan = replace(plan, axes=_axes(X, plan, scalings[0], seeds[0]))
+    labels, members = _fit_runs(X, plan, scalings, seeds, weights, n_jobs, verbose)
+    names = plan.names(n_partitions)
+    _warn_about_empty_partitions(labels, names)
+    return Ensemble(labels=labels, members=members, n_features=X.shape[1], names=names)
+
+
+def _fit_runs(
+    X: Any,
+    plan: Plan,
+    scalings: Sequence[Scaling],
+    seeds: Sequence[np.random.SeedSequence],
+    weights: Any,
+    n_jobs: int | None,
+    verbose: bool,
+) -> tuple[npt.NDArray[np.int32], list[Member]]:
     queue = RunQueue()
-    tasks = (joblib.delayed(queue)(X, run, clusterer) for run in plan.runs(scalings, seeds))
-    labels = np.empty((X.shape[0], n_partitions), dtype=np.int32)
+    tasks = (joblib.delayed(queue)(X, run, weights) for run in plan.runs(scalings, seeds))
+    labels = np.empty((X.shape[0], len(seeds)), dtype=np.int32)
     members: list[Member] = []
     with (
         on_one_thread(),
         ignore_duplicate_points_warning(),
         ignore_unfinished_tasks_warning(),
         contextlib.closing(queue),
-        contextlib.closing(_results(tasks, n_jobs, n_partitions if progress else 0)) as results,
+        contextlib.closing(_results(tasks, n_jobs)) as results,
     ):
         # Labels are stored while later runs are computed.
-        for member, column in results:
+        for member, column in track(results, "partitions", len(seeds), verbose):
             labels[:, len(members)] = column
             members.append(member)
-    _warn_about_empty_partitions(labels)
-    return Ensemble(labels=labels, members=members, n_features=X.shape[1])
+    return labels, members
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """The checked settings of an ensemble; ``sizes`` are the numbers of clusters to draw from."""
-
-    n_rows: int
-    n_features: int
-    sizes: tuple[int, ...]
-    strategies: tuple[str, ...]
-    subsample: float
-    subspace: float
-
-    def runs(
-        self, scalings: list[Scaling], seeds: Iterable[np.random.SeedSequence]
-    ) -> Iterator[Run]:
-        """Yield the runs one by one, so that only one mask of drawn rows is in memory."""
-        times_drawn = np.zeros(self.n_rows, dtype=np.int32)
-        for turn, seed in enumerate(seeds):
-            random = np.random.default_rng(seed)
-            cycle, index = divmod(turn, len(self.strategies))
-            strategy = self.strategies[index]
-            size = int(random.choice(self.sizes))
-            if strategy == "diverse":
-                most = max(size, min(math.isqrt(self.n_rows), 50))
-                size = int(random.integers(size, most, endpoint=True))
-            scaling = scalings[cycle % len(scalings) if strategy == "scalings" else 0]
-            if strategy == "subspaces":
-                count = max(1, round(self.subspace * self.n_features))
-                columns = np.sort(random.permutation(self.n_features)[:count])
-                scaling = scaling.restricted_to(columns)
-            drawn = None
-            if strategy == "subsample":
-                drawn = self._least_drawn_rows(times_drawn, size, random)
-                times_drawn += drawn
-            run_seed = int(random.integers(2**31 - 1))
-            yield Run(n_clusters=size, scaling=scaling, drawn=drawn, seed=run_seed)
-
-    def check_every_row_is_drawn(self, n_partitions: int) -> None:
-        """Refuse subsampling runs that together draw fewer rows than there are."""
-        n_drawn = n_partitions * self._n_drawn(min(self.sizes))
-        if n_partitions > 1 and set(self.strategies) == {"subsample"} and n_drawn < self.n_rows:
-            raise InvalidParameterError(
-                f"{n_partitions} runs with subsample={self.subsample} draw at most {n_drawn} of "
-                f"the {self.n_rows} rows; raise subsample or n_partitions"
-            )
-
-    def _n_drawn(self, size: int) -> int:
-        return max(round(self.subsample * self.n_rows), size)
-
-    def _least_drawn_rows(
-        self, times_drawn: npt.NDArray[np.int32], size: int, random: np.random.Generator
-    ) -> npt.NDArray[np.bool_]:
-        count = self._n_drawn(size)
-        # Random numbers in [0, 1) break ties between equal counts.
-        order = np.argpartition(times_drawn + random.random(self.n_rows), count - 1)
-        drawn = np.zeros(self.n_rows, dtype=np.bool_)
-        drawn[order[:count]] = True
-        return drawn
+def _scalings(X: Any, plan: Plan) -> list[Scaling]:
+    # Clusterers of the user get the features unchanged; a shift does not matter to the others.
+    given = any(kind.method == "clusterer" for kind in plan.kinds)
+    scalings = [Scaling() if given else centring(X)]
+    if any(kind.scalings for kind in plan.kinds):
+        scalings += standard_and_min_max(X)
+    return scalings
 
 
-def _results(
-    tasks: Iterable[Any], n_jobs: int | None, bar_length: int
-) -> Generator[Any, None, None]:
-    """Yield the results of the tasks in order, with a progress bar if ``bar_length`` > 0."""
+def _axes(X: Any, plan: Plan, scaling: Scaling, seed: np.random.SeedSequence) -> Floats | None:
+    """Return the principal axes for mixtures, from a sample of the rows; None without mixtures."""
+    methods = {kind.method for kind in plan.kinds}
+    if not methods & {"mixture", "diagonal mixture"} or plan.subspace is not None:
+        return None
+    random = np.random.default_rng(seed)
+    most = MOST_FITTED["spectral"]
+    rows = X if X.shape[0] <= most else X[np.sort(random.permutation(X.shape[0])[:most])]
+    with on_one_thread():
+        return principal_axes(scaling.transform(rows), int(random.integers(2**31 - 1)))
+
+
+def _results(tasks: Iterable[Any], n_jobs: int | None) -> Generator[Any, None, None]:
+    """Yield the results of the tasks in order."""
     backend, _ = joblib.parallel.get_active_backend()
     kind = "generator" if getattr(backend, "supports_return_generator", False) else "list"
-    results = joblib.Parallel(n_jobs=n_jobs, return_as=kind)(tasks)
-    if bar_length:
-        from rich.console import Console
-        from rich.progress import track
-
-        results = track(results, "partitions", total=bar_length, console=Console(stderr=True))
     try:
-        yield from results
+        yield from joblib.Parallel(n_jobs=n_jobs, return_as=kind)(tasks)
     except CancelledError as error:
         raise CoterieError(
             "runs on other machines were cancelled: they were stopped, or the worker with the "
@@ -340,43 +304,13 @@ def _spawn_seeds(random_state: RandomState, count: int) -> list[np.random.SeedSe
     return np.random.SeedSequence([int(word) for word in entropy]).spawn(count)
 
 
-def _cluster_counts(n_clusters: int | Sequence[int], n_rows: int) -> tuple[int, ...]:
-    sizes = np.atleast_1d(np.asarray(n_clusters, dtype=object)).tolist()
-    if not sizes:
-        raise InvalidParameterError("n_clusters is empty; give at least one number of clusters")
-    for size in sizes:
-        if check_whole("n_clusters", size) > n_rows:
-            raise InvalidParameterError(
-                f"n_clusters={size} is more than the {n_rows} rows of X; give {n_rows} or fewer"
-            )
-    return tuple(int(size) for size in sizes)
-
-
-def _strategies(strategy: Any) -> tuple[str, ...]:
-    several = isinstance(strategy, Iterable) and not isinstance(strategy, str)
-    strategies = tuple(strategy) if several else (strategy,)
-    if not strategies or any(name not in STRATEGIES for name in strategies):
-        raise InvalidParameterError(
-            f"strategy={strategy!r} is not known; give one or several of {', '.join(STRATEGIES)}"
-        )
-    return strategies
-
-
-def _check_clusterer(clusterer: Any) -> None:
-    usable = hasattr(clusterer, "get_params") and hasattr(clusterer, "fit")
-    if clusterer is not None and (isinstance(clusterer, type) or not usable):
-        raise InvalidParameterError(
-            f"clusterer={clusterer!r}: give an instance of a scikit-learn clusterer, "
-            "such as sklearn.cluster.MiniBatchKMeans()"
-        )
-
-
-def _warn_about_empty_partitions(labels: npt.NDArray[np.int32]) -> None:
+def _warn_about_empty_partitions(labels: npt.NDArray[np.int32], names: Sequence[str]) -> None:
     empty = np.flatnonzero((labels < 0).all(axis=0))
     if empty.size:
+        shown = ", ".join(names[v] for v in empty.tolist())
         warnings.warn(
-            f"partitions {', '.join(map(str, empty))} label no row, because the clusterer "
-            "classified every row as noise; change its parameters",
+            f"partitions {shown} label no row, because the clusterer classified every row as "
+            "noise; change its parameters",
             LabelWarning,
             stacklevel=3,
         )

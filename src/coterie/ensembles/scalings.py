@@ -12,9 +12,10 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from coterie.errors import InvalidParameterError
 
-__all__ = ["Scaling", "centring", "refuse_overflowing_rows", "standard_and_min_max"]
+__all__ = ["Scaling", "centring", "standard_and_min_max"]
 
 Floats = npt.NDArray[np.floating[Any]]
+Labels = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,6 +46,13 @@ class Scaling:
         if self.shift is not None:
             Z = Z - self.shift
         return Z if self.scale is None else Z / self.scale
+
+    def coordinates(self, X: Any, dtype: Any) -> Any:
+        """Return Z in the given float type; refuse rows whose squared distances overflow."""
+        with np.errstate(over="ignore"):  # such rows are refused below
+            Z = self.transform(X.astype(dtype, copy=False))
+        _refuse_overflowing_rows(Z)
+        return Z
 
     def restricted_to(self, features: npt.NDArray[np.intp]) -> Scaling:
         """Return the same transform of some columns only."""
@@ -106,7 +114,7 @@ def standard_and_min_max(X: Any) -> tuple[Scaling, Scaling]:
     return Scaling(shift=mean, scale=deviation), Scaling(shift=minimum, scale=spread)
 
 
-def refuse_overflowing_rows(Z: Any) -> None:
+def _refuse_overflowing_rows(Z: Any) -> None:
     """Raise an error if squared distances of a row of ``Z`` to the centres would overflow."""
     values = Z.data if sp.issparse(Z) else Z
     limit = _largest_coordinate(Z)

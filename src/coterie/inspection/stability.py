@@ -42,7 +42,7 @@ def resampled_ensembles(
     n_resamples: int = 50,
     subsample: float = 0.8,
     *,
-    clusterer: Any = None,
+    ensemble: Any = None,
     n_jobs: int | None = None,
     random_state: Any = None,
 ) -> dict[int, NDArray[np.int32]]:
@@ -57,8 +57,9 @@ def resampled_ensembles(
         Number of samples for each k.
     subsample : float in (0, 1]
         Share of the rows in a sample; the other rows get the label −1.
-    clusterer : scikit-learn clusterer, optional
-        By default k-means with the best of five starts, so that the labels vary with the sample
+    ensemble : name, scikit-learn clusterer or sequence of these, optional
+        As in :func:`~coterie.make_partitions`. Several cluster the same samples in turn. By
+        default k-means with the best of five starts, so that the labels vary with the sample
         rather than with the start.
     n_jobs : int, optional
     random_state : int, RandomState, Generator or None
@@ -81,8 +82,7 @@ def resampled_ensembles(
             X,
             k,
             n_resamples,
-            strategy="subsample",
-            clusterer=KMeans(n_init=5) if clusterer is None else clusterer,
+            ensemble=KMeans(n_init=5) if ensemble is None else ensemble,
             subsample=subsample,
             n_jobs=n_jobs,
             random_state=random_state,

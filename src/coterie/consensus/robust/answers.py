@@ -5,6 +5,7 @@ finds clusters of very different sizes, profiles compare points by the points th
 principle of consensus is used once more: the answer that the other answers agree with most is
 chosen. It needs no index of quality. If the partitions have many more clusters than are asked for,
 locally weighted linkage is chosen instead: the other methods join many small clusters less well.
+Clusters of a few stray points do not count there.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.consensus.cuts.meta_clusters import meta_cluster_labels
-from coterie.consensus.linkage.evidence_accumulation import cut_into
+from coterie.consensus.linkage.evidence_accumulation import cut_into, weighted_linkage
 from coterie.consensus.linkage.locally_weighted import (
     cluster_weights,
     locally_weighted_embedding,
-    locally_weighted_tree,
+    locally_weighted_similarity,
 )
 from coterie.consensus.linkage.propagated import propagated_labels
+from coterie.consensus.linkage.sizable_clusters import sizable_clusters
 from coterie.consensus.robust.votes import Votes
 from coterie.consensus.spectral.coassociation_profiles import profile_labels
 from coterie.counts.cluster_tables import ClusterTables
@@ -117,10 +119,15 @@ def choose_answer(
     tuples, K = sample.tuples, min(n_clusters, sample.tuples.n_tuples)
     clusters = float(np.median(tuples.n_labels))
     omega = cluster_weights(tuples, sample.votes.weights, contingencies=sample.contingencies)
-    tree = locally_weighted_tree(tuples, sample.votes.weights, omega)
-    linked, fine = {"local linkage": cut_into(tree, K)}, clusters > FINE * K
-    answers = {} if fine else {name: labels[sample.chosen] for name, labels in given.items()}
-    answers |= linked if fine else linked | _other_answers(sample, K, omega, rng)
+    similarity = locally_weighted_similarity(tuples, sample.votes.weights, omega)
+    fine = clusters > FINE * K
+    if fine:
+        answers = {"local linkage": sizable_clusters(similarity, tuples.weights, K)}
+    else:
+        answers = {name: labels[sample.chosen] for name, labels in given.items()}
+        tree = weighted_linkage(np.subtract(1.0, similarity, out=similarity), tuples.weights)
+        answers["local linkage"] = cut_into(tree, K)
+        answers |= _other_answers(sample, K, omega, rng)
     sizes = {name: len(np.unique(labels)) for name, labels in answers.items()}
     competing = {name: answers[name] for name, k in sizes.items() if k == max(sizes.values())}
     agreement = mean_agreement(competing, tuples.weights)

@@ -1,0 +1,100 @@
+"""Gaussian mixtures on the leading principal axes: clusters that differ in size and direction."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+
+from coterie.ensembles.scalings import Floats, Labels, Scaling
+
+__all__ = ["MixtureMember", "fit_mixture", "principal_axes"]
+
+_MOST_AXES = 10
+#: Added to all variances, as a share of the mean variance of the principal components.
+_LEAST_VARIANCE = 0.01
+# The runs differ on purpose, so they need not converge.
+_STEPS = 50
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MixtureMember(Scaling):
+    """A fitted mixture of K_v Gaussians of y = axesᵀ z, for axes (q, r).
+
+    The label of a row is the component k with the largest log π_k + log N(y; μ_k, Σ_k). ``means``
+    (K_v, r) are the μ_k, ``factors`` (K_v, r, r) have Σ_k^−1 = F_k F_kᵀ, and ``offsets`` (K_v,)
+    are log π_k + log |F_k|.
+    """
+
+    axes: Floats
+    means: Floats
+    factors: Floats
+    offsets: Floats
+
+    def predict(self, X: Any) -> Labels:
+        """Return labels of the rows of ``X``, from 0 to K_v − 1."""
+        Y = self.coordinates(X, self.axes.dtype) @ self.axes
+        scores = np.empty((len(Y), len(self.means)))
+        for k, (mean, factor) in enumerate(zip(self.means, self.factors, strict=True)):
+            whitened = Y @ factor - mean @ factor
+            scores[:, k] = self.offsets[k] - 0.5 * np.einsum("ij,ij->i", whitened, whitened)
+        return scores.argmax(axis=1).astype(np.int32)
+
+    def with_clusters(self, kept: npt.NDArray[Any]) -> Self:
+        """Return the same run with some of its clusters only."""
+        parts = {name: getattr(self, name)[kept] for name in ("means", "factors", "offsets")}
+        return replace(self, **parts)
+
+
+def principal_axes(Z: Any, seed: int) -> Floats:
+    """Return the leading principal axes of Z (n, q), (q, r) with r = min(10, q, n/4).
+
+    For sparse rows they are the leading right singular vectors, because centring makes rows dense.
+
+    >>> principal_axes(np.array([[0.0, 0.0], [3.0, 0.0], [6.0, 0.1], [9.0, 0.0]]), 0).shape
+    (2, 1)
+    """
+    n, q = Z.shape
+    r = max(1, min(_MOST_AXES, q, n // 4))
+    if sp.issparse(Z):
+        # the solver needs more columns than axes
+        if q <= r + 1:
+            return np.eye(q)
+        return TruncatedSVD(r, random_state=seed).fit(Z).components_.T
+    with np.errstate(divide="ignore", invalid="ignore"):  # shares of a variance of 0
+        return PCA(r, random_state=seed).fit(Z).components_.T
+
+
+def fit_mixture(
+    Z: Any, n_clusters: int, seed: int, scaling: Scaling, axes: Floats, covariance: str = "full"
+) -> MixtureMember:
+    """Fit a mixture of K Gaussians to the rows of Z (n, q); ``covariance`` is "full" or "diag"."""
+    Y = np.asarray(Z @ axes, dtype=np.float64)
+    model = GaussianMixture(
+        n_clusters,
+        covariance_type=covariance,
+        reg_covar=max(_LEAST_VARIANCE * float(Y.var()), np.finfo(np.float64).tiny ** 0.5),
+        max_iter=_STEPS,
+        random_state=seed,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(Y)
+    factors = model.precisions_cholesky_
+    if covariance == "diag":
+        factors = factors[:, :, None] * np.eye(Y.shape[1])
+    logs = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
+    return MixtureMember(
+        axes=axes,
+        means=model.means_,
+        factors=factors,
+        offsets=np.log(model.weights_) + logs,
+        **vars(scaling),
+    )

@@ -1,0 +1,240 @@
+"""Plans of ensembles: which kind of clustering each run is, and what varies between the runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.ensembles.input_checks import check_number, check_whole
+from coterie.ensembles.runs import Run
+from coterie.ensembles.scalings import Floats, Scaling
+from coterie.errors import InvalidParameterError
+
+__all__ = ["ENSEMBLES", "MIXED", "Kind", "Plan", "check_ensemble", "check_share", "check_sizes"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of run.
+
+    Attributes
+    ----------
+    name : str
+        The first word of the names of its partitions.
+    method : str
+        ``kind`` of :class:`~coterie.ensembles.runs.Run`.
+    sizes : {"given", "diverse", "coarse", "fine"}
+        How K_v is drawn, see :func:`~coterie.ensembles.making.fit_ensemble`.
+    subsample, subspace : float or None
+        The shares of the rows and columns that a run uses; None is all.
+    scalings : bool
+        Whether its runs use three scalings in turn.
+    clusterer : scikit-learn clusterer, if ``method`` is "clusterer"
+    """
+
+    name: str
+    method: str = "kmeans"
+    sizes: str = "given"
+    subsample: float | None = None
+    subspace: float | None = None
+    scalings: bool = False
+    clusterer: Any = None
+
+
+#: The kinds of runs by name.
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("spectral", method="spectral", sizes="fine"),
+        Kind("mixture", method="mixture", sizes="coarse"),
+        Kind("diagonal mixture", method="diagonal mixture", sizes="coarse"),
+        Kind("ward", method="ward", sizes="diverse", subspace=0.7),
+        Kind("kmeans"),
+        Kind("diverse", sizes="diverse"),
+        Kind("subspaces", subspace=0.5),
+        Kind("subsample", subsample=0.8),
+        Kind("scalings", scalings=True),
+    )
+}
+#: The kinds of the default ensemble, in turn.
+MIXED = ("spectral", "mixture", "diagonal mixture", "mixture")
+#: Names of ensembles.
+ENSEMBLES = ("mixed", *KINDS)
+
+_MOST_DIVERSE = 50
+_MOST_FINE = 60
+_ROWS_PER_COMPONENT = 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The checked settings of an ensemble.
+
+    ``sizes`` are the numbers of clusters to draw from; None is unknown. ``subsample`` and
+    ``subspace`` replace the shares of all kinds.
+    """
+
+    n_rows: int
+    n_features: int
+    sizes: tuple[int | None, ...]
+    kinds: tuple[Kind, ...]
+    subsample: float | None = None
+    subspace: float | None = None
+    axes: Floats | None = field(default=None, repr=False)
+
+    def runs(
+        self, scalings: Sequence[Scaling], seeds: Iterable[np.random.SeedSequence]
+    ) -> Iterator[Run]:
+        """Yield the runs one by one, so that only one mask of drawn rows is in memory.
+
+        ``scalings`` are the scaling of all runs, and two more for kinds that vary it.
+        """
+        times_drawn = np.zeros(self.n_rows, dtype=np.int32)
+        drawn = None
+        for turn, seed in enumerate(seeds):
+            random = np.random.default_rng(seed)
+            cycle, index = divmod(turn, len(self.kinds))
+            kind = self.kinds[index]
+            size = self._draw_size(kind, random)
+            scaling = scalings[cycle % len(scalings) if kind.scalings else 0]
+            subspace = kind.subspace if self.subspace is None else self.subspace
+            if subspace is not None:
+                count = max(1, round(subspace * self.n_features))
+                columns = np.sort(random.permutation(self.n_features)[:count])
+                scaling = scaling.restricted_to(columns)
+            # with ``subsample``, every kind in turn clusters the same sample
+            if self.subsample is None or index == 0:
+                drawn = self._draw_rows(kind, times_drawn, random)
+            yield Run(
+                kind=kind.method,
+                n_clusters=size,
+                scaling=scaling,
+                drawn=drawn,
+                seed=int(random.integers(2**31 - 1)),
+                clusterer=kind.clusterer,
+                axes=self.axes if subspace is None else None,
+            )
+
+    def names(self, n_partitions: int) -> tuple[str, ...]:
+        """Return the names of the partitions: the kind, and a number within the kind."""
+        counts = dict.fromkeys((kind.name for kind in self.kinds), 0)
+        names = []
+        for turn in range(n_partitions):
+            name = self.kinds[turn % len(self.kinds)].name
+            names.append(f"{name} {counts[name]}")
+            counts[name] += 1
+        return tuple(names)
+
+    def check_every_row_is_drawn(self, n_partitions: int) -> None:
+        """Refuse runs on samples that together draw fewer rows than there are."""
+        shares = [self._share(kind) for kind in self.kinds]
+        if n_partitions == 1 or any(share is None for share in shares):
+            return
+        n_samples = n_partitions
+        if self.subsample is not None:  # one sample for all kinds
+            n_samples = -(-n_partitions // len(self.kinds))
+        n_drawn = n_samples * max(self._n_drawn(share) for share in shares if share is not None)
+        if n_drawn < self.n_rows:
+            raise InvalidParameterError(
+                f"{n_samples} samples with subsample={shares[0]} draw at most {n_drawn} of "
+                f"the {self.n_rows} rows; raise subsample or n_partitions"
+            )
+
+    def _draw_size(self, kind: Kind, random: np.random.Generator) -> int | None:
+        """Draw K_v; None leaves it to a clusterer."""
+        given = self.sizes[int(random.choice(len(self.sizes)))]
+        if kind.method == "clusterer" or (kind.sizes == "given" and given is not None):
+            return given
+        K = 2 if given is None else given
+        root = math.isqrt(self.n_rows)
+        low, most = K, max(K, min(root, _MOST_DIVERSE))
+        if kind.sizes == "fine":
+            most = max(K, min(_MOST_FINE, math.isqrt(9 * self.n_rows // 4)))
+            low = max(K, min(most // 3, most - 1))
+        size = int(random.integers(low, most, endpoint=True))
+        if kind.sizes == "coarse":
+            size = min(size, max(K, self.n_rows // _ROWS_PER_COMPONENT))
+        return min(size, self.n_rows)
+
+    def _share(self, kind: Kind) -> float | None:
+        return kind.subsample if self.subsample is None else self.subsample
+
+    def _n_drawn(self, share: float) -> int:
+        least = max(size or 1 for size in self.sizes)
+        return min(max(round(share * self.n_rows), least), self.n_rows)
+
+    def _draw_rows(
+        self, kind: Kind, times_drawn: npt.NDArray[np.int32], random: np.random.Generator
+    ) -> npt.NDArray[np.bool_] | None:
+        """Draw the rows that were drawn least often, and count them; None is all rows."""
+        share = self._share(kind)
+        if share is None:
+            return None
+        count = self._n_drawn(share)
+        # Random numbers in [0, 1) break ties between equal counts.
+        order = np.argpartition(times_drawn + random.random(self.n_rows), count - 1)
+        drawn = np.zeros(self.n_rows, dtype=np.bool_)
+        drawn[order[:count]] = True
+        times_drawn += drawn
+        return drawn
+
+
+def check_ensemble(ensemble: Any) -> tuple[Kind, ...]:
+    """Return the kinds of runs of an ``ensemble``: a name, a clusterer, or several of them.
+
+    >>> [kind.name for kind in check_ensemble(["kmeans", "ward"])]
+    ['kmeans', 'ward']
+    """
+    several = isinstance(ensemble, Iterable) and not isinstance(ensemble, str)
+    entries = list(ensemble) if several and not hasattr(ensemble, "fit") else [ensemble]
+    kinds: list[Kind] = []
+    for entry in entries:
+        if isinstance(entry, str) and entry == "mixed":
+            kinds += [KINDS[name] for name in MIXED]
+        elif isinstance(entry, str) and entry in KINDS:
+            kinds.append(KINDS[entry])
+        elif _is_clusterer(entry):
+            name = type(entry).__name__
+            kinds.append(Kind(name, method="clusterer", clusterer=entry))
+        else:
+            raise InvalidParameterError(
+                f"ensemble: {entry!r} is neither a name ({', '.join(ENSEMBLES)}) nor an instance "
+                "of a scikit-learn clusterer, such as sklearn.cluster.KMeans()"
+            )
+    if not kinds:
+        raise InvalidParameterError("ensemble is empty; give at least one name or clusterer")
+    return tuple(kinds)
+
+
+def check_sizes(n_clusters: Any, n_rows: int) -> tuple[int | None, ...]:
+    """Return the numbers of clusters to draw from; None is unknown.
+
+    >>> check_sizes([2, 3], 10), check_sizes(None, 10)
+    ((2, 3), (None,))
+    """
+    if n_clusters is None:
+        return (None,)
+    sizes = np.atleast_1d(np.asarray(n_clusters, dtype=object)).tolist()
+    if not sizes:
+        raise InvalidParameterError("n_clusters is empty; give at least one number of clusters")
+    for size in sizes:
+        if check_whole("n_clusters", size) > n_rows:
+            raise InvalidParameterError(
+                f"n_clusters={size} is more than the {n_rows} rows of X; give {n_rows} or fewer"
+            )
+    return tuple(int(size) for size in sizes)
+
+
+def check_share(name: str, share: Any) -> float | None:
+    """Return a share in (0, 1], or None."""
+    return None if share is None else check_number(name, share, 0.0, most=1.0)
+
+
+def _is_clusterer(entry: Any) -> bool:
+    usable = hasattr(entry, "get_params") and hasattr(entry, "fit")
+    return usable and not isinstance(entry, type)
