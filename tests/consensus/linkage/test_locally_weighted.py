@@ -87,7 +87,7 @@ def test_similarity_is_that_of_the_formula(data):
     tuples = as_label_tuples(P)
     own = alpha[tuples.partition_order]
     omega = np.exp(-locally_weighted.cluster_uncertainty(tuples, own) / 0.4)
-    S = locally_weighted._locally_weighted_similarity(tuples, own, omega)
+    S = locally_weighted.locally_weighted_similarity(tuples, own, omega)
     expected = looped_similarity(P, alpha, looped_weights(P, alpha, 0.4))
     np.testing.assert_allclose(S[np.ix_(tuples.inverse, tuples.inverse)], expected, atol=1e-12)
 
