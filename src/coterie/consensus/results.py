@@ -78,7 +78,7 @@ class ConsensusResults:
         >>> P = [[0, 0, 0], [0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 1]]
         >>> EvidenceAccumulation(2).fit(P).to_frame("clusters").round(2)
                  size  confidence  consensus
-        cluster...
+        cluster
         0           3        0.74       0.78
         1           2        0.89       1.00
         """
