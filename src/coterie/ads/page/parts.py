@@ -1,4 +1,4 @@
-"""Files, templates and fingerprints that the report and the page of the service share.
+"""Files and templates that the report and the page of the service share.
 
 Scripts, style and templates are in the folder ``page``. The report embeds them, the service
 serves them as separate files; both show the same panel, drawn by the same scripts.
@@ -6,19 +6,16 @@ serves them as separate files; both show the same panel, drawn by the same scrip
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from coterie.errors import MissingExtraError
-from coterie.runtime import wording as words
+from coterie.runtime.html_pages import page_templates
 
 if TYPE_CHECKING:
     import jinja2
 
-__all__ = ["SHARED_SCRIPTS", "STYLE", "WEEKDAYS", "environment", "fingerprint", "page_file"]
+__all__ = ["SHARED_SCRIPTS", "STYLE", "WEEKDAYS", "environment", "page_file"]
 
 # A script uses only scripts before it.
 SHARED_SCRIPTS = (
@@ -44,16 +41,6 @@ def page_file(name: str) -> str:
     return resources.files("coterie.ads").joinpath("page", name).read_text(encoding="utf-8")
 
 
-def fingerprint(text: str) -> str:
-    """Return the SHA-256 of a script or style, as a Content-Security-Policy writes it.
-
-    >>> fingerprint("")
-    "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
-    """
-    digest = hashlib.sha256(text.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
-
-
 def environment(
     filters: Mapping[str, Callable[..., Any]] | None = None, *, extra: str = "ads"
 ) -> jinja2.Environment:
@@ -75,19 +62,4 @@ def environment(
     MissingExtraError
         If jinja2 is not installed.
     """
-    try:
-        import jinja2
-    except ImportError as error:
-        raise MissingExtraError(
-            f"the page needs jinja2, which is not installed: pip install 'coterie[{extra}]'"
-        ) from error
-    made = jinja2.Environment(
-        loader=jinja2.PackageLoader("coterie.ads", "page"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters |= {name: getattr(words, name) for name in words.__all__}
-    made.filters |= filters or {}
-    return made
+    return page_templates("coterie.ads", filters, extra=extra)

@@ -7,7 +7,6 @@ be hostile: it is escaped here, and the scripts only ever set it as text.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from os import PathLike
@@ -18,12 +17,12 @@ from coterie.ads.page.parts import (
     STYLE,
     WEEKDAYS,
     environment,
-    fingerprint,
     page_file,
 )
 from coterie.ads.report.contents import AdvertiserRow, Report, SegmentCard
 from coterie.runtime import wording as words
 from coterie.runtime.atomic_files import atomic_file
+from coterie.runtime.html_pages import content_policy, embedded_json
 
 __all__ = ["render_report", "write_report"]
 
@@ -113,10 +112,10 @@ def render_report(payload: Report) -> str:
     )
     return templates.get_template("report.html").render(
         report=report,
-        policy=_policy(scripts, style),
+        policy=content_policy(scripts, style),
         style=style,
         scripts=scripts,
-        data=_embedded(_page_data(report, symbol, errors)),
+        data=embedded_json(_page_data(report, symbol, errors)),
         weekdays=WEEKDAYS,
         period=words.period(report.first_day, report.last_day),
         doubtful=_doubtful(report),
@@ -124,30 +123,6 @@ def render_report(payload: Report) -> str:
         headline_errors=_headline_errors(report.evaluation, errors),
         most_examples=_MOST_EXAMPLES,
     )
-
-
-def _policy(scripts: Sequence[str], style: str) -> str:
-    """Return the Content-Security-Policy: these scripts, this style and nothing else."""
-    return "; ".join(
-        (
-            "default-src 'none'",
-            f"script-src {' '.join(map(fingerprint, scripts))}",
-            f"style-src {fingerprint(style)}",
-            "img-src data:",
-            "base-uri 'none'",
-            "form-action 'none'",
-            "require-trusted-types-for 'script'",
-            "trusted-types 'none'",
-        )
-    )
-
-
-def _embedded(data: Any) -> str:
-    """Return JSON without characters that have a meaning in HTML or end a line in JavaScript."""
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for sign in "<>&\u2028\u2029":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text
 
 
 def _plain(value: _Value) -> _Value:

@@ -1,0 +1,99 @@
+"""Self-contained HTML pages: templates that escape, a strict policy, and embedded numbers.
+
+Texts from data may be hostile. Templates escape them, and the policy of a page allows only the
+scripts and the style that the page was written with.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from coterie.errors import MissingExtraError
+from coterie.runtime import wording as words
+
+if TYPE_CHECKING:
+    import jinja2
+
+__all__ = ["content_policy", "embedded_json", "fingerprint", "page_templates"]
+
+
+def page_templates(
+    package: str, filters: Mapping[str, Callable[..., Any]] | None = None, *, extra: str
+) -> jinja2.Environment:
+    """Return the Jinja environment of the folder ``page`` of a package; all values are escaped.
+
+    Parameters
+    ----------
+    package : str
+    filters : mapping of str to callable, optional
+        In addition to those of :mod:`coterie.runtime.wording`.
+    extra : str
+        The extra that installs jinja2, for the error message.
+
+    Raises
+    ------
+    MissingExtraError
+        If jinja2 is not installed.
+    """
+    try:
+        import jinja2
+    except ImportError as error:
+        raise MissingExtraError(
+            f"the page needs jinja2, which is not installed: pip install 'coterie[{extra}]'"
+        ) from error
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader(package, "page"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {name: getattr(words, name) for name in words.__all__}
+    made.filters |= filters or {}
+    return made
+
+
+def content_policy(scripts: Sequence[str], style: str) -> str:
+    """Return the Content-Security-Policy that allows these scripts, this style and nothing else.
+
+    >>> content_policy([], "").split("; ")[0]
+    "default-src 'none'"
+    """
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src {' '.join(map(fingerprint, scripts))}",
+            f"style-src {fingerprint(style)}",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+        )
+    )
+
+
+def fingerprint(text: str) -> str:
+    """Return the SHA-256 of a script or style, as a Content-Security-Policy writes it.
+
+    >>> fingerprint("")
+    "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
+    """
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
+
+
+def embedded_json(data: Any) -> str:
+    r"""Return JSON without characters that have a meaning in HTML or end a line in JavaScript.
+
+    >>> embedded_json("</script>")
+    '"\\u003c/script\\u003e"'
+    """
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
