@@ -20,7 +20,17 @@ from coterie.labels.tuples import as_label_tuples
 from coterie.runtime.short_reprs import short_repr
 
 #: Packages whose records people see.
-PACKAGES = ("labels", "counts", "search", "relaxation", "consensus", "multiview", "engines")
+PACKAGES = (
+    "labels",
+    "ensembles",
+    "counts",
+    "search",
+    "relaxation",
+    "consensus",
+    "multiview",
+    "engines",
+    "inspection",
+)
 
 
 @dataclass

@@ -148,9 +148,9 @@ def _summary_table(estimator: Any) -> str:
         head, lines = summary_lines(estimator, find_dissent=False)
     except CoterieError:  # the consensus function of a clusterer may be a class of the user
         return ""
+    left = 'style="text-align: left; vertical-align: top"'
     rows = "".join(
-        f'<tr><th style="text-align: left">{escape(name)}</th>'
-        f'<td style="text-align: left">{escape(text)}</td></tr>'
+        f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(text)}</td></tr>"
         for name, text in lines.items()
     )
-    return f"<table><caption>{escape(head)}</caption><tbody>{rows}</tbody></table>"
+    return f"<table><caption {left}>{escape(head)}</caption><tbody>{rows}</tbody></table>"

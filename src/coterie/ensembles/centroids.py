@@ -11,6 +11,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
 
 from coterie.ensembles.scalings import Floats, Labels, Scaling
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["CentroidMember", "fit_centroids"]
 
@@ -28,6 +29,8 @@ class CentroidMember(Scaling):
     """
 
     centres: Floats
+
+    __repr__ = short_repr
 
     def predict(self, X: Any) -> Labels:
         """Return labels of the rows of ``X``, from 0 to K_v − 1."""

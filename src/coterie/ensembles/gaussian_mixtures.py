@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 from coterie.ensembles.scalings import Floats, Labels, Scaling
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["MixtureMember", "fit_mixture", "principal_axes"]
 
@@ -37,6 +38,8 @@ class MixtureMember(Scaling):
     means: Floats
     factors: Floats
     offsets: Floats
+
+    __repr__ = short_repr
 
     def predict(self, X: Any) -> Labels:
         """Return labels of the rows of ``X``, from 0 to K_v − 1."""

@@ -15,6 +15,7 @@ from sklearn.utils.validation import has_fit_parameter
 from coterie.ensembles.nearest_rows import NearestRowMember, renumber
 from coterie.ensembles.scalings import Labels, Scaling
 from coterie.errors import InvalidParameterError
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["EstimatorMember", "fit_clusterer", "takes_weights"]
 
@@ -35,6 +36,8 @@ class EstimatorMember(Scaling):
 
     estimator: Any
     clusters: npt.NDArray[np.integer[Any]]
+
+    __repr__ = short_repr
 
     def predict(self, X: Any) -> Labels:
         """Return labels of the rows of ``X``; −1 for clusters that no fitted row has."""

@@ -25,6 +25,7 @@ from sklearn.metrics import pairwise_distances_argmin
 from sklearn.neighbors import NearestNeighbors
 
 from coterie.ensembles.scalings import Floats, Labels, Scaling
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["SpectralMember", "fit_landmark_spectral"]
 
@@ -48,6 +49,8 @@ class SpectralMember(Scaling):
     n_neighbors: int
     axes: Floats
     centres: Floats
+
+    __repr__ = short_repr
 
     def predict(self, X: Any) -> Labels:
         """Return labels of the rows of ``X``, from 0 to K_v − 1."""

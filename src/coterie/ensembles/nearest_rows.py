@@ -11,6 +11,7 @@ from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import pairwise_distances_argmin
 
 from coterie.ensembles.scalings import Labels, Scaling
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["NearestRowMember", "fit_ward", "renumber"]
 
@@ -27,6 +28,8 @@ class NearestRowMember(Scaling):
 
     rows: Any
     row_labels: Labels
+
+    __repr__ = short_repr
 
     def predict(self, X: Any) -> Labels:
         """Return labels of the rows of ``X``; −1 if the nearest fitted row is noise."""

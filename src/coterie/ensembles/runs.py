@@ -21,6 +21,7 @@ from coterie.ensembles.nearest_rows import NearestRowMember, fit_ward
 from coterie.ensembles.scalings import Floats, Labels, Scaling
 from coterie.errors import InvalidParameterError
 from coterie.runtime.devices import on_one_thread
+from coterie.runtime.short_reprs import short_repr
 from coterie.runtime.user_warnings import ignore_duplicate_points_warning
 
 __all__ = ["MOST_FITTED", "Member", "Run", "RunQueue", "fit_run", "predict_rows"]
@@ -50,6 +51,8 @@ class Run:
     seed: int
     clusterer: Any = None
     axes: Floats | None = None
+
+    __repr__ = short_repr
 
 
 def fit_run(X: Any, run: Run, sample_weight: Any = None) -> tuple[Member, Labels]:

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from coterie.errors import InvalidParameterError
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["Scaling", "centring", "standard_and_min_max"]
 
@@ -30,6 +31,8 @@ class Scaling:
     features: npt.NDArray[np.intp] | None = None  # (q,) increasing; None selects all columns
     shift: Floats | None = None  # (q,), None for 0
     scale: Floats | None = None  # (q,), None for 1; infinity maps a constant column to 0
+
+    __repr__ = short_repr
 
     def transform(self, X: Any) -> Any:
         """Return Z for the rows of ``X``. A sparse ``X`` stays sparse unless it is shifted."""
