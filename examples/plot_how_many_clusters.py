@@ -56,14 +56,14 @@ print(resampled.best_k, "-", resampled.reason)
 ChooseKDisplay.from_choice(resampled)
 
 # %%
-# The next plot shows the agreement of the samples for each K. If a curve is flat in the middle, every
-# pair is either always together or always apart. Ambiguous pairs make it rise in between. The area
-# under the curve grows with K; beyond the right K it hardly does.
+# The next plot shows the agreement of the samples for each K. If a curve is flat in the middle,
+# every pair is either always together or always apart. Ambiguous pairs make it rise in between. The
+# area under the curve grows with K; from the right K on it hardly does.
 
 ConsensusCDFDisplay.from_ensembles(ensembles)
 
 # %%
-# The last plot has a row for each K and a column for each point. Up to five clusters, rows split
-# groups. Beyond, they split at random, and the points change sides.
+# The last plot has a row for each K and a column for each point. Up to five clusters, a row splits
+# clusters of the row above. Further clusters have no common shape: points change sides.
 
 TrackingDisplay.from_ensembles(ensembles)

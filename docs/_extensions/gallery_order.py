@@ -7,6 +7,7 @@ __all__ = ["QuestionOrder"]
 _QUESTIONS = (
     "plot_spoiled_votes.py",
     "plot_who_dissents.py",
+    "plot_what_it_looks_like.py",
     "plot_how_many_clusters.py",
     "plot_missing_labels.py",
     "plot_several_views.py",

@@ -26,6 +26,7 @@ from coterie.errors import InvalidLabelsError
 from coterie.inspection.stability import check_ks, stability_measures, stable_ks
 from coterie.labels.label_matrix import MISSING, LabelMatrix, are_memberships, as_label_matrix
 from coterie.labels.tuples import LabelTuples, as_label_tuples, compress_labels
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["KChoice", "choose_k"]
 
@@ -97,6 +98,8 @@ class KChoice:
     pac: Array
     cdf_area: Array
     delta_area: Array
+
+    __repr__ = short_repr
 
 
 def choose_k(

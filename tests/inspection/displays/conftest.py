@@ -1,24 +1,13 @@
-"""What the tests of the displays share: partitions, their consensus, and closed figures."""
+"""What the tests of the displays share: partitions and their consensus."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import matplotlib as mpl
 import numpy as np
 import pytest
 
 mpl.use("Agg")
-import matplotlib.pyplot as plt
-
 from coterie import RobustConsensus, planted_partitions
-
-
-@pytest.fixture(autouse=True)
-def closed_figures() -> Iterator[None]:
-    """Close all figures after every test."""
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="session")

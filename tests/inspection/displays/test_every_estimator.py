@@ -76,6 +76,15 @@ def test_every_consensus_function_has_pictures(key: str, spoilt: np.ndarray) -> 
         assert display.from_estimator(est).figure_.axes
 
 
+@pytest.mark.parametrize("display", OF_PARTITIONS)
+def test_a_display_prints_one_line(display: Any, of_features: ConsensusClusterer) -> None:
+    """A notebook that ends a cell with a display shows the picture and one line of text."""
+    text = repr(display.from_estimator(of_features))
+    assert text.startswith(f"{display.__name__}(")
+    assert "\n" not in text
+    assert len(text) < 1_000
+
+
 def test_a_clusterer_has_convergence_and_points(
     X: np.ndarray, of_features: ConsensusClusterer
 ) -> None:

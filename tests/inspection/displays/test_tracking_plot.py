@@ -61,6 +61,14 @@ def test_rows_of_an_estimator_split_the_rows_above(fitted: RobustConsensus) -> N
         assert len(np.unique(np.stack([above, below]), axis=1).T) == len(np.unique(below))
 
 
+def test_colours_are_those_of_the_estimator(fitted: RobustConsensus) -> None:
+    """In the row of its K, most points have the colours that other pictures give them."""
+    display = TrackingDisplay.from_estimator(fitted, range(2, 7))
+    labels = fitted.labels_[display.points]
+    assert np.mean(display.tracks[1] == labels) > 0.9
+    assert set(display.tracks[1].tolist()) == {0, 1, 2}
+
+
 @given(
     rows=st.lists(
         st.lists(st.integers(0, 4), min_size=12, max_size=12).map(np.array), min_size=1, max_size=4

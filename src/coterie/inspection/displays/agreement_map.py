@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from coterie.consensus.diagnostics import dissent_of, fitted_consensus, partition_names
 from coterie.inspection.displays.figure_panels import panels, without_frame
 from coterie.inspection.displays.palette import BLUE, VERMILION
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["PartitionAgreementDisplay"]
 
@@ -51,6 +52,8 @@ class PartitionAgreementDisplay:
     decides: NDArray[np.bool_]
     names: Sequence[str]
     order: NDArray[np.int64]
+
+    __repr__ = short_repr
 
     @classmethod
     def from_estimator(

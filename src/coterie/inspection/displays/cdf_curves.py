@@ -14,6 +14,7 @@ from coterie.inspection.displays.figure_panels import axes_or_new, panels, witho
 from coterie.inspection.displays.palette import BLUE, ordered_colours
 from coterie.inspection.displays.shown_points import tuples_by_k
 from coterie.inspection.stability import area_growth, area_under, consensus_cdf
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["ConsensusCDFDisplay"]
 
@@ -54,6 +55,8 @@ class ConsensusCDFDisplay:
     cdf: Array
     names: list[str]
     ks: NDArray[np.int64] | None = None
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         several = self.ks is not None and len(self.ks) > 1

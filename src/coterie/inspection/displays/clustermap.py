@@ -16,6 +16,7 @@ from coterie.consensus.linkage.evidence_accumulation import weighted_linkage
 from coterie.inspection.displays.figure_panels import axes_or_new, without_frame
 from coterie.inspection.displays.palette import cluster_colours
 from coterie.inspection.displays.shown_points import coassociation_of_points, sample_points
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["ClustermapDisplay"]
 
@@ -53,6 +54,8 @@ class ClustermapDisplay:
     tree: Array
     labels: Labels
     points: Labels
+
+    __repr__ = short_repr
 
     @classmethod
     def from_estimator(

@@ -20,6 +20,7 @@ from coterie.inspection.displays.shown_points import (
     sample_points,
 )
 from coterie.labels.tuples import as_label_tuples
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["CoassociationDisplay"]
 
@@ -46,6 +47,8 @@ class CoassociationDisplay:
     matrix: NDArray[np.float64]
     labels: NDArray[Any]
     points: NDArray[np.int64]
+
+    __repr__ = short_repr
 
     @classmethod
     def from_estimator(cls, estimator: Any, P: Any = None, **settings: Any) -> Self:

@@ -13,6 +13,7 @@ from coterie.consensus.diagnostics import fitted_consensus
 from coterie.inspection.displays.figure_panels import name_blocks, panels, without_frame
 from coterie.inspection.displays.palette import cluster_colours
 from coterie.inspection.displays.shown_points import sample_points
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["ClusterConsensusDisplay"]
 
@@ -50,6 +51,8 @@ class ClusterConsensusDisplay:
     item_consensus: Array
     labels: NDArray[np.int64]
     points: NDArray[np.int64]
+
+    __repr__ = short_repr
 
     @classmethod
     def from_estimator(

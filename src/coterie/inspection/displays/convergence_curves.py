@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from coterie.errors import InvalidParameterError
 from coterie.inspection.displays.figure_panels import panels, without_frame
 from coterie.inspection.displays.palette import BLUE, VERMILION
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["ConvergenceDisplay"]
 
@@ -31,6 +32,8 @@ class ConvergenceDisplay:
     """
 
     history: Mapping[str, Sequence[float]]
+
+    __repr__ = short_repr
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:

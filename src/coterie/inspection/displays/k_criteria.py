@@ -12,6 +12,7 @@ from coterie.consensus.diagnostics import fitted_consensus
 from coterie.inspection.choosing_k import KChoice, choose_k
 from coterie.inspection.displays.figure_panels import panels, without_frame
 from coterie.inspection.displays.palette import BLUE, VERMILION
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["ChooseKDisplay"]
 
@@ -40,6 +41,8 @@ class ChooseKDisplay:
     """
 
     choice: KChoice
+
+    __repr__ = short_repr
 
     @classmethod
     def from_choice(cls, choice: KChoice, *, ax: Any = None) -> Self:

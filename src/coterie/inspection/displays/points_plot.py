@@ -17,6 +17,7 @@ from coterie.errors import InvalidParameterError
 from coterie.inspection.displays.figure_panels import axes_or_new, without_frame
 from coterie.inspection.displays.palette import NO_LABEL, cluster_colours
 from coterie.inspection.displays.shown_points import sample_points
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["PointsDisplay"]
 
@@ -56,6 +57,8 @@ class PointsDisplay:
     points: NDArray[np.int64]
     axis_names: tuple[str, str]
     confidence: Array | None = None
+
+    __repr__ = short_repr
 
     @classmethod
     def from_estimator(

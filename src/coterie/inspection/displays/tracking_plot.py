@@ -21,6 +21,7 @@ from coterie.inspection.displays.shown_points import sample_points, tuples_by_k
 from coterie.inspection.stability import check_ks
 from coterie.labels.numbering import renumber_by_size
 from coterie.labels.tuples import LabelTuples
+from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["TrackingDisplay", "carry_colours"]
 
@@ -51,6 +52,8 @@ class TrackingDisplay:
     tracks: Labels
     ks: Labels
     points: Labels
+
+    __repr__ = short_repr
 
     @classmethod
     def from_ensembles(
@@ -83,8 +86,8 @@ class TrackingDisplay:
         by_k = tuples_by_k(ensembles)
         n = len(next(iter(by_k.values())).inverse)
         points = sample_points(np.zeros(n), max_points, random_state)
-        rows = [_linkage_labels(tuples, points, k) for k, tuples in by_k.items()]
-        return cls._from_rows(rows, np.array([*by_k]), points).plot(ax)
+        tracks = carry_colours([_linkage_labels(P, points, k) for k, P in by_k.items()])
+        return cls._in_order(tracks, np.array([*by_k]), points).plot(ax)
 
     @classmethod
     def from_estimator(
@@ -99,7 +102,8 @@ class TrackingDisplay:
         """Draw the clusters of the partitions that a consensus was fitted on.
 
         They come from one tree, that of :class:`~coterie.LocallyWeightedConsensus`, cut into each
-        number of clusters. So every row splits clusters of the row above.
+        number of clusters. So every row splits clusters of the row above. Colours are those of the
+        clusters of the estimator, in the row with as many clusters.
 
         Parameters
         ----------
@@ -132,13 +136,16 @@ class TrackingDisplay:
             most = min(max(consensus.n_clusters_ + 2, 6), len(tree) + 1)
             ks = range(2, max(most, 2) + 1)
         ks = check_ks(ks, len(fitted))
-        rows = [cut_into(tree, k)[leaf] for k in ks.tolist()]
-        return cls._from_rows(rows, ks, fitted[points]).plot(ax)
+        tracks = carry_colours([cut_into(tree, k)[leaf] for k in ks.tolist()])
+        # colours as in other pictures of the estimator, in the row that is most like it
+        nearest = tracks[np.argmin(np.abs(ks - consensus.n_clusters_))]
+        shown = consensus.labels_[fitted[points]]
+        tracks = _numbers_like(nearest, shown, int(tracks.max()) + 1)[tracks]
+        return cls._in_order(tracks, ks, fitted[points]).plot(ax)
 
     @classmethod
-    def _from_rows(cls, rows: Sequence[Labels], ks: Labels, points: Labels) -> Self:
-        """Carry colours from row to row, and put the points of each cluster side by side."""
-        tracks = carry_colours(rows)
+    def _in_order(cls, tracks: Labels, ks: Labels, points: Labels) -> Self:
+        """Put the points of each cluster side by side, those of the first row first."""
         order = np.lexsort(tracks[::-1])
         return cls(tracks[:, order], ks, points[order])
 
@@ -193,23 +200,25 @@ def carry_colours(rows: Sequence[NDArray[Any]]) -> Labels:
     tracks: list[Labels] = []
     for row in rows:
         labels = renumber_by_size(np.unique(row, return_inverse=True)[1], np.ones(len(row)))
-        tracks.append(_like(labels, tracks[-1]) if tracks else labels)
+        tracks.append(_numbers_like(labels, tracks[-1])[labels] if tracks else labels)
     return np.array(tracks)
 
 
-def _like(labels: Labels, above: Labels) -> Labels:
-    """Give each cluster the number of its best partner in the row above."""
-    overlap = np.zeros((labels.max() + 1, above.max() + 1))
-    np.add.at(overlap, (labels, above), 1)
-    numbers = np.full(len(overlap), -1)
+def _numbers_like(labels: Labels, given: Labels, n_clusters: int | None = None) -> Labels:
+    """Return a number for each cluster of ``labels``: that of its best partner in ``given``.
+
+    Clusters 0, 1, … without a partner get the smallest numbers that are not in use.
+    """
+    n = int(labels.max()) + 1 if n_clusters is None else n_clusters
+    overlap = np.zeros((n, given.max() + 1))
+    np.add.at(overlap, (labels, given), 1)
+    numbers = np.full(n, -1)
     own, partner = linear_sum_assignment(overlap, maximize=True)
     shared = overlap[own, partner] > 0
     numbers[own[shared]] = partner[shared]
-    used = np.union1d(np.unique(above), numbers)
-    new = np.setdiff1d(np.arange(overlap.size + 1), used)
-    left_over = numbers < 0
-    numbers[left_over] = new[: left_over.sum()]
-    return numbers[labels]
+    unused = np.setdiff1d(np.arange(sum(overlap.shape)), given)
+    numbers[numbers < 0] = unused[: np.count_nonzero(numbers < 0)]
+    return numbers
 
 
 def _linkage_labels(tuples: LabelTuples, points: Labels, k: int) -> Labels:
