@@ -105,6 +105,10 @@ def test_points_without_a_label_are_grey(X: np.ndarray) -> None:
     assert "-1" not in [text.get_text() for text in display.ax_.texts]
     nothing = PointsDisplay.from_estimator(DBSCAN(eps=0.01).fit(X), X)
     assert list(nothing.scatters_) == [-1]
+    with_gaps = DBSCAN(eps=3).fit(X)
+    with_gaps.labels_ = with_gaps.labels_.copy()
+    with_gaps.labels_[:3] = -3  # as HDBSCAN labels missing features
+    assert PointsDisplay.from_estimator(with_gaps, X).labels.min() == -1
 
 
 def test_every_cluster_is_named_inside_and_apart(X: np.ndarray) -> None:

@@ -104,12 +104,13 @@ class PointsDisplay:
             raise InvalidParameterError(
                 f"{type(estimator).__name__} has no labels_; give a fitted clusterer"
             )
-        labels = np.asarray(estimator.labels_)
+        # some clusterers have further negative labels, for infinite or missing features
+        labels = np.maximum(estimator.labels_, -1).astype(np.int64)
         coordinates, names = _plane(X, len(labels), random_state)
         points = sample_points(labels, max_points, random_state)
         confidence = getattr(estimator, "confidence_", None)
         shown = None if confidence is None else np.asarray(confidence)[points]
-        display = cls(coordinates[points], labels[points].astype(np.int64), points, names, shown)
+        display = cls(coordinates[points], labels[points], points, names, shown)
         return display.plot(ax, **plot_settings)
 
     def plot(self, ax: Any = None, *, size: float | None = None) -> Self:
