@@ -324,22 +324,6 @@ def test_a_row_of_weight_w_is_w_rows(key):
     np.testing.assert_array_equal(est.labels_, repeated.predict(labels))
 
 
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        ([1.0, 2.0], "has shape"),
-        ([1.0, -1.0, 1.0], r"sample_weight\[1\] is -1.0"),
-        ([1.0, np.nan, 1.0], r"sample_weight\[1\] is nan"),
-        ([0, 0, 0], "all zero"),
-        (["a", "b", "c"], "one number per row"),
-    ],
-)
-def test_invalid_row_weights_are_refused(weights, message):
-    """Row weights of wrong number, sign or type are refused with the reason."""
-    with pytest.raises(InvalidParameterError, match=message):
-        ct.RobustConsensus(2).fit([[0, 0], [0, 1], [1, 1]], sample_weight=weights)
-
-
 def test_a_partition_of_rows_of_weight_zero_is_refused():
     """A partition that labels only rows of weight 0 is refused."""
     with pytest.raises(ct.errors.InvalidLabelsError, match="labels only rows of weight 0"):

@@ -13,7 +13,8 @@ from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.datasets import make_blobs
 
 from coterie import ConsensusClusterer, make_partitions
-from coterie.ensembles.making import STRATEGIES, fit_ensemble
+from coterie.ensembles.making import fit_ensemble
+from coterie.ensembles.plans import KINDS
 from coterie.errors import CoterieError
 
 distributed = pytest.importorskip(
@@ -97,13 +98,12 @@ def half_way(cluster, flag, act):
     assert chosen, "no worker was ever busy"
 
 
-@pytest.mark.parametrize("clusterer", [None, MiniBatchKMeans(n_init=1)], ids=["kmeans", "given"])
-def test_workers_make_the_same_partitions(client, clusterer):
+def test_workers_make_the_same_partitions(client):
     """Labels and predictions equal those of one local job to the last bit."""
-    settings = {"strategy": STRATEGIES, "clusterer": clusterer, "random_state": 3}
-    here = fit_ensemble(X[:200], 5, 5, n_jobs=1, **settings)
+    settings = {"ensemble": [*KINDS, MiniBatchKMeans(n_init=1)], "random_state": 3}
+    here = fit_ensemble(X[:200], 5, 10, n_jobs=1, **settings)
     with joblib.parallel_config(backend="dask"):
-        there = fit_ensemble(X[:200], 5, 5, **settings)
+        there = fit_ensemble(X[:200], 5, 10, **settings)
     np.testing.assert_array_equal(there.labels, here.labels)
     np.testing.assert_array_equal(there.predict(X[200:]), here.predict(X[200:]))
     assert os.getpid() not in client.run(os.getpid).values()

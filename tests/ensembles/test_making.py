@@ -1,4 +1,4 @@
-"""Ensembles of base partitions: strategies, seeds, parallel runs, new rows, bad input."""
+"""Ensembles of base partitions: every kind, seeds, parallel runs, new rows, bad input."""
 
 import inspect
 import itertools
@@ -10,19 +10,14 @@ import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from joblib._parallel_backends import ThreadingBackend
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.cluster import DBSCAN, AgglomerativeClustering, KMeans, MiniBatchKMeans
+from sklearn.cluster import DBSCAN, HDBSCAN, AgglomerativeClustering, KMeans, MiniBatchKMeans
 from sklearn.datasets import load_iris, make_blobs
+from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_info
 
-from coterie.ensembles.making import (
-    fit_ensemble,
-    make_partitions,
-)
-from coterie.ensembles.given_clusterers import EstimatorMember
+from coterie.ensembles.making import fit_ensemble, make_partitions
 from coterie.ensembles.plans import KINDS
 from coterie.errors import InvalidParameterError, LabelWarning
 
@@ -66,100 +61,18 @@ def test_make_partitions_gives_the_labels_of_the_ensemble():
     )
 
 
-@pytest.mark.parametrize(
-    ("n", "k", "most"),
-    [
-        (150, 3, 12),
-        (150, 20, 20),
-    ],
-)
-def test_diverse_draws_k_between_its_bounds(n, k, most):
-    """K_v covers {K, …, max(K, min(⌊√n⌋, 50))} and nothing else."""
-    X = np.random.default_rng(0).normal(size=(n, 1))
-    sizes = make_partitions(X, k, 60, ensemble="diverse", random_state=0).max(axis=0) + 1
-    assert sizes.min() >= k
-    assert sizes.max() <= most
-    assert len(set(sizes)) >= min(most - k + 1, 10)
-
-
-@pytest.mark.parametrize(("share", "p", "count"), [(0.5, 4, 2), (0.01, 4, 1), (1, 4, 4)])
-def test_subspaces_use_a_share_of_the_columns(share, p, count):
-    """Each run uses that many distinct columns, ascending, and runs use different ones."""
-    ensemble = fit_ensemble(
-        IRIS[:, :p], 3, 20, ensemble="subspaces", subspace=share, random_state=0
-    )
-    subsets = {tuple(member.features) for member in ensemble.members}
-    for subset in subsets:
-        assert list(subset) == sorted(set(subset))
-        assert len(subset) == count
-        assert set(subset) <= set(range(p))
-    assert len(subsets) > 1 or count in (p, 1)
-
-
-@settings(deadline=None, max_examples=20)
-@given(
-    n=st.integers(1, 40),
-    n_partitions=st.integers(2, 8),
-    share=st.sampled_from([0.5, 0.8, 0.9, 1.0]),
-    seed=st.integers(0, 99),
-)
-def test_subsample_draws_are_balanced(n, n_partitions, share, seed):
-    """Runs draw the same number of rows; every row is drawn, numbers differ by one at most."""
-    X = np.arange(n, dtype=float)[:, None]
-    count = max(round(share * n), 1)
-    if n_partitions * count < n:  # an odd n at one half is rounded down
-        return
-    drawn = (
-        make_partitions(
-            X, 1, n_partitions, ensemble="subsample", subsample=share, random_state=seed
-        )
-        >= 0
-    )
-    assert np.all(drawn.sum(axis=0) == count)
-    times = drawn.sum(axis=1)
-    assert times.min() >= 1
-    assert times.max() - times.min() <= 1
-
-
-def test_subsample_that_cannot_reach_every_row_is_refused():
-    """Two runs of a third of the rows do not reach all rows; with other runs they may."""
-    with pytest.raises(InvalidParameterError, match=r"subsample=0\.3 draw at most 90 of the 150"):
-        make_partitions(IRIS, 3, 2, ensemble="subsample", subsample=0.3)
-    mixed = make_partitions(IRIS, 3, 2, strategy=["kmeans", "subsample"], subsample=0.3)
-    assert np.all((mixed >= 0).any(axis=1))
-    assert (make_partitions(IRIS, 3, 1, ensemble="subsample") >= 0).sum() == 120
-
-
-def test_strategies_mix_round_robin():
-    """Strategies are used in turn, and scalings take turns within theirs."""
-    order = ["subsample", "scalings", "subspaces"]
-    ensemble = fit_ensemble(IRIS, 3, 9, ensemble=order, random_state=0)
-    left_out = (ensemble.labels < 0).any(axis=0)
-    np.testing.assert_array_equal(left_out, [True, False, False] * 3)
-    assert [member.features is not None for member in ensemble.members] == [False, False, True] * 3
-    assert [member.scale is None for member in ensemble.members[1::3]] == [True, False, False]
-
-
-@pytest.mark.parametrize("clusterer", [None, MiniBatchKMeans(n_init=1)])
-def test_labels_do_not_depend_on_the_number_of_jobs(clusterer):
-    """One job, two jobs and another backend agree to the last bit."""
+def test_labels_do_not_depend_on_the_number_of_jobs():
+    """One job, two jobs and another backend agree to the last bit, also on new rows."""
     # Enough rows for k-means to use several threads if it were allowed to.
     X, _ = make_blobs(1000, 3, centers=5, cluster_std=3, random_state=0)
-    settings_ = {"ensemble": ALL_KINDS, "clusterer": clusterer, "random_state": 3}
-
-    def fitted(n_jobs: int | None = None) -> tuple[np.ndarray, list[np.ndarray]]:
-        ensemble = fit_ensemble(X, 5, 5, n_jobs=n_jobs, **settings_)
-        if clusterer is None:
-            return ensemble.labels, [member.centres for member in ensemble.members]
-        return ensemble.labels, [member.estimator.cluster_centers_ for member in ensemble.members]
-
-    labels, centres = fitted(n_jobs=1)
+    new = X + 0.1
+    settings_ = {"ensemble": [*KINDS, MiniBatchKMeans(n_init=1)], "random_state": 3}
+    alone = fit_ensemble(X, 5, 10, n_jobs=1, **settings_)
     with joblib.parallel_config(backend="threading", n_jobs=2):
-        in_threads = fitted()
-    for other_labels, other_centres in (in_threads, fitted(n_jobs=2)):
-        np.testing.assert_array_equal(other_labels, labels)
-        for mine, other in zip(centres, other_centres, strict=True):
-            np.testing.assert_array_equal(other, mine)
+        in_threads = fit_ensemble(X, 5, 10, **settings_)
+    for other in (in_threads, fit_ensemble(X, 5, 10, n_jobs=2, **settings_)):
+        np.testing.assert_array_equal(other.labels, alone.labels)
+        np.testing.assert_array_equal(other.predict(new), alone.predict(new))
 
 
 def test_backends_that_cannot_stream_still_work():
@@ -177,12 +90,11 @@ def test_backends_that_cannot_stream_still_work():
     np.testing.assert_array_equal(P, make_partitions(IRIS, 3, 4, random_state=0))
 
 
-@pytest.mark.parametrize("strategy", [STRATEGIES])
-def test_a_longer_ensemble_begins_like_a_shorter_one(strategy):
+def test_a_longer_ensemble_begins_like_a_shorter_one():
     """The first runs do not depend on how many follow."""
-    P = make_partitions(IRIS, 3, 9, strategy=strategy, random_state=0)
-    Q = make_partitions(IRIS, 3, 4, strategy=strategy, random_state=0)
-    np.testing.assert_array_equal(P[:, :4], Q)
+    P = make_partitions(IRIS, 3, 2 * len(KINDS), ensemble=ALL_KINDS, random_state=0)
+    Q = make_partitions(IRIS, 3, len(KINDS) + 1, ensemble=ALL_KINDS, random_state=0)
+    np.testing.assert_array_equal(P[:, : Q.shape[1]], Q)
 
 
 @pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState, np.int64])
@@ -200,7 +112,7 @@ def test_threads_restore_warnings_and_pools():
     X = np.repeat([[0.0], [1.0]], 10, axis=0)
     filters, pools = list(warnings.filters), threadpool_info()
     with joblib.parallel_config(backend="threading", n_jobs=4):
-        P = make_partitions(X, 5, 40, random_state=0)
+        P = make_partitions(X, 5, 20, ensemble=["kmeans", "spectral", "ward"], random_state=0)
     assert np.all(P.max(axis=0) == 1)  # as many clusters as distinct points, and no warning
     assert warnings.filters == filters
     assert threadpool_info() == pools
@@ -232,42 +144,110 @@ def test_duplicate_sparse_entries_are_summed():
     assert split.nnz == 3
 
 
-def test_sparse_and_dense_rows_are_predicted_alike():
-    """Ensembles fitted on dense or sparse rows label both kinds equally."""
-    for fitted in (SPARSE, SPARSE.toarray()):
-        ensemble = fit_ensemble(fitted, 3, 5, ensemble=ALL_KINDS, random_state=0)
-        np.testing.assert_array_equal(ensemble.predict(SPARSE), ensemble.predict(SPARSE.toarray()))
-
-
-def test_a_clusterer_takes_part_in_every_strategy():
-    """A given clusterer is fitted on the rows, columns and scalings of each strategy."""
-    clusterer = KMeans(8, init="random", n_init=1)
-    ensemble = fit_ensemble(IRIS, 3, 15, ensemble=ALL_KINDS, clusterer=clusterer, random_state=0)
-    assert all(type(member) is EstimatorMember for member in ensemble.members)
+def test_clusterers_take_turns():
+    """Clusterers are used in turn with names, and each gets its own seed and K."""
+    clusterers = [KMeans(n_init=1), GaussianMixture(), HDBSCAN(copy=True), "kmeans"]
+    ensemble = fit_ensemble(IRIS, 3, 8, ensemble=clusterers, random_state=0)
+    assert ensemble.kinds == ("KMeans", "GaussianMixture", "HDBSCAN", "kmeans") * 2
+    assert ensemble.names[4:6] == ("KMeans 1", "GaussianMixture 1")
+    first, mixture, noisy, _ = ensemble.members[:4]
+    assert first.estimator.n_clusters == mixture.estimator.n_components == 3
+    assert first.estimator.random_state != ensemble.members[4].estimator.random_state
+    np.testing.assert_array_equal(noisy.row_labels, HDBSCAN(copy=True).fit_predict(IRIS))
     assert_consecutive(ensemble.labels)
+    present = ensemble.labels[:, :2] >= 0
+    np.testing.assert_array_equal(
+        ensemble.predict(IRIS)[:, :2][present], ensemble.labels[:, :2][present]
+    )
+
+
+def test_the_presence_of_a_clusterer_does_not_change_other_kinds():
+    """Kinds of this package are centred, and clusterers get the features unchanged."""
+    X = np.round(IRIS * 10) + 2**33
+    ensemble = fit_ensemble(X, 3, 4, ensemble=["kmeans", KMeans(n_init=1)], random_state=0)
+    around_zero = fit_ensemble(X - 2**33, 3, 4, ensemble=["kmeans"] * 2, random_state=0)
+    np.testing.assert_array_equal(ensemble.labels[:, ::2], around_zero.labels[:, ::2])
+    assert all(member.shift is None for member in ensemble.members[1::2])
+
+
+def test_samples_and_subspaces_of_several_kinds():
+    """With ``subsample`` and ``subspace``, kinds in turn label the same rows from own columns."""
+    kinds = ["spectral", "mixture", KMeans(n_init=1)]
+    ensemble = fit_ensemble(IRIS, 3, 9, ensemble=kinds, subsample=0.5, subspace=0.5, random_state=0)
+    drawn = (ensemble.labels >= 0).reshape(150, 3, 3)
+    assert (drawn == drawn[:, :, :1]).all()
+    assert (drawn.sum(axis=0) == 75).all()
+    assert [len(member.features) for member in ensemble.members] == [2] * 9
     present = ensemble.labels >= 0
     np.testing.assert_array_equal(ensemble.predict(IRIS)[present], ensemble.labels[present])
-    seeds = {member.estimator.get_params()["random_state"] for member in ensemble.members}
-    assert len(seeds) == 15
-    assert [member.estimator.n_features_in_ for member in ensemble.members[:5]] == [4, 4, 2, 4, 4]
+    assert (ensemble.predict(IRIS) >= 0).all()
 
 
-def test_a_clusterer_without_predict_cannot_label_new_rows():
-    """Labels are available; the error of predict names the clusterer."""
-    ensemble = fit_ensemble(IRIS, 3, 2, clusterer=AgglomerativeClustering(), random_state=0)
-    np.testing.assert_array_equal(
-        ensemble.labels[:, 0], AgglomerativeClustering(3).fit_predict(IRIS)
-    )
-    assert not ensemble.can_predict
-    with pytest.raises(InvalidParameterError, match="AgglomerativeClustering has no predict"):
-        ensemble.predict(IRIS)
+def test_row_weights_reach_the_runs():
+    """Rows of weight 0 change no label of other rows, in every kind."""
+    weights = np.arange(150) % 3
+    moved = IRIS.copy()
+    moved[weights == 0] = IRIS.max(axis=0)
+    kinds = ["kmeans", "ward", KMeans(n_init=1), AgglomerativeClustering()]
+    settings_ = {"ensemble": kinds, "sample_weight": weights, "random_state": 0}
+    rows = weights > 0
+    P, Q = (make_partitions(X, 3, 4, **settings_) for X in (IRIS, moved))
+    np.testing.assert_array_equal(P[rows], Q[rows])
+    with pytest.raises(InvalidParameterError, match=r"sample_weight\[1\] is -1"):
+        make_partitions(IRIS, 3, 4, sample_weight=np.where(np.arange(150) == 1, -1, 1))
 
 
 def test_empty_partitions_give_a_warning():
     """The warning names the partitions in which every row is noise."""
-    with pytest.warns(LabelWarning, match="partitions 0, 1 label no row"):
+    with pytest.warns(LabelWarning, match="partitions DBSCAN 0, DBSCAN 1 label no row"):
         P = make_partitions(IRIS, 3, 2, ensemble=DBSCAN(eps=1e-9, min_samples=9))
     assert np.all(P == -1)
+
+
+TINY = {
+    "one row": [[1.0, 2.0]],
+    "two rows": [[0.1], [0.7]],
+    "three rows, more columns": np.random.default_rng(0).normal(size=(3, 20)),
+    "five rows": np.random.default_rng(1).normal(size=(5, 2)),
+    "equal rows": np.full((12, 3), 0.3),
+    "zeros in many columns": np.zeros((40, 20)),
+    "a constant column": np.column_stack([np.full(30, 7.1), np.arange(30.0)]),
+    "three distinct rows": np.repeat(np.random.default_rng(2).normal(size=(3, 4)), 9, axis=0),
+}
+
+
+@pytest.mark.parametrize("ensemble", KINDS)
+@pytest.mark.parametrize("make", [np.float64, np.float32, sp.csr_array])
+@pytest.mark.parametrize("rows", TINY.values(), ids=TINY.keys())
+def test_tiny_and_degenerate_features(rows, make, ensemble):
+    """Every kind labels few, equal or constant rows, without warnings, and predicts them.
+
+    There are at most as many clusters as distinct rows.
+    """
+    X = make(rows)
+    n = X.shape[0]
+    for n_clusters in (None, min(n, 4)):
+        fitted = fit_ensemble(X, n_clusters, 2, ensemble=ensemble, random_state=0)
+        P = fitted.labels
+        assert_consecutive(P)
+        assert P.max() < len(np.unique(rows, axis=0))
+        predicted = np.vstack([fitted.predict(X), fitted.predict(X[-1:])])
+        labels = np.vstack([P, P[-1:]])
+        np.testing.assert_array_equal(predicted[labels >= 0], labels[labels >= 0])
+
+
+@pytest.mark.parametrize("ensemble", KINDS)
+@pytest.mark.parametrize("X", [IRIS, SPARSE], ids=["dense", "sparse"])
+def test_predict_does_not_depend_on_batch_and_order(X, ensemble):
+    """A row gets the same labels alone, among others, in another order, dense and sparse."""
+    fitted = fit_ensemble(X, 3, 3, ensemble=ensemble, random_state=0)
+    labels = fitted.predict(X)
+    order = np.random.default_rng(0).permutation(X.shape[0])
+    np.testing.assert_array_equal(fitted.predict(X[order]), labels[order])
+    for i in order[:5]:
+        np.testing.assert_array_equal(fitted.predict(X[i : i + 1])[0], labels[i])
+    other = X.toarray() if sp.issparse(X) else sp.csr_array(X)
+    np.testing.assert_array_equal(fitted.predict(other), labels)
 
 
 class Interrupted(ClusterMixin, BaseEstimator):
@@ -322,16 +302,17 @@ def test_interrupts_are_raised(verbose):
     [
         ({"n_clusters": 151}, "n_clusters=151 is more than the 150 rows"),
         ({"n_clusters": 0}, "n_clusters=0"),
-        ({"n_clusters": None}, "n_clusters=None"),
+        ({"n_clusters": [3, None]}, "n_clusters=None"),
         ({"n_clusters": []}, "n_clusters is empty"),
         ({"n_partitions": 0}, "n_partitions=0"),
-        ({"strategy": "kmean"}, "strategy='kmean' is not known.*kmeans, diverse"),
-        ({"strategy": []}, r"strategy=\[\]"),
+        ({"ensemble": "kmean"}, r"ensemble: 'kmean' is neither a name \(mixed, spectral"),
+        ({"ensemble": []}, "ensemble is empty"),
         ({"subsample": 0}, "subsample=0"),
         ({"subspace": float("nan")}, "subspace=nan"),
         ({"n_jobs": 0}, "n_jobs=0"),
         ({"random_state": -1}, "random_state=-1"),
-        ({"clusterer": KMeans}, "give an instance"),
+        ({"ensemble": KMeans}, "nor an instance of a scikit-learn clusterer"),
+        ({"sample_weight": [1, 2]}, "sample_weight has shape"),
     ],
 )
 def test_bad_settings_are_refused(changed, message):

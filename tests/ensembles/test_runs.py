@@ -1,168 +1,99 @@
-"""One run of an ensemble: members, their labels and predictions."""
+"""One run of an ensemble: which rows it fits, with which weights, and labels of all rows."""
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
-from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.cluster import DBSCAN, FeatureAgglomeration, KMeans, MeanShift
 from sklearn.datasets import load_iris
-from sklearn.mixture import GaussianMixture
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-import coterie as ct
-from coterie.ensembles.base_clusterers import (
-    CentroidMember,
-    EstimatorMember,
-    Run,
-    fit_run,
-)
-from coterie.ensembles.scalings import Scaling, centring
+from coterie.ensembles import runs
+from coterie.ensembles.runs import MOST_FITTED, Run, _fitted_rows, fit_run, predict_rows
+from coterie.ensembles.scalings import centring
 from coterie.errors import InvalidParameterError
 
 IRIS = load_iris().data
+METHODS = ["kmeans", *MOST_FITTED]
 
-# Few values on a coarse lattice: many duplicates, and many rows equally far from two centres.
-LATTICE = hnp.arrays(
-    np.float64,
-    st.tuples(st.integers(1, 30), st.integers(1, 3)),
-    elements=st.integers(-2, 2).map(lambda value: value / 10),
+
+def run_of(kind, n_clusters=3, drawn=None, seed=0):
+    """Return a run on centred iris flowers."""
+    return Run(kind=kind, n_clusters=n_clusters, scaling=centring(IRIS), drawn=drawn, seed=seed)
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_predicting_by_blocks_changes_nothing(kind, monkeypatch):
+    """Labels do not depend on the size of the blocks of rows."""
+    member, labels = fit_run(IRIS, run_of(kind))
+    monkeypatch.setattr(runs, "_ROWS_PER_BLOCK", 7)
+    np.testing.assert_array_equal(predict_rows(member, IRIS), labels)
+
+
+@pytest.mark.parametrize("kind", MOST_FITTED)
+def test_many_rows_are_sampled_and_all_are_labelled(kind, monkeypatch):
+    """Above the limit a run fits a random sample; the others are labelled like new rows."""
+    monkeypatch.setitem(MOST_FITTED, kind, 60)
+    drawn = np.arange(150) % 3 > 0
+    for rows in (None, drawn):
+        fitted, weights = _fitted_rows(150, run_of(kind, drawn=rows), None)
+        assert weights is None
+        assert len(np.unique(fitted)) == len(fitted) == 60
+        assert rows is None or rows[fitted].all()
+        member, labels = fit_run(IRIS, run_of(kind, 4, rows))
+        np.testing.assert_array_equal(labels >= 0, np.ones(150, bool) if rows is None else rows)
+        np.testing.assert_array_equal(member.predict(IRIS)[labels >= 0], labels[labels >= 0])
+        assert set(labels[labels >= 0]) == set(range(labels.max() + 1))
+    other = _fitted_rows(150, run_of(kind, seed=1), None)[0]
+    assert not np.array_equal(other, _fitted_rows(150, run_of(kind), None)[0])
+
+
+@settings(max_examples=30)
+@given(
+    weights=st.lists(st.integers(0, 20), min_size=1, max_size=30).filter(any),
+    seed=st.integers(0, 99),
+    some=st.booleans(),
 )
+def test_rows_are_drawn_in_proportion_to_their_weights(weights, seed, some):
+    """Of m draws, row i has ⌊m w_i/Σw⌋ or ⌈m w_i/Σw⌉; rows that may not be drawn have none."""
+    w = np.array(weights, dtype=float)
+    drawn = None
+    if some:
+        drawn = (np.arange(len(w)) % 2 == 0) | (np.arange(len(w)) == w.argmax())
+    rows, kept = _fitted_rows(len(w), run_of("ward", drawn=drawn, seed=seed), w)
+    assert kept is None
+    used = w if drawn is None else np.where(drawn, w, 0.0)
+    expected = len(rows) * used / used.sum()
+    times = np.bincount(rows, minlength=len(w))
+    assert (times >= np.floor(expected - 1e-9)).all()
+    assert (times <= np.ceil(expected + 1e-9)).all()
 
 
-def a_run(n_clusters: int, scaling: Scaling | None = None, drawn=None, seed: int = 0) -> Run:
-    """Return settings of a run; by default all rows and columns, not scaled."""
-    return Run(n_clusters=n_clusters, scaling=scaling or Scaling(), drawn=drawn, seed=seed)
+@pytest.mark.parametrize("kind", METHODS)
+def test_rows_of_weight_zero_have_no_influence(kind):
+    """A fit with weights 0 and 1 depends only on the rows of weight 1; all rows are labelled."""
+    weights = (np.arange(150) % 3 > 0).astype(float)
+    far = IRIS + 50.0 * (weights == 0)[:, None]
+    scaling = centring(IRIS)
+    run = Run(kind=kind, n_clusters=3, scaling=scaling, drawn=None, seed=0)
+    (member, labels), (_, of_far) = (fit_run(X, run, weights) for X in (IRIS, far))
+    np.testing.assert_array_equal(labels[weights > 0], of_far[weights > 0])
+    assert (labels >= 0).all()
+    np.testing.assert_array_equal(member.predict(IRIS), labels)
 
 
-def test_centroid_run_is_scikit_learns_kmeans():
-    """A run without a clusterer gives the labels of KMeans with the same seed."""
-    for seed in range(2):
-        _, labels = fit_run(IRIS, a_run(3, centring(IRIS), seed=seed))
-        oracle = KMeans(3, init="random", n_init=1, random_state=seed).fit(IRIS)
-        np.testing.assert_array_equal(labels, oracle.labels_)
+@pytest.mark.parametrize("kind", ["kmeans", "mixture"])
+def test_a_sample_without_weight_is_refused(kind):
+    """The message says what to do if all rows of a sample have weight 0."""
+    drawn = np.arange(150) < 10
+    with pytest.raises(InvalidParameterError, match=r"sample_weight is 0 for all 10 rows.*raise"):
+        fit_run(IRIS, run_of(kind, drawn=drawn), (~drawn).astype(float))
 
 
-@settings(deadline=None, max_examples=15)
-@given(X=LATTICE, data=st.data())
-def test_centroid_labels_are_consecutive_and_predicted(X, data):
-    """With duplicates and ties, labels are 0, 1, … without gaps, and equal predict."""
-    drawn = data.draw(hnp.arrays(np.bool_, len(X)).filter(np.any))
-    n_clusters = data.draw(st.integers(1, int(drawn.sum())))
-    member, labels = fit_run(X, a_run(n_clusters, centring(X), drawn))
-    assert labels.dtype == np.int32
-    assert set(labels[~drawn]) <= {-1}
-    assert set(labels[drawn]) == set(range(len(member.centres)))
-    assert len(member.centres) <= min(n_clusters, len(np.unique(X[drawn], axis=0)))
-    np.testing.assert_array_equal(member.predict(X)[drawn], labels[drawn])
-
-
-@settings(deadline=None, max_examples=15)
-@given(X=LATTICE, data=st.data())
-def test_centroid_predict_does_not_depend_on_the_batch(X, data):
-    """A row gets the same label alone, among others, and in another order."""
-    n_clusters = data.draw(st.integers(1, len(X)))
-    member, labels = fit_run(X, a_run(n_clusters, centring(X)))
-    order = np.array(data.draw(st.permutations(range(len(X)))))
-    np.testing.assert_array_equal(member.predict(X[order]), labels[order])
-    row = order[:1]
-    np.testing.assert_array_equal(member.predict(X[row]), labels[row])
-
-
-def test_large_offsets_keep_their_digits():
-    """A column far from 0, such as a time stamp, is clustered as well as one around 0."""
-    X = np.repeat([[0.0], [1.0], [2.0]], 20, axis=0)
-    member, labels = fit_run(X + 1.7e9, a_run(3, centring(X + 1.7e9), seed=3))
-    assert len(member.centres) == 3
-    np.testing.assert_array_equal(labels, fit_run(X, a_run(3, centring(X), seed=3))[1])
-
-
-@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
-def test_new_rows_too_far_out_are_refused(make):
-    """The message names the row whose squared distances overflow."""
-    member = CentroidMember(centres=np.array([[0.0, 0.0], [1.0, 1.0]]))
-    with pytest.raises(InvalidParameterError, match="row 1 of X"):
-        member.predict(make(np.array([[0.0, 0.0], [1e200, 0.0]])))
-
-
-class ThreeAndSeven(ClusterMixin, BaseEstimator):
-    """A clusterer with labels 3 (below 1) and 7; predict has also 9 (above 10)."""
-
-    def fit(self, X, y=None):  # noqa: ARG002, D102  scikit-learn's signature and meaning
-        self.labels_ = np.where(X[:, 0] < 1, 3, 7)
-        return self
-
-    def predict(self, X):  # noqa: D102  scikit-learn's meaning
-        return np.where(X[:, 0] < 1, 3, np.where(X[:, 0] > 10, 9, 7))
-
-
-def test_labels_of_the_estimator_are_renumbered():
-    """Labels 3 and 7 become 0 and 1; a label that is new at predict becomes −1."""
-    X = np.array([[5.0], [0.0], [6.0], [0.5]])
-    member, labels = fit_run(X, a_run(2), ThreeAndSeven())
-    assert isinstance(member, EstimatorMember)
-    np.testing.assert_array_equal(labels, [1, 0, 1, 0])
-    np.testing.assert_array_equal(member.predict(X), labels)
-    np.testing.assert_array_equal(member.predict(np.array([[99.0], [0.0]])), [-1, 0])
-
-
-def test_estimator_labels_only_the_rows_drawn():
-    """Rows that were not drawn are −1 in the labels; predict labels them."""
-    drawn = np.arange(150) % 5 > 0
-    member, labels = fit_run(IRIS, a_run(3, drawn=drawn), GaussianMixture(3))
-    assert np.all(labels[~drawn] == -1)
-    assert set(labels[drawn]) == set(range(len(member.clusters)))
-    np.testing.assert_array_equal(member.predict(IRIS)[drawn], labels[drawn])
-    assert np.all(member.predict(IRIS)[~drawn] >= 0)
-    oracle = GaussianMixture(3, random_state=0).fit(IRIS[drawn])
-    np.testing.assert_array_equal(member.estimator.means_, oracle.means_)
-
-
-def test_noise_stays_missing():
-    """DBSCAN's noise is −1, and its clusters are numbered from 0; it cannot predict."""
-    X = np.array([[0.0], [0.1], [0.2], [5.0], [9.0], [9.1], [9.2]])
-    member, labels = fit_run(X, a_run(2), DBSCAN(eps=0.5, min_samples=2))
-    np.testing.assert_array_equal(labels, [0, 0, 0, -1, 1, 1, 1])
-    assert not member.can_predict
-
-
-def test_noise_of_a_clusterer_that_predicts_stays_missing():
-    """Noise of MeanShift is −1 in the labels, although predict would label it."""
-    X = np.array([[0.0], [0.1], [0.2], [5.0], [9.0], [9.1], [9.2]])
-    clusterer = MeanShift(bandwidth=1, cluster_all=False, seeds=np.array([[0.1], [9.1]]))
-    member, labels = fit_run(X, a_run(2), clusterer)
-    assert labels[3] == -1
-    assert member.predict(X)[3] >= 0
-    np.testing.assert_array_equal(np.delete(member.predict(X), 3), np.delete(labels, 3))
-
-
-def test_clusterer_is_cloned_and_set():
-    """The run sets seed and K of a clone, also in a pipeline; the original is not changed."""
-    pipeline = make_pipeline(StandardScaler(), KMeans(8, n_init=1, random_state=99))
-    member, labels = fit_run(IRIS, a_run(3, seed=5), pipeline)
-    assert member.estimator[-1].get_params()["random_state"] == 5
-    assert len(np.unique(labels)) == 3
-    assert pipeline[-1].get_params()["random_state"] == 99
-    assert not hasattr(pipeline[-1], "labels_")
-
-
-def test_failing_clusterer_is_reported():
-    """The message names the clusterer and K."""
-    with pytest.raises(InvalidParameterError, match=r"clusterer=DBSCAN.*n_clusters=2.*eps"):
-        fit_run(IRIS, a_run(2), DBSCAN(eps=-1))
-
-
-def test_labels_of_the_wrong_shape_are_refused():
-    """A clusterer of columns is refused."""
-    with pytest.raises(InvalidParameterError, match=r"shape \(4,\).*150 rows"):
-        fit_run(IRIS, a_run(2), FeatureAgglomeration())
-
-
-def test_mixtures_get_their_number_of_components():
-    """GaussianMixture has n_components where other clusterers have n_clusters."""
-    X = np.random.default_rng(0).normal(size=(60, 2)) + np.repeat([[0, 0], [9, 0], [0, 9]], 20, 0)
-    P = ct.make_partitions(X, 3, n_partitions=2, clusterer=GaussianMixture(), random_state=0)
-    assert [len(np.unique(column)) for column in P.T] == [3, 3]
+@pytest.mark.parametrize("kind", METHODS)
+def test_every_cluster_has_a_fitted_row(kind):
+    """New rows get only labels that fitted rows have."""
+    X = np.repeat(IRIS[[0, 60, 120]], 5, axis=0)
+    member, labels = fit_run(X, run_of(kind, 10))
+    present = set(labels.tolist())
+    assert present == set(range(len(present)))
+    assert len(present) <= 3
+    assert set(member.predict(IRIS).tolist()) <= present

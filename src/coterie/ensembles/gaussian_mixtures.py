@@ -23,6 +23,7 @@ _MOST_AXES = 10
 _LEAST_VARIANCE = 0.01
 # The runs differ on purpose, so they need not converge.
 _STEPS = 50
+_TINY = float(np.finfo(np.float64).tiny) ** 0.5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,12 +67,12 @@ def principal_axes(Z: Any, seed: int) -> Floats:
     """
     n, q = Z.shape
     r = max(1, min(_MOST_AXES, q, n // 4))
-    if sp.issparse(Z):
-        # the solver needs more columns than axes
-        if q <= r + 1:
-            return np.eye(q)
-        return TruncatedSVD(r, random_state=seed).fit(Z).components_.T
     with np.errstate(divide="ignore", invalid="ignore"):  # shares of a variance of 0
+        if sp.issparse(Z):
+            # the solver needs more columns than axes
+            if q <= r + 1:
+                return np.eye(q)
+            return TruncatedSVD(r, random_state=seed).fit(Z).components_.T
         return PCA(r, random_state=seed).fit(Z).components_.T
 
 
@@ -83,7 +84,7 @@ def fit_mixture(
     model = GaussianMixture(
         n_clusters,
         covariance_type=covariance,
-        reg_covar=max(_LEAST_VARIANCE * float(Y.var()), np.finfo(np.float64).tiny ** 0.5),
+        reg_covar=max(_LEAST_VARIANCE * float(Y.var(axis=0).mean()), _TINY),
         max_iter=_STEPS,
         random_state=seed,
     )

@@ -62,10 +62,7 @@ def fit_clusterer(
     estimator = clone(clusterer).set_params(**run_parameters(clusterer, n_clusters, seed))
     Z = scaling.transform(X if rows is None else X[rows])
     weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-    if hasattr(estimator, "fit_predict"):
-        found = np.asarray(estimator.fit_predict(Z, **weights))
-    else:
-        found = np.asarray(estimator.fit(Z, **weights).labels_)
+    found = np.asarray(estimator.fit_predict(Z, **weights))
     if found.shape != (Z.shape[0],) or not np.issubdtype(found.dtype, np.integer):
         raise InvalidParameterError(
             f"its labels have shape {found.shape} and type {found.dtype} for {Z.shape[0]} rows; "
@@ -73,6 +70,9 @@ def fit_clusterer(
         )
     member: EstimatorMember | NearestRowMember
     if not hasattr(estimator, "predict"):
+        if rows is not None:  # rows can be drawn several times
+            rows, first = np.unique(rows, return_index=True)
+            Z, found = Z[first], found[first]
         fitted = renumber(found, np.unique(found[found >= 0]))
         member = NearestRowMember(rows=Z, row_labels=fitted, **vars(scaling))
         if rows is None:
@@ -117,7 +117,15 @@ def run_parameters(clusterer: Any, n_clusters: int | None, seed: int) -> dict[st
 
 
 def takes_weights(clusterer: Any) -> bool:
-    """Return whether the clusterer has weights of rows in ``fit_predict`` or ``fit``."""
-    if hasattr(clusterer, "fit_predict"):
-        return "sample_weight" in inspect.signature(clusterer.fit_predict).parameters
-    return bool(has_fit_parameter(clusterer, "sample_weight"))
+    """Return whether the clusterer has weights of rows.
+
+    ``fit_predict`` of scikit-learn's ClusterMixin passes all keywords on to ``fit``.
+
+    >>> from sklearn.cluster import DBSCAN, Birch
+    >>> takes_weights(DBSCAN()), takes_weights(Birch())
+    (True, False)
+    """
+    keywords = inspect.signature(clusterer.fit_predict).parameters.values()
+    passes_on = any(keyword.kind is keyword.VAR_KEYWORD for keyword in keywords)
+    named = any(keyword.name == "sample_weight" for keyword in keywords)
+    return named or (passes_on and has_fit_parameter(clusterer, "sample_weight"))

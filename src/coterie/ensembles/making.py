@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ from coterie.runtime.short_reprs import short_repr
 from coterie.runtime.user_warnings import (
     ignore_duplicate_points_warning,
     ignore_unfinished_tasks_warning,
+    warn_user,
 )
 from coterie.runtime.verbosity import track
 
@@ -155,10 +155,10 @@ def fit_ensemble(
     ``"scalings"``          the same with columns unchanged, standardised and min–max in turn
     ======================  ===================================================================
 
-    K_v is drawn uniformly, and is at least K. If K is None, it counts as 2, and "given" numbers
-    are drawn from 2 to r. Spectral runs are fitted to at most 10,000 random rows, mixtures to
-    4,000 and Ward's linkage to 2,000; the other rows are labelled like new rows. So time is linear
-    in n.
+    K_v is drawn uniformly, and is at least K; for mixtures, numbers above n/30 count as n/30. If K
+    is None, it counts as 2, and "given" numbers are drawn from 2 to r. Spectral runs are fitted to
+    at most 10,000 random rows, mixtures to 4,000 and Ward's linkage to 2,000; the other rows are
+    labelled like new rows. So time is linear in n.
 
     Samples draw the rows that were drawn least often so far, at random among ties. So the numbers
     of draws of two rows differ by at most one, and two runs at 80% draw every row. ``"scalings"``
@@ -220,7 +220,7 @@ def fit_ensemble(
     plan.check_every_row_is_drawn(n_partitions)
     seeds = _spawn_seeds(random_state, n_partitions)
     scalings = _scalings(X, plan)
-    plan = replace(plan, axes=_axes(X, plan, scalings[0], seeds[0]))
+    plan = replace(plan, axes=_axes(X, plan, scalings, seeds[0]))
     labels, members = _fit_runs(X, plan, scalings, seeds, weights, n_jobs, verbose)
     names = plan.names(n_partitions)
     _warn_about_empty_partitions(labels, names)
@@ -255,15 +255,17 @@ def _fit_runs(
 
 
 def _scalings(X: Any, plan: Plan) -> list[Scaling]:
-    # Clusterers of the user get the features unchanged; a shift does not matter to the others.
-    given = any(kind.method == "clusterer" for kind in plan.kinds)
-    scalings = [Scaling() if given else centring(X)]
+    if all(kind.method == "clusterer" for kind in plan.kinds):
+        return []
+    scalings = [centring(X)]
     if any(kind.scalings for kind in plan.kinds):
         scalings += standard_and_min_max(X)
     return scalings
 
 
-def _axes(X: Any, plan: Plan, scaling: Scaling, seed: np.random.SeedSequence) -> Floats | None:
+def _axes(
+    X: Any, plan: Plan, scalings: Sequence[Scaling], seed: np.random.SeedSequence
+) -> Floats | None:
     """Return the principal axes for mixtures, from a sample of the rows; None without mixtures."""
     methods = {kind.method for kind in plan.kinds}
     if not methods & {"mixture", "diagonal mixture"} or plan.subspace is not None:
@@ -272,7 +274,7 @@ def _axes(X: Any, plan: Plan, scaling: Scaling, seed: np.random.SeedSequence) ->
     most = MOST_FITTED["spectral"]
     rows = X if X.shape[0] <= most else X[np.sort(random.permutation(X.shape[0])[:most])]
     with on_one_thread():
-        return principal_axes(scaling.transform(rows), int(random.integers(2**31 - 1)))
+        return principal_axes(scalings[0].transform(rows), int(random.integers(2**31 - 1)))
 
 
 def _results(tasks: Iterable[Any], n_jobs: int | None) -> Generator[Any, None, None]:
@@ -308,9 +310,8 @@ def _warn_about_empty_partitions(labels: npt.NDArray[np.int32], names: Sequence[
     empty = np.flatnonzero((labels < 0).all(axis=0))
     if empty.size:
         shown = ", ".join(names[v] for v in empty.tolist())
-        warnings.warn(
+        warn_user(
             f"partitions {shown} label no row, because the clusterer classified every row as "
             "noise; change its parameters",
             LabelWarning,
-            stacklevel=3,
         )

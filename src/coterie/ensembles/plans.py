@@ -92,7 +92,8 @@ class Plan:
     ) -> Iterator[Run]:
         """Yield the runs one by one, so that only one mask of drawn rows is in memory.
 
-        ``scalings`` are the scaling of all runs, and two more for kinds that vary it.
+        ``scalings`` are the scaling of runs without a clusterer of the user, and two more for
+        kinds that vary it.
         """
         times_drawn = np.zeros(self.n_rows, dtype=np.int32)
         drawn = None
@@ -101,7 +102,10 @@ class Plan:
             cycle, index = divmod(turn, len(self.kinds))
             kind = self.kinds[index]
             size = self._draw_size(kind, random)
-            scaling = scalings[cycle % len(scalings) if kind.scalings else 0]
+            # Clusterers of the user get the features unchanged.
+            scaling = Scaling()
+            if kind.method != "clusterer":
+                scaling = scalings[cycle % len(scalings) if kind.scalings else 0]
             subspace = kind.subspace if self.subspace is None else self.subspace
             if subspace is not None:
                 count = max(1, round(subspace * self.n_features))
@@ -236,5 +240,5 @@ def check_share(name: str, share: Any) -> float | None:
 
 
 def _is_clusterer(entry: Any) -> bool:
-    usable = hasattr(entry, "get_params") and hasattr(entry, "fit")
+    usable = hasattr(entry, "get_params") and hasattr(entry, "fit_predict")
     return usable and not isinstance(entry, type)

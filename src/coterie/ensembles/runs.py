@@ -131,7 +131,7 @@ def _fit_kind(X: Any, run: Run, rows: Rows | None, weights: Any) -> tuple[Member
     # Labels come from predict, so that fit and predict agree on ties.
     labels = predict_rows(member, X)
     used = np.unique(labels if rows is None else labels[rows])
-    if len(used) <= max(used[-1], labels.max()):  # some clusters have no fitted row
+    if len(used) < (run.n_clusters or 1):  # some clusters have no fitted row
         member = member.with_clusters(used)
         labels = predict_rows(member, X)
     return member, labels
@@ -140,7 +140,8 @@ def _fit_kind(X: Any, run: Run, rows: Rows | None, weights: Any) -> tuple[Member
 def _fit_member(run: Run, rows: Any, weights: Any) -> BuiltInMember:
     Z = run.scaling.transform(rows)
     K = min(run.n_clusters or 1, Z.shape[0])
-    if run.kind == "kmeans":
+    # One cluster is the same for every kind, and other kinds need two rows.
+    if run.kind == "kmeans" or K == 1:
         # k-means centres a dense array in place; it must not change the user's X
         Z = Z.copy() if Z is rows else Z
         return fit_centroids(Z, K, run.seed, run.scaling, weights)
@@ -167,15 +168,19 @@ def _fitted_rows(n: int, run: Run, sample_weight: Any) -> tuple[Rows | None, Any
     """Return the rows to fit (None: all), and their weights if the run can use weights."""
     weighs = run.kind == "kmeans" or (run.kind == "clusterer" and takes_weights(run.clusterer))
     drawn = None if run.drawn is None else np.flatnonzero(run.drawn)
-    if sample_weight is not None and weighs:
-        rows = np.flatnonzero(sample_weight > 0)
-        rows = rows if drawn is None else np.intersect1d(rows, drawn)
-        return rows, sample_weight[rows]
+    weights = sample_weight if drawn is None or sample_weight is None else sample_weight[drawn]
+    if weights is not None and not weights.any():
+        raise InvalidParameterError(
+            f"sample_weight is 0 for all {len(weights)} rows of a sample; raise subsample, or "
+            "leave out rows of weight 0"
+        )
+    if weights is not None and weighs:
+        places = np.flatnonzero(weights)
+        return places if drawn is None else drawn[places], weights[places]
     count = n if drawn is None else len(drawn)
     most = min(count, MOST_FITTED.get(run.kind, count))
     rng = np.random.default_rng(run.seed)
-    if sample_weight is not None:
-        weights = sample_weight if drawn is None else sample_weight[drawn]
+    if weights is not None:
         # equal steps through the cumulative weights: row i is drawn most · w_i / Σw times, ± 1
         steps = (np.arange(most) + rng.random()) / most * weights.sum()
         places = np.minimum(np.searchsorted(np.cumsum(weights), steps, "right"), count - 1)

@@ -1,0 +1,164 @@
+"""Plans of ensembles: kinds in turn, numbers of clusters, samples of rows and columns."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.cluster import KMeans
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from coterie.ensembles.plans import ENSEMBLES, KINDS, MIXED, Plan, check_ensemble, check_sizes
+from coterie.ensembles.scalings import Scaling
+from coterie.errors import InvalidParameterError
+
+SCALINGS = [Scaling(shift=np.zeros(10) + shift) for shift in (0.0, 1.0, 2.0)]
+
+
+def planned_runs(ensemble, n_runs, n_rows=400, n_clusters=3, **shares):
+    """Return the runs of an ensemble of 10 features."""
+    plan = Plan(
+        n_rows=n_rows,
+        n_features=10,
+        sizes=check_sizes(n_clusters, n_rows),
+        kinds=check_ensemble(ensemble),
+        **shares,
+    )
+    plan.check_every_row_is_drawn(n_runs)
+    return list(plan.runs(SCALINGS, np.random.SeedSequence(0).spawn(n_runs)))
+
+
+def drawn_sizes(name, n_rows, n_clusters):
+    """Return the different K_v of 300 runs."""
+    return {run.n_clusters for run in planned_runs(name, 300, n_rows, n_clusters)}
+
+
+@pytest.mark.parametrize("n_rows", [1, 3, 30, 400, 10_000])
+@pytest.mark.parametrize("K", [None, 1, 3, 30])
+@pytest.mark.parametrize("name", KINDS)
+def test_numbers_of_clusters_are_in_the_documented_range(name, n_rows, K):
+    """K_v is never below K or above n, and covers the range of its kind, end to end."""
+    K = K and min(K, n_rows)
+    least, root = K or 2, min(math.isqrt(n_rows), 50)
+    fine = min(int(1.5 * math.sqrt(n_rows)), 60)
+    low, high = {
+        "given": (least, root if K is None else least),
+        "diverse": (least, root),
+        "coarse": (least, min(root, n_rows // 30)),
+        "fine": (max(least, min(fine // 3, fine - 1)), fine),
+    }[KINDS[name].sizes]
+    high = max(low, high)
+    sizes = drawn_sizes(name, n_rows, K)
+    assert sizes == set(range(min(low, n_rows), min(high, n_rows) + 1))
+
+
+@pytest.mark.parametrize("name", ["kmeans", "subspaces", "subsample", "scalings"])
+def test_kinds_of_given_size_draw_from_the_sequence(name):
+    """Each run draws one of the given numbers, and nothing between them."""
+    assert drawn_sizes(name, 400, [2, 7, 9]) == {2, 7, 9}
+
+
+def test_sequences_bound_the_other_kinds_from_below():
+    """With a sequence, the range of a run begins at the number that it drew."""
+    assert drawn_sizes("diverse", 400, [18, 19]) == {18, 19, 20}
+    assert drawn_sizes("spectral", 400, [29, 40]) == {29, 30, 40}
+
+
+def test_clusterers_get_the_given_number_or_none():
+    """A clusterer of the user gets K, a number of the sequence, or None to leave it alone."""
+    assert drawn_sizes(KMeans(), 400, 3) == {3}
+    assert drawn_sizes(KMeans(), 400, [3, 5]) == {3, 5}
+    assert drawn_sizes(KMeans(), 400, None) == {None}
+
+
+def test_kinds_take_turns():
+    """Names and clusterers are used in turn; "mixed" is four runs; scalings vary by cycle."""
+    names = [run.kind for run in planned_runs(["mixed", "ward"], 7)]
+    assert names == [*MIXED, "ward", *MIXED[:2]]
+    runs = planned_runs(["kmeans", "scalings", KMeans()], 12)
+    assert [run.scaling.shift[0] for run in runs[0::3]] == [0, 0, 0, 0]
+    assert [run.scaling.shift[0] for run in runs[1::3]] == [0, 1, 2, 0]
+    assert all(run.scaling.shift is None for run in runs[2::3])  # features unchanged
+    assert [run.clusterer is None for run in runs[:3]] == [True, True, False]
+    assert len({run.seed for run in runs}) == len(runs)
+
+
+def test_partitions_are_named_and_numbered_by_kind():
+    """A name is the kind, and a number that counts within the kind."""
+    plan = Plan(n_rows=9, n_features=1, sizes=(2,), kinds=check_ensemble(["mixed", KMeans()]))
+    assert plan.names(7) == (
+        "spectral 0",
+        "mixture 0",
+        "diagonal mixture 0",
+        "mixture 1",
+        "KMeans 0",
+        "spectral 1",
+        "mixture 2",
+    )
+
+
+@pytest.mark.parametrize(("name", "share", "count"), [("subspaces", 0.5, 5), ("ward", 0.7, 7)])
+def test_shares_of_the_columns(name, share, count):
+    """A run has distinct increasing columns; ``subspace`` replaces the share of the kind."""
+    assert KINDS[name].subspace == share
+    for subspace, expected in ((None, count), (0.3, 3), (0.01, 1), (1.0, 10)):
+        subsets = [run.scaling.features for run in planned_runs(name, 20, subspace=subspace)]
+        assert all(len(columns) == expected for columns in subsets)
+        assert all((np.diff(columns) > 0).all() for columns in subsets)
+        assert len({tuple(columns) for columns in subsets}) > 1 or expected == 10
+
+
+@settings(max_examples=40)
+@given(
+    n_rows=st.integers(1, 40),
+    n_runs=st.integers(2, 8),
+    share=st.sampled_from([0.3, 0.5, 0.8, 1.0]),
+    kinds=st.sampled_from([["subsample"], ["kmeans", "mixture"], ["spectral", "ward", KMeans()]]),
+)
+def test_samples_are_balanced_and_shared_by_all_kinds_of_a_cycle(n_rows, n_runs, share, kinds):
+    """All kinds of a cycle have the same rows; draws of two rows differ by at most one.
+
+    Every row is drawn, or the ensemble is refused.
+    """
+    n_samples = math.ceil(n_runs / len(kinds))
+    count = max(round(share * n_rows), 1)
+    if n_samples * count < n_rows:
+        with pytest.raises(
+            InvalidParameterError,
+            match=rf"{n_samples} samples with subsample={share} draw at most "
+            rf"{n_samples * count} of the {n_rows} rows",
+        ):
+            planned_runs(kinds, n_runs, n_rows, 1, subsample=share)
+        return
+    runs = planned_runs(kinds, n_runs, n_rows, 1, subsample=share)
+    for turn, run in enumerate(runs):
+        assert run.drawn.sum() == count
+        assert run.drawn is runs[turn - turn % len(kinds)].drawn
+    times = np.sum([run.drawn for run in runs[:: len(kinds)]], axis=0)
+    assert times.min() >= 1
+    assert times.max() - times.min() <= 1
+
+
+def test_samples_have_at_least_k_rows():
+    """A sample has as many rows as the largest number of clusters."""
+    assert planned_runs("subsample", 4, 20, [2, 9], subsample=0.25)[0].drawn.sum() == 9
+
+
+def test_other_runs_make_up_for_small_samples():
+    """Samples need not draw all rows if other runs use all rows, or if there is one run."""
+    assert planned_runs(["kmeans", "subsample"], 2)[0].drawn is None
+    assert planned_runs("subsample", 1)[0].drawn.sum() == 320
+
+
+@pytest.mark.parametrize(
+    "entry", ["kmean", None, 3, KMeans, StandardScaler(), LogisticRegression()]
+)
+def test_what_is_no_clusterer_is_refused(entry):
+    """The message shows the entry and the names, alone and in a sequence."""
+    for ensemble in (entry, ["kmeans", entry]):
+        with pytest.raises(InvalidParameterError, match=r"ensemble: .* is neither a name") as error:
+            check_ensemble(ensemble)
+        assert repr(entry) in str(error.value)
+        assert ", ".join(ENSEMBLES) in str(error.value)
