@@ -19,7 +19,8 @@ several views  :class:`MultiViewClusterer`, :class:`SpectralView`, :class:`Conca
                :class:`LowRankConsensus`
 tables         :func:`consensus_table`, :class:`TableConsensus`: labels in a database
 choosing K     :func:`choose_k`
-reports        :func:`summary`, :func:`partition_report`, :func:`point_report`
+reports        :func:`summary`, :func:`partition_report`, :func:`point_report`;
+               as an HTML page: :func:`write_report`
 displays       :class:`PointsDisplay`, :class:`CoassociationDisplay`,
                :class:`ClustermapDisplay`, :class:`ClusterConsensusDisplay`,
                :class:`PartitionAgreementDisplay`, :class:`ConvergenceDisplay`,
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     from coterie.inspection.displays import PartitionAgreementDisplay as PartitionAgreementDisplay
     from coterie.inspection.displays import PointsDisplay as PointsDisplay
     from coterie.inspection.displays import TrackingDisplay as TrackingDisplay
+    from coterie.inspection.report.consensus_page import write_report as write_report
     from coterie.inspection.scores import clustering_accuracy as clustering_accuracy
     from coterie.inspection.scores import mirkin_objective as mirkin_objective
     from coterie.labels.soft_memberships import hard_labels as hard_labels

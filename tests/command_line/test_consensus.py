@@ -186,6 +186,21 @@ def test_summary_without_outputs(run, labels_csv):
     assert sorted(labels_csv.parent.iterdir()) == before
 
 
+def test_report_is_a_page_with_the_ids(run, labels_csv):
+    """--report writes a page that names points by their ids and dissenters by their columns."""
+    page = labels_csv.with_name("report.html")
+    result = run("consensus", labels_csv, "--id", "name", "-k", 3, "--report", page, "--json")
+    assert result.exit_code == 0, result.stderr
+    facts = json.loads(result.stdout)
+    assert facts["written"] == {"report": str(page)}
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("<!doctype html>")
+    assert "4 dissent (p6, p7, p8, p9)" in text
+    _, P = read_labels(labels_csv, ["name"], None)
+    least = int(np.argmin(RobustConsensus(3, random_state=0).fit(P).confidence_))
+    assert f'title="{least:03}"' in text
+
+
 def test_columns_plot_and_quiet(run, labels_csv):
     """--columns limits the partitions, --plot writes a PNG, --quiet prints nothing."""
     picture = labels_csv.with_name("out.png")

@@ -94,6 +94,7 @@ def test_large_parquet_table_uses_duckdb(run, labels_parquet, monkeypatch):
         ("-o", "out.csv", "--id", "name"),
         ("-o", "out.parquet", "--columns", "p0,p1"),
         ("--plot", "picture.svg", "--id", "name"),
+        ("--report", "report.html", "--id", "name"),
         ("--id", "name", "--columns", "p0,p1"),
     ],
 )
@@ -157,7 +158,8 @@ def test_limits_of_engines_are_one_line(run, labels_parquet):
     """Requests that an engine cannot fulfil are refused with one line."""
     how = ("-k", 3, "--engine", "duckdb://")
     folder = labels_parquet.parent
-    assert_one_line(run("consensus", labels_parquet, *how, "--plot", folder / "p.svg"), "--plot")
+    for option, name in (("--plot", "p.svg"), ("--report", "r.html")):
+        assert_one_line(run("consensus", labels_parquet, *how, option, folder / name), option)
     assert_one_line(run("consensus", labels_parquet, *how, "-o", folder / "o.csv"), ".parquet")
     assert_one_line(run("consensus", labels_parquet, *how, "-o", labels_parquet), "the input")
     assert_one_line(run("consensus", "no_table", *how), "no_table: there is no such file or table")

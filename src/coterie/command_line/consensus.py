@@ -83,6 +83,7 @@ def consensus(
     as_json: options.AsJson = False,
     plot: options.Picture = None,
     save_model: options.Model = None,
+    report: options.Report = None,
     engine: options.Engine = None,
     memory_limit: options.MemoryLimit = None,
     threads: options.Threads = None,
@@ -116,7 +117,7 @@ def consensus(
     }
     settings = _settings(chosen, given)
     n_clusters = _n_clusters(chosen, options.clusters_in(clusters))
-    outputs = Outputs(output, plot, save_model)
+    outputs = Outputs(output, plot, save_model, report)
     refuse_json(as_json, outputs.table)
     ids, wanted = options.ids_in(id_columns), options.names_in(columns)
     choice = choose_engine(engine, labels, ids, wanted, outputs)

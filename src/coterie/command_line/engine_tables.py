@@ -40,8 +40,8 @@ def choose_engine(
 ) -> EngineChoice | None:
     """Return the requested engine, DuckDB for a large Parquet table, or None for memory.
 
-    Engines write Parquet without a row order, and draw no plot. Other outputs use memory unless
-    the user asks for an engine.
+    Engines write Parquet without a row order, no plot and no report. Other outputs use memory
+    unless the user asks for an engine.
     """
     if asked == "none":
         return None
@@ -51,7 +51,7 @@ def choose_engine(
     table = outputs.table
     # Without ids, only the order identifies the rows, and engines do not keep it.
     can_write = table is None or (table.suffix.lower() == ".parquet" and bool(ids))
-    if not can_write or outputs.picture is not None:
+    if not can_write or outputs.picture is not None or outputs.report is not None:
         return None
     if importlib.util.find_spec("ibis") is None:
         return None
@@ -73,10 +73,11 @@ def fit_in_engine(
     from coterie.engines.label_tables.label_sources import local_files
     from coterie.files.model_files import save_model
 
-    if outputs.picture is not None:
-        raise InvalidParameterError(
-            "--plot needs all rows in memory, which --engine avoids; leave out one of them"
-        )
+    for option, path in (("--plot", outputs.picture), ("--report", outputs.report)):
+        if path is not None:
+            raise InvalidParameterError(
+                f"{option} needs all rows in memory, which --engine avoids; leave out one of them"
+            )
     outputs.check_apart(local_files(labels))
     Outputs(model=outputs.model).check(Path(labels))
     started = time.perf_counter()

@@ -42,6 +42,7 @@ def test_two_outputs_are_two_files(tmp_path):
     [
         ({"table": "a.xlsx"}, "must end in one of .csv"),
         ({"picture": "a.txt"}, "must end in one of .png, .svg, .pdf"),
+        ({"report": "a.pdf"}, "must end in one of .html, .htm"),
         ({"model": "none/m.coterie"}, "does not exist"),
         ({"table": "."}, "it is a folder"),
     ],
@@ -70,6 +71,50 @@ def test_nothing_is_written_when_the_picture_fails(tmp_path):
     with pytest.raises(OutputError, match="no picture"):
         outputs.write({"label": [0]}, None, draw)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_written_when_the_report_fails(tmp_path):
+    """The report is made before any file is written."""
+    outputs = Outputs(tmp_path / "a.csv", report=tmp_path / "a.html")
+    estimator = RobustConsensus(2, random_state=0).fit([[0], [0], [1]])
+    with pytest.raises(InvalidParameterError, match="X has 1 rows"):
+        outputs.write_consensus(estimator, [[0], [0], [1]], ["a"], {}, features=[[0.0]])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_report_names_points_by_their_ids(tmp_path):
+    """Several id columns make one name; features are compared if they are given."""
+    clusterer = ConsensusClusterer(2, n_partitions=3, random_state=0, ensemble="kmeans")
+    X = np.array([[0.0], [0.1], [5.0], [5.1], [2.0]])
+    clusterer.fit(X)
+    ids = {"site": ["x"] * 5, "user": range(5)}
+    names = [f"run {v}" for v in range(3)]
+    Outputs(report=tmp_path / "a.html").write_consensus(
+        clusterer,
+        clusterer.ensemble_.labels,
+        names,
+        ids,
+        features=X,
+        feature_names=["height"],
+    )
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "x · 4" in page
+    assert "height" in page
+    assert "run 2" in page
+
+
+def test_models_and_reports_are_no_streams(tmp_path):
+    """Standard output is for the table."""
+    for kind in ("model", "report"):
+        with pytest.raises(OutputError, match=f"cannot write the {kind} to standard output"):
+            Outputs(**{kind: Path("-")}).check(tmp_path / "in.csv")
+
+
+def test_missing_jinja_is_found_before_the_work(tmp_path, monkeypatch):
+    """Without jinja2 the error says how to install it, before anything is computed."""
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'coterie\[report\]'"):
+        Outputs(report=tmp_path / "a.html").check(tmp_path / "in.csv")
 
 
 def test_interrupt_names_the_complete_files(tmp_path):

@@ -65,6 +65,14 @@ Model = Annotated[
         help="Write the fitted model here, for coterie.load_model in Python.",
     ),
 ]
+Report = Annotated[
+    Path | None,
+    typer.Option(
+        "--report",
+        metavar="FILE",
+        help="Write a report here, as one HTML page that opens in any browser.",
+    ),
+]
 IdColumns = Annotated[
     list[str] | None,
     typer.Option(

@@ -24,22 +24,23 @@ __all__ = ["RESULT_COLUMNS", "Outputs", "consensus_picture", "write_all"]
 #: Columns of the table beside the ids.
 RESULT_COLUMNS = ("label", "confidence")
 _PICTURES = (".png", ".svg", ".pdf")
+_PAGES = (".html", ".htm")
 _DOTS_PER_INCH = 160
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """Paths of the requested outputs: table of labels and confidences, picture and model."""
+    """Paths of the requested outputs: table of labels and confidences, picture, model, report."""
 
     table: Path | None = None
     picture: Path | None = None
     model: Path | None = None
+    report: Path | None = None
 
     @property
     def paths(self) -> dict[str, Path]:
         """The requested outputs by kind."""
-        named = {"table": self.table, "picture": self.picture, "model": self.model}
-        return {kind: path for kind, path in named.items() if path is not None}
+        return {kind: path for kind, path in vars(self).items() if path is not None}
 
     @property
     def to_stdout(self) -> bool:
@@ -54,14 +55,17 @@ class Outputs:
     def check(self, source: Path, ids: Sequence[str] = ()) -> None:
         """Refuse outputs that cannot be written or would overwrite the source."""
         self.check_apart([] if is_stream(source) else [source])
-        if is_stream(self.model):
-            raise OutputError("cannot write the model to standard output; name a file")
+        for kind in ("model", "report"):
+            if is_stream(getattr(self, kind)):
+                raise OutputError(f"cannot write the {kind} to standard output; name a file")
         for path in self._files.values():
             check_writable(path)
         if self.table is not None:
             _check_table(self.table, ids)
         if self.picture is not None:
             _check_picture(self.picture)
+        if self.report is not None:
+            _check_report(self.report)
 
     def check_apart(self, sources: Iterable[Path]) -> None:
         """Refuse two outputs with one path, and an output that is an input or inside one."""
@@ -80,18 +84,37 @@ class Outputs:
                 )
 
     def write_consensus(
-        self, estimator: Any, P: Any, names: Sequence[str], ids: Mapping[str, Any]
+        self,
+        estimator: Any,
+        P: Any,
+        names: Sequence[str],
+        ids: Mapping[str, Any],
+        *,
+        features: Any = None,
+        feature_names: Sequence[str] | None = None,
     ) -> None:
         """Write a fitted consensus function, or a clusterer with one as ``consensus_``.
 
-        It was fitted on the partitions P (n, V) with V names; ``ids`` are columns of length n.
+        It was fitted on the partitions P (n, V) with V names; ``ids`` are columns of length n. The
+        report compares the clusters by the ``features`` (n, p), if they are given.
         """
         consensus = getattr(estimator, "consensus_", estimator)
         columns = {**ids, "label": consensus.labels_, "confidence": consensus.confidence_}
-        self.write(columns, estimator, lambda: consensus_picture(consensus, P, names))
+        self.write(
+            columns,
+            estimator,
+            lambda: consensus_picture(consensus, P, names),
+            lambda: _report(estimator, names, ids, features, feature_names),
+        )
 
-    def write(self, columns: Mapping[str, Any], estimator: Any, draw: Callable[[], Figure]) -> None:
-        """Write the requested files; the picture is drawn before anything is written."""
+    def write(
+        self,
+        columns: Mapping[str, Any],
+        estimator: Any,
+        draw: Callable[[], Figure],
+        render: Callable[[], str] | None = None,
+    ) -> None:
+        """Write the requested files; picture and report are made before anything is written."""
         from coterie.files.model_files import save_model
 
         # The table is last: if it exists, so do the other files.
@@ -99,6 +122,9 @@ class Outputs:
         if self.picture is not None:
             figure = draw()
             steps[self.picture] = lambda path: _write_picture(figure, path)
+        if self.report is not None and render is not None:
+            page = render()
+            steps[self.report] = lambda path: _write_text(page, path)
         if self.model is not None:
             steps[self.model] = lambda path: save_model(estimator, path)
         if self.table is not None:
@@ -149,6 +175,14 @@ def _check_picture(path: Path) -> None:
     mpl.use("Agg")  # draws to files without a display
 
 
+def _check_report(path: Path) -> None:
+    if path.suffix.lower() not in _PAGES:
+        raise OutputError(f"{path}: the name of a report must end in one of {', '.join(_PAGES)}")
+    from coterie.inspection.report.consensus_page import report_templates
+
+    report_templates()  # refuses a missing jinja2 before the work
+
+
 def _check_table(path: Path, ids: Sequence[str]) -> None:
     check_table(path)
     for name in ids:
@@ -165,3 +199,29 @@ def _write_picture(figure: Figure, path: Path) -> None:
     with atomic_file(path) as unfinished:
         figure.savefig(unfinished, format=path.suffix[1:], dpi=_DOTS_PER_INCH)
     plt.close(figure)
+
+
+def _report(
+    estimator: Any,
+    names: Sequence[str],
+    ids: Mapping[str, Any],
+    features: Any,
+    feature_names: Sequence[str] | None,
+) -> str:
+    """Return the report as HTML; several id columns make one name."""
+    from coterie.inspection.report.consensus_contents import consensus_contents
+    from coterie.inspection.report.consensus_page import render_report
+
+    columns = [
+        values.to_pylist() if hasattr(values, "to_pylist") else values for values in ids.values()
+    ]
+    index = list(zip(*columns, strict=True)) if columns else None
+    contents = consensus_contents(
+        estimator, features, feature_names=feature_names, names=names, index=index
+    )
+    return render_report(contents)
+
+
+def _write_text(text: str, path: Path) -> None:
+    with atomic_file(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8", newline="\n")

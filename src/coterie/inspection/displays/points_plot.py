@@ -19,7 +19,7 @@ from coterie.inspection.displays.palette import NO_LABEL, cluster_colours
 from coterie.inspection.displays.shown_points import sample_points
 from coterie.runtime.short_reprs import short_repr
 
-__all__ = ["PointsDisplay"]
+__all__ = ["PointsDisplay", "plane"]
 
 Array = NDArray[np.float64]
 
@@ -106,7 +106,7 @@ class PointsDisplay:
             )
         # some clusterers have further negative labels, for infinite or missing features
         labels = np.maximum(estimator.labels_, -1).astype(np.int64)
-        coordinates, names = _plane(X, len(labels), random_state)
+        coordinates, names = plane(X, len(labels), random_state)
         points = sample_points(labels, max_points, random_state)
         confidence = getattr(estimator, "confidence_", None)
         shown = None if confidence is None else np.asarray(confidence)[points]
@@ -182,21 +182,7 @@ class PointsDisplay:
             self.ax_.legend(handles=handles, frameon=False, handletextpad=0.2, **place)
 
 
-def _free_place(points: Array, placed: Array) -> int:
-    """Return the most central point with no name closer than 1; the farthest one if there is none.
-
-    A point of the cluster is inside it, whatever its shape.
-    """
-    from_centre = np.abs(points - np.median(points, axis=0)).sum(axis=1)
-    gaps = np.abs(points[:, None] - placed).max(axis=-1).min(axis=1, initial=1.0)
-    return int(np.lexsort((from_centre, -gaps))[0])
-
-
-def _in_words(name: int) -> str:
-    return "no label" if name < 0 else f"cluster {name}"
-
-
-def _plane(X: Any, n_points: int, random_state: Any) -> tuple[Array, tuple[str, str]]:
+def plane(X: Any, n_points: int, random_state: Any) -> tuple[Array, tuple[str, str]]:
     """Return the coordinates (n, 2) of the points, and the names of both axes."""
     given = [str(name) for name in getattr(X, "columns", [])]
     if isinstance(X, Mapping) or (isinstance(X, list | tuple) and np.ndim(next(iter(X), 0)) > 1):
@@ -215,6 +201,20 @@ def _plane(X: Any, n_points: int, random_state: Any) -> tuple[Array, tuple[str, 
             return np.column_stack([values[:, 0], np.arange(n)]), (names[0], "row")
         return values, (names[0], names[1])
     return _projected(X, random_state)
+
+
+def _free_place(points: Array, placed: Array) -> int:
+    """Return the most central point with no name closer than 1; the farthest one if there is none.
+
+    A point of the cluster is inside it, whatever its shape.
+    """
+    from_centre = np.abs(points - np.median(points, axis=0)).sum(axis=1)
+    gaps = np.abs(points[:, None] - placed).max(axis=-1).min(axis=1, initial=1.0)
+    return int(np.lexsort((from_centre, -gaps))[0])
+
+
+def _in_words(name: int) -> str:
+    return "no label" if name < 0 else f"cluster {name}"
 
 
 def _projected(X: Any, random_state: Any) -> tuple[Array, tuple[str, str]]:

@@ -1,0 +1,254 @@
+"""Rendering of the report on a consensus as one self-contained HTML file.
+
+Tables, bars and curves are written into the page. A small script draws the heat maps and the map
+of points from numbers in the page, sorts tables and filters points.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from importlib import resources
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from coterie.inspection.displays.palette import NO_LABEL, cluster_colours
+from coterie.inspection.report.consensus_contents import (
+    ConsensusReport,
+    HeatMap,
+    KPart,
+    consensus_contents,
+)
+from coterie.inspection.report.feature_contents import PointsMap
+from coterie.runtime.atomic_files import atomic_file, check_writable
+from coterie.runtime.html_pages import content_policy, embedded_json, page_templates
+from coterie.runtime.wording import UNKNOWN, in_words, number_of
+
+__all__ = ["render_report", "report_templates", "write_report"]
+
+#: Criteria of K that have a picture, in its order.
+_CRITERIA = {
+    "objective": "objective J, low is good",
+    "confidence": "confidence, high is good",
+    "relative_eigengap": "relative eigengap, high is good",
+    "agreement": "agreement of methods, high is good",
+    "pac": "ambiguous pairs (PAC), low is good",
+}
+#: Arrays over K that say nothing by themselves.
+_NOT_DRAWN = ("n_clusters", "information", "eigengap", "cdf_area", "delta_area")
+#: Least mean confidence for each word.
+_CONFIDENCE_WORDS = ((0.8, "clear"), (0.5, "mostly clear"), (0.25, "mixed"), (0.0, "weak"))
+#: Width and height of a curve, and its margins: left, right, top, bottom.
+_CURVE_SIZE, _CURVE_MARGINS = (280, 140), (52, 12, 10, 26)
+#: With more partitions the agreement is a picture instead of a table.
+_MOST_IN_TABLE = 12
+
+
+def write_report(
+    estimator: Any,
+    path: str | PathLike[str],
+    X: Any = None,
+    *,
+    feature_names: Sequence[str] | None = None,
+    title: str | None = None,
+    names: Sequence[str] | None = None,
+    index: Sequence[Any] | None = None,
+) -> None:
+    """Write a report on a fitted consensus to one HTML file.
+
+    The page says what was decided, by which partitions, how sure the answer is, which number of
+    clusters was chosen and why, which points are doubtful, and which features tell the clusters
+    apart. It holds everything that it shows and loads nothing from the network. If writing fails,
+    an existing file stays as it was.
+
+    Parameters
+    ----------
+    estimator : fitted consensus function, ConsensusClusterer or MultiViewClusterer
+    path : path of the HTML file
+    X : (n, p) array, table or sparse matrix; or list or dict of several views, optional
+        Features of the fitted points, to compare the clusters. Without X the page has no part on
+        features. Columns of several views are named "view: column".
+    feature_names : sequence of p str, optional
+        By default the names of the columns of X.
+    title : str, optional
+    names : sequence of V str, optional
+        Names of the partitions, by default those of the columns of P or of the runs.
+    index : sequence of n names, optional
+        Names of the points, by default the index of the fitted table or of X.
+
+    Raises
+    ------
+    InvalidParameterError
+        If X, or names of features, partitions or points, do not fit the estimator.
+    MissingExtraError
+        If jinja2 is not installed: ``pip install 'coterie[report]'``.
+    OutputError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from coterie import RobustConsensus, planted_partitions, write_report
+    >>> P, _ = planted_partitions([60, 30, 10], 10, n_bad=4, noise=0.1, random_state=0)
+    >>> est = RobustConsensus(3, random_state=0).fit(P)
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "report.html"
+    >>> write_report(est, path)
+    >>> "4 dissent" in path.read_text(encoding="utf-8")
+    True
+    """
+    check_writable(path)
+    contents = consensus_contents(
+        estimator, X, feature_names=feature_names, title=title, names=names, index=index
+    )
+    page = render_report(contents)
+    with atomic_file(path) as unfinished:
+        unfinished.write_text(page, encoding="utf-8", newline="\n")
+
+
+def render_report(contents: ConsensusReport) -> str:
+    """Return the report as HTML.
+
+    Its Content-Security-Policy allows only the script and the style in the page, by their SHA-256.
+    """
+    script, style = (_page_file(f"consensus.{kind}") for kind in ("js", "css"))
+    K = len(contents.clusters)
+    return (
+        report_templates()
+        .get_template("consensus.html")
+        .render(
+            report=contents,
+            policy=content_policy([script], style),
+            style=style,
+            script=script,
+            data=embedded_json(_page_data(contents)),
+            colours=cluster_colours(K),
+            sizes=_sizes(contents),
+            certainty=next(
+                word for least, word in _CONFIDENCE_WORDS if contents.confidence >= least
+            ),
+            camps=_camps_in_words(contents.partitions.camps),
+            agreement_in_table=len(contents.partitions.rows) <= _MOST_IN_TABLE,
+            k_charts=[] if contents.k_choice is None else _k_charts(contents.k_choice),
+            largest_difference=_largest_difference(contents),
+        )
+    )
+
+
+def report_templates() -> Any:
+    """Return the templates of the page; raise a MissingExtraError if jinja2 is not installed."""
+    filters = {"decimals": _decimals, "figure": _figure}
+    return page_templates("coterie.inspection.report", filters, extra="report")
+
+
+def _page_file(name: str) -> str:
+    folder = resources.files("coterie.inspection.report").joinpath("page")
+    return folder.joinpath(name).read_text(encoding="utf-8")
+
+
+def _decimals(number: float | None) -> str:
+    """Return a number with two decimals."""
+    return UNKNOWN if number is None else f"{number:.2f}".replace("-", "−")
+
+
+def _figure(number: float | None) -> str:
+    """Return a number with four significant digits; large ones in full.
+
+    >>> _figure(12345.6), _figure(-0.012345), _figure(2e12)
+    ('12,346', '−0.01235', '2e+12')
+    """
+    if number is None:
+        return UNKNOWN
+    in_full = 1e4 <= abs(number) < 1e9
+    return (f"{number:,.0f}" if in_full else f"{number:,.4g}").replace("-", "−")
+
+
+def _sizes(contents: ConsensusReport) -> str:
+    """Return the sizes of the clusters in words, of many only the first ones."""
+    sizes = [f"{row.size:,}" for row in contents.clusters]
+    return in_words(sizes if len(sizes) <= 12 else [*sizes[:12], f"{len(sizes) - 12} smaller ones"])
+
+
+def _camps_in_words(camps: Sequence[int]) -> str:
+    """Return the sizes of the camps in words.
+
+    >>> _camps_in_words([6, 3, 1, 1]), _camps_in_words([4, 1])
+    ('6 and 3 partitions, and 2 partitions alone', '4 partitions, and 1 partition alone')
+    """
+    together = [f"{size:,}" for size in camps if size > 1]
+    alone = len(camps) - len(together)
+    parts = [f"{in_words(together)} partitions"] if together else []
+    return ", and ".join([*parts, f"{number_of(alone, 'partition')} alone"] if alone else parts)
+
+
+def _largest_difference(contents: ConsensusReport) -> float:
+    """Return the largest difference of a cluster, for the length of its bar; 1 if there is none."""
+    clusters = contents.features.clusters if contents.features is not None else []
+    found = [abs(one.difference) for cluster in clusters for one in cluster.features]
+    return max(found, default=0.0) or 1.0
+
+
+def _k_charts(choice: KPart) -> list[dict[str, Any]]:
+    """Return the curves of the criteria in the coordinates of their pictures."""
+    known = [name for name in _CRITERIA if name in choice.curves]
+    others = [name for name in choice.curves if name not in (*known, *_NOT_DRAWN)]
+    return [_k_chart(choice, name) for name in (*known, *others)]
+
+
+def _k_chart(choice: KPart, name: str) -> dict[str, Any]:
+    (width, height), (left, right, top, bottom) = _CURVE_SIZE, _CURVE_MARGINS
+    values = {k: v for k, v in zip(choice.ks, choice.curves[name], strict=True) if v is not None}
+    low, high = min(values.values()), max(values.values())
+    across = np.interp(choice.ks, [min(choice.ks), max(choice.ks)], [left, width - right])
+    place = {
+        k: (float(x), float(np.interp(values[k], [low, high], [height - bottom, top])))
+        for k, x in zip(choice.ks, across, strict=True)
+        if k in values
+    }
+    every = -(-len(choice.ks) // 10)
+    return {
+        "caption": _CRITERIA.get(name, name.replace("_", " ")),
+        "size": _CURVE_SIZE,
+        "low": low,
+        "high": high,
+        "points": [(k, values[k], round(x, 1), round(y, 1)) for k, (x, y) in place.items()],
+        "ticks": [(k, round(float(x), 1)) for k, x in zip(choice.ks, across, strict=True)][::every],
+        "best": place.get(choice.best_k),
+    }
+
+
+def _page_data(contents: ConsensusReport) -> dict[str, Any]:
+    """Return what the script draws."""
+    points = None if contents.features is None else contents.features.map
+    return {
+        "colours": [*cluster_colours(len(contents.clusters)), NO_LABEL],
+        "agreement": _heat_data(contents.partitions.agreement),
+        "coassociation": _heat_data(contents.coassociation),
+        "points": None if points is None else _points_data(points),
+    }
+
+
+def _heat_data(heat: HeatMap) -> dict[str, Any]:
+    """Return a matrix as bytes in base 64: 255 is 1."""
+    cells = np.round(255 * heat.matrix).astype(np.uint8).tobytes()
+    return {
+        "cells": base64.b64encode(cells).decode("ascii"),
+        "blocks": heat.blocks,
+        "names": heat.names,
+    }
+
+
+def _points_data(points: PointsMap) -> dict[str, Any]:
+    """Return coordinates from 0 to 1, clusters, confidences and names."""
+    low = points.coordinates.min(axis=0)
+    span = np.ptp(points.coordinates, axis=0)
+    share = (points.coordinates - low) / np.where(span > 0, span, 1.0)
+    return {
+        "x": share[:, 0].round(4).tolist(),
+        "y": share[:, 1].round(4).tolist(),
+        "cluster": points.labels.tolist(),
+        "confidence": points.confidence.round(3).tolist(),
+        "names": points.names,
+        "axes": points.axis_names,
+    }

@@ -1,0 +1,204 @@
+"""The part of the report on features: tables over all points, and a map of a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from coterie.inspection.displays.points_plot import plane
+from coterie.inspection.displays.shown_points import sample_points
+from coterie.inspection.report.feature_contrasts import (
+    FeatureContrasts,
+    feature_contrasts,
+    named_features,
+)
+from coterie.runtime.short_reprs import short_repr
+
+__all__ = [
+    "ClusterFeatures",
+    "FeatureDifference",
+    "FeatureRow",
+    "FeaturesPart",
+    "PointsMap",
+    "features_part",
+]
+
+Array = NDArray[np.float64]
+
+#: The most features of the table and of each cluster, clusters with features, and points.
+_MOST_FEATURES, _MOST_DIFFERENCES, _MOST_CLUSTERS, _MOST_SHOWN = 100, 6, 30, 2_000
+
+
+@dataclass(frozen=True)
+class FeatureRow:
+    """One feature: its separation η², and its mean and standard deviation over all points."""
+
+    name: str
+    separation: float
+    mean: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class FeatureDifference:
+    """A feature in which a cluster differs from the other points, in standard deviations."""
+
+    name: str
+    difference: float
+    cluster_mean: float
+    mean: float
+
+
+@dataclass(frozen=True)
+class ClusterFeatures:
+    """The features in which a cluster differs most, by falling absolute difference."""
+
+    cluster: int
+    size: int
+    features: list[FeatureDifference]
+
+
+@dataclass(frozen=True, eq=False)
+class PointsMap:
+    """A sample of s points in the plane: ``coordinates`` (s, 2), clusters, confidences, names."""
+
+    coordinates: Array
+    labels: NDArray[np.int64]
+    confidence: Array
+    names: list[str]
+    axis_names: tuple[str, str]
+    is_scaled: bool
+    total: int
+
+    __repr__ = short_repr
+
+
+@dataclass(frozen=True)
+class FeaturesPart:
+    """What tells clusters apart.
+
+    ``rows`` are the features of the largest separation; ``n_features`` and ``n_constant`` count
+    all features and those with a single value. ``map`` is None if there is nothing to draw.
+    """
+
+    n_features: int
+    n_constant: int
+    rows: list[FeatureRow]
+    clusters: list[ClusterFeatures]
+    map: PointsMap | None
+
+
+def features_part(
+    consensus: Any,
+    X: Any,
+    feature_names: Sequence[str] | None,
+    row_names: NDArray[np.object_] | None,
+) -> FeaturesPart:
+    """Compare the clusters of a fitted consensus function by the features X of its points.
+
+    >>> from coterie import EvidenceAccumulation
+    >>> est = EvidenceAccumulation(2).fit([[0, 0], [0, 0], [1, 1], [1, 1]])
+    >>> part = features_part(est, [[0, 5], [0, 4], [3, 5], [3, 4]], ["height", "width"], None)
+    >>> [(row.name, row.separation) for row in part.rows]
+    [('height', 1.0), ('width', 0.0)]
+    """
+    X, names = named_features(X, feature_names, len(consensus.labels_))
+    found = feature_contrasts(X, consensus.labels_)
+    return FeaturesPart(
+        n_features=len(names),
+        n_constant=int((found.deviation == 0).sum()),
+        rows=[
+            FeatureRow(
+                names[j],
+                float(found.separation[j]),
+                float(found.mean[j]),
+                float(found.deviation[j]),
+            )
+            for j in np.argsort(-found.separation, kind="stable")[:_MOST_FEATURES].tolist()
+        ],
+        clusters=[] if len(found.difference) == 1 else _differences(consensus, found, names),
+        map=_points_map(consensus, X, names, found, row_names),
+    )
+
+
+def _differences(
+    consensus: Any, found: FeatureContrasts, names: Sequence[str]
+) -> list[ClusterFeatures]:
+    """Return the features in which each cluster differs; clusters are numbered by falling size."""
+    sizes = np.bincount(consensus.labels_[consensus.labels_ >= 0])
+    return [
+        ClusterFeatures(
+            cluster=b,
+            size=int(sizes[b]),
+            features=[
+                FeatureDifference(
+                    names[j],
+                    float(found.difference[b, j]),
+                    float(found.cluster_mean[b, j]),
+                    float(found.mean[j]),
+                )
+                for j in np.argsort(-np.abs(found.difference[b]), kind="stable").tolist()
+                if found.deviation[j] > 0
+            ][:_MOST_DIFFERENCES],
+        )
+        for b in range(min(len(sizes), _MOST_CLUSTERS))
+    ]
+
+
+def _points_map(
+    consensus: Any,
+    X: Any,
+    names: Sequence[str],
+    found: FeatureContrasts,
+    row_names: NDArray[np.object_] | None,
+) -> PointsMap | None:
+    """Draw a sample of the points and place them in the plane.
+
+    Up to two features are used as they are. More have different units: they are scaled, and
+    projected to two principal components.
+    """
+    points = sample_points(consensus.labels_, _MOST_SHOWN, 0)
+    shown = X[points]
+    varying = _varying(shown)
+    if len(points) < 3 or len(varying) == 0:
+        return None
+    shown = shown[:, varying]
+    is_scaled = len(varying) > 2
+    if is_scaled:
+        shown = _scaled(shown, found, varying)
+    elif len(varying) == 1:
+        values = shown.toarray() if sp.issparse(shown) else shown
+        shown = np.column_stack([values[:, 0], points])
+    coordinates, axis_names = plane(shown, len(points), 0)
+    if not is_scaled:
+        axis_names = (names[varying[0]], names[varying[1]] if len(varying) == 2 else "row")
+    return PointsMap(
+        coordinates=np.asarray(coordinates, dtype=np.float64),
+        labels=consensus.labels_[points].astype(np.int64),
+        confidence=consensus.confidence_[points],
+        names=[str(i) if row_names is None else str(row_names[i]) for i in points.tolist()],
+        axis_names=axis_names,
+        is_scaled=is_scaled,
+        total=len(consensus.labels_),
+    )
+
+
+def _varying(X: Any) -> NDArray[np.int64]:
+    """Return the columns with more than one value."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    if sp.issparse(X):
+        low, high = low.toarray().ravel(), high.toarray().ravel()
+    return np.flatnonzero(low < high)
+
+
+def _scaled(X: Any, found: FeatureContrasts, columns: NDArray[np.int64]) -> Any:
+    """Return columns of variance 1; dense ones also with mean 0."""
+    deviation = found.deviation[columns]
+    if sp.issparse(X):
+        return (X @ sp.diags_array(1 / deviation)).tocsr()
+    return (X - found.mean[columns]) / deviation

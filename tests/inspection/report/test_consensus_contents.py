@@ -1,0 +1,266 @@
+"""Tests of the contents of a report: every number is the estimator's or a mean of its numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from consensus_pages import clustered_features, fitted
+from coterie import (
+    CSPA,
+    ConsensusClusterer,
+    EvidenceAccumulation,
+    KMeansConsensus,
+    MultiViewClusterer,
+    choose_k,
+    cluster_consensus,
+    coassociation,
+    partition_report,
+)
+from coterie.consensus.diagnostics import dissent_of, runner_up_clusters
+from coterie.errors import InvalidLabelsError, InvalidParameterError
+from coterie.inspection.report import consensus_contents as module
+from coterie.inspection.report.consensus_contents import consensus_contents
+
+
+@pytest.fixture(scope="module")
+def case():
+    """Return features, partitions of which two are wrong, and their consensus."""
+    X, P, _ = clustered_features()
+    return X, P, fitted(P)
+
+
+def test_the_result_is_the_estimators(case):
+    """Sizes, objective, bound, method and reason are those of the estimator."""
+    _, _, est = case
+    report = consensus_contents(est)
+    assert [row.size for row in report.clusters] == np.bincount(est.labels_).tolist()
+    assert (report.n_points, report.n_tuples) == (len(est.labels_), est.n_tuples_)
+    assert report.confidence == pytest.approx(est.confidence_.mean())
+    assert report.objective == est.objective_
+    assert (report.lower_bound, report.gap) == (est.lower_bound_, est.gap_)
+    assert (report.method, report.reason) == (est.selected_["method"], est.selected_["reason"])
+    assert report.estimator == "RobustConsensus"
+    assert report.features is None
+    assert report.k_choice is None
+
+
+def test_clusters_have_the_confidence_of_their_points(case):
+    """Mean, histogram and consensus of a cluster are those of its points."""
+    _, _, est = case
+    firmness = cluster_consensus(est)
+    for row in consensus_contents(est).clusters:
+        own = est.confidence_[est.labels_ == row.cluster]
+        assert row.confidence == pytest.approx(own.mean())
+        assert row.histogram == np.histogram(own.round(6), np.arange(11) / 10)[0].tolist()
+        assert row.consensus == pytest.approx(firmness[row.cluster])
+
+
+def test_partitions_are_those_of_the_partition_report(case):
+    """The rows are those of the partition report; camps and their sizes are those of the fit."""
+    _, _, est = case
+    names = [f"rater {v}" for v in range(8)]
+    part = consensus_contents(est, names=names).partitions
+    assert part.rows == partition_report(est, names)
+    assert part.camps == np.bincount(est.dissent_.groups).tolist()
+    assert part.n_deciding == (est.partition_weights_ > 0).sum()
+    assert part.sentence == est.dissent_.in_words(names)
+    order = [names.index(name) for name in part.agreement.names]
+    np.testing.assert_array_equal(
+        part.agreement.matrix, np.clip(est.dissent_.agreement[np.ix_(order, order)], 0, 1)
+    )
+    assert sum(length for _, length in part.agreement.blocks) == 8
+
+
+def test_methods_without_camps_are_compared_too(case):
+    """Camps are found for every consensus function; there is no bound if the method has none."""
+    _, P, _ = case
+    est = EvidenceAccumulation(3).fit(P)
+    report = consensus_contents(est)
+    assert report.partitions.camps == np.bincount(dissent_of(est).groups).tolist()
+    assert (report.lower_bound, report.gap, report.reason) == (None, None, "")
+    assert report.method == "EvidenceAccumulation"
+
+
+def test_the_coassociation_is_that_of_the_points(case, monkeypatch):
+    """The heat map has the co-association of a sample, with the blocks of its clusters."""
+    _, P, est = case
+    monkeypatch.setattr(module, "_MOST_COASSOCIATED", 25)
+    heat = consensus_contents(est).coassociation
+    rows = [int(name) for name in heat.names]
+    M = coassociation(P, est.partition_weights_)
+    np.testing.assert_allclose(heat.matrix, M[np.ix_(rows, rows)], atol=1e-12)
+    assert (len(rows), heat.total) == (25, len(P))
+    ends = np.cumsum([length for _, length in heat.blocks])
+    clusters = [set(est.labels_[part]) for part in np.split(rows, ends[:-1])]
+    assert clusters == [{0}, {1}, {2}]
+
+
+def test_many_partitions_are_compared_by_some(case, monkeypatch):
+    """Of many partitions some of every large camp are compared."""
+    _, _, est = case
+    monkeypatch.setattr(module, "_MOST_COMPARED", 4)
+    heat = consensus_contents(est).partitions.agreement
+    assert (len(heat.names), heat.total) == (4, 8)
+    assert heat.matrix.shape == (4, 4)
+
+
+def test_doubtful_points_are_the_least_certain(case):
+    """Points are listed by rising confidence, with their cluster and the next best one."""
+    _, _, est = case
+    report = consensus_contents(est)
+    assert report.n_uncertain == (est.confidence_ < 1).sum()
+    runner_up = runner_up_clusters(est)
+    shown = [one.confidence for one in report.points]
+    assert shown == sorted(est.confidence_[est.confidence_ < 1].tolist())[:100]
+    for one in report.points:
+        assert one.cluster == est.labels_[one.row]
+        assert one.runner_up == runner_up[one.row]
+        assert one.name == str(one.row)
+    assert not report.has_index
+
+
+def test_certain_points_are_not_doubtful():
+    """If all partitions agree and clusters are far apart, no point is listed."""
+    P = np.repeat([[0], [1]], 5, axis=0).repeat(3, axis=1)
+    est = EvidenceAccumulation(2).fit(P)
+    est.confidence_ = np.ones(10)
+    report = consensus_contents(est)
+    assert (report.points, report.n_uncertain) == ([], 0)
+
+
+def test_unlabelled_points_are_counted_and_not_listed():
+    """Points without a label are in no cluster, no histogram and no list of doubtful points."""
+    P = np.array([[0, 0], [0, 0], [0, 1], [1, 1], [1, 1], [-1, -1]])
+    est = KMeansConsensus(2, random_state=0).fit(P)
+    X = np.array([[0.0], [0.1], [0.2], [1.0], [1.1], [99.0]])
+    report = consensus_contents(est, X)
+    assert report.n_unlabelled == 1
+    assert sum(row.size for row in report.clusters) == 5
+    assert report.confidence == pytest.approx(est.confidence_[:5].mean())
+    assert 5 not in [one.row for one in report.points]
+    assert report.features.rows[0].mean == pytest.approx(X[:5].mean())
+
+
+def test_clusters_of_one_point_have_no_consensus():
+    """A single point has no pairs."""
+    est = EvidenceAccumulation(2).fit([[0, 0], [0, 0], [1, 1]])
+    assert consensus_contents(est).clusters[1].consensus is None
+
+
+@pytest.mark.parametrize("n_clusters", [1, 3])
+def test_few_points_and_one_cluster_have_a_report(n_clusters):
+    """One cluster has no next best cluster; as many clusters as points have one point each."""
+    est = EvidenceAccumulation(n_clusters).fit([[0, 0], [1, 1], [2, 2]])
+    report = consensus_contents(est, [[1.0, 2.0, 3.0]] * 3)
+    assert len(report.clusters) == n_clusters
+    assert all((one.runner_up is None) == (n_clusters == 1) for one in report.points)
+
+
+def test_one_partition_has_a_report():
+    """A single partition agrees with itself."""
+    report = consensus_contents(CSPA(2, random_state=0).fit([[0], [0], [1], [1]]))
+    assert report.partitions.agreement.matrix.tolist() == [[1.0]]
+
+
+def test_points_have_the_names_of_the_table(case):
+    """Names come from the argument, the fitted table or the features, in this order."""
+    X, P, est = case
+    rows = [f"p{i}" for i in range(len(P))]
+    from_fit = consensus_contents(fitted(pd.DataFrame(P, index=rows)))
+    from_X = consensus_contents(est, pd.DataFrame(X, index=rows))
+    given = consensus_contents(est, index=list(zip(rows, range(len(rows)), strict=True)))
+    for report in (from_fit, from_X):
+        assert [one.name for one in report.points] == [f"p{one.row}" for one in report.points]
+        assert report.has_index
+    assert given.points[0].name == f"p{given.points[0].row} · {given.points[0].row}"
+
+
+def test_features_of_other_rows_are_refused(case):
+    """Features whose index is another one describe other points."""
+    X, P, _ = case
+    est = fitted(pd.DataFrame(P, index=[f"p{i}" for i in range(len(P))]))
+    with pytest.raises(InvalidLabelsError, match="the rows of X are not those of the fit"):
+        consensus_contents(est, pd.DataFrame(X, index=[f"q{i}" for i in range(len(P))]))
+    with pytest.raises(InvalidParameterError, match="index has 2 names for 60 points"):
+        consensus_contents(est, index=["a", "b"])
+
+
+def test_the_choice_of_k_has_every_curve(case):
+    """All arrays over K are kept, whatever their name; what is unavailable is None."""
+    _, P, est = case
+
+    @dataclass(frozen=True)
+    class LargerChoice:
+        best_k: int
+        reason: str
+        by_criterion: dict
+        ks: np.ndarray
+        objective: np.ndarray
+        gap_statistic: np.ndarray
+        eigenvalues: np.ndarray
+        unavailable: np.ndarray
+
+    choice = choose_k(P, range(2, 6), random_state=0)
+    report = replace_choice(est, choice)
+    assert report.best_k == choice.best_k
+    assert report.reason == choice.reason
+    assert report.ks == [2, 3, 4, 5]
+    assert report.curves["confidence"] == choice.confidence.tolist()
+    assert "eigenvalues" not in report.curves
+    assert "pac" not in report.curves
+    other = LargerChoice(
+        3, "why", {}, choice.ks, choice.objective, np.array([1, np.nan, 2, 3]), np.ones(6),
+        np.full(4, np.nan),
+    )  # fmt: skip
+    report = replace_choice(est, other)
+    assert list(report.curves) == ["objective", "gap_statistic"]
+    assert report.curves["gap_statistic"] == [1.0, None, 2.0, 3.0]
+
+
+def replace_choice(est, choice):
+    """Return the part on K of an estimator that made a choice."""
+    est.k_choice_ = choice
+    try:
+        return consensus_contents(est).k_choice
+    finally:
+        del est.k_choice_
+
+
+def test_clusterers_name_their_runs_and_kinds(case):
+    """The partitions of a clusterer have the names of its runs, and are counted by kind."""
+    X, _, _ = case
+    est = ConsensusClusterer(
+        3, n_partitions=6, ensemble=["diverse", "subspaces"], random_state=0
+    ).fit(X)
+    report = consensus_contents(est, X)
+    assert {row.name for row in report.partitions.rows} == set(est.ensemble_.names)
+    assert {row.kind: row.size for row in report.partitions.kinds} == {"diverse": 3, "subspaces": 3}
+    deciding = sum(row.deciding for row in report.partitions.kinds)
+    assert deciding == report.partitions.n_deciding
+    assert report.estimator == "ConsensusClusterer"
+    assert len(report.features.rows) == 4
+
+
+def test_views_are_kinds_of_partitions(case):
+    """The runs of several views are counted by view, and features are named by view."""
+    X, _, _ = case
+    views = {"left": X[:, :2], "right": X[:, :2] + 0.1 * X[:, [2]]}
+    est = MultiViewClusterer(3, n_partitions=3, ensemble="diverse", random_state=0).fit(views)
+    report = consensus_contents(est, views)
+    agreement = {row.kind: row.agreement for row in report.partitions.kinds}
+    assert agreement == pytest.approx(est.view_agreement_)
+    assert {row.name for row in report.features.rows} == {
+        f"{view}: feature {j}" for view in views for j in range(2)
+    }
+
+
+def test_a_bound_that_is_unknown_is_none(case):
+    """A sample gives no bound."""
+    unknown = fitted(case[1])
+    unknown.lower_bound_ = unknown.gap_ = float("nan")
+    report = consensus_contents(unknown)
+    assert (report.lower_bound, report.gap) == (None, None)

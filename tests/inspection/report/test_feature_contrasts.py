@@ -1,0 +1,174 @@
+"""Tests of what tells clusters apart, against sums over the points."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from coterie.errors import InvalidParameterError
+from coterie.inspection.report import feature_contrasts as module
+from coterie.inspection.report.feature_contrasts import feature_contrasts, named_features
+
+
+def brute_force(X, labels):
+    """Return separation, differences and means by their definitions."""
+    X, labels = X[labels >= 0], labels[labels >= 0]
+    K, p = labels.max() + 1, X.shape[1]
+    separation, difference, means = np.zeros(p), np.zeros((K, p)), np.zeros((K, p))
+    for j in range(p):
+        x = X[:, j]
+        for b in range(K):
+            means[b, j] = x[labels == b].mean()
+            if len(set(x)) > 1 and (labels != b).any():
+                difference[b, j] = (means[b, j] - x[labels != b].mean()) / x.std()
+        if len(set(x)) > 1:
+            fitted = means[labels, j]
+            separation[j] = ((fitted - x.mean()) ** 2).sum() / ((x - x.mean()) ** 2).sum()
+    return separation, difference, means
+
+
+def compare(found, expected):
+    """Compare with the definitions."""
+    for one, other in zip(
+        (found.separation, found.difference, found.cluster_mean), expected, strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+@st.composite
+def clustered(draw):
+    """Return whole numbers (n, p) and labels that have every cluster; some points have none."""
+    n, p = draw(st.integers(1, 12)), draw(st.integers(1, 4))
+    X = draw(hnp.arrays(np.float64, (n, p), elements=st.integers(-3, 3).map(float)))
+    codes = draw(hnp.arrays(np.int64, n, elements=st.integers(-1, 3)))
+    labels = np.unique(codes, return_inverse=True)[1] - (codes.min() < 0)
+    return X, labels if (labels >= 0).any() else np.zeros(n, dtype=np.int64)
+
+
+@given(clustered())
+def test_statistics_are_those_of_their_definitions(case):
+    """Constant columns, clusters of one point, one cluster and unlabelled points divide by no 0."""
+    X, labels = case
+    for given_X in (X, sp.csr_array(X), X.astype(np.float32)):
+        found = feature_contrasts(given_X, labels)
+        compare(found, brute_force(X, labels))
+        assert (found.separation >= 0).all()
+        assert (found.separation <= 1).all()
+
+
+@pytest.mark.parametrize("scale", [1e-160, 1e-8, 1.0, 1e8, 1e149])
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
+def test_separation_has_no_unit(scale, convert):
+    """A feature may have any unit: neither small nor large values are lost."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 50)
+    X = rng.normal(size=(50, 3)) + labels[:, None]
+    expected = feature_contrasts(X, labels)
+    found = feature_contrasts(convert(scale * X), labels)
+    np.testing.assert_allclose(found.separation, expected.separation, rtol=1e-9)
+    np.testing.assert_allclose(found.difference, expected.difference, rtol=1e-9)
+    np.testing.assert_allclose(found.deviation, scale * expected.deviation, rtol=1e-9)
+
+
+def test_a_large_mean_does_not_hide_the_variance():
+    """Time stamps vary little around a large mean."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 200)
+    x = rng.normal(size=(200, 1)) + labels[:, None]
+    expected = feature_contrasts(x, labels).separation
+    for X in (x + 1e9, sp.csr_array(x + 1e9)):
+        np.testing.assert_allclose(feature_contrasts(X, labels).separation, expected, rtol=1e-5)
+
+
+def test_a_constant_whose_mean_is_rounded_is_constant():
+    """The mean of many 0.1 is not 0.1, and yet the feature does not vary."""
+    labels = np.arange(1000) % 3
+    for X in (np.full((1000, 1), 0.1), sp.csr_array(np.full((1000, 1), 0.1))):
+        found = feature_contrasts(X, labels)
+        assert found.deviation.tolist() == [0.0]
+        assert not found.separation.any()
+        assert not found.difference.any()
+
+
+def test_blocks_of_columns_change_nothing(monkeypatch):
+    """Features are read by blocks, of any width."""
+    rng = np.random.default_rng(1)
+    X, labels = rng.normal(size=(30, 7)), rng.integers(0, 4, 30)
+    expected = feature_contrasts(X, labels)
+    monkeypatch.setattr(module, "_MOST_VALUES", 60)
+    compare(
+        feature_contrasts(X, labels),
+        (expected.separation, expected.difference, expected.cluster_mean),
+    )
+
+
+def test_sparse_features_stay_sparse(monkeypatch):
+    """No step makes the features dense."""
+    X = sp.random_array((2_000, 300), density=0.01, format="csr", rng=np.random.default_rng(0))
+    labels = np.arange(2_000) % 5
+    expected = feature_contrasts(X.toarray(), labels)
+    shapes = []
+    dense = sp.csr_array.toarray
+    monkeypatch.setattr(
+        sp.csr_array, "toarray", lambda self, *_: shapes.append(self.shape) or dense(self)
+    )
+    found = feature_contrasts(X, labels)
+    np.testing.assert_allclose(found.separation, expected.separation, atol=1e-12)
+    assert X.shape not in shapes
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pd.DataFrame({"a": [1.0, 2.0], "b": [3, 4]}),
+        pl.DataFrame({"a": [1.0, 2.0], "b": [3, 4]}),
+        pa.table({"a": [1.0, 2.0], "b": [3, 4]}),
+    ],
+    ids=["pandas", "polars", "arrow"],
+)
+def test_columns_of_tables_have_names(table):
+    """The names of the columns of a table are those of the features."""
+    X, names = named_features(table, None, 2)
+    assert names == ["a", "b"]
+    assert X.tolist() == [[1.0, 3.0], [2.0, 4.0]]
+
+
+def test_columns_of_views_are_named_by_view():
+    """Views are placed side by side, and stay sparse if one of them is."""
+    first, second = pd.DataFrame({"x": [1.0, 2.0]}), np.array([[3.0, 4.0], [5.0, 6.0]])
+    X, names = named_features({"left": first, "right": sp.csr_array(second)}, None, 2)
+    assert names == ["left: x", "right: feature 0", "right: feature 1"]
+    assert X.toarray().tolist() == [[1.0, 3.0, 4.0], [2.0, 5.0, 6.0]]
+    X, names = named_features([second, second], None, 2)
+    assert names[2:] == ["view 1: feature 0", "view 1: feature 1"]
+    assert isinstance(X, np.ndarray)
+
+
+def test_a_list_of_rows_is_one_table():
+    """Rows given as lists are not views; given names replace those of the columns."""
+    X, names = named_features([[1.0, 2.0], [3.0, 4.0]], ["height", "width"], 2)
+    assert X.shape == (2, 2)
+    assert names == ["height", "width"]
+
+
+@pytest.mark.parametrize(
+    ("X", "names", "message"),
+    [
+        ([[1.0], [2.0]], None, "X has 2 rows, but the estimator has labels of 3 points"),
+        ([[1.0], [2.0], [3.0]], ["a", "b"], "2 entries for 1 features"),
+        ([[1.0], [2.0], [np.nan]], None, "X has NaN at row 2, column 0"),
+        ([["x"], ["y"], ["z"]], None, "X is not a table of numbers"),
+        ([[1.0], [2.0], [-1e300]], ["sum"], "feature 'sum' has values up to 1e.300; divide it"),
+    ],
+)
+def test_features_that_do_not_fit_are_refused(X, names, message):
+    """The message says what is wrong, where, and what to do."""
+    with pytest.raises(InvalidParameterError, match=message):
+        named_features(X, names, 3)
