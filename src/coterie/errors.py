@@ -16,6 +16,7 @@
     CoterieWarning (a UserWarning)
     ├── LabelWarning             the labels can be used but look wrong
     ├── DissentWarning           no group of partitions has a majority
+    ├── WeakEvidenceWarning      the number of clusters could be another one
     ├── MemoryFallbackWarning    a method that needs less memory was used
     └── DeviceFallbackWarning    the CPU was used instead of the GPU
 
@@ -39,6 +40,7 @@ __all__ = [
     "ServiceError",
     "TableError",
     "TooManyPointsError",
+    "WeakEvidenceWarning",
 ]
 
 
@@ -103,6 +105,10 @@ class LabelWarning(CoterieWarning):
 
 class DissentWarning(CoterieWarning):
     """No group of partitions has a majority, so all partitions are used."""
+
+
+class WeakEvidenceWarning(CoterieWarning):
+    """The recommended number of clusters is hardly better than others."""
 
 
 class MemoryFallbackWarning(CoterieWarning):

@@ -6,14 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
-from sklearn.datasets import make_circles
 
 import coterie as ct
 from coterie.errors import InvalidParameterError
 from coterie.multiview import ConcatenatedSpectral, SpectralView
 from coterie.multiview.spectral_views import (
     self_tuning_affinity,
-    spectral_features,
     squared_distances,
 )
 
@@ -104,50 +102,3 @@ def test_settings_are_checked_in_fit():
         ConcatenatedSpectral(2, n_neighbors=0).fit([X])
     with pytest.raises(InvalidParameterError, match="n_clusters=7 is more than"):
         ConcatenatedSpectral(7).fit([X])
-
-
-@pytest.fixture(scope="module")
-def circles():
-    """Two concentric circles, which k-means in the plane cannot separate, and the circles."""
-    return make_circles(120, factor=0.4, noise=0.04, random_state=0)
-
-
-def test_the_embedding_separates_the_circles(circles):
-    """Points of one circle are more similar to each other than to those of the other."""
-    X, y = circles
-    embedding = spectral_features(X, 2, random_state=0).embedding
-    cosine = embedding @ embedding.T
-    assert cosine[y[:, None] == y].min() > cosine[y[:, None] != y].max()
-
-
-def test_new_rows_get_the_embedding_of_the_nearest_row(circles):
-    """Fitted rows and equal rows have one embedding, new rows that of the nearest."""
-    X = np.vstack([circles[0], circles[0][:5]])
-    features = spectral_features(X, 2, random_state=0)
-    assert (features.transform(X) == features.embedding).all()
-    assert (features.embedding[-5:] == features.embedding[:5]).all()
-    assert (features.transform(X[:3] + 1e-6) == features.embedding[:3]).all()
-
-
-def test_features_of_sparse_rows_and_few_rows():
-    """A sparse view has the embedding of the dense one; n rows have at most n dimensions."""
-    X = np.random.default_rng(0).random((12, 3))
-    dense, sparse = (spectral_features(V, 20, random_state=0).embedding for V in (X, csr_array(X)))
-    assert dense.shape == (12, 12)
-    np.testing.assert_allclose(abs(dense @ dense.T), abs(sparse @ sparse.T), atol=1e-6)
-
-
-def test_multi_view_clusterer_uses_spectral_features(circles):
-    """Circles in two views are found with spectral features, and not without."""
-    X, y = circles
-    views = {"here": X, "turned": X[:, ::-1] * [2.0, 1.0]}
-    found = ct.MultiViewClusterer(2, random_state=0).fit(views)
-    missed = ct.MultiViewClusterer(2, spectral=False, random_state=0).fit(views)
-    assert list(found.ensembles_) == ["here", "here (spectral)", "turned", "turned (spectral)"]
-    assert list(missed.ensembles_) == ["here", "turned"]
-    accuracy = [ct.clustering_accuracy(y, est.labels_) for est in (missed, found)]
-    assert accuracy[0] < 0.8 < accuracy[1]
-    assert set(found.view_agreement_) == {"here", "turned"}
-    assert (found.predict(views) == found.labels_).all()
-    with pytest.raises(InvalidParameterError, match="spectral='yes'"):
-        ct.MultiViewClusterer(2, spectral="yes").fit([np.eye(5)])

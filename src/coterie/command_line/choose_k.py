@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
-    from coterie.inspection.choosing_k import KChoice
+    from coterie.consensus.robust.k_choice import KChoice
 
 __all__ = ["choice_facts", "choose_k"]
 

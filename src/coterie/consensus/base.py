@@ -43,11 +43,14 @@ from coterie.labels.tuples import LabelTuples, compress_labels, compress_members
 from coterie.runtime.short_reprs import short_repr
 from coterie.runtime.verbosity import shows_stages
 
-__all__ = ["ConsensusFunction", "Labelling", "voting_tuples"]
+__all__ = ["ConsensusFunction", "Labelling", "cluster_probabilities", "voting_tuples"]
 
 Array = NDArray[np.float64]
 
 _log = logging.getLogger(__name__)
+
+#: Probability of errors that all partitions share.
+SHARED_ERRORS = 0.05
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,7 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         n, u = matrix.n_points, tuples.n_tuples
         _log.info("%s of %d rows, %d distinct label tuples", type(self).__name__, n, u)
         with self._restored_on_failure():
+            self.__dict__.pop("k_choice_", None)  # of an earlier fit
             self._vocabulary, self._row_weights = matrix.without_rows(), weights
             self.index_ = index
             # rows of the input that the tuples hold; None if they hold all of them
@@ -206,6 +210,25 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         labels = labels.astype(np.int32)
         return (labels, confidence) if return_confidence else labels
 
+    def predict_proba(self, P: Any) -> Array:
+        """Return the estimated probability of each cluster for points, (n', K).
+
+        With a_k the mean share of votes that put a point together with members of cluster k,
+
+            p_k = 0.95 a_k / Σ_l a_l + 0.05 / K.
+
+        The second term allows for errors that all partitions share. For partitions from features,
+        made by :class:`~coterie.ConsensusClusterer` with its default ensemble, the probability of
+        the label is calibrated: over many datasets, about this share of the labels was right. For
+        other partitions it is only a scale. A point without a known label gets 1/K.
+
+        Parameters
+        ----------
+        P : (n', V) labels, columns as in ``fit``; membership matrices if ``fit`` had them
+        """
+        check_is_fitted(self)
+        return cluster_probabilities(self._tables.vote_shares(*self._encode_rows(P)))
+
     @abstractmethod
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
         """Label the distinct tuples."""
@@ -214,10 +237,30 @@ class ConsensusFunction(ConsensusResults, ClusterMixin, BaseEstimator):
         """Label the distinct tuples after partitions were added; by default as in ``fit``."""
         return self._label_tuples(growth.tuples)
 
-    def _check_settings(self: Any, tuples: LabelTuples) -> tuple[int, Array]:
+    def _check_settings(self, tuples: LabelTuples) -> tuple[int, Array]:
         """Return K and the partition weights in the order of the tuples' columns, checked."""
         weights = check_partition_weights(self.partition_weights, tuples.n_partitions)
-        return check_n_clusters(self.n_clusters, tuples), weights[tuples.partition_order]
+        return self._number_of_clusters(tuples, weights), weights[tuples.partition_order]
+
+    def _number_of_clusters(self, tuples: LabelTuples, partition_weights: Any = None) -> int:
+        """Return K, checked; if it is None, the number that the weighted partitions recommend."""
+        from coterie.consensus.robust.votes import Votes  # it builds on this module
+
+        if self.n_clusters is not None:
+            return check_n_clusters(self.n_clusters, tuples)
+        return self._choose_n_clusters(Votes.from_tuples(tuples, partition_weights))
+
+    def _choose_n_clusters(self, votes: Any) -> int:
+        """Return the recommended number of clusters; keep the comparison in ``k_choice_``."""
+        # it builds on this module
+        from coterie.consensus.robust.number_of_clusters import choose_n_clusters, warn_if_weak
+
+        if votes.tuples.n_points < 2:
+            return 1
+        seed = getattr(self, "random_state", None)
+        self.k_choice_ = choose_n_clusters(votes, random_state=seed)
+        warn_if_weak(self.k_choice_)
+        return self.k_choice_.best_k
 
     def _finish(self, tuples: LabelTuples, found: Labelling) -> None:
         """Set the attributes that all methods have, with clusters numbered by falling size."""
@@ -275,6 +318,21 @@ def voting_tuples(tuples: LabelTuples, weights: Array) -> tuple[LabelTuples, NDA
         return voting, group
     place = np.where(labelled, np.cumsum(labelled) - 1, -1)
     return voting.subset(labelled), place[group]
+
+
+def cluster_probabilities(shares: Array) -> Array:
+    """Return the probabilities of clusters from shares of votes (n, K), see ``predict_proba``.
+
+    >>> cluster_probabilities(np.array([[0.6, 0.2], [0.0, 0.0]]))
+    array([[0.7375, 0.2625],
+           [0.5   , 0.5   ]])
+    """
+    K = shares.shape[1]
+    total = shares.sum(axis=1, keepdims=True)
+    equal = np.full_like(shares, 1.0 / K)
+    return (1 - SHARED_ERRORS) * np.divide(
+        shares, total, out=equal, where=total > 0
+    ) + SHARED_ERRORS / K
 
 
 def _refuse_unlabelled_partitions(matrix: LabelMatrix | Memberships) -> None:

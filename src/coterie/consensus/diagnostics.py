@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from coterie.consensus.robust.camps import Dissent, find_camps
-from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.contingency import all_contingencies, count_pairs
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError
-from coterie.labels.tuples import LabelTuples
 from coterie.runtime.wording import number_of, visible
 
 __all__ = [
@@ -168,7 +166,7 @@ def point_report(estimator: Any, n: int = 10) -> list[PointRow]:
     """
     check_whole("n", n)
     consensus = fitted_consensus(estimator)
-    confidence, index = consensus.confidence_, row_index(estimator)
+    confidence, index = estimator.confidence_, row_index(estimator)
     return [
         PointRow(
             i,
@@ -300,25 +298,13 @@ def runner_up_clusters(estimator: Any) -> NDArray[np.int64]:
     found = np.empty(tuples.n_tuples, dtype=np.int64)
     step = max(_MOST_SHARES // tables.n_clusters, 1)
     for start in range(0, tuples.n_tuples, step):
-        share = _shares_of_votes(tuples.subset(slice(start, start + step)), tables)
-        share[np.arange(len(share)), consensus._tuple_labels[start : start + step]] = -1.0
-        found[start : start + step] = np.argmax(share, axis=1)
+        part = slice(start, start + step)
+        memberships = None if tuples.memberships is None else tuples.memberships[part]
+        share = tables.vote_shares(tuples.codes[part], memberships)
+        share[np.arange(len(share)), consensus._tuple_labels[part]] = -1.0
+        found[part] = np.argmax(share, axis=1)
     runner_up[slice(None) if rows is None else rows] = tuples.expand(found)
     return runner_up
-
-
-def _shares_of_votes(tuples: LabelTuples, tables: ClusterTables) -> NDArray[np.float64]:
-    """Return the mean share of votes that put a tuple together with points of a cluster, (u, K)."""
-    # the code −1 of a missing label selects the last entry, which has no weight
-    weight = np.append(tables.alpha[tuples.partition_of], 0.0)
-    together = np.zeros((tuples.n_tuples, len(tables.size)))
-    for slot, columns in enumerate(tuples.codes.T):
-        votes = weight[columns]
-        if tuples.memberships is not None:
-            votes *= tuples.memberships[:, slot]
-        together += votes[:, None] * tables.table[columns]
-    pairs = (tuples.mass * tables.alpha) @ tables.present
-    return np.divide(together, pairs, out=np.zeros_like(together), where=pairs > 0)
 
 
 def _lines_on_points(estimator: Any, consensus: Any) -> dict[str, str]:
@@ -333,7 +319,7 @@ def _lines_on_points(estimator: Any, consensus: Any) -> dict[str, str]:
         )
     if (choice := k_choice_of(estimator)) is not None:
         lines["chosen K"] = f"{choice.best_k}: {choice.reason}"
-    lines["confidence"] = f"{consensus.confidence_.mean():.2f} on average (0 undecided, 1 certain)"
+    lines["confidence"] = f"{estimator.confidence_.mean():.2f} on average (0 undecided, 1 certain)"
     if uncertain := _uncertain_points(estimator, consensus):
         lines["uncertain"] = uncertain
     lines["objective"] = (
@@ -345,7 +331,7 @@ def _lines_on_points(estimator: Any, consensus: Any) -> dict[str, str]:
 
 def _uncertain_points(estimator: Any, consensus: Any) -> str:
     """Name the points with the least confidence; empty if all points are certain."""
-    labelled, confidence = np.flatnonzero(consensus.labels_ >= 0), consensus.confidence_
+    labelled, confidence = np.flatnonzero(consensus.labels_ >= 0), estimator.confidence_
     least = labelled[np.argsort(confidence[labelled], kind="stable")[:_MOST_UNCERTAIN]]
     index = row_index(estimator)
     shown = [

@@ -9,24 +9,20 @@ points, one ensemble for each K, also give the stability of K
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.consensus.robust.number_of_clusters import (
-    default_ks,
-    measure_each_k,
-    recommend,
-)
+from coterie.consensus.robust.k_choice import KChoice
+from coterie.consensus.robust.number_of_clusters import choose_n_clusters, default_ks
 from coterie.consensus.robust.votes import Votes
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.errors import InvalidLabelsError
 from coterie.inspection.stability import check_ks, stability_measures, stable_ks
 from coterie.labels.label_matrix import MISSING, LabelMatrix, are_memberships, as_label_matrix
 from coterie.labels.tuples import LabelTuples, as_label_tuples, compress_labels
-from coterie.runtime.short_reprs import short_repr
 
 __all__ = ["KChoice", "choose_k"]
 
@@ -38,68 +34,6 @@ _REST_OF_FALL = 0.02
 #: Smallest growth of the area under the CDF that counts as growth.
 _AREA_GROWTH = 0.1
 _FEWEST_RESAMPLES = 10
-
-
-@dataclass(frozen=True)
-class KChoice:
-    """Criteria for each K and the recommended K. Arrays run over ``ks``; nan means unavailable.
-
-    Attributes
-    ----------
-    best_k : int
-        The recommended K.
-    reason : str
-        Why, in one sentence.
-    by_criterion : dict of str to int or None
-        The K that each criterion alone chooses; None if it is unavailable or chooses none.
-    ks : (L,) int
-        The K compared, in rising order.
-    objective : (L,)
-        J of the best partition found with at most K clusters.
-    n_clusters : (L,) int
-        Number of clusters of that partition.
-    lower_bound : float
-        Lower bound of J over all partitions, for any K.
-    information : (L,)
-        Mean mutual information, in nats, between that partition and the given ones.
-    confidence : (L,)
-        Mean over points of the share of votes for the point's cluster minus the share of votes
-        for the next best one.
-    eigenvalues : (max K + 1,)
-        The largest eigenvalues λ_1 ≥ λ_2 ≥ … of M.
-    eigengap : (L,)
-        λ_K − λ_{K+1}.
-    relative_eigengap : (L,)
-        (λ_K − λ_{K+1}) / (λ_K + max(n/500, 1)), in [0, 1).
-    agreement : (L,)
-        Mean adjusted Rand index between the answers of linkage, locally weighted linkage and
-        locally weighted cut with K clusters.
-    pac : (L,)
-        Proportion of ambiguous pairs.
-    cdf_area : (L,)
-        Area A(K) under the consensus CDF.
-    delta_area : (L,)
-        Growth of A(K) relative to the largest area at a smaller K; A(K) at the first K.
-    """
-
-    best_k: int
-    reason: str
-    by_criterion: dict[str, int | None]
-    ks: Counts
-    objective: Array
-    n_clusters: Counts
-    lower_bound: float
-    information: Array
-    confidence: Array
-    eigenvalues: Array
-    eigengap: Array
-    relative_eigengap: Array
-    agreement: Array
-    pac: Array
-    cdf_area: Array
-    delta_area: Array
-
-    __repr__ = short_repr
 
 
 def choose_k(
@@ -115,6 +49,11 @@ def choose_k(
     K dominant eigenvalues, the points are assigned to K clusters with confidence, and different
     methods find the same K clusters. On planted partitions and real ensembles this product finds
     the true K more often than any single criterion.
+
+    If the partitions have far more than K clusters, as those that
+    :class:`~coterie.ConsensusClusterer` makes from features, the recommended K has the largest
+    stability · (relative eigengap)^0.1: random halves of the partitions give the same K clusters.
+    ``is_weak`` says whether another K is almost as good.
 
     If points were resampled for every K, the largest stable K is recommended instead, if there
     is one: a further split would give different clusters in different samples. K is stable if
@@ -163,48 +102,45 @@ def choose_k(
         default = default_ks(tuples.n_labels, tuples.n_points)
     ks = check_ks(default if ks is None else ks, tuples.n_points)
     votes = Votes.from_tuples(tuples, partition_weights)
-    measures = {
-        **measure_each_k(votes, ks, random_state),
-        **stability_measures(resampled, ks),
-    }
-    by_criterion = _by_criterion(votes, ks, measures)
-    best_k, reason = _recommended(ks, measures, by_criterion)
-    return KChoice(best_k, reason, by_criterion, ks, lower_bound=votes.lower_bound(), **measures)
+    choice = choose_n_clusters(votes, ks, random_state, stability_measures(resampled, ks))
+    choice = replace(choice, by_criterion=_by_criterion(votes, choice))
+    return _with_criteria(_most_stable(choice))
 
 
-def _by_criterion(votes: Votes, ks: Counts, measures: Mapping[str, Any]) -> dict[str, int | None]:
+def _by_criterion(votes: Votes, choice: KChoice) -> dict[str, int | None]:
     """Return the K that each criterion chooses alone."""
-    J, growth = measures["objective"], measures["delta_area"]
+    ks, J, growth = choice.ks, choice.objective, choice.delta_area
     one_cluster = np.zeros(votes.tuples.n_tuples, np.int64)
     J_of_one = ClusterTables.of(votes.tuples, one_cluster, votes.weights).objective()
     fallen = J <= J.min() + _REST_OF_FALL * max(J_of_one - J.min(), 0.0)
-    stable = stable_ks(ks, measures["pac"], measures["cdf_area"])
+    stable = stable_ks(ks, choice.pac, choice.cdf_area)
     growing = ks[growth > _AREA_GROWTH]
     return {
         "free_search": votes.search(None, threshold=0.5).tables.n_clusters,
         "objective": int(ks[np.argmax(fallen)]),
-        "eigengap": int(ks[np.argmax(measures["eigengap"])]),
-        "relative_eigengap": int(ks[np.argmax(measures["relative_eigengap"])]),
-        "confidence": int(ks[np.argmax(measures["confidence"])]),
-        "agreement": int(ks[np.argmax(np.round(measures["agreement"], 9))]),
+        **choice.by_criterion,
         "pac": int(stable[-1]) if len(stable) else None,
         "delta_area": int(growing[-1]) if len(growing) else None,
     }
 
 
-def _recommended(
-    ks: Counts, measures: Mapping[str, Any], by_criterion: Mapping[str, int | None]
-) -> tuple[int, str]:
-    pac = measures["pac"]
-    stable = by_criterion["pac"]
-    if stable is not None and np.isfinite(pac).all():
-        i = int(np.searchsorted(ks, stable))
-        why = f"the largest K that is stable when points are resampled (PAC {pac[i]:.3f})"
-    else:
-        i, why = recommend(dict(measures))
-    best = int(ks[i])
-    alone = ", ".join(name.replace("_", " ") for name, k in by_criterion.items() if k == best)
-    return best, f"{why}; criteria that choose it by themselves: {alone or 'none'}"
+def _most_stable(choice: KChoice) -> KChoice:
+    """Recommend the largest K that is stable under resampling, if there is one."""
+    stable = choice.by_criterion["pac"]
+    if stable is None or not np.isfinite(choice.pac).all():
+        return choice
+    pac = choice.pac[np.searchsorted(choice.ks, stable)]
+    why = f"the largest K that is stable when points are resampled (PAC {pac:.3f})"
+    return replace(choice, best_k=stable, reason=why, is_weak=False)
+
+
+def _with_criteria(choice: KChoice) -> KChoice:
+    """Add the criteria that choose the recommended K to the reason."""
+    alone = [name for name, k in choice.by_criterion.items() if k == choice.best_k]
+    listed = ", ".join(alone).replace("_", " ") or "none"
+    return replace(
+        choice, reason=f"{choice.reason}; criteria that choose it by themselves: {listed}"
+    )
 
 
 def _labelled_tuples(P: Any) -> LabelTuples:

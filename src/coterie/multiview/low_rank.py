@@ -133,9 +133,7 @@ class LowRankConsensus(MultiViewMethod):
     ) -> NDArray[np.int64]:
         n_partitions = check_whole("n_partitions", self.n_partitions)
         runs = [
-            fit_ensemble(
-                X, n_clusters, n_partitions, ensemble="kmeans", random_state=rng
-            ).labels
+            fit_ensemble(X, n_clusters, n_partitions, ensemble="kmeans", random_state=rng).labels
             for X in views.values()
         ]
         tuples = compress_labels(as_label_matrix(np.hstack(runs)))

@@ -10,22 +10,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import euclidean_distances, pairwise_distances_argmin
+from sklearn.metrics import euclidean_distances
 from sklearn.utils.extmath import row_norms
 
 from coterie.consensus.parameters import check_size
 from coterie.ensembles.input_checks import check_whole
 from coterie.errors import InvalidParameterError
 from coterie.multiview.view_input import MultiViewMethod
-from coterie.relaxation.spectral_embedding import normalized_cut_rows, spectral_labels
-from coterie.runtime.short_reprs import short_repr
+from coterie.relaxation.spectral_embedding import spectral_labels
 
 __all__ = [
     "ConcatenatedSpectral",
-    "SpectralFeatures",
     "SpectralView",
     "self_tuning_affinity",
-    "spectral_features",
     "squared_distances",
 ]
 
@@ -171,39 +168,6 @@ class SpectralView(ConcatenatedSpectral):
             f"view={wanted!r}: give a name ({', '.join(views)}) or an index "
             f"from 0 to {len(views) - 1}"
         )
-
-
-@dataclass(frozen=True, eq=False)
-class SpectralFeatures:
-    """Spectral embedding (n, k) of the rows (n, p) of a view; its rows have length one.
-
-    A new row gets the embedding of the nearest fitted row. Equal rows have equal embeddings.
-    """
-
-    rows: Any
-    embedding: Array
-
-    __repr__ = short_repr
-
-    def transform(self, X: Any) -> Array:
-        """Return the embedding of the rows of ``X``, shape (m, k)."""
-        return self.embedding[pairwise_distances_argmin(X, self.rows)]
-
-
-def spectral_features(X: Any, n_components: int, random_state: Any = None) -> SpectralFeatures:
-    """Embed the rows of a view by the leading eigenvectors of its normalised affinity.
-
-    The affinity is :func:`self_tuning_affinity`. The number of eigenvectors is
-    min(n_components, n).
-
-    >>> features = spectral_features(np.array([[0.0], [0.1], [9.0], [9.1]]), 2, random_state=0)
-    >>> bool(features.transform(np.array([[0.05]]))[0] @ features.embedding[3] < 0.1)
-    True
-    """
-    n = X.shape[0]
-    affinity = self_tuning_affinity(squared_distances([X]))
-    embedding = normalized_cut_rows(affinity, np.ones(n), min(n_components, n), random_state)
-    return SpectralFeatures(X, embedding[pairwise_distances_argmin(X, X)])
 
 
 def self_tuning_affinity(D2: Array, n_neighbors: int = 7) -> Array:

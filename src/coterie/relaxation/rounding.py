@@ -21,7 +21,6 @@ __all__ = ["round_by_kmeans", "round_by_pivoted_qr"]
 # Up to this many rows, one thread is faster than several.
 _ONE_THREAD_UP_TO = 5_000
 _SAMPLE = 20_000
-_STARTS = 10
 _ROWS_PER_BLOCK = 1 << 13
 
 
@@ -53,8 +52,9 @@ def round_by_kmeans(
     weights: NDArray[np.float64],
     n_clusters: int,
     random_state: Any = None,
+    n_init: int = 10,
 ) -> NDArray[np.int64]:
-    """Round by weighted k-means on the rows of the factor F (u, K), the best of ten starts.
+    """Round by weighted k-means on the rows of the factor F (u, K), the best of several starts.
 
     Above 20,000 rows k-means runs on a sample drawn by weight, and every row gets the label of the
     nearest centre.
@@ -67,7 +67,7 @@ def round_by_kmeans(
     if len(factor) > _SAMPLE:
         chosen, sample_weight = draw_weighted_subsample(weights, _SAMPLE, rng)
         rows = factor[chosen]
-    model = KMeans(n_clusters, n_init=_STARTS, random_state=rng)
+    model = KMeans(n_clusters, n_init=n_init, random_state=rng)
     threads = on_one_thread() if len(rows) <= _ONE_THREAD_UP_TO else contextlib.nullcontext()
     with ignore_duplicate_points_warning(), threads:
         model.fit(rows, sample_weight=sample_weight)

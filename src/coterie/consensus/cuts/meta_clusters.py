@@ -40,8 +40,9 @@ class MCLA(ConsensusFunction):
 
     Parameters
     ----------
-    n_clusters : int
+    n_clusters : int or None, default=8
         Number of meta-clusters. Some may get no points; ``n_clusters_`` does not count these.
+        None: the number that :func:`~coterie.choose_k` recommends.
     partitioner : {"auto", "metis", "linkage"}, default="auto"
         METIS, or average linkage on 1 − s. "auto" is METIS if pymetis is installed
         (``pip install 'coterie[partitioners]'``), else "linkage".
@@ -93,7 +94,7 @@ class MCLA(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int = 8
+    n_clusters: int | None = 8
     _: KW_ONLY
     partitioner: str = "auto"
     imbalance: float = 0.05

@@ -61,8 +61,9 @@ class KLConsensus(ConsensusFunction):
 
     Parameters
     ----------
-    n_clusters : int, default=8
+    n_clusters : int or None, default=8
         K. If a column of W has no point, there are fewer clusters.
+        None: the number that :func:`~coterie.choose_k` recommends.
     error_penalty : float, default=2.0
         λ > 0. Entries that differ from S by more than a factor e^λ are corrected; with
         ``np.inf`` none are.
@@ -120,7 +121,7 @@ class KLConsensus(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int = 8
+    n_clusters: int | None = 8
     _: KW_ONLY
     error_penalty: float = 2.0
     n_init: int = 5

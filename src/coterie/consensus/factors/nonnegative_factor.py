@@ -62,8 +62,9 @@ class NMFConsensus(ConsensusFunction):
 
     Parameters
     ----------
-    n_clusters : int, default=8
+    n_clusters : int or None, default=8
         K. If a column of H is the largest of no row, there are fewer clusters.
+        None: the number that :func:`~coterie.choose_k` recommends.
     init : {"kmeans", "random"}, default="kmeans"
         Start from k-means on the ℓ2 factor (indicator + 0.2), or from uniform random numbers.
     n_init : int, default=5
@@ -119,7 +120,7 @@ class NMFConsensus(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int = 8
+    n_clusters: int | None = 8
     _: KW_ONLY
     init: str = "kmeans"
     n_init: int = 5

@@ -24,7 +24,6 @@ from coterie.consensus.factors.nonnegative_factor import (
     scaled_indicator,
     warn_if_not_converged,
 )
-from coterie.consensus.parameters import check_n_clusters
 from coterie.counts.contingency import all_contingencies
 from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.labels.tuples import LabelTuples
@@ -52,8 +51,9 @@ class WeightedConsensus(ConsensusFunction):
 
     Parameters
     ----------
-    n_clusters : int, default=8
+    n_clusters : int or None, default=8
         K. If a column of H is the largest of no row, there are fewer clusters.
+        None: the number that :func:`~coterie.choose_k` recommends.
     max_outer : int, default=2
         Largest number of rounds; see Limits for why two. About 20 reach convergence.
     ridge : float, default=0.0
@@ -114,7 +114,7 @@ class WeightedConsensus(ConsensusFunction):
     (array([0, 0, 1, 1], dtype=int32), 2)
     """
 
-    n_clusters: int = 8
+    n_clusters: int | None = 8
     _: KW_ONLY
     max_outer: int = 2
     ridge: float = 0.0
@@ -125,7 +125,7 @@ class WeightedConsensus(ConsensusFunction):
     random_state: Any = None
 
     def _label_tuples(self, tuples: LabelTuples) -> Labelling:
-        K = check_n_clusters(self.n_clusters, tuples)
+        K = self._number_of_clusters(tuples)
         self._check_parameters()
         rng = check_random_state(self.random_state)
         with on_one_thread():

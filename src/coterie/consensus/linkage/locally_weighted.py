@@ -53,8 +53,8 @@ class LocallyWeightedConsensus(ConsensusFunction):
 
     Parameters
     ----------
-    n_clusters : int
-        K.
+    n_clusters : int or None, default=8
+        K. None: the number that :func:`~coterie.choose_k` recommends.
     strategy : {"linkage", "graph"}, default="linkage"
     theta : float, default=0.4
         θ > 0. A smaller value gives uncertain clusters less weight.
@@ -110,7 +110,7 @@ class LocallyWeightedConsensus(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int = 8
+    n_clusters: int | None = 8
     _: KW_ONLY
     strategy: Literal["linkage", "graph"] = "linkage"
     theta: float = 0.4

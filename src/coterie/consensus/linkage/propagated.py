@@ -40,8 +40,8 @@ class PropagatedConsensus(ConsensusFunction):
 
     Parameters
     ----------
-    n_clusters : int
-        K.
+    n_clusters : int or None, default=8
+        K. None: the number that :func:`~coterie.choose_k` recommends.
     n_steps : int, default=20
         T, the length of the walks.
     max_tuples : int, default=10_000
@@ -83,7 +83,7 @@ class PropagatedConsensus(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int = 8
+    n_clusters: int | None = 8
     _: KW_ONLY
     n_steps: int = 20
     max_tuples: int = 10_000

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from coterie.consensus.linkage.evidence_accumulation import cut_into, weighted_linkage
 
-__all__ = ["sizable_clusters"]
+__all__ = ["sizable_clusters", "sizable_cut"]
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -45,7 +45,11 @@ def sizable_clusters(similarity: Array, weights: Array, n_clusters: int) -> Labe
     >>> np.bincount(sizable_clusters(S, np.ones(60), 2))
     array([31, 29])
     """
-    tree = weighted_linkage(1.0 - similarity, weights)
+    return sizable_cut(weighted_linkage(1.0 - similarity, weights), similarity, weights, n_clusters)
+
+
+def sizable_cut(tree: Array, similarity: Array, weights: Array, n_clusters: int) -> Labels:
+    """Cut the tree of average linkage as :func:`sizable_clusters` does."""
     labels = _first_cut(tree, weights, n_clusters)
     if labels is None:
         return cut_into(tree, n_clusters)

@@ -35,7 +35,7 @@ from coterie.relaxation.rounding import round_by_kmeans
 from coterie.runtime.sampling import draw_weighted_subsample
 from coterie.runtime.short_reprs import short_repr
 
-__all__ = ["Answer", "Sample", "choose_answer", "mean_agreement"]
+__all__ = ["Answer", "Sample", "choose_answer", "mean_agreement", "rand_index"]
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -74,15 +74,15 @@ class Sample:
     __repr__ = short_repr
 
     @classmethod
-    def draw(cls, votes: Votes, rng: np.random.RandomState) -> Sample:
-        """Take the labelled tuples, or draw ``MOST_TUPLES`` of them."""
+    def draw(cls, votes: Votes, rng: np.random.RandomState, most: int = MOST_TUPLES) -> Sample:
+        """Take the labelled tuples, or draw some of them if there are too many."""
         tuples = votes.tuples
         labelled = np.flatnonzero(tuples.has_weighted_label(votes.weights))
-        if len(labelled) <= MOST_TUPLES:
+        if len(labelled) <= most:
             if len(labelled) == tuples.n_tuples:
                 return cls(votes, tuples, labelled, votes.contingencies)
             return cls(votes, tuples.subset(labelled), labelled, votes.contingencies)
-        drawn, weights = draw_weighted_subsample(tuples.weights[labelled], MOST_TUPLES, rng)
+        drawn, weights = draw_weighted_subsample(tuples.weights[labelled], most, rng)
         some = tuples.subset(labelled[drawn], weights)
         return cls(votes, some, labelled[drawn], all_contingencies(some))
 
@@ -164,7 +164,7 @@ def mean_agreement(answers: Mapping[str, Labels], weights: Array) -> dict[str, f
     matrix = np.zeros((len(names), len(names)))
     for i, first in enumerate(names):
         for j in range(i):
-            matrix[i, j] = matrix[j, i] = _rand_index(answers[first], answers[names[j]], weights)
+            matrix[i, j] = matrix[j, i] = rand_index(answers[first], answers[names[j]], weights)
     return dict(zip(names, (matrix.sum(axis=1) / (len(names) - 1)).tolist(), strict=True))
 
 
@@ -186,7 +186,7 @@ def _other_answers(
     return answers | profiles | {"meta-clusters": meta}
 
 
-def _rand_index(first: Labels, second: Labels, weights: Array) -> float:
+def rand_index(first: Labels, second: Labels, weights: Array) -> float:
     """Return the adjusted Rand index of two labelings of points with multiplicities."""
     n, K = weights.sum(), int(second.max()) + 1
     table = np.bincount(first * K + second, weights, minlength=K * (int(first.max()) + 1))

@@ -14,7 +14,6 @@ from sklearn.utils import check_random_state
 from coterie.consensus.base import ConsensusFunction, Labelling
 from coterie.consensus.parameters import check_choice, check_n_clusters
 from coterie.consensus.robust.answers import Answer, Sample, choose_answer
-from coterie.consensus.robust.number_of_clusters import choose_n_clusters
 from coterie.consensus.robust.votes import Votes, check_weighting
 from coterie.counts.contingency import all_contingencies
 from coterie.ensembles.input_checks import check_number, check_whole
@@ -118,6 +117,8 @@ class RobustConsensus(ConsensusFunction):
         Camp of each partition; 0 is the largest.
     dissent_ : :class:`~coterie.consensus.robust.camps.Dissent`
         Agreement of every pair of partitions, in the given order.
+    k_choice_ : :class:`~coterie.consensus.robust.k_choice.KChoice`
+        The comparison of numbers of clusters, if ``n_clusters`` is None.
     selected_ : dict
         ``method``: the answer that was returned; ``votes``: whose votes it is from; ``reason``: why
         it was chosen; ``answers``: for each answer its number of ``clusters``, whether it
@@ -204,7 +205,7 @@ class RobustConsensus(ConsensusFunction):
             found = votes.search(None, threshold=self._search_threshold)
             K = found.tables.n_clusters
         elif K is None:
-            K = choose_n_clusters(votes, self.random_state)
+            K = self._choose_n_clusters(votes)
         if self.refine == "auto" and not found:
             votes, answer, relaxed = self._vote_of_methods(tuples, votes, K, contingencies)
         else:

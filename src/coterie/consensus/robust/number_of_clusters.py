@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,18 @@ from coterie.consensus.linkage.locally_weighted import (
     locally_weighted_embedding,
     locally_weighted_tree,
 )
-from coterie.consensus.robust.answers import Sample, mean_agreement
+from coterie.consensus.robust.answers import FINE, Sample, mean_agreement
+from coterie.consensus.robust.halves import Answers, stability_of_halves
+from coterie.consensus.robust.k_choice import KChoice
 from coterie.consensus.robust.votes import Votes
+from coterie.counts.cluster_tables import ClusterTables
+from coterie.errors import WeakEvidenceWarning
 from coterie.relaxation.least_squares import least_squares_factor
 from coterie.relaxation.rounding import round_by_kmeans, round_by_pivoted_qr
+from coterie.runtime.user_warnings import warn_user
 from coterie.search.median_search import SearchResult
 
-__all__ = ["choose_n_clusters", "default_ks", "measure_each_k", "recommend"]
+__all__ = ["choose_n_clusters", "default_ks", "measure_each_k", "recommend", "warn_if_weak"]
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -32,22 +38,68 @@ _log = logging.getLogger(__name__)
 #: eigenvalue of at most s, so the gaps of eigenvalues below n/500 are damped.
 _EIGENVALUE_FLOOR = 0.002
 _FEWEST_TOP, _MOST_TOP = 10, 30  # bounds of the largest K that is compared by default
+_GAP_POWER = 0.1
+#: The evidence is weak if another K has more than this share of the best score, …
+_CLOSE = 0.94
+#: … or if halves of the partitions, or methods, agree less than this on the clusters.
+_LEAST_STABILITY = 0.8
+_LEAST_AGREEMENT = 0.5
 
 
-def choose_n_clusters(votes: Votes, random_state: Any = None) -> int:
-    """Return the number of clusters that the votes recommend.
+def choose_n_clusters(
+    votes: Votes,
+    ks: Counts | None = None,
+    random_state: Any = None,
+    resampled: Mapping[str, Any] | None = None,
+) -> KChoice:
+    """Compare numbers of clusters and recommend one.
 
+    Parameters
+    ----------
+    votes : the partitions that vote
+    ks : (L,) int, optional
+        The K to compare, in rising order; by default :func:`default_ks`.
+    random_state : int, RandomState or None
+    resampled : mapping, optional
+        ``pac``, ``cdf_area`` and ``delta_area`` (L,) of resampled points.
+
+    Examples
+    --------
     >>> from coterie import planted_partitions
     >>> from coterie.labels.tuples import as_label_tuples
     >>> P, _ = planted_partitions([40, 30, 20, 10], 10, 0, noise=0.2, random_state=0)
-    >>> choose_n_clusters(Votes.from_tuples(as_label_tuples(P), None), 0)
+    >>> choose_n_clusters(Votes.from_tuples(as_label_tuples(P), None), random_state=0).best_k
     4
     """
-    if votes.tuples.n_points < 2:
-        return 1
-    ks = default_ks(votes.tuples.n_labels, votes.tuples.n_points)
-    best, _ = recommend(measure_each_k(votes, ks, random_state))
-    return int(ks[best])
+    if ks is None:
+        ks = default_ks(votes.tuples.n_labels, votes.tuples.n_points)
+    measures = measure_each_k(votes, ks, random_state)
+    best, reason, is_weak = recommend(measures, ks, np.asarray(votes.tuples.n_labels))
+    by_criterion: dict[str, int | None] = {
+        name: int(ks[np.argmax(np.round(measures[name], 9))])
+        for name in ("eigengap", "relative_eigengap", "confidence", "agreement", "stability")
+        if np.isfinite(measures[name]).all()
+    }
+    return KChoice(
+        int(ks[best]),
+        reason,
+        is_weak,
+        by_criterion,
+        ks,
+        lower_bound=votes.lower_bound(),
+        **measures,
+        **(resampled or {}),
+    )
+
+
+def warn_if_weak(choice: KChoice) -> None:
+    """Warn if the recommended number of clusters has weak evidence."""
+    if choice.is_weak:
+        warn_user(
+            f"the evidence for {choice.best_k} clusters is weak: {choice.reason}; look at "
+            "k_choice_, or give n_clusters",
+            WeakEvidenceWarning,
+        )
 
 
 def default_ks(n_labels: ArrayLike, n_points: float) -> Counts:
@@ -65,48 +117,100 @@ def measure_each_k(votes: Votes, ks: Counts, random_state: Any = None) -> dict[s
 
     Return arrays over ``ks``: ``objective`` J, ``n_clusters``, ``information`` (mean mutual
     information with the partitions, in nats), ``confidence`` (mean over the points), ``eigengap``
-    λ_K − λ_{K+1}, ``relative_eigengap``, and ``agreement`` (mean adjusted Rand index between the
-    answers of three methods); and ``eigenvalues`` (max K + 1,) of M.
+    λ_K − λ_{K+1}, ``relative_eigengap``, ``agreement`` (mean adjusted Rand index between the
+    answers of three methods), and ``stability`` (the same between halves of the partitions; nan
+    unless these are much finer than two clusters); and ``eigenvalues`` (max K + 1,) of M.
     """
+    rng = check_random_state(random_state)
     factor = least_squares_factor(votes.tuples, votes.weights, int(ks[-1]) + 1, votes.contingencies)
-    tuples, share = votes.tuples, votes.weights / votes.weights.sum()
-    found = _search_each(votes, factor, ks, random_state)
-    confidence = [
-        result.tables.assign(tuples.codes, result.threshold, result.labels, tuples.memberships)[1]
-        for result in found
-    ]
-    eigenvalues = tuples.weights @ factor**2
+    eigenvalues = votes.tuples.weights @ factor**2
     here, beyond = eigenvalues[ks - 1], eigenvalues[ks]
-    floor = max(_EIGENVALUE_FLOOR * tuples.n_points, 1.0)
+    floor = max(_EIGENVALUE_FLOOR * votes.tuples.n_points, 1.0)
+    stability = np.full(len(ks), np.nan)
+    answers = None
+    if _many_clusters(votes.tuples.n_labels) > FINE * ks[0]:
+        stability, answers = stability_of_halves(votes, ks, rng)
+    if answers is None:
+        answers = _search_each(votes, factor, ks, random_state)
     return {
-        "objective": np.array([result.tables.objective() for result in found]),
-        "n_clusters": np.array([result.tables.n_clusters for result in found]),
-        "information": np.array([result.tables.information() @ share for result in found]),
-        "confidence": np.array([c @ tuples.weights / tuples.n_points for c in confidence]),
+        **_measures_of(answers, votes.weights),
         "eigenvalues": eigenvalues,
         "eigengap": here - beyond,
         "relative_eigengap": (here - beyond) / (here + floor),
         "agreement": _agreement_of_methods(votes, ks, check_random_state(random_state)),
+        "stability": stability,
     }
 
 
-def recommend(measures: dict[str, Any]) -> tuple[int, str]:
-    """Return the index of the recommended K, and why.
+def recommend(
+    measures: Mapping[str, Any], ks: Counts, n_labels: NDArray[Any]
+) -> tuple[int, str, bool]:
+    """Return the index of the recommended K, why, and whether the evidence is weak.
 
-    It maximises √(relative eigengap) · confidence · agreement²: M has K dominant eigenvalues, the
-    points are assigned to K clusters with confidence, and different methods find the same K
-    clusters. The agreement decides under noise, where small clusters have small eigenvalues.
+    If some partitions are much finer than K clusters, K maximises stability · gap^0.1: halves of
+    the partitions have the same K clusters. Such partitions are made from features.
+
+    Otherwise it maximises √gap · confidence · agreement²: M has K dominant eigenvalues, the points
+    are assigned to K clusters with confidence, and different methods find the same K clusters. The
+    agreement decides under noise, where small clusters have small eigenvalues. The gap is the
+    relative eigengap.
     """
-    gap, confidence, agreement = (
-        measures[name] for name in ("relative_eigengap", "confidence", "agreement")
+    gap, confidence, agreement, stability = (
+        np.maximum(measures[name], 0.0)
+        for name in ("relative_eigengap", "confidence", "agreement", "stability")
     )
-    product = np.sqrt(np.maximum(gap, 0.0)) * confidence * np.maximum(agreement, 0.0) ** 2
-    # rounded, so that values equal up to rounding errors are ties, which the smaller K wins
-    best = int(np.argmax(np.round(product, 9)))
-    return best, (
+    if np.isfinite(stability).all():
+        score = stability * gap**_GAP_POWER
+        best = _largest(score)
+        if _many_clusters(n_labels) > FINE * ks[best]:
+            why = (
+                f"halves of the partitions give the same clusters (adjusted Rand index "
+                f"{stability[best]:.2f}), with a relative eigengap of {gap[best]:.2f}"
+            )
+            return best, *_with_rival(why, score, best, ks, stability[best] < _LEAST_STABILITY)
+    score = np.sqrt(gap) * confidence * agreement**2
+    best = _largest(score)
+    why = (
         f"the largest product of eigengap (relative, {gap[best]:.2f}), mean confidence "
         f"({confidence[best]:.2f}) and agreement of methods ({agreement[best]:.2f})"
     )
+    return best, *_with_rival(why, score, best, ks, agreement[best] < _LEAST_AGREEMENT)
+
+
+def _many_clusters(n_labels: ArrayLike) -> float:
+    """Return the number of clusters that a tenth of the partitions exceed."""
+    return float(np.quantile(np.asarray(n_labels), 0.9))
+
+
+def _largest(score: Array) -> int:
+    # rounded, so that values equal up to rounding errors are ties, which the smaller K wins
+    return int(np.argmax(np.round(score, 9)))
+
+
+def _with_rival(why: str, score: Array, best: int, ks: Counts, is_weak: bool) -> tuple[str, bool]:
+    """Add the second best K to the reason if it is almost as good; then the evidence is weak."""
+    others = np.delete(score, best)
+    if len(others) and others.max() > _CLOSE * score[best]:
+        rival = int(np.delete(ks, best)[np.argmax(others)])
+        return f"{why}; {rival} clusters are almost as good", True
+    return why, bool(is_weak)
+
+
+def _measures_of(answers: Answers, weights: Array) -> dict[str, Any]:
+    """Return the measures of the answers for each K."""
+    tuples, labels, thresholds = answers
+    share = weights / weights.sum()
+    tables = [ClusterTables.of(tuples, z, weights) for z in labels]
+    confidence = [
+        table.assign(tuples.codes, threshold, z, tuples.memberships)[1]
+        for table, z, threshold in zip(tables, labels, thresholds, strict=True)
+    ]
+    return {
+        "objective": np.array([table.objective() for table in tables]),
+        "n_clusters": np.array([table.n_clusters for table in tables]),
+        "information": np.array([table.information() @ share for table in tables]),
+        "confidence": np.array([c @ tuples.weights / tuples.n_points for c in confidence]),
+    }
 
 
 def _agreement_of_methods(votes: Votes, ks: Counts, rng: np.random.RandomState) -> Array:
@@ -129,7 +233,7 @@ def _agreement_of_methods(votes: Votes, ks: Counts, rng: np.random.RandomState) 
     return np.array(agreement)
 
 
-def _search_each(votes: Votes, factor: Array, ks: Counts, random_state: Any) -> list[SearchResult]:
+def _search_each(votes: Votes, factor: Array, ks: Counts, random_state: Any) -> Answers:
     """Search the best partition for each K; the one for the previous K is one of the starts."""
     tuples = votes.tuples
     found: list[SearchResult] = []
@@ -141,4 +245,4 @@ def _search_each(votes: Votes, factor: Array, ks: Counts, random_state: Any) -> 
         answers["pivoted QR"] = round_by_pivoted_qr(columns, tuples.weights)
         answers["k-means"] = round_by_kmeans(columns, tuples.weights, K, rng)
         found.append(votes.search(K, answers))
-    return found
+    return Answers(tuples, [f.labels for f in found], [f.threshold for f in found])

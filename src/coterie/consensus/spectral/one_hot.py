@@ -25,7 +25,8 @@ class OneHotKMeans(ConsensusFunction):
 
     Parameters
     ----------
-    n_clusters : int
+    n_clusters : int or None, default=8
+        None: the number that :func:`~coterie.choose_k` recommends.
     n_init : int, default=10
         Number of k-means++ starts.
     partition_weights : array of shape (V,) or None, default=None
@@ -64,7 +65,7 @@ class OneHotKMeans(ConsensusFunction):
     array([0, 0, 0, 1, 1], dtype=int32)
     """
 
-    n_clusters: int = 8
+    n_clusters: int | None = 8
     _: KW_ONLY
     n_init: int = 10
     partition_weights: Any = None

@@ -9,7 +9,8 @@ from typing import Any, Self
 import numpy as np
 
 from coterie.consensus.diagnostics import fitted_consensus
-from coterie.inspection.choosing_k import KChoice, choose_k
+from coterie.consensus.robust.k_choice import KChoice
+from coterie.inspection.choosing_k import choose_k
 from coterie.inspection.displays.figure_panels import panels, without_frame
 from coterie.inspection.displays.palette import BLUE, VERMILION
 from coterie.runtime.short_reprs import short_repr
@@ -31,7 +32,7 @@ class ChooseKDisplay:
 
     Parameters
     ----------
-    choice : :class:`~coterie.inspection.choosing_k.KChoice`
+    choice : :class:`~coterie.consensus.robust.k_choice.KChoice`
 
     Attributes
     ----------

@@ -1,0 +1,126 @@
+"""The consensus of the runs of a clusterer, and what all clusterers of features share."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClusterMixin, clone
+
+from coterie.consensus.registry import make_consensus
+from coterie.consensus.results import ConsensusResults
+from coterie.consensus.robust.estimator import RobustConsensus
+from coterie.ensembles.making import Ensemble, fit_ensemble
+from coterie.labels.label_matrix import as_label_matrix
+from coterie.runtime.user_warnings import ignore_label_warnings
+
+__all__ = ["RunsClusterer", "fit_consensus"]
+
+_CELLS_A_BLOCK = 1 << 22
+
+
+class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
+    """Base class of the clusterers that combine runs."""
+
+    n_clusters: int | None
+    n_partitions: int
+    consensus: Any
+    subsample: float | None
+    subspace: float | None
+    n_jobs: int | None
+    verbose: bool
+    consensus_: Any
+
+    def _fit_runs(
+        self, ensemble: Any, X: Any, rng: np.random.RandomState, sample_weight: Any
+    ) -> Ensemble:
+        """Cluster X by the settings of this clusterer."""
+        return fit_ensemble(
+            X,
+            self.n_clusters,
+            self.n_partitions,
+            ensemble=ensemble,
+            subsample=self.subsample,
+            subspace=self.subspace,
+            sample_weight=sample_weight,
+            n_jobs=self.n_jobs,
+            verbose=bool(self.verbose),
+            random_state=rng,
+        )
+
+    def _combine_runs(
+        self,
+        labels: NDArray[Any],
+        names: tuple[str, ...],
+        rng: np.random.RandomState,
+        sample_weight: Any,
+    ) -> None:
+        """Fit the consensus of the runs and set the attributes that come from it."""
+        self.consensus_ = fit_consensus(
+            self.consensus, labels, names, self.n_clusters, rng, sample_weight
+        )
+        self.labels_ = self.consensus_.labels_
+        self.n_clusters_ = self.consensus_.n_clusters_
+        self.confidence_ = _probability_of_labels(self.consensus_, labels)
+        if hasattr(self.consensus_, "k_choice_"):
+            self.k_choice_ = self.consensus_.k_choice_
+        elif hasattr(self, "k_choice_"):  # of an earlier fit
+            del self.k_choice_
+
+
+def fit_consensus(
+    consensus: Any,
+    labels: NDArray[Any],
+    names: tuple[str, ...],
+    n_clusters: int | None,
+    rng: np.random.RandomState,
+    sample_weight: Any = None,
+) -> Any:
+    """Fit a consensus function to partitions (n, V).
+
+    Parameters
+    ----------
+    consensus : consensus function, str or None
+        As in :class:`~coterie.ConsensusClusterer`.
+    labels : (n, V)
+    names : V names of the partitions
+    n_clusters : int or None
+    rng : RandomState
+    sample_weight : (n,), optional
+
+    Returns
+    -------
+    The fitted consensus function.
+    """
+    if consensus is None:
+        function = RobustConsensus()
+    else:
+        is_key = isinstance(consensus, str)
+        function = make_consensus(consensus, None) if is_key else clone(consensus)
+    settings = function.get_params()
+    wanted = {"n_clusters": n_clusters, "random_state": rng.randint(2**31 - 1)}
+    # replace only what the user did not choose: parameters with their default value
+    defaults = inspect.signature(type(function)).parameters
+    missing = {
+        name: value
+        for name, value in wanted.items()
+        if name in settings and settings[name] in (None, defaults[name].default)
+    }
+    with ignore_label_warnings():
+        P = as_label_matrix(dict(zip(names, labels.T, strict=True)), allow_unlabelled_rows=True)
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return function.set_params(**missing).fit(P, **weights)
+
+
+def _probability_of_labels(consensus: Any, P: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the estimated probability of each label, (n,); 0 for points without one."""
+    confidence = np.zeros(len(P))
+    step = max(_CELLS_A_BLOCK // max(consensus.n_clusters_, 1), 1)
+    for start in range(0, len(P), step):
+        labels = consensus.labels_[start : start + step]
+        probabilities = consensus.predict_proba(P[start : start + step])
+        own = probabilities[np.arange(len(labels)), np.maximum(labels, 0)]
+        confidence[start : start + step] = np.where(labels >= 0, own, 0.0)
+    return confidence
