@@ -74,8 +74,8 @@ if TYPE_CHECKING:
     from coterie.ensembles.making import make_partitions as make_partitions
     from coterie.ensembles.planted import planted_partitions as planted_partitions
     from coterie.estimators.clusterer import ConsensusClusterer as ConsensusClusterer
-    from coterie.estimators.clusterer import MultiViewClusterer as MultiViewClusterer
     from coterie.estimators.robust_spectral import RobustSpectral as RobustSpectral
+    from coterie.estimators.view_clusterer import MultiViewClusterer as MultiViewClusterer
     from coterie.files.model_files import load_model as load_model
     from coterie.files.model_files import save_model as save_model
     from coterie.inspection.choosing_k import choose_k as choose_k
