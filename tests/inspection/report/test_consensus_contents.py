@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,7 +13,6 @@ from coterie import (
     EvidenceAccumulation,
     KMeansConsensus,
     MultiViewClusterer,
-    choose_k,
     cluster_consensus,
     coassociation,
     partition_report,
@@ -187,47 +184,6 @@ def test_features_of_other_rows_are_refused(case):
         consensus_contents(est, pd.DataFrame(X, index=[f"q{i}" for i in range(len(P))]))
     with pytest.raises(InvalidParameterError, match="index has 2 names for 60 points"):
         consensus_contents(est, index=["a", "b"])
-
-
-def test_the_choice_of_k_has_every_curve(case):
-    """All arrays over K are kept, whatever their name; what is unavailable is None."""
-    _, P, est = case
-
-    @dataclass(frozen=True)
-    class LargerChoice:
-        best_k: int
-        reason: str
-        by_criterion: dict
-        ks: np.ndarray
-        objective: np.ndarray
-        gap_statistic: np.ndarray
-        eigenvalues: np.ndarray
-        unavailable: np.ndarray
-
-    choice = choose_k(P, range(2, 6), random_state=0)
-    report = replace_choice(est, choice)
-    assert report.best_k == choice.best_k
-    assert report.reason == choice.reason
-    assert report.ks == [2, 3, 4, 5]
-    assert report.curves["confidence"] == choice.confidence.tolist()
-    assert "eigenvalues" not in report.curves
-    assert "pac" not in report.curves
-    other = LargerChoice(
-        3, "why", {}, choice.ks, choice.objective, np.array([1, np.nan, 2, 3]), np.ones(6),
-        np.full(4, np.nan),
-    )  # fmt: skip
-    report = replace_choice(est, other)
-    assert list(report.curves) == ["objective", "gap_statistic"]
-    assert report.curves["gap_statistic"] == [1.0, None, 2.0, 3.0]
-
-
-def replace_choice(est, choice):
-    """Return the part on K of an estimator that made a choice."""
-    est.k_choice_ = choice
-    try:
-        return consensus_contents(est).k_choice
-    finally:
-        del est.k_choice_
 
 
 def test_clusterers_name_their_runs_and_kinds(case):

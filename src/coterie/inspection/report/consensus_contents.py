@@ -20,7 +20,6 @@ from coterie.consensus.diagnostics import (
     PartitionRow,
     dissent_of,
     fitted_consensus,
-    k_choice_of,
     partition_names,
     partition_report,
     point_report,
@@ -32,6 +31,7 @@ from coterie.errors import InvalidParameterError
 from coterie.inspection.displays.agreement_map import PartitionAgreementDisplay
 from coterie.inspection.displays.coassociation_map import CoassociationDisplay
 from coterie.inspection.report.feature_contents import FeaturesPart, features_part
+from coterie.inspection.report.k_contents import KPart, finite_or_none, k_part
 from coterie.labels.row_index import refuse_other_rows, row_index_of
 from coterie.runtime.short_reprs import short_repr
 from coterie.runtime.wording import visible
@@ -41,7 +41,6 @@ __all__ = [
     "ConsensusReport",
     "DoubtfulPoint",
     "HeatMap",
-    "KPart",
     "KindRow",
     "PartitionsPart",
     "consensus_contents",
@@ -103,20 +102,6 @@ class PartitionsPart:
     camps: list[int]
     n_deciding: int
     agreement: HeatMap
-
-
-@dataclass(frozen=True)
-class KPart:
-    """The choice of the number of clusters; ``curves`` have a value, or None, for each of ``ks``.
-
-    ``by_criterion`` has the K that each criterion alone chooses.
-    """
-
-    best_k: int
-    reason: str
-    ks: list[int]
-    curves: dict[str, list[float | None]]
-    by_criterion: dict[str, int | None]
 
 
 @dataclass(frozen=True)
@@ -214,12 +199,12 @@ def consensus_contents(
         confidence=float(consensus.confidence_[labelled].mean()),
         objective=float(consensus.objective_),
         share_of_pairs=float(consensus.objective_) / max(n_labelled * (n_labelled - 1), 1),
-        lower_bound=_finite(getattr(consensus, "lower_bound_", None)),
-        gap=_finite(getattr(consensus, "gap_", None)),
+        lower_bound=finite_or_none(getattr(consensus, "lower_bound_", None)),
+        gap=finite_or_none(getattr(consensus, "gap_", None)),
         clusters=_clusters(consensus),
         partitions=_partitions(estimator, names),
         coassociation=_coassociation(consensus, rows),
-        k_choice=_k_choice(estimator),
+        k_choice=k_part(estimator),
         n_uncertain=int((consensus.confidence_[labelled] < 1).sum()),
         has_index=rows is not None,
         points=_doubtful_points(estimator, rows),
@@ -240,10 +225,6 @@ class _AgreementNumbers(_Undrawn, PartitionAgreementDisplay):
 
 class _CoassociationNumbers(_Undrawn, CoassociationDisplay):
     pass
-
-
-def _finite(number: float | None) -> float | None:
-    return None if number is None or not np.isfinite(number) else float(number)
 
 
 def _ensembles(estimator: Any) -> dict[str, Any]:
@@ -305,7 +286,7 @@ def _clusters(consensus: Any) -> list[ClusterRow]:
             cluster=b,
             size=int(counts[b].sum()),
             confidence=float(total[b] / counts[b].sum()),
-            consensus=_finite(firmness[b]),
+            consensus=finite_or_none(firmness[b]),
             histogram=counts[b].tolist(),
         )
         for b in range(len(firmness))
@@ -364,26 +345,6 @@ def _coassociation(consensus: Any, rows: NDArray[np.object_] | None) -> HeatMap:
     blocks = [(str(b), int(size)) for b, size in zip(clusters, sizes, strict=True)]
     names = [str(i) if rows is None else str(rows[i]) for i in display.points.tolist()]
     return HeatMap(display.matrix, blocks, names, len(consensus._tuples.inverse))
-
-
-def _k_choice(estimator: Any) -> KPart | None:
-    choice = k_choice_of(estimator)
-    if choice is None:
-        return None
-    ks = np.asarray(choice.ks)
-    arrays = {name: np.asarray(value) for name, value in vars(choice).items() if name != "ks"}
-    curves = {
-        name: [_finite(value) for value in array.tolist()]
-        for name, array in arrays.items()
-        if array.shape == ks.shape and array.dtype.kind in "iuf" and np.isfinite(array).any()
-    }
-    return KPart(
-        best_k=int(choice.best_k),
-        reason=str(choice.reason),
-        ks=ks.tolist(),
-        curves=curves,
-        by_criterion=dict(choice.by_criterion),
-    )
 
 
 def _doubtful_points(estimator: Any, rows: NDArray[np.object_] | None) -> list[DoubtfulPoint]:

@@ -18,10 +18,10 @@ from coterie.inspection.displays.palette import NO_LABEL, cluster_colours
 from coterie.inspection.report.consensus_contents import (
     ConsensusReport,
     HeatMap,
-    KPart,
     consensus_contents,
 )
 from coterie.inspection.report.feature_contents import PointsMap
+from coterie.inspection.report.k_contents import KPart
 from coterie.runtime.atomic_files import atomic_file, check_writable
 from coterie.runtime.html_pages import content_policy, embedded_json, page_templates
 from coterie.runtime.wording import UNKNOWN, in_words, number_of
