@@ -50,6 +50,12 @@ def test_split_clusters_are_joined_through_other_partitions():
     assert ct.clustering_accuracy(y, est.labels_) == 1
 
 
+def test_copies_of_clusters_are_the_same_cluster():
+    """Many copies of a partition, hence many equal eigenvalues, have similarity 1 or 0."""
+    E = np.kron(np.ones((60, 60)), np.eye(4))
+    np.testing.assert_allclose(propagated_similarity(E), E, atol=1e-9)
+
+
 def test_the_number_of_steps_is_checked():
     """Zero steps are refused by name."""
     with pytest.raises(InvalidParameterError, match="n_steps=0"):
