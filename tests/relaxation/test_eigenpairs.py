@@ -91,7 +91,7 @@ def test_krylov_is_exact_in_the_full_space(matrix):
 def test_dense_finds_all_pairs_if_lapack_misses_some(matrix, monkeypatch, fails):
     """If LAPACK fails, or returns too few pairs of a subset, the full spectrum is computed."""
 
-    def short(A, subset_by_index):  # noqa: ARG001  SciPy's signature
+    def short(A, subset_by_index):
         if fails:
             raise np.linalg.LinAlgError("Internal Error")
         return np.empty(0), np.empty((len(A), 0))
