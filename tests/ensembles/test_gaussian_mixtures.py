@@ -56,11 +56,16 @@ def test_axes_of_sparse_rows_are_singular_vectors():
     np.testing.assert_array_equal(principal_axes(Z[:, :8], 0), np.eye(8))
 
 
-def test_the_least_variance_does_not_depend_on_the_origin():
-    """A shift of features that are not centred does not inflate the covariances."""
-    shifted = fit_mixture(IRIS + np.array([0.0, 1e3, 0.0, -1e3]), 3, 0, Scaling(), np.eye(4))
-    plain = fit_mixture(IRIS, 3, 0, Scaling(), np.eye(4))
-    np.testing.assert_allclose(shifted.factors, plain.factors, rtol=1e-5)
+@pytest.mark.parametrize("covariance", ["full", "diag"])
+def test_the_origin_does_not_matter(covariance):
+    """Features that are far from 0 and not centred, as sparse ones are, have the same labels."""
+    far = np.round(IRIS * 10) + np.array([0.0, 2.0**30, 0.0, -(2.0**30)])
+    near = fit_mixture(np.round(IRIS * 10), 3, 0, Scaling(), np.eye(4), covariance)
+    for make in (np.asarray, sp.csr_array):
+        shifted = fit_mixture(make(far), 3, 0, Scaling(), np.eye(4), covariance)
+        np.testing.assert_allclose(shifted.factors, near.factors, rtol=1e-5, atol=1e-9)
+        labels = near.predict(np.round(IRIS * 10))
+        np.testing.assert_array_equal(shifted.predict(make(far)), labels)
 
 
 def test_clusters_of_different_spread_are_found():

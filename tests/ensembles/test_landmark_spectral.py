@@ -46,7 +46,7 @@ def test_links_fall_with_the_squared_distance():
     """Each row is linked to its nearest landmarks, relative to the nearest by the Gaussian."""
     landmarks, rows = np.array([[0.0], [1.0], [5.0]]), np.array([[0.25], [4.0]])
     links, width = _links(rows, landmarks, 2)
-    assert width == np.mean([0.25, 0.75, 1.0, 3.0])
+    assert width == pytest.approx(np.mean([0.25, 0.75, 1.0, 3.0]))
     squares = np.array([[0.25**2, 0.75**2, np.inf], [np.inf, 9.0, 1.0]])
     expected = np.exp(-(squares - squares.min(axis=1, keepdims=True)) / (2 * width**2))
     np.testing.assert_allclose(links.toarray(), expected)
@@ -92,3 +92,17 @@ def test_few_distinct_rows_are_separated(p):
     assert len(np.unique(labels)) == 4
     assert len(set(zip(labels.tolist(), which.tolist(), strict=True))) == 4
     np.testing.assert_array_equal(member.predict(distinct)[which], labels)
+
+
+@pytest.mark.parametrize("make", [np.asarray, np.float32, sp.csr_array])
+def test_ties_between_landmarks_do_not_depend_on_the_batch(make):
+    """Rows of zeros and ones are equally far from many landmarks; one rule chooses among them."""
+    dense = (np.random.default_rng(0).random((400, 20)) < 0.2).astype(float)
+    X = make(dense)
+    member, labels = spectral_run(X, 20)
+    order = np.random.default_rng(1).permutation(400)
+    np.testing.assert_array_equal(member.predict(X[order]), labels[order])
+    alone = [member.predict(X[i : i + 1])[0] for i in order[:40]]
+    np.testing.assert_array_equal(alone, labels[order[:40]])
+    np.testing.assert_array_equal(member.predict(dense), labels)
+    np.testing.assert_array_equal(member.predict(sp.csr_array(dense)), labels)

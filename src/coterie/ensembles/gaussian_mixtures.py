@@ -81,6 +81,9 @@ def fit_mixture(
 ) -> MixtureMember:
     """Fit a mixture of K Gaussians to the rows of Z (n, q); ``covariance`` is "full" or "diag"."""
     Y = np.asarray(Z @ axes, dtype=np.float64)
+    # sparse rows are not centred: far from 0 the digits of the variances would cancel
+    centre = Y.mean(axis=0)
+    Y = Y - centre
     model = GaussianMixture(
         n_clusters,
         covariance_type=covariance,
@@ -97,7 +100,7 @@ def fit_mixture(
     logs = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
     return MixtureMember(
         axes=axes,
-        means=model.means_,
+        means=model.means_ + centre,
         factors=factors,
         offsets=np.log(model.weights_) + logs,
         **vars(scaling),

@@ -34,6 +34,8 @@ _NEIGHBOURS = 5
 # The landmarks need not be optimal centres: few steps on a sample are enough.
 _ROWS_PER_LANDMARK = 10
 _LANDMARK_STEPS = 5
+# δ as a share of the mean squared length of landmarks: far above rounding errors
+_DISTINCT = 1e-11
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -106,15 +108,36 @@ def _links(
     The nearest landmark of each row has link 1, so that no row is without links. The scale of a
     row does not matter: D⁻¹ and the unit length of the embedding remove it.
     """
-    near = NearestNeighbors(n_neighbors=n_neighbors).fit(landmarks)
-    distances, columns = near.kneighbors(Z)
+    rows, ends = _with_distinct_distances(Z, landmarks)
+    near = NearestNeighbors(n_neighbors=n_neighbors).fit(ends)
+    distances, columns = near.kneighbors(rows)
     if width is None:
         width = float(distances.mean()) or 1.0
     squares = distances**2
     strength = np.exp((squares[:, :1] - squares) / (2 * width**2))
-    ends = np.arange(0, strength.size + 1, n_neighbors)
+    starts = np.arange(0, strength.size + 1, n_neighbors)
     shape = (strength.shape[0], landmarks.shape[0])
-    return sp.csr_array((strength.ravel(), columns.ravel(), ends), shape=shape), width
+    return sp.csr_array((strength.ravel(), columns.ravel(), starts), shape=shape), width
+
+
+def _with_distinct_distances(Z: Any, landmarks: Any) -> tuple[Any, Any]:
+    """Append a column that adds j δ to the squared distances to landmark j, for a tiny δ.
+
+    Rows of few different values, such as 0 and 1, are equally far from many landmarks. Without δ,
+    rounding would choose between them, and it depends on the other rows of the batch.
+    """
+    squares = landmarks.multiply(landmarks) if sp.issparse(landmarks) else landmarks**2
+    p = landmarks.shape[0]
+    step = _DISTINCT * float(squares.sum()) / p
+    added = np.sqrt(step * np.arange(p, dtype=np.float64)).astype(landmarks.dtype)[:, None]
+    zeros = np.zeros((Z.shape[0], 1), dtype=Z.dtype)
+    return _appended(Z, zeros), _appended(landmarks, added)
+
+
+def _appended(Z: Any, column: Floats) -> Any:
+    if sp.issparse(Z):
+        return sp.hstack([Z, sp.csr_array(column)], format="csr")
+    return np.hstack([Z, column])
 
 
 def _leading_axes(links: sp.csr_array, n_axes: int) -> Floats:
