@@ -124,6 +124,7 @@ def test_parts_without_data_say_so():
     est = EvidenceAccumulation(2).fit([[0, 0], [0, 0], [1, 1], [1, 0]])
     text = " ".join(read_page(render_report(consensus_contents(est))).text.split())
     assert "This report has no features" in text
+    assert "The number of clusters, 2, was given." in text
     assert "coterie.choose_k(P)" in text
     assert "No partition has J below" not in text
 

@@ -48,4 +48,15 @@ def test_every_array_over_k_is_a_curve(case):
         unavailable=np.full(3, np.nan),
         words=np.array(["a", "b", "c"]),
     )
-    assert k_part(est).curves == {"gap_statistic": [1.0, None, 2.0]}
+    part = k_part(est)
+    assert part.curves == {"gap_statistic": [1.0, None, 2.0]}
+    assert not part.is_weak
+
+
+def test_weak_evidence_is_said(case):
+    """A choice that other numbers almost equal is marked."""
+    _, est = case
+    est.k_choice_ = SimpleNamespace(
+        best_k=2, reason="why", by_criterion={}, ks=np.array([2]), is_weak=np.True_
+    )
+    assert k_part(est).is_weak is True

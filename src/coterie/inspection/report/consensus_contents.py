@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -131,8 +132,10 @@ class ConsensusReport:
         Lower bound of J, and the share of J that a better partition could save; None if unknown.
     n_uncertain : int
         Points of confidence below 1. ``points`` has the least certain of them.
+    k_given : bool
+        Whether the number of clusters is a parameter of the estimator.
     k_choice : KPart or None
-        None if the number of clusters was given.
+        None if the estimator did not compare numbers of clusters.
     features : FeaturesPart or None
         None if no features were given.
     """
@@ -154,6 +157,7 @@ class ConsensusReport:
     clusters: list[ClusterRow]
     partitions: PartitionsPart
     coassociation: HeatMap
+    k_given: bool
     k_choice: KPart | None
     n_uncertain: int
     has_index: bool
@@ -204,6 +208,7 @@ def consensus_contents(
         clusters=_clusters(consensus),
         partitions=_partitions(estimator, names),
         coassociation=_coassociation(consensus, rows),
+        k_given=isinstance(getattr(estimator, "n_clusters", None), Integral),
         k_choice=k_part(estimator),
         n_uncertain=int((consensus.confidence_[labelled] < 1).sum()),
         has_index=rows is not None,

@@ -34,6 +34,7 @@ _CRITERIA = {
     "confidence": "confidence, high is good",
     "relative_eigengap": "relative eigengap, high is good",
     "agreement": "agreement of methods, high is good",
+    "stability": "agreement of halves of the partitions, high is good",
     "pac": "ambiguous pairs (PAC), low is good",
 }
 #: Arrays over K that say nothing by themselves.

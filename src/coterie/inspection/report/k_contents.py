@@ -16,11 +16,13 @@ __all__ = ["KPart", "finite_or_none", "k_part"]
 class KPart:
     """The choice of the number of clusters; ``curves`` have a value, or None, for each of ``ks``.
 
-    ``by_criterion`` has the K that each criterion alone chooses.
+    ``by_criterion`` has the K that each criterion alone chooses. ``is_weak`` says that other
+    numbers are almost as good.
     """
 
     best_k: int
     reason: str
+    is_weak: bool
     ks: list[int]
     curves: dict[str, list[float | None]]
     by_criterion: dict[str, int | None]
@@ -48,6 +50,7 @@ def k_part(estimator: Any) -> KPart | None:
     return KPart(
         best_k=int(choice.best_k),
         reason=str(choice.reason),
+        is_weak=bool(getattr(choice, "is_weak", False)),
         ks=ks.tolist(),
         curves=curves,
         by_criterion=dict(choice.by_criterion),
