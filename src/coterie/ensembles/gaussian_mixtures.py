@@ -84,10 +84,11 @@ def fit_mixture(
     # sparse rows are not centred: far from 0 the digits of the variances would cancel
     centre = Y.mean(axis=0)
     Y = Y - centre
+    rounding = (np.finfo(np.float64).eps * float(np.abs(centre).max())) ** 2
     model = GaussianMixture(
         n_clusters,
         covariance_type=covariance,
-        reg_covar=max(_LEAST_VARIANCE * float(Y.var(axis=0).mean()), _TINY),
+        reg_covar=max(_LEAST_VARIANCE * float(Y.var(axis=0).mean()), rounding, _TINY),
         max_iter=_STEPS,
         random_state=seed,
     )
