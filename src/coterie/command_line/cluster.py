@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -17,6 +18,7 @@ from coterie.command_line.terminal.progress import is_watched, shown_notes, show
 from coterie.command_line.terminal.streams import input_name, read_input, refuse_json
 from coterie.command_line.terminal.summary import consensus_facts, print_summary
 from coterie.consensus.registry import FLAGSHIP
+from coterie.errors import CoterieWarning
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["cluster", "read_features"]
 
 _log = logging.getLogger(__name__)
+
+#: Largest ratio of the standard deviations of two columns that gives no warning.
+_MOST_UNEQUAL = 30.0
 
 
 def cluster(
@@ -35,15 +40,40 @@ def cluster(
             help="Table with a row per point and a column per feature; - for standard input.",
         ),
     ],
-    n_clusters: Annotated[int, typer.Option("-k", min=1, metavar="K", help="Number of clusters.")],
+    n_clusters: Annotated[
+        int | None,
+        typer.Option(
+            "-k",
+            min=1,
+            metavar="K",
+            help="Number of clusters. By default the number that the runs recommend.",
+        ),
+    ] = None,
     output: options.Table = None,
     id_columns: options.IdColumns = None,
     columns: options.Columns = None,
-    partitions: Annotated[int, typer.Option(min=1, metavar="N", help="Number of runs.")] = 40,
+    partitions: Annotated[int, typer.Option(min=1, metavar="N", help="Number of runs.")] = 32,
     ensemble: Annotated[
-        Literal["kmeans", "diverse", "subspaces", "subsample", "scalings"],
-        typer.Option(help="What varies between the runs, in addition to the random start."),
-    ] = "kmeans",
+        Literal[
+            "mixed",
+            "spectral",
+            "mixture",
+            "diagonal mixture",
+            "ward",
+            "diverse",
+            "kmeans",
+            "subspaces",
+            "subsample",
+            "scalings",
+        ],
+        typer.Option(help="Kind of the runs; mixed is spectral runs and Gaussian mixtures."),
+    ] = "mixed",
+    standardize: Annotated[
+        bool,
+        typer.Option(
+            "--standardize", help="Scale every column to mean 0 and variance 1 before clustering."
+        ),
+    ] = False,
     method: options.MethodKey = FLAGSHIP,
     jobs: Annotated[
         int | None, typer.Option(metavar="N", help="Number of parallel runs; -1 uses all cores.")
@@ -51,18 +81,24 @@ def cluster(
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     plot: options.Picture = None,
+    report: options.Report = None,
     save_model: options.Model = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Cluster features by the consensus of many k-means runs.
+    """Cluster features by the consensus of many different runs.
 
     FEATURES is a CSV, Parquet or NPY table with a row per point and a column
-    per feature. All values must be finite numbers. Features are not scaled:
-    scale them first, or use --ensemble scalings to try several scalings.
+    per feature. All values must be finite numbers. Features are not scaled
+    unless you add --standardize, which columns of different units need.
+
+    The default runs are spectral clusterings and Gaussian mixtures with
+    different numbers of clusters. Without -k, the number of clusters on which
+    halves of the runs agree is chosen. The confidence is the estimated
+    probability that a label is right.
 
     Example: coterie cluster features.csv --id name -k 3 -o clusters.csv
     """
-    outputs = Outputs(output, plot, save_model)
+    outputs = Outputs(output, plot, save_model, report)
     refuse_json(as_json, outputs.table)
     ids, wanted = options.ids_in(id_columns), options.names_in(columns)
     outputs.check(features, ids)
@@ -81,19 +117,29 @@ def cluster(
                 n_partitions=partitions,
                 ensemble=ensemble,
                 consensus=None if method == FLAGSHIP else method,
+                standardize=standardize,
                 n_jobs=jobs,
                 random_state=seed,
                 verbose=is_watched(quiet),
             )
+            if not standardize:
+                _warn_of_units(X, feature_names)
             estimator.fit(X).set_params(verbose=False)
             # With names, predict can check that a table has the same columns in the same order.
             estimator.feature_names_in_ = np.array(feature_names, dtype=object)
         seconds = time.perf_counter() - started
-        names = [f"run {v}" for v in range(partitions)]
-        outputs.write_consensus(estimator, estimator.ensemble_.labels, names, id_values)
+        names = estimator.ensemble_.names
+        outputs.write_consensus(
+            estimator,
+            estimator.ensemble_.labels,
+            names,
+            id_values,
+            features=X,
+            feature_names=feature_names,
+        )
     facts = {
         "input": input_name(features),
-        **consensus_facts(estimator.consensus_, names, method),
+        **consensus_facts(estimator, names, method),
         "seconds": round(seconds, 3),
         "written": outputs.written,
         "notes": notes,
@@ -113,3 +159,21 @@ def read_features(
 
     table = read_input(path)
     return feature_matrix(table, find_ids(table, ids, columns, "features"), columns)
+
+
+def _warn_of_units(X: NDArray[np.float64], names: Sequence[str]) -> None:
+    """Warn if columns vary by very different amounts, as columns of different units do."""
+    import numpy as np
+
+    spread = X.std(axis=0)
+    varies = spread > 0
+    times = spread.max() / spread[varies].min() if varies.any() else 1.0
+    if times > _MOST_UNEQUAL:
+        most = names[int(spread.argmax())]
+        least = names[int(np.where(varies, spread, np.inf).argmin())]
+        warnings.warn(
+            f"column {most!r} varies {times:,.0f} times as much as {least!r} and will decide; "
+            "add --standardize if their units differ",
+            CoterieWarning,
+            stacklevel=2,
+        )

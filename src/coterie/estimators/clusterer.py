@@ -7,10 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
+from sklearn.utils import ClassifierTags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from coterie.consensus.diagnostics import partition_names
+from coterie.ensembles.scalings import Scaling, standard_and_min_max
 from coterie.estimators.combining import RunsClusterer
 from coterie.labels.row_index import row_index_of
 from coterie.runtime.verbosity import shows_stages
@@ -27,7 +28,7 @@ class ConsensusClusterer(RunsClusterer):
     clusterings follow clusters of any shape, Gaussian mixtures follow clusters of different size
     and direction. Their consensus is better than each of them alone.
 
-    Columns are not scaled: standardise columns of different units first.
+    Columns are not scaled unless ``standardize`` is set, which columns of different units need.
 
     Parameters
     ----------
@@ -49,6 +50,8 @@ class ConsensusClusterer(RunsClusterer):
     subsample, subspace : float in (0, 1] or None, default=None
         The shares of the rows and of the columns that each run uses. Every kind of ``ensemble``
         clusters the same samples of rows.
+    standardize : bool, default=False
+        Scale every column to mean 0 and variance 1; columns of sparse X only to variance 1.
     n_jobs : int or None, default=None
         Number of parallel runs, as in joblib. It does not change the result.
     verbose : bool, default=False
@@ -99,6 +102,7 @@ class ConsensusClusterer(RunsClusterer):
     consensus: Any = None
     subsample: float | None = None
     subspace: float | None = None
+    standardize: bool = False
     n_jobs: int | None = None
     verbose: bool = False
     random_state: Any = None
@@ -123,6 +127,8 @@ class ConsensusClusterer(RunsClusterer):
         index = row_index_of(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
         rng = check_random_state(self.random_state)
+        self._scaling = standard_and_min_max(X)[0] if self.standardize else Scaling()
+        X = self._scaling.transform(X)
         self.ensemble_ = self._fit_runs(self.ensemble, X, rng, sample_weight)
         names = self.ensemble_.names
         self._combine_runs(self.ensemble_.labels, names, rng, sample_weight)
@@ -132,23 +138,27 @@ class ConsensusClusterer(RunsClusterer):
 
     def predict(self, X: Any) -> NDArray[np.int32]:
         """Return the labels of new points, from the labels that every run predicts."""
-        return self.consensus_.predict(self._labels_of_runs(X))
+        P = self._labels_of_runs(X)
+        return self.consensus_.predict(P)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the estimated probability of each cluster for new points, (m, K).
 
         See :meth:`coterie.RobustConsensus.predict_proba`.
         """
-        return self.consensus_.predict_proba(self._labels_of_runs(X))
+        P = self._labels_of_runs(X)
+        return self.consensus_.predict_proba(P)
 
     def _labels_of_runs(self, X: Any) -> NDArray[np.int32]:
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32))
-        return self.ensemble_.predict(X)
+        return self.ensemble_.predict(self._scaling.transform(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        # checks of scikit-learn read these tags of every estimator with predict_proba
+        tags.classifier_tags = ClassifierTags()
         return tags
 
 

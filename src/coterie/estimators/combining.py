@@ -33,6 +33,10 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
     verbose: bool
     consensus_: Any
 
+    def _default_consensus(self) -> RobustConsensus:
+        """Return the consensus function for ``consensus=None``."""
+        return RobustConsensus()
+
     def _fit_runs(
         self, ensemble: Any, X: Any, rng: np.random.RandomState, sample_weight: Any
     ) -> Ensemble:
@@ -58,8 +62,9 @@ class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
         sample_weight: Any,
     ) -> None:
         """Fit the consensus of the runs and set the attributes that come from it."""
+        consensus = self._default_consensus() if self.consensus is None else self.consensus
         self.consensus_ = fit_consensus(
-            self.consensus, labels, names, self.n_clusters, rng, sample_weight
+            consensus, labels, names, self.n_clusters, rng, sample_weight
         )
         self.labels_ = self.consensus_.labels_
         self.n_clusters_ = self.consensus_.n_clusters_
@@ -82,8 +87,7 @@ def fit_consensus(
 
     Parameters
     ----------
-    consensus : consensus function, str or None
-        As in :class:`~coterie.ConsensusClusterer`.
+    consensus : consensus function or key of :mod:`coterie.consensus.registry`
     labels : (n, V)
     names : V names of the partitions
     n_clusters : int or None
@@ -94,11 +98,8 @@ def fit_consensus(
     -------
     The fitted consensus function.
     """
-    if consensus is None:
-        function = RobustConsensus()
-    else:
-        is_key = isinstance(consensus, str)
-        function = make_consensus(consensus, None) if is_key else clone(consensus)
+    is_key = isinstance(consensus, str)
+    function = make_consensus(consensus, None) if is_key else clone(consensus)
     settings = function.get_params()
     wanted = {"n_clusters": n_clusters, "random_state": rng.randint(2**31 - 1)}
     # replace only what the user did not choose: parameters with their default value

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from coterie.consensus.robust.estimator import RobustConsensus
 from coterie.ensembles.making import Ensemble
 from coterie.ensembles.scalings import Scaling
 from coterie.errors import InvalidParameterError
@@ -38,6 +39,7 @@ class MultiViewClusterer(RunsClusterer):
         Number of runs in each view.
     ensemble : as in :class:`ConsensusClusterer`, or dict by view name, default="mixed"
     consensus : as in :class:`ConsensusClusterer`
+        None is :class:`~coterie.RobustConsensus` with ``refine="sizes"``.
     subsample, subspace : as in :class:`ConsensusClusterer`
     standardize : bool, default=True
         Scale every column to mean 0 and variance 1; columns of sparse views only to variance 1.
@@ -141,14 +143,19 @@ class MultiViewClusterer(RunsClusterer):
 
     def predict(self, views: Any) -> NDArray[np.int32]:
         """Return the labels of new points from the same views."""
-        return self.consensus_.predict(self._labels_of_runs(views))
+        P = self._labels_of_runs(views)
+        return self.consensus_.predict(P)
 
     def predict_proba(self, views: Any) -> NDArray[np.float64]:
         """Return the estimated probability of each cluster for new points, (m, K).
 
         See :meth:`coterie.RobustConsensus.predict_proba`.
         """
-        return self.consensus_.predict_proba(self._labels_of_runs(views))
+        P = self._labels_of_runs(views)
+        return self.consensus_.predict_proba(P)
+
+    def _default_consensus(self) -> RobustConsensus:
+        return RobustConsensus(refine="sizes")
 
     def _labels_of_runs(self, views: Any) -> NDArray[np.int32]:
         check_is_fitted(self)

@@ -99,7 +99,7 @@ class Outputs:
         report compares the clusters by the ``features`` (n, p), if they are given.
         """
         consensus = getattr(estimator, "consensus_", estimator)
-        columns = {**ids, "label": consensus.labels_, "confidence": consensus.confidence_}
+        columns = {**ids, "label": estimator.labels_, "confidence": estimator.confidence_}
         self.write(
             columns,
             estimator,

@@ -20,12 +20,12 @@ _MOST_CAMPS = 8
 _MOST_MEMBERS = 12
 
 
-def consensus_facts(consensus: Any, names: Sequence[str], method: str = FLAGSHIP) -> dict[str, Any]:
-    """Return the facts about a fitted consensus function, ready for JSON.
+def consensus_facts(estimator: Any, names: Sequence[str], method: str = FLAGSHIP) -> dict[str, Any]:
+    """Return the facts about a fitted consensus, ready for JSON.
 
     Parameters
     ----------
-    consensus : fitted consensus function
+    estimator : fitted consensus function, or fitted clusterer that holds one
     names : sequence of V str
         The names of the partitions.
     method : str
@@ -47,6 +47,7 @@ def consensus_facts(consensus: Any, names: Sequence[str], method: str = FLAGSHIP
     """
     import numpy as np
 
+    consensus = getattr(estimator, "consensus_", estimator)
     labelled = consensus.labels_[consensus.labels_ >= 0]
     n, n_points = len(labelled), len(consensus.labels_)
     return {
@@ -57,7 +58,7 @@ def consensus_facts(consensus: Any, names: Sequence[str], method: str = FLAGSHIP
         "tuples": int(consensus.n_tuples_),
         "clusters": int(consensus.n_clusters_),
         "sizes": np.bincount(labelled).tolist(),
-        "mean_confidence": float(consensus.confidence_.mean()),
+        "mean_confidence": float(estimator.confidence_.mean()),
         "objective": float(consensus.objective_),
         "share_of_pairs": float(consensus.objective_ / max(n * (n - 1), 1)),
         **_optional_facts(consensus),
@@ -107,6 +108,9 @@ def _optional_facts(consensus: Any) -> dict[str, Any]:
     if hasattr(consensus, "selected_"):
         chosen = consensus.selected_
         facts |= {"selected": str(chosen["method"]), "reason": str(chosen["reason"])}
+    if hasattr(consensus, "k_choice_"):
+        choice = consensus.k_choice_
+        facts |= {"chosen_k": choice.reason, "weak_k": choice.is_weak}
     if hasattr(consensus, "loss_"):
         facts["loss"] = float(consensus.loss_)
     if hasattr(consensus, "partitioner_"):
@@ -141,6 +145,8 @@ def _lines(facts: dict[str, Any]) -> dict[str, str]:
         "objective": f"{facts['objective']:,.1f}: on average, a partition differs from the "
         f"consensus on {facts['share_of_pairs']:.2%} of all pairs",
     }
+    if "chosen_k" in facts:
+        lines["number"] = f"{facts['clusters']} clusters were chosen: {facts['chosen_k']}"
     if "unlabelled" in facts:
         lines["unlabelled"] = (
             f"{facts['unlabelled']:,} points without a label in any partition; they get -1"

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from coterie.consensus.base import ConsensusFunction, Labelling
 from coterie.consensus.parameters import check_choice, check_n_clusters
 from coterie.consensus.robust.answers import Answer, Sample, choose_answer
+from coterie.consensus.robust.similar_sizes import answer_by_sizes
 from coterie.consensus.robust.votes import Votes, check_weighting
 from coterie.counts.contingency import all_contingencies
 from coterie.ensembles.input_checks import check_number, check_whole
@@ -73,10 +74,12 @@ class RobustConsensus(ConsensusFunction):
         and "divided" is used. "divided": the same in parts of 4,000 tuples, linear in u. "l2":
         least squares from contingency tables. "auto": "admm" up to 500 tuples (with
         ``device="cuda"``, as many as fit), else "l2", which was as accurate and much faster.
-    refine : {"auto", True, False}, default="auto"
+    refine : {"auto", "sizes", True, False}, default="auto"
         The answer to return. "auto": the one that the other answers agree with most. True: a
         discrete search for the least J, started from both relaxations and from the partitions.
-        False: the relaxation.
+        False: the relaxation. "sizes": the search if its clusters are of similar size and halves of
+        the partitions find them too, else locally weighted linkage, which finds clusters of very
+        different size; it was best for several views.
     threshold : float or "calibrated", default=0.5
         Share of votes from which the search puts two points together. 0.5 minimises J.
         "calibrated" lowers it if the points of a cluster are together in less than 55% of the
@@ -208,6 +211,10 @@ class RobustConsensus(ConsensusFunction):
             K = self._choose_n_clusters(votes)
         if self.refine == "auto" and not found:
             votes, answer, relaxed = self._vote_of_methods(tuples, votes, K, contingencies)
+        elif self.refine == "sizes" and not found:
+            rng = check_random_state(self.random_state)
+            given, relaxed = self._relaxed_answers(votes, K, rng)
+            answer, found = answer_by_sizes(votes, K, given, rng)
         else:
             answer, relaxed, found = self._single_answer(votes, K, found)
 
@@ -296,9 +303,11 @@ class RobustConsensus(ConsensusFunction):
     def _check_parameters(self) -> None:
         check_device(self.device)
         check_choice("relaxation", self.relaxation, ("auto", "admm", "divided", "l2"))
-        auto = isinstance(self.refine, str) and self.refine == "auto"
-        if not auto and not isinstance(self.refine, bool | np.bool_):
-            raise InvalidParameterError(f"refine={self.refine!r}: give 'auto', True or False")
+        named = isinstance(self.refine, str) and self.refine in ("auto", "sizes")
+        if not named and not isinstance(self.refine, bool | np.bool_):
+            raise InvalidParameterError(
+                f"refine={self.refine!r}: give 'auto', 'sizes', True or False"
+            )
         if isinstance(self.n_clusters, str) and self.n_clusters != "free":
             raise InvalidParameterError(
                 f"n_clusters={self.n_clusters!r}: give a whole number, None or 'free'"
