@@ -198,6 +198,13 @@ def test_clusterers_name_their_runs_and_kinds(case):
     deciding = sum(row.deciding for row in report.partitions.kinds)
     assert deciding == report.partitions.n_deciding
     assert report.estimator == "ConsensusClusterer"
+    assert report.confidence == pytest.approx(est.confidence_.mean())
+    assert report.is_probability
+    np.testing.assert_array_equal(report.features.map.confidence, est.confidence_)
+    for row in report.clusters:
+        own = est.confidence_[est.labels_ == row.cluster]
+        assert row.confidence == pytest.approx(own.mean())
+        assert sum(row.histogram) == row.size == len(own)
     assert len(report.features.rows) == 4
 
 

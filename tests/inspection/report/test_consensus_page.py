@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from dataclasses import replace
 from importlib import resources
 
 import numpy as np
@@ -84,6 +85,28 @@ def test_sentences_have_the_numbers_of_the_estimator(case, page):
         est.gap_,
     }
     assert "Raters" in text
+
+
+@pytest.mark.parametrize(
+    ("confidence", "is_probability", "word"),
+    [
+        (0.9, False, "clear"),
+        (0.5, False, "mostly clear"),
+        (0.4, False, "mixed"),
+        (0.1, False, "weak"),
+        (0.9, True, "clear"),
+        (0.7, True, "mixed"),
+        (0.3, True, "weak"),
+    ],
+)
+def test_confidence_is_put_into_words(case, confidence, is_probability, word):
+    """The same word needs a higher probability than margin of votes."""
+    _, est = case
+    contents = replace(
+        consensus_contents(est), confidence=confidence, is_probability=is_probability
+    )
+    text = " ".join(read_page(render_report(contents)).text.split())
+    assert f"The votes are {word}: mean confidence {confidence:.2f}" in text
 
 
 def test_embedded_numbers_are_those_of_the_pictures(case, page):

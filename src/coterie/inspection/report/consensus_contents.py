@@ -124,6 +124,9 @@ class ConsensusReport:
     ----------
     method, reason : str
         The method whose answer was returned, and why; the reason is empty if there was no choice.
+    is_probability : bool
+        Whether the confidence is the estimated probability of a label, as clusterers of features
+        have it; else it is the share of votes for the cluster minus that for the next best one.
     n_unlabelled : int
         Points without a label in any partition.
     share_of_pairs : float
@@ -149,6 +152,7 @@ class ConsensusReport:
     n_points: int
     n_tuples: int
     n_unlabelled: int
+    is_probability: bool
     confidence: float
     objective: float
     share_of_pairs: float
@@ -200,20 +204,21 @@ def consensus_contents(
         n_points=n,
         n_tuples=int(consensus.n_tuples_),
         n_unlabelled=n - n_labelled,
-        confidence=float(consensus.confidence_[labelled].mean()),
+        is_probability=estimator is not consensus,
+        confidence=float(estimator.confidence_[labelled].mean()),
         objective=float(consensus.objective_),
         share_of_pairs=float(consensus.objective_) / max(n_labelled * (n_labelled - 1), 1),
         lower_bound=finite_or_none(getattr(consensus, "lower_bound_", None)),
         gap=finite_or_none(getattr(consensus, "gap_", None)),
-        clusters=_clusters(consensus),
+        clusters=_clusters(estimator),
         partitions=_partitions(estimator, names),
         coassociation=_coassociation(consensus, rows),
         k_given=isinstance(getattr(estimator, "n_clusters", None), Integral),
         k_choice=k_part(estimator),
-        n_uncertain=int((consensus.confidence_[labelled] < 1).sum()),
+        n_uncertain=int((estimator.confidence_[labelled] < 1).sum()),
         has_index=rows is not None,
         points=_doubtful_points(estimator, rows),
-        features=None if X is None else features_part(consensus, X, feature_names, rows),
+        features=None if X is None else features_part(estimator, X, feature_names, rows),
     )
 
 
@@ -275,9 +280,9 @@ def _as_text(name: Any) -> str:
     return visible(" · ".join(map(str, name)) if isinstance(name, tuple) else str(name))
 
 
-def _clusters(consensus: Any) -> list[ClusterRow]:
-    firmness = cluster_consensus(consensus)
-    labels, confidence = consensus.labels_, consensus.confidence_
+def _clusters(estimator: Any) -> list[ClusterRow]:
+    firmness = cluster_consensus(estimator)
+    labels, confidence = estimator.labels_, estimator.confidence_
     labelled = labels >= 0
     # 0.9 may be stored as 0.8999…, and belongs to the bin from 0.9
     bins = (confidence * _CONFIDENCE_BINS + _ROUNDING).astype(np.int64)

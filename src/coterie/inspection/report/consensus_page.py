@@ -39,8 +39,8 @@ _CRITERIA = {
 }
 #: Arrays over K that say nothing by themselves.
 _NOT_DRAWN = ("n_clusters", "information", "eigengap", "cdf_area", "delta_area")
-#: Least mean confidence for each word.
-_CONFIDENCE_WORDS = ((0.8, "clear"), (0.5, "mostly clear"), (0.25, "mixed"), (0.0, "weak"))
+#: Least mean margin of the votes for each word.
+_CONFIDENCE_WORDS = ((0.8, "clear"), (0.5, "mostly clear"), (0.25, "mixed"))
 #: Width and height of a curve, and its margins: left, right, top, bottom.
 _CURVE_SIZE, _CURVE_MARGINS = (280, 140), (52, 12, 10, 26)
 #: With more partitions the agreement is a picture instead of a table.
@@ -126,9 +126,7 @@ def render_report(contents: ConsensusReport) -> str:
             data=embedded_json(_page_data(contents)),
             colours=cluster_colours(K),
             sizes=_sizes(contents),
-            certainty=next(
-                word for least, word in _CONFIDENCE_WORDS if contents.confidence >= least
-            ),
+            certainty=_certainty(contents),
             camps=_camps_in_words(contents.partitions.camps),
             agreement_in_table=len(contents.partitions.rows) <= _MOST_IN_TABLE,
             k_charts=[] if contents.k_choice is None else _k_charts(contents.k_choice),
@@ -163,6 +161,13 @@ def _figure(number: float | None) -> str:
         return UNKNOWN
     in_full = 1e4 <= abs(number) < 1e9
     return (f"{number:,.0f}" if in_full else f"{number:,.4g}").replace("-", "−")
+
+
+def _certainty(contents: ConsensusReport) -> str:
+    """Return the mean confidence in words."""
+    # between two clusters, a probability p is a margin of p − (1 − p)
+    margin = 2 * contents.confidence - 1 if contents.is_probability else contents.confidence
+    return next((word for least, word in _CONFIDENCE_WORDS if margin >= least), "weak")
 
 
 def _sizes(contents: ConsensusReport) -> str:

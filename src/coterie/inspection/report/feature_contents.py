@@ -94,12 +94,12 @@ class FeaturesPart:
 
 
 def features_part(
-    consensus: Any,
+    estimator: Any,
     X: Any,
     feature_names: Sequence[str] | None,
     row_names: NDArray[np.object_] | None,
 ) -> FeaturesPart:
-    """Compare the clusters of a fitted consensus function by the features X of its points.
+    """Compare the clusters of a fitted estimator by the features X of its points.
 
     >>> from coterie import EvidenceAccumulation
     >>> est = EvidenceAccumulation(2).fit([[0, 0], [0, 0], [1, 1], [1, 1]])
@@ -107,8 +107,8 @@ def features_part(
     >>> [(row.name, row.separation) for row in part.rows]
     [('height', 1.0), ('width', 0.0)]
     """
-    X, names = named_features(X, feature_names, len(consensus.labels_))
-    found = feature_contrasts(X, consensus.labels_)
+    X, names = named_features(X, feature_names, len(estimator.labels_))
+    found = feature_contrasts(X, estimator.labels_)
     return FeaturesPart(
         n_features=len(names),
         n_constant=int((found.deviation == 0).sum()),
@@ -121,16 +121,16 @@ def features_part(
             )
             for j in np.argsort(-found.separation, kind="stable")[:_MOST_FEATURES].tolist()
         ],
-        clusters=[] if len(found.difference) == 1 else _differences(consensus, found, names),
-        map=_points_map(consensus, X, names, found, row_names),
+        clusters=[] if len(found.difference) == 1 else _differences(estimator, found, names),
+        map=_points_map(estimator, X, names, found, row_names),
     )
 
 
 def _differences(
-    consensus: Any, found: FeatureContrasts, names: Sequence[str]
+    estimator: Any, found: FeatureContrasts, names: Sequence[str]
 ) -> list[ClusterFeatures]:
     """Return the features in which each cluster differs; clusters are numbered by falling size."""
-    sizes = np.bincount(consensus.labels_[consensus.labels_ >= 0])
+    sizes = np.bincount(estimator.labels_[estimator.labels_ >= 0])
     return [
         ClusterFeatures(
             cluster=b,
@@ -151,7 +151,7 @@ def _differences(
 
 
 def _points_map(
-    consensus: Any,
+    estimator: Any,
     X: Any,
     names: Sequence[str],
     found: FeatureContrasts,
@@ -162,7 +162,7 @@ def _points_map(
     Up to two features are used as they are. More have different units: they are scaled, and
     projected to two principal components.
     """
-    points = sample_points(consensus.labels_, _MOST_SHOWN, 0)
+    points = sample_points(estimator.labels_, _MOST_SHOWN, 0)
     shown = X[points]
     varying = _varying(shown)
     if len(points) < 3 or len(varying) == 0:
@@ -179,12 +179,12 @@ def _points_map(
         axis_names = (names[varying[0]], names[varying[1]] if len(varying) == 2 else "row")
     return PointsMap(
         coordinates=np.asarray(coordinates, dtype=np.float64),
-        labels=consensus.labels_[points].astype(np.int64),
-        confidence=consensus.confidence_[points],
+        labels=estimator.labels_[points].astype(np.int64),
+        confidence=estimator.confidence_[points],
         names=[str(i) if row_names is None else str(row_names[i]) for i in points.tolist()],
         axis_names=axis_names,
         is_scaled=is_scaled,
-        total=len(consensus.labels_),
+        total=len(estimator.labels_),
     )
 
 
