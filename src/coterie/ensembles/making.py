@@ -30,6 +30,8 @@ from coterie.runtime.verbosity import track
 
 __all__ = ["Ensemble", "fit_ensemble", "make_partitions"]
 
+_ONE_THREAD_UP_TO = 5_000
+
 RandomState = int | np.random.RandomState | np.random.Generator | None
 
 
@@ -73,8 +75,11 @@ class Ensemble:
                 "give the same columns in the same order"
             )
         labels = np.empty((X.shape[0], len(self.members)), dtype=np.int32)
-        for column, member in enumerate(self.members):
-            labels[:, column] = predict_rows(member, X)
+        # for few rows, starting threads takes longer than the work
+        few = X.shape[0] <= _ONE_THREAD_UP_TO
+        with on_one_thread() if few else contextlib.nullcontext():
+            for column, member in enumerate(self.members):
+                labels[:, column] = predict_rows(member, X)
         return labels
 
 
