@@ -186,6 +186,8 @@ def test_any_number_of_clusters_has_a_page(n_clusters):
     html = render_report(consensus_contents(est, rng.normal(size=(60, 3))))
     page = read_page(html)
     assert not re.search(r"\b(nan|None|inf)\b", page.text)
+    if n_clusters == 40:
+        assert "and fewer points." in page.text
     assert f"60 points in {n_clusters} cluster" in " ".join(page.text.split())
 
 

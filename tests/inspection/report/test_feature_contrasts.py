@@ -97,6 +97,15 @@ def test_a_constant_whose_mean_is_rounded_is_constant():
         assert not found.difference.any()
 
 
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
+def test_a_cluster_of_zeros_has_mean_zero(convert):
+    """Rounding does not turn 0 into a small number."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(300) % 3
+    X = np.where(labels[:, None] == 1, 0.0, rng.uniform(1, 20, (300, 5)))
+    assert not feature_contrasts(convert(X), labels).cluster_mean[1].any()
+
+
 def test_blocks_of_columns_change_nothing(monkeypatch):
     """Features are read by blocks, of any width."""
     rng = np.random.default_rng(1)

@@ -45,6 +45,8 @@ _CONFIDENCE_WORDS = ((0.8, "clear"), (0.5, "mostly clear"), (0.25, "mixed"))
 _CURVE_SIZE, _CURVE_MARGINS = (280, 140), (52, 12, 10, 26)
 #: With more partitions the agreement is a picture instead of a table.
 _MOST_IN_TABLE = 12
+#: With more clusters their sizes are only in the table.
+_MOST_SIZES = 12
 
 
 def write_report(
@@ -173,7 +175,9 @@ def _certainty(contents: ConsensusReport) -> str:
 def _sizes(contents: ConsensusReport) -> str:
     """Return the sizes of the clusters in words, of many only the first ones."""
     sizes = [f"{row.size:,}" for row in contents.clusters]
-    return in_words(sizes if len(sizes) <= 12 else [*sizes[:12], f"{len(sizes) - 12} smaller ones"])
+    if len(sizes) <= _MOST_SIZES:
+        return f"{in_words(sizes)} points"
+    return f"{', '.join(sizes[:_MOST_SIZES])} and fewer points"
 
 
 def _camps_in_words(camps: Sequence[int]) -> str:

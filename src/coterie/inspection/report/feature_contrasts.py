@@ -27,6 +27,7 @@ Array = NDArray[np.float64]
 _MOST_VALUES = 10**7
 #: Squares of larger values could overflow.
 _LARGEST_VALUE = 1e150
+_ROUNDING = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +93,10 @@ def feature_contrasts(X: Any, labels: NDArray[Any]) -> FeatureContrasts:
     others = np.divide(n, n - sizes, out=np.zeros_like(sizes), where=sizes < n)
     deviation = np.sqrt(square / n)
     difference = offset * others[:, None] / np.where(varies, deviation, 1.0)
-    return FeatureContrasts(separation, difference, mean + scale * offset, mean, scale * deviation)
+    cluster_mean = mean + scale * offset
+    # a mean of 0 is the difference of two equal numbers, but for rounding
+    cluster_mean[np.abs(cluster_mean) < _ROUNDING * (np.abs(mean) + scale)] = 0.0
+    return FeatureContrasts(separation, difference, cluster_mean, mean, scale * deviation)
 
 
 def named_features(X: Any, names: Sequence[str] | None, n_points: int) -> tuple[Any, list[str]]:
