@@ -27,6 +27,7 @@ Found = TypeVar("Found")
 
 #: Every benchmark: its module, and the question it answers.
 BENCHMARKS = {
+    "features": ("features", "Clusters of feature tables, K and confidence beside scikit-learn."),
     "noise": ("noise", "How much of a planted partition is recovered from noisy and wrong votes?"),
     "regret": ("regret", "How far is each consensus function behind the best one?"),
     "table2": ("paper_table2", "The paper's table 2: consensus functions on eight sets."),

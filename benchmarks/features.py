@@ -1,0 +1,245 @@
+"""Clusters of feature tables: ConsensusClusterer beside the clusterers of scikit-learn.
+
+For each set (:mod:`benchmarks.feature_sets`): the adjusted Rand index with the true number of
+clusters, the number of clusters that is chosen without it, and whether ``confidence_`` is the
+probability that a label is right. Beside them: several views, and time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.accuracy import Cell, Score, run_cells, summarise
+from benchmarks.feature_sets import HALVES, LISTS, FeatureSet
+from benchmarks.feature_tables import FLAGSHIP, METHODS, NUMBER, OURS, Found, Sets, make_result
+from benchmarks.harness import Context
+from benchmarks.measuring import Stopwatch, measure
+from benchmarks.results import Result
+from coterie.datasets import load_views
+from coterie.errors import CoterieError
+from coterie.estimators.clusterer import ConsensusClusterer
+from coterie.estimators.view_clusterer import MultiViewClusterer
+from coterie.inspection.scores import adjusted_rand_index, clustering_accuracy, contingency
+
+#: Methods without a seed run once; so does the choice of the number of clusters.
+_ONCE = ("ward", "hdbscan", NUMBER)
+_QUICK_SETS = ("wine", "iris", "breast cancer", "unequal blobs", "Lsun")
+_N_BINS = 10
+#: Views, with the mean accuracy of the default of release 0.1.
+_VIEWS = {"msrc_v1": 0.829, "uci_mfeat": 0.959, "caltech101_7": 0.513, "caltech101_20": 0.487}
+#: Rows, columns and methods of the timed sets.
+_TIMED = {
+    (2_000, 64): (FLAGSHIP, "kmeans", "mixture", "ward", "spectral"),
+    (100_000, 20): (FLAGSHIP, "kmeans", "mixture"),
+}
+_QUICK_TIMED = {(1_000, 16): (FLAGSHIP, "kmeans")}
+
+
+def run(context: Context, *, seeds: int | None = None, jobs: int = 2) -> Result:
+    """Measure clusterers on both lists of sets; a quick run has five small sets.
+
+    ``seeds`` are 0, 1, …: 3 by default, 1 in a quick run. ``jobs`` is the number of worker
+    processes, each on one thread.
+    """
+    n_seeds = seeds or (1 if context.quick else 3)
+    listed = [
+        (one, {"name": one.name, "list": name, "half": HALVES[place % 2]})
+        for name, sets in LISTS.items()
+        for place, one in enumerate(sets)
+        if one.name in _QUICK_SETS or not context.quick
+    ]
+    views = list(_VIEWS)[: 1 if context.quick else None]
+    missing = context.missing_datasets(
+        sorted({*views, *(one.dataset for one, _ in listed if one.dataset)})
+    )
+    listed = [(one, about) for one, about in listed if one.dataset not in missing]
+    data: dict[str, Any] = {"seeds": n_seeds, "missing": missing}
+    data["sets"] = _run_sets(listed, n_seeds, context, jobs)
+    data["views"] = _run_views([v for v in views if v not in missing], context, jobs)
+    data["times"] = _run_times(context)
+    return make_result(data)
+
+
+def reliability(confidence: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
+    """Return share of points, Σ confidence / n and Σ right / n for each of ten bins, (10, 3).
+
+    >>> reliability(np.array([0.95, 1.0, 0.31, 0.39]), np.array([1, 1, 0, 1])).round(3)[[3, 9]]
+    array([[0.5  , 0.175, 0.25 ],
+           [0.5  , 0.488, 0.5  ]])
+    """
+    bins = np.minimum((confidence * _N_BINS).astype(int), _N_BINS - 1)
+    sums = [np.bincount(bins, w, minlength=_N_BINS) for w in (None, confidence, right)]
+    return np.stack(sums, axis=1) / len(confidence)
+
+
+def is_right(y: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return for each point whether its cluster is matched with its class.
+
+    >>> is_right(np.array(["a", "a", "b"]), np.array([1, 1, 1])).tolist()
+    [True, True, False]
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    table = contingency(y, labels).toarray()
+    matched = np.zeros(table.shape, dtype=bool)
+    matched[linear_sum_assignment(table, maximize=True)] = True
+    # the rows and columns of the table are the sorted distinct values
+    codes = (np.unique(values, return_inverse=True)[1] for values in (y, labels))
+    return matched[tuple(codes)]
+
+
+def make_clusterer(method: str, X: NDArray[Any], K: int, seed: int) -> Any:
+    """Return the clusterer of a key of :data:`METHODS`."""
+    from sklearn import cluster
+    from sklearn.mixture import GaussianMixture
+
+    seeded: dict[str, Any] = {"random_state": seed}
+    # with the default regularisation the covariances of few points are singular
+    regular = {"n_init": 3, "reg_covar": 1e-4 * X.var(axis=0).mean()}
+    make: dict[str, Callable[[], Any]] = {
+        FLAGSHIP: lambda: ConsensusClusterer(K, **seeded),
+        "consensus_kmeans": lambda: ConsensusClusterer(K, ensemble="kmeans", **seeded),
+        "kmeans": lambda: cluster.KMeans(K, n_init=10, **seeded),
+        "mixture": lambda: GaussianMixture(K, **regular, **seeded),
+        "ward": lambda: cluster.AgglomerativeClustering(K),
+        "spectral": lambda: cluster.SpectralClustering(K, affinity="nearest_neighbors", **seeded),
+        "hdbscan": lambda: cluster.HDBSCAN(copy=True),
+    }
+    return make[method]()
+
+
+def _run_sets(
+    listed: Sequence[tuple[FeatureSet, Found]], n_seeds: int, context: Context, jobs: int
+) -> list[dict[str, Any]]:
+    seeded = tuple(method for method in METHODS if method not in _ONCE)
+    draws = []
+    for methods, n, end in ((seeded, n_seeds, ""), (_ONCE, 1, "-once")):
+        cells = [
+            Cell(f"features-{one.name}{end}", methods, partial(_load, one)) for one, _ in listed
+        ]
+        draws.append(run_cells(cells, n, context, jobs).values())
+    return [
+        _set_data(one.name, about, each, once)
+        for (one, about), each, (once,) in zip(listed, *draws, strict=True)
+    ]
+
+
+def _set_data(name: str, about: Found, each: Sets, once: Found) -> dict[str, Any]:
+    """Combine the draws with each seed and the draw of the methods without one."""
+    _check_ran(name, (*each, once), (*OURS, NUMBER))
+    return {
+        **about,
+        **{key: once[NUMBER][key] for key in ("n", "p", "K")},
+        "methods": {
+            m: summarise([once[m]] if m in _ONCE else [draw[m] for draw in each]) for m in METHODS
+        },
+        NUMBER: once[NUMBER],
+        "bins": np.mean([draw[FLAGSHIP]["bins"] for draw in each], axis=0).tolist(),
+    }
+
+
+def _check_ran(name: str, draws: Sets, methods: Sequence[str]) -> None:
+    """Raise an error if one of the methods failed in a draw."""
+    outcomes = [(method, draw[method]) for draw in draws for method in methods if method in draw]
+    for method, outcome in outcomes:
+        if outcome["status"] != "ran":
+            raise CoterieError(f"{name}, {method}: {outcome['message']}")
+
+
+def _load(one: FeatureSet) -> Callable[[int], Score]:
+    X, y = one.load()
+    return lambda seed: partial(_scores, X, y, seed)
+
+
+def _scores(X: NDArray[Any], y: NDArray[Any], seed: int, method: str) -> dict[str, Any]:
+    """Return the adjusted Rand index as "accuracy", and what else is asked of the method."""
+    if method == NUMBER:
+        return _chosen_number(X, y, seed)
+    est = make_clusterer(method, X, len(np.unique(y)), seed)
+    labels = est.fit_predict(X)
+    found = {"accuracy": adjusted_rand_index(y, labels)}
+    if method == FLAGSHIP:
+        right = is_right(y, labels) & (labels >= 0)
+        found["bins"] = reliability(est.confidence_, right).tolist()
+    return found
+
+
+def _chosen_number(X: NDArray[Any], y: NDArray[Any], seed: int) -> dict[str, Any]:
+    """Choose K without the classes, and by the silhouette of k-means among the same K."""
+    from sklearn.metrics import silhouette_score
+
+    est = ConsensusClusterer(random_state=seed).fit(X)
+    answers = {
+        int(K): make_clusterer("kmeans", X, int(K), seed).fit_predict(X)
+        for K in est.k_choice_.ks
+        if len(X) > K
+    }
+    best = max(answers, key=lambda K: silhouette_score(X, answers[K]))
+    return {
+        **{"n": len(y), "p": X.shape[1], "K": len(np.unique(y))},
+        "accuracy": adjusted_rand_index(y, est.labels_),
+        "chosen": int(est.n_clusters_),
+        "is_weak": bool(est.k_choice_.is_weak),
+        "silhouette": best,
+        "silhouette_ari": adjusted_rand_index(y, answers[best]),
+    }
+
+
+def _run_views(names: Sequence[str], context: Context, jobs: int) -> list[dict[str, Any]]:
+    methods = ("views", "kmeans")
+    cells = [Cell(f"features-views-{name}", methods, partial(_load_views, name)) for name in names]
+    found = run_cells(cells, 1 if context.quick else 2, context, jobs).values()
+    rows = []
+    for name, draws in zip(names, found, strict=True):
+        _check_ran(name, draws, methods)
+        means = {method: summarise([draw[method] for draw in draws])["mean"] for method in methods}
+        rows.append({"name": name, **means, "release 0.1": _VIEWS[name]})
+    return rows
+
+
+def _load_views(name: str) -> Callable[[int], Score]:
+    from sklearn.preprocessing import StandardScaler
+
+    views, y = load_views(name)
+    K, X = len(np.unique(y)), StandardScaler().fit_transform(np.hstack(views))
+
+    def accuracy(seed: int, method: str) -> float:
+        clusterer = MultiViewClusterer(K, random_state=seed)
+        if method == "views":
+            return clustering_accuracy(y, clusterer.fit_predict(views))
+        return clustering_accuracy(y, make_clusterer(method, X, K, seed).fit_predict(X))
+
+    return lambda seed: partial(accuracy, seed)
+
+
+def _run_times(context: Context) -> list[dict[str, Any]]:
+    def measured() -> dict[str, Any]:
+        found = measure(partial(_timed, n, p, method))
+        return {"seconds": found.seconds, **found.facts}
+
+    kept, rows = context.trials("features-times"), []
+    for (n, p), methods in (_QUICK_TIMED if context.quick else _TIMED).items():
+        for method in methods:
+            trial = {"n": n, "p": p, "method": method}
+            rows.append({**trial, **kept.find_or_run(trial, measured)})
+    return rows
+
+
+def _timed(n: int, p: int, method: str, watch: Stopwatch) -> dict[str, float]:
+    from sklearn.datasets import make_blobs
+
+    settings = {"centers": 10, "cluster_std": 3.0, "center_box": (-4, 4), "random_state": 0}
+    X, y = make_blobs(n, n_features=p, **settings)
+    est = make_clusterer(method, X, 10, 0)
+    if method == FLAGSHIP:
+        est.set_params(n_jobs=2)
+    with watch.warm_up():
+        est.fit_predict(X[:300])
+    with watch.measure():
+        labels = est.fit_predict(X)
+    return {"ari": adjusted_rand_index(y, labels)}
