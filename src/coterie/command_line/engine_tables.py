@@ -137,5 +137,6 @@ def _facts(found: TableConsensus, method: str) -> dict[str, Any]:
         "clusters": len(found.sizes),
         "sizes": found.sizes.tolist(),
         "mean_confidence": found.mean_confidence,
+        "confidence": "0 undecided, 1 certain",
         "share_of_pairs": found.objective / max(n * (n - 1), 1),
     }

@@ -23,6 +23,7 @@ __all__ = [
     "dissent_of",
     "fitted_consensus",
     "k_choice_of",
+    "meaning_of_confidence",
     "partition_names",
     "partition_report",
     "point_report",
@@ -272,6 +273,13 @@ def k_choice_of(estimator: Any) -> Any:
     return getattr(estimator, "k_choice_", chosen)
 
 
+def meaning_of_confidence(estimator: Any) -> str:
+    """Say what ``confidence_`` is: a probability for clusterers of features, else a margin."""
+    if hasattr(estimator, "consensus_"):
+        return "estimated probability that a label is right"
+    return "0 undecided, 1 certain"
+
+
 def row_index(estimator: Any) -> Any:
     """Return the index of the fitted table, or None if it has none."""
     index = getattr(estimator, "index_", None)
@@ -319,7 +327,8 @@ def _lines_on_points(estimator: Any, consensus: Any) -> dict[str, str]:
         )
     if (choice := k_choice_of(estimator)) is not None:
         lines["chosen K"] = f"{choice.best_k}: {choice.reason}"
-    lines["confidence"] = f"{estimator.confidence_.mean():.2f} on average (0 undecided, 1 certain)"
+    mean = estimator.confidence_.mean()
+    lines["confidence"] = f"{mean:.2f} on average ({meaning_of_confidence(estimator)})"
     if uncertain := _uncertain_points(estimator, consensus):
         lines["uncertain"] = uncertain
     lines["objective"] = (

@@ -50,7 +50,7 @@ def choose_k(
     methods find the same K clusters. On planted partitions and real ensembles this product finds
     the true K more often than any single criterion.
 
-    If the partitions have far more than K clusters, as those that
+    If some partitions have far more than K clusters, as those that
     :class:`~coterie.ConsensusClusterer` makes from features, the recommended K has the largest
     stability · (relative eigengap)^0.1: random halves of the partitions give the same K clusters.
     ``is_weak`` says whether another K is almost as good.

@@ -47,6 +47,8 @@ def consensus_facts(estimator: Any, names: Sequence[str], method: str = FLAGSHIP
     """
     import numpy as np
 
+    from coterie.consensus.diagnostics import meaning_of_confidence
+
     consensus = getattr(estimator, "consensus_", estimator)
     labelled = consensus.labels_[consensus.labels_ >= 0]
     n, n_points = len(labelled), len(consensus.labels_)
@@ -59,6 +61,7 @@ def consensus_facts(estimator: Any, names: Sequence[str], method: str = FLAGSHIP
         "clusters": int(consensus.n_clusters_),
         "sizes": np.bincount(labelled).tolist(),
         "mean_confidence": float(estimator.confidence_.mean()),
+        "confidence": meaning_of_confidence(estimator),
         "objective": float(consensus.objective_),
         "share_of_pairs": float(consensus.objective_ / max(n * (n - 1), 1)),
         **_optional_facts(consensus),
@@ -141,7 +144,7 @@ def _lines(facts: dict[str, Any]) -> dict[str, str]:
     sizes = _listed([f"{size:,}" for size in facts["sizes"]], _MOST_SIZES)
     lines = {
         "clusters": f"{facts['clusters']}, of size {sizes}",
-        "confidence": f"{facts['mean_confidence']:.2f} on average (0 undecided, 1 certain)",
+        "confidence": f"{facts['mean_confidence']:.2f} on average ({facts['confidence']})",
         "objective": f"{facts['objective']:,.1f}: on average, a partition differs from the "
         f"consensus on {facts['share_of_pairs']:.2%} of all pairs",
     }

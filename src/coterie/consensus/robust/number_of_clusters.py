@@ -128,7 +128,7 @@ def measure_each_k(votes: Votes, ks: Counts, random_state: Any = None) -> dict[s
     floor = max(_EIGENVALUE_FLOOR * votes.tuples.n_points, 1.0)
     stability = np.full(len(ks), np.nan)
     answers = None
-    if _many_clusters(votes.tuples.n_labels) > FINE * ks[0]:
+    if _are_fine(votes.tuples.n_labels, int(ks[0])):
         stability, answers = stability_of_halves(votes, ks, rng)
     if answers is None:
         answers = _search_each(votes, factor, ks, random_state)
@@ -147,8 +147,9 @@ def recommend(
 ) -> tuple[int, str, bool]:
     """Return the index of the recommended K, why, and whether the evidence is weak.
 
-    If some partitions are much finer than K clusters, K maximises stability · gap^0.1: halves of
-    the partitions have the same K clusters. Such partitions are made from features.
+    If some partitions are much finer than K clusters, or than others, K maximises
+    stability · gap^0.1: halves of the partitions have the same K clusters. Such partitions are made
+    from features.
 
     Otherwise it maximises √gap · confidence · agreement²: M has K dominant eigenvalues, the points
     are assigned to K clusters with confidence, and different methods find the same K clusters. The
@@ -162,7 +163,7 @@ def recommend(
     if np.isfinite(stability).all():
         score = stability * gap**_GAP_POWER
         best = _largest(score)
-        if _many_clusters(n_labels) > FINE * ks[best]:
+        if _are_fine(n_labels, int(ks[best])):
             why = (
                 f"halves of the partitions give the same clusters (adjusted Rand index "
                 f"{stability[best]:.2f}), with a relative eigengap of {gap[best]:.2f}"
@@ -177,9 +178,10 @@ def recommend(
     return best, *_with_rival(why, score, best, ks, agreement[best] < _LEAST_AGREEMENT)
 
 
-def _many_clusters(n_labels: ArrayLike) -> float:
-    """Return the number of clusters that a tenth of the partitions exceed."""
-    return float(np.quantile(np.asarray(n_labels), 0.9))
+def _are_fine(n_labels: ArrayLike, k: int) -> bool:
+    """Return whether some partitions are much finer than K clusters, or than other partitions."""
+    few, many = np.quantile(np.asarray(n_labels), [0.1, 0.9])
+    return bool(many > FINE * min(few, k))
 
 
 def _largest(score: Array) -> int:
