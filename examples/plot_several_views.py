@@ -31,8 +31,7 @@ views = {
 # %%
 # One consensus of all runs
 # -------------------------
-# Each view is used twice: as given, and as the spectral embedding of its graph of neighbours. Each
-# of these is clustered eight times.
+# Each view is clustered eight times, by spectral runs and Gaussian mixtures.
 
 est = MultiViewClusterer(10, n_partitions=8, random_state=0).fit(views)
 for name in views:
