@@ -345,3 +345,16 @@ def test_new_rows_are_checked():
         ensemble.predict(IRIS[:, :3])
     with pytest.raises(InvalidParameterError, match="X_new has NaN at row 0, column 2"):
         ensemble.predict([[1.0, 1.0, np.nan, 1.0]])
+
+
+@pytest.mark.parametrize("ensemble", ["mixed", "ward", "scalings", "subsample"])
+def test_rows_of_weight_0_do_not_influence_the_runs(ensemble):
+    """The runs are those of the other rows; rows of weight 0 are labelled like new rows."""
+    X = np.random.default_rng(0).normal(size=(80, 3))
+    weights = np.arange(80) % 3
+    X[weights == 0] *= 50
+    settings = {"n_partitions": 5, "ensemble": ensemble, "random_state": 0}
+    every = fit_ensemble(X, 3, sample_weight=weights, **settings)
+    some = fit_ensemble(X[weights > 0], 3, sample_weight=weights[weights > 0], **settings)
+    np.testing.assert_array_equal(every.labels[weights > 0], some.labels)
+    np.testing.assert_array_equal(every.labels[weights == 0], some.predict(X[weights == 0]))

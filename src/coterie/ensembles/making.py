@@ -187,7 +187,8 @@ def fit_ensemble(
         The shares of the rows and of the columns that each run uses. Every kind of ``ensemble``
         clusters the same samples of rows.
     sample_weight : (n,) numbers, optional
-        Weights of the rows. Kinds without weights draw rows in proportion to them.
+        Weights of the rows. Kinds without weights draw rows in proportion to them. Rows of weight 0
+        do not influence the runs and are labelled like new rows.
     n_jobs : int, optional
         Number of parallel runs, as in joblib. None uses :func:`joblib.parallel_config`, which can
         also send runs to other machines. Each run uses one thread, so that the labels depend
@@ -214,6 +215,10 @@ def fit_ensemble(
     weights = check_row_weights(sample_weight, X.shape[0])
     if n_jobs == 0:
         raise InvalidParameterError("n_jobs=0: give 1 or more, or −1 for all cores")
+    used = None if weights is None or weights.all() else weights > 0
+    every_row = X
+    if weights is not None and used is not None:
+        X, weights = X[used], weights[used]
     plan = Plan(
         n_rows=X.shape[0],
         n_features=X.shape[1],
@@ -229,7 +234,15 @@ def fit_ensemble(
     labels, members = _fit_runs(X, plan, scalings, seeds, weights, n_jobs, verbose)
     names = plan.names(n_partitions)
     _warn_about_empty_partitions(labels, names)
-    return Ensemble(labels=labels, members=members, n_features=X.shape[1], names=names)
+    found = Ensemble(labels=labels, members=members, n_features=X.shape[1], names=names)
+    return found if used is None else _with_other_rows(found, every_row, used)
+
+
+def _with_other_rows(found: Ensemble, X: Any, used: npt.NDArray[np.bool_]) -> Ensemble:
+    """Return an ensemble fitted to some rows of X, with labels of the others as of new rows."""
+    labels = np.empty((X.shape[0], len(found.members)), dtype=np.int32)
+    labels[used], labels[~used] = found.labels, found.predict(X[~used])
+    return replace(found, labels=labels)
 
 
 def _fit_runs(

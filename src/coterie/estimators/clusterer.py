@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from coterie.consensus.diagnostics import partition_names
 from coterie.ensembles.scalings import Scaling, standard_and_min_max
-from coterie.estimators.combining import RunsClusterer
+from coterie.estimators.combining import RunsClusterer, rows_with_weight
 from coterie.labels.row_index import row_index_of
 from coterie.runtime.verbosity import shows_stages
 
@@ -127,7 +127,9 @@ class ConsensusClusterer(RunsClusterer):
         index = row_index_of(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
         rng = check_random_state(self.random_state)
-        self._scaling = standard_and_min_max(X)[0] if self.standardize else Scaling()
+        self._scaling = Scaling()
+        if self.standardize:
+            self._scaling = standard_and_min_max(rows_with_weight(X, sample_weight))[0]
         X = self._scaling.transform(X)
         self.ensemble_ = self._fit_runs(self.ensemble, X, rng, sample_weight)
         names = self.ensemble_.names

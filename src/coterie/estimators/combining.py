@@ -12,11 +12,12 @@ from sklearn.base import BaseEstimator, ClusterMixin, clone
 from coterie.consensus.registry import make_consensus
 from coterie.consensus.results import ConsensusResults
 from coterie.consensus.robust.estimator import RobustConsensus
+from coterie.ensembles.input_checks import check_row_weights
 from coterie.ensembles.making import Ensemble, fit_ensemble
 from coterie.labels.label_matrix import as_label_matrix
 from coterie.runtime.user_warnings import ignore_label_warnings
 
-__all__ = ["RunsClusterer", "fit_consensus"]
+__all__ = ["RunsClusterer", "fit_consensus", "rows_with_weight"]
 
 _CELLS_A_BLOCK = 1 << 22
 
@@ -113,6 +114,16 @@ def fit_consensus(
         P = as_label_matrix(dict(zip(names, labels.T, strict=True)), allow_unlabelled_rows=True)
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         return function.set_params(**missing).fit(P, **weights)
+
+
+def rows_with_weight(X: Any, sample_weight: Any) -> Any:
+    """Return the rows of X (n, p) that have a positive weight; without weights, all rows.
+
+    >>> rows_with_weight(np.array([[1.0], [2.0]]), [0, 3])
+    array([[2.]])
+    """
+    weights = check_row_weights(sample_weight, X.shape[0])
+    return X if weights is None or weights.all() else X[weights > 0]
 
 
 def _probability_of_labels(consensus: Any, P: NDArray[Any]) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from coterie.consensus.robust.estimator import RobustConsensus
 from coterie.ensembles.making import Ensemble
 from coterie.ensembles.scalings import Scaling
 from coterie.errors import InvalidParameterError
-from coterie.estimators.combining import RunsClusterer
+from coterie.estimators.combining import RunsClusterer, rows_with_weight
 from coterie.labels.row_index import row_index_of
 from coterie.multiview.view_input import check_same_views, named_views, view_scaling
 from coterie.runtime.verbosity import shows_stages
@@ -54,9 +54,9 @@ class MultiViewClusterer(RunsClusterer):
         Fitted runs, by the name of the view.
     view_names_ : list of str
     view_agreement_ : dict of str to float
-        Mean adjusted Rand index of the view's runs with the consensus.
+        Mean adjusted Rand index of the view's runs with the consensus; 0 if no run labels a row.
     view_weight_ : dict of str to float
-        Share of the view's runs with positive weight.
+        Share of the view's runs with positive weight; 0 if no run labels a row.
 
     Notes
     -----
@@ -121,7 +121,8 @@ class MultiViewClusterer(RunsClusterer):
         rng = check_random_state(self.random_state)
         self.view_names_ = list(named)
         self._scalings: dict[str, Scaling] = {
-            name: view_scaling(X, bool(self.standardize), name) for name, X in named.items()
+            name: view_scaling(rows_with_weight(X, sample_weight), bool(self.standardize), name)
+            for name, X in named.items()
         }
         self.ensembles_: dict[str, Ensemble] = {
             name: self._fit_runs(
@@ -136,9 +137,9 @@ class MultiViewClusterer(RunsClusterer):
         self._combine_runs(labels, names, rng, sample_weight)
         self.index_ = index
         agreement = self._by_view(names, self.consensus_.partition_agreement_)
-        self.view_agreement_ = {name: float(a.mean()) for name, a in agreement.items()}
+        self.view_agreement_ = {name: _mean(a) for name, a in agreement.items()}
         votes = self._by_view(names, self.consensus_.partition_weights_)
-        self.view_weight_ = {name: float((w > 0).mean()) for name, w in votes.items()}
+        self.view_weight_ = {name: _mean(w > 0) for name, w in votes.items()}
         return self
 
     def predict(self, views: Any) -> NDArray[np.int32]:
@@ -186,3 +187,7 @@ class MultiViewClusterer(RunsClusterer):
                 "one entry per view"
             )
         return dict(self.ensemble)
+
+
+def _mean(values: NDArray[Any]) -> float:
+    return float(values.mean()) if len(values) else 0.0
