@@ -187,7 +187,14 @@ def _other_answers(
 
 
 def rand_index(first: Labels, second: Labels, weights: Array) -> float:
-    """Return the adjusted Rand index of two labelings of points with multiplicities."""
+    """Return the adjusted Rand index of two labelings of points with multiplicities.
+
+    Points without a label (−1) in one of them are left out; 0 if no point is left.
+    """
+    both_label = (first >= 0) & (second >= 0)
+    first, second, weights = first[both_label], second[both_label], weights[both_label]
+    if not len(weights):
+        return 0.0
     n, K = weights.sum(), int(second.max()) + 1
     table = np.bincount(first * K + second, weights, minlength=K * (int(first.max()) + 1))
     table = table.reshape(-1, K)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.consensus.base import voting_tuples
 from coterie.consensus.linkage.evidence_accumulation import weighted_linkage
 from coterie.consensus.linkage.locally_weighted import (
     cluster_weights,
@@ -82,20 +83,23 @@ def _answers_of(
     rng: np.random.RandomState,
     with_cut: bool = True,
 ) -> list[list[Labels]]:
-    """Return the answers of linkage, and of the cut, for each K, from partitions with weight."""
-    voting, group = tuples.restricted_to(weights > 0)
+    """Return the answers of linkage, and of the cut, for each K, from partitions with weight.
+
+    Tuples without a label in these partitions get −1.
+    """
+    voting, group = voting_tuples(tuples, weights)
     alpha = weights[weights > 0]
     omega = cluster_weights(voting, alpha)
     similarity = locally_weighted_similarity(voting, alpha, omega)
     tree = weighted_linkage(1.0 - similarity, voting.weights)
     sizes = np.minimum(ks, voting.n_tuples).tolist()
-    answers = [[sizable_cut(tree, similarity, voting.weights, k)[group] for k in sizes]]
+    answers = [[sizable_cut(tree, similarity, voting.weights, k) for k in sizes]]
     if with_cut:
         rows = locally_weighted_embedding(voting, alpha, omega, sizes[-1])
         cuts = []
         for k in sizes:
             # the first k columns, scaled to unit length, are the embedding for k clusters
             unit = rows[:, :k] / np.maximum(np.linalg.norm(rows[:, :k], axis=1), 1e-12)[:, None]
-            cuts.append(round_by_kmeans(unit, voting.weights, k, rng, _STARTS)[group])
+            cuts.append(round_by_kmeans(unit, voting.weights, k, rng, _STARTS))
         answers.append(cuts)
-    return answers
+    return [[np.append(labels, -1)[group] for labels in each] for each in answers]

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.consensus.base import voting_tuples
 from coterie.consensus.linkage.locally_weighted import cluster_weights, locally_weighted_similarity
 from coterie.consensus.linkage.sizable_clusters import sizable_clusters
 from coterie.consensus.robust.answers import Answer, Sample, rand_index
@@ -86,19 +87,19 @@ def _stability_of_search(votes: Votes, K: int, rng: np.random.RandomState) -> fl
     for _ in range(_SPLITS):
         first = np.zeros(V, dtype=np.bool_)
         first[rng.permutation(V)[: V // 2]] = True
-        here, there = (_searched(votes, half, K) for half in (first, ~first))
+        here, there = (_searched(votes, half * votes.weights, K) for half in (first, ~first))
         agreement.append(rand_index(here, there, tuples.weights))
     return float(np.mean(agreement))
 
 
-def _searched(votes: Votes, used: NDArray[np.bool_], K: int) -> Labels:
-    """Return the answer of the search (u,) from some of the partitions."""
-    part, group = votes.tuples.restricted_to(used)
+def _searched(votes: Votes, weights: Array, K: int) -> Labels:
+    """Return the answer of the search (u,) from partitions with weight; −1 without their label."""
+    part, group = voting_tuples(votes.tuples, weights)
     half = replace(
         votes,
         tuples=part,
-        weights=votes.weights[used],
+        weights=weights[weights > 0],
         contingencies=all_contingencies(part),
         _tables={},
     )
-    return half.search(min(K, part.n_tuples)).labels[group]
+    return np.append(half.search(min(K, part.n_tuples)).labels, -1)[group]
