@@ -10,6 +10,7 @@ import numpy as np
 
 from benchmarks.feature_sets import HALVES, LISTS
 from benchmarks.results import (
+    OKABE_ITO,
     Marks,
     Result,
     Table,
@@ -40,6 +41,7 @@ METHODS = {
 OURS = (FLAGSHIP, "consensus_kmeans")
 #: The choice of the number of clusters, among the trials of a set.
 NUMBER = "number"
+_HALF_COLOURS = {"develop half": "orange", "report half": "blue"}
 
 Found = Mapping[str, Any]
 Sets = Sequence[Found]
@@ -188,13 +190,18 @@ def _plot(sets: Sets) -> Figure:
 
 
 def _plot_calibration(summary: Found) -> Figure:
-    styles = {"develop half": ("orange", "s"), "report half": ("blue", "D")}
-    lines = [Marks("exact", "grey", "", [0, 1], [0, 1], settings={"linestyle": ":"})]
-    for name in (name for name in styles if name in summary):
+    """Draw the reliability curve of each half; the area of a mark is the share of the points."""
+    halves = {name: colour for name, colour in _HALF_COLOURS.items() if name in summary}
+    curves, areas = [], []
+    for name, colour in halves.items():
         share, confidence, right = np.array([b for b in summary[name]["bins"] if b[0] > 0]).T
         x, y = (confidence / share).tolist(), (right / share).tolist()
-        lines.append(Marks(name, *styles[name], x, y))
-    figure, (axes,) = line_plot({"": lines}, (5, 4.4))
+        curves.append(Marks(name, colour, "", x, y))
+        areas.append({"x": x, "y": y, "s": 300 * share, "color": OKABE_ITO[colour]})
+    exact = Marks("exact", "grey", "", [0, 1], [0, 1], settings={"linestyle": ":"})
+    figure, (axes,) = line_plot({"": [exact, *curves]}, (5, 4.4))
+    for area in areas:
+        axes.scatter(**area, alpha=0.7)
     axes.set(xlabel="mean confidence_ of the bin", ylabel="share of right labels")
     axes.legend(frameon=False, fontsize=8)
     return figure
