@@ -82,6 +82,7 @@ def make_result(data: dict[str, Any]) -> Result:
         Table.of("Time of one fit", data["times"], times, n_named=2),
     ]
     plots = {"": partial(_plot, sets), "calibration": partial(_plot_calibration, data["summary"])}
+    tables = [table for table in tables if table.rows]
     return Result("features", tables, data, _notes(data), plots)
 
 
