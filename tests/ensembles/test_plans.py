@@ -41,7 +41,8 @@ def drawn_sizes(name, n_rows, n_clusters):
 def test_numbers_of_clusters_are_in_the_documented_range(name, n_rows, K):
     """K_v is never below K or above n, and covers the range of its kind, end to end."""
     K = K and min(K, n_rows)
-    least, root = K or 2, min(math.isqrt(n_rows), 50)
+    root = min(math.isqrt(n_rows), 50)
+    least = K or max(2, root // 4)
     fine = min(int(1.5 * math.sqrt(n_rows)), 60)
     low, high = {
         "given": (least, root if K is None else least),

@@ -154,8 +154,9 @@ class Plan:
         given = self.sizes[int(random.choice(len(self.sizes)))]
         if kind.method == "clusterer" or (kind.sizes == "given" and given is not None):
             return given
-        K = 2 if given is None else given
         root = math.isqrt(self.n_rows)
+        # coarse runs would hide clusters if K is large, and tell nothing about K
+        K = max(2, min(root, _MOST_DIVERSE) // 4) if given is None else given
         low, most = K, max(K, min(root, _MOST_DIVERSE))
         if kind.sizes == "fine":
             most = max(K, min(_MOST_FINE, math.isqrt(9 * self.n_rows // 4)))

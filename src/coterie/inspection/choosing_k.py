@@ -51,8 +51,9 @@ def choose_k(
     the true K more often than any single criterion.
 
     If some partitions have far more than K clusters, as those that
-    :class:`~coterie.ConsensusClusterer` makes from features, the recommended K has the largest
-    stability · (relative eigengap)^0.1: random halves of the partitions give the same K clusters.
+    :class:`~coterie.ConsensusClusterer` makes from features, the recommended K is the largest
+    whose stability is within 0.01 of the best: random halves of the partitions give the same K
+    clusters.
     ``is_weak`` says whether another K is almost as good.
 
     If points were resampled for every K, the largest stable K is recommended instead, if there

@@ -38,11 +38,14 @@ _log = logging.getLogger(__name__)
 #: eigenvalue of at most s, so the gaps of eigenvalues below n/500 are damped.
 _EIGENVALUE_FLOOR = 0.002
 _FEWEST_TOP, _MOST_TOP = 10, 30  # bounds of the largest K that is compared by default
-_GAP_POWER = 0.1
+#: Numbers of clusters whose stability differs by at most this are equally stable.
+_EQUALLY_STABLE = 0.01
 #: The evidence is weak if another K has more than this share of the best score, …
 _CLOSE = 0.94
+#: … or if a larger K is less stable by at most this, …
+_CLOSE_STABILITY = 0.03
 #: … or if halves of the partitions, or methods, agree less than this on the clusters.
-_LEAST_STABILITY = 0.8
+_LEAST_STABILITY = 0.9
 _LEAST_AGREEMENT = 0.5
 
 
@@ -147,9 +150,9 @@ def recommend(
 ) -> tuple[int, str, bool]:
     """Return the index of the recommended K, why, and whether the evidence is weak.
 
-    If some partitions are much finer than K clusters, or than others, K maximises
-    stability · gap^0.1: halves of the partitions have the same K clusters. Such partitions are made
-    from features.
+    If some partitions are much finer than K clusters, or than others, K is the largest number
+    whose stability is within 0.01 of the best: halves of the partitions have the same K clusters.
+    Such partitions are made from features.
 
     Otherwise it maximises √gap · confidence · agreement²: M has K dominant eigenvalues, the points
     are assigned to K clusters with confidence, and different methods find the same K clusters. The
@@ -161,21 +164,25 @@ def recommend(
         for name in ("relative_eigengap", "confidence", "agreement", "stability")
     )
     if np.isfinite(stability).all():
-        score = stability * gap**_GAP_POWER
-        best = _largest(score)
+        best = int(np.flatnonzero(stability >= stability.max() - _EQUALLY_STABLE)[-1])
         if _are_fine(n_labels, int(ks[best])):
             why = (
-                f"halves of the partitions give the same clusters (adjusted Rand index "
-                f"{stability[best]:.2f}), with a relative eigengap of {gap[best]:.2f}"
+                "the largest number of clusters on which halves of the partitions agree as well as "
+                f"on any other (adjusted Rand index {stability[best]:.2f})"
             )
-            return best, *_with_rival(why, score, best, ks, stability[best] < _LEAST_STABILITY)
+            # fewer clusters that are as stable are no contradiction: they are unions of these
+            rivals = np.where(ks > ks[best], stability, 0.0)
+            is_weak = stability[best] < _LEAST_STABILITY
+            return best, *_with_rival(why, rivals, stability[best] - _CLOSE_STABILITY, ks, is_weak)
     score = np.sqrt(gap) * confidence * agreement**2
     best = _largest(score)
     why = (
         f"the largest product of eigengap (relative, {gap[best]:.2f}), mean confidence "
         f"({confidence[best]:.2f}) and agreement of methods ({agreement[best]:.2f})"
     )
-    return best, *_with_rival(why, score, best, ks, agreement[best] < _LEAST_AGREEMENT)
+    rivals = np.where(ks == ks[best], 0.0, score)
+    is_weak = agreement[best] < _LEAST_AGREEMENT
+    return best, *_with_rival(why, rivals, _CLOSE * score[best], ks, is_weak)
 
 
 def _are_fine(n_labels: ArrayLike, k: int) -> bool:
@@ -189,12 +196,12 @@ def _largest(score: Array) -> int:
     return int(np.argmax(np.round(score, 9)))
 
 
-def _with_rival(why: str, score: Array, best: int, ks: Counts, is_weak: bool) -> tuple[str, bool]:
-    """Add the second best K to the reason if it is almost as good; then the evidence is weak."""
-    others = np.delete(score, best)
-    if len(others) and others.max() > _CLOSE * score[best]:
-        rival = int(np.delete(ks, best)[np.argmax(others)])
-        return f"{why}; {rival} clusters are almost as good", True
+def _with_rival(
+    why: str, rivals: Array, close: float, ks: Counts, is_weak: bool
+) -> tuple[str, bool]:
+    """Add the best rival to the reason if its score is close; then the evidence is weak."""
+    if rivals.max() > close:
+        return f"{why}; {ks[np.argmax(rivals)]} clusters are almost as good", True
     return why, bool(is_weak)
 
 
