@@ -28,6 +28,8 @@ from coterie.inspection.scores import adjusted_rand_index, clustering_accuracy, 
 
 #: Methods without a seed run once; so does the choice of the number of clusters.
 _ONCE = ("ward", "hdbscan", NUMBER)
+#: Gaussian mixtures have full covariances up to this number of columns, else diagonal ones.
+_MOST_FULL = 200
 _QUICK_SETS = ("wine", "iris", "breast cancer", "unequal blobs", "Lsun")
 _N_BINS = 10
 #: Views, with the mean accuracy of the default of release 0.1.
@@ -101,6 +103,8 @@ def make_clusterer(method: str, X: NDArray[Any], K: int, seed: int) -> Any:
     seeded: dict[str, Any] = {"random_state": seed}
     # with the default regularisation the covariances of few points are singular
     regular = {"n_init": 3, "reg_covar": 1e-4 * X.var(axis=0).mean()}
+    # full covariances of many columns have more entries than the tables
+    regular["covariance_type"] = "full" if X.shape[1] <= _MOST_FULL else "diag"
     make: dict[str, Callable[[], Any]] = {
         FLAGSHIP: lambda: ConsensusClusterer(K, **seeded),
         "consensus_kmeans": lambda: ConsensusClusterer(K, ensemble="kmeans", **seeded),
