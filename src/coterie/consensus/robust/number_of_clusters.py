@@ -42,8 +42,8 @@ _FEWEST_TOP, _MOST_TOP = 10, 30  # bounds of the largest K that is compared by d
 _EQUALLY_STABLE = 0.01
 #: The evidence is weak if another K has more than this share of the best score, …
 _CLOSE = 0.94
-#: … or if a larger K is less stable by at most this, …
-_CLOSE_STABILITY = 0.03
+#: … or if 1 − stability of a larger K is less than this number of times that of the best, …
+_CLOSE_INSTABILITY = 1.5
 #: … or if halves of the partitions, or methods, agree less than this on the clusters.
 _LEAST_STABILITY = 0.9
 _LEAST_AGREEMENT = 0.5
@@ -171,16 +171,17 @@ def recommend(
                 f"on any other (adjusted Rand index {stability[best]:.2f})"
             )
             # fewer clusters that are as stable are no contradiction: they are unions of these
-            rivals = np.where(ks > ks[best], stability, 0.0)
+            rivals = np.where(ks > ks[best], stability, -np.inf)
             is_weak = stability[best] < _LEAST_STABILITY
-            return best, *_with_rival(why, rivals, stability[best] - _CLOSE_STABILITY, ks, is_weak)
+            close = 1.0 - _CLOSE_INSTABILITY * (1.0 - stability[best])
+            return best, *_with_rival(why, rivals, close, ks, is_weak)
     score = np.sqrt(gap) * confidence * agreement**2
     best = _largest(score)
     why = (
         f"the largest product of eigengap (relative, {gap[best]:.2f}), mean confidence "
         f"({confidence[best]:.2f}) and agreement of methods ({agreement[best]:.2f})"
     )
-    rivals = np.where(ks == ks[best], 0.0, score)
+    rivals = np.where(ks == ks[best], -np.inf, score)
     is_weak = agreement[best] < _LEAST_AGREEMENT
     return best, *_with_rival(why, rivals, _CLOSE * score[best], ks, is_weak)
 
