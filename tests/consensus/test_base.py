@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import coterie as ct
 from all_partitions import dense_objectives, least_objective, same_partition
-from coterie.consensus.base import ConsensusFunction
+from coterie.consensus.base import ConsensusFunction, cluster_probabilities
 from coterie.consensus.registry import CONSENSUS_METHODS, make_consensus
 from coterie.errors import InvalidParameterError, LabelWarning, TooManyPointsError
 from coterie.labels.tuples import as_label_tuples
@@ -376,3 +376,55 @@ def test_negligible_row_weights_are_zero_with_a_warning():
         est = ct.RobustConsensus(2, random_state=0).fit(labels, sample_weight=weights)
     zero = ct.RobustConsensus(2, random_state=0).fit(labels, sample_weight=weights > 0.5)
     np.testing.assert_array_equal(est.labels_, zero.labels_)
+
+
+def test_the_number_of_clusters_can_be_chosen(key):
+    """n_clusters=None chooses the planted number; a later fit with K forgets the comparison."""
+    est = make(key, None).fit(P)
+    assert est.n_clusters_ == 3 and est.n_clusters is None
+    # evidence accumulation has a rule of its own: the longest lifetime in its tree
+    assert hasattr(est, "k_choice_") == (key != "eac")
+    if key != "eac":
+        assert est.k_choice_.best_k == 3
+        assert est.to_frame("k").index.tolist() == list(range(2, 11))
+    est.set_params(n_clusters=2).fit(P)
+    assert not hasattr(est, "k_choice_") and est.n_clusters_ == 2
+
+
+def test_one_point_is_one_cluster_without_a_comparison():
+    """There is nothing to compare for a single point."""
+    est = ct.L2Consensus(None).fit([[0, 1, 0]])
+    assert est.labels_.tolist() == [0] and not hasattr(est, "k_choice_")
+
+
+def test_probabilities_are_of_the_fitted_clusters(key):
+    """Rows sum to 1 and have at least 0.05/K; the largest is that of the largest share of votes."""
+    est = fitted(key)
+    probabilities = est.predict_proba(P)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    assert probabilities.shape == (150, est.n_clusters_)
+    assert probabilities.min() >= 0.05 / est.n_clusters_ - 1e-12
+    M = ct.coassociation(P, est.partition_weights_)
+    shares = np.column_stack([M[:, est.labels_ == k].mean(axis=1) for k in range(est.n_clusters_)])
+    # without missing labels, the mean share of votes is the mean of M over the cluster
+    expected = 0.95 * shares / shares.sum(axis=1, keepdims=True) + 0.05 / est.n_clusters_
+    np.testing.assert_allclose(probabilities, expected)
+
+
+def test_rows_without_a_known_label_have_equal_probabilities():
+    """A row of missing or unknown labels gets 1/K for every cluster."""
+    est = fitted("l2")
+    rows = np.vstack([np.full((1, 8), -1), np.full((1, 8), 99)])
+    np.testing.assert_allclose(est.predict_proba(rows), 1 / 3)
+
+
+@pytest.mark.parametrize("K", [1, 2, 7])
+def test_shares_of_votes_become_probabilities(K):
+    """Rows sum to 1, keep the order of the shares, and are at least 0.05/K."""
+    shares = np.random.default_rng(K).random((50, K))
+    shares[::10] = 0
+    found = cluster_probabilities(shares)
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    np.testing.assert_array_equal(found.argmax(axis=1), shares.argmax(axis=1))
+    np.testing.assert_allclose(found[::10], 1 / K)
+    assert found.min() >= 0.05 / K

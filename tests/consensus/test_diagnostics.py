@@ -134,11 +134,19 @@ def test_many_clusters_are_cut_short() -> None:
 
 
 def test_a_clusterer_is_read_through_its_consensus() -> None:
-    """A clusterer that starts from features reports on the partitions it made."""
+    """A clusterer that starts from features reports on the partitions it made.
+
+    Its confidence is a probability, that of the consensus function a share of votes.
+    """
     X = np.random.default_rng(0).normal(size=(40, 2)) + np.repeat([[0, 0], [9, 9]], 20, axis=0)
     est = ConsensusClusterer(2, n_partitions=5, random_state=0).fit(X)
     assert partition_report(est) == partition_report(est.consensus_)
-    assert summary(est) == summary(est.consensus_)
+    own, of_consensus = (summary(each).splitlines() for each in (est, est.consensus_))
+    differ = [
+        line.split()[0] for line, other in zip(own, of_consensus, strict=True) if line != other
+    ]
+    assert differ == ["confidence", "uncertain"]
+    assert f"{est.confidence_.mean():.2f} on average" in summary(est)
 
 
 def test_what_is_no_fitted_consensus_is_refused() -> None:

@@ -16,6 +16,7 @@ from coterie.inspection.scores import mirkin_distance, mirkin_objective
 from coterie.labels.label_matrix import as_label_matrix
 from coterie.labels.tuples import as_label_tuples, compress_labels
 from label_matrices import label_matrices, pair_votes, weights_for
+from soft_memberships import pair_matrices, soft_partitions
 
 properties = settings(deadline=None, max_examples=25)
 thresholds = st.floats(0.1, 0.9)
@@ -285,3 +286,38 @@ def test_tables_are_counted_in_blocks(gaps, monkeypatch):
         for name in ("table", "present", "size"):
             assert_array_equal(getattr(found[0], name), getattr(found[1], name))
             assert_allclose(getattr(found[0], name), getattr(whole, name), rtol=1e-12)
+
+
+def mean_votes(together, both, labels, alpha, K):
+    """Σ_v α_v [together] / Σ_v α_v [both labelled], over the points of each cluster, (n, K)."""
+    member = np.eye(K)[labels]
+    together, pairs = (np.tensordot(alpha, x, 1) @ member for x in (together, both))
+    return np.divide(together, pairs, out=np.zeros_like(together), where=pairs > 0)
+
+
+@properties
+@given(label_matrices(), st.data())
+def test_vote_shares_are_means_over_all_pairs(P, data):
+    """They equal brute force over all pairs of points; a row without a label gets 0."""
+    tuples = as_label_tuples(P)
+    labels = data.draw(arrays(np.int64, tuples.n_tuples, elements=st.integers(0, 3)))
+    alpha = data.draw(weights_for(P))
+    tables = ClusterTables.of(tuples, labels, alpha[tuples.partition_order], n_clusters=4)
+    shares = tables.vote_shares(tuples.codes)[tuples.inverse]
+    expected = mean_votes(*pair_votes(P), labels[tuples.inverse], alpha, 4)
+    assert_allclose(shares, expected, atol=1e-12)
+    assert not tables.vote_shares(np.full((1, P.shape[1]), -1)).any()
+
+
+@properties
+@given(soft_partitions(), st.integers(0, 1000))
+def test_vote_shares_of_memberships_are_means_of_products(P, seed):
+    """For soft partitions the votes are ⟨π_i, π_j⟩ of m_i m_j."""
+    rng = np.random.default_rng(seed)
+    tuples = as_label_tuples(P)
+    labels = rng.integers(0, 3, tuples.n_tuples)
+    alpha = rng.uniform(0.5, 2, len(P))
+    tables = ClusterTables.of(tuples, labels, alpha[tuples.partition_order], n_clusters=3)
+    shares = tables.vote_shares(tuples.codes, tuples.memberships)[tuples.inverse]
+    expected = mean_votes(*pair_matrices(P), labels[tuples.inverse], alpha, 3)
+    assert_allclose(shares, expected, atol=1e-9)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from sklearn.datasets import make_blobs
 
 from coterie import RobustConsensus, coassociation, make_partitions, planted_partitions
-from coterie.errors import DissentWarning, InvalidLabelsError, InvalidParameterError
 from coterie.consensus.robust.k_choice import KChoice
+from coterie.errors import DissentWarning, InvalidLabelsError, InvalidParameterError
 from coterie.inspection.choosing_k import choose_k
 from coterie.inspection.stability import (
     consensus_cdf,

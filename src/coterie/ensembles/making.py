@@ -161,9 +161,9 @@ def fit_ensemble(
     ======================  ===================================================================
 
     K_v is drawn uniformly, and is at least K; for mixtures, numbers above n/30 count as n/30. If K
-    is None, it counts as r/4 but at least 2, and k-means runs also draw K_v up to r. Spectral runs are fitted to
-    at most 10,000 random rows, mixtures to 4,000 and Ward's linkage to 2,000; the other rows are
-    labelled like new rows. So time is linear in n.
+    is None, it counts as r/4 but at least 2, and k-means runs also draw K_v up to r. Spectral runs
+    are fitted to at most 10,000 random rows, mixtures to 4,000 and Ward's linkage to 2,000; the
+    other rows are labelled like new rows. So time is linear in n.
 
     Samples draw the rows that were drawn least often so far, at random among ties. So the numbers
     of draws of two rows differ by at most one, and two runs at 80% draw every row. ``"scalings"``

@@ -182,7 +182,6 @@ def test_only_linkage_minds_the_number_of_tuples(ensemble):
         ({"strategy": "tree"}, "strategy='tree': give 'linkage'"),
         ({"theta": 0}, "theta=0: give a finite number above 0"),
         ({"max_tuples": 1.5}, "max_tuples=1.5"),
-        ({"n_clusters": None}, "n_clusters=None"),
     ],
 )
 def test_bad_settings_are_refused(settings, message):

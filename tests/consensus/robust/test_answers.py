@@ -6,14 +6,15 @@ from sklearn.metrics import adjusted_rand_score
 
 import coterie as ct
 from coterie.consensus.robust import answers
-from coterie.consensus.robust.answers import Sample, choose_answer, mean_agreement
+from coterie.consensus.robust.answers import Sample, choose_answer, mean_agreement, rand_index
 from coterie.consensus.robust.votes import Votes
 from coterie.labels.tuples import as_label_tuples
 
 
-def sample_of(P, seed=0):
+def sample_of(P, seed=0, **limit):
     """The sample of the votes of all partitions alike."""
-    return Sample.draw(Votes.from_tuples(as_label_tuples(P), None), np.random.RandomState(seed))
+    votes = Votes.from_tuples(as_label_tuples(P), None)
+    return Sample.draw(votes, np.random.RandomState(seed), **limit)
 
 
 def truth_of(sample, y):
@@ -90,11 +91,10 @@ def test_much_finer_partitions_are_left_to_local_linkage():
     assert ct.clustering_accuracy(y, sample.votes.tuples.expand(found.labels)) == 1
 
 
-def test_many_tuples_are_sampled(monkeypatch):
+def test_many_tuples_are_sampled():
     """Above the limit a sample is clustered, and the other tuples join by vote."""
-    monkeypatch.setattr(answers, "MOST_TUPLES", 100)
     P, y = ct.planted_partitions([300, 200, 100], 12, 0, 0.3, random_state=1)
-    sample = sample_of(P)
+    sample = sample_of(P, most=100)
     assert sample.votes.tuples.n_tuples > sample.tuples.n_tuples == 100
     found = choose_answer(sample, 3, {}, np.random.RandomState(0))
     assert ct.clustering_accuracy(y, sample.votes.tuples.expand(found.labels)) > 0.97
@@ -113,3 +113,14 @@ def test_separation_prefers_the_planted_clusters(planted):
     truth = truth_of(sample, planted[1])
     cut = np.where((truth == 0) & (np.arange(len(truth)) % 2 == 0), 4, truth)
     assert sample.separation(truth) > sample.separation(cut)
+
+
+def test_the_rand_index_is_over_the_points_that_both_label():
+    """It equals scikit-learn's on repeated points; −1 in either is left out, 0 if none is left."""
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-1, 3, (2, 60))
+    weights = rng.integers(1, 4, 60)
+    both = (a >= 0) & (b >= 0)
+    expected = adjusted_rand_score(*(np.repeat(x[both], weights[both]) for x in (a, b)))
+    assert rand_index(a, b, weights.astype(float)) == pytest.approx(expected)
+    assert rand_index(np.array([0, -1]), np.array([-1, 0]), np.ones(2)) == 0

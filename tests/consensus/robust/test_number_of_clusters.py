@@ -1,5 +1,7 @@
 """The number of clusters that the votes recommend."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -9,46 +11,143 @@ from coterie.consensus.robust.number_of_clusters import (
     default_ks,
     measure_each_k,
     recommend,
+    warn_if_weak,
 )
 from coterie.consensus.robust.votes import Votes
+from coterie.errors import WeakEvidenceWarning
 from coterie.labels.tuples import as_label_tuples
+
+KS = np.array([2, 3, 4])
 
 
 def votes_of(P):
-    """The votes of all partitions alike."""
+    """Return the votes of all partitions, with equal weights."""
     return Votes.from_tuples(as_label_tuples(P), None)
+
+
+def fine_partitions(n_clusters=3, n=300, n_partitions=16):
+    """Divide each of K lines of points into six intervals, from another start in each partition."""
+    rng = np.random.default_rng(0)
+    line, place = np.arange(n) % n_clusters, rng.random(n)
+    starts = rng.random(n_partitions)
+    return 6 * line[:, None] + np.floor(6 * ((place[:, None] + starts) % 1)).astype(int), line
+
+
+def measures(**values):
+    """Return measures of K = 2, 3 and 4; those not given are 1, and the stability is unknown."""
+    names = ("relative_eigengap", "confidence", "agreement")
+    known = dict.fromkeys(names, np.ones(3)) | {"stability": np.full(3, np.nan)}
+    return known | {name: np.array(value) for name, value in values.items()}
 
 
 @pytest.mark.parametrize("sizes", [[60] * 6, [200, 60, 40], [200, 100, 50, 25, 12]])
 def test_the_planted_number_is_found_under_noise(sizes):
     """Also with unequal clusters and 40% of the labels redrawn."""
     P, _ = ct.planted_partitions(sizes, 20, 0, 0.4, random_state=5)
-    assert choose_n_clusters(votes_of(P), 0) == len(sizes)
+    assert choose_n_clusters(votes_of(P), random_state=0).best_k == len(sizes)
 
 
 def test_measures_have_one_value_for_each_k():
     """J does not rise with K, agreement is an adjusted Rand index, and λ_K falls."""
     P, _ = ct.planted_partitions([60, 40, 30], 8, 0, 0.2, random_state=0)
     ks = np.arange(2, 7)
-    measures = measure_each_k(votes_of(P), ks, 0)
-    assert (np.diff(measures["objective"]) <= 1e-9).all()
-    assert measures["agreement"].shape == ks.shape and measures["agreement"].max() <= 1
-    assert (np.diff(measures["eigenvalues"]) <= 1e-9).all() and len(measures["eigenvalues"]) == 7
+    found = measure_each_k(votes_of(P), ks, 0)
+    assert (np.diff(found["objective"]) <= 1e-9).all()
+    assert found["agreement"].shape == ks.shape and found["agreement"].max() <= 1
+    assert (np.diff(found["eigenvalues"]) <= 1e-9).all() and len(found["eigenvalues"]) == 7
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_partitions_with_about_k_clusters_follow_the_product(seed):
+    """K maximises √gap · confidence · agreement²; the stability is not computed."""
+    P, _ = ct.planted_partitions([50, 40, 30, 20], 9, 0, 0.35, random_state=seed)
+    choice = choose_n_clusters(votes_of(P), np.arange(2, 8), 0)
+    gap, agreement = choice.relative_eigengap, np.maximum(choice.agreement, 0)
+    score = np.sqrt(gap) * choice.confidence * agreement**2
+    assert choice.best_k == choice.ks[np.argmax(score)]
+    assert np.isnan(choice.stability).all() and "stability" not in choice.by_criterion
+    assert "product of eigengap" in choice.reason
+
+
+def test_fine_partitions_follow_the_stability():
+    """K is the largest number whose stability is within 0.01 of the best: that of the lines."""
+    P, _ = fine_partitions()
+    choice = choose_n_clusters(votes_of(P), random_state=0)
+    stable = choice.stability >= choice.stability.max() - 0.01
+    assert choice.best_k == choice.ks[stable][-1] == 3
+    assert "halves of the partitions" in choice.reason
+    assert choice.by_criterion["stability"] == 3
+
+
+def test_the_largest_of_equally_stable_numbers_wins():
+    """Two clusters that are unions of three stable ones do not hide these."""
+    best, why, is_weak = recommend(measures(stability=[1.0, 0.995, 0.5]), KS, np.full(8, 20))
+    assert best == 1 and "largest number" in why and not is_weak
+
+
+def test_a_single_number_has_no_rival():
+    """If only one K is compared, the reason names no other one, whatever the measures."""
+    for known in ({"stability": [0.0]}, {"agreement": [0.0]}):
+        one = {name: values[:1] for name, values in measures(**known).items()}
+        _, why, is_weak = recommend(one, np.array([2]), np.full(8, 20))
+        assert is_weak and "almost as good" not in why
+
+
+def test_stability_does_not_recommend_k_near_that_of_the_partitions():
+    """If the most stable K is not much smaller than the K_v, the product decides."""
+    known = measures(stability=[0.2, 0.3, 1.0], agreement=[0.5, 1.0, 0.5])
+    fine, coarse = np.full(8, 20), np.full(8, 6)
+    assert recommend(known, KS, fine)[0] == 2
+    best, why, _ = recommend(known, KS, coarse)
+    assert best == 1 and "product" in why
 
 
 def test_the_smaller_k_wins_a_tie():
     """Equal products recommend the first K, and a negative agreement never wins."""
-    measures = {
-        "relative_eigengap": np.array([0.9, 0.5, 0.5]),
-        "confidence": np.array([1.0, 0.8, 0.8]),
-        "agreement": np.array([-0.5, 0.9, 0.9]),
-    }
-    best, reason = recommend(measures)
+    known = measures(
+        relative_eigengap=[0.9, 0.5, 0.5], confidence=[1.0, 0.8, 0.8], agreement=[-0.5, 0.9, 0.9]
+    )
+    best, reason, is_weak = recommend(known, KS, np.array([3]))
     assert best == 1 and "0.50" in reason and "0.90" in reason
+    assert is_weak and "4 clusters are almost as good" in reason
+
+
+@pytest.mark.parametrize(
+    ("known", "n_labels", "is_weak"),
+    [
+        ({"agreement": [0.5, 1.0, 0.5]}, 3, False),
+        ({"agreement": [0.5, 1.0, 0.99]}, 3, True),
+        ({"agreement": [0.1, 0.4, 0.1]}, 3, True),
+        ({"stability": [0.5, 1.0, 0.5]}, 20, False),
+        ({"stability": [0.98, 1.0, 0.5]}, 20, False),
+        ({"stability": [0.5, 1.0, 0.98]}, 20, True),
+        ({"stability": [0.5, 0.85, 0.5]}, 20, True),
+    ],
+)
+def test_evidence_is_weak_if_another_k_is_close_or_the_clusters_are_not_confirmed(
+    known, n_labels, is_weak
+):
+    """A rival above 94% of the score, or larger and as stable within 0.03; or low agreement."""
+    assert recommend(measures(**known), KS, np.full(5, n_labels))[2] is is_weak
+
+
+def test_weak_evidence_gives_a_warning():
+    """Random partitions give a warning that names K and what to do; clear ones give none."""
+    P = np.random.default_rng(0).integers(0, 5, (150, 8))
+    weak = choose_n_clusters(votes_of(P), random_state=0)
+    with pytest.warns(WeakEvidenceWarning, match=rf"for {weak.best_k} clusters is weak.*k_choice_"):
+        warn_if_weak(weak)
+    with pytest.warns(WeakEvidenceWarning):
+        ct.RobustConsensus(partition_weights=None, random_state=0).fit(P)
+    clear, _ = ct.planted_partitions([40, 30, 20], 8, 0, 0.1, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not ct.RobustConsensus(random_state=0).fit(clear).k_choice_.is_weak
 
 
 def test_the_range_follows_the_partitions():
-    """At least 2 to 10, to the median K_v if that is larger, and never above n."""
+    """At least 2 to 10, to the median K_v if that is larger, at most 30, and never above n."""
     assert default_ks(np.array([4]), 100).tolist() == list(range(2, 11))
     assert default_ks(np.array([2, 17, 40]), 100)[-1] == 17
+    assert default_ks(np.array([90]), 100)[-1] == 30
     assert default_ks(np.array([2]), 3).tolist() == [2, 3]
