@@ -42,6 +42,8 @@ TABLE3 = PaperTable(
     digits=4,
 )
 _VIEWS_FLAGSHIP = "rcc-views"
+#: The runs of the paper's method in each view.
+_PAPER_RUNS = {"ensemble": "kmeans", "n_partitions": 10}
 
 
 def run(
@@ -76,8 +78,9 @@ def _load(dataset: str) -> Callable[[int], Callable[[str], float]]:
         if method in named:
             model = multiview_method("fc").make(n_clusters, seed).fit([named[method]])
         elif method in (FLAGSHIP, "rcc"):
-            consensus = {"consensus": consensus_method("rcc").make(None)} if method == "rcc" else {}
-            model = multiview_method(_VIEWS_FLAGSHIP).make(n_clusters, seed, **consensus).fit(views)
+            settings = _PAPER_RUNS | {"consensus": consensus_method("rcc").make(None)}
+            settings = settings if method == "rcc" else {}
+            model = multiview_method(_VIEWS_FLAGSHIP).make(n_clusters, seed, **settings).fit(views)
         else:
             model = multiview_method(method).make(n_clusters, seed).fit(views)
         return clustering_accuracy(y, model.labels_)

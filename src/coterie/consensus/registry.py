@@ -255,9 +255,9 @@ _MULTIVIEW = (
         "rcc-views",
         "RCC of views",
         "MultiViewClusterer",
-        "diverse runs on two kinds of features of every view, then their robust consensus",
+        "spectral runs and Gaussian mixtures of every view, then their consensus",
         "ours",
-        "O(n² Σ p_v) up to 5,000 points, then O(nK Σ p_v) per run",
+        "O(n Σ p_v) per run",
         paper_name="RCC",
     ),
     Method(
