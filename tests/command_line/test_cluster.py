@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
+import typing
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from coterie import ConsensusClusterer, load_model
-from coterie.command_line.cluster import read_features
+from coterie.command_line.cluster import cluster, read_features
+from coterie.ensembles.plans import ENSEMBLES
+from coterie.errors import WeakEvidenceWarning
 from coterie.files.tables import read_table
 
 
@@ -54,9 +59,78 @@ def test_json_and_plot_have_the_runs(run, features_csv):
     result = run("cluster", features_csv, *arguments)
     facts = json.loads(result.stdout)
     assert (facts["points"], facts["partitions"], facts["sizes"]) == (60, 7, [20, 20, 20])
-    assert facts["camps"][0]["partitions"][0] == "run 0"
+    assert facts["camps"][0]["partitions"][0] == "spectral 0"
+    assert "chosen_k" not in facts
     assert facts["written"] == {"picture": str(picture)}
     assert "<svg" in picture.read_text()
+
+
+def test_the_number_of_clusters_may_be_left_out(run, features_csv):
+    """Without -k the number is chosen; JSON and summary say which one and why."""
+    arguments = ("cluster", features_csv, "--id", "name", "--partitions", 16)
+    result = run(*arguments, "--json")
+    facts = json.loads(result.stdout)
+    assert (facts["clusters"], facts["sizes"]) == (3, [20, 20, 20])
+    *_, X = read_features(features_csv, ["name"], None)
+    expected = ConsensusClusterer(n_partitions=16, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakEvidenceWarning)
+        choice = expected.fit(X).k_choice_
+    assert (facts["chosen_k"], facts["weak_k"]) == (choice.reason, choice.is_weak)
+    assert any("evidence for 3 clusters is weak" in note for note in facts["notes"]) == (
+        choice.is_weak
+    )
+    text = " ".join(run(*arguments).stdout.split())
+    assert f"3 clusters were chosen: {choice.reason}" in text
+
+
+def test_standardize_is_standardised_input(run, features_csv):
+    """--standardize gives the labels of standardised columns, whatever the units."""
+    table = pd.read_csv(features_csv, dtype={"name": str})
+    scaled, units = features_csv.with_name("scaled.csv"), features_csv.with_name("units.csv")
+    numbers = table[["x", "y"]]
+    standard = (numbers - numbers.mean()) / numbers.std(ddof=0)
+    table.assign(**standard).to_csv(scaled, index=False)
+    table.assign(y=4096 * table["y"]).to_csv(units, index=False)
+    settings = ("--id", "name", "-k", 3, "--partitions", 8, "-o", "-")
+    expected = run("cluster", scaled, *settings).stdout
+    assert expected.count("\n") == 61
+    for path in (features_csv, units):
+        result = run("cluster", path, *settings, "--standardize")
+        assert result.exit_code == 0 and "varies" not in result.stderr
+        labels, same = (pd.read_csv(io.StringIO(text)) for text in (result.stdout, expected))
+        assert labels["label"].tolist() == same["label"].tolist()
+
+
+def test_columns_of_different_units_give_a_warning(run, features_csv):
+    """The warning names the two columns; columns of similar spread give none."""
+    table = pd.read_csv(features_csv, dtype={"name": str})
+    units = features_csv.with_name("units.csv")
+    table.assign(y=1000 * table["y"], constant=7.0).to_csv(units, index=False)
+    arguments = ("--id", "name", "-k", 2, "--partitions", 4, "--ensemble", "kmeans", "--json")
+    (note,) = json.loads(run("cluster", units, *arguments).stdout)["notes"]
+    assert "column 'y' varies" in note and "as much as 'x'" in note and "--standardize" in note
+    assert json.loads(run("cluster", features_csv, *arguments).stdout)["notes"] == []
+
+
+def test_a_report_is_written(run, features_csv):
+    """--report writes a page with the names of points, features and runs."""
+    page = features_csv.with_name("report.html")
+    arguments = ("--id", "name", "-k", 3, "--partitions", 4, "--report", page)
+    result = run("cluster", features_csv, *arguments)
+    assert result.exit_code == 0, result.stderr
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("<!") and "spectral 0" in text and str(page) in result.stdout
+
+
+def test_every_ensemble_of_the_library_can_be_chosen(run, features_csv):
+    """--ensemble has the names of the library, and refuses others."""
+    assert set(typing.get_args(typing.get_type_hints(cluster)["ensemble"])) == set(ENSEMBLES)
+    arguments = ("cluster", features_csv, "--id", "name", "-k", 3, "--partitions", 4, "--ensemble")
+    result = run(*arguments, "diagonal mixture", "--json")
+    votes = json.loads(result.stdout)["votes"]
+    assert [vote["partition"] for vote in votes] == [f"diagonal mixture {v}" for v in range(4)]
+    assert run(*arguments, "k-means").exit_code == 2
 
 
 @pytest.mark.parametrize(

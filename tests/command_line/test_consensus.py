@@ -106,17 +106,16 @@ def test_settings_of_the_flagship_are_refused_elsewhere(run, labels_csv, method,
     assert f"--method {method}" in message and "--method robust" in message
 
 
-def test_method_that_needs_k(run, labels_csv):
-    """Without -k only methods that choose the number of clusters run."""
-    result = run("consensus", labels_csv, "--id", "name", "--method", "l2")
-    assert result.exit_code == 2
-    assert "needs the number of clusters" in unwrapped(result.stderr.replace("│", " "))
+def test_every_method_chooses_the_number_of_clusters(run, labels_csv):
+    """Without -k the number is chosen; free works only with methods that search for it."""
     for method in ("l2", "eac"):
         result = run("consensus", labels_csv, "--method", method, "-k", "free")
         assert result.exit_code == 2
         assert "free does not work with" in unwrapped(result.stderr.replace("│", " "))
-    for method in ("median", "eac"):
-        assert run("consensus", labels_csv, "--id", "name", "--method", method).exit_code == 0
+    for method in ("l2", "median", "eac"):
+        result = run("consensus", labels_csv, "--id", "name", "--method", method, "--json")
+        assert result.exit_code == 0, result.stderr
+        assert ("chosen_k" in json.loads(result.stdout)) == (method != "eac")
 
 
 @pytest.mark.parametrize("engine", [[], ["--engine", "duckdb://"]])

@@ -227,16 +227,13 @@ def _refuse_without_engine(limits: Mapping[str, Any]) -> None:
 def _n_clusters(
     method: Method, asked: int | Literal["free"] | None
 ) -> int | Literal["free"] | None:
-    """Return the number of clusters for the method; refuse free, or no number, if it needs one."""
-    parameter = _parameters(method).get("n_clusters")
-    allowed = "None" if parameter is None else str(parameter.annotation)
-    if asked == "free" and "str" not in allowed:
-        problem = f"free does not work with --method {method.key}; write a number"
-    elif asked is None and "None" not in allowed:
-        problem = f"--method {method.key} needs the number of clusters; write, for example, -k 3"
-    else:
-        return asked
-    raise typer.BadParameter(problem, param_hint="'-k'")
+    """Return the number of clusters for the method; refuse free if the method does not know it."""
+    if asked == "free" and "str" not in str(_parameters(method)["n_clusters"].annotation):
+        raise typer.BadParameter(
+            f"free does not work with --method {method.key}; write a number, or leave out -k",
+            param_hint="'-k'",
+        )
+    return asked
 
 
 def _parameters(method: Method) -> Mapping[str, inspect.Parameter]:

@@ -105,3 +105,15 @@ def test_names_are_not_markup(capsys):
     text = summary(facts | {"written": {"table": "[dim]out.csv"}}, capsys)
     assert "[red]x.csv: 4 points" in text
     assert "Wrote [dim]out.csv" in text
+
+
+def test_a_chosen_number_is_named(planted, capsys):
+    """The summary names the number of clusters that was chosen, and why; a given K is not named."""
+    P, _ = planted
+    facts = facts_of(P, n_clusters=None)
+    choice = RobustConsensus(random_state=0).fit(P).k_choice_
+    assert (facts["chosen_k"], facts["weak_k"]) == (choice.reason, False)
+    assert f"3 clusters were chosen: {choice.reason}" in summary(facts, capsys)
+    given = facts_of(P, n_clusters=3)
+    assert not {"chosen_k", "weak_k"} & set(given)
+    assert "were chosen" not in summary(given, capsys)

@@ -87,6 +87,7 @@ def test_learned_weights_do_not_depend_on_order_or_names(spoiled):
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.booleans(), st.sampled_from([None, 2, 3]))
 @pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning")
+@pytest.mark.filterwarnings("ignore::coterie.errors.WeakEvidenceWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_any_labels_give_a_valid_partition(seed, missing, K):
     """Any labels give at most K clusters without gaps, and a bound below the objective."""
