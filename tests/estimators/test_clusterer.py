@@ -272,6 +272,18 @@ def test_it_works_in_a_pipeline():
     assert ct.clustering_accuracy(y, pipe.fit_predict(X)) > 0.75
 
 
+@pytest.mark.parametrize("settings", [{"n_partitions": 0}, {"consensus": "cpsa"}], ids=str)
+def test_a_fit_that_fails_leaves_the_earlier_fit(blobs, settings):
+    """Whether the runs or their consensus fail, predict gives the earlier labels."""
+    X, _ = blobs
+    est = ct.ConsensusClusterer(3, n_partitions=4, random_state=0).fit(X)
+    before = est.predict(X)
+    est.set_params(standardize=True, **settings)
+    with pytest.raises(InvalidParameterError):
+        est.fit(1000 * X + 5)
+    np.testing.assert_array_equal(est.predict(X), before)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

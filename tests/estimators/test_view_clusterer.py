@@ -156,6 +156,16 @@ def test_rows_of_weight_0_have_no_influence(views):
     )
 
 
+def test_a_fit_that_fails_leaves_the_earlier_fit(views):
+    """predict gives the labels of the earlier fit, from its views."""
+    named, _ = views
+    est = fitted(named, n_partitions=3)
+    before = est.predict(named)
+    with pytest.raises(InvalidParameterError):
+        est.set_params(consensus="cpsa").fit([7 * X + 5 for X in named.values()])
+    np.testing.assert_array_equal(est.predict(named), before)
+
+
 def test_fitted_views_can_be_saved(views, tmp_path):
     """A saved and loaded clusterer gives the same predictions."""
     named, _ = views

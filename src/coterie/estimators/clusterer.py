@@ -127,14 +127,13 @@ class ConsensusClusterer(RunsClusterer):
         index = row_index_of(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
         rng = check_random_state(self.random_state)
-        self._scaling = Scaling()
+        scaling = Scaling()
         if self.standardize:
-            self._scaling = standard_and_min_max(rows_with_weight(X, sample_weight))[0]
-        X = self._scaling.transform(X)
-        self.ensemble_ = self._fit_runs(self.ensemble, X, rng, sample_weight)
-        names = self.ensemble_.names
-        self._combine_runs(self.ensemble_.labels, names, rng, sample_weight)
-        self.index_ = index
+            scaling = standard_and_min_max(rows_with_weight(X, sample_weight))[0]
+        runs = self._fit_runs(self.ensemble, scaling.transform(X), rng, sample_weight)
+        self._combine_runs(runs.labels, runs.names, rng, sample_weight)
+        # set together, so that a fit that fails leaves an earlier fit as it is
+        self._scaling, self.ensemble_, self.index_ = scaling, runs, index
         self.kind_agreement_ = _mean_by_kind(self.consensus_)
         return self
 

@@ -129,7 +129,7 @@ def rows_with_weight(X: Any, sample_weight: Any) -> Any:
 def _probability_of_labels(consensus: Any, P: NDArray[Any]) -> NDArray[np.float64]:
     """Return the estimated probability of each label, (n,); 0 for points without one."""
     confidence = np.zeros(len(P))
-    step = max(_CELLS_A_BLOCK // max(consensus.n_clusters_, 1), 1)
+    step = max(_CELLS_A_BLOCK // max(consensus.n_clusters_, P.shape[1]), 1)
     for start in range(0, len(P), step):
         labels = consensus.labels_[start : start + step]
         probabilities = consensus.predict_proba(P[start : start + step])

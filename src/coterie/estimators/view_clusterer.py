@@ -119,23 +119,20 @@ class MultiViewClusterer(RunsClusterer):
         index, named = row_index_of(views), named_views(views)
         ensembles = self._ensembles_of(list(named))
         rng = check_random_state(self.random_state)
-        self.view_names_ = list(named)
-        self._scalings: dict[str, Scaling] = {
+        scalings: dict[str, Scaling] = {
             name: view_scaling(rows_with_weight(X, sample_weight), bool(self.standardize), name)
             for name, X in named.items()
         }
-        self.ensembles_: dict[str, Ensemble] = {
-            name: self._fit_runs(
-                ensembles[name], self._scalings[name].transform(X), rng, sample_weight
-            )
+        fitted: dict[str, Ensemble] = {
+            name: self._fit_runs(ensembles[name], scalings[name].transform(X), rng, sample_weight)
             for name, X in named.items()
         }
-        labels = np.hstack([runs.labels for runs in self.ensembles_.values()])
-        names = tuple(
-            f"{view}: {run}" for view, runs in self.ensembles_.items() for run in runs.names
-        )
+        labels = np.hstack([runs.labels for runs in fitted.values()])
+        names = tuple(f"{view}: {run}" for view, runs in fitted.items() for run in runs.names)
         self._combine_runs(labels, names, rng, sample_weight)
-        self.index_ = index
+        # set together, so that a fit that fails leaves an earlier fit as it is
+        self._scalings, self.ensembles_, self.index_ = scalings, fitted, index
+        self.view_names_ = list(named)
         agreement = self._by_view(names, self.consensus_.partition_agreement_)
         self.view_agreement_ = {name: _mean(a) for name, a in agreement.items()}
         votes = self._by_view(names, self.consensus_.partition_weights_)
