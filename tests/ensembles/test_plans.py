@@ -121,14 +121,14 @@ def test_shares_of_the_columns(name, share, count):
 def test_samples_are_balanced_and_shared_by_all_kinds_of_a_cycle(n_rows, n_runs, share, kinds):
     """All kinds of a cycle have the same rows; draws of two rows differ by at most one.
 
-    Every row is drawn, or the ensemble is refused.
+    Every row is drawn and samples overlap, or the ensemble is refused.
     """
     n_samples = math.ceil(n_runs / len(kinds))
     count = max(round(share * n_rows), 1)
-    if n_samples * count < n_rows:
+    if n_samples * count < n_rows + (n_samples > 1):
         with pytest.raises(
             InvalidParameterError,
-            match=rf"{n_samples} samples with subsample={share} draw at most "
+            match=rf"{n_samples} samples with subsample={share} draw "
             rf"{n_samples * count} of the {n_rows} rows",
         ):
             planned_runs(kinds, n_runs, n_rows, 1, subsample=share)

@@ -135,7 +135,7 @@ class Plan:
         return tuple(names)
 
     def check_every_row_is_drawn(self, n_partitions: int) -> None:
-        """Refuse runs on samples that together draw fewer rows than there are."""
+        """Refuse samples that leave out rows, or that share no row, so that nothing links them."""
         shares = [self._share(kind) for kind in self.kinds]
         if n_partitions == 1 or any(share is None for share in shares):
             return
@@ -143,10 +143,11 @@ class Plan:
         if self.subsample is not None:  # one sample for all kinds
             n_samples = -(-n_partitions // len(self.kinds))
         n_drawn = n_samples * max(self._n_drawn(share) for share in shares if share is not None)
-        if n_drawn < self.n_rows:
+        if n_drawn < self.n_rows + (n_samples > 1):
             raise InvalidParameterError(
-                f"{n_samples} samples with subsample={shares[0]} draw at most {n_drawn} of "
-                f"the {self.n_rows} rows; raise subsample or n_partitions"
+                f"{n_samples} samples with subsample={shares[0]} draw {n_drawn} of the "
+                f"{self.n_rows} rows, but every row must be drawn, and samples must overlap; "
+                "raise subsample or n_partitions"
             )
 
     def _draw_size(self, kind: Kind, random: np.random.Generator) -> int | None:
