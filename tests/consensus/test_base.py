@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import coterie as ct
 from all_partitions import dense_objectives, least_objective, same_partition
-from coterie.consensus.base import ConsensusFunction, cluster_probabilities
+from coterie.consensus.base import ConsensusFunction
 from coterie.consensus.registry import CONSENSUS_METHODS, make_consensus
 from coterie.errors import InvalidParameterError, LabelWarning, TooManyPointsError
 from coterie.labels.tuples import as_label_tuples
@@ -416,15 +416,3 @@ def test_rows_without_a_known_label_have_equal_probabilities():
     est = fitted("l2")
     rows = np.vstack([np.full((1, 8), -1), np.full((1, 8), 99)])
     np.testing.assert_allclose(est.predict_proba(rows), 1 / 3)
-
-
-@pytest.mark.parametrize("K", [1, 2, 7])
-def test_shares_of_votes_become_probabilities(K):
-    """Rows sum to 1, keep the order of the shares, and are at least 0.05/K."""
-    shares = np.random.default_rng(K).random((50, K))
-    shares[::10] = 0
-    found = cluster_probabilities(shares)
-    np.testing.assert_allclose(found.sum(axis=1), 1)
-    np.testing.assert_array_equal(found.argmax(axis=1), shares.argmax(axis=1))
-    np.testing.assert_allclose(found[::10], 1 / K)
-    assert found.min() >= 0.05 / K

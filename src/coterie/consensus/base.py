@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from coterie.consensus.parameters import check_n_clusters
+from coterie.consensus.probabilities import cluster_probabilities
 from coterie.consensus.results import ConsensusResults
 from coterie.counts.cluster_tables import ClusterTables
 from coterie.counts.coassociation import check_partition_weights
@@ -43,14 +44,11 @@ from coterie.labels.tuples import LabelTuples, compress_labels, compress_members
 from coterie.runtime.short_reprs import short_repr
 from coterie.runtime.verbosity import shows_stages
 
-__all__ = ["ConsensusFunction", "Labelling", "cluster_probabilities", "voting_tuples"]
+__all__ = ["ConsensusFunction", "Labelling", "voting_tuples"]
 
 Array = NDArray[np.float64]
 
 _log = logging.getLogger(__name__)
-
-#: Probability of errors that all partitions share.
-SHARED_ERRORS = 0.05
 
 
 @dataclass(frozen=True)
@@ -318,21 +316,6 @@ def voting_tuples(tuples: LabelTuples, weights: Array) -> tuple[LabelTuples, NDA
         return voting, group
     place = np.where(labelled, np.cumsum(labelled) - 1, -1)
     return voting.subset(labelled), place[group]
-
-
-def cluster_probabilities(shares: Array) -> Array:
-    """Return the probabilities of clusters from shares of votes (n, K), see ``predict_proba``.
-
-    >>> cluster_probabilities(np.array([[0.6, 0.2], [0.0, 0.0]]))
-    array([[0.7375, 0.2625],
-           [0.5   , 0.5   ]])
-    """
-    K = shares.shape[1]
-    total = shares.sum(axis=1, keepdims=True)
-    equal = np.full_like(shares, 1.0 / K)
-    return (1 - SHARED_ERRORS) * np.divide(
-        shares, total, out=equal, where=total > 0
-    ) + SHARED_ERRORS / K
 
 
 def _refuse_unlabelled_partitions(matrix: LabelMatrix | Memberships) -> None:
