@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +18,6 @@ from coterie.runtime.verbosity import shows_stages
 __all__ = ["ConsensusClusterer"]
 
 
-@dataclass(eq=False, repr=False)
 class ConsensusClusterer(RunsClusterer):
     """Clusterer of features by the consensus of many different runs.
 
@@ -95,18 +93,6 @@ class ConsensusClusterer(RunsClusterer):
     (array([0, 0, 0, 1, 1], dtype=int32), array([1], dtype=int32))
     """
 
-    n_clusters: int | None = None
-    _: KW_ONLY
-    n_partitions: int = 32
-    ensemble: Any = "mixed"
-    consensus: Any = None
-    subsample: float | None = None
-    subspace: float | None = None
-    standardize: bool = False
-    n_jobs: int | None = None
-    verbose: bool = False
-    random_state: Any = None
-
     @shows_stages
     def fit(
         self,
@@ -136,19 +122,6 @@ class ConsensusClusterer(RunsClusterer):
         self._scaling, self.ensemble_, self.index_ = scaling, runs, index
         self.kind_agreement_ = _mean_by_kind(self.consensus_)
         return self
-
-    def predict(self, X: Any) -> NDArray[np.int32]:
-        """Return the labels of new points, from the labels that every run predicts."""
-        P = self._labels_of_runs(X)
-        return self.consensus_.predict(P)
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the estimated probability of each cluster for new points, (m, K).
-
-        See :meth:`coterie.RobustConsensus.predict_proba`.
-        """
-        P = self._labels_of_runs(X)
-        return self.consensus_.predict_proba(P)
 
     def _labels_of_runs(self, X: Any) -> NDArray[np.int32]:
         check_is_fitted(self)

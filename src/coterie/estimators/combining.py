@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -22,17 +24,47 @@ __all__ = ["RunsClusterer", "fit_consensus", "rows_with_weight"]
 _CELLS_A_BLOCK = 1 << 22
 
 
+@dataclass(eq=False, repr=False)
 class RunsClusterer(ConsensusResults, ClusterMixin, BaseEstimator):
-    """Base class of the clusterers that combine runs."""
+    """Base class of the clusterers that combine runs, with the parameters that they share."""
 
-    n_clusters: int | None
-    n_partitions: int
-    consensus: Any
-    subsample: float | None
-    subspace: float | None
-    n_jobs: int | None
-    verbose: bool
-    consensus_: Any
+    n_clusters: int | None = None
+    _: KW_ONLY
+    n_partitions: int = 32
+    ensemble: Any = "mixed"
+    consensus: Any = None
+    subsample: float | None = None
+    subspace: float | None = None
+    standardize: bool = False
+    n_jobs: int | None = None
+    verbose: bool = False
+    random_state: Any = None
+
+    def predict(self, X: Any) -> NDArray[np.int32]:
+        """Return the labels of new points, from the labels that every run predicts.
+
+        Parameters
+        ----------
+        X : new points, as in ``fit``
+        """
+        P = self._labels_of_runs(X)
+        return self.consensus_.predict(P)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the estimated probability of each cluster for new points, (m, K).
+
+        See :meth:`coterie.RobustConsensus.predict_proba`.
+
+        Parameters
+        ----------
+        X : new points, as in ``fit``
+        """
+        P = self._labels_of_runs(X)
+        return self.consensus_.predict_proba(P)
+
+    @abstractmethod
+    def _labels_of_runs(self, X: Any) -> NDArray[np.int32]:
+        """Return the labels (m, V) that the runs predict for new points."""
 
     def _default_consensus(self) -> RobustConsensus:
         """Return the consensus function for ``consensus=None``."""

@@ -88,17 +88,9 @@ class MultiViewClusterer(RunsClusterer):
     True
     """
 
-    n_clusters: int | None = None
     _: KW_ONLY
     n_partitions: int = 12
-    ensemble: Any = "mixed"
-    consensus: Any = None
-    subsample: float | None = None
-    subspace: float | None = None
     standardize: bool = True
-    n_jobs: int | None = None
-    verbose: bool = False
-    random_state: Any = None
 
     @shows_stages
     def fit(
@@ -138,19 +130,6 @@ class MultiViewClusterer(RunsClusterer):
         votes = self._by_view(names, self.consensus_.partition_weights_)
         self.view_weight_ = {name: _mean(w > 0) for name, w in votes.items()}
         return self
-
-    def predict(self, views: Any) -> NDArray[np.int32]:
-        """Return the labels of new points from the same views."""
-        P = self._labels_of_runs(views)
-        return self.consensus_.predict(P)
-
-    def predict_proba(self, views: Any) -> NDArray[np.float64]:
-        """Return the estimated probability of each cluster for new points, (m, K).
-
-        See :meth:`coterie.RobustConsensus.predict_proba`.
-        """
-        P = self._labels_of_runs(views)
-        return self.consensus_.predict_proba(P)
 
     def _default_consensus(self) -> RobustConsensus:
         return RobustConsensus(refine="sizes")
