@@ -19,7 +19,7 @@ from coterie.consensus.linkage.sizable_clusters import sizable_clusters
 from coterie.consensus.robust.answers import Answer, Sample, rand_index
 from coterie.consensus.robust.votes import Votes
 from coterie.counts.contingency import all_contingencies
-from coterie.search.median_search import SearchResult
+from coterie.search.median_search import MAJORITY, SearchResult
 
 __all__ = ["answer_by_sizes", "effective_number"]
 
@@ -38,7 +38,9 @@ def answer_by_sizes(
 ) -> tuple[Answer, SearchResult | None]:
     """Return the answer of the search, or of linkage; the search result is None for linkage.
 
-    The search starts from the ``given`` answers (u,).
+    The search starts from the ``given`` answers (u,). With a calibrated threshold it may find
+    clusters of different size, so this search decides. The threshold 1/2 prefers clusters of
+    similar size; if the first search found these, the answer with this threshold is more accurate.
     """
     K = min(n_clusters, votes.tuples.n_tuples)
     found = votes.search(K, given)
@@ -50,6 +52,7 @@ def answer_by_sizes(
     if stability < LEAST_STABILITY:
         why = f"halves of the partitions find other clusters by the search ({stability:.2f})"
         return _linkage(votes, K, why, rng), None
+    found = votes.search(K, {**given, "calibrated search": found.labels}, MAJORITY)
     reason = (
         f"its clusters are of similar size (evenness {evenness:.2f}), and halves of the partitions "
         f"find them too (adjusted Rand index {stability:.2f})"
