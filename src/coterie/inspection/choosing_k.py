@@ -54,7 +54,7 @@ def choose_k(
     :class:`~coterie.ConsensusClusterer` makes from features, the recommended K is the largest
     whose stability is within 0.01 of the best: random halves of the partitions give the same K
     clusters.
-    ``is_weak`` says whether another K is almost as good.
+    ``is_weak`` says whether another K is almost as good, or the clusters are not stable.
 
     If points were resampled for every K, the largest stable K is recommended instead, if there
     is one: a further split would give different clusters in different samples. K is stable if

@@ -28,7 +28,8 @@ class KChoice:
     reason : str
         Why, in one sentence.
     is_weak : bool
-        Whether the evidence is weak: other numbers of clusters are almost as good.
+        Whether the evidence is weak: another number of clusters is almost as good, or halves of the
+        partitions, or methods, agree little on the clusters.
     by_criterion : dict of str to int or None
         The K that each criterion alone chooses; None if it is unavailable or chooses none.
     ks : (L,) int
@@ -98,6 +99,7 @@ class KChoice:
 
     def _repr_html_(self) -> str:
         columns = self._columns()
+        weak = " (weak evidence)" if self.is_weak else ""
         head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in columns)
         rows = []
         for row, k in enumerate(self.ks.tolist()):
@@ -105,7 +107,7 @@ class KChoice:
             bold = " style='font-weight:bold'" if k == self.best_k else ""
             rows.append(f"<tr{bold}><td>{k}</td>{cells}</tr>")
         return (
-            f"<p>{self.best_k} clusters: {escape(self.reason)}</p>"
+            f"<p>{self.best_k} clusters{weak}: {escape(self.reason)}</p>"
             f"<table><thead><tr><th>K</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
         )
 
