@@ -87,6 +87,6 @@ def test_pivots_keep_the_estimator_conventions() -> None:
     """It can be cloned, and predicts the fitted labels for the fitted rows."""
     P, _ = planted_partitions([30, 20], 5, n_bad=1, noise=0.2, random_state=1)
     est = clone(PivotConsensus(n_rounds=3, random_state=7)).fit(P)
-    assert est.get_params() == {"n_rounds": 3, "random_state": 7}
+    assert est.get_params() == {"n_rounds": 3, "random_state": 7, "verbose": False}
     assert (est.predict(P) == est.labels_).all()
     assert est.n_tuples_ == as_label_tuples(P).n_tuples
