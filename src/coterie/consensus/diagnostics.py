@@ -289,7 +289,7 @@ def row_index(estimator: Any) -> Any:
 def runner_up_clusters(estimator: Any) -> NDArray[np.int64]:
     """Return for each point the cluster, besides its own, with the largest share of votes, (n,).
 
-    The confidence is the share of votes for the own cluster minus the share for this one. It is
+    The confidence is the share of votes for its cluster minus the share for this one. It is
     −1 if there is one cluster, for points without a label, and for points of weight 0.
 
     >>> from coterie import EvidenceAccumulation

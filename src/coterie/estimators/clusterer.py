@@ -118,7 +118,7 @@ class ConsensusClusterer(RunsClusterer):
             scaling = standard_and_min_max(rows_with_weight(X, sample_weight))[0]
         runs = self._fit_runs(self.ensemble, scaling.transform(X), rng, sample_weight)
         self._combine_runs(runs.labels, runs.names, rng, sample_weight)
-        # set together, so that a fit that fails leaves an earlier fit as it is
+        # set together, so that a fit that fails does not change an earlier fit
         self._scaling, self.ensemble_, self.index_ = scaling, runs, index
         self.kind_agreement_ = _mean_by_kind(self.consensus_)
         return self

@@ -122,7 +122,7 @@ class MultiViewClusterer(RunsClusterer):
         labels = np.hstack([runs.labels for runs in fitted.values()])
         names = tuple(f"{view}: {run}" for view, runs in fitted.items() for run in runs.names)
         self._combine_runs(labels, names, rng, sample_weight)
-        # set together, so that a fit that fails leaves an earlier fit as it is
+        # set together, so that a fit that fails does not change an earlier fit
         self._scalings, self.ensembles_, self.index_ = scalings, fitted, index
         self.view_names_ = list(named)
         agreement = self._by_view(names, self.consensus_.partition_agreement_)

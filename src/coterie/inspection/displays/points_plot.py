@@ -206,7 +206,7 @@ def plane(X: Any, n_points: int, random_state: Any) -> tuple[Array, tuple[str, s
 def _free_place(points: Array, placed: Array) -> int:
     """Return the most central point with no name closer than 1; the farthest one if there is none.
 
-    A point of the cluster is inside it, whatever its shape.
+    A point of the cluster is inside it, also if its shape is not convex.
     """
     from_centre = np.abs(points - np.median(points, axis=0)).sum(axis=1)
     gaps = np.abs(points[:, None] - placed).max(axis=-1).min(axis=1, initial=1.0)
