@@ -63,8 +63,9 @@ class MultiViewClusterer(RunsClusterer):
     **Established.** The paper compares the consensus of partitions from several views. Our choices
     are the kinds of runs, their numbers of clusters, the scaling, and the consensus function.
 
-    **Limits.** Only the largest camp of runs votes, unless the clusters of all votes are better
-    separated: if each view shows a different part of the structure, useful views may get no weight.
+    **Limits.** Only the largest camp of runs votes: if each view shows a different part of the
+    structure, useful views get no weight. The rule that chooses between search and linkage was made
+    on four sets of images and digits.
 
     **When to use.** For views of very different kind, width or scale, some of which may be noise;
     to see which views agree; to label new points.

@@ -129,7 +129,7 @@ class ClusterConsensusDisplay:
 
 
 def _bottoms(heights: Array, labels: NDArray[np.int64]) -> Array:
-    """Return where the parts of stacked bars (s, K) begin; the part of the cluster of the point at 0."""
+    """Return where the parts of stacked bars (s, K) begin, from 0 for the labels."""
     every = np.arange(len(labels))
     own = heights[every, labels][:, None]
     others = heights.copy()
