@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from coterie.estimators.clusterer import ConsensusClusterer
+
 __all__ = ["cluster", "read_features"]
 
 _log = logging.getLogger(__name__)
@@ -108,12 +110,10 @@ def cluster(
             id_values, feature_names, X = read_features(features, ids, wanted)
         # Two blocks, because the progress bar of the runs needs the terminal without a spinner.
         with shown_stages(quiet):
-            import numpy as np
-
-            from coterie.estimators.clusterer import ConsensusClusterer
-
-            estimator = ConsensusClusterer(
-                n_clusters,
+            estimator = _fit(
+                X,
+                feature_names,
+                n_clusters=n_clusters,
                 n_partitions=partitions,
                 ensemble=ensemble,
                 consensus=None if method == FLAGSHIP else method,
@@ -122,11 +122,6 @@ def cluster(
                 random_state=seed,
                 verbose=is_watched(quiet),
             )
-            if not standardize:
-                _warn_of_units(X, feature_names)
-            estimator.fit(X).set_params(verbose=False)
-            # With names, predict can check that a table has the same columns in the same order.
-            estimator.feature_names_in_ = np.array(feature_names, dtype=object)
         seconds = time.perf_counter() - started
         names = estimator.ensemble_.names
         outputs.write_consensus(
@@ -159,6 +154,20 @@ def read_features(
 
     table = read_input(path)
     return feature_matrix(table, find_ids(table, ids, columns, "features"), columns)
+
+
+def _fit(X: NDArray[np.float64], names: Sequence[str], **settings: Any) -> ConsensusClusterer:
+    """Fit a clusterer with these settings to features with these names."""
+    import numpy as np
+
+    from coterie.estimators.clusterer import ConsensusClusterer
+
+    if not settings["standardize"]:
+        _warn_of_units(X, names)
+    estimator = ConsensusClusterer(**settings).fit(X).set_params(verbose=False)
+    # With names, predict can check that a table has the same columns in the same order.
+    estimator.feature_names_in_ = np.array(names, dtype=object)
+    return estimator
 
 
 def _warn_of_units(X: NDArray[np.float64], names: Sequence[str]) -> None:
