@@ -20,7 +20,7 @@ from coterie.consensus.robust.votes import Votes
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.rounding import round_by_kmeans
 
-__all__ = ["Answers", "stability_of_halves"]
+__all__ = ["Answers", "leading_rows", "random_halves", "stability_of_halves"]
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -64,16 +64,38 @@ def stability_of_halves(
         return np.full(len(ks), np.nan), None
     stability = np.zeros((_SPLITS, len(ks)))
     for split in range(_SPLITS):
-        first = np.zeros(V, dtype=np.bool_)
-        first[rng.permutation(V)[: V // 2]] = True
         here, there = (
-            _answers_of(tuples, half * votes.weights, ks, rng) for half in (first, ~first)
+            _answers_of(tuples, half * votes.weights, ks, rng) for half in random_halves(V, rng)
         )
         for i in range(len(ks)):
             pairs = [(a[i], b[i]) for a in here for b in there]
             stability[split, i] = np.mean([rand_index(a, b, tuples.weights) for a, b in pairs])
     linked = _answers_of(tuples, votes.weights, ks, rng, with_cut=False)[0]
     return stability.mean(axis=0), Answers(tuples, linked, [0.5] * len(ks))
+
+
+def random_halves(
+    n: int, rng: np.random.RandomState
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Divide n partitions at random into two halves; return a mask (n,) of each.
+
+    >>> first, second = random_halves(5, np.random.RandomState(0))
+    >>> int(first.sum()), bool((first ^ second).all())
+    (2, True)
+    """
+    first = np.zeros(n, dtype=np.bool_)
+    first[rng.permutation(n)[: n // 2]] = True
+    return first, ~first
+
+
+def leading_rows(embedding: Array, k: int) -> Array:
+    """Return the embedding for k clusters: the first k columns, with rows of unit length.
+
+    >>> leading_rows(np.array([[3.0, 4.0, 1.0]]), 2)
+    array([[0.6, 0.8]])
+    """
+    rows = embedding[:, :k]
+    return rows / np.maximum(np.linalg.norm(rows, axis=1), 1e-12)[:, None]
 
 
 def _answers_of(
@@ -98,8 +120,6 @@ def _answers_of(
         rows = locally_weighted_embedding(voting, alpha, omega, sizes[-1])
         cuts = []
         for k in sizes:
-            # the first k columns, scaled to unit length, are the embedding for k clusters
-            unit = rows[:, :k] / np.maximum(np.linalg.norm(rows[:, :k], axis=1), 1e-12)[:, None]
-            cuts.append(round_by_kmeans(unit, voting.weights, k, rng, _STARTS))
+            cuts.append(round_by_kmeans(leading_rows(rows, k), voting.weights, k, rng, _STARTS))
         answers.append(cuts)
     return [[np.append(labels, -1)[group] for labels in each] for each in answers]

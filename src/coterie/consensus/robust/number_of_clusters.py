@@ -17,7 +17,7 @@ from coterie.consensus.linkage.locally_weighted import (
     locally_weighted_tree,
 )
 from coterie.consensus.robust.answers import FINE, Sample, mean_agreement
-from coterie.consensus.robust.halves import Answers, stability_of_halves
+from coterie.consensus.robust.halves import Answers, leading_rows, stability_of_halves
 from coterie.consensus.robust.k_choice import KChoice
 from coterie.consensus.robust.votes import Votes
 from coterie.counts.cluster_tables import ClusterTables
@@ -235,10 +235,8 @@ def _agreement_of_methods(votes: Votes, ks: Counts, rng: np.random.RandomState) 
     rows = locally_weighted_embedding(tuples, weights, omega, int(ks[-1]))
     agreement = []
     for k in np.minimum(ks, tuples.n_tuples).tolist():
-        # the first k columns of the embedding, scaled to unit length, are that for k clusters
-        unit = rows[:, :k] / np.maximum(np.linalg.norm(rows[:, :k], axis=1), 1e-12)[:, None]
         answers = {str(t): cut_into(tree, k) for t, tree in enumerate(trees)}
-        answers["cut"] = round_by_kmeans(unit, tuples.weights, k, rng)
+        answers["cut"] = round_by_kmeans(leading_rows(rows, k), tuples.weights, k, rng)
         agreement.append(np.mean(list(mean_agreement(answers, tuples.weights).values())))
     return np.array(agreement)
 

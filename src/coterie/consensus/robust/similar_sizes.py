@@ -17,6 +17,7 @@ from coterie.consensus.base import voting_tuples
 from coterie.consensus.linkage.locally_weighted import cluster_weights, locally_weighted_similarity
 from coterie.consensus.linkage.sizable_clusters import sizable_clusters
 from coterie.consensus.robust.answers import Answer, Sample, rand_index
+from coterie.consensus.robust.halves import random_halves
 from coterie.consensus.robust.votes import Votes
 from coterie.counts.contingency import all_contingencies
 from coterie.search.median_search import MAJORITY, SearchResult
@@ -88,9 +89,7 @@ def _stability_of_search(votes: Votes, K: int, rng: np.random.RandomState) -> fl
         return 1.0
     agreement = []
     for _ in range(_SPLITS):
-        first = np.zeros(V, dtype=np.bool_)
-        first[rng.permutation(V)[: V // 2]] = True
-        here, there = (_searched(votes, half * votes.weights, K) for half in (first, ~first))
+        here, there = (_searched(votes, half * votes.weights, K) for half in random_halves(V, rng))
         agreement.append(rand_index(here, there, tuples.weights))
     return float(np.mean(agreement))
 
