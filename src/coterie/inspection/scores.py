@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,14 +18,12 @@ from scipy import sparse
 from coterie.errors import InvalidLabelsError, InvalidParameterError
 
 __all__ = [
-    "PairRates",
     "adjusted_rand_index",
     "clustering_accuracy",
     "contingency",
     "mirkin_distance",
     "mirkin_objective",
     "normalized_mutual_information",
-    "pair_rates",
 ]
 
 
@@ -35,23 +33,6 @@ _MEANS: dict[str, Callable[[float, float], float]] = {
     "max": max,
     "min": min,
 }
-
-
-class PairRates(NamedTuple):
-    """Rates of pairs of points that a partition puts together, given a reference partition.
-
-    Attributes
-    ----------
-    tpn : float
-        Share of the pairs together in the reference that are together in the partition; 1.0 if
-        the reference has no such pairs.
-    fpn : float
-        Share of the pairs apart in the reference that are together in the partition; 0.0 if the
-        reference has no such pairs.
-    """
-
-    tpn: float
-    fpn: float
 
 
 def contingency(labels_true: ArrayLike, labels_pred: ArrayLike) -> sparse.csr_array:
@@ -191,33 +172,6 @@ def mirkin_distance(a: ArrayLike, b: ArrayLike) -> int:
     4
     """
     return _mirkin(_table(a, b, ("a", "b")))
-
-
-def pair_rates(reference: ArrayLike, labels: ArrayLike) -> PairRates:
-    """Compute the true and false positive rates of a partition over pairs of points.
-
-    Parameters
-    ----------
-    reference, labels : (n,) array-like
-        The partition taken as correct, and the one to judge.
-
-    Returns
-    -------
-    PairRates
-        ``tpn`` and ``fpn``, each in [0, 1].
-
-    Examples
-    --------
-    >>> pair_rates([0, 0, 1, 1], [0, 0, 0, 1])
-    PairRates(tpn=0.5, fpn=0.5)
-    """
-    table = _table(reference, labels, ("reference", "labels"))
-    both, together, in_labels, pairs = _pairs_together(table)
-    apart = pairs - together
-    return PairRates(
-        tpn=both / together if together else 1.0,
-        fpn=(in_labels - both) / apart if apart else 0.0,
-    )
 
 
 def mirkin_objective(

@@ -77,7 +77,7 @@ def codes(path: Path, **given) -> dict[str, int]:
 
 def dense(path: Path, **given):
     """Histograms of a log, and their sums over all days."""
-    histograms = read_histograms(open_logs(path, **given), bins=8)
+    histograms = read_histograms(open_logs(path, **given))
     sums = histograms.dense()
     assert all(np.isfinite(getattr(sums, name)).all() for name in ("bids", "wins", "cost", "price"))
     return histograms, sums
@@ -194,7 +194,7 @@ def test_checks_and_histograms_count_the_same(code):
     """The sums of the checks equal those of the histograms for every fault."""
     logs = BAD_LOGS[code]().open()
     overview = check_logs(logs).overview
-    sums = read_histograms(logs, bins=8).dense()
+    sums = read_histograms(logs).dense()
     assert sums.bids.sum() == pytest.approx(overview.bids)
     assert sums.wins.sum() == pytest.approx(overview.wins)
     assert sums.cost.sum() / 1e9 == pytest.approx(overview.spend)

@@ -32,6 +32,24 @@ def given(**more: list) -> ibis.expr.types.Table:
     return ibis.memtable(pa.table({**TWO, **more}))
 
 
+def won_at(prices: list[int | None], **more: list) -> ibis.expr.types.Table:
+    """Won bids of 1.00 with these prices, and one lost bid."""
+    n = len(prices) + 1
+    log = {
+        "advertiser_id": ["a"] * n,
+        "day": [DAY] * n,
+        "bid_micros": [1_000_000] * n,
+        "won": [True] * (n - 1) + [False],
+        "price_micros": pa.array([*prices, None], pa.int64()),
+    }
+    return ibis.memtable(pa.table({**log, **more}))
+
+
+def paid(equal: int, other: int = 0) -> ibis.expr.types.Table:
+    """Won bids, some of which paid their bid and others half of it."""
+    return won_at([1_000_000] * equal + [500_000] * other)
+
+
 def sorted_rows(logs) -> list[tuple]:
     """The rows of a canonical table, in one order."""
     found = fetch(logs.table).to_pylist()
@@ -148,6 +166,86 @@ def test_the_auction_is_given_or_logged_or_second():
     assert open_logs(given(auction_type=[1, 1]), auction="second").auction == "second"
     with pytest.raises(InvalidParameterError, match="auction='third'"):
         open_logs(given(), auction="third")
+
+
+@pytest.mark.parametrize(
+    ("equal", "other", "auction"),
+    [
+        (100, 0, "first"),
+        (199, 1, "first"),
+        (99, 1, "first"),
+        (196, 4, "second"),
+        (989, 11, "second"),
+        (98, 1, "second"),
+        (20, 0, "first"),
+        (19, 0, "second"),
+        (20, 1, "second"),
+        (0, 200, "second"),
+        (0, 0, "second"),
+    ],
+)
+def test_first_price_is_recognised_from_prices(equal, other, auction):
+    """99 % of 100 wins, or all of 20, must pay their bid; anything else is the default."""
+    logs = open_logs(paid(equal, other))
+    source = "prices" if auction == "first" else "default"
+    assert (logs.auction, logs.auction_source) == (auction, source)
+    assert logs.revealed == ("none" if auction == "first" else "paid")
+
+
+def test_a_stated_auction_is_not_recognised():
+    """A given auction comes first, then the column; an empty column states nothing."""
+    first, types = [1_000_000] * 100, [2] * 101
+    logs = open_logs(won_at(first), auction="second")
+    assert (logs.auction, logs.auction_source) == ("second", "given")
+    logs = open_logs(won_at(first, auction_type=types), auction="first")
+    assert (logs.auction, logs.auction_source) == ("first", "given")
+    logs = open_logs(won_at(first, auction_type=types))
+    assert (logs.auction, logs.auction_source) == ("second", "column")
+    logs = open_logs(won_at(first, auction_type=pa.nulls(101, pa.int8())))
+    assert (logs.auction, logs.auction_source) == ("first", "prices")
+
+
+def test_prices_are_bids_up_to_rounding():
+    """A price may differ by a thousandth and one micro; wins without a price do not count."""
+    for price, auction in ((998_999, "first"), (1_001_001, "first"), (998_998, "second")):
+        assert open_logs(won_at([price] * 100)).auction == auction
+    assert open_logs(won_at([1_000_000] * 20 + [None] * 80)).auction == "first"
+    assert open_logs(won_at([1_000_000] * 19 + [None] * 80)).auction == "second"
+    assert open_logs(won_at([1_000_000] * 100 + [0] * 2)).auction == "second"
+
+
+def test_rows_are_recognised_not_weights():
+    """A heavy weight does not change the share of rows."""
+    prices = [1_000_000] * 199 + [500_000]
+    logs = open_logs(won_at(prices, weight=[1.0] * 199 + [1000.0] * 2))
+    assert logs.weighted
+    assert logs.auction == "first"
+
+
+def test_the_auction_is_recognised_once(monkeypatch):
+    """One query is enough for the auction, its source and what prices reveal."""
+    asked = []
+
+    def counting(expression):
+        asked.append(expression)
+        return fetch(expression)
+
+    monkeypatch.setattr("coterie.ads.logs.bid_logs.fetch", counting)
+    logs = open_logs(paid(100))
+    for _ in range(2):
+        assert (logs.auction, logs.auction_source, logs.revealed) == ("first", "prices", "none")
+    assert len(asked) == 1
+
+
+def test_only_bids_are_recognised(tmp_path):
+    """Logs of iPinYou and histograms are second price unless the auction is given."""
+    (tmp_path / "imp.txt").write_text("\n".join([ipinyou_line("1", "294", "294")] * 100) + "\n")
+    cells = {"bin_micros": [1000], "bids": [200], "wins": [100], "cost_micros": [100_000]}
+    histograms = ibis.memtable(pa.table({"advertiser_id": ["a"], "day": [DAY], **cells}))
+    for source in (tmp_path / "imp.txt", histograms):
+        logs = open_logs(source)
+        assert (logs.auction, logs.auction_source) == ("second", "default")
+        assert open_logs(source, auction="first").auction_source == "given"
 
 
 @pytest.mark.parametrize(("types", "listed"), [([1, 2], "1, 2"), ([3, 3], "3")])

@@ -12,7 +12,7 @@ import pytest
 
 from bid_tables import as_arrow, bid_frame, write_csv
 from coterie.ads.histograms.bid_histograms import BidHistograms
-from coterie.ads.histograms.counting import bid_grid, read_histograms
+from coterie.ads.histograms.counting import read_histograms
 from coterie.ads.logs.bid_logs import open_logs, read_descriptions
 from coterie.ads.logs.checks.log_checks import check_logs
 from coterie.ads.logs.simulation.simulated_logs import simulate_logs
@@ -67,7 +67,7 @@ def test_the_work_is_done_by_two_executors(spark):
 
 
 @pytest.mark.parametrize("layout", ["parquet", "csv"])
-def test_grid_and_histograms_equal_duckdb(layout, spark, tmp_path):
+def test_histograms_equal_duckdb(layout, spark, tmp_path):
     """They are equal for several files with faults and hostile names, Parquet and text."""
     frame = bid_frame(300).drop(columns="weight")
     for i in range(2):
@@ -77,10 +77,7 @@ def test_grid_and_histograms_equal_duckdb(layout, spark, tmp_path):
         else:
             write_csv(part, tmp_path / f"bids {i}.csv.gz", compression="gzip")
     here, there = both(tmp_path, spark)
-    grid = bid_grid(here, 32)
-    if layout == "parquet":
-        assert np.array_equal(bid_grid(there, 32), grid)
-    assert_equal(read_histograms(here, grid), read_histograms(there, grid))
+    assert_equal(read_histograms(here), read_histograms(there))
 
 
 def test_other_logs_equal_duckdb(spark, tmp_path):

@@ -56,6 +56,8 @@ def test_options_reach_the_settings(run, tmp_path):
         "--text-missing": 0.3,
         "--outliers": 0.4,
         "--newcomers": 0.25,
+        "--price-rise": -0.26,
+        "--weekday-effect": 2.0,
         "--start": "2026-05-04",
         "--seed": 5,
     }
@@ -80,7 +82,10 @@ def test_non_empty_folder_is_refused(run, tmp_path):
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("--bids-per-day", -1), ("--text-error", 1.5), ("--bid-move", 9), ("--start", "March")],
+    [
+        *(("--bids-per-day", -1), ("--text-error", 1.5), ("--bid-move", 9), ("--start", "March")),
+        *(("--price-rise", -3), ("--weekday-effect", -1)),
+    ],
 )
 def test_settings_out_of_range_are_refused(run, tmp_path, option, value):
     """A setting out of range is one line, and no folder is left."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coterie.ads.logs import log_files
 from coterie.ads.logs.advertiser_texts import read_texts, texts_beside
-from coterie.ads.logs.log_columns import canonical_table, kind_of
+from coterie.ads.logs.log_columns import canonical_table, kind_of, with_campaigns
 from coterie.engines.backends import connect
 from coterie.engines.queries import engine_errors, fetch
 from coterie.errors import InvalidParameterError, TableError
@@ -25,10 +25,25 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
     from ibis.backends import BaseBackend
 
-__all__ = ["AUCTIONS", "BidLogs", "open_logs", "read_descriptions"]
+__all__ = [
+    "AUCTIONS",
+    "MANY_WINS",
+    "SLACK",
+    "BidLogs",
+    "open_logs",
+    "priced_wins",
+    "read_descriptions",
+    "winners_pay_bids",
+]
 
 #: First-price or second-price auction, by ``auction_type``.
 AUCTIONS = {1: "first", 2: "second"}
+#: Amounts may differ by this share of the bid and one micro: logs round and convert them.
+SLACK = 0.001
+#: From this many priced wins on, a few prices may differ from the bids of a first-price log.
+MANY_WINS = 100
+_FEWEST_WINS = 20
+_PERCENT_OF_WINS = 99
 _MOST_DISTINCT = 1000
 
 Source = str | os.PathLike[str]
@@ -54,6 +69,8 @@ class BidLogs:
         Path or table of the advertisers' descriptions.
     files : tuple of str
         The files of the log; empty for a table of the engine.
+    unit : {"advertiser", "campaign"}
+        What ``advertiser_id`` names; a campaign is ``ADVERTISER/CAMPAIGN``.
     """
 
     table: ir.Table
@@ -63,26 +80,26 @@ class BidLogs:
     given_auction: str | None = None
     texts: Any = None
     files: tuple[str, ...] = ()
+    unit: str = "advertiser"
 
     @property
     def engine(self) -> str:
         """Name of the engine, "duckdb" or "pyspark"."""
         return str(self.table.get_backend().name)
 
-    @cached_property
+    @property
     def auction(self) -> str:
-        """The auction type: the one given, else that of ``auction_type``, else "second"."""
-        if self.given_auction is not None:
-            return self.given_auction
-        types = self._distinct("auction_type")
-        if not types:
-            return "second"
-        if len(types) > 1 or types[0] not in AUCTIONS:
-            raise TableError(
-                f"{self.source}: auction_type has {_listed(types)}; it must be 1 (first price) or "
-                "2 (second price) in all rows; split the log, or give the auction type"
-            )
-        return AUCTIONS[types[0]]
+        """The auction type: the one given, else that of ``auction_type``, else by the prices.
+
+        The prices of a log of bids show a first-price auction if :func:`winners_pay_bids`. In all
+        other cases the auction is "second".
+        """
+        return self._auction[0]
+
+    @property
+    def auction_source(self) -> str:
+        """The source of the auction type: "given", "column", "prices" or "default"."""
+        return self._auction[1]
 
     @cached_property
     def currency(self) -> str:
@@ -104,6 +121,26 @@ class BidLogs:
         known = (table.min_to_win_micros >= 0).fill_null(False)
         without = (~known).sum(where=table.bid_micros > 0).fill_null(0)
         return fetch(table.aggregate(without=without))["without"][0].as_py() == 0
+
+    @cached_property
+    def _auction(self) -> tuple[str, str]:
+        """The auction type and its source."""
+        if self.given_auction is not None:
+            return self.given_auction, "given"
+        types = self._distinct("auction_type")
+        if len(types) > 1 or not AUCTIONS.keys() >= set(types):
+            raise TableError(
+                f"{self.source}: auction_type has {_listed(types)}; it must be 1 (first price) or "
+                "2 (second price) in all rows; split the log, or give the auction type"
+            )
+        if types:
+            return AUCTIONS[types[0]], "column"
+        if self.kind == "bids":
+            priced, equal = priced_wins(self.table)
+            found = fetch(self.table.aggregate(priced=priced.sum(), equal=equal.sum()))
+            if winners_pay_bids(*(int(found[name][0].as_py() or 0) for name in found.column_names)):
+                return "first", "prices"
+        return "second", "default"
 
     @cached_property
     def _descriptions(self) -> dict[str, str]:
@@ -135,6 +172,7 @@ def open_logs(
     advertisers: Source | ir.Table | None = None,
     table: str | None = None,
     kind: str | None = None,
+    by: str = "advertiser",
 ) -> BidLogs:
     """Open bid logs.
 
@@ -146,8 +184,8 @@ def open_logs(
     connection : ibis backend, optional
         From :func:`~coterie.ads.connect`; by default embedded DuckDB.
     auction : {"first", "second"}, optional
-        By default the value of the column ``auction_type`` (1 or 2); second price if there is
-        no such column.
+        By default the value of the column ``auction_type`` (1 or 2). Without it, a log of bids
+        is first price if nearly all winners paid their bids; all other logs are second price.
     advertisers : path or ibis table, optional
         The table with ``advertiser_id`` and ``description``; by default
         ``advertisers.parquet`` or ``advertisers.csv`` in the folder of the logs or its parent,
@@ -156,6 +194,9 @@ def open_logs(
         Table of the database file; by default ``bids``, or the only table.
     kind : {"bids", "ipinyou", "histograms"}, optional
         By default detected from the columns.
+    by : {"advertiser", "campaign"}
+        With "campaign", every pair of ``advertiser_id`` and ``campaign_id`` is a unit of its own,
+        named ``ADVERTISER/CAMPAIGN``; a forecast of it borrows from its advertiser's others.
 
     Examples
     --------
@@ -168,16 +209,20 @@ def open_logs(
     """
     if auction not in {None, *AUCTIONS.values()}:
         raise InvalidParameterError(f"auction={auction!r}: it must be 'first' or 'second'")
+    if by not in {"advertiser", "campaign"}:
+        raise InvalidParameterError(f"by={by!r}: it must be 'advertiser' or 'campaign'")
     found = _find(source, connection, table)
     found_kind = kind or kind_of(found.raw.columns)
+    raw = with_campaigns(found.raw, found.name) if by == "campaign" else found.raw
     return BidLogs(
-        table=canonical_table(found.raw, found_kind, found.name, found.lacking),
+        table=canonical_table(raw, found_kind, found.name, found.lacking),
         kind=found_kind,
         source=found.name,
         weighted=found_kind == "bids" and "weight" in found.raw.columns,
         given_auction=auction,
         texts=found.texts if advertisers is None else _checked_texts(advertisers),
         files=tuple(found.files),
+        unit=by,
     )
 
 
@@ -192,6 +237,31 @@ def read_descriptions(logs: BidLogs) -> dict[str, str]:
         Empty if there is no text table. An advertiser without a description has an empty text.
     """
     return dict(logs._descriptions)
+
+
+def priced_wins(rows: ir.Table) -> tuple[Any, Any]:
+    """Return which bids won with a known price, and which of those paid their bid.
+
+    Both are columns of truth values or nulls. A price may differ from the bid by ``SLACK``.
+    """
+    bid, price = rows.bid_micros, rows.price_micros
+    priced = rows.won & (bid > 0) & (price >= 0)
+    # floats, because the product may overflow integers
+    return priced, priced & price.between(bid * (1 - SLACK) - 1, bid * (1 + SLACK) + 1)
+
+
+def winners_pay_bids(priced: int, equal: int) -> bool:
+    """Return whether prices show a first-price auction.
+
+    ``equal`` of the ``priced`` wins paid their bid. These must be 99 % of at least 100 wins, or all
+    of at least 20.
+
+    >>> winners_pay_bids(200, 198), winners_pay_bids(99, 98), winners_pay_bids(20, 20)
+    (True, False, True)
+    """
+    if priced < MANY_WINS:
+        return priced >= _FEWEST_WINS and equal == priced
+    return 100 * equal >= _PERCENT_OF_WINS * priced
 
 
 class _Found(NamedTuple):

@@ -18,7 +18,7 @@ from coterie.errors import InvalidParameterError, TableError
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["KINDS", "SUMS", "canonical_table", "kind_of"]
+__all__ = ["KINDS", "SUMS", "canonical_table", "kind_of", "with_campaigns"]
 
 KINDS = ("bids", "ipinyou", "histograms")
 
@@ -74,6 +74,22 @@ def canonical_table(
         raise InvalidParameterError(f"kind={kind!r}: it must be {', '.join(KINDS)}")
     build = {"bids": _bids, "ipinyou": _ipinyou, "histograms": _histograms}[kind]
     return build(_Columns(raw, source, lacking or {}))
+
+
+def with_campaigns(raw: ir.Table, source: str) -> ir.Table:
+    """Return a raw table whose ``advertiser_id`` is ``ADVERTISER/CAMPAIGN``.
+
+    A slash in the id of a campaign becomes an underscore, so that the last one divides the name. A
+    row without a campaign belongs to the campaign ``-``.
+    """
+    if "campaign_id" not in raw.columns or "advertiser_id" not in raw.columns:
+        raise TableError(
+            f"{source}: there is no column campaign_id; forecasts by campaign need it, beside "
+            "advertiser_id"
+        )
+    campaign = raw.campaign_id.cast("string").strip().replace("/", "_")
+    campaign = campaign.nullif("").fill_null("-")
+    return raw.mutate(advertiser_id=raw.advertiser_id.cast("string").strip() + "/" + campaign)
 
 
 @dataclass(frozen=True, eq=False)

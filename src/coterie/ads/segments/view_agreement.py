@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,8 +28,8 @@ class ViewAgreement:
     ari: NDArray[np.float64]  # (V, V), adjusted Rand index of every pair of views
     with_segments: NDArray[np.float64]  # (V,), adjusted Rand index with the segments
     weights: NDArray[np.float64]  # (V,), weight in the consensus; they sum to 1
-    # for each ordered pair, and the segments with each view: a, the reference, b, tpn, fpn,
-    # rand, ari
+    # for each pair of views, then for each view with the segments: a, b, tpn, fpn, ari; the paper's
+    # TPN is the share of pairs of advertisers on which both agree, its FPN the share of the others
     pairs: list[dict[str, Any]]
     placed: Labels  # (A, V), most frequent segment of the advertiser's cluster; −1 without label
     dissenting: str  # view with weight 0 or unrelated to the segments; empty if there is none
@@ -47,6 +48,7 @@ def compare_views(
     n_segments = int(segments.max(initial=-1)) + 1
     shown = {name: _representative(view, n_segments) for name, view in views.items()}
     labelled = {**shown, "segments": segments}
+    compared = [*combinations(names, 2), *((name, "segments") for name in names)]
     ari = np.array([[_ari(shown[a], shown[b]) for b in names] for a in names]).reshape(
         len(names), len(names)
     )
@@ -59,7 +61,7 @@ def compare_views(
         ari,
         with_segments,
         weights,
-        [_pair(a, b, labelled) for a in labelled for b in names if a != b],
+        [{"a": a, "b": b, **_on_pairs(labelled[a], labelled[b])} for a, b in compared],
         np.stack(placed, axis=1) if placed else np.empty((len(segments), 0), dtype=np.int64),
         dissenting,
         _sentence(names, with_segments, weights, dissenting),
@@ -94,25 +96,20 @@ def _ari(a: Labels, b: Labels) -> float:
     return adjusted_rand_index(a[both], b[both]) if both.sum() > 1 else 0.0
 
 
-def _pair(a: str, b: str, labelled: Mapping[str, Labels]) -> dict[str, Any]:
-    first, second = labelled[a], labelled[b]
-    both = (first >= 0) & (second >= 0)
-    if both.sum() < 2:
-        return {"a": a, "b": b, "tpn": None, "fpn": None, "rand": None, "ari": None}
-    from coterie.inspection.scores import pair_rates  # needs scikit-learn
+def _on_pairs(first: Labels, second: Labels) -> dict[str, float | None]:
+    """Compare two partitions over the pairs of advertisers that both label.
 
-    rates = pair_rates(first[both], second[both])
-    sizes = np.bincount(first[both]).astype(np.float64)
-    n = sizes.sum()
-    together = (sizes * (sizes - 1)).sum() / (n * (n - 1))
-    return {
-        "a": a,
-        "b": b,
-        "tpn": rates.tpn,
-        "fpn": rates.fpn,
-        "rand": float(together * rates.tpn + (1 - together) * (1 - rates.fpn)),
-        "ari": _ari(first, second),
-    }
+    They agree on a pair that is together in both or apart in both. ``tpn``, the Rand index, is the
+    share of these pairs, and ``fpn`` = 1 − ``tpn`` is the share of the others.
+    """
+    from coterie.inspection.scores import mirkin_distance
+
+    both = (first >= 0) & (second >= 0)
+    n = int(both.sum())
+    if n < 2:
+        return {"tpn": None, "fpn": None, "ari": None}
+    differing = mirkin_distance(first[both], second[both]) / (n * (n - 1))
+    return {"tpn": 1 - differing, "fpn": differing, "ari": _ari(first, second)}
 
 
 def _view_weights(

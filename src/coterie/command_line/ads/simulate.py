@@ -48,6 +48,12 @@ def simulate(
     newcomers: Annotated[
         float, typer.Option(help="Share of advertisers that start on the last day.")
     ] = 0.02,
+    price_rise: Annotated[
+        float, typer.Option(help="Change of the logarithm of prices on the last four days.")
+    ] = 0.0,
+    weekday_effect: Annotated[
+        float, typer.Option(help="Exponent of the weekdays' factors; 0: no weekdays.")
+    ] = 1.0,
     log_minimum: Annotated[
         bool,
         typer.Option("--log-minimum", metavar="", help="Log the smallest bid that would have won."),
@@ -78,6 +84,8 @@ def simulate(
         text_missing=text_missing,
         outliers=outliers,
         newcomers=newcomers,
+        price_rise=price_rise,
+        weekday_effect=weekday_effect,
         minimum_logged=log_minimum,
         start=start,
         seed=seed,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ibis
 import numpy as np
 import pyarrow as pa
@@ -13,7 +15,11 @@ from hypothesis import strategies as st
 from bad_logs import (
     DAYS,
     BadLog,
+    everywhere,
+    first_price,
+    good_cells,
     good_rows,
+    without,
 )
 from coterie.ads.logs.bid_logs import open_logs
 from coterie.ads.logs.checks import check_queries
@@ -22,6 +28,7 @@ from coterie.ads.logs.checks.check_queries import (
     checked_rows,
 )
 from coterie.ads.logs.checks.check_rules import row_rules
+from coterie.ads.logs.checks.log_checks import check_logs
 
 
 @given(
@@ -78,13 +85,18 @@ def cells_of(advertiser, day, amount, rows, wins=None) -> check_queries.RowCells
         bids=rows.astype(float),
         wins=wins,
         cost=wins * 1000,
+        priced=np.zeros(n, dtype=np.int64),
+        equal=np.zeros(n, dtype=np.int64),
     )
 
 
-def codes_of(cells) -> dict[str, list[str]]:
-    """Codes of the faults of the cells, and the first value of every example."""
+def codes_of(cells, rows=None) -> dict[str, list[Any]]:
+    """Codes of the faults of the cells, and the first value of every example.
+
+    ``rows`` give the columns of the log, by default those of the good rows.
+    """
     sums = LogSums(cells, np.ones(len(cells.rows), dtype=bool))
-    logs = BadLog(good_rows(), 0).open()
+    logs = BadLog(good_rows() if rows is None else rows, 0).open()
     return {
         fault.code: [next(iter(example.values())) for example in fault.examples]
         for fault in aggregate_faults(sums, logs)
@@ -122,3 +134,140 @@ def test_median_bids_outside_the_plausible_range(median, is_odd):
     """The range is 0.001 to 10,000 of the currency for a thousand impressions."""
     cells = cells_of([0, 1], [0, 1], [int(median)] * 2, [20, 20])
     assert ("bids_implausible" in codes_of(cells)) == is_odd
+
+
+def bare(rows=None, copies: int = 3):
+    """Rows without the minimum to win, several times; each has an id, so none is repeated."""
+    rows = without("min_to_win_micros", rows=good_rows() if rows is None else rows)
+    return [{**row, "auction_id": i} for i, row in enumerate(rows * copies)]
+
+
+def faults_of(rows, **given):
+    """The faults of a log by code."""
+    return {fault.code: fault for fault in check_logs(BadLog(rows, 0, given=given).open()).faults}
+
+
+def test_a_recognised_auction_is_a_warning():
+    """The sentence gives the share of wins and their number; a few other prices are no errors."""
+    rows = without("auction_type", rows=bare(first_price(), 5))
+    (fault,) = faults_of(rows).values()
+    assert (fault.code, fault.severity, fault.count) == ("auction_recognised", "warning", 240)
+    assert "first price" in fault.what
+    assert "100% of 240 wins" in fault.what
+    assert "--auction first or second" in fault.remedy
+    assert "auction_type" in fault.remedy
+    won = [i for i, row in enumerate(rows) if row["won"]]
+    rows[won[0]]["price_micros"] = 900_000
+    (fault,) = faults_of(rows).values()
+    assert (fault.code, fault.count) == ("auction_recognised", 239)
+    assert "99.5% of 240 wins" in fault.what
+    for i in won[:3]:
+        rows[i]["price_micros"] = 900_000
+    assert faults_of(rows) == {}
+
+
+def test_a_stated_first_price_is_not_recognised():
+    """Neither a given auction nor the column is a warning if prices equal bids."""
+    rows = bare(first_price())
+    assert faults_of(rows) == {}
+    assert faults_of(without("auction_type", rows=rows), auction="first") == {}
+
+
+@pytest.mark.parametrize("given_auction", [None, "second"])
+def test_prices_that_equal_bids_contradict_second_price(given_auction):
+    """Stated by the column or given, second price is doubted from 100 wins and 99 % on."""
+    stated = {} if given_auction is None else {"auction": given_auction}
+    rows = everywhere(bare(first_price(), 5), auction_type=2)
+    if stated:
+        rows = without("auction_type", rows=rows)
+    (fault,) = faults_of(rows, **stated).values()
+    assert (fault.code, fault.severity, fault.count) == ("prices_equal_bids", "warning", 240)
+    assert "second price" in fault.what
+    assert "give --auction first" in fault.remedy
+    won = [i for i, row in enumerate(rows) if row["won"]]
+    assert faults_of([row for i, row in enumerate(rows) if i not in won[99:]], **stated) == {}
+    for place in won[:2]:
+        rows[place]["price_micros"] = 900_000
+    assert "99.1% of 240 wins" in faults_of(rows, **stated)["prices_equal_bids"].what
+    rows[won[2]]["price_micros"] = 900_000
+    assert faults_of(rows, **stated) == {}
+
+
+def test_mixed_auctions_are_the_only_fault_of_the_auction():
+    """Prices that equal bids say nothing about a log of both auctions."""
+    rows = bare(first_price())
+    rows[0]["auction_type"] = 2
+    assert list(faults_of(rows)) == ["auctions_mixed"]
+
+
+def test_advertisers_without_losses_are_counted():
+    """The examples are those with the most bids, if they have at least 50."""
+    wins_only = {"ash": 50, "birch": 49, "cedar": 60}
+    rows = [row for row in bare(copies=8) if row["won"] or row["advertiser_id"] not in wins_only]
+    seen = dict.fromkeys(wins_only, 0)
+    kept = []
+    for row in rows:
+        name = row["advertiser_id"]
+        seen[name] = seen.get(name, 0) + 1
+        if seen[name] <= wins_only.get(name, 10**6):
+            kept.append(row)
+    (fault,) = faults_of(kept).values()
+    assert (fault.code, fault.severity, fault.unit) == ("no_losses", "warning", "advertisers")
+    assert (fault.count, fault.share) == (2, 0.5)
+    assert fault.examples == [
+        {"advertiser_id": "cedar", "bids": 60},
+        {"advertiser_id": "ash", "bids": 50},
+    ]
+    assert "lost bids seem not to be logged for these advertisers" in fault.remedy
+    lost = next(row for row in bare() if row["advertiser_id"] == "ash" and not row["won"])
+    (fault,) = faults_of([*kept, {**lost, "auction_id": -1}]).values()
+    assert [example["advertiser_id"] for example in fault.examples] == ["cedar"]
+
+
+def test_a_log_of_wins_only_has_one_warning():
+    """From 50 bids on it says that win rates would be 1; fewer bids just all won."""
+    won = [row for row in bare(copies=5) if row["won"]]
+    (fault,) = faults_of(won).values()
+    assert (fault.code, fault.severity) == ("no_losses_at_all", "warning")
+    assert (fault.count, fault.share) == (240, 1.0)
+    assert "win rates would be 1 at every bid" in fault.what
+    assert {"no_losses_at_all"} <= faults_of(won[:50]).keys()
+    assert {"all_wins"} <= faults_of(won[:49]).keys()
+
+
+def test_logs_with_the_minimum_to_win_need_no_losses():
+    """Nothing is censored there; one missing minimum ends the exemption."""
+    rows = [{**row, "auction_id": i} for i, row in enumerate(good_rows() * 5)]
+    some = [row for row in rows if row["won"] or row["advertiser_id"] != "ash"]
+    assert faults_of(some) == {}
+    won = [row for row in rows if row["won"]]
+    assert list(faults_of(won)) == ["all_wins"]
+    some[0]["min_to_win_micros"] = won[0]["min_to_win_micros"] = None
+    assert list(faults_of(some)) == ["minimum_missing", "no_losses"]
+    assert list(faults_of(won)) == ["minimum_missing", "no_losses_at_all"]
+
+
+def test_losses_of_a_sample_are_counted_by_rows():
+    """Weights are no evidence: 49 rows are too few, whatever they weigh."""
+    heavy = cells_of([0, 1], [0, 1], [5000] * 2, [49, 60], wins=[490, 300])
+    heavy.bids[:] = [490, 600]
+    rows = bare()
+    assert "no_losses" not in codes_of(heavy, rows)
+    heavy.rows[0] = 50
+    assert codes_of(heavy, rows)["no_losses"] == ["adv-0"]
+
+
+def test_histograms_without_losses_are_found():
+    """A row of ready-made histograms has many bids, and wins are compared with bids."""
+    ash = [i for i, row in enumerate(good_cells()) if row["advertiser_id"] == "ash"]
+    rows = good_cells()
+    for i in ash:
+        rows[i]["wins"] = rows[i]["bids"]
+    (fault,) = faults_of(rows).values()
+    assert (fault.code, fault.count) == ("no_losses", 1)
+    assert fault.examples == [{"advertiser_id": "ash", "bids": 60}]
+    rows[ash[0]]["wins"] -= 1
+    assert faults_of(rows) == {}
+    everything = everywhere(good_cells(), wins=lambda row: row["bids"])
+    assert list(faults_of(everything)) == ["no_losses_at_all"]
+    assert list(faults_of(everywhere(everything, bids=2, wins=2, cost_micros=0))) == ["all_wins"]

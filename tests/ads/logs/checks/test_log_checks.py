@@ -16,6 +16,7 @@ from bad_logs import (
     first_price,
     good_cells,
     good_rows,
+    kept,
     without,
 )
 from coterie.ads.logs.bid_logs import open_logs
@@ -26,7 +27,10 @@ BIG = 2**63 - 1
 
 
 #: Faults of no row in particular, and those whose examples are values, not rows.
-OF_THE_WHOLE = {"no_wins", "all_wins", "bids_implausible", "no_texts", "texts_unreadable"}
+OF_THE_WHOLE = {
+    *("no_wins", "all_wins", "no_losses_at_all", "bids_implausible"),
+    *("auction_recognised", "prices_equal_bids", "no_texts", "texts_unreadable"),
+}
 
 
 BY_VALUE = {"currencies_mixed", "auctions_mixed", "advertiser_blank"}
@@ -36,6 +40,28 @@ IPINYOU = (
     "bid{i}\t2013060712000{i}123\t1\tperson\tMozilla\t10.0.0.*\t1\t2\t1\tdomain\thttp://url\t\tslot"
     "\t300\t250\t0\t0\t5\tcreative\t300\t{price}\tlanding\t1458\t10063"
 )
+
+
+def distinct(rows):
+    """Rows without the minimum to win, each with an id."""
+    rows = without("min_to_win_micros", rows=rows)
+    return [{**row, "auction_id": i} for i, row in enumerate(rows)]
+
+
+#: Bad logs of the faults that need many rows, beside the short ones.
+LONG_BAD_LOGS = {
+    "auction_recognised": lambda: BadLog(without("auction_type", rows=first_price()), 48),
+    "prices_equal_bids": lambda: BadLog(
+        distinct(everywhere(first_price(), auction_type=2) * 3), 144
+    ),
+    "no_losses_at_all": lambda: BadLog(distinct(kept(lambda row: row["won"]) * 2), 96),
+    "no_losses": lambda: BadLog(
+        distinct(kept(lambda row: row["won"] or row["advertiser_id"] != "elm") * 5), 1
+    ),
+}
+
+
+ALL_BAD_LOGS = {**BAD_LOGS, **LONG_BAD_LOGS}
 
 
 def found(check) -> list[tuple[str, int]]:
@@ -61,10 +87,10 @@ def test_log_without_a_fault_has_none():
         assert check.faults == []
 
 
-@pytest.mark.parametrize("code", BAD_LOGS)
+@pytest.mark.parametrize("code", ALL_BAD_LOGS)
 def test_fault_is_found_and_nothing_else(code):
     """Each fault is the only one, with its count, sentence and examples, and fits JSON."""
-    bad = BAD_LOGS[code]()
+    bad = ALL_BAD_LOGS[code]()
     check = check_logs(bad.open())
     assert found(check) == [(code, bad.count)]
     fault = check.faults[0]
@@ -81,7 +107,7 @@ def test_fault_is_found_and_nothing_else(code):
 
 def test_every_code_has_a_bad_log():
     """The bad logs of the tests cover the catalogue."""
-    assert {"no_rows", *BAD_LOGS} == set(FAULT_CODES)
+    assert {"no_rows", *ALL_BAD_LOGS} == set(FAULT_CODES)
 
 
 def test_all_faults_are_listed_errors_first():
@@ -129,6 +155,25 @@ def test_overview_of_other_logs():
     assert check_logs(BAD_LOGS["days_missing"]().open()).overview.missing_days == ["2026-03-03"]
     cells = checked(good_cells()).overview
     assert (cells.bids, cells.wins, cells.win_rate, cells.revealed) == (240.0, 96.0, 0.4, "paid")
+
+
+def test_overview_says_how_the_auction_is_known():
+    """Given, in the column, recognised from prices, or the default."""
+    rows = without("auction_type", rows=first_price())
+    for given, known in (
+        (checked(good_rows()), ("second", "column")),
+        (checked(good_rows(), auction="second"), ("second", "given")),
+        (checked(rows), ("first", "prices")),
+        (checked(without("auction_type")), ("second", "default")),
+        (check_logs(BAD_LOGS["auctions_mixed"]().open()), ("mixed", "column")),
+    ):
+        assert (given.overview.auction, given.overview.auction_source) == known
+
+
+def test_a_recognised_first_price_reveals_no_price():
+    """The check and the log agree, and no row is an error."""
+    check = checked(without("auction_type", "min_to_win_micros", rows=first_price()))
+    assert (check.overview.revealed, found(check)) == ("none", [("auction_recognised", 48)])
 
 
 def test_rows_that_histograms_leave_out_do_not_count():
@@ -185,6 +230,15 @@ def test_ipinyou_without_header(tmp_path):
     assert "person" not in json.dumps([fault.examples for fault in check.errors])
     assert check.overview.currency == "CNY"
     assert check.overview.median_bid == 3.0
+
+
+def test_ipinyou_prices_that_equal_bids_are_a_warning(tmp_path):
+    """These logs are second price by default, so such prices contradict it."""
+    (tmp_path / "imp.tsv").write_text((IPINYOU.format(i=1, price=300) + "\n") * 100)
+    codes = dict(found(check_logs(open_logs(tmp_path / "imp.tsv"))))
+    assert codes["prices_equal_bids"] == codes["no_losses_at_all"] == 100
+    codes = dict(found(check_logs(open_logs(tmp_path / "imp.tsv", auction="first"))))
+    assert not {"prices_equal_bids", "auction_recognised"} & set(codes)
 
 
 def test_ipinyou_with_header(tmp_path):

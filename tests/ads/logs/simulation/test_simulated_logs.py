@@ -120,6 +120,29 @@ def test_rows_are_expected_in_number():
     assert abs(np.mean(rows) - SMALL.expected_rows) <= 4 * np.std(rows) / np.sqrt(40)
 
 
+def test_price_rise_is_on_the_last_four_days(week):
+    """Earlier days are the same bit by bit; on the last four bids stay and win less."""
+    chosen, traits, days = week
+    dearer = dataclasses.replace(chosen, price_rise=0.26)
+    for day, rows in enumerate(days):
+        risen = _all_rows(dearer, traits, day)
+        for name in ("advertiser", "ts", "bid") if day >= 3 else rows:
+            assert np.array_equal(risen[name], rows[name])
+        assert (risen["minimum"] >= rows["minimum"]).all()
+        assert (risen["won"].mean() < 0.9 * rows["won"].mean()) == (day >= 3)
+
+
+@pytest.mark.parametrize("effect", [0, 1])
+def test_weekday_effect_of_0_makes_weekdays_equal(effect):
+    """Without the effect a Sunday is drawn as a Monday; with it, it has fewer, cheaper auctions."""
+    chosen, traits = dataclasses.replace(SMALL, weekday_effect=effect), draw_traits(SMALL)
+    monday = draw_day(chosen, traits, 0)
+    sunday = draw_day(dataclasses.replace(chosen, start="2026-03-08"), traits, 0)
+    for name in ("counts", "market_level"):
+        assert np.array_equal(getattr(monday, name), getattr(sunday, name)) == (effect == 0)
+        assert effect == 0 or getattr(sunday, name).sum() < getattr(monday, name).sum()
+
+
 @settings(deadline=None, max_examples=15)
 @given(rows=st.integers(1, 4000), block=st.integers(1, 3000), seed=st.integers(0, 5))
 def test_batches_cut_the_same_rows(rows, block, seed):
@@ -198,8 +221,7 @@ def test_logs_obey_their_schema(tmp_path, auction, floors, minimum_logged):
 
 def test_files_hold_the_drawn_rows(small_logs):
     """Files have the drawn rows with the advertisers' ids, and the result counts them."""
-    logs = small_logs
-    traits = draw_traits(SMALL)
+    logs, traits = small_logs, draw_traits(SMALL)
     tables = [pq.read_table(file) for file in logs.bids]
     for day, table in enumerate(tables):
         rows = _all_rows(SMALL, traits, day)
@@ -218,8 +240,7 @@ def test_files_hold_the_drawn_rows(small_logs):
 
 def test_truth_is_in_a_separate_file(small_logs):
     """Only the file of the truth has segments, and it has the settings of the market."""
-    logs = small_logs
-    traits = draw_traits(SMALL)
+    logs, traits = small_logs, draw_traits(SMALL)
     texts, truth = pq.read_table(logs.advertisers), pq.read_table(logs.truth)
     assert texts.column_names == ["advertiser_id", "description"]
     assert texts["description"].to_pylist() == list(traits.text)

@@ -36,6 +36,7 @@ def test_counts_must_be_whole_numbers(name):
     [
         *("text_error", "text_missing", "outliers", "newcomers"),
         *("bid_move", "volume_spread", "within_segment", "bids_per_day"),
+        "weekday_effect",
     ],
 )
 def test_numbers_are_within_their_range(name):
@@ -52,6 +53,9 @@ def test_numbers_are_within_their_range(name):
         ({"floors": 1}, "floors=1.*True or False"),
         ({"minimum_logged": "no"}, "minimum_logged='no'.*True or False"),
         ({"advertisers": 3, "segments": 4}, "segments=4.*advertisers=3"),
+        ({"price_rise": -2.1}, "price_rise=-2.1.*from -2 to 2"),
+        ({"price_rise": 2.1}, "price_rise=2.1.*from -2 to 2"),
+        ({"price_rise": float("nan")}, "price_rise=nan.*from -2 to 2"),
         ({"start": "9999-12-30", "days": 2}, "days=2.*9999"),
         *(
             ({"start": start}, "start=.*2026-03-02")
@@ -101,6 +105,19 @@ def test_expected_rows_follow_weekdays_and_newcomers():
         volume_spread=0,
     )
     assert week_end.expected_rows == round(200 * (70 * 0.85 + 70 * 0.8 + 100 * 1.0))
+
+
+def test_expected_rows_follow_the_weekday_effect():
+    """Factors are raised to the effect: 0 gives equal days, 2 squared factors."""
+    for effect in (0, 0.5, 1, 2):
+        rows = [
+            MarketSettings(
+                bids_per_day=1000, days=1, start=f"2026-03-{2 + day:02}", weekday_effect=effect
+            ).expected_rows
+            for day in range(7)
+        ]
+        factors = np.array(simulated_traits.SUPPLY_BY_WEEKDAY) ** effect
+        np.testing.assert_allclose(rows, rows[0] * factors, atol=1)
 
 
 def test_shares_are_exact():

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.ads.logs.bid_logs import BidLogs
+from coterie.ads.logs.bid_logs import MANY_WINS, BidLogs, winners_pay_bids
 from coterie.ads.logs.checks.check_queries import EXAMPLES, RowCells
 from coterie.ads.logs.checks.check_rules import FIRST_DAY, LAST_DAY, MISSING_TEXTS
 from coterie.ads.logs.checks.faults import Fault, fault_of
+from coterie.errors import TableError
 
 __all__ = ["LogSums", "aggregate_faults", "text_faults"]
 
@@ -26,6 +27,8 @@ _UNIT_FACTOR = 300
 #: Median bids in micros per thousand impressions; others suggest another unit.
 _LEAST_MEDIAN, _MOST_MEDIAN = 10**3, 10**10
 _FEWEST_BIDS = 10
+#: Fewer bids may all win by chance.
+_FEWEST_WITHOUT_LOSS = 50
 _THIN_DAY = 1 / 3
 
 
@@ -102,13 +105,10 @@ class LogSums:
 def aggregate_faults(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
     """Yield the faults of a whole log, which has at least one row."""
     yield from _mixtures(sums, logs)
+    yield from _recognition(sums, logs)
     yield from _units(sums)
     yield from _days(sums)
-    rows, wins = int(sums.total("rows")), sums.total("wins")
-    if rows and wins <= 0:
-        yield fault_of("no_wins", rows, sums.rows)
-    elif rows and math.isclose(wins, sums.total("bids")):
-        yield fault_of("all_wins", rows, sums.rows)
+    yield from _outcomes(sums, logs)
     yield from _advertisers(sums)
     if logs.kind == "histograms":
         yield from _repeated_cells(sums)
@@ -146,6 +146,23 @@ def _mixtures(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
         count = int(cells.rows[np.isin(cells.advertiser, blank)].sum())
         examples = [{"advertiser_id": cells.advertisers[i]} for i in blank[:EXAMPLES]]
         yield fault_of("advertiser_blank", count, sums.rows, examples)
+
+
+def _recognition(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
+    """Yield the fault of an auction type that was recognised, or that prices contradict."""
+    priced, equal = int(sums.cells.priced.sum()), int(sums.cells.equal.sum())
+    if not winners_pay_bids(priced, equal):
+        return
+    try:
+        auction, source = logs.auction, logs.auction_source
+    except TableError:  # mixed or unknown types, which are faults already
+        return
+    # rounded down, because 100% means all
+    share, wins = f"{1000 * equal // priced / 10:g}%", f"{priced:,}"
+    if source == "prices":
+        yield fault_of("auction_recognised", equal, sums.rows, share=share, wins=wins)
+    elif auction == "second" and priced >= MANY_WINS:
+        yield fault_of("prices_equal_bids", equal, sums.rows, share=share, wins=wins)
 
 
 def _units(sums: LogSums) -> Iterator[Fault]:
@@ -186,6 +203,36 @@ def _days(sums: LogSums) -> Iterator[Fault]:
     if len(thin):
         examples = [{"day": str(days[i]), "rows": int(rows[i])} for i in thin[:EXAMPLES]]
         yield fault_of("days_thin", len(thin), len(days), examples)
+
+
+def _outcomes(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
+    """Yield the faults of a log without wins, or without the losses of some advertisers.
+
+    A log with the minimum to win is not censored: its curves need no losses.
+    """
+    rows, bids, wins = int(sums.total("rows")), sums.total("bids"), sums.total("wins")
+    # weights are not evidence, so rows are counted; a row of histograms has many bids
+    seen = "bids" if logs.kind == "histograms" else "rows"
+    if rows and wins <= 0:
+        yield fault_of("no_wins", rows, sums.rows)
+    elif rows and math.isclose(wins, bids):
+        is_long = sums.total(seen) >= _FEWEST_WITHOUT_LOSS and not logs.logs_minimum
+        yield fault_of("no_losses_at_all" if is_long else "all_wins", rows, sums.rows)
+    else:
+        yield from _without_loss(sums, sums.by_advertiser(seen), logs)
+
+
+def _without_loss(sums: LogSums, seen: NDArray[np.float64], logs: BidLogs) -> Iterator[Fault]:
+    """Yield the fault of advertisers without a loss; ``seen``, (A,), are their bids."""
+    names = sums.cells.advertisers
+    bids, wins = sums.by_advertiser("bids"), sums.by_advertiser("wins")
+    winners = np.flatnonzero((seen >= _FEWEST_WITHOUT_LOSS) & np.isclose(wins, bids, rtol=1e-9))
+    if len(winners) and not logs.logs_minimum:
+        # those with the most bids first
+        largest = winners[np.argsort(-bids[winners], kind="stable")][:EXAMPLES]
+        examples = [{"advertiser_id": names[i], "bids": round(bids[i])} for i in largest]
+        fewest = str(_FEWEST_WITHOUT_LOSS)
+        yield fault_of("no_losses", len(winners), len(names), examples, fewest=fewest)
 
 
 def _advertisers(sums: LogSums) -> Iterator[Fault]:

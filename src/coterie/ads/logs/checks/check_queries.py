@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from coterie.ads.logs.amount_codes import MOST_MICROS, by_bisection
-from coterie.ads.logs.bid_logs import AUCTIONS, BidLogs
+from coterie.ads.logs.bid_logs import AUCTIONS, BidLogs, priced_wins
 from coterie.ads.logs.checks.check_rules import WRITTEN, RowRule
 from coterie.ads.logs.checks.faults import LONGEST_EXAMPLE
 from coterie.engines.queries import fetch
@@ -78,6 +78,8 @@ class RowCells:
     bids: NDArray[np.float64]  # as histograms count them, like wins and cost
     wins: NDArray[np.float64]
     cost: NDArray[np.float64]  # in micros
+    priced: NDArray[np.int64]  # rows that won with a known price; 0 in ready-made histograms
+    equal: NDArray[np.int64]  # those of them whose price equals the bid
 
 
 def raw_table(logs: BidLogs) -> ir.Table:
@@ -136,7 +138,7 @@ def cells_query(rows: ir.Table, rules: Sequence[RowRule], logs: BidLogs) -> ir.T
         values = _bid_values(rows, logs.weighted)
     marked = rows.select(**keys, **values)
     return marked.group_by(*keys, "amount").agg(
-        rows=marked.count(), **{name: marked[name].sum() for name in ("bids", "wins", "cost")}
+        rows=marked.count(), **{name: marked[name].sum() for name in values if name != "amount"}
     )
 
 
@@ -154,6 +156,7 @@ def read_cells(rows: ir.Table, rules: Sequence[RowRule], logs: BidLogs) -> RowCe
             return np.zeros(n, dtype=dtype)
         return found[name].fill_null(0).to_numpy().astype(dtype)
 
+    whole = ("amount", "faults", "auction_type", "rows", "priced", "equal")
     has_currency = "currency" in found.column_names
     currency = found["currency"].fill_null("").to_pylist() if has_currency else [""] * n
     return RowCells(
@@ -161,7 +164,7 @@ def read_cells(rows: ir.Table, rules: Sequence[RowRule], logs: BidLogs) -> RowCe
         advertiser=advertiser,
         day=day,
         currency=np.array(currency, dtype=str),
-        **{name: values(name, np.int64) for name in ("amount", "faults", "auction_type", "rows")},
+        **{name: values(name, np.int64) for name in whole},
         **{name: values(name, np.float64) for name in ("bids", "wins", "cost")},
     )
 
@@ -259,11 +262,14 @@ def _bid_values(rows: ir.Table, weighted: bool) -> dict[str, Any]:
     weight = rows.weight if weighted else ibis.literal(1, type="int64")
     # a float sum cannot overflow, and whole numbers are exact up to 9·10^15
     cost = price.cast("float64") * weight
+    priced, equal = priced_wins(rows)
     return {
         "amount": bid.between(1, MOST_MICROS).ifelse(_two_digits(bid), ibis.null("int64")),
         "bids": weight,
         "wins": rows.won.ifelse(weight, 0),
         "cost": (rows.won & price.between(0, MOST_MICROS)).ifelse(cost, 0.0),
+        "priced": priced,
+        "equal": equal,
     }
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from coterie.ads.logs.amount_codes import MOST_MICROS
-from coterie.ads.logs.bid_logs import AUCTIONS, BidLogs
+from coterie.ads.logs.bid_logs import AUCTIONS, SLACK, BidLogs, priced_wins
 from coterie.ads.logs.log_columns import SUMS
 from coterie.engines.queries import is_written_as
 
@@ -31,8 +31,6 @@ MISSING_TEXTS = frozenset({"", "null", "none", "nan", "na", "n/a", "\\n", "-"})
 #: Prefix of the columns with the original values of the log.
 WRITTEN = "written_"
 
-#: Amounts may differ by this share of the bid and one micro: logs round and convert them.
-_SLACK = 0.001
 #: Weighted counts are sums of floats.
 _ROUNDING = 1e-9
 _REQUIRED = ("advertiser_id", "day", "bid_micros", "won", "weight", "bin_micros")
@@ -128,18 +126,17 @@ def _price_rules(rows: ir.Table, logs: BidLogs, missing: _IsMissing) -> Iterator
     import ibis
 
     bid, price, won = rows.bid_micros, rows.price_micros, rows.won
+    # only a stated auction makes prices errors; one that is recognised may have a few others
     if logs.given_auction is not None or "auction_type" not in rows.columns:
         is_first = ibis.literal(logs.given_auction == "first")
     else:
         is_first = (rows.auction_type == 1).fill_null(False)
-    # floats, because the product may overflow integers
-    most, least = bid * (1 + _SLACK) + 1, bid * (1 - _SLACK) - 1
-    paid = won & (bid > 0) & (price >= 0)
+    paid, is_bid = priced_wins(rows)
     for code, broken in (
         ("price_missing", won & missing("price_micros")),
         ("price_negative", price < 0),
-        ("price_above_bid", paid & ~is_first & (price > most)),
-        ("price_not_bid", paid & is_first & ~price.between(least, most)),
+        ("price_above_bid", paid & ~is_first & ~is_bid & (price > bid)),
+        ("price_not_bid", paid & is_first & ~is_bid),
         ("price_on_loss", ~won & (price > 0)),
     ):
         yield RowRule(code, broken, ("bid_micros", "won", "price_micros"))
@@ -158,9 +155,9 @@ def _minimum_rules(rows: ir.Table, missing: _IsMissing) -> Iterator[RowRule]:
     is_absent = missing("min_to_win_micros") & (bid > 0)
     yield RowRule("minimum_missing", is_absent, ("bid_micros", "min_to_win_micros"))
     if len(names) == 2:
-        is_below = (minimum >= 0) & (minimum * (1 + _SLACK) + 1 < rows.floor_micros)
+        is_below = (minimum >= 0) & (minimum * (1 + SLACK) + 1 < rows.floor_micros)
         yield RowRule("minimum_below_floor", is_below, tuple(names))
-    is_below = rows.won & (bid > 0) & (bid * (1 + _SLACK) + 1 < minimum)
+    is_below = rows.won & (bid > 0) & (bid * (1 + SLACK) + 1 < minimum)
     yield RowRule("won_below_minimum", is_below, ("bid_micros", "won", "min_to_win_micros"))
 
 
@@ -174,7 +171,7 @@ def _histogram_rules(rows: ir.Table, missing: _IsMissing) -> Iterator[RowRule]:
     top, bids, wins, cost = rows.bin_micros, rows.bids, rows.wins, rows.cost_micros
     is_absent = missing("bids") | missing("wins") | missing("cost_micros")
     sums = [name for name in SUMS if name in rows.columns]
-    is_too_much = (top > 0) & (wins >= 0) & (cost > wins * (top * (1 + _SLACK) + 1))
+    is_too_much = (top > 0) & (wins >= 0) & (cost > wins * (top * (1 + SLACK) + 1))
     for code, broken, columns in (
         ("counts_missing", is_absent, ("bids", "wins", "cost_micros")),
         ("counts_negative", _any_negative(rows, sums), tuple(sums)),

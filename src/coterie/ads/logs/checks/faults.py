@@ -100,7 +100,7 @@ _ERRORS = {
     ),
     "price_above_bid": (
         "rows",
-        "the price is above the bid, which is impossible in a second-price auction",
+        "the price is above the bid, which is impossible",
         _SAME_UNIT,
     ),
     "price_not_bid": (
@@ -175,6 +175,17 @@ _WARNINGS = {
         "rows",
         "advertiser_id is blank, or a word such as null",
         "the rows count as an advertiser of that name; leave the id empty if there is none",
+    ),
+    "auction_recognised": (
+        "rows",
+        "no auction type is given; the log is read as first price, because the price equals the "
+        "bid in {share} of {wins} wins",
+        "give --auction first or second, or add the column auction_type",
+    ),
+    "prices_equal_bids": (
+        "rows",
+        "the log is read as second price, but the price equals the bid in {share} of {wins} wins",
+        "if the winner pays its bid, give --auction first",
     ),
     "price_on_loss": (
         "rows",
@@ -253,6 +264,17 @@ _WARNINGS = {
         "every bid won",
         "if the log leaves out the bids that lost, win rates and forecasts are far too high; log "
         "the lost bids too",
+    ),
+    "no_losses_at_all": (
+        "rows",
+        "the log holds wins only, so win rates would be 1 at every bid",
+        "lost bids seem not to be logged, and forecasts are far too high; log every bid",
+    ),
+    "no_losses": (
+        "advertisers",
+        "the advertiser won every one of at least {fewest} bids",
+        "lost bids seem not to be logged for these advertisers; their win rates cannot be known; "
+        "log every bid",
     ),
     "never_won": (
         "advertisers",

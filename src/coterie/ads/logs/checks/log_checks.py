@@ -60,6 +60,7 @@ class LogOverview:
     spend: float  # sum of prices in units of the currency; prices are for 1,000 impressions
     median_bid: float | None  # in the currency for 1,000 impressions, to two significant digits
     auction: str  # "first", "second" or "mixed"
+    auction_source: str  # "given", "column", "prices" or "default", as in BidLogs
     revealed: str  # "paid", "minimum" or "none", as in BidHistograms
     currency: str  # ISO 4217; empty if the log has none, "mixed" if it has several
     weighted: bool  # whether the log is a sample with weights
@@ -230,6 +231,7 @@ def _repeats(logs: BidLogs, rows: int) -> Iterator[Fault]:
 def _overview(logs: BidLogs, sums: LogSums, texts: dict[str, str]) -> LogOverview:
     bids, wins = sums.total("bids"), sums.total("wins")
     first, last = (str(sums.days[i]) if len(sums.days) else None for i in (0, -1))
+    auction = _attribute(logs, "auction", "mixed")
     with_text = sum(bool(texts.get(name, "").strip()) for name in sums.cells.advertisers)
     return LogOverview(
         source=logs.source,
@@ -247,7 +249,8 @@ def _overview(logs: BidLogs, sums: LogSums, texts: dict[str, str]) -> LogOvervie
         win_rate=wins / bids if bids > 0 else None,
         spend=sums.total("cost") / _MICROS / 1000,
         median_bid=sums.median_bid / _MICROS or None,
-        auction=_attribute(logs, "auction", "mixed"),
+        auction=auction,
+        auction_source="column" if auction == "mixed" else logs.auction_source,
         revealed=_attribute(logs, "revealed", "none"),
         currency=_attribute(logs, "currency", "mixed"),
         weighted=logs.weighted,

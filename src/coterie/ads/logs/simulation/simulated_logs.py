@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from coterie.ads.logs.simulation.simulated_traits import (
     PRICE_DRIFT,
+    PRICE_RISE_DAYS,
     MarketSettings,
     Traits,
     draw_traits,
@@ -66,6 +67,7 @@ class MarketDay:
 
     date: np.datetime64
     counts: NDArray[np.int64]  # (A,), number of bids of each advertiser
+    level_shift: NDArray[np.float64]  # (A,), change of the log price level on this day
     market_level: NDArray[np.float64]  # (A, 2), log level of the components of the competing bids
     bid_level: NDArray[np.float64]  # (A,), log level of the advertiser's own bids
 
@@ -160,9 +162,10 @@ def draw_day(settings: MarketSettings, traits: Traits, day: int) -> MarketDay:
     """Draw the number of bids of each advertiser on a day, and the price levels of the day.
 
     The number of bids is Poisson; its mean is the volume times the weekday's factor times a gamma
-    variable of mean 1 and variance 1/50. Log price levels change by the weekday's factor and, for
-    each advertiser, by a normal variable of standard deviation 0.02. On the last day bid levels
-    are moved; newcomers bid only on that day.
+    variable of mean 1 and variance 1/50. Log price levels change by the logarithm of the weekday's
+    factor and, for each advertiser, by a normal variable of standard deviation 0.02. The weekday's
+    factors are raised to the power ``weekday_effect``. On the last four days log price levels also
+    change by ``price_rise``. On the last day bid levels are moved; newcomers bid only on that day.
 
     Examples
     --------
@@ -177,14 +180,20 @@ def draw_day(settings: MarketSettings, traits: Traits, day: int) -> MarketDay:
     rng = _stream(settings, day)
     is_last = day == settings.days - 1
     luck = rng.gamma(_SUPPLY_SHAPE, 1 / _SUPPLY_SHAPE, len(traits.volume))
-    counts = rng.poisson(traits.volume * traits.supply_by_weekday[weekday] * luck)
+    supply = traits.supply_by_weekday[weekday] ** settings.weekday_effect
+    counts = rng.poisson(traits.volume * supply * luck)
     if not is_last:
         counts[traits.newcomer] = 0
-    drift = PRICE_DRIFT * rng.standard_normal((len(counts), 1))
+    drift = PRICE_DRIFT * rng.standard_normal(len(counts))
+    shared = settings.weekday_effect * np.log(traits.price_by_weekday[weekday])
+    if day >= settings.days - PRICE_RISE_DAYS:
+        shared += settings.price_rise
     return MarketDay(
         date=date,
         counts=counts,
-        market_level=traits.market_level + np.log(traits.price_by_weekday[weekday]) + drift,
+        level_shift=shared + drift,
+        # not level + level_shift: another order of the sum would round to other logs
+        market_level=traits.market_level + shared + drift[:, None],
         bid_level=traits.bid_level + (traits.moved if is_last else 0.0),
     )
 

@@ -19,6 +19,8 @@ SUPPLY_BY_WEEKDAY = (1.0, 1.02, 1.05, 1.03, 1.0, 0.85, 0.8)
 PRICE_BY_WEEKDAY = (1.0, 1.01, 1.02, 1.02, 1.0, 0.96, 0.95)
 #: Standard deviation of an advertiser's daily change of log price level.
 PRICE_DRIFT = 0.02
+#: Number of days, the last of the log, on which ``price_rise`` moves prices.
+PRICE_RISE_DAYS = 4
 #: Limits of an advertiser's mean number of bids per day.
 VOLUME_LIMITS = (5.0, 50_000.0)
 #: Amounts are whole multiples of this many micros of the currency.
@@ -54,6 +56,8 @@ _RANGES = {
     # with wider ranges, amounts in micros could exceed 64 bits
     **dict.fromkeys(("bid_move", "volume_spread"), (0, 5)),
     "within_segment": (0, 2),
+    "price_rise": (-2, 2),
+    "weekday_effect": (0, 5),
     "bids_per_day": (0.001, VOLUME_LIMITS[1]),
 }
 
@@ -82,6 +86,11 @@ class MarketSettings:
         Share of advertisers that first bid on the last day.
     within_segment : float
         Standard deviation, within a segment, of an advertiser's log price level.
+    price_rise : float
+        Change of the log price level of all markets on the last four days: 0.26 raises prices by
+        30%.
+    weekday_effect : float
+        Exponent of the weekdays' factors of supply and price: 0 makes all weekdays equal.
     floors : bool
         Whether auctions have a reserve price.
     minimum_logged : bool
@@ -110,6 +119,8 @@ class MarketSettings:
     outliers: float = 0.05
     newcomers: float = 0.02
     within_segment: float = 0.05
+    price_rise: float = 0.0
+    weekday_effect: float = 1.0
     floors: bool = True
     minimum_logged: bool = False
     start: str = "2026-03-02"
@@ -146,7 +157,8 @@ class MarketSettings:
         2000
         """
         first = datetime.date.fromisoformat(self.start).weekday()
-        supply = np.array(SUPPLY_BY_WEEKDAY)[(first + np.arange(self.days)) % 7]
+        factors = np.array(SUPPLY_BY_WEEKDAY) ** self.weekday_effect
+        supply = factors[(first + np.arange(self.days)) % 7]
         bidders = np.full(self.days, self.advertisers - round(self.newcomers * self.advertisers))
         bidders[-1] = self.advertisers
         return round(float(self._mean_volume() * (supply @ bidders)))
