@@ -129,3 +129,39 @@ def test_days_that_are_not_there_are_refused(days):
     """The message gives the range of indices."""
     with pytest.raises(InvalidParameterError, match="days: indices must be from 0 to 2"):
         weighted_log().dense(days)
+
+
+@pytest.mark.parametrize("days", [[0], [2, 1], [1, 1], [0, 1, 2], []])
+def test_histograms_of_some_days_are_those_of_a_log_of_these_days(days):
+    """Of the advertisers that bid then; days given twice or in another order are the same."""
+    log = weighted_log()
+    found = log.for_days(days)
+    chosen = sorted(set(days))
+    assert found.days.tolist() == log.days[chosen].tolist()
+    assert found.edges.tolist() == log.edges.tolist()
+    kept = {str(day) for day in log.days[chosen]}
+    whole = cells_of(log)
+    expected = {
+        part: {place: sums for place, sums in whole[part].items() if place[1] in kept}
+        for part in whole
+    }
+    assert cells_of(found) == expected
+    bidding = sorted({name for name, _, _ in expected["bids"]})
+    assert found.advertisers.tolist() == bidding
+    assert (found.auction, found.revealed, found.currency) == ("second", "paid", "USD")
+
+
+def test_advertisers_that_do_not_bid_on_some_days_are_left_out():
+    """The others are numbered anew."""
+    log = log_of(bid=[5, 6, 7], won=True, price=3, advertiser=[0, 1, 2], day=[0, 1, 0], edges=[10])
+    found = log.for_days([0])
+    assert found.advertisers.tolist() == ["a000", "a002"]
+    assert found.bids.advertiser.tolist() == [0, 1] and found.prices.advertiser.tolist() == [0, 1]
+
+
+def test_campaigns_have_the_advertiser_in_their_name():
+    """Before the last slash; advertisers have no parents."""
+    log = log_of(bid=[5, 6, 7], won=True, price=3, advertiser=[0, 1, 2], edges=[10])
+    assert log.unit == "advertiser" and log.parents is None
+    names = np.array(["a/1", "a/2", "b/c/1"])
+    assert replace(log, advertisers=names, unit="campaign").parents.tolist() == ["a", "a", "b/c"]

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bid_tables import MICROS, as_arrow, bid_frame, cells_of, count_by_hand, write_csv
-from coterie.ads.histograms.counting import bid_grid, gather_cells, read_histograms
+from coterie.ads.histograms.counting import gather_cells, read_histograms
+from coterie.ads.histograms.price_grid import on_price_grid, price_grid
 from coterie.ads.logs.amount_codes import amounts_of, codes_of
 from coterie.ads.logs.bid_logs import open_logs
 from coterie.errors import InvalidParameterError, TableError
@@ -96,54 +97,46 @@ def test_cells_do_not_depend_on_the_files_or_their_order(tmp_path):
     for i, part in enumerate(np.array_split(np.random.default_rng(1).permutation(300), 4)):
         pq.write_table(as_arrow(frame.iloc[part]), tmp_path / f"part-{i}.parquet")
     write_csv(frame, tmp_path / "one.csv")
-    grid = bid_grid(open_logs(tmp_path / "one.parquet"), 20)
-    first = cells_of(read_histograms(open_logs(tmp_path / "one.parquet"), bins=20))
+    one = read_histograms(open_logs(tmp_path / "one.parquet"))
+    first = cells_of(one)
     for source in (str(tmp_path / "part-*.parquet"), tmp_path / "one.csv"):
-        assert np.array_equal(bid_grid(open_logs(source), 20), grid)
-        again = cells_of(read_histograms(open_logs(source), bins=20))
+        other = read_histograms(open_logs(source))
+        np.testing.assert_array_equal(other.edges, one.edges)
+        again = cells_of(other)
         assert again["bids"].keys() == first["bids"].keys()
         for part, cells in again.items():
             for place, sums in cells.items():
                 assert sums == pytest.approx(first[part][place], rel=1e-12)
 
 
-def test_the_grid_is_quantiles_of_bids_and_prices():
-    """The quantiles are of amounts rounded up to three digits."""
+@pytest.mark.parametrize(
+    ("without", "auction"),
+    [(["min_to_win_micros"], "second"), ([], "second"), (["min_to_win_micros"], "first")],
+)
+def test_the_default_grid_holds_all_amounts_and_no_more(without, auction):
+    """Bids, and the prices that are counted; a price of 0 is in the first bin."""
     frame = bid_frame(400, faults=False)
-    logs = logs_of(frame, "min_to_win_micros")
-    paid = frame.price_micros[frame.won & (frame.price_micros > 0)]
-    amounts = np.sort(amounts_of(codes_of(np.concatenate([frame.bid_micros, paid]).astype(int))))
-    ranks = np.ceil(np.arange(1, 17) / 16 * len(amounts)).astype(int) - 1
-    assert bid_grid(logs, 16).tolist() == np.unique(amounts[ranks]).tolist()
-    assert bid_grid(logs, 1).tolist() == [amounts[-1]]
-    assert bid_grid(logs, 10_000).tolist() == np.unique(amounts).tolist()
+    frame.loc[frame.index[frame.won][:3], "price_micros"] = 0
+    paid = frame.price_micros[frame.won] if auction == "second" else frame.bid_micros[:0]
+    shown = frame.min_to_win_micros if not without else paid
+    amounts = np.concatenate([frame.bid_micros, shown]).astype(int)
+    found = read_histograms(logs_of(frame, *without, "weight", auction=auction))
+    expected = price_grid(amounts[amounts > 0].min(), amounts.max())
+    np.testing.assert_array_equal(found.edges, expected)
+    assert on_price_grid(found) is found
+    np.testing.assert_allclose(found.dense().prices.sum(), len(shown))
 
 
-def test_a_fine_grid_has_edges_at_rare_high_amounts():
-    """From 64 bins up, an eighth of the edges is evenly spaced in the logarithm."""
-    rng = np.random.default_rng(0)
-    bids = np.append((MICROS * np.exp(0.3 * rng.standard_normal(3000))).astype(int), 10**9)
-    bids = np.append(bids, np.geomspace(10 * MICROS, 9 * 10**8, 60).astype(int))
-    logs = open_logs(ibis.memtable(lost_bids(bids)))
-    coarse, fine = bid_grid(logs, 63), bid_grid(logs, 128)
-    assert len(fine) <= 128
-    assert (fine[-1], coarse[-1]) == (10**9, 10**9)
-    assert set(bid_grid(logs, 56)) == set(_quantiles(bids, 56))
-    assert set(_quantiles(bids, 112)) <= set(fine)
-    assert (fine > 10 * MICROS).sum() > 5 * (coarse > 10 * MICROS).sum()
-
-
-def _quantiles(bids: np.ndarray, bins: int) -> list[int]:
-    amounts = np.sort(amounts_of(codes_of(bids)))
-    ranks = np.ceil(np.arange(1, bins + 1) * len(amounts) / bins).astype(int) - 1
-    return amounts[ranks].tolist()
-
-
-def test_histograms_use_the_default_grid():
-    """The default grid has at most the given number of bins."""
-    logs = logs_of(bid_frame(400))
-    assert np.array_equal(read_histograms(logs, bins=10).edges, bid_grid(logs, 10))
-    assert 200 < len(bid_grid(logs)) <= 256
+@settings(deadline=None, max_examples=15)
+@given(st.lists(st.integers(1, 10**15), min_size=1, max_size=20))
+def test_amounts_of_any_size_have_a_bin_of_the_grid(bids):
+    """From a millionth of a unit to a billion of them."""
+    found = read_histograms(open_logs(ibis.memtable(lost_bids(bids))))
+    np.testing.assert_array_equal(found.edges, price_grid(min(bids), max(bids)))
+    upper = found.edges[found.bids.bin]
+    lower = np.append(0, found.edges)[found.bids.bin]
+    mean = found.bids.bid / found.bids.count
+    assert (lower < mean * (1 + 1e-12)).all() and (mean <= upper * (1 + 1e-12)).all()
 
 
 @pytest.mark.parametrize(
@@ -158,7 +151,9 @@ def test_days_may_be_chosen(days):
     frame = bid_frame(300)
     some = frame[frame.day.isin(["2026-03-01", "2026-03-03"])]
     logs = logs_of(frame)
-    assert np.array_equal(bid_grid(logs, 8, days), bid_grid(logs_of(some), 8))
+    np.testing.assert_array_equal(
+        read_histograms(logs, days=days).edges, read_histograms(logs_of(some)).edges
+    )
     found = read_histograms(logs, ROUND, days=days)
     assert [str(day) for day in found.days] == ["2026-03-01", "2026-03-03"]
     assert cells_of(found) == cells_of(read_histograms(logs_of(some), ROUND))
@@ -178,7 +173,7 @@ def test_a_log_in_which_nobody_won_has_no_prices():
     rows = three_bids(won=[False] * 3, price_micros=pa.nulls(3))
     found = read_histograms(open_logs(ibis.memtable(rows)))
     assert (found.revealed, len(found.prices.bin)) == ("paid", 0)
-    assert found.edges.tolist() == [2 * MICROS, 3 * MICROS, 4 * MICROS]
+    assert found.edges.tolist() == price_grid(2 * MICROS, 4 * MICROS).tolist()
 
 
 def test_huge_amounts_do_not_count():
@@ -229,9 +224,9 @@ def histogram_rows(**more: list) -> pa.Table:
     )
 
 
-def test_ready_made_histograms_keep_their_bins():
+def test_ready_made_histograms_on_their_own_bins():
     """Given sums are added; missing sums of bids are taken from the upper edges."""
-    found = read_histograms(open_logs(ibis.memtable(histogram_rows())))
+    found = read_histograms(open_logs(ibis.memtable(histogram_rows())), [10, 20, 1_234_567])
     dense = found.dense()
     assert found.edges.tolist() == [10, 20, 1_234_567]
     assert (found.advertisers.tolist(), found.revealed) == (["a", "b"], "none")
@@ -256,7 +251,24 @@ def test_ready_made_histograms_may_have_prices_and_all_sums():
     assert found.dense().prices.tolist() == [[5, 0], [0, 0]]
     assert found.dense().price.tolist() == [[73, 0], [0, 0]]
     assert found.dense().clicks.tolist() == [2, 1]
-    assert len(bid_grid(logs, 2)) == 2
+
+
+def test_ready_made_histograms_are_counted_on_the_grid():
+    """A bin goes to that of the grid which holds its upper edge; sums stay as they are."""
+    found = read_histograms(open_logs(ibis.memtable(histogram_rows())))
+    np.testing.assert_array_equal(found.edges, price_grid(10, 1_234_567))
+    upper = {
+        (str(found.advertisers[a]), int(found.edges[g])): (float(n), float(total))
+        for a, g, n, total in zip(
+            found.bids.advertiser, found.bids.bin, found.bids.count, found.bids.bid, strict=True
+        )
+    }
+    [last] = price_grid(1_234_567, 1_234_567).tolist()
+    assert upper == {
+        ("a", 10): (4.0, 40.0),
+        ("a", 20): (11.5, 230.0),
+        ("b", last): (3.0, 3 * 1_234_567.0),
+    }
 
 
 @pytest.mark.parametrize(
@@ -293,12 +305,11 @@ def test_edges_that_cannot_be_used_are_refused(edges):
         read_histograms(open_logs(ibis.memtable(three_bids())), edges)
 
 
-@pytest.mark.parametrize("how", [{"bins": 0}, {"bins": 2.5}, {"bins": True}, {"days": ["soon"]}])
-def test_settings_that_cannot_be_used_are_named(how):
-    """The message begins with the name of the setting."""
-    (name,) = how
-    with pytest.raises(InvalidParameterError, match=f"^{name}"):
-        read_histograms(open_logs(ibis.memtable(three_bids())), **how)
+@pytest.mark.parametrize("days", [["soon"], ["2026-02-30"], "today or so"])
+def test_days_that_are_no_dates_are_refused(days):
+    """The message says what they must be."""
+    with pytest.raises(InvalidParameterError, match=r"^days=.*they must be dates such as"):
+        read_histograms(open_logs(ibis.memtable(three_bids())), days=days)
 
 
 DAYS = [datetime.date(2026, 2, 27) + datetime.timedelta(days=d) for d in range(4)]

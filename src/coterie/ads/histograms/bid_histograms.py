@@ -7,7 +7,8 @@ impressions (CPM), as in the log.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -105,6 +106,8 @@ class BidHistograms:
     prices : PriceCells
     currency : str
         ISO 4217, empty if the log has none.
+    unit : {"advertiser", "campaign"}
+        What ``advertisers`` are; a campaign is named ``ADVERTISER/CAMPAIGN``.
     """
 
     advertisers: NDArray[np.str_]
@@ -115,6 +118,14 @@ class BidHistograms:
     bids: BidCells
     prices: PriceCells
     currency: str = ""
+    unit: str = "advertiser"
+
+    @property
+    def parents(self) -> NDArray[np.str_] | None:
+        """The advertiser of each campaign, (A,); None if the units are advertisers."""
+        if self.unit == "advertiser":
+            return None
+        return np.array([name.rpartition("/")[0] for name in self.advertisers.tolist()])
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -158,6 +169,32 @@ class BidHistograms:
             price=summed(self.prices, "price"),
             clicks=by_advertiser("clicks"),
             conversions=by_advertiser("conversions"),
+        )
+
+    def for_days(self, days: ArrayLike) -> BidHistograms:
+        """Return the histograms of some days, given by index, and of the advertisers that bid then.
+
+        This is what counting a log of these days alone gives, but for unused bins.
+        """
+        index = np.unique(np.asarray(days, dtype=np.int64))
+        day = np.full(len(self.days), -1)
+        day[index] = np.arange(len(index))
+        present = np.unique(self.bids.advertiser[day[self.bids.day] >= 0])
+        row = np.full(len(self.advertisers), -1)
+        row[present] = np.arange(len(present))
+
+        def kept(cells: Any) -> Any:
+            some = day[cells.day] >= 0
+            parts = {name: part[some] for name, part in vars(cells).items()}
+            parts |= {"advertiser": row[parts["advertiser"]], "day": day[parts["day"]]}
+            return type(cells)(**parts)
+
+        return replace(
+            self,
+            advertisers=self.advertisers[present],
+            days=self.days[index],
+            bids=kept(self.bids),
+            prices=kept(self.prices),
         )
 
     def daily(self, name: str) -> NDArray[np.float64]:

@@ -22,6 +22,7 @@ from coterie.ads.histograms.bid_histograms import (
     PriceCells,
     bin_of,
 )
+from coterie.ads.histograms.price_grid import price_grid
 from coterie.ads.logs.amount_codes import (
     MOST_MICROS,
     amounts_of,
@@ -36,66 +37,17 @@ from coterie.errors import InvalidParameterError, TableError
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["bid_grid", "gather_cells", "read_histograms"]
+__all__ = ["gather_cells", "read_histograms"]
 
 log = logging.getLogger("coterie")
 
-#: From this many bins up, some edges are evenly spaced in the logarithm.
-_BINS_TO_SPREAD = 64
 _KEYS = ("advertiser", "day", "bin")
 _LONGEST_NAME = 1000
-
-
-def bid_grid(
-    logs: BidLogs, bins: int = 256, days: Sequence[Any] | None = None
-) -> NDArray[np.int64]:
-    """Return a grid whose bins hold equal numbers of the bids and revealed prices of a log.
-
-    The engine rounds every amount up to three significant digits and counts equal ones. The edges
-    are the g/G quantiles of the amounts, g = 1 … G, or all amounts if there are at most G distinct
-    ones. From 64 bins up, an eighth of the edges are evenly spaced in the logarithm instead, so
-    that rare high bids are not all in the last bin. The last edge is the largest amount.
-
-    Parameters
-    ----------
-    logs : BidLogs
-    bins : int
-        The largest number of bins, G.
-    days : sequence of dates, optional
-        The days to count; by default all.
-
-    Returns
-    -------
-    (≤ G,) int64 array
-        Increasing upper edges, in micros.
-
-    Examples
-    --------
-    >>> import ibis, pyarrow as pa
-    >>> from coterie.ads.logs.bid_logs import open_logs
-    >>> rows = pa.table({"advertiser_id": ["a"] * 3, "day": ["2026-03-02"] * 3,
-    ...                  "bid_micros": [2_500_000, 2_501_000, 2_999_999], "won": [True] * 3,
-    ...                  "price_micros": [1_900_000] * 3})
-    >>> bid_grid(open_logs(ibis.memtable(rows))).tolist()
-    [1900000, 2500000, 2510000, 3000000]
-    """
-    if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or bins < 1:
-        raise InvalidParameterError(f"bins={bins!r}: it must be a whole number, at least 1")
-    log.info("Counting amounts")
-    found = pa.concat_tables(fetch(_amounts(logs, days, part)) for part in _parts(logs))
-    if not found.num_rows:
-        raise TableError(_nothing_usable(logs, days))
-    amount, index = np.unique(found["amount"].to_numpy(), return_inverse=True)
-    n = np.bincount(index, found["n"].to_numpy().astype(np.float64))
-    if logs.kind != "histograms":
-        amount = amounts_of(amount)
-    return _grid_over(amount.astype(np.int64), n, int(bins))
 
 
 def read_histograms(
     logs: BidLogs,
     edges: ArrayLike | None = None,
-    bins: int = 256,
     days: Sequence[Any] | None = None,
 ) -> BidHistograms:
     """Count the histograms of a log in its engine.
@@ -107,10 +59,9 @@ def read_histograms(
     ----------
     logs : BidLogs
     edges : array-like of int, optional
-        Increasing upper edges of the bins, in micros; by default :func:`bid_grid`. The engine
-        is fastest if they have three significant digits, as those of :func:`bid_grid` have.
-    bins : int
-        The largest number of bins of the default grid.
+        Increasing upper edges of the bins, in micros; by default those of
+        :func:`~coterie.ads.histograms.price_grid.price_grid`. The engine is fastest if they have
+        three significant digits.
     days : sequence of dates, optional
         The days to read; by default all.
 
@@ -125,7 +76,7 @@ def read_histograms(
     >>> found.dense().bids.tolist(), found.dense().prices.tolist()
     ([[1.0, 0.0], [0.0, 2.0]], [[1.0, 0.0], [1.0, 0.0]])
     """
-    grid = bid_grid(logs, bins, days) if edges is None else _checked_edges(edges)
+    grid = _default_grid(logs, days) if edges is None else _checked_edges(edges)
     log.info("Counting bids by advertiser, day and bin")
     found = {part: fetch(_cells(logs, grid, days, part)) for part in _parts(logs)}
     advertisers, dates, bids, prices = gather_cells(
@@ -134,7 +85,15 @@ def read_histograms(
     if not len(advertisers):
         raise TableError(_nothing_usable(logs, days))
     return BidHistograms(
-        advertisers, dates, grid, logs.auction, logs.revealed, bids, prices, logs.currency
+        advertisers,
+        dates,
+        grid,
+        logs.auction,
+        logs.revealed,
+        bids,
+        prices,
+        logs.currency,
+        logs.unit,
     )
 
 
@@ -170,37 +129,22 @@ def _dates(days: Sequence[Any]) -> list[Any]:
         ) from error
 
 
-def _amounts(logs: BidLogs, days: Sequence[Any] | None, part: str) -> ir.Table:
-    """Return amounts, or their codes, and the number of rows with each."""
-    rows = _rows(logs, days, part)
-    if logs.kind == "histograms":
-        return rows.group_by("amount").agg(n=rows[part].fill_null(0.0).sum())
-    rows = rows.filter(rows.amount > 0)
-    return rows.group_by(amount=code_column(rows.amount)).agg(n=rows.count())
-
-
-def _grid_over(amount: NDArray[np.int64], n: NDArray[Any], bins: int) -> NDArray[np.int64]:
-    """Return edges of bins with equal counts, and some evenly spaced in the logarithm."""
-    if len(amount) <= bins or bins < _BINS_TO_SPREAD:
-        return _even_edges(amount, n, bins)
-    spread = bins // 8
-    wanted = np.geomspace(amount[0], amount[-1], spread + 2)[1:-1]
-    spaced = amount[np.searchsorted(amount, wanted)]
-    return np.union1d(_even_edges(amount, n, bins - spread), spaced)
-
-
-def _even_edges(amount: NDArray[np.int64], n: NDArray[Any], bins: int) -> NDArray[np.int64]:
-    """Choose at most ``bins`` of the increasing amounts, the last included, with equal counts.
-
-    >>> _even_edges(np.array([1, 2, 3, 9]), np.array([5.0, 1.0, 1.0, 1.0]), 2).tolist()
-    [1, 9]
-    """
-    if len(amount) <= bins:
-        return amount
-    reached = np.cumsum(n)
-    # reached / total ≥ g / G, without a division
-    places = np.searchsorted(reached * bins, np.arange(1, bins) * reached[-1])
-    return np.unique(amount[np.append(places, len(amount) - 1)])
+def _default_grid(logs: BidLogs, days: Sequence[Any] | None) -> NDArray[np.int64]:
+    """Return the bins of the price grid from the smallest to the largest amount of a log."""
+    log.info("Finding the range of amounts")
+    least, most = [], []
+    for part in _parts(logs):
+        rows = _rows(logs, days, part)
+        # a price of 0 is counted in the first bin
+        rows = rows.filter(rows.amount > 0)
+        if logs.kind == "histograms":
+            rows = rows.filter(rows[part] > 0)
+        found = fetch(rows.aggregate(least=rows.amount.min(), most=rows.amount.max()))
+        least += [value for value in found["least"].to_pylist() if value is not None]
+        most += [value for value in found["most"].to_pylist() if value is not None]
+    if not least:
+        raise TableError(_nothing_usable(logs, days))
+    return price_grid(min(least), max(most))
 
 
 def _checked_edges(edges: ArrayLike) -> NDArray[np.int64]:

@@ -1,0 +1,76 @@
+"""The price grid: the same bins of amounts for every log, evenly spaced in the logarithm.
+
+Because the bins do not depend on the data, days that were counted at different times can be added,
+and models can be compared. There are 96 bins per decade, each about 2.4% wide. Every edge has
+three significant digits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.ads.histograms.bid_histograms import BidCells, BidHistograms, PriceCells, bin_of
+from coterie.ads.logs.amount_codes import MOST_MICROS, amounts_of, codes_of
+
+__all__ = ["BINS_PER_DECADE", "on_price_grid", "price_grid"]
+
+BINS_PER_DECADE = 96
+
+_Cells = TypeVar("_Cells", BidCells, PriceCells)
+
+
+def price_grid(least: float, most: float) -> NDArray[np.int64]:
+    """Return the upper edges of the bins that hold the amounts from ``least`` to ``most``.
+
+    Examples
+    --------
+    >>> price_grid(1_000_000, 1_070_000).tolist()
+    [1000000, 1030000, 1050000, 1080000]
+    """
+    edges = _all_edges()
+    first, last = np.minimum(np.searchsorted(edges, [least, most]), len(edges) - 1)
+    return edges[first : last + 1]
+
+
+def on_price_grid(histograms: BidHistograms) -> BidHistograms:
+    """Return histograms whose bins are those of the price grid, limited to the bins in use.
+
+    Cells move to the bin that holds their upper edge; their sums of amounts stay.
+    """
+    bids, prices = histograms.bids, histograms.prices
+    used = histograms.edges[np.concatenate([bids.bin, prices.bin])]
+    grid = price_grid(used.min(initial=MOST_MICROS), used.max(initial=1))
+    if np.array_equal(grid, histograms.edges):
+        return histograms
+    place = bin_of(histograms.edges, grid)
+    return replace(
+        histograms,
+        edges=grid,
+        bids=_moved(bids, place, histograms.shape[:2], len(grid)),
+        prices=_moved(prices, place, histograms.shape[:2], len(grid)),
+    )
+
+
+@cache
+def _all_edges() -> NDArray[np.int64]:
+    powers = 10.0 ** (np.arange(15 * BINS_PER_DECADE + 1) / BINS_PER_DECADE)
+    return np.unique(amounts_of(codes_of(np.ceil(powers - 1e-9).clip(1, MOST_MICROS))))
+
+
+def _moved(cells: _Cells, place: NDArray[np.int64], shape: tuple[int, int], n_bins: int) -> _Cells:
+    """Return the cells in their new bins; cells that meet in a bin are added."""
+    dims = (*shape, n_bins)
+    key = np.ravel_multi_index((cells.advertiser, cells.day, place[cells.bin]), dims)
+    found, index = np.unique(key, return_inverse=True)
+    sums: list[Any] = [
+        np.bincount(index, values, len(found)).astype(np.float64)
+        for name, values in vars(cells).items()
+        if name not in {"advertiser", "day", "bin"}
+    ]
+    keys: list[Any] = list(np.unravel_index(found, dims))
+    return type(cells)(*keys, *sums)

@@ -1,0 +1,173 @@
+"""Stored days: histograms and texts packed into a model, so that later days can be added to it.
+
+The cells are kept as compressed Parquet, about ten bytes per cell. Because all logs share the
+price grid, the days of a model and those of a new log can be put together without reading the old
+log again, and give exactly the histograms that counting both logs would give.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from coterie.ads.histograms.bid_histograms import BidCells, BidHistograms, PriceCells
+from coterie.ads.histograms.price_grid import on_price_grid, price_grid
+from coterie.errors import InvalidParameterError
+
+__all__ = ["StoredDays", "merge_histograms", "pack_days", "unpack_days"]
+
+Bytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class StoredDays:
+    """Parquet files of the bid cells, the price cells and the texts; and what cells refer to."""
+
+    bids: Bytes
+    prices: Bytes
+    texts: Bytes
+    edges: NDArray[np.int64]
+    days: NDArray[np.datetime64]
+    auction: str
+    revealed: str
+    currency: str
+    unit: str
+
+
+def pack_days(histograms: BidHistograms, texts: Mapping[str, str]) -> StoredDays:
+    """Pack histograms and the texts of their advertisers; the inverse of :func:`unpack_days`."""
+    names = histograms.advertisers
+    written = {
+        "advertiser": pa.array(names, pa.string()),
+        "text": pa.array([texts.get(str(name), "") for name in names], pa.string()),
+    }
+    return StoredDays(
+        _written(vars(histograms.bids)),
+        _written(vars(histograms.prices)),
+        _written(written),
+        histograms.edges,
+        histograms.days,
+        histograms.auction,
+        histograms.revealed,
+        histograms.currency,
+        histograms.unit,
+    )
+
+
+def unpack_days(stored: StoredDays) -> tuple[BidHistograms, dict[str, str]]:
+    """Return the histograms and the texts."""
+    texts = _read(stored.texts).to_pydict()
+    histograms = BidHistograms(
+        np.array(texts["advertiser"], dtype=str),
+        stored.days,
+        stored.edges,
+        stored.auction,
+        stored.revealed,
+        _cells(BidCells, _read(stored.bids)),
+        _cells(PriceCells, _read(stored.prices)),
+        stored.currency,
+        stored.unit,
+    )
+    return histograms, dict(zip(texts["advertiser"], texts["text"], strict=True))
+
+
+def merge_histograms(first: BidHistograms, second: BidHistograms) -> BidHistograms:
+    """Put the days of two logs together.
+
+    The logs must have the same auction type, kind of prices and currency, and no day in common.
+    """
+    first, second = on_price_grid(first), on_price_grid(second)
+    _refuse_different(first, second)
+    advertisers = np.union1d(first.advertisers, second.advertisers)
+    days = np.union1d(first.days, second.days)
+    edges = price_grid(min(first.edges[0], second.edges[0]), max(first.edges[-1], second.edges[-1]))
+    parts = (first, second)
+    return BidHistograms(
+        advertisers,
+        days,
+        edges,
+        first.auction,
+        first.revealed,
+        _joined(BidCells, [part.bids for part in parts], parts, (advertisers, days, edges)),
+        _joined(PriceCells, [part.prices for part in parts], parts, (advertisers, days, edges)),
+        first.currency or second.currency,
+        first.unit,
+    )
+
+
+def _refuse_different(first: BidHistograms, second: BidHistograms) -> None:
+    for name, what in (
+        ("auction", "auction type"),
+        ("revealed", "kind of known prices"),
+        ("currency", "currency"),
+        ("unit", "unit"),
+    ):
+        one, other = getattr(first, name), getattr(second, name)
+        if one != other and one and other:
+            raise InvalidParameterError(
+                f"the {what} of the model is {one!r} and that of the new log {other!r}; they must "
+                "be the same: fit a model of its own to the new log"
+            )
+    common = np.intersect1d(first.days, second.days)
+    if len(common):
+        raise InvalidParameterError(
+            f"the model already has {common[0]}"
+            + (f" and {len(common) - 1} other days of the new log" if len(common) > 1 else "")
+            + "; give a log of new days only"
+        )
+
+
+def _joined(wanted: Any, cells: list[Any], parts: tuple[Any, ...], keys: tuple[Any, ...]) -> Any:
+    """Renumber advertisers, days and bins, and sort all cells by them."""
+    advertisers, days, edges = keys
+    places = [
+        (
+            np.searchsorted(advertisers, part.advertisers)[one.advertiser],
+            np.searchsorted(days, part.days)[one.day],
+            np.searchsorted(edges, part.edges)[one.bin],
+        )
+        for one, part in zip(cells, parts, strict=True)
+    ]
+    at = [np.concatenate(column) for column in zip(*places, strict=True)]
+    order = np.lexsort(at[::-1])
+    sums = [
+        np.concatenate([getattr(one, field.name) for one in cells])[order]
+        for field in fields(wanted)[3:]
+    ]
+    return wanted(*(column[order] for column in at), *sums)
+
+
+def _written(columns: Mapping[str, Any]) -> Bytes:
+    file = io.BytesIO()
+    pq.write_table(
+        pa.table({name: _narrow(values) for name, values in columns.items()}),
+        file,
+        compression="zstd",
+    )
+    return np.frombuffer(file.getvalue(), dtype=np.uint8)
+
+
+def _narrow(values: Any) -> Any:
+    """Return whole numbers in the smallest type that holds them; Parquet stores them in less."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "if" and values.size:
+        whole = values.astype(np.int64)
+        if np.array_equal(whole, values) and whole.min() >= 0:
+            return whole.astype(np.min_scalar_type(int(whole.max())), copy=False)
+    return values
+
+
+def _read(content: Bytes) -> pa.Table:
+    return pq.read_table(io.BytesIO(content.tobytes()))
+
+
+def _cells(wanted: Any, table: pa.Table) -> Any:
+    keys = [table[field.name].to_numpy().astype(np.int64) for field in fields(wanted)[:3]]
+    sums = [table[field.name].to_numpy().astype(np.float64) for field in fields(wanted)[3:]]
+    return wanted(*keys, *sums)
