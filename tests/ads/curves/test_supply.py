@@ -1,4 +1,4 @@
-"""Supply per day by level and weekday, and shrunk rates of rare events."""
+"""Supply: levels, factors of days and variation; and shrunk rates of rare events."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import betaln
 
-from coterie.ads.curves.supply import expected_supply, shrunk_shares, supply_of, weekday_of
+from coterie.ads.curves.auction_counts import day_weights
+from coterie.ads.curves.day_levels import weekday_of
+from coterie.ads.curves.supply import fit_supply, shrunk_shares, supply_of
 from markets import FIRST_DAY, log_of
 
 
@@ -27,63 +29,165 @@ def log_of_numbers(numbers, first_day=FIRST_DAY):
     )
 
 
-@settings(deadline=None, max_examples=20)
-@given(st.dates())
-def test_weekdays_are_those_of_the_calendar(day):
-    """Monday is 0."""
-    assert weekday_of([day.isoformat()]).tolist() == [day.weekday()]
+def poisson_log(level, n_days, factor=1.0, phi=0.0, seed=0, first_day=FIRST_DAY):
+    """Bids of advertisers with given levels (A,), day factors, and variation φ beyond chance."""
+    rng = np.random.default_rng(seed)
+    mean = np.outer(level, np.broadcast_to(factor, n_days))
+    if phi:
+        mean = mean * rng.gamma(1 / phi, phi, mean.shape)
+    return log_of_numbers(rng.poisson(mean), first_day)
 
 
-@settings(deadline=None, max_examples=20)
-@given(st.lists(st.integers(1, 9), min_size=7, max_size=7), st.integers(0, 6))
-def test_weekday_factors_are_found_again(factors, start):
-    """Levels times factors over two weeks give exactly these levels and factors."""
-    level = np.array([2, 10, 30])
-    days = (start + np.arange(14)) % 7
-    log = log_of_numbers(level[:, None] * np.array(factors)[days], FIRST_DAY + start)
-    found = supply_of(log)
-    mean = np.mean(factors)
-    np.testing.assert_allclose(found.weekday, np.array(factors) / mean)
-    np.testing.assert_allclose(found.level, level * mean)
-    assert found.seen.all()
-    for day in range(14):
-        date = str(FIRST_DAY + start + day)
-        assert expected_supply(found, 1, date) == pytest.approx(10 * factors[days[day]])
-    assert expected_supply(found, 1) == pytest.approx(10 * mean)
+def own_factors(supply):
+    """The own factors of weekdays on the days of the log, (A, D)."""
+    return supply.weekday[:, weekday_of(supply.factors.days)]
 
 
-def test_newcomers_do_not_affect_weekday_factors():
+def fitted(log):
+    """The supply of all days."""
+    return fit_supply(log, list(range(len(log.days))))
+
+
+def test_levels_and_factors_of_regular_days_are_found():
+    """Levels times factors, without chance, give exactly these up to a common factor."""
+    level, factor = np.array([20, 100, 300]), np.array([1, 2, 1, 3, 1, 1, 2])
+    found = fitted(log_of_numbers(np.outer(level, np.tile(factor, 2))))
+    expected = found.level[:, None] * own_factors(found) * np.exp(found.factors.values)
+    np.testing.assert_allclose(expected, np.outer(level, np.tile(factor, 2)), rtol=1e-9)
+    np.testing.assert_allclose(np.exp(found.factors.values).mean(), 1, rtol=1e-9)
+
+
+def test_levels_are_unbiased():
+    """In the mean over many advertisers of the same level, within a few standard errors."""
+    level = np.full(400, 12.0)
+    factor = np.array([1.2, 1.1, 1.0, 0.9, 0.8, 1.3, 0.7])
+    found = fitted(poisson_log(level, 7, factor, seed=1))
+    assert found.level.mean() == pytest.approx(12 * factor.mean(), rel=0.03)
+    factors = np.exp(found.factors.values)
+    np.testing.assert_allclose(factors, factor / factor.mean(), rtol=0.05)
+
+
+def test_poisson_counts_vary_by_chance_only():
+    """φ is far below that of counts that vary by a fifth from day to day."""
+    level = np.geomspace(20, 400, 200)
+    steady, unsteady = (fitted(poisson_log(level, 10, phi=phi, seed=2)) for phi in (0.0, 0.04))
+    assert np.median(steady.variation) < 0.005
+    assert np.median(unsteady.variation) == pytest.approx(0.04, rel=0.35)
+
+
+def test_errors_of_levels_are_as_large_as_stated():
+    """Over many advertisers of known levels."""
+    level = np.full(500, 30.0)
+    found = fitted(poisson_log(level, 8, phi=0.05, seed=3))
+    gap = found.level / 30 - (found.level / 30).mean()
+    assert np.mean(gap**2) == pytest.approx(found.error.mean(), rel=0.35)
+
+
+@pytest.mark.parametrize(("days_since", "follows"), [(3, True), (0, False)])
+def test_the_half_life_follows_a_jump(days_since, follows):
+    """If advertisers change for good, recent days decide; if they do not, all days do."""
+    rng = np.random.default_rng(4)
+    level = np.tile(rng.uniform(50, 200, 150), (10, 1)).T
+    if days_since:
+        level[:, -days_since:] *= rng.choice([0.3, 3.0], (150, 1))
+    found = fitted(log_of_numbers(rng.poisson(level)))
+    assert np.isfinite(found.half_life) == follows
+    # half of them tripled and half fell, so that the factors of days rose too
+    expected = found.level * np.exp(found.factors.values[-1])
+    assert np.median(np.abs(expected / level[:, -1] - 1)) < (0.25 if follows else 0.06)
+
+
+def test_own_weekdays_are_found_in_some_weeks():
+    """An advertiser that bids at weekends only, among others that bid every day."""
+    rng = np.random.default_rng(6)
+    days = FIRST_DAY + np.arange(28)
+    is_weekend = weekday_of(days) >= 5
+    mean = np.full((40, 28), 50.0)
+    mean[:10] = np.where(is_weekend, 150.0, 10.0)
+    found = supply_of(rng.poisson(mean).astype(float), days)
+    np.testing.assert_allclose(found.weekday.mean(axis=1), 1)
+    weekend, week = found.weekday[:10, 5:].mean(), found.weekday[:10, :5].mean()
+    assert weekend > 4 * week
+    expected = found.level[:, None] * own_factors(found) * np.exp(found.factors.values)
+    assert np.abs(expected - mean).sum() < 0.2 * mean.sum()
+
+
+def test_own_weekdays_of_chance_are_not_followed():
+    """If all advertisers have the same week, their own factors are near 1."""
+    rng = np.random.default_rng(7)
+    factor = np.tile([1.1, 1.0, 1.0, 0.9, 1.0, 0.6, 0.7], 3)
+    found = supply_of(
+        rng.poisson(np.outer(np.full(60, 20.0), factor)) * 1.0, FIRST_DAY + np.arange(21)
+    )
+    assert np.abs(found.weekday - 1).mean() < 0.12
+
+
+def test_newcomers_do_not_affect_the_factors_of_days():
     """Factors are of advertisers that bid on the first day; levels start with the first bid."""
-    steady, late = [4, 8, 4, 8], [0, 0, 0, 800]
-    found = supply_of(log_of_numbers([steady, late]))
-    np.testing.assert_allclose(found.weekday[:4], np.array(steady) / 6)
-    assert found.seen.tolist() == [True] * 4 + [False] * 3
-    assert found.weekday[4:].tolist() == [1, 1, 1]
-    np.testing.assert_allclose(found.level, [6, 800 / (8 / 6)])
+    steady, late = [40, 80, 40, 80], [0, 0, 0, 8000]
+    found = fitted(log_of_numbers([steady, steady, late]))
+    alone = fitted(log_of_numbers([steady, steady]))
+    np.testing.assert_allclose(found.factors.values, alone.factors.values)
+    assert found.level[2] * np.exp(found.factors.values[3]) == pytest.approx(8000)
+    # one day says less than four
+    assert found.error[2] > 2 * found.error[0]
 
 
 def test_days_without_bids_count_after_the_first_bid():
-    """Two bids, one and none are one per day."""
-    numbers = [[2, 1, 0], [6, 6, 6]]
-    found = supply_of(log_of_numbers(numbers))
-    expected = found.weekday[:3].sum()
-    np.testing.assert_allclose(found.level, [3 / expected, 18 / expected])
+    """A level is the weighted sum of bids over that of factors, from the first bid on.
+
+    Weekdays are the same for all in less than two weeks.
+    """
+    numbers = np.array([[20, 10, 0, 6], [60, 60, 60, 60], [0, 0, 9, 0]])
+    log = log_of_numbers(numbers)
+    found = fitted(log)
+    factor, weight = np.exp(found.factors.values), day_weights(log.days, found.half_life)
+    started = np.cumsum(numbers, axis=1) > 0
+    expected = (numbers * weight).sum(axis=1) / (started * weight * factor).sum(axis=1)
+    np.testing.assert_allclose(found.level, expected)
+    assert (found.weekday == 1).all()
 
 
-def test_one_day_has_factor_one():
-    """All weekday factors are 1."""
-    found = supply_of(log_of_numbers([[7], [1]]))
-    assert found.weekday.tolist() == [1] * 7
-    assert found.level.tolist() == [7, 1]
-    assert found.seen.sum() == 1
+def test_one_day_is_its_own_level():
+    """Its factor is 1, and its variation is the typical one."""
+    found = fitted(log_of_numbers([[70], [10]]))
+    np.testing.assert_allclose(found.level, [70, 10])
+    np.testing.assert_allclose(found.factors.values, 0, atol=1e-12)
+    assert found.half_life == np.inf and (found.variation > 0).all() and (found.error > 0).all()
 
 
-@pytest.mark.parametrize("day", ["", "NaT", "today", "soon", "2026-02-30", "2026-03"])
-def test_invalid_dates_are_refused(day):
-    """Texts that numpy would accept as dates are also refused."""
-    found = supply_of(log_of_numbers([[7]]))
-    with pytest.raises(ValueError, match=r"isoformat|day is out of range"):
-        expected_supply(found, 0, day)
+@settings(max_examples=30)
+@given(
+    st.lists(st.lists(st.integers(0, 50), min_size=4, max_size=4), min_size=1, max_size=8).filter(
+        lambda rows: np.array(rows).any(axis=0).all() and np.array(rows).any(axis=1).all()
+    )
+)
+def test_any_counts_have_a_supply(rows):
+    """Finite, not negative, and with some uncertainty."""
+    log = log_of_numbers(rows)
+    for days in ([0, 1, 2, 3], [0, 1], [0]):
+        found = fit_supply(log, days)
+        assert len(found.factors.values) == len(days)
+        for part in (found.level, found.error, found.variation):
+            assert part.shape == (len(rows),) and np.isfinite(part).all() and (part >= 0).all()
+        started = log.daily("count")[:, days].sum(axis=1) > 0
+        assert (found.error[started] > 0).all() and not found.level[~started].any()
+
+
+def test_counts_of_later_days_lie_in_their_intervals():
+    """Of the mean and the variance that the model states, about nine in ten."""
+    rng = np.random.default_rng(5)
+    factor = np.tile([1.1, 1.0, 1.0, 0.9, 1.0, 0.6, 0.7], 2)
+    level = rng.uniform(20, 200, 300)
+    mean = np.outer(level, factor) * rng.gamma(25, 1 / 25, (300, 14))
+    numbers = rng.poisson(mean)
+    found = fit_supply(log_of_numbers(numbers), list(range(13)))
+    [ahead], [[variance]] = found.factors.ahead([str(FIRST_DAY + 13)])
+    expected = found.level * found.weekday[:, weekday_of([FIRST_DAY + 13])[0]] * np.exp(ahead)
+    relative = found.error + found.variation + variance
+    deviation = np.sqrt(expected + relative * expected**2)
+    inside = np.abs(numbers[:, 13] - expected) < 1.645 * deviation
+    assert 0.82 < inside.mean() < 0.98
 
 
 def test_shrunk_rates_lie_between_their_own_and_their_segments():

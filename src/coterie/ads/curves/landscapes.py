@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from coterie.ads.curves.monotone_rows import monotone_rows
 from coterie.ads.histograms.bid_histograms import BidHistograms, DenseCounts
 from coterie.errors import InvalidParameterError
 
@@ -156,8 +157,7 @@ def win_curves(rates: Floats, trials: Floats, form: str) -> Floats:
     if form == "hazard":
         return np.clip(1.0 - np.cumprod(1.0 - rates, axis=1), 0.0, 1.0)
     if form == "rate":
-        fitted = [_monotone(rate, trial) for rate, trial in zip(rates, trials, strict=True)]
-        return np.clip(np.array(fitted).reshape(rates.shape), 0.0, 1.0)
+        return np.clip(monotone_rows(rates, trials), 0.0, 1.0)
     raise InvalidParameterError(f"form={form!r}: it must be 'hazard' or 'rate'")
 
 
@@ -235,18 +235,6 @@ def _share(part: Floats, total: Floats) -> Floats:
     return np.clip(np.divide(summed, total, out=np.zeros_like(summed), where=total > 0), 0, 1)
 
 
-def _monotone(rate: Floats, trials: Floats) -> Floats:
-    """Return the isotonic regression over the bins with trials, interpolated to the others."""
-    tried = np.flatnonzero(trials > 0)
-    if not len(tried):
-        return np.zeros_like(rate)
-    # imported here because it is slow and forecasts do not need it
-    from scipy.optimize import isotonic_regression
-
-    fitted = isotonic_regression(rate[tried], weights=trials[tried]).x
-    return np.interp(np.arange(len(rate)), tried, fitted)
-
-
 def _price_by_bin(counts: DenseCounts) -> Floats:
     """Return the mean price in each bin of the price; the middle of a bin without prices."""
     number = counts.prices.sum(axis=0)
@@ -261,4 +249,4 @@ def _price_by_bid(counts: DenseCounts, auction: str) -> Floats:
         return edges
     wins = counts.wins.sum(axis=0)
     mean = np.divide(counts.cost.sum(axis=0), wins, out=np.zeros_like(edges), where=wins > 0)
-    return np.minimum(_monotone(mean, wins), edges)
+    return np.minimum(monotone_rows(mean[None], wins[None])[0], edges)

@@ -1,90 +1,75 @@
-"""Supply: the expected number of auctions per day, and shrunk rates of clicks."""
+"""Supply: the auctions that an advertiser takes part in on a day, and how uncertain they are.
+
+The number of auctions of advertiser a on day d has mean level_a · w_a(d) · f_d and variance
+
+    mean + φ_a · mean²
+
+The factors f_d are common to all advertisers; their logarithms follow
+:mod:`coterie.ads.curves.day_levels`. w_a are the advertiser's own factors of weekdays, drawn to 1
+like κ further days of each weekday; they need two weeks. Levels are means over the days since the
+advertiser's first bid, in which recent days may weigh more. φ_a is the advertiser's own variation
+from day to day. κ and the half-life of the days are those with the smallest error of the last
+days, one to three of them forecast from the days before.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date
+from itertools import product
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from coterie.ads.curves.auction_counts import day_weights
+from coterie.ads.curves.day_levels import DayLevels, fit_levels, weekday_of
 from coterie.ads.histograms.bid_histograms import BidHistograms
 
-__all__ = [
-    "Supply",
-    "describe_supply",
-    "expected_supply",
-    "shrunk_shares",
-    "supply_of",
-    "weekday_of",
-]
+__all__ = ["Supply", "fit_supply", "shrunk_shares", "supply_of"]
 
 Floats = NDArray[np.float64]
 _LARGEST_CONCENTRATION = 1e6
+_HALF_LIVES = (np.inf, 7.0, 3.0, 1.5, 1.0)
+#: Strengths κ with which own factors of weekdays are drawn to 1, in days of each weekday.
+_WEEKDAY_DAYS = (np.inf, 4.0, 2.0, 1.0)
+_DAYS_FOR_WEEKDAYS = 14
+_MOST_ORIGINS, _DAYS_AHEAD = 5, 3
+#: Variation that is assumed before any is seen, and the number of days this counts as.
+_TYPICAL_VARIATION, _VARIATION_DAYS = 0.05, 3.0
+_MOST_VARIATION = 9.0
 
 
 @dataclass(frozen=True)
 class Supply:
-    """Auctions per day."""
+    """Auctions per day of A advertisers."""
 
-    level: Floats  # (A,), mean bids per day since the first bid, adjusted for weekdays
-    weekday: Floats  # (7,), factors from Monday, mean 1 over the weekdays in the log, else 1
-    seen: NDArray[np.bool_]  # (7,), whether the log has that weekday
-
-
-def weekday_of(days: ArrayLike) -> NDArray[np.int64]:
-    """Return the weekday of each day, 0 for Monday … 6 for Sunday.
-
-    >>> weekday_of(["2026-03-02", "2026-03-08"]).tolist()
-    [0, 6]
-    """
-    # day 0 of numpy's calendar, 1970-01-01, was a Thursday
-    return (np.asarray(days, dtype="datetime64[D]").astype(np.int64) + 3) % 7
+    level: Floats  # (A,), mean auctions on a day whose factors are 1
+    error: Floats  # (A,), relative variance of the level
+    variation: Floats  # (A,), φ, relative variance of a day beyond chance
+    weekday: Floats  # (A, 7), own factors from Monday
+    factors: DayLevels  # logarithms of the factors of days
+    half_life: float  # of the weights of days in the level
 
 
-def supply_of(histograms: BidHistograms) -> Supply:
-    """Estimate the level of each advertiser and the common factors of weekdays.
+def fit_supply(histograms: BidHistograms, days: list[int]) -> Supply:
+    """Estimate levels, factors and variation from some days of a log."""
+    return supply_of(histograms.daily("count")[:, days], histograms.days[days])
 
-    The factor of a weekday is the mean number of bids on its days over the mean of all weekdays,
-    counting the advertisers that bid on the first day.
-    """
-    daily = histograms.daily("count")
-    weekday = weekday_of(histograms.days)
+
+def supply_of(daily: Floats, dates: NDArray[np.datetime64]) -> Supply:
+    """Estimate levels, factors and variation from daily numbers (A, D)."""
     started = np.cumsum(daily, axis=1) > 0
-    steady = started[:, 0] if len(histograms.days) else np.zeros(len(daily), dtype=bool)
-    total = daily[steady].sum(axis=0) if steady.any() else daily.sum(axis=0)
-    seen = np.bincount(weekday, minlength=7) > 0
-    mean = np.bincount(weekday, total, 7) / np.maximum(np.bincount(weekday, minlength=7), 1)
-    factor = np.ones(7)
-    if mean[seen].sum() > 0:
-        factor[seen] = np.maximum(mean[seen] / mean[seen].mean(), 1e-3)
-    expected = (started * factor[weekday]).sum(axis=1)
-    level = np.divide(daily.sum(axis=1), expected, out=np.zeros(len(daily)), where=expected > 0)
-    return Supply(level, factor, seen)
-
-
-def expected_supply(supply: Supply, advertiser: int, day: str | None = None) -> float:
-    """Return the expected auctions of an advertiser on a day, or on an average day.
-
-    Raises ValueError if ``day`` is not a date.
-    """
-    factor = 1.0
-    if day is not None:
-        factor = float(supply.weekday[date.fromisoformat(str(day)).weekday()])
-    return float(supply.level[advertiser]) * factor
-
-
-def describe_supply(supply: Supply, day: date | None) -> str:
-    """Return the end of a sentence about a forecast: the day whose supply it uses.
-
-    >>> describe_supply(Supply(np.ones(1), np.ones(7), np.ones(7, dtype=bool)), date(2026, 3, 9))
-    '; supply of 2026-03-09'
-    """
-    if day is None:
-        return "; supply of an average day"
-    if supply.seen[day.weekday()]:
-        return f"; supply of {day}"
-    return f"; supply of an average day, because {day} is a weekday that is not in the log"
+    log_factor, error = _day_factors(daily, started)
+    factors = fit_levels(dates, log_factor, error, scales=(0.02, 0.15, 0.05))
+    series = _Series(daily, started, np.exp(log_factor), dates)
+    half_life, kappa = _choose_settings(series)
+    weekday = _own_weekdays(series, kappa)
+    level, weight = _levels(series, weekday, half_life)
+    expected = level[:, None] * weekday[:, weekday_of(dates)] * series.factor
+    variation = _variation(daily, started, expected)
+    chance = np.divide(1.0, level, out=np.ones_like(level), where=level > 1)
+    error = (variation + chance) * weight
+    return Supply(level, error, variation, weekday, factors, half_life)
 
 
 def shrunk_shares(successes: Floats, trials: Floats, shares: Floats) -> tuple[Floats, Floats]:
@@ -125,3 +110,102 @@ def shrunk_shares(successes: Floats, trials: Floats, shares: Floats) -> tuple[Fl
     best = minimize_scalar(negative_log_likelihood, bounds=bounds, method="bounded").x
     concentration = float(np.exp(best))
     return (successes + concentration * prior) / (trials + concentration), trials + concentration
+
+
+def _day_factors(daily: Floats, started: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Return the log factor of each day and its variance, (D,) each; the mean factor is about 1.
+
+    Only advertisers that bid on the first day count, because others come and go. Weights are the
+    inverse of the variance, so that no large advertiser decides alone.
+    """
+    steady = daily[started[:, 0]] if started[:, :1].any() else daily
+    mean = steady.mean(axis=1)
+    weight = 1.0 / (1.0 + _TYPICAL_VARIATION * mean)
+    expected = max(float(weight @ mean), 1e-9)
+    factor = np.maximum(weight @ steady, 0.5 * weight.max(initial=0.0)) / expected
+    # between advertisers, including what chance and their own variation do
+    residual = steady - mean[:, None] * factor
+    error = (weight**2 @ residual**2) / (expected * factor) ** 2
+    return np.log(factor), np.clip(error, 1e-8, 1.0)
+
+
+class _Series(NamedTuple):
+    """Daily numbers (A, D), which of them count, and factor and date of each day."""
+
+    daily: Floats
+    started: NDArray[np.bool_]
+    factor: Floats
+    dates: NDArray[np.datetime64]
+
+    def before(self, day: int) -> _Series:
+        return _Series(
+            self.daily[:, :day], self.started[:, :day], self.factor[:day], self.dates[:day]
+        )
+
+
+def _levels(series: _Series, weekday: Floats, half_life: float) -> tuple[Floats, Floats]:
+    """Return the level of each advertiser, and Σw²/(Σw)² over its days, both (A,)."""
+    use = series.started * day_weights(series.dates, half_life)
+    expected = (use * weekday[:, weekday_of(series.dates)]) @ series.factor
+    number = (series.daily * use).sum(axis=1)
+    level = np.divide(number, expected, out=np.zeros(len(number)), where=expected > 0)
+    total = np.maximum(use.sum(axis=1), 1e-12)
+    return level, np.where(total > 1e-12, (use**2).sum(axis=1) / total**2, 1.0)
+
+
+def _own_weekdays(series: _Series, kappa: float) -> Floats:
+    """Return the own factors of weekdays, (A, 7): (days + κ) of numbers over those expected."""
+    of_weekday = np.eye(7)[weekday_of(series.dates)]
+    if np.isinf(kappa):
+        return np.ones((len(series.daily), 7))
+    level, _ = _levels(series, np.ones((len(series.daily), 7)), np.inf)
+    mean = (level[:, None] * series.factor * series.started) @ of_weekday
+    seen = series.started @ of_weekday
+    ratio = np.divide(series.daily @ of_weekday, mean, out=np.ones_like(mean), where=mean > 0)
+    factors = (seen * ratio + kappa) / (seen + kappa)
+    return np.asarray(factors / factors.mean(axis=1, keepdims=True))
+
+
+def _choose_settings(series: _Series) -> tuple[float, float]:
+    """Return the half-life and κ with the smallest error of the last days."""
+    D = len(series.dates)
+    origins = range(max(1, D - _MOST_ORIGINS), D)
+    kappas = _WEEKDAY_DAYS if D >= _DAYS_FOR_WEEKDAYS else (np.inf,)
+    if len(origins) < 2:
+        return np.inf, np.inf
+    errors = dict.fromkeys(product(_HALF_LIVES, kappas), 0.0)
+    for day in origins:
+        before, known = series.before(day), series.started[:, day - 1]
+        ahead = slice(day, day + _DAYS_AHEAD)
+        places = weekday_of(series.dates[ahead])
+        for kappa in kappas:
+            weekday = _own_weekdays(before, kappa)
+            for half_life in _HALF_LIVES:
+                level, _ = _levels(before, weekday, half_life)
+                found = level[:, None] * weekday[:, places] * series.factor[ahead]
+                missed = np.abs(series.daily[:, ahead] - found)[known].sum()
+                errors[half_life, kappa] += float(missed)
+    return min(errors, key=errors.__getitem__)
+
+
+def _variation(daily: Floats, started: NDArray[np.bool_], expected: Floats) -> Floats:
+    """Return φ of each advertiser, (A,), drawn to that of advertisers in general."""
+    square = np.where(started, (daily - expected) ** 2 - expected, 0.0)
+    size = np.where(started, expected**2, 0.0)
+    n_days = started.sum(axis=1)
+    # the level was fitted to the same days
+    excess = square.sum(axis=1) * n_days / np.maximum(n_days - 1, 1)
+    known = (n_days > 1) & (size.sum(axis=1) > 0)
+    own = np.divide(excess, size.sum(axis=1), out=np.zeros(len(daily)), where=known)
+    # small numbers say little: their weight is that of chance against variation
+    trust = n_days * expected.mean(axis=1) / (expected.mean(axis=1) + 1 / _TYPICAL_VARIATION)
+    common = _TYPICAL_VARIATION
+    if known.sum() > 10:
+        common = float(np.clip(_trimmed_mean(own[known], trust[known]), 1e-4, _MOST_VARIATION))
+    pooled = (trust * own + _VARIATION_DAYS * common) / (trust + _VARIATION_DAYS)
+    return np.clip(pooled, 0.25 * common, _MOST_VARIATION)
+
+
+def _trimmed_mean(values: Floats, weights: Floats) -> float:
+    kept = values <= np.quantile(values, 0.95)
+    return float(np.average(values[kept], weights=weights[kept] + 1e-9))

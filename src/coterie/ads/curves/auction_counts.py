@@ -1,0 +1,160 @@
+"""Auction counts: what the auctions of each advertiser reveal of its market, in bins of amounts.
+
+Let F_a(x) be the probability that the smallest amount that wins an auction of advertiser a is at
+most x. Every auction is one of three kinds of evidence on F_a:
+
+=========  =======================================  ===========================
+kind       known of the auction                     likelihood
+=========  =======================================  ===========================
+revealed   its price is in bin g                    F_a(e_g) − F_a(e_{g−1})
+won        it was won at a bid in bin g, no more    F_a at the middle of bin g
+lost       it was lost at a bid in bin g            1 − F_a at the middle
+=========  =======================================  ===========================
+
+A second-price log has revealed and lost auctions, a first-price log won and lost ones. A log with
+the minimum to win reveals every auction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from coterie.ads.histograms.bid_histograms import BidCells, BidHistograms, PriceCells
+
+__all__ = [
+    "AuctionCounts",
+    "bids_per_weight",
+    "count_auctions",
+    "day_weights",
+    "log_edges",
+    "moved_along",
+]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class AuctionCounts:
+    """Numbers of auctions by advertiser and bin, (A, G) each; see the table above."""
+
+    edges: NDArray[np.int64]  # (G,), upper edges of the bins, in micros
+    revealed: Floats
+    won: Floats
+    lost: Floats
+
+    @property
+    def total(self) -> Floats:
+        """Number of auctions of each advertiser, (A,)."""
+        return (self.revealed + self.won + self.lost).sum(axis=1)
+
+    @property
+    def reveals(self) -> bool:
+        """Whether prices are known, rather than only which bids won."""
+        return bool(self.revealed.any())
+
+    def rows(self, index: ArrayLike) -> AuctionCounts:
+        """Return the counts of some advertisers."""
+        at = np.asarray(index)
+        return AuctionCounts(self.edges, self.revealed[at], self.won[at], self.lost[at])
+
+
+def count_auctions(
+    histograms: BidHistograms,
+    days: Sequence[int] | None = None,
+    *,
+    weights: ArrayLike | None = None,
+    shifts: ArrayLike | None = None,
+) -> AuctionCounts:
+    """Count the auctions of some days.
+
+    Parameters
+    ----------
+    histograms : BidHistograms
+    days : sequence of int, optional
+        Indices into ``histograms.days``; by default all.
+    weights : array-like, optional
+        Weight of each of these days; by default 1.
+    shifts : array-like, optional
+        Log price level of each of these days. Amounts are divided by the level, so that days of
+        different levels can be added; by default 0.
+    """
+    D = len(histograms.days)
+    index = np.arange(D) if days is None else np.asarray(days, dtype=np.int64)
+    weight, shift = np.zeros(D), np.zeros(D)
+    weight[index] = 1.0 if weights is None else weights
+    shift[index] = 0.0 if shifts is None else shifts
+    scale = bids_per_weight(histograms)
+
+    def summed(cells: BidCells | PriceCells, name: str) -> Floats:
+        return _summed(histograms, cells, getattr(cells, name), weight, shift) * scale[:, None]
+
+    bids = summed(histograms.bids, "count")
+    wins = summed(histograms.bids, "wins")
+    nothing, losses = np.zeros_like(bids), np.maximum(bids - wins, 0.0)
+    if histograms.revealed == "none":
+        return AuctionCounts(histograms.edges, nothing, wins, losses)
+    prices = summed(histograms.prices, "count")
+    lost = losses if histograms.revealed == "paid" else nothing
+    return AuctionCounts(histograms.edges, prices, nothing, lost)
+
+
+def bids_per_weight(histograms: BidHistograms) -> Floats:
+    """Return Σw / Σw² of each advertiser, (A,): the weights of a sample count as (Σw)²/Σw² bids."""
+    number, square = (histograms.daily(name).sum(axis=1) for name in ("count", "square"))
+    return np.divide(number, square, out=np.zeros(len(number)), where=square > 0)
+
+
+def day_weights(days: ArrayLike, half_life: float) -> Floats:
+    """Return 2^(−age / half_life) of each day; the last day, and an infinite half-life, give 1.
+
+    >>> day_weights(np.array(["2026-03-02", "2026-03-04"], "datetime64[D]"), 2.0).tolist()
+    [0.5, 1.0]
+    """
+    numbers = np.asarray(days, dtype="datetime64[D]").astype(np.int64)
+    age = numbers.max(initial=0) - numbers
+    return np.asarray(0.5 ** (age / half_life), dtype=np.float64)
+
+
+def log_edges(edges: NDArray[np.int64]) -> Floats:
+    """Return the logarithms of the lower edge of the first bin and of all upper edges, (G + 1,).
+
+    The first bin is taken to be as wide as the second.
+    """
+    upper = np.log(edges.astype(np.float64))
+    width = upper[1] - upper[0] if len(edges) > 1 else 0.024
+    return np.concatenate([[upper[0] - width], upper])
+
+
+def moved_along(edges: NDArray[np.int64], shift: Floats) -> Floats:
+    """Return where the middle of each bin is after a move of −shift, as a fractional bin number.
+
+    ``shift`` (…,) is in units of log amount; the result is (…, G), limited to the grid.
+    """
+    x = log_edges(edges)
+    middle = (x[1:] + x[:-1]) / 2
+    return np.interp(middle - np.asarray(shift)[..., None], middle, np.arange(len(middle)))
+
+
+def _summed(
+    histograms: BidHistograms,
+    cells: BidCells | PriceCells,
+    values: Floats,
+    weight: Floats,
+    shift: Floats,
+) -> Floats:
+    """Sum weighted values by advertiser and bin; a moved cell is divided between two bins."""
+    A, _, G = histograms.shape
+    kept = weight[cells.day] > 0
+    day, value = cells.day[kept], values[kept] * weight[cells.day[kept]]
+    row = cells.advertiser[kept] * G
+    at = moved_along(histograms.edges, shift)[day, cells.bin[kept]]
+    lower = at.astype(np.int64)
+    upper, part = np.minimum(lower + 1, G - 1), at - lower
+    sums = np.zeros(A * G)
+    sums += np.bincount(row + lower, value * (1 - part), A * G)
+    sums += np.bincount(row + upper, value * part, A * G)
+    return sums.reshape(A, G)

@@ -1,0 +1,215 @@
+"""Day levels: walk, weekdays and daily noise, and the days to come."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coterie.ads.curves.day_levels import DayLevels, fit_levels, weekday_of
+from markets import FIRST_DAY
+
+START_VARIANCE = 4.0
+
+
+def levels_of(values, errors=1e-4, part=(0.02, 0.05, 0.03), gaps=None):
+    """Measured levels with one set of standard deviations, on consecutive days or others."""
+    n = len(values)
+    days = FIRST_DAY + (np.arange(n) if gaps is None else np.cumsum(gaps))
+    return DayLevels(
+        days.astype("datetime64[D]"),
+        np.asarray(values, dtype=float),
+        np.broadcast_to(np.asarray(errors, dtype=float), n),
+        np.array([part]),
+        np.ones(1),
+    )
+
+
+def by_regression(levels, wanted):
+    """Mean and covariance of later days, from the parts as unknowns of a linear model.
+
+    The unknowns are the level of the first day, the steps of the walk and the seven weekdays, all
+    normal with known variances. Their posterior is that of a ridge regression.
+    """
+    walk, week, noise = levels.parts[0]
+    days = np.concatenate([levels.days, np.asarray(wanted, "datetime64[D]")])
+    at = (days - days[0]).astype(int)
+    steps = np.arange(1, at.max() + 1)
+    design = np.hstack([np.ones((len(at), 1)), at[:, None] >= steps, np.eye(7)[weekday_of(days)]])
+    variance = np.concatenate([[START_VARIANCE], np.full(len(steps), walk**2), np.full(7, week**2)])
+    n = len(levels.days)
+    seen, later = design[:n], design[n:]
+    precision = seen.T @ np.diag(1 / (noise**2 + levels.errors)) @ seen + np.diag(1 / variance)
+    centre = levels.values.mean()
+    posterior = np.linalg.inv(precision)
+    gap = (levels.values - centre) / (noise**2 + levels.errors)
+    mean = centre + later @ posterior @ (seen.T @ gap)
+    return mean, later @ posterior @ later.T + noise**2 * np.eye(len(later))
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.floats(-0.5, 0.5), min_size=1, max_size=16),
+    st.lists(st.integers(1, 3), min_size=16, max_size=16),
+    st.tuples(*[st.floats(0.005, 0.3)] * 3),
+    st.floats(1e-6, 0.1),
+    st.lists(st.integers(1, 30), min_size=1, max_size=5, unique=True),
+)
+def test_later_days_are_conditioned_on_the_log(values, gaps, part, error, ahead):
+    """Mean and covariance are those of a linear model with the parts as unknowns."""
+    levels = levels_of(values, error, part, gaps[: len(values)])
+    wanted = levels.days[-1] + np.array(ahead)
+    mean, covariance = levels.ahead(wanted)
+    expected, expected_covariance = by_regression(levels, wanted)
+    np.testing.assert_allclose(mean, expected, atol=1e-7)
+    np.testing.assert_allclose(covariance, expected_covariance, atol=1e-7)
+
+
+def test_several_sets_of_parts_are_a_mixture():
+    """The mean of their means; the variance between them is added to that within them."""
+    one, other = (levels_of([0.0, 0.3, -0.1], part=part) for part in ((0.1, 0, 0), (0, 0.1, 0.2)))
+    parts = np.vstack([one.parts, other.parts])
+    both = DayLevels(one.days, one.values, one.errors, parts, np.array([0.3, 0.7]))
+    wanted = one.days[-1] + np.array([1, 4])
+    (a, cov_a), (b, cov_b), (mean, covariance) = (
+        levels.ahead(wanted) for levels in (one, other, both)
+    )
+    np.testing.assert_allclose(mean, 0.3 * a + 0.7 * b)
+    between = 0.3 * np.outer(a - mean, a - mean) + 0.7 * np.outer(b - mean, b - mean)
+    np.testing.assert_allclose(covariance, 0.3 * cov_a + 0.7 * cov_b + between)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 9, 30])
+def test_covariances_are_valid_on_any_day(n):
+    """Symmetric and positive, also of days before and in the log, and of days far away."""
+    rng = np.random.default_rng(n)
+    days = FIRST_DAY + np.arange(n)
+    levels = fit_levels(days, 0.1 * rng.standard_normal(n), np.full(n, 1e-4))
+    asked = [-40_000, -400, -1, 0, n - 1, n, n + 400, 3_000_000]
+    mean, covariance = levels.ahead(FIRST_DAY + np.array(asked))
+    assert np.isfinite(mean).all() and np.abs(mean).max() < 1
+    np.testing.assert_allclose(covariance, covariance.T, rtol=1e-9)
+    assert (covariance.diagonal() > 0).all()
+    assert np.linalg.eigvalsh(covariance).min() > -1e-6 * covariance.max()
+
+
+def test_days_further_ahead_are_less_certain():
+    """By the walk, week after week of the same weekday."""
+    levels = fit_levels(FIRST_DAY + np.arange(10), 0.02 * np.arange(10) % 0.05, [1e-4] * 10)
+    _, covariance = levels.ahead(levels.days[-1] + 7 * np.arange(1, 9))
+    assert (np.diff(covariance.diagonal()) > 0).all()
+
+
+def test_a_weekday_that_was_not_seen_is_less_certain():
+    """Of a log from Monday to Friday, the next Saturday less than the next Monday."""
+    levels = fit_levels(FIRST_DAY + np.arange(5), [0.0, 0.02, -0.03, 0.01, 0.0], [1e-4] * 5)
+    assert levels.has_weekday.tolist() == [True] * 5 + [False] * 2
+    _, covariance = levels.ahead(["2026-03-07", "2026-03-09"])
+    assert covariance[0, 0] > covariance[1, 1]
+
+
+def test_four_weeks_of_a_pattern_are_found():
+    """Each weekday is expected at its level; the order of the week is from Monday."""
+    pattern = np.array([0.1, 0.0, -0.05, 0.0, 0.1, -0.2, 0.05])
+    days = FIRST_DAY + 3 + np.arange(28)  # from a Thursday on
+    rng = np.random.default_rng(0)
+    values = pattern[weekday_of(days)] + 0.01 * rng.standard_normal(28)
+    levels = fit_levels(days, values, np.full(28, 1e-4))
+    np.testing.assert_allclose(levels.by_weekday(), pattern, atol=0.025)
+    _, covariance = levels.ahead(days[-1] + np.arange(1, 8))
+    assert np.sqrt(covariance.diagonal()).max() < 0.04
+
+
+def test_a_lasting_change_is_followed():
+    """Levels that move and stay are a walk, which the last days decide."""
+    values = np.repeat([0.0, 0.4], [14, 14])
+    levels = fit_levels(FIRST_DAY + np.arange(28), values, np.full(28, 1e-4))
+    mean, _ = levels.ahead(levels.days[-1] + np.arange(1, 8))
+    np.testing.assert_allclose(mean, 0.4, atol=0.05)
+
+
+def test_noise_alone_is_averaged():
+    """Independent daily levels tell little of tomorrow's: the mean, with the noise's variance."""
+    rng = np.random.default_rng(1)
+    values = 0.05 * rng.standard_normal(60)
+    levels = fit_levels(FIRST_DAY + np.arange(60), values, np.full(60, 1e-6))
+    mean, covariance = levels.ahead(levels.days[-1] + np.arange(1, 8))
+    assert np.abs(mean - values.mean()).max() < 0.03
+    assert 0.04 < np.sqrt(covariance.diagonal()).min() < np.sqrt(covariance.diagonal()).max() < 0.08
+
+
+def test_most_of_the_levels_to_come_lie_in_their_intervals():
+    """Drawn from the model itself: about nine in ten standardised errors are below 1.645."""
+    rng = np.random.default_rng(2)
+    inside = []
+    for _ in range(120):
+        n = 12
+        days = FIRST_DAY + np.arange(n + 1)
+        parts = 0.015 * abs(rng.standard_normal()), 0.04 * abs(rng.standard_normal()), 0.03
+        walk = np.cumsum(parts[0] * rng.standard_normal(n + 1))
+        week = parts[1] * rng.standard_normal(7)
+        values = walk + week[weekday_of(days)] + parts[2] * rng.standard_normal(n + 1)
+        levels = fit_levels(days[:n], values[:n] + 0.01 * rng.standard_normal(n), [1e-4] * n)
+        mean, covariance = levels.ahead(days[n:])
+        inside.append(abs(values[n] - mean[0]) < 1.645 * np.sqrt(covariance[0, 0]))
+    assert 0.82 < np.mean(inside) < 0.97
+
+
+def test_a_typical_day_is_any_of_the_next_week():
+    """Its mean is that of seven days, its variance that of a day whose weekday is unknown."""
+    rng = np.random.default_rng(3)
+    levels = fit_levels(FIRST_DAY + np.arange(20), 0.1 * rng.standard_normal(20), [1e-4] * 20)
+    mean, covariance = levels.ahead(levels.days[-1] + np.arange(1, 8))
+    typical, variance = levels.typical()
+    assert typical == pytest.approx(mean.mean())
+    draws = rng.multivariate_normal(mean, covariance, 40_000)
+    one = draws[np.arange(40_000), rng.integers(0, 7, 40_000)]
+    assert variance == pytest.approx(one.var(), rel=0.05)
+
+
+def test_one_day_has_its_level_and_wide_intervals():
+    """The walk, the weekdays and the noise are those of the priors."""
+    levels = fit_levels([FIRST_DAY], [0.3], [1e-4], scales=(0.02, 0.15, 0.05))
+    mean, covariance = levels.ahead(levels.days[-1] + np.arange(1, 8))
+    np.testing.assert_allclose(mean, 0.3, atol=1e-6)
+    assert 0.05 < np.sqrt(covariance[0, 0]) < 0.4
+
+
+def test_grid_points_have_probabilities():
+    """Unlikely ones are left out, and with them hardly any probability."""
+    rng = np.random.default_rng(4)
+    levels = fit_levels(FIRST_DAY + np.arange(9), 0.05 * rng.standard_normal(9), [1e-4] * 9)
+    assert levels.weights.sum() == pytest.approx(1) and (levels.weights > 0.004).all()
+    assert levels.parts.shape == (len(levels.weights), 3) and (levels.parts > 0).all()
+
+
+def test_only_the_last_days_of_a_long_log_are_used():
+    """Twelve weeks; a level of the distant past changes nothing."""
+    days = FIRST_DAY + np.arange(100)
+    rng = np.random.default_rng(5)
+    values = 0.05 * rng.standard_normal(100)
+    levels = fit_levels(days, values, np.full(100, 1e-4))
+    assert len(levels.days) == len(levels.values) == 84 and levels.days[-1] == days[-1]
+    values[:16] += 9.0
+    again = fit_levels(days, values, np.full(100, 1e-4))
+    np.testing.assert_array_equal(again.weights, levels.weights)
+
+
+@settings(max_examples=20)
+@given(st.dates())
+def test_weekdays_are_those_of_the_calendar(day):
+    """Monday is 0."""
+    assert weekday_of([day.isoformat()]).tolist() == [day.weekday()]
+
+
+@settings(max_examples=10)
+@given(st.lists(st.floats(-0.3, 0.3), min_size=2, max_size=8), st.floats(-5, 5))
+def test_a_common_change_of_all_levels_moves_the_forecast(values, change):
+    """Levels are relative: nothing else changes."""
+    days, error = FIRST_DAY + np.arange(len(values)), np.full(len(values), 1e-3)
+    one = fit_levels(days, values, error)
+    other = fit_levels(days, np.array(values) + change, error)
+    wanted = days[-1] + np.arange(1, 4)
+    np.testing.assert_allclose(other.ahead(wanted)[0], one.ahead(wanted)[0] + change, atol=1e-6)
+    np.testing.assert_allclose(other.ahead(wanted)[1], one.ahead(wanted)[1], atol=1e-6)
