@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from coterie.ads.forecasts.pooled_curves import Choice
+from coterie.ads.forecasts.fitted_market import Choice
 from coterie.ads.segments.text_vectors import TextVectors
 from coterie.errors import ModelFileError
 from coterie.files import model_state
@@ -230,7 +230,7 @@ def test_every_listed_type_can_be_imported():
 
 def test_files_name_types_and_not_modules():
     """The tree of an object holds its stable name, not its module."""
-    choice = Choice("robust", (("k", 8),), 1.0, 0.1, 0.0, 2)
+    choice = Choice(8, 1.0, float("inf"), 0.1, 0.0, 0.01, 2)
     tree = StateWriter().encode(choice, "choice")
     assert tree["$object"]["type"] == "Choice"
     assert StateReader([]).decode(tree) == choice
@@ -249,7 +249,7 @@ def test_other_classes_can_be_created_for_a_listed_name():
 
 @pytest.mark.parametrize(
     ("name", "attribute"),
-    [("TextView", "transform"), ("TextView", "__class__"), ("AdForecaster", "memberships_")],
+    [("TextView", "transform"), ("TextView", "__class__"), ("AdForecaster", "forecast")],
 )
 def test_attributes_cannot_hide_methods_or_properties(name, attribute):
     """A file cannot replace a method or a property of a class."""

@@ -1,4 +1,4 @@
-"""Choosing by forecast error inside the training days."""
+"""Backtest of the market model: its settings and its intervals."""
 
 from __future__ import annotations
 
@@ -6,220 +6,167 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from coterie.ads.curves.demand import demand_of, outcome_of
+from altered_days import altered
 from coterie.ads.curves.landscapes import evidence_of
+from coterie.ads.curves.supply import fit_supply, shrunk_shares
 from coterie.ads.forecasts.backtest import (
-    NINE_IN_TEN,
-    choose,
-    forecast_outcome,
-    settled,
-    training_on,
+    HALF_LIVES,
+    STRENGTHS,
+    backtest_market,
+    event_rates,
+    plan_forecasts,
 )
-from coterie.ads.segments.memberships import hard_memberships
-from coterie.ads.segments.sources import SOURCES
+from coterie.ads.forecasts.calibration import normal_calibration
+from coterie.ads.forecasts.market_fit import fit_market
+from coterie.ads.forecasts.plans import outcome_of, plans_of
+from coterie.ads.forecasts.source_choice import trials_on
 from coterie.ads.segments.text_view import description_vectors
-from coterie.consensus import L2Consensus
-from markets import EASY, QUICK, log_of, market, some_of
+from markets import EASY, QUICK, log_of, market
 
-KEYS = [name for source in SOURCES for name in (source, f"{source}+pooled")]
-
-
-def altered(histograms, days, seed):
-    """The same log with other counts, advertisers and prices on some days."""
-    rng = np.random.default_rng(seed)
-    a, _, g = histograms.shape
-    who, amount = rng.permutation(a), rng.permutation(g)
-
-    def changed(cells):
-        there = np.isin(cells.day, days)
-        parts = {name: part.copy() for name, part in vars(cells).items()}
-        parts["advertiser"][there] = who[parts["advertiser"][there]]
-        parts["bin"][there] = amount[parts["bin"][there]]
-        factor = np.where(there, rng.integers(0, 5), 1.0)
-        for name in parts.keys() - {"advertiser", "day", "bin"}:
-            parts[name] = parts[name] * factor
-        return type(cells)(**parts)
-
-    return replace(histograms, bids=changed(histograms.bids), prices=changed(histograms.prices))
+ONE_SD = np.ones((2, 4, 2, 3)), 0.0, 1.0
 
 
-def vectors_of(made):
-    """Of the texts."""
-    return description_vectors(made.histograms, made.descriptions)
+def trials_of(made, days, offered=QUICK):
+    """The trials of the source that the model is made of."""
+    vectors = description_vectors(made.histograms, made.descriptions)
+    return trials_on(made.histograms, days, vectors, offered, ("robust",))
 
 
-@pytest.fixture(scope="module")
-def chosen():
-    """Every source, chosen on the training days of an easy market."""
+def backtest(made, days, offered=QUICK):
+    """Choice and calibration."""
+    return backtest_market(made.histograms, trials_of(made, days, offered), offered)
+
+
+def test_the_strength_with_the_least_error_is_chosen():
+    """By brute force: the mean of the WAPEs of impressions and spend of the last day."""
     made = market(EASY)
-    return choose(made.histograms, [0, 1, 2], vectors_of(made), QUICK)
-
-
-def test_every_source_is_chosen_with_and_without_pooling(chosen):
-    """Without pooling the own curve has strength 0, any other strength infinity."""
-    assert list(chosen) == KEYS
-    for name, choice in chosen.items():
-        source, _, pooled = name.partition("+")
-        assert choice.source == source and choice.days == 1
-        assert 0 <= choice.error < 1 and choice.noise >= 0
-        if pooled:
-            assert choice.strength in QUICK.strengths
-        else:
-            assert choice.strength == (0 if source == "own" else np.inf)
-    assert chosen["own+pooled"].strength == chosen["global+pooled"].strength
-    assert chosen["own+pooled"].error == chosen["global+pooled"].error
-
-
-def test_no_choice_looks_at_later_days(chosen):
-    """Whatever happens on the day held out, views and all: the same choices to the last bit."""
-    made = market(EASY)
-    other = altered(made.histograms, [3], 0)
-    assert other.daily("wins")[:, 3].tolist() != made.histograms.daily("wins")[:, 3].tolist()
-    assert choose(other, [0, 1, 2], vectors_of(made), QUICK) == chosen
-
-
-@settings(max_examples=10)
-@given(st.integers(0, 2**32 - 1), st.integers(2, 3))
-def test_no_forecast_looks_at_its_own_day_or_later(seed, from_day):
-    """The days to train on alone decide what is trained: evidence is that of a shorter log."""
-    histograms = market(EASY).histograms
-    other = altered(histograms, list(range(from_day, 4)), seed)
-    days = list(range(from_day))
-    one, same = evidence_of(histograms, days), evidence_of(other, days)
-    for name in ("successes", "trials", "price", "observations"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(same, name))
-    plain = {"settings": QUICK, "sources": ("own", "global")}
-    assert choose(other, days, **plain) == choose(histograms, days, **plain)
-
-
-def test_views_of_some_days_do_not_change_with_others():
-    """Not one label."""
-    made = market(EASY)
-    other = altered(made.histograms, [2, 3], 0)
-    one = training_on(made.histograms, [0, 1], vectors_of(made), QUICK)
-    same = training_on(other, [0, 1], vectors_of(made), QUICK)
-    assert one.views.keys() == same.views.keys()
-    for name, view in one.views.items():
-        np.testing.assert_array_equal(view.partitions, same.views[name].partitions)
-
-
-def test_the_settings_with_the_least_error_win():
-    """By brute force: the mean of the WAPEs of impressions and of spend over all origins."""
-    histograms = market(EASY).histograms
-    strengths = (0.5, 3.0, 30.0)
-    found = choose(
-        histograms,
-        [0, 1, 2, 3],
-        settings=replace(QUICK, strengths=strengths, origins=2),
-        sources=("own",),
-    )
+    log = made.histograms
+    [trial] = trials_of(made, [0, 1, 2, 3])
+    choice, _ = backtest_market(log, [trial], QUICK)
+    [robust] = [
+        one for one in trial.candidates if one.key == ("robust", (("k", choice.n_segments),))
+    ]
+    K = robust.memberships.shares.shape[1] - 1
+    fit = fit_market(log, [0, 1, 2], robust.memberships.labels, K)
+    evidence, supply = evidence_of(log, [0, 1, 2]), fit_supply(log, [0, 1, 2])
+    plans = plans_of(log, [3]).of_rows(evidence.observations > 0)
+    truth, events = outcome_of(log, [3]), np.full((len(log.advertisers), 4), np.nan)
     errors = {}
-    for strength in (0.0, *strengths):
-        off, total = np.zeros(2), np.zeros(2)
-        for origin in (2, 3):
-            evidence = evidence_of(histograms, list(range(origin)))
-            nobody = hard_memberships(evidence, np.full(len(evidence.trials), -1))
-            forecast = forecast_outcome(evidence, nobody, strength, demand_of(histograms, [origin]))
-            truth = outcome_of(histograms, [origin])
-            known = evidence.observations > 0
-            for i, target in enumerate(("impressions", "spend")):
-                f, y = (getattr(outcome, target)[known] for outcome in (forecast, truth))
-                off[i] += np.abs(f - y).sum()
-                total[i] += y.sum()
-        errors[strength] = np.mean(off / total)
-    assert found["own"].error == pytest.approx(errors[0.0])
-    best = min(strengths, key=errors.get)
-    assert found["own+pooled"].strength == best
-    assert found["own+pooled"].error == pytest.approx(errors[best])
-    assert found["own"].days == 2
+    for strength in STRENGTHS:
+        core = plan_forecasts(fit, strength, evidence, supply, events)
+        found = core.of_plans(plans, ONE_SD, given=True)
+        gaps = [
+            np.abs(found[:, column] - actual[plans.rows]).sum() / actual[plans.rows].sum()
+            for column, actual in ((2, truth.impressions), (5, truth.spend))
+        ]
+        errors[strength] = np.mean(gaps)
+    best = min(errors.values())
+    assert errors[choice.strength] <= best * 1.0021
+    assert choice.half_life == np.inf  # four days are too few for another
+    assert choice.error == pytest.approx(errors[choice.strength], rel=1e-6)
+    assert choice.days == 1 and choice.n_segments in QUICK.n_segments
 
 
-def test_the_noise_is_just_enough_for_nine_in_ten_intervals():
-    """On the days it was chosen by: no less noise would do."""
-    histograms = altered(market(EASY).histograms, [3], 1)  # a last day like no other
-    choice = choose(histograms, [0, 1, 2, 3], settings=QUICK, sources=("own",))["own"]
-    evidence = evidence_of(histograms, [0, 1, 2])
-    nobody = hard_memberships(evidence, np.full(len(evidence.trials), -1))
-    found = forecast_outcome(evidence, nobody, 0.0, demand_of(histograms, [3]))
-    truth = outcome_of(histograms, [3]).impressions
-    seen = (evidence.observations > 0) & (found.impressions > 0)
-
-    def held(noise):
-        spread = np.sqrt(found.spread**2 + (noise * found.impressions) ** 2)
-        inside = np.abs(truth - found.impressions) <= NINE_IN_TEN * spread * (1 + 1e-9)
-        return inside[seen].mean()
-
-    assert choice.noise > 0.1
-    # the quantile is between two advertisers: with one fewer at most
-    assert held(choice.noise) >= 0.9 - 1 / seen.sum()
-    assert held(0.9 * choice.noise) < held(choice.noise)
+def test_no_setting_looks_at_later_days():
+    """Another last day changes neither choice nor calibration of the days before it."""
+    made = market(EASY)
+    other = replace(made, histograms=altered(made.histograms, [3], 0))
+    (choice, calibration), (same, again) = (backtest(one, [0, 1, 2]) for one in (made, other))
+    assert choice == same
+    np.testing.assert_array_equal(calibration.factors, again.factors)
 
 
-def test_ties_are_broken_the_same_way_whatever_the_order():
-    """A log without wins, which everything forecasts without error."""
+def test_without_trials_the_usual_settings_are_taken():
+    """And the intervals of normal errors; error and bias are NaN."""
+    made = market(EASY)
+    choice, calibration = backtest_market(made.histograms, [], QUICK)
+    assert choice.days == 0 and choice.strength in STRENGTHS and choice.half_life == np.inf
+    assert choice.n_segments in QUICK.n_segments
+    assert np.isnan([choice.error, choice.bias, choice.bias_error]).all()
+    np.testing.assert_array_equal(calibration.factors, normal_calibration().factors)
+
+
+@pytest.mark.parametrize("days", [range(4), range(13)])
+def test_half_lives_need_twice_as_many_days(days):
+    """Shorter logs weigh all days alike."""
+    made = market(replace(EASY, advertisers=40, days=len(days)))
+    choice, _ = backtest(made, list(days))
+    possible = [half for half in HALF_LIVES if half == np.inf or 2 * half <= len(days)]
+    assert choice.half_life in possible
+
+
+def test_markets_that_change_for_good_have_a_half_life():
+    """Advertisers whose prices moved each its own way are forecast by their last days."""
+    made = market(replace(EASY, advertisers=60, days=12, bids_per_day=60, newcomers=0.0))
+    rows = {**made.rows, "price": made.rows["price"].copy(), "bid": made.rows["bid"].copy()}
+    # in the last half of the days half of the advertisers win at double the price
+    late = (rows["day"] >= 6) & (rows["advertiser"] % 2 == 0)
+    minimum = np.where(late, 1.8 * rows["minimum"], rows["minimum"]).astype(np.int64)
+    rows |= {"minimum": minimum, "won": rows["bid"] >= minimum, "price": minimum}
+    log = log_of(**rows, edges=made.histograms.edges, names=[f"adv-{i:05d}" for i in range(60)])
+    offered = replace(QUICK, origins=2)
+    choice, _ = backtest(replace(made, histograms=log), list(range(12)), offered)
+    assert np.isfinite(choice.half_life)
+
+
+def test_a_bias_is_that_of_all_forecasts_together():
+    """If everything costs twice as much on the last day, forecasts were above what was won."""
+    made = market(EASY)
+    rows = dict(made.rows)
+    last = rows["day"] == 3
+    minimum = np.where(last, 2 * rows["minimum"], rows["minimum"])
+    rows |= {"minimum": minimum, "won": rows["bid"] >= minimum, "price": minimum}
+    edges = made.histograms.edges
+    dear = log_of(**rows, edges=edges, names=[f"adv-{i:05d}" for i in range(90)])
+    choice, _ = backtest(replace(made, histograms=dear), [0, 1, 2, 3])
+    usual, _ = backtest(made, [0, 1, 2, 3])
+    assert choice.bias > 0.3 > abs(usual.bias) and choice.error > 2 * usual.error
+    assert 0 < choice.bias_error < 0.2 * choice.bias
+
+
+def test_a_log_without_wins_has_no_bias():
+    """Nothing was won, so that nothing is relative to it."""
     log = log_of(
-        bid=[10, 20, 10, 20],
+        bid=np.tile([5, 6, 7, 8], 30),
         won=False,
         price=0,
-        advertiser=[0, 1, 0, 1],
-        day=[0, 0, 1, 1],
-        edges=[10, 20],
+        advertiser=np.arange(120) % 10,
+        day=np.arange(120) // 40,
+        edges=[5, 6, 7, 8],
     )
-    there, back = (
-        choose(log, [0, 1], settings=replace(QUICK, strengths=order))
-        for order in ((2.0, 20.0), (20.0, 2.0))
-    )
-    assert there == back and list(there) == ["own", "own+pooled", "global", "global+pooled"]
-    assert all(choice.error == 0 for choice in there.values())
+    made = replace(market(EASY), histograms=log, descriptions={})
+    choice, calibration = backtest(made, [0, 1, 2])
+    assert np.isnan(choice.bias) and np.isnan(choice.bias_error)
+    assert np.isfinite(calibration.factors).all()
 
 
-@pytest.mark.parametrize(("days", "origins"), [([0], 2), ([0, 1, 2], 0)])
-def test_without_a_day_to_choose_by_the_middle_is_taken(days, origins):
-    """The error is NaN then, and says so."""
+def test_wide_errors_widen_intervals():
+    """A last day of half the wins, each advertiser for itself, is not what deviations state."""
+    made = market(replace(EASY, bids_per_day=120))
+    rng = np.random.default_rng(0)
+    rows = dict(made.rows)
+    factor = rng.choice([0.5, 1.0, 1.6], 90)[rows["advertiser"]]
+    minimum = np.where(rows["day"] == 3, factor * rows["minimum"], rows["minimum"]).astype(int)
+    rows |= {"minimum": minimum, "won": rows["bid"] >= minimum, "price": minimum}
+    names = [f"adv-{i:05d}" for i in range(90)]
+    wild = log_of(**rows, edges=made.histograms.edges, names=names)
+    _, calibration = backtest(replace(made, histograms=wild), [0, 1, 2, 3])
+    _, usual = backtest(made, [0, 1, 2, 3])
+    assert calibration.inflation > 1.5 * usual.inflation
+    assert calibration.is_suspicious and not usual.is_suspicious
+    # one for each advertiser that was known and bid
+    assert 80 < calibration.forecasts <= 90
+
+
+def test_rates_of_events_are_shrunk_to_the_segments():
+    """Of the wins of these days; None where nobody clicked."""
     made = market(EASY)
-    offered = replace(QUICK, n_segments=(2, 3, 4), strengths=(50.0, 2.0, 5.0), origins=origins)
-    found = choose(made.histograms, days, vectors_of(made), offered)
-    assert list(found) == KEYS
-    for name, choice in found.items():
-        assert np.isnan(choice.error) and choice.days == 0 and choice.noise == 0
-        if name.endswith("+pooled"):
-            assert choice.strength == 5.0
-    assert found["robust"].settings == (("k", 3),)
-
-
-def test_origins_are_the_last_days():
-    """At most as many as asked for, and never the first day."""
-    histograms = market(EASY).histograms
-    plain = {"sources": ("global",)}
-    for origins, used in ((1, 1), (2, 2), (99, 3)):
-        asked = replace(QUICK, origins=origins)
-        found = choose(histograms, [0, 1, 2, 3], settings=asked, **plain)
-        assert found["global"].days == used
-    # days before the first origin do not matter but for training
-    last = choose(histograms, [1, 2, 3], settings=QUICK, **plain)["global"]
-    alone = choose(some_of(histograms, days=[1, 2, 3]), [0, 1, 2], settings=QUICK, **plain)
-    assert alone["global"] == last
-
-
-def test_numbers_of_segments_are_settled_by_the_shortest_span():
-    """Advertisers that come later do not make numbers possible that were not at first."""
-    counts = np.array([[1, 1, 1]] * 8 + [[0, 0, 1]] * 12)
-    who, day = np.nonzero(counts)
-    log = log_of(bid=np.full(len(who), 5), won=True, price=3, advertiser=who, day=day, edges=[5])
-    offered = replace(QUICK, n_segments=(3, 6, 8))
-    assert settled(log, [0, 1, 2], offered).numbers_of_segments == [3, 4]
-    assert settled(log, [0, 1, 2], replace(offered, origins=0)).numbers_of_segments == [3, 6, 8]
-    once = settled(log, [0, 1, 2], offered)
-    assert settled(log, [0, 1, 2], once) == replace(once, n_segments=[3, 4])
-
-
-def test_any_consensus_function_may_take_the_robust_ones_place(chosen):
-    """Its labels are made into shares as those of the robust one are."""
-    made = market(EASY)
-    mine = replace(QUICK, consensus=L2Consensus(random_state=0))
-    found = choose(made.histograms, [0, 1, 2], vectors_of(made), mine, ("robust",))
-    assert list(found) == ["robust", "robust+pooled"]
-    assert found["robust"].error < 2 * chosen["robust"].error
+    log, shares = made.histograms, np.eye(3)[made.segments]
+    found = event_rates(log, [0, 1], shares)
+    clicks, wins = (log.daily(name)[:, :2].sum(axis=1) for name in ("clicks", "wins"))
+    for one, other in zip(found["clicks"], shrunk_shares(clicks, wins, shares), strict=True):
+        np.testing.assert_array_equal(one, other)
+    silent = replace(log, bids=replace(log.bids, clicks=0 * log.bids.clicks))
+    assert event_rates(silent, [0, 1], shares)["clicks"] == (None, None)
+    assert event_rates(silent, [0, 1], shares)["conversions"][0] is not None

@@ -1,26 +1,25 @@
-"""Evaluation on days nobody looked at."""
+"""Evaluation on days that nobody looked at."""
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from coterie.ads.curves.demand import Outcome, demand_of, outcome_of
-from coterie.ads.forecasts.backtest import NINE_IN_TEN, forecast_outcome
-from coterie.ads.forecasts.evaluation import (
-    STRATA,
-    evaluate,
-    interval,
-    measure,
-    paired_difference,
-    strata_of,
-)
-from coterie.ads.segments.memberships import hard_memberships
+from altered_days import altered
+from coterie.ads.curves.landscapes import evidence_of
+from coterie.ads.forecasts.baselines import BASELINES
+from coterie.ads.forecasts.calibration import LEVELS, TARGETS
+from coterie.ads.forecasts.error_measures import STRATA, measure, paired_difference, strata_of
+from coterie.ads.forecasts.evaluation import DEFAULT, evaluate, split_days
+from coterie.ads.forecasts.forecaster import AdForecaster
+from coterie.ads.forecasts.plans import outcome_of
+from coterie.ads.histograms.price_grid import on_price_grid
+from coterie.ads.logs.simulation.simulated_traits import draw_traits
+from coterie.ads.logs.simulation.true_curves import day_shifts, true_win_rates
 from coterie.ads.segments.settings import SegmentSettings
 from coterie.ads.segments.sources import SOURCES
 from coterie.ads.segments.text_view import description_vectors
@@ -28,17 +27,18 @@ from coterie.errors import InvalidParameterError
 from coterie.inspection.scores import adjusted_rand_index
 from markets import EASY, QUICK, evaluated, log_of, market, some_of
 
-KEYS = [name for source in SOURCES for name in (source, f"{source}+pooled")]
+PAPER = [name for source in SOURCES for name in (source, f"{source}+pooled")]
+SHOWN = ("impressions", "spend", "clicks")
 #: Few bids, moved on the last day, so that own curves say little.
 THIN = replace(
     EASY, advertisers=120, bids_per_day=8, bid_move=0.6, newcomers=0.0, text_missing=0.0, seed=5
 )
 
 
-def test_every_source_is_there_with_and_without_pooling():
-    """And nothing else; the truth where it is told."""
-    assert list(evaluated().forecasts) == [*KEYS, "true", "true+pooled"]
-    assert list(evaluated().choices) == KEYS
+def test_every_source_is_there():
+    """Those of the paper with and without pooling, the baselines, and the model."""
+    assert set(evaluated().forecasts) == {*PAPER, *BASELINES, DEFAULT}
+    assert list(evaluated().choices) == PAPER
 
 
 def test_truth_is_what_the_last_day_says():
@@ -46,152 +46,295 @@ def test_truth_is_what_the_last_day_says():
     histograms, found = market(EASY).histograms, evaluated()
     assert found.days == ["2026-03-05"]
     happened = outcome_of(histograms, [3])
-    np.testing.assert_array_equal(found.truth.impressions, happened.impressions)
-    np.testing.assert_allclose(found.truth.spend, happened.spend / 1e9)
+    for target in TARGETS:
+        np.testing.assert_array_equal(getattr(found.truth, target), getattr(happened, target))
     bids = histograms.daily("count")
     np.testing.assert_allclose(found.observations, bids[:, :3].sum(axis=1))
+    np.testing.assert_allclose(found.bids, bids[:, 3])
 
 
-def test_new_advertisers_are_left_out_of_the_figures_and_told_apart():
-    """They have a stratum of their own."""
+def test_the_model_is_that_which_would_be_saved():
+    """The default's forecasts are those of a forecaster of the training days, asked directly."""
+    made, found = market(EASY), evaluated()
+    before = made.histograms.for_days([0, 1, 2])
+    model = AdForecaster(**vars(QUICK)).fit(before, made.descriptions)
+    assert model.choice_ == found.model.choice_
+    np.testing.assert_array_equal(model.win_, found.model.win_)
+    np.testing.assert_array_equal(model.calibration_.factors, found.model.calibration_.factors)
+
+
+def of_one_bid(log, row, bid):
+    """The log, in which one advertiser makes only one bid on the last day, several times."""
+    cells = log.bids
+    drop = (cells.advertiser == row) & (cells.day == 3)
+    first = np.flatnonzero(drop)[0]
+    parts = {
+        name: part[~drop | (np.arange(len(drop)) == first)] for name, part in vars(cells).items()
+    }
+    at = np.flatnonzero((parts["advertiser"] == row) & (parts["day"] == 3))[0]
+    parts["count"][at] = parts["square"][at] = 25.0
+    parts["bid"][at] = 25.0 * bid * 1e6
+    parts["bin"][at] = np.searchsorted(log.edges, bid * 1e6)
+    parts["wins"][at] = min(parts["wins"][at], 25.0)
+    return replace(log, bids=type(cells)(**parts))
+
+
+@pytest.mark.parametrize("kind", [{}, {"auction": "first"}])
+def test_there_is_one_way_to_a_forecast(kind):
+    """Of a plan of one bid, an evaluation and :meth:`forecast` have the same figures."""
+    made = market(replace(EASY, **kind))
+    row, bid = 12, 1.75
+    name = str(made.histograms.advertisers[row])
+    log = of_one_bid(made.histograms, row, bid)
+    found = evaluate(log, made.descriptions, settings=QUICK, sources=("own",))
+    model = AdForecaster(**vars(QUICK)).fit(log.for_days([0, 1, 2]), made.descriptions)
+    day = found.days[0]
+    for interval in found.intervals:
+        if interval.supply == "forecast":
+            asked = model.forecast(name, bid, day=day, level=interval.level)
+            for target in TARGETS:
+                low, high = interval.low[target][row], interval.high[target][row]
+                assert getattr(asked, f"{target}_interval") == pytest.approx((low, high), rel=1e-9)
+    # a day and a supply are not asked for together; the supply of 25 scales the mean
+    asked = model.forecast(name, bid, day=day)
+    for target in TARGETS:
+        value = getattr(found.forecasts[DEFAULT], target)[row]
+        assert value == pytest.approx(getattr(asked, target) * 25 / asked.supply, rel=1e-9)
+
+
+def test_no_forecast_looks_at_the_days_held_out():
+    """Other prices and other wins on them change no forecast of the same bids."""
+    made = market(EASY)
+    log, cells = made.histograms, made.histograms.bids
+    held = cells.day == 3
+    other = replace(
+        log,
+        bids=replace(cells, wins=np.where(held, 0, cells.wins), cost=np.where(held, 0, cells.cost)),
+        prices=altered(log, [3], 1).prices,
+    )
+    sources = ("own", "robust", "lognormal")
+    one, same = (
+        evaluate(h, made.descriptions, settings=QUICK, sources=sources) for h in (log, other)
+    )
+    for name, forecast in one.forecasts.items():
+        for target in SHOWN:
+            np.testing.assert_array_equal(
+                getattr(forecast, target), getattr(same.forecasts[name], target)
+            )
+    assert not same.truth.impressions.any() and one.truth.impressions.any()
+
+
+def test_known_curves_are_a_source_of_their_own():
+    """The true curves of the held-out day forecast better than all that had to be learned."""
+    made = market(THIN)
+    log = on_price_grid(made.histograms)
+    traits = draw_traits(THIN)
+    truth = true_win_rates(THIN, traits, day_shifts(THIN, traits)[-1], log.edges)
+    found = evaluate(
+        made.histograms,
+        made.descriptions,
+        settings=QUICK,
+        sources=("own", "robust"),
+        known_curves={"truth": truth},
+    )
+    for target in ("impressions", "spend"):
+        errors = {name: found.measures(name, target).wape for name in found.forecasts}
+        assert min(errors, key=errors.get) == "truth"
+        assert errors["truth"] < errors[DEFAULT] < errors["own"]
+
+
+def test_new_advertisers_are_left_out_of_the_figures_and_shown_apart():
+    """They have a stratum of their own; only the model, by their texts, knows what to say."""
     found = evaluated()
-    new = found.observations == 0
-    assert new.sum() == 4
-    told = found.as_dict()
-    assert told["new_advertisers"] == 4 and told["advertisers"] == 86
-    for name in KEYS:
+    new = (found.observations == 0) & (found.bids > 0)
+    shown = found.as_dict()
+    assert shown["new_advertisers"] == new.sum() == 4 and shown["advertisers"] == 86
+    for name in found.forecasts:
         forecast, truth = found.forecasts[name].impressions, found.truth.impressions
-        main = told["sources"][name]["impressions"]
+        main = shown["sources"][name]["impressions"]
         assert main["wape"] == pytest.approx(measure(forecast[~new], truth[~new]).wape)
-        stratum = told["strata"][0]
+        stratum = shown["strata"][0]
         assert stratum["name"] == "new" and stratum["advertisers"] == 4
         of_new = stratum["sources"][name]["impressions"]
         assert of_new["wape"] == pytest.approx(measure(forecast[new], truth[new]).wape)
-    assert sum(stratum["advertisers"] for stratum in told["strata"]) == 90
+    assert (found.forecasts[DEFAULT].impressions[new] > 0).all()
+    assert not found.forecasts["own"].impressions[new].any()
 
 
-def test_differences_are_paired_with_the_flagship():
-    """WAPE of robust+pooled less that of every other source, for both targets."""
+def test_strata_share_out_all_advertisers():
+    """Those who bid on the days held out, each in one stratum."""
     found = evaluated()
-    told = found.as_dict()["differences"]
-    assert [(row["b"], row["target"]) for row in told] == [
-        (name, target)
-        for name in found.forecasts
-        for target in ("impressions", "spend")
-        if name != "robust+pooled"
+    strata = found.as_dict()["strata"]
+    assert [one["name"] for one in strata] == [name for name, _, _ in STRATA]
+    assert sum(one["advertisers"] for one in strata) == (found.bids > 0).sum()
+
+
+def test_differences_are_paired_with_the_model():
+    """WAPE of the model less that of every other source, for every target."""
+    found = evaluated()
+    shown = found.as_dict()
+    assert [(row["b"], row["target"]) for row in shown["differences"]] == [
+        (name, target) for name in found.forecasts for target in SHOWN if name != DEFAULT
     ]
-    seen = found.observations > 0
-    for row in told:
-        assert row["a"] == "robust+pooled"
-        expected = paired_difference(
-            getattr(found.forecasts["robust+pooled"], row["target"])[seen],
-            getattr(found.forecasts[row["b"]], row["target"])[seen],
-            getattr(found.truth, row["target"])[seen],
+    seen = (found.observations > 0) & (found.bids > 0)
+    for row in shown["differences"]:
+        assert row["a"] == DEFAULT == shown["default"]
+        one, other, truth = (
+            getattr(part, row["target"])[seen]
+            for part in (found.forecasts[DEFAULT], found.forecasts[row["b"]], found.truth)
         )
+        expected = paired_difference(one, other, truth)
         assert row["difference"] == pytest.approx(expected.difference)
         assert row["standard_error"] == pytest.approx(expected.standard_error)
-        wape = found.as_dict()["sources"]
-        gap = wape["robust+pooled"][row["target"]]["wape"] - wape[row["b"]][row["target"]]["wape"]
-        assert row["difference"] == pytest.approx(gap)
+        wapes = [shown["sources"][name][row["target"]]["wape"] for name in (DEFAULT, row["b"])]
+        assert row["difference"] == pytest.approx(wapes[0] - wapes[1])
+
+
+def test_intervals_are_of_every_level_target_and_kind_of_supply():
+    """Higher levels contain the others, and all contain the forecast."""
+    found = evaluated()
+    assert [(one.supply, one.level) for one in found.intervals] == [
+        (supply, level) for supply in ("given", "forecast") for level in LEVELS
+    ]
+    seen = (found.observations > 0) & (found.bids > 0)
+    for target in TARGETS:
+        mean = getattr(found.forecasts[DEFAULT], target)[seen]
+        given = [one for one in found.intervals if one.supply == "given"]
+        for one in given:
+            assert (one.low[target][seen] <= mean).all() and (one.high[target][seen] >= mean).all()
+        for narrow, wide in itertools.pairwise(given):
+            assert (wide.low[target] <= narrow.low[target] + 1e-9).all()
+            assert (wide.high[target] >= narrow.high[target] - 1e-9).all()
+
+
+def test_coverage_is_the_share_of_actual_values_inside():
+    """Of all and by stratum, as it is reported."""
+    found = evaluated()
+    seen, strata = (found.observations > 0) & (found.bids > 0), strata_of(found.observations)
+    rows = found.as_dict()["intervals"]
+    assert len(rows) == 2 * len(LEVELS) * len(TARGETS) * (1 + len(STRATA))
+    by_key = {
+        (row["supply"], row["level"], row["target"], row["stratum"]): row["coverage"]
+        for row in rows
+    }
+    for one in found.intervals:
+        for target in TARGETS:
+            truth = getattr(found.truth, target)
+            inside = (truth >= one.low[target]) & (truth <= one.high[target])
+            assert by_key[one.supply, one.level, target, "all"] == inside[seen].mean()
+            for name, mask in strata.items():
+                some = mask & (found.bids > 0)
+                expected = inside[some].mean() if some.any() else None
+                assert by_key[one.supply, one.level, target, name] == expected
+    stated = found.as_dict()["sources"][DEFAULT]["impressions"]["coverage"]
+    assert stated == by_key["given", 0.9, "impressions", "all"]
+    assert found.as_dict()["sources"]["own"]["impressions"]["coverage"] is None
+
+
+@pytest.fixture(scope="module")
+def covered():
+    """An evaluation of 300 advertisers with daily drifts and weekdays."""
+    chosen = replace(
+        EASY, advertisers=300, segments=4, days=8, bids_per_day=40, newcomers=0.0, seed=21
+    )
+    made = market(chosen)
+    return evaluate(
+        made.histograms,
+        made.descriptions,
+        settings=replace(QUICK, origins=2),
+        sources=("own", "robust"),
+    )
+
+
+@pytest.mark.parametrize("supply", ["given", "forecast"])
+@pytest.mark.parametrize("target", ["impressions", "spend"])
+def test_nine_in_ten_intervals_contain_what_happened(covered, supply, target):
+    """Between 80% and 98%, with given and with forecast supply; half of those at 50%."""
+    [nine] = [one for one in covered.intervals if (one.supply, one.level) == (supply, 0.9)]
+    assert 0.8 <= covered.coverage(nine, target) <= 0.98
+    [half] = [one for one in covered.intervals if (one.supply, one.level) == (supply, 0.5)]
+    assert 0.35 <= covered.coverage(half, target) <= 0.68
+
+
+@pytest.fixture(scope="module")
+def compared():
+    """An evaluation of 250 advertisers with few bids, whose prices have no weekdays."""
+    chosen = replace(THIN, advertisers=250, bids_per_day=12, days=5, weekday_effect=0.0, seed=22)
+    made = market(chosen)
+    return evaluate(
+        made.histograms, made.descriptions, settings=QUICK, sources=("own", "global", "robust")
+    )
+
+
+@pytest.mark.parametrize("target", ["impressions", "spend"])
+def test_the_model_is_better_than_what_it_is_made_of(compared, target):
+    """By more than two standard errors than own curves, and no worse than pooled segments."""
+    own = compared.difference(DEFAULT, "own", target)
+    assert own.difference < -2 * own.standard_error
+    for name in ("own+pooled", "global"):
+        assert compared.difference(DEFAULT, name, target).difference < 0
+    pooled = compared.difference(DEFAULT, "robust+pooled", target)
+    assert pooled.difference < pooled.standard_error
+
+
+@pytest.mark.parametrize("target", ["impressions", "spend"])
+def test_thin_advertisers_gain_by_the_others(target):
+    """Few bids of their own, moved on the last day: the model beats own curves by far."""
+    found = evaluated(THIN)
+    thin = (found.observations >= 10) & (found.observations < 200)
+    assert thin.sum() > 100
+    own, model = (found.measures(name, target, thin).wape for name in ("own", DEFAULT))
+    assert model < 0.85 * own
+    assert model < found.measures("global", target, thin).wape
 
 
 def test_json_has_no_nan():
-    """Not for a market, nor where there is nothing to choose by or nothing was won."""
-    told = evaluated().as_dict()
-    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    """Not for a market, nor where there is nothing to choose by or nothing was won or clicked."""
+    shown = evaluated().as_dict()
+    assert json.loads(json.dumps(shown, allow_nan=False)) == shown
     histograms = market(EASY).histograms
-    two_days = evaluate(some_of(histograms, days=[0, 1]), settings=QUICK).as_dict()
+    sources = ("own", "global", *BASELINES)
+    two_days = evaluate(some_of(histograms, days=[0, 1]), settings=QUICK, sources=sources).as_dict()
     assert two_days["chosen"]["own"]["backtest_error"] is None
+    assert two_days["chosen"][DEFAULT]["backtest_error"] is None
     json.dumps(two_days, allow_nan=False)
     lost = log_of(
-        bid=[5, 6] * 3,
+        bid=[5, 6] * 30,
         won=False,
         price=0,
-        advertiser=[0, 1] * 3,
-        day=[0, 0, 1, 1, 2, 2],
+        advertiser=np.arange(60) % 10,
+        day=np.arange(60) // 20,
         edges=[5, 6],
     )
     unwon = evaluate(lost, settings=QUICK).as_dict()
     assert unwon["sources"]["own"]["impressions"]["wape"] is None
+    assert unwon["sources"][DEFAULT]["clicks"]["coverage"] is None
+    assert {row["coverage"] for row in unwon["intervals"] if row["target"] == "conversions"} == {
+        None
+    }
     json.dumps(unwon, allow_nan=False)
 
 
-def test_what_was_chosen_is_told():
+def test_what_was_chosen_is_shown():
     """Strengths as numbers, or in words where it is the segment's curve alone."""
-    told = evaluated().as_dict()["chosen"]
-    assert list(told) == KEYS
-    assert told["robust"]["strength"] == "segment only"
-    assert told["robust+pooled"]["strength"] in QUICK.strengths
-    assert told["own"]["strength"] == 0
-    assert told["robust+pooled"]["k"] in QUICK.n_segments
-    assert told["win"]["alpha"] == 0.05
-    assert told["win"]["backtest_days"] == 1
+    shown = evaluated().as_dict()["chosen"]
+    assert set(shown) == {*PAPER, DEFAULT}
+    assert shown["robust"]["strength"] == "segment only"
+    assert shown["robust+pooled"]["strength"] in QUICK.strengths
+    assert shown["own"]["strength"] == 0
+    assert shown["robust+pooled"]["k"] in QUICK.n_segments
+    assert shown["win"]["alpha"] == 0.05 and shown["win"]["backtest_days"] == 1
+    choice = evaluated().model.choice_
+    assert shown[DEFAULT]["k"] == choice.n_segments
+    assert shown[DEFAULT]["backtest_days"] == choice.days == 1
+    assert evaluated().as_dict()["warnings"] == evaluated().model.warnings_
 
 
-def test_segments_are_those_of_the_robust_source():
+def test_segments_are_those_of_the_model():
     """Which on an easy market are nearly the true ones, for those who were there."""
-    found = evaluated()
-    seen = found.observations > 0
-    assert adjusted_rand_index(found.segments[seen], market(EASY).segments[seen]) > 0.9
-    plain = evaluate(market(EASY).histograms, settings=QUICK, sources=("own",))
-    assert (plain.segments == -1).all()
-
-
-@pytest.mark.parametrize("target", ["impressions", "spend"])
-def test_thin_advertisers_gain_by_robust_segments(target):
-    """Few bids of their own, moved on the last day: robust and pooled beats own by far."""
-    found = evaluated(THIN)
-    thin = (found.observations >= 10) & (found.observations < 200)
-    assert thin.sum() > 100
-    own = found.measures("own", target, thin).wape
-    robust = found.measures("robust+pooled", target, thin).wape
-    known = found.measures("true+pooled", target, thin).wape
-    assert robust < 0.9 * own
-    assert robust < found.measures("global", target, thin).wape
-    # and closes at least half of the way to who knows the truth
-    assert own - robust > 0.5 * (own - known)
-    assert found.difference("robust+pooled", "own", target).difference < 0
-
-
-def test_intervals_hold_nine_in_ten_or_so():
-    """Of all advertisers, on the day held out."""
-    told = evaluated(THIN).as_dict()["sources"]
-    for name in ("own+pooled", "robust+pooled"):
-        assert 0.8 <= told[name]["impressions"]["coverage"] <= 1
-
-
-def test_spreads_hold_what_varies_from_day_to_day():
-    """√(spread² + (noise · impressions)²), with the noise the backtest found."""
-    made = market(THIN)
-    found = evaluated(THIN)
-    evidence = found.training.evidence
-    nobody = hard_memberships(evidence, np.full(len(evidence.trials), -1))
-    demand = demand_of(made.histograms, [3])
-    noisy = 0
-    for name in ("own", "global", "global+pooled"):
-        choice, forecast = found.choices[name], found.forecasts[name]
-        bare = forecast_outcome(evidence, nobody, choice.strength, demand)
-        np.testing.assert_allclose(forecast.impressions, bare.impressions)
-        np.testing.assert_allclose(forecast.spend, bare.spend / 1e9)
-        spread = np.hypot(bare.spread, choice.noise * bare.impressions)
-        np.testing.assert_allclose(forecast.spread, spread)
-        noisy += choice.noise > 0.01
-    assert noisy
-
-
-def test_the_interval_is_widened_to_whole_impressions():
-    """And spend follows in proportion; without impressions it costs nothing."""
-    found = Outcome(
-        np.array([10.0, 0.5, 0.0]), np.array([20.0, 5.0, 0.0]), np.array([2.0, 1.0, 0.0])
-    )
-    low, high = interval(found, "impressions")
-    assert low.tolist() == [np.floor(10 - 2 * NINE_IN_TEN), 0, 0]
-    assert high.tolist() == [np.ceil(10 + 2 * NINE_IN_TEN), np.ceil(0.5 + NINE_IN_TEN), 0]
-    paid_low, paid_high = interval(found, "spend")
-    assert paid_low.tolist() == (low * [2, 10, 0]).tolist()
-    assert paid_high.tolist() == (high * [2, 10, 0]).tolist()
-    bare = interval(Outcome(np.array([2.0]), np.array([1.0])), "impressions")
-    assert [end.tolist() for end in bare] == [[2], [2]]
+    found, made = evaluated(), market(EASY)
+    known = np.isin(made.histograms.advertisers, found.model.advertisers_)
+    assert adjusted_rand_index(found.segments, made.segments[known]) > 0.9
 
 
 @pytest.mark.parametrize(("days", "holdout"), [(4, 4), (4, 5), (1, 1), (4, 0), (4, -1)])
@@ -201,6 +344,7 @@ def test_something_must_be_held_out_and_something_left_to_learn_from(days, holdo
     match = f"{days} day" if holdout > 0 else f"holdout_days={holdout}"
     with pytest.raises(InvalidParameterError, match=match):
         evaluate(log, holdout_days=holdout)
+    assert split_days(market(EASY).histograms, 3) == ([0], [1, 2, 3])
 
 
 def test_several_days_may_be_held_out():
@@ -209,6 +353,7 @@ def test_several_days_may_be_held_out():
     found = evaluate(histograms, holdout_days=2, settings=QUICK, sources=("own",))
     assert found.days == ["2026-03-04", "2026-03-05"]
     np.testing.assert_allclose(found.truth.impressions, histograms.daily("wins")[:, 2:].sum(axis=1))
+    assert 0 < found.measures(DEFAULT, "impressions").wape < 0.3
 
 
 def test_a_market_that_grows_is_evaluated_by_numbers_it_always_allowed():
@@ -224,38 +369,32 @@ def test_a_market_that_grows_is_evaluated_by_numbers_it_always_allowed():
         growing,
         market(EASY).descriptions,
         settings=SegmentSettings((8, 16), alphas=(0.05,), strengths=(5.0,), origins=1),
+        sources=SOURCES,
     )
-    assert list(found.forecasts) == KEYS
+    assert set(found.forecasts) == {*PAPER, DEFAULT}
     assert all(dict(choice.settings).get("k", 8) in {8, 10} for choice in found.choices.values())
 
 
-@pytest.mark.parametrize("sources", [("own",), ("global", "own"), ("win", "text")])
+@pytest.mark.parametrize("sources", [(), ("own",), ("global", "own"), ("win", "lognormal")])
 def test_some_sources_alone_are_evaluated_too(sources):
-    """With the truth beside them; the last of the sources there is stands for the flagship."""
+    """The model is always there."""
     made = market(EASY)
-    found = evaluate(
-        made.histograms,
-        made.descriptions,
-        settings=QUICK,
-        sources=sources,
-        true_segments=made.segments,
-    )
-    assert {name.split("+")[0] for name in found.forecasts} == {*sources, "true"}
-    told = found.as_dict()
-    flagship = f"{max(sources, key=SOURCES.index)}+pooled"
-    assert {row["a"] for row in told["differences"]} == {flagship}
+    found = evaluate(made.histograms, made.descriptions, settings=QUICK, sources=sources)
+    assert {name.split("+")[0] for name in found.forecasts} == {*sources, DEFAULT}
+    assert json.dumps(found.as_dict(), allow_nan=False)
 
 
-def test_first_price_and_minimum_logs_are_evaluated():
-    """Every source forecasts, and the own curve is not far off."""
-    for kind in ({"auction": "first"}, {"minimum_logged": True}):
-        small = replace(EASY, advertisers=60, days=3, **kind)
-        made = market(small)
-        told = evaluate(made.histograms, made.descriptions, settings=QUICK).as_dict()
-        assert list(told["sources"]) == KEYS
-        for target in ("impressions", "spend"):
-            assert told["sources"]["own"][target]["wape"] < 0.3
-            assert told["sources"]["robust+pooled"][target]["wape"] < 0.3
+@pytest.mark.parametrize("kind", [{"auction": "first"}, {"minimum_logged": True}])
+def test_first_price_and_minimum_logs_are_evaluated(kind):
+    """Every source forecasts, and none of these is far off."""
+    made = market(replace(EASY, advertisers=60, days=3, **kind))
+    shown = evaluate(
+        made.histograms, made.descriptions, settings=QUICK, sources=(*SOURCES, "lognormal")
+    ).as_dict()
+    assert set(shown["sources"]) == {*PAPER, "lognormal", DEFAULT}
+    for target in ("impressions", "spend"):
+        for name in ("own", "robust+pooled", DEFAULT):
+            assert shown["sources"][name][target]["wape"] < 0.3
 
 
 def test_texts_are_found_by_the_names_of_advertisers():
@@ -267,99 +406,9 @@ def test_texts_are_found_by_the_names_of_advertisers():
     assert vectors.any(axis=1).tolist() == [False, True, False]
 
 
-#: Whole micros per thousand impressions, in units of currency, as spend is.
-MONEY = st.integers(0, 10**15).map(lambda micros: micros / 1e9)
-AMOUNTS = st.lists(st.tuples(MONEY, MONEY), min_size=1, max_size=20)
-
-
-def test_measures_by_hand():
-    """Three advertisers, one of whom won nothing."""
-    forecast, truth = np.array([8.0, 5.0, 30.0]), np.array([10.0, 0.0, 20.0])
-    found = measure(forecast, truth, truth * 0, np.array([9.0, 9.0, 99.0]))
-    assert found.wape == pytest.approx((2 + 5 + 10) / 30)
-    assert found.mape == pytest.approx((0.2 + 0.5) / 2)
-    assert found.mape_advertisers == 2
-    assert found.smape == pytest.approx((2 * 2 / 18 + 2 * 5 / 5 + 2 * 10 / 50) / 3)
-    assert found.bias == pytest.approx((-2 + 5 + 10) / 30)
-    assert found.coverage == pytest.approx(2 / 3)
-    assert found.advertisers == 3
-
-
-@settings(max_examples=50)
-@given(AMOUNTS)
-def test_measures_follow_their_definitions(amounts):
-    """Finite or None, and written to JSON as they are."""
-    forecast, truth = np.array(amounts).T
-    found = measure(forecast, truth)
-    if truth.sum() > 0:
-        assert found.wape == pytest.approx(np.abs(forecast - truth).sum() / truth.sum())
-        assert abs(found.bias) <= found.wape * (1 + 1e-9)
-    else:
-        assert found.wape is None and found.bias is None
-    assert found.smape is None or 0 <= found.smape <= 2 + 1e-9
-    assert (found.smape is None) == (not (truth + forecast).any())
-    assert (found.mape is None) == (found.mape_advertisers == 0) == (not (truth > 0).any())
-    assert found.coverage is None
-    json.dumps(found.as_dict(), allow_nan=False)
-
-
-def test_what_cannot_be_told_is_none():
-    """Of nobody, and where nothing was won."""
-    nobody = np.zeros(0)
-    found = measure(nobody, nobody, nobody, nobody)
-    assert (found.wape, found.mape, found.smape, found.bias, found.coverage) == (None,) * 5
-    assert found.advertisers == 0
-    nothing = measure(np.array([2.0]), np.array([0.0]))
-    assert (nothing.wape, nothing.mape, nothing.bias, nothing.smape) == (None, None, None, 2.0)
-
-
-def test_paired_difference_by_hand():
-    """δ = (−1, 0, 3): Σδ / Σy, and √(A · var δ) / Σy."""
-    truth = np.array([10.0, 4.0, 6.0])
-    found = paired_difference(np.array([9.0, 4.0, 2.0]), np.array([8.0, 4.0, 5.0]), truth)
-    assert found.difference == pytest.approx(2 / 20)
-    delta = np.array([-1, 0, 3])
-    assert found.standard_error == pytest.approx(np.sqrt(3 * delta.var(ddof=1)) / 20)
-
-
-def test_standard_errors_are_those_of_the_jackknife():
-    """Leaving out one advertiser at a time, its truth with it: within 10%."""
-    rng = np.random.default_rng(0)
-    truth = rng.lognormal(3, 0.5, 400)
-    first, second = (truth * rng.lognormal(0, 0.3, 400) for _ in range(2))
-    found = paired_difference(first, second, truth)
-    delta = np.abs(first - truth) - np.abs(second - truth)
-    left_out = (delta.sum() - delta) / (truth.sum() - truth)
-    jackknife = np.sqrt(399 / 400 * ((left_out - left_out.mean()) ** 2).sum())
-    assert found.standard_error == pytest.approx(jackknife, rel=0.1)
-    assert found.difference == pytest.approx(
-        measure(first, truth).wape - measure(second, truth).wape
-    )
-
-
-@settings(max_examples=30)
-@given(AMOUNTS)
-def test_differences_change_sign_with_the_order(amounts):
-    """And a source has no difference from itself."""
-    forecast, truth = np.array(amounts).T
-    zero = np.zeros_like(truth)
-    there, back = (
-        paired_difference(forecast, zero, truth),
-        paired_difference(zero, forecast, truth),
-    )
-    np.testing.assert_allclose(there.difference, -back.difference)
-    np.testing.assert_allclose(there.standard_error, back.standard_error)
-    same = paired_difference(forecast, forecast, truth)
-    if truth.sum() > 0 and len(truth) > 1:
-        assert (same.difference, same.standard_error) == (0, 0)
-    else:
-        assert np.isnan([same.difference, same.standard_error]).all()
-
-
-def test_strata_share_out_all_advertisers():
-    """Each is in one; their limits are the first of the next."""
-    observations = np.array([0, 0.5, 1, 9, 9.99, 10, 199, 200, 1999, 2000, 1e9])
-    strata = strata_of(observations)
-    assert list(strata) == [name for name, _, _ in STRATA]
-    np.testing.assert_array_equal(sum(rows.astype(int) for rows in strata.values()), 1)
-    assert [int(rows.sum()) for rows in strata.values()] == [2, 3, 2, 2, 2]
+def test_training_is_that_of_the_first_days():
+    """Evidence and views that tables of the paper are made of."""
+    found = evaluated()
+    expected = evidence_of(market(EASY).histograms.for_days([0, 1, 2]))
+    np.testing.assert_array_equal(found.training.evidence.successes, expected.successes)
+    assert set(found.training.views) == {"text", "win", "cost", "market"}

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import date
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coterie.ads.curves.day_levels import fit_levels
 from coterie.ads.forecasts.forecast_figures import (
     FIELDS,
     Forecast,
     bids_between,
     checked_bids,
+    checked_day,
     checked_supply,
+    describe_days,
     forecast_of,
     number_between,
 )
 from coterie.ads.forecasts.placement import Placement
 from coterie.errors import InvalidParameterError
+from markets import FIRST_DAY
 
 PLACE = Placement("a", 0, np.ones(1), np.ones(1), "s", "pooled", "because")
 
@@ -50,32 +55,34 @@ def test_bids_are_an_array():
     assert checked_bids((1, np.float32(2.5))).tolist() == [1.0, 2.5]
 
 
-@given(st.lists(st.floats(0, 1e9), min_size=12, max_size=12))
+@given(st.lists(st.floats(0, 1e9), min_size=14, max_size=14))
 def test_every_figure_has_its_place(figures):
     """What stands in the column of a field is found under its name."""
-    one = forecast_of(PLACE, 2.0, 10.0, figures, "because")
+    one = forecast_of(PLACE, 2.0, 10.0, figures, "because", 0.8)
     named = dict(zip(FIELDS, figures, strict=True))
     for name in ("win_rate", "cost", "impressions", "spend", "clicks", "conversions"):
         assert getattr(one, name) == named[name]
-    for name in ("impressions", "spend", "clicks"):
+    for name in ("impressions", "spend", "clicks", "conversions"):
         ends = getattr(one, f"{name}_interval")
         assert ends == (named[f"{name}_low"], named[f"{name}_high"])
     assert (one.advertiser, one.segment, one.curve, one.why) == ("a", "s", "pooled", "because")
-    assert (one.bid, one.supply) == (2.0, 10.0)
+    assert (one.bid, one.supply, one.level) == (2.0, 10.0, 0.8)
 
 
-def test_what_the_log_does_not_tell_is_none():
-    """Clicks and conversions that are not numbers, each for itself."""
+def test_what_the_log_does_not_have_is_none():
+    """Clicks and conversions that are not numbers, each for itself, and their intervals."""
     nan = float("nan")
-    silent = forecast_of(PLACE, 2.0, 10.0, [1.0] * 8 + [nan] * 4, "")
+    silent = forecast_of(PLACE, 2.0, 10.0, [1.0] * 8 + [nan] * 6, "", 0.9)
     assert silent.clicks is silent.clicks_interval is silent.conversions is None
-    clicked = forecast_of(PLACE, 2.0, 10.0, [1.0] * 11 + [nan], "")
-    assert clicked.clicks == 1.0 and clicked.conversions is None
+    assert silent.conversions_interval is None
+    clicked = forecast_of(PLACE, 2.0, 10.0, [1.0] * 11 + [nan] * 3, "", 0.9)
+    assert clicked.clicks == 1.0 and clicked.clicks_interval == (1.0, 1.0)
+    assert clicked.conversions is clicked.conversions_interval is None
 
 
 def test_a_forecast_is_ready_for_json():
     """All of it."""
-    forecast = forecast_of(PLACE, 2.0, 10.0, [float(i) for i in range(12)], "because")
+    forecast = forecast_of(PLACE, 2.0, 10.0, [float(i) for i in range(14)], "because", 0.9)
     assert isinstance(forecast, Forecast)
     assert json.loads(json.dumps(forecast.as_dict(), allow_nan=False))["advertiser"] == "a"
 
@@ -90,3 +97,57 @@ def test_ranges_are_counted_without_being_made(start, width, step, most):
 def test_a_supply_of_nothing_has_no_sign():
     """−0 auctions are 0."""
     assert math.copysign(1, checked_supply(-0.0)) == 1
+
+
+@pytest.mark.parametrize("day", ["", "soon", "NaT", "today", "2026-02-30", "2026-03", "09.03.2026"])
+def test_what_is_no_date_is_refused(day):
+    """Whatever numpy would make of it."""
+    with pytest.raises(InvalidParameterError, match="it must be a date as in 2026-03-09"):
+        checked_day(day, 1)
+
+
+@pytest.mark.parametrize("days", [0, -1, 1.0, 2.5, True, "7", None, 367, 10**9])
+def test_what_is_no_number_of_days_is_refused(days):
+    """From 1 to a year, and whole."""
+    with pytest.raises(InvalidParameterError, match=r"days=.*it must be a whole number from 1 to"):
+        checked_day("2026-03-09", days)
+
+
+def test_days_are_read():
+    """A day may be missing, and be a date."""
+    assert checked_day(None, 1) is None
+    assert checked_day(date(2026, 3, 9), np.int64(7)) == date(2026, 3, 9)
+
+
+#: From Monday to Friday.
+WORKDAYS = fit_levels(FIRST_DAY + np.arange(5), np.zeros(5), np.full(5, 1e-4))
+
+
+@pytest.mark.parametrize(
+    ("first", "days", "said"),
+    [
+        (None, 1, "an average day"),
+        (None, 2, "the 2 days after the log, with a weekday that is not in the log"),
+        (date(2026, 3, 9), 1, "2026-03-09"),
+        (date(2026, 3, 9), 5, "the 5 days from 2026-03-09"),
+        (date(2026, 3, 7), 1, "2026-03-07, with a weekday that is not in the log"),
+        (date(2026, 3, 12), 3, "the 3 days from 2026-03-12, with a weekday that is not in the log"),
+        (
+            date(2026, 3, 9),
+            300,
+            "the 300 days from 2026-03-09, with a weekday that is not in the log",
+        ),
+    ],
+)
+def test_days_are_described(first, days, said):
+    """And whether the log has their weekdays; whether supply is theirs too."""
+    assert describe_days(WORKDAYS, first, days, True) == f"; supply and prices of {said}"
+    assert describe_days(WORKDAYS, first, days, False) == f"; prices of {said}"
+
+
+def test_the_days_after_the_log_have_the_weekdays_that_follow_it():
+    """After a log from Wednesday to Tuesday but for a Friday, that is the third day."""
+    days = FIRST_DAY + np.array([2, 3, 5, 6, 7, 8])
+    levels = fit_levels(days, np.zeros(6), np.full(6, 1e-4))
+    assert describe_days(levels, None, 2, True).endswith("the 2 days after the log")
+    assert describe_days(levels, None, 3, True).endswith("a weekday that is not in the log")

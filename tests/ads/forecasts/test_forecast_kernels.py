@@ -1,133 +1,384 @@
-"""The compiled loops against the formulas they compile, on evidence of every kind."""
+"""The compiled loops against the table of formulas that they compile."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
-from coterie.ads.curves.landscapes import Evidence
-from coterie.ads.curves.pooling import mixed_rates, rising_rates
+from coterie.ads.forecasts.calibration import LEVELS, normal_calibration
 from coterie.ads.forecasts.forecast_kernels import (
+    FIGURES,
+    _quantile,
     figures_of_one,
-    figures_of_placed,
-    figures_of_rows,
+    figures_of_plans,
 )
-from coterie.ads.forecasts.pooled_curves import Rates, forecast_at, pool
-from fitted_models import in_columns
+from coterie.ads.histograms.price_grid import price_grid
 
-MICROS = 1_000_000
-FORMS = [("hazard", "price"), ("hazard", "bid"), ("rate", "bid")]
-STRENGTHS = [0.0, 1e-3, 2.0, 50.0, 1e6, 3e7, np.inf]
+MICROS = 1e6
+PRICE, OWN_BID, BID = 0, 1, 2
+#: Mean ± one standard deviation of every target, without quantiles of counts.
+ONE_SD = np.ones((2, 4, 2, 3)), 0.0, 1.0
 
 
-class Drawn:
-    """Some advertisers and segments at random, as evidence and as what the loops take."""
+@dataclass
+class Market:
+    """Curves of some advertisers at random, as the loops take them."""
 
-    def __init__(self, kind, strength, seed, a=4, k=3, g=9):
-        rng = np.random.default_rng(seed)
-        self.form, pays = kind
-        self.strength, self.noise = strength, 0.07
-        edges = np.cumsum(rng.integers(1, MICROS, g))
-        told = rng.integers(0, 6, (a, g)) * (rng.random((a, g)) < 0.5) * 1.0
-        told[0] = 0.0  # nothing is known of the first
-        hazard = self.form == "hazard"
-        self.trials = np.cumsum(told[:, ::-1], axis=1)[:, ::-1] if hazard else told
-        self.successes = np.floor(told * rng.random((a, g)) * 1.2).clip(0, told)
-        price = edges * 1.0 if pays == "bid" else edges * rng.uniform(0.6, 1, g)
-        self.evidence = Evidence(
-            self.form, pays, edges, self.successes, self.trials, price, told.sum(axis=1)
+    pays: int
+    seed: int = 0
+    n: int = 3
+
+    def __post_init__(self):
+        """Draw curves that rise, deviations, prices within their bins, and rates of clicks."""
+        rng = np.random.default_rng(self.seed)
+        edges = price_grid(0.5e6, 4e6).astype(float)
+        lower = np.append(0.9 * edges[0], edges[:-1])
+        price = lower + (edges - lower) * rng.uniform(0.3, 1, len(edges))
+        if self.pays == OWN_BID:
+            price = edges
+        win = np.sort(rng.beta(0.8, 0.8, (self.n, len(edges))), axis=1).astype(np.float32)
+        spread = (0.1 * rng.random((self.n, len(edges)))).astype(np.float32)
+        self.market = edges, np.log(edges), price
+        self.curves = win, spread
+        self.events = np.column_stack(
+            [
+                rng.uniform(0.01, 0.3, self.n),
+                rng.uniform(0, 0.05, self.n),
+                np.full((self.n, 2), np.nan),
+            ]
         )
-        shares = rng.dirichlet(np.full(k + 1, 0.4), a)
-        shares[rng.random(shares.shape) < 0.2] = 1e-30
-        self.shares = shares / shares.sum(axis=1, keepdims=True)
-        # some certain hazards: nobody is at risk after them
-        self.rates = np.where(rng.random((k + 1, g)) < 0.1, 1.0, rng.random((k + 1, g)) * 0.5)
-        self.events = np.column_stack([rng.random((a, 2)) * 0.1, np.full((a, 2), np.nan)])
-        self.arguments = self._laid_out(told, edges, price, pays)
 
-    def _laid_out(self, told, edges, price, pays):
-        rates = self.rates if self.form == "hazard" else rising_rates(self.rates)
-        before = np.cumprod(np.hstack([np.ones((len(rates), 1)), 1 - rates]), axis=1)[:, :-1]
-        before = np.ascontiguousarray(before)
-        counts = []
-        for part in (sp.csr_array(self.successes), sp.csr_array(told)):
-            counts += [part.indptr.astype(np.int64), part.indices.astype(np.int32), part.data]
-        market = (edges * 1.0, price, rates, before, before * rates)
-        rules = (self.strength, self.noise, self.form == "hazard", pays == "price", pays == "bid")
-        return market, tuple(counts), self.shares, self.events, rules
-
-    def expected(self, row, bid, supply):
-        """By the book."""
-        prior = mixed_rates(self.shares[[row]], self.rates, self.form)[0]
-        curve = pool(self.evidence.rows([row]), prior, self.strength)
-        rates = Rates(*self.events[row, :2])
-        return in_columns(forecast_at(bid, supply, curve, rates, self.noise))
-
-    def bids(self):
-        """Below the first edge, on every edge, between edges, above the last."""
-        edges = self.evidence.edges / MICROS
-        middles = (edges[1:] + edges[:-1]) / 2
-        return np.array([1e-9, edges[0] / 3, *edges, *middles, edges[-1] * 1.5, 1e9])
-
-
-@settings(max_examples=40)
-@given(st.sampled_from(FORMS), st.sampled_from(STRENGTHS), st.integers(0, 10_000))
-def test_figures_are_those_of_the_formulas(kind, strength, seed):
-    """Every row and every kind of bid, of hazards and of rates, pooled little, much and wholly."""
-    drawn = Drawn(kind, strength, seed)
-    bids, supply = drawn.bids(), 1e4
-    for row in range(len(drawn.shares)):
-        rows, supplies = np.full(len(bids), row), np.full(len(bids), supply)
-        found = figures_of_rows(rows, bids, supplies, *drawn.arguments)
-        expected = [drawn.expected(row, bid, supply) for bid in bids]
-        # a variance is the difference of two squares: what is left of the last bit is 1e-8
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-7 * supply)
-        plain = [0, 1, 2, 5]  # no doubt in these
-        np.testing.assert_allclose(
-            found[:, plain], np.array(expected)[:, plain], rtol=1e-9, atol=1e-12 * supply
+    def figures(
+        self, bids, counts, shifts=0.0, *, row=0, level=0.0, supply=0.0, given=True, rungs=ONE_SD
+    ):
+        """The figures of one plan of several bids."""
+        bids, counts, shifts = np.broadcast_arrays(
+            *(np.atleast_1d(p).astype(float) for p in (bids, counts, shifts))
         )
+        plans = (
+            np.array([row]),
+            np.array([0, len(bids)]),
+            *(np.ascontiguousarray(p) for p in (bids, counts, shifts)),
+        )
+        doubts = np.array([[level, supply, 1.0 if given else 0.0]])
+        return figures_of_plans(
+            plans, doubts, self.market, self.curves, self.events, self.pays, rungs
+        )[0]
+
+    def item(self, bid, shift, row=0):
+        """W, sd(W), C, E[price² · won] and sd(C) of one auction, in currency units."""
+        edges, _, price = self.market
+        win, spread = (curve[row].astype(float) for curve in self.curves)
+        amount = bid * MICROS * np.exp(-shift)
+        at, bins = np.append(0.0, edges), np.arange(len(edges))
+        w, sd = (np.interp(amount, at, np.append(0.0, curve)) for curve in (win, spread))
+        each = bid / 1000
+        if self.pays != PRICE:
+            if self.pays == BID:
+                paid = np.interp(amount, at, np.append(0.0, price))
+                each = min(paid * np.exp(shift) / 1e9, each)
+            return w, sd, each * w, each**2 * w, each * sd
+        # the part of each bin up to the bid, at the mean price of that part
+        up_to = np.clip(amount, at[:-1], at[1:])
+        mean = np.minimum(price * (up_to + at[:-1]) / (at[1:] + at[:-1]), amount)
+        mean = np.where(up_to >= at[1:], price, mean)
+        rises = [
+            np.interp(up_to, at, np.append(0.0, c)) - np.append(0.0, c)[bins] for c in (win, spread)
+        ]
+        unit = np.exp(shift) / 1e9
+        return (
+            w,
+            sd,
+            unit * (mean @ rises[0]),
+            unit**2 * (mean**2 @ rises[0]),
+            unit * abs(mean @ rises[1]),
+        )
+
+
+plans = st.lists(
+    st.tuples(st.floats(0.01, 9), st.floats(0, 1000), st.floats(-0.5, 0.5)), min_size=1, max_size=6
+)
+
+
+@settings(max_examples=60)
+@given(plans, st.sampled_from([PRICE, OWN_BID, BID]), st.integers(0, 500), st.booleans())
+def test_means_and_deviations_are_those_of_the_formulas(items, pays, seed, given):
+    """Sums over the bids of a plan; chance adds up, and doubts of the curve before the square."""
+    drawn = Market(pays, seed)
+    bids, counts, shifts = np.array(items).T
+    found = drawn.figures(bids, counts, shifts, supply=0.2, given=given)
+    w, sd, cost, square, cost_sd = np.array(
+        [drawn.item(bid, shift) for bid, shift in zip(bids, shifts, strict=True)]
+    ).T
+    impressions, spend = counts @ w, counts @ cost
+    chance = counts @ (w * (1 - w) if given else w)
+    variance = chance + (counts @ sd) ** 2 + (0.2 * impressions) ** 2
+    of_spend = counts @ (np.maximum(square - cost**2, 0) if given else square)
+    of_spend += (counts @ cost_sd) ** 2 + (0.2 * spend) ** 2
+    assert found[2] == pytest.approx(impressions, rel=1e-6, abs=1e-9)
+    assert found[5] == pytest.approx(spend, rel=1e-6, abs=1e-12)
+    most = counts.sum() if given else np.inf
+    high = min(impressions + np.sqrt(variance), most)
+    assert found[4] == pytest.approx(high, rel=1e-5, abs=1e-6)
+    assert found[3] == pytest.approx(max(impressions - np.sqrt(variance), 0), rel=1e-4, abs=1e-4)
+    assert found[7] == pytest.approx(spend + np.sqrt(of_spend), rel=1e-4, abs=1e-9)
+    if counts.sum() > 0:
+        assert found[0] == pytest.approx(counts @ w / counts.sum(), rel=1e-6, abs=1e-9)
+        assert found[1] * impressions == pytest.approx(1000 * spend, rel=1e-6, abs=1e-9)
 
 
 @settings(max_examples=30)
+@given(plans, st.integers(0, 500))
+def test_clicks_follow_impressions(items, seed):
+    """Their variance is of the impressions', of chance and of the rate; NaN if there are none."""
+    drawn = Market(PRICE, seed)
+    bids, counts, shifts = np.array(items).T
+    found = drawn.figures(bids, counts, shifts)
+    w, sd, *_ = np.array([drawn.item(bid, s) for bid, s in zip(bids, shifts, strict=True)]).T
+    rate, doubt = drawn.events[0, :2]
+    mean = counts @ w * rate
+    variance = mean + (rate * (counts @ sd)) ** 2 + (counts @ w * doubt) ** 2
+    assert found[8] == pytest.approx(mean, rel=1e-6, abs=1e-9)
+    high = min(mean + np.sqrt(variance), max(found[4], mean))
+    assert found[10] == pytest.approx(high, rel=1e-5, abs=1e-6)
+    assert np.isnan(found[11:]).all()
+
+
+@pytest.mark.parametrize("pays", [PRICE, OWN_BID, BID])
+def test_the_level_part_is_a_derivative(pays):
+    """On smooth curves, that of the mean by the price level, for impressions and spend."""
+    drawn = Market(pays)
+    edges = drawn.market[0]
+    smooth = stats.norm.cdf(np.log(edges / 1.5e6) / 0.5)
+    drawn.curves = np.tile(smooth, (3, 1)).astype(np.float32), np.zeros((3, len(edges)), np.float32)
+    drawn.market = edges, np.log(edges), edges if pays == OWN_BID else 0.98 * edges
+    sd, n, step = 0.1, 1e9, 0.02
+    for bid in (0.9, 1.4, 2.2):
+        found = drawn.figures(bid, n, level=sd)
+        up, down = (drawn.figures(bid, n, shift) for shift in (step, -step))
+        slopes = (up - down)[[2, 5]] / (2 * step)
+        deviations = (found - drawn.figures(bid, n))[[4, 7]] / sd
+        if pays != BID:
+            np.testing.assert_allclose(deviations, np.abs(slopes), rtol=0.1)
+        else:
+            assert deviations[0] == pytest.approx(abs(slopes[0]), rel=0.1)
+
+
+@settings(max_examples=40)
 @given(
-    st.sampled_from(FORMS),
-    st.sampled_from(STRENGTHS),
-    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20)), min_size=1, max_size=12),
+    st.sampled_from([PRICE, OWN_BID, BID]),
+    st.floats(0.001, 20),
+    st.floats(0, 1e6),
+    st.floats(-0.3, 0.3),
+    st.floats(0, 0.5),
+    st.floats(0, 0.5),
+    st.booleans(),
+    st.sampled_from(LEVELS),
 )
-def test_an_answer_does_not_depend_on_what_else_is_asked(kind, strength, asked):
-    """To the last bit: alone, among others, and with the curve of the question before."""
-    drawn = Drawn(kind, strength, 7)
-    bids = drawn.bids()
-    rows = np.array([row for row, _ in asked])
-    wanted = np.array([bids[i % len(bids)] for _, i in asked])
-    together = figures_of_rows(rows, wanted, np.full(len(rows), 77.0), *drawn.arguments)
-    for row, bid, found in zip(rows.tolist(), wanted.tolist(), together, strict=True):
-        alone = figures_of_one(row, bid, 77.0, *drawn.arguments)
-        np.testing.assert_array_equal(found, alone)
+def test_one_is_many_to_the_last_bit(pays, bid, count, shift, level, supply, given, share):
+    """A plan of one bid has the same figures alone."""
+    drawn, rungs = Market(pays), normal_calibration().rungs(share)
+    together = drawn.figures(
+        bid, count, shift, row=1, level=level, supply=supply, given=given, rungs=rungs
+    )
+    alone = figures_of_one(
+        1,
+        bid,
+        count,
+        shift,
+        (level, supply, 1.0 if given else 0.0),
+        drawn.market,
+        drawn.curves,
+        drawn.events,
+        drawn.pays,
+        rungs,
+    )
+    assert together.shape == (FIGURES,)
+    np.testing.assert_array_equal(together, alone)
 
 
-@pytest.mark.parametrize("kind", FORMS)
-@pytest.mark.parametrize("strength", STRENGTHS)
-def test_somebody_without_evidence_is_forecast_as_one_who_is_not_there(kind, strength):
-    """The first advertiser has no trial: its figures are those of its shares alone."""
-    drawn = Drawn(kind, strength, 3)
-    market, counts, shares, events, rules = drawn.arguments
-    bids = drawn.bids()
-    known = figures_of_rows(
-        np.zeros(len(bids), dtype=np.int64), bids, np.full(len(bids), 9.0), *drawn.arguments
+def test_plans_do_not_affect_each_other():
+    """Several plans at once are the same plans one by one."""
+    drawn, rng = Market(PRICE), np.random.default_rng(0)
+    rows, starts = np.array([2, 0, 1, 2]), np.array([0, 3, 4, 8, 9])
+    bids, counts, shifts = rng.uniform(0.2, 5, 9), rng.uniform(0, 99, 9), rng.normal(0, 0.1, 9)
+    doubts = np.column_stack([rng.random((4, 2)), [1.0, 0.0, 1.0, 0.0]])
+    found = figures_of_plans(
+        (rows, starts, bids, counts, shifts),
+        doubts,
+        drawn.market,
+        drawn.curves,
+        drawn.events,
+        PRICE,
+        ONE_SD,
     )
-    new = figures_of_placed(
-        bids, np.full(len(bids), 9.0), market, counts, shares[0], events[0], rules
+    for q, row in enumerate(rows):
+        part = slice(starts[q], starts[q + 1])
+        level, supply, given = doubts[q]
+        alone = drawn.figures(
+            bids[part],
+            counts[part],
+            shifts[part],
+            row=row,
+            level=level,
+            supply=supply,
+            given=given > 0,
+        )
+        np.testing.assert_array_equal(found[q], alone)
+
+
+@settings(max_examples=30)
+@given(st.sampled_from([PRICE, OWN_BID, BID]), st.floats(0.01, 9), st.floats(0, 1e5), st.booleans())
+def test_a_plan_may_be_divided(pays, bid, count, given):
+    """Two items of half the auctions have the same figures as one, intervals too."""
+    drawn = Market(pays)
+    how = {"level": 0.1, "supply": 0.1, "given": given}
+    whole = drawn.figures(bid, count, **how)
+    halves = drawn.figures([bid, bid], count / 2, **how)
+    np.testing.assert_allclose(halves, whole, rtol=1e-9, atol=1e-9)
+
+
+@settings(max_examples=40)
+@given(st.sampled_from([PRICE, OWN_BID, BID]), st.floats(0.01, 9), st.floats(-1, 1))
+def test_a_dearer_day_is_a_lower_bid(pays, bid, shift):
+    """At a level s a bid wins what it wins at b·e^{−s} at level 0; prices are e^s as high."""
+    drawn = Market(pays)
+    dear, plain = drawn.figures(bid, 100, shift), drawn.figures(bid * np.exp(-shift), 100)
+    assert dear[2] == pytest.approx(plain[2], rel=1e-6, abs=1e-9)
+    assert dear[5] == pytest.approx(np.exp(shift) * plain[5], rel=1e-6, abs=1e-9)
+
+
+def test_the_winner_of_a_first_price_auction_pays_its_bid():
+    """The eCPM is the bid, also below the first and above the last edge."""
+    drawn = Market(OWN_BID)
+    for bid in (0.01, 0.7, 3.999, 50.0):
+        assert drawn.figures(bid, 100)[1] == pytest.approx(bid)
+
+
+@settings(max_examples=40)
+@given(
+    st.sampled_from([PRICE, BID]),
+    st.lists(st.floats(0.001, 20), min_size=2, max_size=2),
+    st.integers(0, 99),
+)
+def test_nobody_pays_more_than_the_bid_and_higher_bids_win_more(pays, bids, seed):
+    """Impressions and spend rise with the bid, up to the last edge."""
+    drawn = Market(pays, seed)
+    low, high = (drawn.figures(bid, 100) for bid in sorted(bids))
+    for bid, one in zip(sorted(bids), (low, high), strict=True):
+        assert one[1] <= bid * (1 + 1e-9) and 0 <= one[0] <= 1
+    assert high[2] >= low[2] - 1e-6
+    assert high[5] >= low[5] - 1e-9 or pays == BID
+
+
+@settings(max_examples=60)
+@given(
+    plans,
+    st.sampled_from([PRICE, OWN_BID, BID]),
+    st.floats(0, 1),
+    st.floats(0, 1),
+    st.booleans(),
+    st.integers(0, 99),
+)
+def test_intervals_contain_the_mean_and_each_other(items, pays, level, supply, given, seed):
+    """A higher level contains the lower ones; none is negative or, with given supply, above it."""
+    drawn = Market(pays, seed)
+    bids, counts, shifts = np.array(items).T
+    calibration = normal_calibration()
+    found = np.array(
+        [
+            drawn.figures(
+                bids,
+                counts,
+                shifts,
+                level=level,
+                supply=supply,
+                given=given,
+                rungs=calibration.rungs(share),
+            )
+            for share in LEVELS
+        ]
     )
-    np.testing.assert_array_equal(known, new)
+    assert (found[1:, [0, 1, 2, 5, 8]] == found[:1, [0, 1, 2, 5, 8]]).all()
+    for column in (2, 5, 8):
+        mean, low, high = found[:, column], found[:, column + 1], found[:, column + 2]
+        assert (low >= 0).all() and (low <= mean).all() and (mean <= high).all()
+        assert (np.diff(low) <= 1e-9).all() and (np.diff(high) >= -1e-9).all()
+    if given:
+        assert (found[:, 4] <= counts.sum() * (1 + 1e-6)).all()
+
+
+def ends(mean, variance, tail):
+    """Both ends by scipy: with M(k) = P(Y < k) + P(Y = k)/2, the outermost k inside the tails."""
+    if variance > mean * (1 + 1e-9):
+        shape = mean**2 / (variance - mean)
+        number = stats.nbinom(shape, shape / (shape + mean))
+    else:
+        number = stats.poisson(mean)
+    k = np.arange(5000)
+    middle = number.cdf(k - 1) + number.pmf(k) / 2
+    return int(k[middle >= tail][0]), int(max(k[middle <= 1 - tail], default=0))
+
+
+@settings(max_examples=80)
+@given(st.floats(1e-3, 20), st.floats(0.3, 30), st.sampled_from([0.25, 0.1, 0.05, 0.025]))
+def test_ends_of_small_counts_are_quantiles_of_a_negative_binomial(mean, dispersion, tail):
+    """Of this mean and variance, half of the probability at an end counted; Poisson at least."""
+    low, high = ends(mean, mean * dispersion, tail)
+    assert _quantile(mean, mean * dispersion, tail, True) == low
+    assert _quantile(mean, mean * dispersion, 1 - tail, False) == high
+
+
+def test_the_ends_of_a_small_forecast_are_these_quantiles():
+    """Of a forecast whose standard deviation has a common part, at every level."""
+    drawn, calibration = Market(PRICE), normal_calibration()
+    w, sd, *_ = drawn.item(1.2, 0.0)
+    n = 8 / w
+    for share in LEVELS:
+        found = drawn.figures(1.2, n, supply=0.6, given=False, rungs=calibration.rungs(share))
+        variance = n * w + (n * sd) ** 2 + (0.6 * n * w) ** 2
+        low, high = ends(n * w, variance, (1 - share) / 2)
+        assert found[3:5].tolist() == [min(low, found[2]), max(high, found[2])]
+
+
+@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("pays", [PRICE, OWN_BID, BID])
+def test_nothing_to_win_is_nothing_won(pays, given):
+    """Without auctions everything is 0 but for the rates; without a chance to win, rates too."""
+    drawn, rungs = Market(pays), normal_calibration().rungs(0.9)
+    how = {"level": 0.2, "supply": 0.3, "given": given, "rungs": rungs}
+    found, some = drawn.figures(1.2, 0, **how), drawn.figures(1.2, 5, **how)
+    np.testing.assert_allclose(found[:2], some[:2])
+    assert not found[2:11].any()
+    # the curve is 0 up to a bid, and rises above it
+    drawn.curves[0][:, :20] = 0.0
+    drawn.curves[1][:, :20] = 0.0
+    bid = drawn.market[0][18] / MICROS
+    found = drawn.figures(bid, 1000, **how)
+    assert not found[[0, 1, 2, 3, 5, 6, 8, 9]].any()
+    assert found[[4, 10]].max() <= 0 and 0 <= found[7] < np.inf
+
+
+def test_one_edge_is_enough():
+    """A log in which everybody bids the same."""
+    drawn = Market(PRICE)
+    drawn.market = np.array([2e6]), np.log([2e6]), np.array([1.5e6])
+    drawn.curves = np.full((3, 1), 0.5, np.float32), np.full((3, 1), 0.1, np.float32)
+    for bid, rate in ((1.0, 0.25), (2.0, 0.5), (9.0, 0.5)):
+        found = drawn.figures(bid, 100, level=0.2)
+        assert found[0] == pytest.approx(rate) and np.isfinite(found[:11]).all()
 
 
 def test_nothing_asked_gives_nothing():
-    """No rows, no figures."""
-    drawn = Drawn(FORMS[0], 2.0, 0)
-    none = np.zeros(0)
-    found = figures_of_rows(none.astype(np.int64), none, none, *drawn.arguments)
-    assert found.shape == (0, 12)
+    """No plans, no figures."""
+    drawn, none = Market(PRICE), np.zeros(0)
+    asked = np.zeros(0, np.int64), np.zeros(1, np.int64), none, none, none
+    found = figures_of_plans(
+        asked, np.zeros((0, 3)), drawn.market, drawn.curves, drawn.events, PRICE, ONE_SD
+    )
+    assert found.shape == (0, FIGURES)

@@ -1,4 +1,4 @@
-"""Tables of a model: the same figures as by the book, of many at once."""
+"""Tables of a model: figures of many questions at once, or of one."""
 
 from __future__ import annotations
 
@@ -15,129 +15,249 @@ import pytest
 from sklearn.base import clone
 
 import coterie
+from coterie.ads.curves.landscapes import curve_at
+from coterie.ads.forecasts.calibration import LEVELS, normal_calibration
 from coterie.ads.forecasts.forecast_figures import FIELDS
 from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
 from coterie.ads.forecasts.forecaster import AdForecaster
-from coterie.ads.forecasts.placement import Placer, rate_and_doubt
-from coterie.ads.forecasts.pooled_curves import Rates, forecast_at
+from coterie.ads.forecasts.placement import rate_and_doubt
+from coterie.ads.forecasts.plans import Plans, plans_of
 from coterie.errors import InvalidParameterError
-from fitted_models import (
-    first_price_model,
-    in_columns,
-    minimum_model,
-    small_model,
-    textless_model,
-)
+from fitted_models import first_price_model, minimum_model, small_model, textless_model
 from markets import ODD_WITH_SEGMENTS, ODD_WITHOUT_SEGMENTS, QUICK, log_of, odd_model
 
 MODELS = [small_model, first_price_model, minimum_model, textless_model]
 
 
+@pytest.fixture(scope="module", params=MODELS, ids=lambda model: model.__name__)
+def model(request):
+    """One of every kind of log."""
+    return request.param()
+
+
 def some_bids(model):
     """Below the first edge, on edges, between them, above the last."""
     edges = model.edges_ / 1e6
-    return np.concatenate(
-        [
-            [1e-7, edges[0] / 2],
-            edges[::3],
-            (edges[:-1] + edges[1:])[::5] / 2,
-            edges[-1:] * [[1.0], [7]],
-        ],
-        axis=None,
+    between = (edges[:-1] + edges[1:])[::9] / 2
+    return np.concatenate([[1e-7, edges[0] / 2], edges[::7], between, edges[-1:] * [1.0], [99.0]])
+
+
+def ask(tables, rows, bids, supplies, days=None, given=True, level=0.9):
+    """The figures of questions about the same days."""
+    n = len(rows)
+    table = tables.days() if days is None else days
+    return tables.at(
+        np.asarray(rows),
+        np.asarray(bids),
+        np.asarray(supplies),
+        [table] * n,
+        np.full(n, given),
+        level,
     )
 
 
-def by_the_book(model, name, bids, supply, text=None):
-    """The figures from the curve of an advertiser, on the whole grid, one bid at a time."""
-    place = Placer(model).placed(name, text)
-    rates = Rates(
-        *rate_and_doubt(place.weights, model.click_rate_, model.click_worth_),
-        *rate_and_doubt(place.weights, model.conversion_rate_, model.conversion_worth_),
-    )
-    curve = model.curve(name, text=text)
-    noise = model.choice_.noise
-    return np.array([in_columns(forecast_at(bid, supply, curve, rates, noise)) for bid in bids])
-
-
-@pytest.mark.parametrize("model", MODELS)
 def test_every_advertiser_has_the_figures_of_its_curve(model):
-    """To nine digits, of every kind of log and at every kind of bid."""
-    model = model()
-    tables, bids, supply = ForecastTables(model), some_bids(model), 12_345.0
-    for name, row in tables.row_of.items():
-        rows, supplies = np.full(len(bids), row), np.full(len(bids), supply)
-        expected = by_the_book(model, name, bids, supply)
-        np.testing.assert_allclose(tables.at(rows, bids, supplies), expected, rtol=1e-9, atol=1e-9)
+    """W at the bid divided by the price level of the day; clicks by its rate."""
+    tables, bids = tables_of(model), some_bids(model)
+    for day in (None, date(2026, 3, 9), date(2026, 3, 14)):
+        table = tables.days(day)
+        for row in (0, 17, 59):
+            found = ask(tables, np.full(len(bids), row), bids, np.full(len(bids), 1000.0), table)
+            at = bids * 1e6 * np.exp(-table.shifts[0])
+            win = curve_at(model.win_[[row]].astype(float), model.edges_, at[None])[0]
+            np.testing.assert_allclose(found[:, 0], win, rtol=1e-6, atol=1e-9)
+            np.testing.assert_allclose(found[:, 2], 1000 * win, rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(found[:, 8], found[:, 2] * model.click_rate_[row])
+            np.testing.assert_allclose(found[:, 11], found[:, 2] * model.conversion_rate_[row])
+            np.testing.assert_allclose(found[:, 1] * found[:, 2] / 1000, found[:, 5], atol=1e-12)
+
+
+def test_one_question_has_the_same_answer_in_every_way_it_is_asked(model):
+    """Alone, among many, as a placement, and as a forecast: to the last bit."""
+    tables, rng = ForecastTables(model), np.random.default_rng(0)
+    n = 30
+    rows = rng.integers(0, len(model.advertisers_), n)
+    bids, supplies = rng.uniform(0.01, 12, n), rng.uniform(0, 1e5, n)
+    tables_asked = [
+        tables.days(*[(None, 1), (date(2026, 3, 10), 1), (None, 7)][i % 3]) for i in range(n)
+    ]
+    given = rng.random(n) < 0.5
+    for level in (0.5, 0.95):
+        found = tables.at(rows, bids, supplies, tables_asked, given, level)
+        for q in range(n):
+            row, bid, supply = int(rows[q]), float(bids[q]), float(supplies[q])
+            asked = tables_asked[q], bool(given[q]), level
+            np.testing.assert_array_equal(tables.one(row, bid, supply, *asked), found[q])
+            place = tables.placer.placed(str(model.advertisers_[row]))
+            alone = tables.at_placed(place, np.array([bid]), supply, *asked)
+            np.testing.assert_array_equal(alone[0], found[q])
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_forecasts_are_the_figures_of_the_tables(model, level):
+    """With a given supply, of a day, of several days, and of an average day."""
+    tables = tables_of(model)
+    name, row = str(model.advertisers_[4]), 4
+    for asked, table, given in (
+        ({"supply": 777.0}, tables.days(), True),
+        ({"supply": 777.0, "days": 3}, tables.days(None, 3), True),
+        ({"day": "2026-03-11"}, tables.days(date(2026, 3, 11)), False),
+        ({"day": "2026-03-11", "days": 9}, tables.days(date(2026, 3, 11), 9), False),
+        ({"days": 7}, tables.days(None, 7), False),
+        ({}, tables.days(), False),
+    ):
+        supply = asked.get("supply", tables.supply(row, table))
+        figures = dict(zip(FIELDS, tables.one(row, 1.7, supply, table, given, level), strict=True))
+        found = model.forecast(name, 1.7, level=level, **asked)
+        assert found.supply == supply and found.level == level
+        for target in ("impressions", "spend", "clicks", "conversions"):
+            assert getattr(found, target) == figures[target]
+            ends = figures[f"{target}_low"], figures[f"{target}_high"]
+            assert getattr(found, f"{target}_interval") == ends
+        assert (found.win_rate, found.cost) == (figures["win_rate"], figures["cost"])
+
+
+def test_plans_are_sums_of_questions(model):
+    """The means of a plan of several bids and days are those of its items."""
+    tables = tables_of(model)
+    dates = np.array(["2026-03-09", "2026-03-10"], "datetime64[D]")
+    bids, counts = np.array([1.0, 2.0, 1.0, 3.0]), np.array([10.0, 20, 30, 40])
+    plans = Plans(np.array([8]), np.array([0, 4]), bids, counts, np.array([0, 0, 1, 1]), dates)
+    [found] = tables.of_plans(plans, given=True)
+    each = [
+        tables.one(8, bid, count, tables.days(dates[day].astype(date)), True)
+        for bid, count, day in zip(bids, counts, plans.days, strict=True)
+    ]
+    for column in (2, 5, 8, 11):
+        assert found[column] == pytest.approx(sum(one[column] for one in each), rel=1e-9)
+
+
+def test_forecast_supply_is_less_certain_than_a_given_one(model):
+    """With the same factors: the means are the same, and the intervals are wider."""
+    plain = copy(model)
+    plain.calibration_ = normal_calibration()
+    tables = tables_of(plain)
+    table = tables.days()
+    for row in (2, 30):
+        supply = 50 * tables.supply(row)
+        given, forecast = (tables.one(row, 2.0, supply, table, g) for g in (True, False))
+        assert given[:3] == forecast[:3] and given[5] == forecast[5]
+        for low in (3, 6):
+            assert forecast[low + 1] - forecast[low] > given[low + 1] - given[low]
+
+
+def test_intervals_contain_each_other_by_level(model):
+    """Of every advertiser, at several bids, with given and with forecast supply."""
+    tables = tables_of(model)
+    rows = np.repeat(np.arange(60), 3)
+    bids = np.tile([0.4, 1.5, 6.0], 60)
+    supplies = np.array([tables.supply(row) for row in rows])
+    for given in (True, False):
+        found = np.array(
+            [ask(tables, rows, bids, supplies, None, given, level) for level in LEVELS]
+        )
+        for mean in (2, 5, 8, 11):
+            low, high = found[:, :, mean + 1], found[:, :, mean + 2]
+            assert (low <= found[:, :, mean]).all() and (found[:, :, mean] <= high).all()
+            assert (np.diff(low, axis=0) <= 1e-9).all() and (np.diff(high, axis=0) >= -1e-9).all()
+
+
+def test_new_advertisers_have_the_curves_of_their_segments(model):
+    """The mean of the segments' by its shares; segments that differ add to the deviation."""
+    tables = tables_of(model)
+    shares = np.zeros(model.shares_.shape[1])
+    shares[[0, -1]] = 0.25, 0.75
+    place = replace(tables.placer.anyone(), shares=shares)
+    table, bid, n = tables.days(), 1.6, 1e12
+    [found] = tables.at_placed(place, np.array([bid]), n, table)
+    at = np.array([[bid * 1e6 * np.exp(-table.shifts[0])]])
+    win = curve_at(model.segment_win_, model.edges_, at)[:, 0]
+    assert found[0] == pytest.approx(shares @ win, rel=1e-5)
+    rate, _ = rate_and_doubt(place.weights, model.click_rate_, model.click_worth_)
+    assert found[8] == pytest.approx(rate * found[2])
+    [sure] = tables.at_placed(tables.placer.in_segment(0), np.array([bid]), n, table)
+    assert sure[0] == pytest.approx(win[0], rel=1e-5)
+
+
+def test_curves_are_those_of_so_many_auctions_that_chance_plays_no_part(model):
+    """Win rate, interval and eCPM on an average day, at every bid."""
+    tables = tables_of(model)
+    place = tables.placer.placed(str(model.advertisers_[3]))
+    bids = some_bids(model)
+    found = tables.curves_at(place, bids)
+    few = tables.at_placed(place, bids, 100.0, tables.days())
+    np.testing.assert_allclose(found["win"], few[:, 0], rtol=1e-9)
+    np.testing.assert_allclose(found["cost"], few[:, 1], rtol=1e-9)
+    assert (0 <= found["low"]).all() and (found["low"] <= found["win"]).all()
+    assert (found["win"] <= found["high"]).all() and (found["high"] <= 1 + 1e-12).all()
+    curve = model.curve(str(model.advertisers_[3]))
+    at_edges = tables.curves_at(place, model.edges_ / 1e6)
+    for name in ("win", "low", "high", "cost"):
+        np.testing.assert_array_equal(getattr(curve, name), at_edges[name])
 
 
 @pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning")
 @pytest.mark.parametrize("name", [*ODD_WITH_SEGMENTS, *ODD_WITHOUT_SEGMENTS])
-def test_odd_logs_too(name):
-    """Without segments, wins or texts, of one bid, sampled: known and new alike."""
+def test_odd_logs_have_figures(name):
+    """Without segments, wins or texts, of one bid, sampled: known and new advertisers alike."""
     model = odd_model(name)
     tables, bids = ForecastTables(model), some_bids(model)
-    found = tables.at_placed(Placer(model).placed("adv-00000"), bids, 1000)
-    expected = by_the_book(model, "adv-00000", bids, 1000)
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
-    new = tables.at_placed(Placer(model).placed("new", "beach hotel"), bids, 1000)
-    expected = by_the_book(model, "new", bids, 1000, "beach hotel")
-    np.testing.assert_allclose(new, expected, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_one_question_has_the_same_answer_however_it_is_asked(model):
-    """Alone, among many, as a placement, and as a forecast: to the last bit."""
-    model = model()
-    tables, rng = ForecastTables(model), np.random.default_rng(0)
-    rows = rng.integers(0, len(model.advertisers_), 50)
-    bids, supplies = rng.uniform(0.01, 12, 50), rng.uniform(0, 1e6, 50)
-    found = tables.at(rows, bids, supplies)
-    for row, bid, supply, figures in zip(rows, bids, supplies, found.tolist(), strict=True):
-        name = str(model.advertisers_[row])
-        np.testing.assert_array_equal(tables.one(int(row), bid, supply), figures)
-        place = tables.placer.placed(name)
-        np.testing.assert_array_equal(tables.at_placed(place, [bid], supply)[0], figures)
-        told = model.forecast(name, bid, supply=supply)
-        named = dict(zip(FIELDS, figures, strict=True))
-        assert (told.win_rate, told.spend) == (named["win_rate"], named["spend"])
-        assert told.impressions_interval == (named["impressions_low"], named["impressions_high"])
+    for place in (tables.placer.placed("adv-00000"), tables.placer.placed("new", "beach hotel")):
+        for table in (tables.days(), tables.days(None, 7)):
+            found = tables.at_placed(place, bids, 1000.0, table)
+            assert np.isfinite(found[:, :8]).all() and (found[:, :8] >= 0).all()
+            assert (found[:, 4] <= 1000 * (1 + 1e-9)).all()
+            has_clicks = model.click_rate_ is not None
+            assert np.isfinite(found[:, 8:11]).all() == has_clicks
 
 
 def test_whole_numbers_are_numbers():
     """A bid of 2 is one of 2.0."""
     tables = tables_of(small_model())
-    assert tables.one(0, 2, 100) == tables.one(0, 2.0, 100.0)
-    found = tables.at([0, 1], [2, 3], [100, 100])
-    assert found[0].tolist() == tables.one(0, 2.0, 100.0) and found.shape == (2, len(FIELDS))
+    days = tables.days()
+    assert tables.one(0, 2, 100, days, True) == tables.one(0, 2.0, 100.0, days, True)
+    found = ask(tables, [0, 1], [2, 3], [100, 100])
+    assert found[0].tolist() == tables.one(0, 2.0, 100.0, days, True)
+    assert found.shape == (2, len(FIELDS))
 
 
-@pytest.mark.parametrize(
-    ("rows", "bids", "supplies"),
-    [([60], [1.0], [1.0]), ([-1], [1.0], [1.0]), ([0, 1], [1.0], [1.0]), ([[0]], [[1.0]], [[1.0]])],
-)
-def test_rows_that_are_not_there_are_refused(rows, bids, supplies):
-    """As are questions that do not fit together: nothing is read beside the tables."""
-    with pytest.raises(InvalidParameterError, match="rows"):
-        tables_of(small_model()).at(rows, bids, supplies)
-    if np.ndim(rows) == 1 and len(rows) == 1:
-        with pytest.raises(InvalidParameterError, match="there are 60 advertisers"):
-            tables_of(small_model()).one(rows[0], 1.0, 1.0)
+@pytest.mark.parametrize("row", [60, -1, 10**9])
+def test_rows_that_are_not_there_are_refused(row):
+    """Nothing is read beside the tables."""
+    tables = tables_of(small_model())
+    with pytest.raises(InvalidParameterError, match="there are 60 advertisers"):
+        ask(tables, [0, row], [1.0, 1.0], [1.0, 1.0])
+    with pytest.raises(InvalidParameterError, match="there are 60 advertisers"):
+        tables.one(row, 1.0, 1.0, tables.days(), True)
+
+
+@pytest.mark.parametrize("level", [0.0, 0.91, 1.0, "0.9", None, [0.9], float("nan")])
+def test_levels_that_are_not_offered_are_refused(level):
+    """The message lists those that are."""
+    with pytest.raises(InvalidParameterError, match=r"it must be one of 0\.5, 0\.8, 0\.9, 0\.95"):
+        small_model().forecast("new", 1.0, supply=5, level=level)
 
 
 def test_nothing_asked_nothing_answered():
     """Of known advertisers and of new ones."""
-    tables = tables_of(small_model())
-    assert tables.at([], [], []).shape == (0, len(FIELDS))
-    assert tables.at_placed(tables.placer.anyone(), [], 1.0).shape == (0, len(FIELDS))
+    tables, none = tables_of(small_model()), np.zeros(0)
+    found = tables.at(none.astype(int), none, none, [], np.zeros(0, bool))
+    assert found.shape == (0, len(FIELDS))
+    for place in (tables.placer.anyone(), tables.placer.placed("adv-00010")):
+        assert tables.at_placed(place, none, 1.0, tables.days()).shape == (0, len(FIELDS))
+    log = log_of(bid=[5, 6], won=True, price=3, advertiser=[0, 1], day=[0, 1], edges=[10])
+    plans = plans_of(log, [0]).of_rows(np.zeros(2, bool))
+    assert tables.of_plans(plans, given=True).shape == (0, len(FIELDS))
 
 
 def test_clicks_are_nan_where_the_log_has_none():
     """And the other figures are there."""
     log = log_of(bid=[5, 6, 7], won=True, price=3, advertiser=[0, 1, 1], edges=[4, 10])
     model = AdForecaster(**vars(QUICK)).fit(log)
-    figures = dict(zip(FIELDS, tables_of(model).one(1, 1e-5, 10.0), strict=True))
+    tables = tables_of(model)
+    figures = dict(zip(FIELDS, tables.one(1, 1e-5, 10.0, tables.days(), True), strict=True))
     silent = {name for name, value in figures.items() if np.isnan(value)}
-    assert silent == {"clicks", "clicks_low", "clicks_high", "conversions"}
+    assert silent == {name for name in FIELDS if name.startswith(("clicks", "conversions"))}
 
 
 def test_grounds_supply_and_remarks_are_those_of_the_forecast():
@@ -147,13 +267,22 @@ def test_grounds_supply_and_remarks_are_those_of_the_forecast():
     for name in model.advertisers_[::11]:
         row = tables.row_of[str(name)]
         for bid in (1.0, 2 * highest):
-            told = model.forecast(str(name), bid, supply=5)
-            assert told.why == tables.why(row) + tables.remark(bid)
-        on = date(2026, 3, 10)
-        assert tables.supply(row, on) == model.forecast(str(name), 1.0, day=str(on)).supply
+            found = model.forecast(str(name), bid, supply=5)
+            words = tables.why(row) + "; prices of an average day" + tables.remark(bid)
+            assert found.why == words
+        on = tables.days(date(2026, 3, 10))
+        assert tables.supply(row, on) == model.forecast(str(name), 1.0, day="2026-03-10").supply
         assert tables.supply(row) == model.forecast(str(name), 1.0).supply
-    assert tables.remark(highest) == ""
+    assert tables.remark(highest) == tables.always == ""
     assert tables.remark(highest * 1.01) == tables.above
+
+
+def test_a_model_of_one_day_says_that_its_intervals_are_untried():
+    """In every forecast."""
+    tables = tables_of(odd_model("one day"))
+    assert "too few days for a backtest" in tables.always
+    assert tables.remark(1e-3) == tables.always
+    assert tables.remark(1e9) == tables.always + tables.above
 
 
 def test_threads_may_ask_at_the_same_time():
@@ -164,9 +293,9 @@ def test_threads_may_ask_at_the_same_time():
         for _ in range(16)
     ]
     with ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(lambda one: tables.at(*one), asked))
+        together = list(pool.map(lambda one: ask(tables, *one), asked))
     for one, found in zip(asked, together, strict=True):
-        np.testing.assert_array_equal(found, tables.at(*one))
+        np.testing.assert_array_equal(found, ask(tables, *one))
 
 
 def test_tables_are_made_once_and_go_with_the_model():
@@ -187,16 +316,22 @@ def test_tables_are_made_once_and_go_with_the_model():
 
 
 def test_a_model_that_changes_gets_new_tables():
-    """Fitted again, or given another choice, it forecasts by what it is now."""
+    """Fitted again, or given other curves, it forecasts by what it is now."""
     one, other = (
-        log_of(bid=[5, 6], won=[True, won], price=3, advertiser=[0, 1], edges=[10])
+        log_of(
+            bid=[5, 6] * 20,
+            won=np.tile([True, won], 20),
+            price=3,
+            advertiser=[0, 1] * 20,
+            edges=[4, 5, 10],
+        )
         for won in (True, False)
     )
     model = AdForecaster(**vars(QUICK)).fit(one)
-    first = model.forecast("a001", 1e-5, supply=10)
-    assert model.fit(other).forecast("a001", 1e-5, supply=10).win_rate < first.win_rate
+    first = model.forecast("a001", 6e-6, supply=10)
+    assert model.fit(other).forecast("a001", 6e-6, supply=10).win_rate < first.win_rate
     tables = tables_of(model)
-    model.choice_ = replace(model.choice_, noise=0.5)
+    model.win_ = 0.5 * model.win_
     assert tables_of(model) is not tables
 
 
@@ -205,23 +340,30 @@ def test_files_of_models_that_were_asked_are_the_same(tmp_path):
     files = [tmp_path / "before.coterie", tmp_path / "after.coterie"]
     model = copy(small_model())
     coterie.save_model(model, files[0])
-    model.forecast(str(model.advertisers_[0]), [1.0, 2.0])
+    model.forecast(str(model.advertisers_[0]), [1.0, 2.0], day="2026-03-10", days=3)
     coterie.save_model(model, files[1])
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
-def test_evidence_in_any_order_is_read_aright():
-    """Columns of a sparse matrix may come in any order, and its arrays may be read-only."""
+def test_arrays_of_a_model_may_be_read_only_and_in_any_order():
+    """As those of a model file are."""
     model = copy(small_model())
-    expected = tables_of(model).one(3, 2.0, 100.0)
-    for name in ("successes_", "trials_by_bin_"):
-        turned = getattr(model, name).copy()
-        for row in range(turned.shape[0]):
-            part = slice(turned.indptr[row], turned.indptr[row + 1])
-            turned.indices[part] = turned.indices[part][::-1].copy()
-            turned.data[part] = turned.data[part][::-1].copy()
-        turned.has_sorted_indices = turned.has_canonical_format = False
-        turned.data.flags.writeable = False
+    tables = tables_of(model)
+    expected = tables.one(3, 2.0, 100.0, tables.days(), True)
+    for name in ("win_", "spread_", "segment_win_", "segment_spread_", "shares_", "price_"):
+        turned = np.asfortranarray(getattr(model, name))
+        turned.flags.writeable = False
         setattr(model, name, turned)
-    model.shares_ = np.asfortranarray(model.shares_)
-    assert tables_of(model).one(3, 2.0, 100.0) == expected
+    again = tables_of(model)
+    assert again is not tables
+    assert again.one(3, 2.0, 100.0, again.days(), True) == expected
+
+
+def test_compiling_in_advance_changes_nothing():
+    """Not the answer to any question."""
+    tables = ForecastTables(small_model())
+    tables.warm()
+    days = tables.days()
+    assert tables.one(3, 2.0, 100.0, days, True) == tables_of(small_model()).one(
+        3, 2.0, 100.0, days, True
+    )

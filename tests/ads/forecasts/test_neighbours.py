@@ -36,7 +36,7 @@ def test_those_found_are_the_most_alike_of_all(model):
     model = model()
     neighbours = neighbours_of(model)
     bins = np.unique(np.linspace(0, len(model.edges_) - 1, 32).round().astype(int))
-    wins = np.array([model.curve(str(name)).win[bins] for name in model.advertisers_])
+    wins = model.win_[:, bins].astype(float)
     for row in (0, 7, 31, 59):
         found = neighbours.of(row)
         expected = by_definition(model, wins, row)
@@ -49,11 +49,11 @@ def test_those_found_are_the_most_alike_of_all(model):
 
 
 def test_a_twin_is_the_nearest():
-    """Whoever has the same bids, shares and text is as like as can be."""
+    """One with the same curve, shares and text is as like as can be."""
     model = copy(small_model())
     rows = np.arange(60)
     rows[41] = 5
-    for name in ("shares_", "successes_", "trials_by_bin_", "observations_", "vectors_"):
+    for name in ("shares_", "win_", "vectors_"):
         setattr(model, name, getattr(model, name)[rows])
     nearest, likeness = neighbours_of(model).of(5)[0]
     has_text = model.vectors_[5].any()
@@ -64,7 +64,7 @@ def test_of_equals_the_first_are_found():
     """Where everyone is alike, in the order of rows."""
     model = copy(textless_model())
     same = np.full(60, 3)
-    for name in ("shares_", "successes_", "trials_by_bin_", "observations_"):
+    for name in ("shares_", "win_"):
         setattr(model, name, getattr(model, name)[same])
     assert [row for row, _ in neighbours_of(model).of(2)] == [0, 1, 3, 4, 5, 6, 7, 8]
     assert [row for row, _ in neighbours_of(model).of(30, n=3)] == [0, 1, 2]

@@ -101,7 +101,7 @@ def test_segment_curves_are_those_of_the_segment(model, book):
 
 
 def test_the_book_and_the_report_say_the_same(model, book):
-    """Curves, places, supplies and rates, on the same grid."""
+    """Curves, places, supplies and rates, on the same grid; intervals are of other supplies."""
     payload = report_payload(model, source="logs", engine="duckdb").as_dict()
     assert payload["grid"] == book.grid
     for row, shown in enumerate(payload["advertisers"]):
@@ -110,9 +110,7 @@ def test_the_book_and_the_report_say_the_same(model, book):
             assert told[name] == shown[name]
         for name in ("click_rate", "supply_by_weekday"):
             assert told[name] == shown[name]
-        pooled = told["curves"]["pooled"]
-        for name, of_report in (("win", "win"), ("low", "win_low"), ("high", "win_high")):
-            np.testing.assert_allclose(pooled[name], shown[of_report], atol=1e-7)
+        np.testing.assert_allclose(told["curves"]["pooled"]["win"], shown["win"], atol=1e-7)
         assert [view["view"] for view in told["views"] if view["dissents"]] == shown["dissent"]
     for told, shown in zip(book.segments(), payload["segments"], strict=True):
         for name in shown.keys() - {"members"}:
@@ -156,7 +154,9 @@ def test_figures_of_an_advertiser_are_those_of_the_log(model, book):
     assert [row for row, one in enumerate(told) if one["doubtful"]] == sorted(model.doubtful_)
     for row in (0, 30):
         assert told[row]["bid"] == pytest.approx(model.bid_[row] / MICROS)
-        assert told[row]["why"] == model.forecast(told[row]["id"], 1.0, supply=1).why
+        asked = model.forecast(told[row]["id"], 1.0)
+        assert asked.why == told[row]["why"] + "; supply and prices of an average day"
+        assert told[row]["supply"] == asked.supply
         assert told[row]["curve"] == "pooled"
         assert told[row]["conversion_rate"] == model.conversion_rate_[row]
 

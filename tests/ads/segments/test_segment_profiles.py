@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from coterie.ads.curves.landscapes import Evidence, evidence_of, own_curves, win_curves
-from coterie.ads.forecasts.backtest import Choice
 from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.logs.simulation.simulated_traits import THEMES, theme_names
 from coterie.ads.segments.memberships import Memberships, hard_memberships
@@ -16,7 +15,7 @@ from coterie.ads.segments.segment_profiles import (
     outlying_members,
     segment_curves,
 )
-from markets import EASY, QUICK, fitted, log_of, market
+from markets import EASY, QUICK, log_of, market
 
 
 def evidence_at(prices, n=400):
@@ -35,8 +34,7 @@ def evidence_at(prices, n=400):
 def test_segments_are_named_by_their_words_and_price_levels():
     """All words of a segment are of its planted theme."""
     made = market(EASY)
-    choice = Choice("robust", (("k", 3),), 5.0, 0.1, 0.05, 1)
-    model = AdForecaster(**vars(QUICK)).fit(made.histograms, made.descriptions, choice=choice)
+    model = AdForecaster(**{**vars(QUICK), "n_segments": 3}).fit(made.histograms, made.descriptions)
     for s, profile in enumerate(model.segments_):
         members = model.labels_ == s
         theme = theme_names(3)[np.bincount(made.segments[members]).argmax()]
@@ -99,19 +97,19 @@ def test_a_segment_that_never_wins_half_has_the_last_edge():
     assert [profile.median_price for profile in found] == [10]
     none = hard_memberships(evidence, np.array([-1, -1]))
     assert describe_segments(evidence, none, ["shoes", "boots"]) == []
-    assert not len(outlying_members(evidence, none))
+    assert [part.tolist() for part in outlying_members(evidence, none)] == [[], []]
 
 
 def test_segment_curves_are_made_of_the_segments_rates():
     """The last row is that of all advertisers."""
-    model = fitted()
-    evidence = model.evidence()
-    curves = segment_curves(evidence, model.memberships_)
-    assert curves.shape == (len(model.segments_) + 1, len(model.edges_))
+    made = market(EASY)
+    evidence = evidence_of(made.histograms)
+    memberships = hard_memberships(evidence, made.segments)
+    curves = segment_curves(evidence, memberships)
+    assert curves.shape == (4, len(evidence.edges))
     np.testing.assert_allclose(curves[-1], own_curves(evidence.pooled)[0], atol=1e-12)
-    np.testing.assert_allclose(
-        curves, win_curves(model.rates_, np.ones_like(model.rates_), "hazard")
-    )
+    expected = win_curves(memberships.rates, np.ones_like(memberships.rates), "hazard")
+    np.testing.assert_allclose(curves, expected)
 
 
 def test_outliers_differ_significantly_from_their_segment():
@@ -128,9 +126,12 @@ def test_outliers_differ_significantly_from_their_segment():
         )
     )
     memberships = hard_memberships(evidence, np.zeros(33, dtype=np.int64))
-    assert outlying_members(evidence, memberships).tolist() == [31, 30]
+    outliers, distances = outlying_members(evidence, memberships)
+    assert outliers.tolist() == [31, 30]
+    gap = np.abs(own_curves(evidence) - segment_curves(evidence, memberships)[0]).max(axis=1)
+    np.testing.assert_allclose(distances, gap[[31, 30]])
     alike = evidence_at([50] * 5)
-    nobody = outlying_members(alike, hard_memberships(alike, np.zeros(5, dtype=np.int64)))
+    nobody, _ = outlying_members(alike, hard_memberships(alike, np.zeros(5, dtype=np.int64)))
     assert nobody.tolist() == []
 
 
@@ -149,7 +150,7 @@ def test_random_deviations_are_no_outliers():
         )
     )
     memberships = hard_memberships(evidence, np.zeros(12, dtype=np.int64), 400)
-    assert outlying_members(evidence, memberships).tolist() == [11]
+    assert outlying_members(evidence, memberships)[0].tolist() == [11]
 
 
 def test_doubtful_members_have_small_shares():

@@ -1,285 +1,200 @@
-"""Choosing by forecast error, inside the training days: the referee that plain clustering lacks.
+"""Backtest of the market model: settings and intervals by forecasts of earlier days.
 
-The origin rolls over the last training days: each is forecast from the days before it, by every
-candidate and every pooling strength, and the settings with the smallest error win. The error is
-the mean of two WAPEs, Σ|forecast − truth| / Σ truth, of impressions and of spend. No later day is
-looked at.
+The origin rolls over the last days of the log: each is forecast from the days before it, with
+segments, price levels, dictionary and supply found from these days alone. The number of segments,
+the strength of the dictionary and the half-life of the days are those with the smallest error, the
+mean of the WAPEs, Σ|forecast − actual| / Σ actual, of impressions and spend. The errors that remain
+calibrate the intervals.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.ads.curves.demand import Demand, Outcome, demand_of, expected_outcome, outcome_of
-from coterie.ads.curves.landscapes import Evidence, evidence_of
-from coterie.ads.curves.pooling import pooled_curves, win_variance
-from coterie.ads.forecasts.pooled_curves import NINE_IN_TEN, Choice
+from coterie.ads.curves.landscapes import Evidence
+from coterie.ads.curves.supply import Supply, fit_supply, shrunk_shares
+from coterie.ads.forecasts.calibration import TARGETS, Calibration, calibrate, normal_calibration
+from coterie.ads.forecasts.fitted_market import Choice
+from coterie.ads.forecasts.market_fit import MarketFit, fit_market
+from coterie.ads.forecasts.plan_forecasts import PlanForecasts, known_rates, pays_of
+from coterie.ads.forecasts.plans import Outcome, Plans, outcome_of, plans_of
+from coterie.ads.forecasts.source_choice import SourceTrial, choose_sources
 from coterie.ads.histograms.bid_histograms import BidHistograms
 from coterie.ads.segments.memberships import Memberships
 from coterie.ads.segments.settings import SegmentSettings
-from coterie.ads.segments.sources import SOURCES, Candidate, candidates
-from coterie.ads.segments.views import View, make_views
 
-__all__ = [
-    "NINE_IN_TEN",
-    "Choice",
-    "Training",
-    "choose",
-    "forecast_outcome",
-    "settled",
-    "training_on",
-]
+__all__ = ["HALF_LIVES", "STRENGTHS", "backtest_market", "event_rates", "plan_forecasts"]
 
 Floats = NDArray[np.float64]
 
+#: Strengths of the dictionary's curves, in auctions, to choose from.
+STRENGTHS = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, np.inf)
+#: Half-lives of the days to choose from, in days; there must be twice as many days.
+HALF_LIVES = (np.inf, 14.0, 7.0, 3.0)
+_USUAL_STRENGTH = 100.0
+#: A setting other than the usual must be better by this share of the error.
+_LEAST_GAIN = 0.002
+_TINY_FACTOR = 1e-6
+_TINY_RUNGS = np.full((2, 4, 2, 3), _TINY_FACTOR), 0.0, 1.0
+
 _LOG = logging.getLogger("coterie")
-_Key = tuple[str, tuple[tuple[str, Any], ...], float]
 
 
-@dataclass(frozen=True)
-class Training:
-    """What some days tell: evidence and views."""
+def backtest_market(
+    histograms: BidHistograms, trials: list[SourceTrial], settings: SegmentSettings
+) -> tuple[Choice, Calibration]:
+    """Choose the settings of the market model by forecasts of the last days.
 
-    evidence: Evidence
-    views: dict[str, View]
-
-    @property
-    def informative_views(self) -> dict[str, View]:
-        """The views that place at least one advertiser."""
-        return {name: view for name, view in self.views.items() if np.any(view.partitions >= 0)}
-
-
-def settled(
-    histograms: BidHistograms, days: Sequence[int], settings: SegmentSettings
-) -> SegmentSettings:
-    """Return the settings with numbers of segments that every span of days to train on allows.
-
-    The first span of the backtest has the fewest advertisers. Left to each span, a number would
-    be cut down differently in each, and what was chosen on one could not be had on another.
+    ``trials`` have the candidates of the source "robust", and may have others. Without trials the
+    settings are the usual ones, and the intervals are those of normal errors.
     """
-    first = min(_origins(days, settings.origins), default=np.inf)
-    before = [day for day in days if day < first]
-    present = histograms.daily("count")[:, before].sum(axis=1) > 0
-    possible = settings.possible_numbers(int(present.sum()))
-    is_changed = possible != settings.numbers_of_segments
-    return replace(settings, n_segments=possible) if is_changed else settings
-
-
-def training_on(
-    histograms: BidHistograms,
-    days: Sequence[int],
-    vectors: Floats | None,
-    settings: SegmentSettings,
-) -> Training:
-    """Collect the evidence of some days and take every look at it."""
-    evidence = evidence_of(histograms, days)
-    numbers = settings.possible_numbers(int((evidence.observations > 0).sum()))
-    views = make_views(
-        histograms.dense(days),
-        evidence,
-        vectors,
-        ks=numbers,
-        alphas=settings.alphas,
-        max_observations=settings.max_observations,
-        tolerance=settings.tolerance,
-        wins_over=settings.wins_over,
-        random_state=settings.random_state,
-    )
-    return Training(evidence, views)
-
-
-def all_candidates(
-    training: Training, settings: SegmentSettings, sources: Sequence[str]
-) -> list[Candidate]:
-    """Return the candidates of some sources, fitted on the training days."""
-    present = int((training.evidence.observations > 0).sum())
-    return list(
-        candidates(
-            training.views,
-            training.evidence,
-            settings.possible_numbers(present),
-            sources=sources,
-            consensus=settings.consensus,
-            max_observations=settings.max_observations,
-            random_state=settings.random_state,
-        )
-    )
-
-
-def forecast_outcome(
-    evidence: Evidence, memberships: Memberships, strength: float, demand: Demand
-) -> Outcome:
-    """Impressions and spend of a demand, with their spread."""
-    prior = memberships.prior
-    win = pooled_curves(evidence, prior, strength)
-    return expected_outcome(demand, win, evidence, win_variance(evidence, prior, strength))
-
-
-def choose(
-    histograms: BidHistograms,
-    days: Sequence[int],
-    vectors: Floats | None = None,
-    settings: SegmentSettings | None = None,
-    sources: Sequence[str] = SOURCES,
-) -> dict[str, Choice]:
-    """Return the settings of every source, with and without pooling, that forecast best.
-
-    Parameters
-    ----------
-    histograms : BidHistograms
-    days : sequence of int
-        The training days, in order; indices into ``histograms.days``.
-    vectors : (A, d) array, optional
-        Of the texts.
-    settings : SegmentSettings, optional
-    sources : sequence of str
-
-    Returns
-    -------
-    dict of str to Choice
-        Keys as in "robust" and "robust+pooled". With fewer than two training days there is
-        nothing to choose by: the middle of what was offered is taken, and ``error`` is NaN.
-    """
-    settings = settled(histograms, days, settings or SegmentSettings())
-    errors: dict[_Key, list[Floats]] = defaultdict(list)
-    trials: list[_Trial] = []
-    for origin in _origins(days, settings.origins):
-        _LOG.info("Forecasting %s from the days before it", histograms.days[origin])
-        trial = _trial(
-            histograms, [d for d in days if d < origin], origin, vectors, settings, sources
-        )
-        trials.append(trial)
-        for key, error in _errors(trial, settings.strengths):
-            errors[key].append(error)
+    robust = choose_sources(trials, settings, ("robust",)).get("robust+pooled")
+    n_segments = int(dict(robust.settings)["k"]) if robust else 0
     if not trials:
-        return _unchosen(histograms, days, vectors, settings, sources)
-    chosen: dict[str, Choice] = {}
-    for source in dict.fromkeys(key[0] for key in errors):
-        for name, is_wanted in ((source, _is_bare), (f"{source}+pooled", _is_pooled)):
-            rivals = {
-                key: _wape(error)
-                for key, error in errors.items()
-                if key[0] == source and is_wanted(key)
-            }
-            best = min(rivals, key=lambda key: (rivals[key], str(key)))
-            noise = _noise(trials, best)
-            chosen[name] = Choice(*best, rivals[best], noise, len(trials))
-    return chosen
+        numbers = settings.possible_numbers(len(histograms.advertisers))
+        middle, unknown = numbers[len(numbers) // 2], float("nan")
+        usual = Choice(middle, _USUAL_STRENGTH, np.inf, unknown, unknown, unknown, 0)
+        return usual, normal_calibration()
+    _LOG.info("Choosing the strength of the market curves")
+    forecasts = [_trial(histograms, trial, n_segments) for trial in trials]
+    strengths = {m: _error(forecasts, m) for m in STRENGTHS}
+    strength = _best(strengths, _USUAL_STRENGTH)
+    half_lives = {np.inf: strengths[strength]}
+    for half_life in HALF_LIVES[1:]:
+        if len(histograms.days) >= 2 * half_life:
+            aged = [replace(one, fit=one.fit.with_half_life(half_life)) for one in forecasts]
+            half_lives[half_life] = _error(aged, strength)
+    half_life = _best(half_lives, np.inf)
+    if np.isfinite(half_life):
+        forecasts = [replace(one, fit=one.fit.with_half_life(half_life)) for one in forecasts]
+    choice = Choice(n_segments, strength, half_life, *half_lives[half_life], len(trials))
+    return choice, _calibrated(forecasts, strength)
 
 
-@dataclass(frozen=True)
-class _Trial:
-    """One origin: candidates fitted before it, and what happened on it."""
-
-    evidence: Evidence
-    candidates: list[Candidate]
-    demand: Demand
-    truth: Outcome
-    known: NDArray[np.bool_]
-
-
-def _origins(days: Sequence[int], most: int) -> list[int]:
-    return list(days)[1:][-most:] if most else []
-
-
-def _trial(
-    histograms: BidHistograms,
-    before: list[int],
-    day: int,
-    vectors: Floats | None,
-    settings: SegmentSettings,
-    sources: Sequence[str],
-) -> _Trial:
-    training = training_on(histograms, before, vectors, settings)
-    return _Trial(
-        training.evidence,
-        all_candidates(training, settings, sources),
-        demand_of(histograms, [day]),
-        outcome_of(histograms, [day]),
-        training.evidence.observations > 0,
+def plan_forecasts(
+    fit: MarketFit,
+    strength: float,
+    evidence: Evidence,
+    supply: Supply,
+    events: Floats,
+) -> PlanForecasts:
+    """Return the forecasts of a fitted market with a strength."""
+    win, spread = fit.curves(strength)
+    return PlanForecasts(
+        evidence.edges,
+        evidence.price,
+        pays_of(evidence),
+        win,
+        spread,
+        events,
+        fit.levels,
+        supply,
     )
 
 
-def _bare_strength(source: str) -> float:
-    return 0.0 if source == "own" else np.inf
+def event_rates(
+    histograms: BidHistograms, days: list[int], shares: Floats
+) -> dict[str, tuple[Floats | None, Floats | None]]:
+    """Return the rates of clicks and conversions per impression, and their worth, (A,) each.
+
+    None where the log has no such events.
+    """
+    wins = histograms.daily("wins")[:, days].sum(axis=1)
+    found: dict[str, tuple[Floats | None, Floats | None]] = {}
+    for name in ("clicks", "conversions"):
+        number = histograms.daily(name)[:, days].sum(axis=1)
+        found[name] = shrunk_shares(number, wins, shares) if number.any() else (None, None)
+    return found
 
 
-def _is_bare(key: _Key) -> bool:
-    return key[2] == _bare_strength(key[0])
+@dataclass(frozen=True)
+class _Forecast:
+    """One origin: the market before it, and what happened on it."""
+
+    fit: MarketFit
+    evidence: Evidence
+    supply: Supply
+    events: Floats
+    plans: Plans
+    truth: Outcome
+
+    def figures(self, strength: float, *, given: bool = True) -> Floats:
+        core = plan_forecasts(self.fit, strength, self.evidence, self.supply, self.events)
+        return core.of_plans(self.plans, _TINY_RUNGS, given=given)
 
 
-def _is_pooled(key: _Key) -> bool:
-    return not _is_bare(key)
+def _trial(histograms: BidHistograms, trial: SourceTrial, n_segments: int) -> _Forecast:
+    memberships = _memberships(trial, n_segments)
+    K = memberships.shares.shape[1] - 1
+    fit = fit_market(histograms, trial.before, memberships.labels, K)
+    rates = event_rates(histograms, trial.before, memberships.shares)
+    n = len(histograms.advertisers)
+    known = trial.evidence.observations > 0
+    plans = plans_of(histograms, [trial.day])
+    return _Forecast(
+        fit,
+        trial.evidence,
+        fit_supply(histograms, trial.before),
+        np.column_stack([part for pair in rates.values() for part in known_rates(n, *pair)]),
+        plans.of_rows(known),
+        outcome_of(histograms, [trial.day]),
+    )
 
 
-def _errors(trial: _Trial, strengths: Sequence[float]) -> Iterator[tuple[_Key, Floats]]:
-    """(Σ|error|, Σ truth) of impressions and of spend, (2, 2), for every candidate and strength."""
+def _memberships(trial: SourceTrial, n_segments: int) -> Memberships:
+    """Return the memberships of the chosen number of segments; of no segment without views."""
     for candidate in trial.candidates:
-        prior = candidate.memberships.prior
-        for strength in (_bare_strength(candidate.source), *strengths):
-            win = pooled_curves(trial.evidence, prior, strength)
-            found = expected_outcome(trial.demand, win, trial.evidence)
-            yield (
-                (*candidate.key, strength),
-                np.array(
-                    [
-                        _totals(found.impressions, trial.truth.impressions, trial.known),
-                        _totals(found.spend, trial.truth.spend, trial.known),
-                    ]
-                ),
-            )
+        if candidate.key == ("robust", (("k", n_segments),)):
+            return candidate.memberships
+    from coterie.ads.segments.memberships import hard_memberships
+
+    unlabelled = np.full(len(trial.evidence.observations), -1, dtype=np.int64)
+    return hard_memberships(trial.evidence, unlabelled)
 
 
-def _totals(forecast: Floats, truth: Floats, known: NDArray[np.bool_]) -> tuple[float, float]:
-    return float(np.abs(forecast - truth)[known].sum()), float(truth[known].sum())
+def _error(forecasts: list[_Forecast], strength: float) -> tuple[float, float, float]:
+    """Return mean WAPE, mean bias and its standard error, of impressions and spend."""
+    sums = np.zeros((4, 2))
+    for one in forecasts:
+        figures = one.figures(strength)
+        for place, (column, target) in enumerate(((2, "impressions"), (5, "spend"))):
+            truth = getattr(one.truth, target)[one.plans.rows]
+            gap = figures[:, column] - truth
+            sums[:, place] += np.abs(gap).sum(), gap.sum(), (gap**2).sum(), truth.sum()
+    total = np.maximum(sums[3], 1e-12)
+    relative = sums[0] / total, sums[1] / total, np.sqrt(sums[2]) / total
+    wape, bias, error = (float(part.mean()) for part in relative)
+    # no bias is known if nothing was won
+    return (wape, bias, error) if sums[3].all() else (wape, float("nan"), float("nan"))
 
 
-def _wape(errors: list[Floats]) -> float:
-    total = np.sum(errors, axis=0)
-    return float(np.mean(total[:, 0] / np.maximum(total[:, 1], 1e-12)))
+def _best(errors: dict[float, tuple[float, float, float]], usual: float) -> float:
+    """Return the setting with the smallest error, or the usual one if it is hardly worse."""
+    best = min(errors, key=lambda key: errors[key][0])
+    is_close = usual in errors and errors[usual][0] <= errors[best][0] * (1 + _LEAST_GAIN)
+    return usual if is_close else best
 
 
-def _noise(trials: list[_Trial], key: _Key) -> float:
-    """Return the least day-to-day noise with which nine in ten intervals held, over all origins."""
-    misses = []
-    for trial in trials:
-        matching = [c for c in trial.candidates if c.key == key[:2]]
-        if not matching:
-            continue
-        found = forecast_outcome(trial.evidence, matching[0].memberships, key[2], trial.demand)
-        seen = trial.known & (found.impressions > 0)
-        spread = found.spread if found.spread is not None else np.zeros_like(found.impressions)
-        miss = (trial.truth.impressions - found.impressions)[seen] / NINE_IN_TEN
-        needed = np.maximum(miss**2 - spread[seen] ** 2, 0.0)
-        misses.append(np.sqrt(needed) / found.impressions[seen])
-    gathered = np.concatenate(misses) if misses else np.zeros(0)
-    return float(np.quantile(gathered, 0.9)) if len(gathered) else 0.0
-
-
-def _unchosen(
-    histograms: BidHistograms,
-    days: Sequence[int],
-    vectors: Floats | None,
-    settings: SegmentSettings,
-    sources: Sequence[str],
-) -> dict[str, Choice]:
-    """Return the middle of every list of settings, for want of days to choose by."""
-    training = training_on(histograms, days, vectors, settings)
-    by_source: dict[str, list[Candidate]] = defaultdict(list)
-    for candidate in all_candidates(training, settings, sources):
-        by_source[candidate.source].append(candidate)
-    strengths = sorted(settings.strengths)
-    middle = strengths[len(strengths) // 2]
-    chosen = {}
-    for source, offered in by_source.items():
-        settled = offered[len(offered) // 2].settings
-        for name, strength in ((source, _bare_strength(source)), (f"{source}+pooled", middle)):
-            chosen[name] = Choice(source, settled, strength, float("nan"), 0.0, 0)
-    return chosen
+def _calibrated(forecasts: list[_Forecast], strength: float) -> Calibration:
+    """Calibrate by the standardised errors of all origins."""
+    samples: list[tuple[list[Any], list[Any]]] = [([], []) for _ in range(2 * len(TARGETS))]
+    for one in forecasts:
+        for mode, given in enumerate((True, False)):
+            figures = one.figures(strength, given=given)
+            for place, target in enumerate(TARGETS):
+                column = (2, 5, 8, 11)[place]
+                mean, size = figures[:, column], figures[:, 2 if place < 2 else column]
+                # intervals were asked for with tiny factors, so that no limit cuts them
+                deviation = (figures[:, column + 2] - mean) / _TINY_FACTOR
+                usable = deviation > 0  # NaN is not
+                gap = getattr(one.truth, target)[one.plans.rows] - mean
+                sizes, errors = samples[mode * len(TARGETS) + place]
+                sizes.append(size[usable])
+                errors.append(gap[usable] / deviation[usable])
+    together = [(np.concatenate(sizes), np.concatenate(errors)) for sizes, errors in samples]
+    return calibrate(together)

@@ -1,63 +1,77 @@
-"""Evaluation on days nobody looked at: every source of curves, with and without pooling.
+"""Evaluation on held-out days: the model that would be saved, and every other source of curves.
 
-The last days are held out. What every source needs to have chosen (the level of the test, the
-number of segments, the strength of pooling) is chosen by backtest inside the other days
-(:mod:`coterie.ads.forecasts.backtest`); then each forecasts the held-out days from the bids made
-on them.
+The last days are held out. The model is fitted to the other days as ``coterie ads segment`` would
+fit it, and asked through the tables that serve it. The sources of the paper, and two simple
+baselines, forecast the same bids. What a source has to choose is chosen by backtest inside the
+training days.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.ads.curves.demand import Outcome, demand_of, outcome_of
-from coterie.ads.curves.landscapes import PER_UNIT
-from coterie.ads.forecasts.backtest import (
-    NINE_IN_TEN,
-    Choice,
+from coterie.ads.curves.landscapes import Evidence, evidence_of
+from coterie.ads.curves.pooling import pooled_curves
+from coterie.ads.forecasts.baselines import BASELINES, boosted_forecast, lognormal_forecast
+from coterie.ads.forecasts.calibration import LEVELS, TARGETS
+from coterie.ads.forecasts.error_measures import (
+    Difference,
+    Measures,
+    measure,
+    paired_difference,
+    strata_of,
+)
+from coterie.ads.forecasts.fitted_market import Choice
+from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
+from coterie.ads.forecasts.forecaster import AdForecaster
+from coterie.ads.forecasts.plan_forecasts import forecast_by_curves
+from coterie.ads.forecasts.plans import Outcome, Plans, outcome_of, plans_of
+from coterie.ads.forecasts.source_choice import (
+    SourceChoice,
+    SourceTrial,
     Training,
     all_candidates,
-    choose,
-    forecast_outcome,
+    choose_sources,
     settled,
     training_on,
+    trials_on,
+    unchosen_sources,
 )
 from coterie.ads.histograms.bid_histograms import BidHistograms
-from coterie.ads.segments.memberships import hard_memberships
+from coterie.ads.histograms.price_grid import on_price_grid
 from coterie.ads.segments.settings import SegmentSettings
-from coterie.ads.segments.sources import SOURCES, Candidate
-from coterie.ads.segments.text_view import description_vectors
+from coterie.ads.segments.sources import SOURCES
+from coterie.ads.segments.text_view import texts_of
 from coterie.errors import InvalidParameterError
 from coterie.runtime.devices import on_one_thread
 
-__all__ = [
-    "STRATA",
-    "Difference",
-    "Evaluation",
-    "Measures",
-    "evaluate",
-    "measure",
-    "paired_difference",
-    "strata_of",
-]
+__all__ = ["DEFAULT", "Evaluation", "Interval", "evaluate", "split_days"]
 
 Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
 _LOG = logging.getLogger("coterie")
-_TARGETS = ("impressions", "spend")
-#: Bids in the training days: name, from, to (exclusive).
-STRATA: tuple[tuple[str, float, float], ...] = (
-    ("new", 0, 1),
-    ("1–9 bids", 1, 10),
-    ("10–199 bids", 10, 200),
-    ("200–1,999 bids", 200, 2000),
-    ("2,000 bids and more", 2000, np.inf),
-)
+#: The source that a saved model serves.
+DEFAULT = "dictionary"
+#: The targets of the tables; conversions are too rare for an error to say much.
+_SHOWN = ("impressions", "spend", "clicks")
+_COLUMNS = {"impressions": 2, "spend": 5, "clicks": 8, "conversions": 11}
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Intervals of one level: ``low`` and ``high`` by target, (A,) each."""
+
+    level: float
+    supply: str  # "given" or "forecast"
+    low: dict[str, Floats]
+    high: dict[str, Floats]
 
 
 @dataclass(frozen=True)
@@ -69,24 +83,38 @@ class Evaluation:
     # (A,), bids in the training days; 0 for one that first bid in the held-out ones
     observations: Floats
     bids: Floats  # (A,), in the days held out; who made none there has nothing to forecast
-    truth: Outcome  # spend in units of currency, as in the forecasts
-    # keys as in "robust" and "robust+pooled"; spread includes day-to-day noise
-    forecasts: dict[str, Outcome]
-    choices: dict[str, Choice]
-    segments: NDArray[np.int64]  # (A,), by the robust source, on the training days; −1 without one
+    truth: Outcome
+    forecasts: dict[str, Outcome]  # keys as in "dictionary", "robust" and "robust+pooled"
+    intervals: list[Interval]  # of the default source
+    choices: dict[str, SourceChoice]
+    model: AdForecaster  # fitted to the training days
     training: Training  # evidence and views of the training days
 
-    def measures(self, name: str, target: str, rows: NDArray[np.bool_] | None = None) -> Measures:
+    @property
+    def segments(self) -> NDArray[np.int64]:
+        """The segment of each advertiser of the training days."""
+        return self.model.labels_
+
+    def measures(self, name: str, target: str, rows: Mask | None = None) -> Measures:
         """Errors of one source; by default over the advertisers seen in training and held out."""
         chosen = self._seen if rows is None else rows
-        found, truth = self.forecasts[name], getattr(self.truth, target)
-        value = getattr(found, target)
-        low, high = interval(found, target)
-        return measure(value[chosen], truth[chosen], low[chosen], high[chosen])
+        if name != DEFAULT:
+            # other sources say nothing of new advertisers
+            chosen = chosen & (self.observations > 0)
+        truth = getattr(self.truth, target)[chosen]
+        value = getattr(self.forecasts[name], target)[chosen]
+        if name != DEFAULT:
+            return measure(value, truth)
+        stated = next(one for one in self.intervals if (one.level, one.supply) == (0.9, "given"))
+        return measure(value, truth, stated.low[target][chosen], stated.high[target][chosen])
 
-    @property
-    def _seen(self) -> NDArray[np.bool_]:
-        return (self.observations > 0) & (self.bids > 0)
+    def coverage(self, interval: Interval, target: str, rows: Mask | None = None) -> float | None:
+        """Share of advertisers whose actual value lies in the interval."""
+        chosen = self._seen if rows is None else rows
+        truth = getattr(self.truth, target)[chosen]
+        low, high = interval.low[target][chosen], interval.high[target][chosen]
+        is_known = len(truth) > 0 and not np.isnan(low).any()  # NaN if the log has no such events
+        return float(((truth >= low) & (truth <= high)).mean()) if is_known else None
 
     def difference(self, first: str, second: str, target: str) -> Difference:
         """WAPE of one source less that of another, over the advertisers seen in training."""
@@ -96,42 +124,63 @@ class Evaluation:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything that is reported, ready for JSON."""
-        reference = _flagship(self.forecasts)
+        strata = strata_of(self.observations)
         return {
             "holdout": self.days,
+            "default": DEFAULT,
             "advertisers": int(self._seen.sum()),
             "new_advertisers": int(((self.observations <= 0) & (self.bids > 0)).sum()),
-            "sources": {
-                name: {target: self.measures(name, target).as_dict() for target in _TARGETS}
-                for name in self.forecasts
-            },
-            "strata": [self._stratum(n, rows) for n, rows in strata_of(self.observations).items()],
-            "differences": [
-                self._difference(name, reference, target)
-                for name in self.forecasts
-                for target in _TARGETS
-                if name != reference
-            ],
-            "chosen": {name: _chosen(choice) for name, choice in self.choices.items()},
-        }
-
-    def _stratum(self, name: str, rows: NDArray[np.bool_]) -> dict[str, Any]:
-        active = rows & (self.bids > 0)
-        return {
-            "name": name,
-            "advertisers": int(active.sum()),
-            "sources": {
-                source: {
-                    target: self.measures(source, target, active).as_dict() for target in _TARGETS
+            "sources": self._sources(None),
+            "strata": [
+                {
+                    "name": name,
+                    "advertisers": int((rows & (self.bids > 0)).sum()),
+                    "sources": self._sources(rows & (self.bids > 0)),
                 }
-                for source in self.forecasts
-            },
+                for name, rows in strata.items()
+            ],
+            "intervals": [row for one in self.intervals for row in self._coverages(one)],
+            "differences": [
+                self._difference(name, target)
+                for name in self.forecasts
+                for target in _SHOWN
+                if name != DEFAULT
+            ],
+            "chosen": _chosen(self.model.choice_, self.choices),
+            "warnings": list(self.model.warnings_),
         }
 
-    def _difference(self, name: str, reference: str, target: str) -> dict[str, Any]:
-        found = self.difference(reference, name, target)
+    @property
+    def _seen(self) -> Mask:
+        return (self.observations > 0) & (self.bids > 0)
+
+    def _sources(self, rows: Mask | None) -> dict[str, Any]:
         return {
-            "a": reference,
+            name: {target: self.measures(name, target, rows).as_dict() for target in _SHOWN}
+            for name in self.forecasts
+        }
+
+    def _coverages(self, interval: Interval) -> list[dict[str, Any]]:
+        """Return the coverage of one interval, of all and by stratum, for every target."""
+        groups = {"all": None} | {
+            name: rows & (self.bids > 0) for name, rows in strata_of(self.observations).items()
+        }
+        return [
+            {
+                "target": target,
+                "supply": interval.supply,
+                "level": interval.level,
+                "stratum": name,
+                "coverage": self.coverage(interval, target, rows),
+            }
+            for target in TARGETS
+            for name, rows in groups.items()
+        ]
+
+    def _difference(self, name: str, target: str) -> dict[str, Any]:
+        found = self.difference(DEFAULT, name, target)
+        return {
+            "a": DEFAULT,
             "b": name,
             "target": target,
             "difference": _number(found.difference),
@@ -146,10 +195,10 @@ def evaluate(
     *,
     holdout_days: int = 1,
     settings: SegmentSettings | None = None,
-    true_segments: NDArray[np.int64] | None = None,
-    sources: Sequence[str] = SOURCES,
+    sources: Sequence[str] = (*SOURCES, *BASELINES),
+    known_curves: Mapping[str, Floats] | None = None,
 ) -> Evaluation:
-    """Hold out the last days, and forecast them by every source.
+    """Hold out the last days, and forecast them by the model and by every other source.
 
     Parameters
     ----------
@@ -158,38 +207,47 @@ def evaluate(
         The text of each advertiser.
     holdout_days : int
     settings : SegmentSettings, optional
-    true_segments : (A,) int array, optional
-        Where they are known (a simulation): adds the sources "true" and "true+pooled", the
-        latter with the strength chosen for "robust+pooled", or for the last source there is.
     sources : sequence of str
+        What to compare the model with.
+    known_curves : mapping of str to (A, G) array, optional
+        Win rates on the grid of ``on_price_grid(histograms)`` that are known otherwise, as in a
+        simulation; each is a further source.
     """
+    histograms = on_price_grid(histograms)
     train, held = split_days(histograms, holdout_days)
-    settings = settled(histograms, train, settings or SegmentSettings())
-    vectors = description_vectors(histograms, descriptions, settings.random_state)
-    choices = choose(histograms, train, vectors, settings, sources)
-    _LOG.info("Fitting every source on the %d training days", len(train))
-    training = training_on(histograms, train, vectors, settings)
-    by_key = {c.key: c for c in all_candidates(training, settings, sources)}
-    demand, forecasts = demand_of(histograms, held), {}
-    for name, choice in choices.items():
-        memberships = by_key[choice.source, choice.settings].memberships
-        found = forecast_outcome(training.evidence, memberships, choice.strength, demand)
-        forecasts[name] = _finished(found, choice.noise)
-    if true_segments is not None:
-        memberships = hard_memberships(training.evidence, true_segments, settings.max_observations)
-        strengths = {"true": np.inf, "true+pooled": choices[_flagship(choices)].strength}
-        for name, strength in strengths.items():
-            found = forecast_outcome(training.evidence, memberships, strength, demand)
-            forecasts[name] = _finished(found, 0.0)
+    before = histograms.for_days(train)
+    settings = settled(before, train, settings or SegmentSettings())
+    model = AdForecaster(**vars(settings))
+    texts = texts_of(before.advertisers, descriptions)
+    model.text_view_ = model._fitted_text_view(texts, None)
+    model.vectors_ = model._vectors(texts, None)
+    paper = [source for source in sources if source in SOURCES]
+    trials = trials_on(
+        before, train, model.vectors_, settings, [*dict.fromkeys([*paper, "robust"])]
+    )
+    training = training_on(before, train, model.vectors_, settings)
+    model._fit(before, texts, settings, trials, training)
+    _LOG.info("Forecasting the held-out days by every source")
+    asked = _Asked(histograms, before, held, dict(descriptions or {}))
+    choices, pairs = _by_sources(training, trials, settings, paper, asked.known_plans)
+    for name in BASELINES:
+        if name in sources:
+            pairs[name] = _baseline(name, before, training.evidence, asked.known_plans, model)
+    full = {name: asked.spread(pair) for name, pair in pairs.items()}
+    evidence = evidence_of(histograms, train)
+    for name, curves in (known_curves or {}).items():
+        full[name] = forecast_by_curves(curves, evidence, asked.plans)
+    figures, intervals = _of_model(model, asked)
     return Evaluation(
         days=[str(day) for day in histograms.days[held]],
         advertisers=histograms.advertisers,
-        observations=training.evidence.observations,
+        observations=evidence.observations,
         bids=histograms.daily("count")[:, held].sum(axis=1),
-        truth=_in_units(outcome_of(histograms, held)),
-        forecasts=forecasts,
+        truth=outcome_of(histograms, held),
+        forecasts=_with_events(full, figures),
+        intervals=intervals,
         choices=choices,
-        segments=_segments(by_key, choices, len(histograms.advertisers)),
+        model=model,
         training=training,
     )
 
@@ -207,144 +265,132 @@ def split_days(histograms: BidHistograms, holdout_days: int) -> tuple[list[int],
     return list(range(n_days - holdout_days)), list(range(n_days - holdout_days, n_days))
 
 
-def interval(found: Outcome, target: str) -> tuple[Floats, Floats]:
-    """Return the interval that should hold nine in ten outcomes.
+class _Asked:
+    """The bids of the held-out days, of all advertisers and of those that the model knows."""
 
-    Impressions are whole: the interval is widened to them. Spend follows in proportion.
-    """
-    spread = np.zeros_like(found.impressions) if found.spread is None else found.spread
-    low = np.floor(np.maximum(found.impressions - NINE_IN_TEN * spread, 0.0))
-    high = np.ceil(found.impressions + NINE_IN_TEN * spread)
-    if target == "impressions":
-        return low, high
-    price = np.divide(
-        found.spend, found.impressions, out=np.zeros_like(low), where=found.impressions > 0
+    def __init__(
+        self, histograms: BidHistograms, before: BidHistograms, held: list[int], texts: Any
+    ) -> None:
+        self.plans = plans_of(histograms, held)
+        self.n = len(histograms.advertisers)
+        row = np.searchsorted(before.advertisers, histograms.advertisers)
+        row = np.minimum(row, len(before.advertisers) - 1)
+        self.is_known = before.advertisers[row] == histograms.advertisers
+        self._row = row
+        known = self.plans.of_rows(self.is_known)
+        self.known_plans = Plans(row[known.rows], *list(vars(known).values())[1:])
+        self.new_plans = self.plans.of_rows(~self.is_known)
+        self.new_texts = [
+            texts.get(str(histograms.advertisers[one]), "") for one in self.new_plans.rows
+        ]
+
+    def spread(self, pair: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+        """Return figures of known advertisers for all of them; 0 for the others."""
+        of_all = [np.where(self.is_known, part[self._row], 0.0) for part in pair]
+        return of_all[0], of_all[1]
+
+
+def _by_sources(
+    training: Training,
+    trials: list[SourceTrial],
+    settings: SegmentSettings,
+    sources: Sequence[str],
+    plans: Plans,
+) -> tuple[dict[str, SourceChoice], dict[str, tuple[Floats, Floats]]]:
+    """Return choices and forecasts of the sources of the paper, alone and pooled."""
+    offered = all_candidates(training, settings, sources) if sources else []
+    choices = (
+        choose_sources(trials, settings, sources) if trials else unchosen_sources(offered, settings)
     )
-    return low * price, high * price
+    by_key = {candidate.key: candidate for candidate in offered}
+    found = {}
+    for name, choice in choices.items():
+        prior = by_key[choice.source, choice.settings].memberships.prior
+        win = pooled_curves(training.evidence, prior, choice.strength)
+        found[name] = forecast_by_curves(win, training.evidence, plans)
+    return choices, found
 
 
-@dataclass(frozen=True)
-class Measures:
-    """Errors of a forecast f of y over some advertisers; a measure that cannot be told is None."""
-
-    wape: float | None  # Σ|f − y| / Σ y, the headline: every impression counts alike
-    wape_standard_error: float | None  # over advertisers: that of a ratio of two sums
-    mape: float | None  # mean of |f − y| / y over the advertisers with y > 0, the paper's
-    mape_advertisers: int  # how many those are
-    smape: float | None  # mean of 2|f − y| / (f + y) over those where either is above 0
-    bias: float | None  # Σ(f − y) / Σ y
-    # share of advertisers whose y lies in the interval that is to hold nine in ten
-    coverage: float | None
-    advertisers: int
-
-    def as_dict(self) -> dict[str, float | int | None]:
-        """For JSON."""
-        return asdict(self)
+def _baseline(
+    name: str, before: BidHistograms, evidence: Evidence, plans: Plans, model: AdForecaster
+) -> tuple[Floats, Floats]:
+    if name == "lognormal":
+        return lognormal_forecast(before, evidence, plans)
+    return boosted_forecast(before, plans, model.vectors_, model.random_state)
 
 
-@dataclass(frozen=True)
-class Difference:
-    """WAPE of one source less that of another, on the same advertisers."""
+def _of_model(model: AdForecaster, asked: _Asked) -> tuple[Floats, list[Interval]]:
+    """Return the figures (A, 14) of the model with given supply, and all intervals."""
+    tables = tables_of(model)
+    intervals, stated = [], np.zeros((asked.n, 14))
+    for supply in ("given", "forecast"):
+        for level in LEVELS:
+            figures = _figures(tables, asked, supply == "given", level)
+            ends = [
+                {name: figures[:, column + side] for name, column in _COLUMNS.items()}
+                for side in (1, 2)
+            ]
+            intervals.append(Interval(level, supply, *ends))
+            if (supply, level) == ("given", 0.9):
+                stated = figures
+    return stated, intervals
 
-    difference: float
-    standard_error: float
+
+def _figures(tables: ForecastTables, asked: _Asked, given: bool, level: float) -> Floats:
+    figures = np.zeros((asked.n, 14))
+    known = asked.plans.of_rows(asked.is_known).rows
+    figures[known] = tables.of_plans(asked.known_plans, given=given, level=level)
+    if len(asked.new_plans.rows):
+        # nothing is known of the supply of a new advertiser
+        placements = tables.placer.placed_by_texts(asked.new_texts)
+        new = tables.of_placed_plans(placements, asked.new_plans, level=level)
+        figures[asked.new_plans.rows] = new
+    return figures
 
 
-def measure(
-    forecast: Floats, truth: Floats, low: Floats | None = None, high: Floats | None = None
-) -> Measures:
-    """Compare a forecast with what happened, advertiser by advertiser; all are (A,) arrays.
-
-    >>> found = measure(np.array([8.0, 5.0]), np.array([10.0, 0.0]))
-    >>> found.wape, found.mape, found.mape_advertisers, round(found.smape, 3), found.bias
-    (0.7, 0.2, 1, 1.111, 0.3)
-    """
-    error, total = np.abs(forecast - truth), float(truth.sum())
-    positive, either = truth > 0, (truth + forecast) > 0
-    inside = None
-    if low is not None and high is not None and len(truth):
-        inside = float(((truth >= low) & (truth <= high)).mean())
-    return Measures(
-        wape=float(error.sum()) / total if total > 0 else None,
-        wape_standard_error=_ratio_error(error, truth),
-        mape=_mean(error[positive] / truth[positive]),
-        mape_advertisers=int(positive.sum()),
-        smape=_mean(2 * error[either] / (forecast + truth)[either]),
-        bias=float((forecast - truth).sum()) / total if total > 0 else None,
-        coverage=inside,
-        advertisers=len(truth),
+def _with_events(
+    forecasts: Mapping[str, tuple[Floats, Floats]], figures: Floats
+) -> dict[str, Outcome]:
+    """Add clicks and conversions to impressions and spend, by the rates of the model."""
+    rates = np.divide(
+        figures[:, [8, 11]],
+        figures[:, 2:3],
+        out=np.zeros((len(figures), 2)),
+        where=figures[:, 2:3] > 0,
     )
-
-
-def paired_difference(first: Floats, second: Floats, truth: Floats) -> Difference:
-    """WAPE of ``first`` less that of ``second``, with its standard error over advertisers.
-
-    With δ = |f₁ − y| − |f₂ − y| for each of the A advertisers the difference is Σδ / Σy and its
-    standard error √(A · var δ) / Σy.
-
-    >>> paired_difference(np.array([9.0, 4.0]), np.array([8.0, 4.0]), np.array([10.0, 4.0]))
-    Difference(difference=-0.0714..., standard_error=0.0714...)
-    """
-    delta = np.abs(first - truth) - np.abs(second - truth)
-    total = float(truth.sum())
-    if total <= 0 or len(delta) < 2:
-        return Difference(float("nan"), float("nan"))
-    error = float(np.sqrt(len(delta) * delta.var(ddof=1))) / total
-    return Difference(float(delta.sum()) / total, error)
-
-
-def strata_of(observations: Floats) -> Mapping[str, NDArray[np.bool_]]:
-    """Which advertisers are in which stratum of :data:`STRATA`, by bids in the training days."""
-    return {name: (observations >= low) & (observations < high) for name, low, high in STRATA}
-
-
-def _flagship(names: Iterable[str]) -> str:
-    """Return what the others are compared with: of the sources there are, the last one, pooled."""
-    there = set(names)
-    return next(f"{source}+pooled" for source in reversed(SOURCES) if f"{source}+pooled" in there)
-
-
-def _segments(
-    by_key: Mapping[Any, Candidate], choices: Mapping[str, Choice], n: int
-) -> NDArray[np.int64]:
-    choice = choices.get("robust+pooled")
-    if choice is None:
-        return np.full(n, -1, dtype=np.int64)
-    return by_key[choice.source, choice.settings].memberships.labels
-
-
-def _finished(found: Outcome, noise: float) -> Outcome:
-    """With day-to-day noise in the spread, and the spend in units of currency."""
-    spread = np.zeros_like(found.impressions) if found.spread is None else found.spread
-    return _in_units(replace(found, spread=np.sqrt(spread**2 + (noise * found.impressions) ** 2)))
-
-
-def _in_units(outcome: Outcome) -> Outcome:
-    return replace(outcome, spend=outcome.spend / PER_UNIT)
-
-
-def _chosen(choice: Choice) -> dict[str, Any]:
-    return {
-        **dict(choice.settings),
-        "strength": "segment only" if np.isinf(choice.strength) else choice.strength,
-        "backtest_error": _number(choice.error),
-        "backtest_days": choice.days,
-        "daily_noise": choice.noise,
+    rates = np.nan_to_num(rates)
+    found = {
+        name: Outcome(impressions, spend, impressions * rates[:, 0], impressions * rates[:, 1])
+        for name, (impressions, spend) in forecasts.items()
     }
+    found[DEFAULT] = Outcome(*(np.nan_to_num(figures[:, c]) for c in _COLUMNS.values()))
+    return found
+
+
+def _chosen(default: Choice, choices: Mapping[str, SourceChoice]) -> dict[str, Any]:
+    chosen: dict[str, Any] = {
+        name: {
+            **dict(choice.settings),
+            "strength": _strength(choice.strength),
+            "backtest_error": _number(choice.error),
+            "backtest_days": choice.days,
+        }
+        for name, choice in choices.items()
+    }
+    chosen[DEFAULT] = {
+        "k": default.n_segments,
+        "strength": _strength(default.strength),
+        "half_life": None if np.isinf(default.half_life) else default.half_life,
+        "backtest_error": _number(default.error),
+        "backtest_bias": _number(default.bias),
+        "backtest_days": default.days,
+    }
+    return chosen
+
+
+def _strength(value: float) -> float | str:
+    return "segment only" if np.isinf(value) else value
 
 
 def _number(value: float) -> float | None:
     return None if np.isnan(value) else value
-
-
-def _ratio_error(error: Floats, truth: Floats) -> float | None:
-    """Return √(A · var(|f − y| − WAPE · y)) / Σ y, the standard error of Σ|f − y| / Σ y."""
-    total = float(truth.sum())
-    if total <= 0 or len(truth) < 2:
-        return None
-    left = error - truth * (error.sum() / total)
-    return float(np.sqrt(len(left) * left.var(ddof=1))) / total
-
-
-def _mean(values: Floats) -> float | None:
-    return float(values.mean()) if len(values) else None

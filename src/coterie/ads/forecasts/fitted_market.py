@@ -1,32 +1,35 @@
-"""A market as it was fitted: evidence, segments and curves, and the forecasts they give.
+"""A fitted market: curves, segments and supply of its advertisers, and the forecasts they give.
 
-It needs nothing that fitting needs: whoever has a model file has forecasts without scikit-learn,
-which takes longer to import than a large model to load.
+It needs nothing that fitting needs. A model file gives forecasts without scikit-learn, which takes
+longer to import than a large model to load.
 """
 
 from __future__ import annotations
 
 import os
-from datetime import date
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from coterie.ads.curves.landscapes import Evidence
-from coterie.ads.curves.pooling import mixed_rates
-from coterie.ads.curves.supply import Supply, describe_supply
+from coterie.ads.curves.day_levels import DayLevels
+from coterie.ads.curves.landscapes import Evidence, own_curves
+from coterie.ads.curves.supply import Supply
+from coterie.ads.forecasts.calibration import Calibration
 from coterie.ads.forecasts.forecast_figures import (
     SUPPLY_OR_DAY,
     checked_bids,
+    checked_day,
     checked_supply,
+    describe_days,
     forecast_of,
 )
 from coterie.ads.forecasts.forecast_tables import tables_of
 from coterie.ads.forecasts.placement import Placement, quoted
-from coterie.ads.forecasts.pooled_curves import Choice, PooledCurve, pool
-from coterie.ads.segments.memberships import Memberships
+from coterie.ads.forecasts.plan_forecasts import DayTable
+from coterie.ads.histograms.stored_days import StoredDays
 from coterie.errors import InvalidParameterError, ModelFileError
 from coterie.files.model_files import load_model
 
@@ -35,10 +38,39 @@ if TYPE_CHECKING:
     from coterie.ads.segments.text_vectors import TextVectors
     from coterie.ads.segments.view_agreement import ViewAgreement
 
-__all__ = ["FittedMarket", "load_market"]
+__all__ = ["AdvertiserCurve", "Choice", "FittedMarket", "load_market", "refuse_former"]
 
 Floats = NDArray[np.float64]
+Curves = NDArray[np.float32]
 Indices = NDArray[np.int64]
+
+_MICROS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the backtest chose, and how well it did on the days it was chosen by."""
+
+    n_segments: int
+    strength: float  # of the dictionary's curve against an advertiser's own auctions
+    half_life: float  # of the weights of days, in days
+    error: float  # mean of the WAPEs of impressions and spend; NaN without a backtest
+    bias: float  # mean of their relative biases; NaN without a backtest
+    bias_error: float  # its standard error over advertisers; NaN without a backtest
+    days: int  # number of days that were forecast
+
+
+@dataclass(frozen=True)
+class AdvertiserCurve:
+    """The curves of one advertiser on the grid of bids, (G,) arrays, for an average day."""
+
+    bid: Floats  # in currency units per thousand impressions
+    win: Floats  # share of auctions won
+    low: Floats  # ends of the interval of the share on one day, level 90%
+    high: Floats
+    cost: Floats  # price of a thousand impressions, in currency units
+    own: Floats  # share won by the advertiser's own auctions alone
+    segment: Floats  # share won by a new advertiser of its segments
 
 
 class FittedMarket:
@@ -58,8 +90,11 @@ class FittedMarket:
     observations_: Floats
     successes_: sp.csr_array
     trials_by_bin_: sp.csr_array
+    win_: Curves
+    spread_: Curves
+    segment_win_: Floats
+    segment_spread_: Floats
     shares_: Floats
-    rates_: Floats
     labels_: Indices
     confidence_: Floats
     segments_: list[SegmentProfile]
@@ -67,22 +102,21 @@ class FittedMarket:
     doubtful_: Indices
     agreement_: ViewAgreement
     choice_: Choice
+    calibration_: Calibration
+    price_levels_: DayLevels
     supply_: Supply
     bid_: Floats
     wins_: Floats
     cost_: Floats
     rows_: float
+    warnings_: list[str]
     click_rate_: Floats | None
     click_worth_: Floats | None
     conversion_rate_: Floats | None
     conversion_worth_: Floats | None
     text_view_: TextVectors | None
     vectors_: Floats | None
-
-    @property
-    def memberships_(self) -> Memberships:
-        """Shares and rates together."""
-        return Memberships(self.shares_, self.rates_, self.form_)
+    stored_days_: StoredDays | None
 
     def evidence(self, rows: ArrayLike | None = None) -> Evidence:
         """Return the evidence of some advertisers, by index; by default of all."""
@@ -91,7 +125,7 @@ class FittedMarket:
         hazard = self.form_ == "hazard"
         return Evidence(
             self.form_,
-            self.pays_,
+            "price" if self.pays_ == "price" else "bid",
             self.edges_,
             self.successes_[index].toarray(),
             np.cumsum(told[:, ::-1], axis=1)[:, ::-1] if hazard else told,
@@ -99,10 +133,19 @@ class FittedMarket:
             self.observations_[index],
         )
 
-    def curve(self, advertiser: str | None = None, *, text: str | None = None) -> PooledCurve:
+    def curve(self, advertiser: str | None = None, *, text: str | None = None) -> AdvertiserCurve:
         """Return the curves behind the forecasts of one advertiser; see :meth:`forecast`."""
         self._refuse_unfitted()
-        return self._pooled(tables_of(self).placer.placed(advertiser, text))
+        tables = tables_of(self)
+        placement = tables.placer.placed(advertiser, text)
+        bids = self.edges_ / _MICROS
+        found = tables.curves_at(placement, bids)
+        row = placement.row
+        own = np.zeros(len(bids)) if row is None else own_curves(self.evidence(row))[0]
+        of_segment = placement.shares @ self.segment_win_
+        return AdvertiserCurve(
+            bids, found["win"], found["low"], found["high"], found["cost"], own, of_segment
+        )
 
     def forecast(
         self,
@@ -111,9 +154,11 @@ class FittedMarket:
         *,
         supply: float | None = None,
         day: str | None = None,
+        days: int = 1,
         text: str | None = None,
+        level: float = 0.9,
     ) -> Any:
-        """Impressions, spend and clicks at a bid, or at several.
+        """Impressions, spend, clicks and conversions at a bid, or at several.
 
         Parameters
         ----------
@@ -122,11 +167,17 @@ class FittedMarket:
         bid : float or array-like
             In units of currency per thousand impressions (CPM).
         supply : float, optional
-            Auctions; by default what the advertiser had on an average day, or on ``day``.
+            Auctions; by default what is expected of the advertiser, and then the intervals
+            include that it is uncertain.
         day : str, optional
-            A date, whose weekday sets the supply; in place of ``supply``.
+            A date; prices and supply are those of its weekday. By default an average day of
+            the week after the log, or the first day after it if there are several ``days``.
+        days : int
+            The number of days that are forecast together, from ``day`` on.
         text : str, optional
             Of an advertiser that is not known.
+        level : {0.5, 0.8, 0.9, 0.95}
+            Of the intervals.
 
         Returns
         -------
@@ -137,50 +188,38 @@ class FittedMarket:
         bids = checked_bids(bid)
         tables = tables_of(self)
         placement = tables.placer.placed(advertiser, text)
-        auctions, how = self._auctions(placement, supply, day)
-        figures = tables.at_placed(placement, bids, auctions).tolist()
+        if supply is not None and day is not None:
+            raise InvalidParameterError(SUPPLY_OR_DAY)
+        first = checked_day(day, days)
+        table = tables.days(first, int(days))
+        auctions = self._auctions(placement, supply, table)
+        how = describe_days(self.price_levels_, first, int(days), supply is None)
+        figures = tables.at_placed(
+            placement, bids, auctions, table, supply is not None, level
+        ).tolist()
         found = [
-            forecast_of(placement, b, auctions, of_bid, placement.why + how + tables.remark(b))
+            forecast_of(
+                placement, b, auctions, of_bid, placement.why + how + tables.remark(b), level
+            )
             for b, of_bid in zip(bids.tolist(), figures, strict=True)
         ]
         return found if np.ndim(bid) else found[0]
 
-    def _pooled(self, placement: Placement) -> PooledCurve:
-        evidence = self._no_evidence() if placement.row is None else self.evidence(placement.row)
-        prior = mixed_rates(placement.shares[None], self.rates_, self.form_)[0]
-        return pool(evidence, prior, self.choice_.strength)
-
-    def _no_evidence(self) -> Evidence:
-        nothing = np.zeros((1, len(self.edges_)))
-        return Evidence(
-            self.form_, self.pays_, self.edges_, nothing, nothing, self.price_, np.zeros(1)
-        )
-
-    def _auctions(
-        self, placement: Placement, supply: float | None, day: str | None
-    ) -> tuple[float, str]:
-        if supply is not None and day is not None:
-            raise InvalidParameterError(SUPPLY_OR_DAY)
+    def _auctions(self, placement: Placement, supply: float | None, days: DayTable) -> float:
         if supply is not None:
-            return checked_supply(supply), ""
+            return checked_supply(supply)
         if placement.row is None:
             raise InvalidParameterError(
                 f"{quoted(placement.name or 'this advertiser')} is not in the log, so its supply "
                 "is not known; give supply, the number of auctions"
             )
-        try:
-            on = None if day is None else date.fromisoformat(str(day))
-        except ValueError as error:
-            raise InvalidParameterError(
-                f"day={day!r}: it must be a date as in 2026-03-09"
-            ) from error
-        return tables_of(self).supply(placement.row, on), describe_supply(self.supply_, on)
+        return tables_of(self).supply(placement.row, days)
 
     def _refuse_unfitted(self) -> None:
-        if not hasattr(self, "shares_"):
+        if not hasattr(self, "win_"):
             from sklearn.utils.validation import check_is_fitted
 
-            check_is_fitted(self, "shares_")
+            check_is_fitted(self, "win_")
 
 
 def load_market(path: str | os.PathLike[str]) -> FittedMarket:
@@ -194,4 +233,14 @@ def load_market(path: str | os.PathLike[str]) -> FittedMarket:
             f"{os.fspath(path)} holds a {type(model).__name__}, which does not forecast; "
             "make a model with coterie ads segment"
         )
+    refuse_former(model, path)
     return model
+
+
+def refuse_former(model: FittedMarket, path: str | os.PathLike[str]) -> None:
+    """Refuse a model of a version whose forecasts were made another way."""
+    if not hasattr(model, "win_"):
+        raise ModelFileError(
+            f"{os.fspath(path)} was made by an earlier version of coterie; make it again with "
+            "coterie ads segment"
+        )

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import date
 from math import isnan
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from coterie.ads.curves.day_levels import DayLevels, weekday_of
 from coterie.ads.forecasts.placement import Placement
 from coterie.errors import InvalidParameterError
 
-__all__ = ["Forecast", "bids_between", "checked_bids", "checked_supply", "number_between"]
+__all__ = [
+    "Forecast",
+    "bids_between",
+    "checked_bids",
+    "checked_day",
+    "checked_supply",
+    "describe_days",
+    "number_between",
+]
 
 Floats = NDArray[np.float64]
 
-#: What is said to whoever gives both.
-SUPPLY_OR_DAY = "give supply or day, not both: a day only sets the supply"
+#: What is said if both are given.
+SUPPLY_OR_DAY = "give supply or day, not both"
+
+#: A forecast is for at most so many days.
+MOST_DAYS = 366
 
 #: The figures of a forecast, in the order of columns.
 FIELDS = (
@@ -35,6 +48,8 @@ FIELDS = (
     "clicks_low",
     "clicks_high",
     "conversions",
+    "conversions_low",
+    "conversions_high",
 )
 
 
@@ -54,8 +69,10 @@ class Forecast:
         The share of auctions won, and what a thousand impressions cost (eCPM).
     impressions, spend, clicks, conversions : float
         Means; the last two None where the log has none.
-    impressions_interval, spend_interval, clicks_interval : (low, high)
-        To hold nine in ten.
+    impressions_interval, spend_interval, clicks_interval, conversions_interval : (low, high)
+        Ends of the intervals; None where the log has no such events.
+    level : float
+        Of the intervals: the share of actual values that they should contain.
     segment : str
         The name of the segment with the largest share; empty where there is none.
     curve : {"pooled", "text", "global"}
@@ -76,6 +93,8 @@ class Forecast:
     clicks: float | None
     clicks_interval: tuple[float, float] | None
     conversions: float | None
+    conversions_interval: tuple[float, float] | None
+    level: float
     segment: str
     curve: str
     why: str
@@ -107,10 +126,16 @@ def number_between(start: float, stop: float, step: float, most: int) -> int:
 
 
 def forecast_of(
-    placement: Placement, bid: float, supply: float, figures: Sequence[float], why: str
+    placement: Placement,
+    bid: float,
+    supply: float,
+    figures: Sequence[float],
+    why: str,
+    level: float,
 ) -> Forecast:
     """Return a forecast from figures in the order of :data:`FIELDS`; NaN is what no log has."""
-    win, cost, impressions, low, high, spend, least, most, clicks, few, many, conversions = figures
+    win, cost, impressions, low, high, spend, least, most, *events = figures
+    clicks, conversions = events[:3], events[3:]
     return Forecast(
         advertiser=placement.name,
         bid=bid,
@@ -121,9 +146,11 @@ def forecast_of(
         impressions_interval=(low, high),
         spend=spend,
         spend_interval=(least, most),
-        clicks=None if isnan(clicks) else clicks,
-        clicks_interval=None if isnan(clicks) else (few, many),
-        conversions=None if isnan(conversions) else conversions,
+        clicks=None if isnan(clicks[0]) else clicks[0],
+        clicks_interval=None if isnan(clicks[0]) else (clicks[1], clicks[2]),
+        conversions=None if isnan(conversions[0]) else conversions[0],
+        conversions_interval=(None if isnan(conversions[0]) else (conversions[1], conversions[2])),
+        level=level,
         segment=placement.segment,
         curve=placement.curve,
         why=why,
@@ -157,3 +184,42 @@ def checked_supply(supply: Any) -> float:
     if isinstance(supply, Real) and 0 <= float(supply) < np.inf:
         return float(supply) + 0.0  # −0 is 0
     raise InvalidParameterError(f"supply={supply!r}: it must be a number of auctions, from 0 up")
+
+
+def checked_day(day: Any, days: Any) -> date | None:
+    """Return the first day to forecast, or None; refuses what is no date or number of days.
+
+    >>> checked_day("2026-03-09", 7)
+    datetime.date(2026, 3, 9)
+    """
+    is_whole = isinstance(days, Integral) and not isinstance(days, bool)
+    if not is_whole or not 1 <= int(days) <= MOST_DAYS:
+        raise InvalidParameterError(
+            f"days={days!r}: it must be a whole number from 1 to {MOST_DAYS}"
+        )
+    if day is None:
+        return None
+    try:
+        return date.fromisoformat(str(day))
+    except ValueError as error:
+        raise InvalidParameterError(f"day={day!r}: it must be a date as in 2026-03-09") from error
+
+
+def describe_days(levels: DayLevels, first: date | None, days: int, expected: bool) -> str:
+    """Return the end of a sentence about a forecast: which days it is for.
+
+    ``expected`` says whether the supply is that of these days, and not given.
+    """
+    if first is None:
+        when, weekdays = "an average day", set[int]()
+        if days > 1:
+            last = int(weekday_of(levels.days[-1:])[0])
+            when = f"the {days} days after the log"
+            weekdays = {(last + 1 + i) % 7 for i in range(min(days, 7))}
+    else:
+        when = str(first) if days == 1 else f"the {days} days from {first}"
+        weekdays = {(first.weekday() + i) % 7 for i in range(min(days, 7))}
+    said = f"; {'supply and prices' if expected else 'prices'} of {when}"
+    if weekdays and not levels.has_weekday[list(weekdays)].all():
+        said += ", with a weekday that is not in the log"
+    return said

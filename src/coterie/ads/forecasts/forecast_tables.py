@@ -1,82 +1,92 @@
-"""What forecasts need of a model, laid out so that many are answered fast."""
+"""Forecast tables: what forecasts need of a model, laid out so that many are answered fast.
+
+Every forecast of the product goes through these tables: those of Python, of the program and of the
+service, those of the report, and those that an evaluation compares with what happened.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from coterie.ads.curves.pooling import rising_rates
-from coterie.ads.curves.supply import expected_supply
+from coterie.ads.forecasts.calibration import LEVELS, Rungs
 from coterie.ads.forecasts.forecast_figures import FIELDS
-from coterie.ads.forecasts.forecast_kernels import (
-    figures_of_one,
-    figures_of_placed,
-    figures_of_rows,
-    pooled_wins,
-)
+from coterie.ads.forecasts.forecast_kernels import figures_of_one, figures_of_plans
 from coterie.ads.forecasts.placement import Placement, Placer, rate_and_doubt
+from coterie.ads.forecasts.plan_forecasts import DayTable, PlanForecasts, known_rates, plain
+from coterie.ads.forecasts.plans import Plans
 from coterie.errors import InvalidParameterError
 
 if TYPE_CHECKING:
     from coterie.ads.forecasts.fitted_market import FittedMarket
 
-__all__ = ["FIELDS", "ForecastTables", "tables_of"]
+__all__ = ["ForecastTables", "tables_of"]
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 _MICROS = 1_000_000
-_TOO_FEW_DAYS = "; too few days to tell how much varies from day to day: intervals leave it out"
+_MANY_AUCTIONS = 1e12
+_TOO_FEW_DAYS = "; too few days for a backtest: intervals assume that errors are normal"
 
 
 class ForecastTables:
     """The figures of forecasts of a fitted model, of many at once or of one.
 
     Nothing changes after construction, and the loops let go of the interpreter's lock: any
-    number of threads may ask. Of the advertisers nothing is unfolded: their evidence stays
-    sparse, and beside it there is a table of the grid for every segment.
-
-    ``row_of`` has the row of each advertiser, and ``above`` what :meth:`remark` ends with where a
-    bid is above all those of the log.
+    number of threads may ask. ``row_of`` has the row of each advertiser.
     """
 
     def __init__(self, model: FittedMarket) -> None:
         names: list[str] = model.advertisers_.tolist()
         self.row_of = dict(zip(names, range(len(names)), strict=True))
         self.placer = Placer(model)
-        self._market = _market_of(model)
-        self._counts = (*_sparse_parts(model.successes_), *_sparse_parts(model.trials_by_bin_))
-        self._shares = _plain(model.shares_)
+        self._segments = plain(model.segment_win_), plain(model.segment_spread_)
         self._click = model.click_rate_, model.click_worth_
         self._conversion = model.conversion_rate_, model.conversion_worth_
-        self._events = np.column_stack(
-            [*_known_rates(len(names), *self._click), *_known_rates(len(names), *self._conversion)]
+        n = len(names)
+        self._plan_forecasts = PlanForecasts(
+            model.edges_,
+            model.price_,
+            model.pays_,
+            model.win_,
+            model.spread_,
+            np.column_stack([*known_rates(n, *self._click), *known_rates(n, *self._conversion)]),
+            model.price_levels_,
+            model.supply_,
         )
-        pays_bid = model.pays_ == "bid" and bool(np.all(model.price_ == model.edges_))
-        self._rules = (
-            float(model.choice_.strength),
-            float(model.choice_.noise),
-            model.form_ == "hazard",
-            model.pays_ == "price",
-            pays_bid,
-        )
-        self._supply = model.supply_
+        self._rungs = {level: model.calibration_.rungs(level) for level in LEVELS}
         self._highest = float(model.edges_[-1]) / _MICROS
-        self._always = "" if model.choice_.days else _TOO_FEW_DAYS
+        self.always = "" if model.choice_.days else _TOO_FEW_DAYS
         highest = f"{self._highest:g} {model.currency_}".rstrip()
         self.above = f"; above every bid in the log ({highest}): the share won is taken as at that"
         self._grounds: dict[int, str] = {}
 
-    def at(self, rows: NDArray[np.int64], bids: Floats, supplies: Floats) -> Floats:
-        """Return the figures of Q questions, (Q, 12), in the order of :data:`FIELDS`.
+    def days(self, first: date | None = None, number: int = 1) -> DayTable:
+        """Return what is expected of some days; see :meth:`PlanForecasts.days`."""
+        return self._plan_forecasts.days(first, number)
 
-        Questions of one advertiser should stand together: they share its curve. Clicks and
-        conversions are NaN where the log has none.
+    def supply(self, row: int, days: DayTable | None = None) -> float:
+        """Return the auctions to expect of an advertiser."""
+        return float(self._plan_forecasts.supply(row, self.days() if days is None else days))
+
+    def at(
+        self,
+        rows: Indices,
+        bids: Floats,
+        supplies: Floats,
+        days: Sequence[DayTable],
+        given: NDArray[np.bool_],
+        level: float = 0.9,
+    ) -> Floats:
+        """Return the figures of Q questions, (Q, 14), in the order of :data:`FIELDS`.
 
         Parameters
         ----------
@@ -85,75 +95,116 @@ class ForecastTables:
         bids : (Q,) float64 array
             Above 0, in units of currency per thousand impressions (CPM).
         supplies : (Q,) float64 array
-            Auctions.
+            Auctions, of all days of a question together.
+        days : sequence of Q DayTable
+        given : (Q,) bool array
+            Whether the supply is given, rather than expected.
+        level : float
+            Of the intervals, one of :data:`~coterie.ads.forecasts.calibration.LEVELS`.
         """
         asked = np.ascontiguousarray(rows, dtype=np.int64)
-        wanted = np.ascontiguousarray(bids, dtype=np.float64)
-        auctions = np.ascontiguousarray(supplies, dtype=np.float64)
-        if not asked.shape == wanted.shape == auctions.shape == (asked.size,):
-            raise InvalidParameterError(
-                f"rows, bids and supplies have shapes {asked.shape}, {wanted.shape} and "
-                f"{auctions.shape}; they must be as many, in one dimension"
-            )
         if asked.size:
             self._refuse_strangers(int(asked.min()), int(asked.max()))
-        return figures_of_rows(
-            asked,
-            wanted,
-            auctions,
-            self._market,
-            self._counts,
-            self._shares,
-            self._events,
-            self._rules,
-        )
+        plans, doubts = self._plans(asked, bids, supplies, days, given)
+        return self._plan_forecasts.figures(plans, doubts, self._rungs_of(level))
 
-    def one(self, row: int, bid: float, supply: float) -> list[float]:
+    def one(
+        self, row: int, bid: float, supply: float, days: DayTable, given: bool, level: float = 0.9
+    ) -> list[float]:
         """Return the figures of one question, as :meth:`at` gives them, the quick way."""
         self._refuse_strangers(row, row)
+        if len(days.shifts) > 1:
+            return self.at(
+                np.array([row]),
+                np.array([bid]),
+                np.array([supply]),
+                [days],
+                np.array([given]),
+                level,
+            )[0].tolist()
+        core = self._plan_forecasts
+        doubt = 0.0 if given else float(core.supply_doubt(row, days))
         figures: list[float] = figures_of_one(
             row,
             float(bid),  # a whole number would have the loops compiled again
             float(supply),
-            self._market,
-            self._counts,
-            self._shares,
-            self._events,
-            self._rules,
+            float(days.shifts[0]),
+            (days.level_sd, doubt, 1.0 if given else 0.0),
+            core.market,
+            core.curves,
+            core.events,
+            core.pays,
+            self._rungs_of(level),
         ).tolist()
         return figures
 
-    def at_placed(self, placement: Placement, bids: Floats, supply: float | Floats) -> Floats:
-        """Return the figures of whoever was placed, in the log or not, at B bids, (B, 12)."""
+    def at_placed(
+        self,
+        placement: Placement,
+        bids: Floats,
+        supply: float,
+        days: DayTable,
+        given: bool = True,
+        level: float = 0.9,
+    ) -> Floats:
+        """Return the figures of an advertiser, in the log or not, at B bids, (B, 14)."""
         wanted = np.ascontiguousarray(bids, dtype=np.float64)
-        supplies = np.full(len(wanted), supply, dtype=np.float64)
+        n = len(wanted)
+        rows = np.full(n, 0 if placement.row is None else placement.row, dtype=np.int64)
+        supplies, each = np.full(n, supply, dtype=np.float64), [days] * n
         if placement.row is not None:
-            rows = np.full(len(wanted), placement.row, dtype=np.int64)
-            return self.at(rows, wanted, supplies)
-        if not len(wanted):
+            return self.at(rows, wanted, supplies, each, np.full(n, given), level)
+        if not n:
             return np.empty((0, len(FIELDS)))
-        events = [
-            np.nan if part is None else part
-            for kind in (self._click, self._conversion)
-            for part in rate_and_doubt(placement.weights, *kind)
-        ]
-        return figures_of_placed(
-            wanted,
-            supplies,
-            self._market,
-            self._counts,
-            _plain(placement.shares),
-            np.array(events, dtype=np.float64),
-            self._rules,
-        )
+        given_all = np.ones(n, dtype=bool)
+        plans, doubts = self._plans(rows, wanted, supplies, each, given_all, known=False)
+        curves, events = self._placed_curves(placement), self._placed_events(placement)
+        core, rungs = self._plan_forecasts, self._rungs_of(level)
+        return figures_of_plans(plans, doubts, core.market, curves, events, core.pays, rungs)
 
-    def pooled_wins(self, bins: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the pooled win rates of all advertisers at the edges of ascending bins, (A, n)."""
-        return pooled_wins(bins, self._market, self._counts, self._shares, self._rules)
+    def of_plans(self, plans: Plans, *, given: bool, level: float = 0.9) -> Floats:
+        """Return the figures of plans of known advertisers, (Q, 14).
 
-    def supply(self, row: int, day: date | None = None) -> float:
-        """Return the auctions to expect of an advertiser on a day, or on an average one."""
-        return expected_supply(self._supply, row, None if day is None else day.isoformat())
+        With ``given`` False the auctions of a plan only divide the expected supply of its days.
+        """
+        return self._plan_forecasts.of_plans(plans, self._rungs_of(level), given=given)
+
+    def of_placed_plans(
+        self, placements: Sequence[Placement], plans: Plans, *, level: float = 0.9
+    ) -> Floats:
+        """Return the figures of plans of advertisers that are not in the log, (Q, 14)."""
+        curves = [self._placed_curves(placement) for placement in placements]
+        win, spread = (np.vstack([curve[side] for curve in curves]) for side in (0, 1))
+        events = np.vstack([self._placed_events(placement) for placement in placements])
+        numbered = replace(plans, rows=np.arange(len(placements)))
+        placed = self._plan_forecasts.with_curves(win, spread, events)
+        return placed.of_plans(numbered, self._rungs_of(level), given=True)
+
+    def _placed_curves(self, placement: Placement) -> tuple[Any, Any]:
+        """Return W and its deviation of an advertiser that is not in the log, (1, G) each.
+
+        They are those of a new advertiser of its segments; segments that differ add to the
+        deviation.
+        """
+        win, spread = self._segments
+        mean = placement.shares @ win
+        variance = placement.shares @ (spread**2 + win**2) - mean**2
+        deviation = np.sqrt(np.maximum(variance, 0.0))
+        return plain(mean[None], np.float32), plain(deviation[None], np.float32)
+
+    def curves_at(self, placement: Placement, bids: Floats) -> dict[str, Floats]:
+        """Return the win rate with its interval on an average day, and the eCPM, at B bids.
+
+        ``win``, ``low``, ``high`` and ``cost`` are (B,). The interval is that of so many auctions
+        that chance plays no part.
+        """
+        found = self.at_placed(placement, bids, _MANY_AUCTIONS, self.days()).T
+        ends = found[3:5] / _MANY_AUCTIONS
+        return {"win": found[0], "low": ends[0], "high": ends[1], "cost": found[1]}
+
+    def win_rates(self, bins: Indices) -> NDArray[np.float32]:
+        """Return W of all advertisers at the edges of some bins, (A, n)."""
+        return np.ascontiguousarray(self._plan_forecasts.curves[0][:, bins])
 
     def why(self, row: int) -> str:
         """Return the grounds of the forecasts of an advertiser of the log."""
@@ -164,19 +215,66 @@ class ForecastTables:
 
     def remark(self, bid: float) -> str:
         """Return what the user should know of a bid and of the interval; may be empty."""
-        return self._always + self.above if bid > self._highest else self._always
+        return self.always + self.above if bid > self._highest else self.always
 
     def warm(self) -> None:
         """Compile the loops now, or load them if they were compiled before."""
+        days = self.days()
         if self.row_of:
-            self.one(0, 1.0, 1.0)
-            self.at(np.zeros(1, dtype=np.int64), np.ones(1), np.ones(1))
-        self.at_placed(self.placer.anyone(), np.ones(1), 1.0)
+            self.one(0, 1.0, 1.0, days, True)
+        self.at_placed(self.placer.anyone(), np.ones(1), 1.0, days)
+
+    def _plans(
+        self,
+        rows: Indices,
+        bids: Floats,
+        supplies: Floats,
+        days: Sequence[DayTable],
+        given: NDArray[np.bool_],
+        *,
+        known: bool = True,
+    ) -> tuple[Any, Floats]:
+        """Return the items of questions at one bid each, divided between their days."""
+        numbers = np.array([len(table.shifts) for table in days], dtype=np.int64)
+        starts = np.concatenate([[0], np.cumsum(numbers)])
+        doubts = np.zeros((len(rows), 3))
+        doubts[:, 2] = given
+        factors, shifts = np.empty(starts[-1]), np.empty(starts[-1])
+        # most questions are about the same few days
+        for table in {id(table): table for table in days}.values():
+            asked = np.array([one is table for one in days])
+            items = np.repeat(asked, numbers)
+            shares = table.factors / table.factors.sum()
+            if known:
+                shares = self._plan_forecasts.day_shares(rows[asked], table).ravel()
+            factors[items] = np.resize(shares, items.sum())
+            shifts[items] = np.tile(table.shifts, asked.sum())
+            doubts[asked, 0] = table.level_sd
+            expected = asked & ~given
+            doubts[expected, 1] = self._plan_forecasts.supply_doubt(rows[expected], table)
+        counts = np.repeat(np.asarray(supplies, dtype=np.float64), numbers) * factors
+        wanted = np.repeat(np.asarray(bids, dtype=np.float64), numbers)
+        return (rows, starts, wanted, counts, shifts), doubts
+
+    def _placed_events(self, placement: Placement) -> Floats:
+        events = [
+            np.nan if part is None else part
+            for kind in (self._click, self._conversion)
+            for part in rate_and_doubt(placement.weights, *kind)
+        ]
+        return np.array([events], dtype=np.float64)
+
+    def _rungs_of(self, level: float) -> Rungs:
+        try:
+            return self._rungs[level]
+        except (KeyError, TypeError):
+            offered = ", ".join(f"{one:g}" for one in LEVELS)
+            raise InvalidParameterError(f"level={level!r}: it must be one of {offered}") from None
 
     def _refuse_strangers(self, lowest: int, highest: int) -> None:
-        if lowest < 0 or highest >= len(self._shares):
+        if lowest < 0 or highest >= len(self.row_of):
             raise InvalidParameterError(
-                f"rows from {lowest} to {highest}: there are {len(self._shares)} advertisers"
+                f"rows from {lowest} to {highest}: there are {len(self.row_of)} advertisers"
             )
 
 
@@ -209,31 +307,3 @@ _KEPT_LOCK = Lock()
 
 def _same(before: dict[str, Any], now: dict[str, Any]) -> bool:
     return before.keys() == now.keys() and all(now[name] is before[name] for name in before)
-
-
-def _plain(array: Any, kind: Any = np.float64) -> NDArray[Any]:
-    """Return an array as the loops were compiled for: contiguous and writeable."""
-    return np.require(array, dtype=kind, requirements=["C", "W"])
-
-
-def _market_of(model: FittedMarket) -> tuple[Floats, ...]:
-    hazard = model.form_ == "hazard"
-    rates = _plain(model.rates_ if hazard else rising_rates(model.rates_))
-    before = np.ones_like(rates)
-    np.cumprod(1.0 - rates[:, :-1], axis=1, out=before[:, 1:])
-    return _plain(model.edges_), _plain(model.price_), rates, before, before * rates
-
-
-def _sparse_parts(matrix: sp.csr_array) -> tuple[NDArray[Any], ...]:
-    """Row pointers, bins ascending in a row, and values."""
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
-    return _plain(matrix.indptr, np.int64), _plain(matrix.indices, np.int32), _plain(matrix.data)
-
-
-def _known_rates(n: int, rates: Floats | None, worth: Floats | None) -> tuple[Floats, Floats]:
-    """Return the rate of each advertiser and its standard deviation; NaN where the log has none."""
-    if rates is None or worth is None:
-        return np.full(n, np.nan), np.full(n, np.nan)
-    return rates, np.sqrt(rates * (1 - rates) / (worth + 1))

@@ -13,10 +13,23 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from coterie.ads.curves.landscapes import Evidence
-from coterie.ads.curves.supply import shrunk_shares, supply_of
-from coterie.ads.forecasts.backtest import Choice, choose, settled, training_on
-from coterie.ads.forecasts.fitted_market import FittedMarket
+from coterie.ads.curves.supply import fit_supply
+from coterie.ads.forecasts.backtest import backtest_market, event_rates
+from coterie.ads.forecasts.calibration import Calibration
+from coterie.ads.forecasts.fitted_market import Choice, FittedMarket, refuse_former
+from coterie.ads.forecasts.market_fit import fit_market
+from coterie.ads.forecasts.model_warnings import model_warnings
+from coterie.ads.forecasts.plan_forecasts import pays_of
+from coterie.ads.forecasts.source_choice import (
+    SourceTrial,
+    Training,
+    settled,
+    training_on,
+    trials_on,
+)
 from coterie.ads.histograms.bid_histograms import BidHistograms
+from coterie.ads.histograms.price_grid import on_price_grid
+from coterie.ads.histograms.stored_days import merge_histograms, pack_days, unpack_days
 from coterie.ads.segments.memberships import Memberships
 from coterie.ads.segments.segment_profiles import (
     describe_segments,
@@ -27,24 +40,29 @@ from coterie.ads.segments.settings import SegmentSettings
 from coterie.ads.segments.sources import consensus_function, consensus_labels, robust_memberships
 from coterie.ads.segments.text_view import TextView, texts_of, unit_rows
 from coterie.ads.segments.view_agreement import compare_views
-from coterie.errors import ModelFileError
+from coterie.errors import CoterieWarning, InvalidParameterError, ModelFileError
 from coterie.files.model_files import load_model
 from coterie.runtime.devices import on_one_thread
+from coterie.runtime.user_warnings import warn_user
 
 __all__ = ["AdForecaster", "load_forecaster"]
 
 Floats = NDArray[np.float64]
 
+#: A segment with fewer advertisers or bids is neither named nor shown.
+FEWEST_MEMBERS, FEWEST_BIDS = 3, 100.0
+
 _LOG = logging.getLogger("coterie")
 
 
 class AdForecaster(FittedMarket, BaseEstimator):
-    """Segments of advertisers, their pooled curves, and forecasts from them.
+    """Segments of advertisers, the curves of their markets, and forecasts from them.
 
-    Impressions = supply · W(bid), spend = impressions · cost(bid) / 1000, where W and cost are
-    the pooled curves of :mod:`coterie.ads.curves.pooling`: an advertiser's own evidence, completed
-    by the segments it belongs to (:mod:`coterie.ads.segments.memberships`), which start from the
-    consensus of four views (:mod:`coterie.ads.segments.views`).
+    On a day with price level s, an advertiser wins a share W(b·e^{−s}) of its auctions at a bid b.
+    Impressions = supply · W, spend = the mean cost of these auctions. The curve W is that of a
+    dictionary of market curves (:mod:`coterie.ads.curves.market_dictionary`), completed by the
+    advertiser's own auctions (:mod:`coterie.ads.curves.completion`). The groups of the dictionary's
+    prior are the segments: the consensus of four views (:mod:`coterie.ads.segments.views`).
 
     Parameters
     ----------
@@ -62,13 +80,21 @@ class AdForecaster(FittedMarket, BaseEstimator):
     shares_ : (A, K + 1) array
         Its share in each segment; the last column is "no segment in particular".
     confidence_ : (A,) array
-        The largest share.
+        The largest share; less for an advertiser whose curve is unlike its segment's.
     segments_ : list of K :class:`~coterie.ads.segments.segment_profiles.SegmentProfile`
     outliers_, doubtful_ : int arrays
         Advertisers unlike their segment, and those no segment has a clear claim to.
     agreement_ : :class:`~coterie.ads.segments.view_agreement.ViewAgreement`
-    choice_ : :class:`~coterie.ads.forecasts.backtest.Choice`
+    win_, spread_ : (A, G) float32 arrays
+        W at the edges ``edges_`` of the grid, at price level 0, and its standard deviation.
+    segment_win_, segment_spread_ : (K + 1, G) arrays
+        The same of a new advertiser of each segment; the last row is of any.
+    price_levels_ : :class:`~coterie.ads.curves.day_levels.DayLevels`
     supply_ : :class:`~coterie.ads.curves.supply.Supply`
+    choice_ : :class:`~coterie.ads.forecasts.fitted_market.Choice`
+    calibration_ : :class:`~coterie.ads.forecasts.calibration.Calibration`
+    warnings_ : list of str
+        What should be known before the forecasts are trusted.
     """
 
     def __init__(
@@ -101,7 +127,6 @@ class AdForecaster(FittedMarket, BaseEstimator):
         descriptions: Mapping[str, str] | None = None,
         *,
         embeddings: ArrayLike | None = None,
-        choice: Choice | None = None,
     ) -> Self:
         """Find the segments and everything a forecast needs.
 
@@ -112,36 +137,78 @@ class AdForecaster(FittedMarket, BaseEstimator):
             The text of each advertiser.
         embeddings : (A, d) array-like, optional
             Vectors of the texts, in place of ours, in the order of ``histograms.advertisers``.
-        choice : Choice, optional
-            What an evaluation chose; by default it is chosen here, on all days.
         """
         settings = SegmentSettings(**self.get_params(deep=False))
+        histograms = on_price_grid(histograms)
         texts = texts_of(histograms.advertisers, descriptions)
         self.text_view_ = self._fitted_text_view(texts, embeddings)
-        vectors = self._vectors(texts, embeddings)
+        self.vectors_ = self._vectors(texts, embeddings)
         days = list(range(len(histograms.days)))
         settings = settled(histograms, days, settings)
-        self.choice_ = choice or _chosen(histograms, days, vectors, settings)
-        training = training_on(histograms, days, vectors, settings)
+        trials = trials_on(histograms, days, self.vectors_, settings, ("robust",))
+        training = training_on(histograms, days, self.vectors_, settings)
+        return self._fit(histograms, texts, settings, trials, training)
+
+    def update(
+        self,
+        histograms: BidHistograms,
+        descriptions: Mapping[str, str] | None = None,
+        *,
+        embeddings: ArrayLike | None = None,
+    ) -> Self:
+        """Add days to a fitted model; the result is that of a fit to the old and the new days.
+
+        The model keeps the histograms of its days, so that the old log is not read again.
+
+        Parameters
+        ----------
+        histograms : BidHistograms
+            Of the new days; none of them may be in the model.
+        descriptions : mapping of str to str, optional
+            Texts of new advertisers, and changed texts.
+        embeddings : (A, d) array-like, optional
+            Vectors of the texts of all advertisers, of the model and new ones, in sorted order;
+            needed if the model was fitted with embeddings.
+        """
+        self._refuse_unfitted()
+        if self.stored_days_ is None:
+            raise InvalidParameterError("this model keeps no days, so none can be added; fit it")
+        if embeddings is None and self.vectors_ is not None and self.text_view_ is None:
+            raise InvalidParameterError(
+                "the model was fitted with embeddings; give those of all advertisers"
+            )
+        before, texts = unpack_days(self.stored_days_)
+        together = merge_histograms(before, histograms)
+        return self.fit(together, texts | dict(descriptions or {}), embeddings=embeddings)
+
+    def _fit(
+        self,
+        histograms: BidHistograms,
+        texts: list[str],
+        settings: SegmentSettings,
+        trials: list[SourceTrial],
+        training: Training,
+    ) -> Self:
+        """Fit with the trials of the backtest and the views of all days already made."""
+        choice, calibration = backtest_market(histograms, trials, settings)
         evidence, views = training.evidence, training.informative_views
         labels, weights = np.full(len(texts), -1, dtype=np.int64), None
-        if views:
+        if views and choice.n_segments:
             _LOG.info("Finding the segments the views agree on")
-            k = int(dict(self.choice_.settings).get("k", 1))
-            function = consensus_function(self.consensus, k, self.random_state)
+            function = consensus_function(self.consensus, choice.n_segments, self.random_state)
             labels, weights = consensus_labels(views, function)
         memberships = robust_memberships(views, evidence, labels, self.max_observations)
-        memberships = _in_order_of_size(memberships)
-        self._keep_evidence(histograms, evidence)
-        self.shares_, self.rates_ = memberships.shares, memberships.rates
-        self.labels_ = memberships.labels
-        self.confidence_ = memberships.shares[:, :-1].max(axis=1, initial=0.0)
-        self.segments_ = describe_segments(evidence, memberships, texts)
-        self.outliers_ = outlying_members(evidence, memberships)
-        self.doubtful_ = doubtful_members(memberships, evidence.observations)
+        memberships = _sizable_segments(memberships, evidence.observations)
+        self._keep_segments(evidence, memberships, texts)
         self.agreement_ = compare_views(views, self.labels_, weights)
-        self.vectors_ = vectors
+        self._keep_evidence(histograms, evidence)
+        self._keep_curves(histograms, evidence, choice, calibration)
         self._keep_rates(histograms)
+        named = dict(zip(histograms.advertisers.tolist(), texts, strict=True))
+        self.stored_days_ = pack_days(histograms, named)
+        self.warnings_ = model_warnings(self.price_levels_, choice, calibration)
+        for sentence in self.warnings_:
+            warn_user(sentence, CoterieWarning)
         return self
 
     def _fitted_text_view(self, texts: list[str], embeddings: ArrayLike | None) -> TextView | None:
@@ -154,11 +221,22 @@ class AdForecaster(FittedMarket, BaseEstimator):
             return unit_rows(embeddings, len(texts))
         return None if self.text_view_ is None else np.asarray(self.text_view_.transform(texts))
 
+    def _keep_segments(
+        self, evidence: Evidence, memberships: Memberships, texts: list[str]
+    ) -> None:
+        self.shares_, self.labels_ = memberships.shares, memberships.labels
+        self.segments_ = describe_segments(evidence, memberships, texts)
+        self.outliers_, distance = outlying_members(evidence, memberships)
+        self.doubtful_ = doubtful_members(memberships, evidence.observations)
+        self.confidence_ = memberships.shares[:, :-1].max(axis=1, initial=0.0)
+        # half the distance of all curves leaves no confidence
+        self.confidence_[self.outliers_] *= np.maximum(1.0 - 2.0 * distance, 0.0)
+
     def _keep_evidence(self, histograms: BidHistograms, evidence: Evidence) -> None:
         self.advertisers_ = histograms.advertisers
         self.days_ = histograms.days
         self.auction_, self.currency_ = histograms.auction, histograms.currency
-        self.form_, self.pays_ = evidence.form, evidence.pays
+        self.form_, self.pays_ = evidence.form, pays_of(evidence)
         self.edges_, self.price_ = evidence.edges, evidence.price
         self.observations_ = evidence.observations
         told = evidence.trials
@@ -166,26 +244,35 @@ class AdForecaster(FittedMarket, BaseEstimator):
             told = -np.diff(evidence.trials, axis=1, append=0.0)
         self.successes_, self.trials_by_bin_ = sp.csr_array(evidence.successes), sp.csr_array(told)
 
-    def _keep_rates(self, histograms: BidHistograms) -> None:
-        counts = histograms.dense()
-        wins = counts.wins.sum(axis=1)
-        self.supply_ = supply_of(histograms)
-        self.bid_ = np.divide(
-            counts.bid.sum(axis=1),
-            counts.bids.sum(axis=1),
-            out=np.zeros(len(wins)),
-            where=counts.bids.sum(axis=1) > 0,
+    def _keep_curves(
+        self,
+        histograms: BidHistograms,
+        evidence: Evidence,
+        choice: Choice,
+        calibration: Calibration,
+    ) -> None:
+        _LOG.info("Fitting the market curves")
+        days = list(range(len(histograms.days)))
+        groups = np.where(evidence.observations > 0, self.labels_, -1)
+        found = fit_market(
+            histograms, days, groups, len(self.segments_), half_life=choice.half_life
         )
-        self.wins_, self.cost_ = wins, counts.cost.sum(axis=1)
-        self.rows_ = float(counts.bids.sum())
-        self.click_rate_ = self.click_worth_ = None
-        self.conversion_rate_ = self.conversion_worth_ = None
-        if counts.clicks.any():
-            self.click_rate_, self.click_worth_ = shrunk_shares(counts.clicks, wins, self.shares_)
-        if counts.conversions.any():
-            self.conversion_rate_, self.conversion_worth_ = shrunk_shares(
-                counts.conversions, wins, self.shares_
-            )
+        self.price_levels_ = found.levels
+        self.win_, self.spread_ = found.curves(choice.strength)
+        self.segment_win_, self.segment_spread_ = found.segment_curves()
+        self.choice_, self.calibration_ = choice, calibration
+
+    def _keep_rates(self, histograms: BidHistograms) -> None:
+        days = list(range(len(histograms.days)))
+        count, bid, wins, cost = (
+            histograms.daily(name).sum(axis=1) for name in ("count", "bid", "wins", "cost")
+        )
+        self.supply_ = fit_supply(histograms, days)
+        self.bid_ = np.divide(bid, count, out=np.zeros(len(bid)), where=count > 0)
+        self.wins_, self.cost_, self.rows_ = wins, cost, float(count.sum())
+        rates = event_rates(histograms, days, self.shares_)
+        self.click_rate_, self.click_worth_ = rates["clicks"]
+        self.conversion_rate_, self.conversion_worth_ = rates["conversions"]
 
 
 def load_forecaster(path: str | os.PathLike[str]) -> AdForecaster:
@@ -196,25 +283,32 @@ def load_forecaster(path: str | os.PathLike[str]) -> AdForecaster:
             f"{os.fspath(path)} holds a {type(model).__name__}, which does not forecast; "
             "make a model with coterie ads segment"
         )
+    refuse_former(model, path)
     return model
 
 
-def _chosen(
-    histograms: BidHistograms, days: list[int], vectors: Floats | None, settings: SegmentSettings
-) -> Choice:
-    found = choose(histograms, days, vectors, settings, ("robust",))
-    if "robust+pooled" in found:
-        return found["robust+pooled"]
-    # no view said anything: everyone is pooled with everyone
-    return choose(histograms, days, vectors, settings, ("global",))["global+pooled"]
+def _sizable_segments(memberships: Memberships, observations: Floats) -> Memberships:
+    """Return the segments with enough members and bids, the largest first.
 
-
-def _in_order_of_size(memberships: Memberships) -> Memberships:
-    """Return the same with the largest segment first, and segments that nobody is in left out."""
-    labels = memberships.labels
-    sizes = np.bincount(labels[labels >= 0], minlength=memberships.shares.shape[1] - 1)
-    order = [int(s) for s in np.argsort(-sizes, kind="stable") if sizes[s]]
-    kept = [*order, memberships.shares.shape[1] - 1]
-    shares = memberships.shares[:, kept]
-    shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
-    return Memberships(shares, memberships.rates[kept], memberships.form, memberships.n_iter)
+    The members of others go to the segment of their next largest share. A smaller segment would
+    show the figures of single advertisers.
+    """
+    while True:
+        labels = memberships.labels
+        K = memberships.shares.shape[1] - 1
+        sizes = np.bincount(labels[labels >= 0], minlength=K)
+        bids = np.bincount(labels[labels >= 0], observations[labels >= 0], K)
+        order = [
+            int(s)
+            for s in np.argsort(-sizes, kind="stable")
+            if sizes[s] >= FEWEST_MEMBERS and bids[s] >= FEWEST_BIDS
+        ]
+        shares = memberships.shares[:, [*order, K]]
+        total = shares.sum(axis=1, keepdims=True)
+        shares = np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)
+        shares[total[:, 0] <= 0, -1] = 1.0
+        rates = memberships.rates[[*order, K]]
+        kept = Memberships(shares, rates, memberships.form, memberships.n_iter)
+        if len(order) == K:
+            return kept
+        memberships = kept

@@ -34,7 +34,7 @@ class Neighbours:
         n_bins = len(model.edges_)
         bins = np.unique(np.linspace(0, n_bins - 1, min(_BIDS, n_bins)).round().astype(np.int64))
         self._shares = np.ascontiguousarray(model.shares_, dtype=np.float32)
-        self._wins = tables.pooled_wins(bins)
+        self._wins = tables.win_rates(bins)
         vectors = np.zeros((len(self._shares), 0)) if model.vectors_ is None else model.vectors_
         self._texts = np.require(vectors, np.float64, ["C", "W"])
         self._has_text = self._texts.any(axis=1)

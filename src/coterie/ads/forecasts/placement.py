@@ -97,7 +97,7 @@ class Placer:
 
     def segment(self, row: int) -> str:
         """Return the name of the segment of an advertiser of the log; empty where there is none."""
-        return self._names[self._labels[row]] if self._names else ""
+        return self._names[self._labels[row]] if self._names and self._labels[row] >= 0 else ""
 
     def named(self, placement: Placement, name: str) -> Placement:
         """Return the place of somebody not in the log, under a name that is not there either."""
@@ -107,6 +107,12 @@ class Placer:
     def anyone(self) -> Placement:
         """Return the placement of an unknown advertiser: the overall average."""
         return self._like_all("")
+
+    def in_segment(self, segment: int) -> Placement:
+        """Return the placement of a new advertiser of one segment; of any for −1."""
+        shares = np.zeros(self._shares.shape[1])
+        shares[segment] = 1.0
+        return replace(self.anyone(), shares=shares)
 
     def _known(self, row: int) -> Placement:
         weights = np.zeros(len(self._advertisers))

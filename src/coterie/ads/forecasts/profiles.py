@@ -7,28 +7,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.ads.curves.landscapes import (
-    PER_UNIT,
-    Evidence,
-    curve_at,
-    own_curves,
-    spend_curves,
-    win_curves,
-)
-from coterie.ads.curves.pooling import mixed_rates, pooled_curves, win_variance
+from coterie.ads.curves.landscapes import PER_UNIT, curve_at, own_curves, spend_curves
+from coterie.ads.forecasts.calibration import LEVELS
 from coterie.ads.forecasts.fitted_market import FittedMarket
-from coterie.ads.forecasts.forecast_tables import tables_of
+from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
 from coterie.ads.forecasts.neighbours import Neighbours
-from coterie.ads.forecasts.pooled_curves import NINE_IN_TEN
 from coterie.runtime.wording import currency_symbol
 
 __all__ = [
     "ProfileBook",
     "dissenting_views",
     "own_on_grid",
-    "pooled_on_grid",
     "segments_on_grid",
     "shown_grid",
+    "supply_by_weekday",
     "typical_members",
 ]
 
@@ -55,7 +47,7 @@ class ProfileBook:
         self._neighbours = Neighbours(model, self._tables)
         self._on = shown_grid(model.edges_)
         self.grid: list[float] = (self._on / _MICROS).tolist()
-        self._segment_curves = segments_on_grid(model, self._on)
+        self._segment_curves = segments_on_grid(self._tables, len(model.segments_), self._on)
         self._outliers = frozenset(model.outliers_.tolist())
         self._doubtful = frozenset(model.doubtful_.tolist())
         self._segments = [self._segment(s) for s in range(len(model.segments_))]
@@ -74,10 +66,13 @@ class ProfileBook:
             "segments": len(model.segments_),
             "rows": float(model.rows_),
             "interval": 0.9,
+            "interval_levels": list(LEVELS),
+            "half_life": None if np.isinf(model.choice_.half_life) else model.choice_.half_life,
+            "warnings": list(model.warnings_),
             "grid": list(self.grid),
             "has_clicks": model.click_rate_ is not None,
             "has_texts": model.text_view_ is not None,
-            "weekdays_seen": [bool(seen) for seen in model.supply_.seen],
+            "weekdays_seen": [bool(seen) for seen in model.price_levels_.has_weekday],
         }
 
     def segments(self) -> list[dict[str, Any]]:
@@ -87,15 +82,14 @@ class ProfileBook:
     def advertiser(self, row: int) -> dict[str, Any]:
         """All that is known of one advertiser."""
         model = self._model
-        level = float(model.supply_.level[row])
         return {
             **self._place(row),
             "shares": self._shares(row),
             "bid": float(model.bid_[row]) / _MICROS,
             "wins": float(model.wins_[row]),
             "spend": float(model.cost_[row]) / PER_UNIT,
-            "supply": level,
-            "supply_by_weekday": (level * model.supply_.weekday).tolist(),
+            "supply": self._tables.supply(row),
+            "supply_by_weekday": supply_by_weekday(model, row),
             "click_rate": _rate(model.click_rate_, row),
             "conversion_rate": _rate(model.conversion_rate_, row),
             "outlier": row in self._outliers,
@@ -157,20 +151,14 @@ class ProfileBook:
         ]
 
     def _curves(self, row: int) -> dict[str, Any]:
-        model = self._model
-        evidence = model.evidence(row)
-        prior = mixed_rates(model.shares_[[row]], model.rates_, model.form_)
-        pooled = pooled_on_grid(model, evidence, prior, self._on)
-        own = own_on_grid(evidence, self._on) if model.observations_[row] > 0 else None
+        model, tables = self._model, self._tables
+        placement = tables.placer.placed(str(model.advertisers_[row]))
+        found = tables.curves_at(placement, np.maximum(self._on, 1) / _MICROS)
+        own = own_on_grid(model, row, self._on) if model.observations_[row] > 0 else None
         return {
             "grid": list(self.grid),
-            "pooled": {
-                "win": pooled["win"][0].tolist(),
-                "low": pooled["win_low"][0].tolist(),
-                "high": pooled["win_high"][0].tolist(),
-                "cost": pooled["cost"][0].tolist(),
-            },
-            "own": None if own is None else {k: curve[0].tolist() for k, curve in own.items()},
+            "pooled": {name: curve.tolist() for name, curve in found.items()},
+            "own": own,
             "segment": {
                 # without segments the last, of all advertisers
                 name: self._segment_curves[name][model.labels_[row]].tolist()
@@ -217,39 +205,31 @@ def shown_grid(edges: Grid) -> Grid:
     return edges[np.union1d(evenly, np.minimum(np.searchsorted(edges, apart), len(edges) - 1))]
 
 
-def pooled_on_grid(
-    model: FittedMarket, evidence: Evidence, prior: Floats, grid: Grid
-) -> dict[str, Floats]:
-    """Curves of advertisers by which they are forecast, with what varies from day to day.
-
-    From the evidence of A advertisers and the (A, G) rates they are pooled with come ``win``,
-    ``win_low``, ``win_high`` and ``cost``, (A, P), at P bids in micros.
-    """
-    strength = model.choice_.strength
-    win = pooled_curves(evidence, prior, strength)
-    daily = (model.choice_.noise * win) ** 2
-    low, high = _band(win, np.sqrt(win_variance(evidence, prior, strength) + daily))
-    curves = {"win": win, "win_low": low, "win_high": high, "cost": _cost(win, evidence)}
-    return {name: curve_at(curve, evidence.edges, grid) for name, curve in curves.items()}
-
-
-def own_on_grid(evidence: Evidence, grid: Grid) -> dict[str, Floats]:
-    """Return ``win`` and ``cost`` curves of advertisers from their own auctions, (A, P)."""
+def own_on_grid(model: FittedMarket, row: int, grid: Grid) -> dict[str, list[float]]:
+    """Return ``win`` and ``cost`` of an advertiser by its own auctions alone, at P bids."""
+    evidence = model.evidence(row)
     win = own_curves(evidence)
-    curves = {"win": win, "cost": _cost(win, evidence)}
-    return {name: curve_at(curve, evidence.edges, grid) for name, curve in curves.items()}
+    paid = spend_curves(win, evidence)
+    cost = np.divide(paid, win, out=np.zeros_like(paid), where=win > 0) / _MICROS
+    both = {"win": win, "cost": cost}
+    return {name: curve_at(curve, model.edges_, grid)[0].tolist() for name, curve in both.items()}
 
 
-def segments_on_grid(model: FittedMarket, grid: Grid) -> dict[str, Floats]:
-    """Curves of the segments, and in the last row of all advertisers, (K + 1, P).
+def segments_on_grid(tables: ForecastTables, n_segments: int, grid: Grid) -> dict[str, Floats]:
+    """Return curves of a new advertiser of each segment and of any, (K + 1, P).
 
-    ``win``, ``win_low``, ``win_high``, ``cost``, as of :func:`pooled_on_grid`.
+    ``win``, ``win_low``, ``win_high``, ``cost``.
     """
-    together = _segment_evidence(model)
-    win = win_curves(model.rates_, together.trials + 1.0, model.form_)
-    low, high = _band(win, np.sqrt(win_variance(together, model.rates_, 1.0)))
-    curves = {"win": win, "win_low": low, "win_high": high, "cost": _cost(win, together)}
-    return {name: curve_at(curve, together.edges, grid) for name, curve in curves.items()}
+    bids = np.maximum(grid, 1) / _MICROS
+    found = [tables.curves_at(tables.placer.in_segment(s), bids) for s in [*range(n_segments), -1]]
+    names = {"win": "win", "win_low": "low", "win_high": "high", "cost": "cost"}
+    return {name: np.stack([one[key] for one in found]) for name, key in names.items()}
+
+
+def supply_by_weekday(model: FittedMarket, row: int) -> list[float]:
+    """Return the auctions to expect on each weekday from Monday, in the week after the log."""
+    factors = np.exp(model.supply_.factors.by_weekday())
+    return (model.supply_.level[row] * model.supply_.weekday[row] * factors).tolist()
 
 
 def typical_members(model: FittedMarket, s: int) -> list[int]:
@@ -267,35 +247,6 @@ def dissenting_views(model: FittedMarket, row: int) -> list[str]:
         for name, segment in zip(agreement.names, agreement.placed[row], strict=True)
         if segment not in {-1, model.labels_[row]}
     ]
-
-
-def _segment_evidence(model: FittedMarket) -> Evidence:
-    """Return the evidence of the members of each segment together, from its sparse parts."""
-    successes, told = (
-        np.asarray((part.T @ model.shares_).T) for part in (model.successes_, model.trials_by_bin_)
-    )
-    trials = np.cumsum(told[:, ::-1], axis=1)[:, ::-1] if model.form_ == "hazard" else told
-    observations = model.shares_.T @ model.observations_
-    return Evidence(
-        model.form_, model.pays_, model.edges_, successes, trials, model.price_, observations
-    )
-
-
-def _cost(win: Floats, evidence: Evidence) -> Floats:
-    """Return what a thousand impressions cost at each edge, in units of currency."""
-    paid = spend_curves(win, evidence)
-    # below the first price nothing is won: the cost of the next bin stands for it
-    cost = np.divide(paid, win, out=np.full_like(paid, np.nan), where=win > 0)
-    first = np.where(np.isnan(cost), np.inf, cost).min(axis=1, keepdims=True, initial=np.inf)
-    first = np.where(np.isinf(first), 0.0, first)
-    return np.where(np.isnan(cost), first, cost) / _MICROS
-
-
-def _band(win: Floats, spread: Floats) -> tuple[Floats, Floats]:
-    return (
-        np.clip(win - NINE_IN_TEN * spread, 0.0, 1.0),
-        np.clip(win + NINE_IN_TEN * spread, 0.0, 1.0),
-    )
 
 
 def _rate(rates: Floats | None, row: int) -> float | None:

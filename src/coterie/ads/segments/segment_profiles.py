@@ -73,11 +73,13 @@ def segment_curves(evidence: Evidence, memberships: Memberships) -> Floats:
     return win_curves(memberships.rates, trials + 1.0, evidence.form)
 
 
-def outlying_members(evidence: Evidence, memberships: Memberships) -> NDArray[np.int64]:
-    """Return the advertisers whose own curve differs from their segment's, farthest first.
+def outlying_members(
+    evidence: Evidence, memberships: Memberships
+) -> tuple[NDArray[np.int64], Floats]:
+    """Return the advertisers whose own curve differs from their segment's, and by how much.
 
-    The difference in some bin must be above 0.15, and above four standard deviations of a curve
-    with the advertiser's trials.
+    The farthest is first. The difference in some bin must be above 0.15, and above four standard
+    deviations of a curve with the advertiser's trials.
     """
     own = own_curves(evidence)
     expected = segment_curves(evidence, memberships)[memberships.labels]
@@ -86,7 +88,8 @@ def outlying_members(evidence: Evidence, memberships: Memberships) -> NDArray[np
     distance[distance < _LEAST_DEVIATIONS * deviation] = 0.0
     farthest = distance.max(axis=1, initial=0.0)
     outliers = np.flatnonzero(farthest > _LEAST_DISTANCE)
-    return outliers[np.argsort(-farthest[outliers], kind="stable")]
+    outliers = outliers[np.argsort(-farthest[outliers], kind="stable")]
+    return outliers, farthest[outliers]
 
 
 def doubtful_members(memberships: Memberships, observations: Floats) -> NDArray[np.int64]:

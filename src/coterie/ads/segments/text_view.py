@@ -145,8 +145,13 @@ def description_vectors(
 
 
 def texts_of(advertisers: NDArray[np.str_], descriptions: Mapping[str, str] | None) -> list[str]:
-    """Return the text of each advertiser, empty if it has none."""
-    return [((descriptions or {}).get(str(name)) or "").strip() for name in advertisers]
+    """Return the text of each advertiser, empty if it has none.
+
+    A campaign, named ``ADVERTISER/CAMPAIGN``, that has no text takes that of its advertiser.
+    """
+    given = descriptions or {}
+    names = advertisers.tolist()
+    return [(given.get(name) or given.get(name.rpartition("/")[0]) or "").strip() for name in names]
 
 
 def unit_rows(embeddings: ArrayLike, n_rows: int | None = None) -> Floats:

@@ -1,0 +1,125 @@
+"""Calibration: how wide intervals must be, by how forecasts of earlier days came out.
+
+A forecast states a mean and a standard deviation of impressions, spend, clicks and conversions.
+The standardised errors r = (actual − mean) / sd of the backtest show what the deviations leave
+out. The factors z of the ends of an interval of level L are the quantiles of −r and r at
+(1 + L)/2, among forecasts of similar size. A small sample is completed by normal quantiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from coterie.ads.forecasts.forecast_kernels import SIZES
+
+__all__ = ["LEVELS", "TARGETS", "Calibration", "Rungs", "calibrate", "normal_calibration"]
+
+Floats = NDArray[np.float64]
+#: Factors z, the probability beyond each end, and its normal quantile.
+Rungs = tuple[Floats, float, float]
+
+#: The levels of intervals that are offered.
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+TARGETS = ("impressions", "spend", "clicks", "conversions")
+#: So many normal errors complete each sample.
+_NORMAL_ERRORS = 30
+#: Width, in powers of ten of the mean, of the window of forecasts of similar size.
+_WINDOW = 1.0
+_LEAST_FACTOR, _MOST_FACTOR = 0.2, 12.0
+#: Intervals that are so many times wider than stated deviations ask for a warning.
+_SUSPICIOUS = 1.6
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Factors z, (4 levels, 2 modes, 4 targets, 2 sides, 3 sizes); see the kernels."""
+
+    factors: Floats
+    forecasts: int  # number of forecasts that were compared
+
+    def ladder(self, level: float) -> Floats:
+        """Return the factors of one level, (2, 4, 2, 3)."""
+        return np.require(self.factors[LEVELS.index(level)], np.float64, ["C", "W"])
+
+    def rungs(self, level: float) -> Rungs:
+        """Return what the kernels need for intervals of one level."""
+        tail = (1.0 - level) / 2
+        return self.ladder(level), tail, float(-ndtri(tail))
+
+    @property
+    def inflation(self) -> float:
+        """By how much intervals of impressions with given supply were widened at most, at 90%."""
+        return float(self.factors[LEVELS.index(0.9), 0, 0].mean(axis=0).max() / ndtri(0.95))
+
+    @property
+    def is_suspicious(self) -> bool:
+        """Whether errors were so much larger than expected that the model may not fit."""
+        return self.inflation > _SUSPICIOUS
+
+
+def normal_calibration() -> Calibration:
+    """Return the factors of normal errors, for want of a backtest."""
+    return calibrate([])
+
+
+def calibrate(errors: Sequence[tuple[Floats, Floats]]) -> Calibration:
+    """Return the factors for standardised errors.
+
+    Parameters
+    ----------
+    errors : sequence of (sizes, errors)
+        For each mode and target, mode by mode: (N,) means that decide the size of a forecast, and
+        (N,) standardised errors. An empty sequence gives normal factors.
+
+    Examples
+    --------
+    Errors twice as large as stated double the factors:
+
+    >>> wide = 2 * ndtri((np.arange(4000) + 0.5) / 4000)
+    >>> found = calibrate([(np.full(4000, 30.0), wide)] * 8)
+    >>> found.ladder(0.9)[0, 0, 1, 1].round(1), found.is_suspicious
+    (np.float64(3.3), True)
+    """
+    factors = np.empty((len(LEVELS), 2, len(TARGETS), 2, len(SIZES)))
+    given = list(errors) or [(np.zeros(0), np.zeros(0))] * 8
+    for place, (means, error) in enumerate(given):
+        mode, target = divmod(place, len(TARGETS))
+        size = np.log10(np.maximum(means, 1e-9))
+        for s, centre in enumerate(SIZES):
+            # the smallest and the largest size stand for all beyond them
+            near = np.clip(size, SIZES[0], SIZES[-1])
+            sample = error[np.abs(near - centre) <= _WINDOW / 2]
+            if s > 0:
+                # a common error of a day moves all of them to one side; the next may move back
+                sample = np.concatenate([sample, -sample])
+            # quantiles of small counts are steps: their variance says how wide they are
+            is_small = s == 0 and TARGETS[target] != "spend"
+            for i, level in enumerate(LEVELS):
+                found = _by_variance(sample, level) if is_small else _factors(sample, level)
+                factors[i, mode, target, :, s] = found
+    n = max((len(error) for _, error in given), default=0)
+    return Calibration(np.clip(factors, _LEAST_FACTOR, _MOST_FACTOR), n)
+
+
+def _by_variance(sample: Floats, level: float) -> tuple[float, float]:
+    """Return normal factors, scaled by the root mean square of errors without the largest 2%."""
+    normal = float(-ndtri((1 - level) / 2))
+    squares = np.sort(sample**2)[: max(int(0.98 * len(sample)), 0)]
+    scale = np.sqrt((squares.sum() + _NORMAL_ERRORS) / (len(squares) + _NORMAL_ERRORS))
+    factor = float(normal * np.clip(scale, 0.8, 3.0))
+    return factor, factor
+
+
+def _factors(sample: Floats, level: float) -> tuple[float, float]:
+    normal = ndtri((np.arange(_NORMAL_ERRORS) + 0.5) / _NORMAL_ERRORS)
+    together = np.concatenate([sample, normal])
+    tail = (1 - level) / 2
+    low, high = np.quantile(together, [tail, 1 - tail])
+    if not len(sample):
+        return float(-ndtri(tail)), float(-ndtri(tail))
+    return float(-low), float(high)

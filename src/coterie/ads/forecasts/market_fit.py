@@ -1,0 +1,101 @@
+"""Market fit: the curves of all advertisers of some days, at a common price level.
+
+The steps: the price level of each day, the auctions of all days at level 0, the dictionary of
+curves with the segments as its groups, and the curve of each advertiser completed by its own
+auctions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.ads.curves.auction_counts import AuctionCounts, count_auctions, day_weights
+from coterie.ads.curves.completion import complete_curves
+from coterie.ads.curves.day_levels import DayLevels
+from coterie.ads.curves.market_dictionary import MarketDictionary, fit_dictionary
+from coterie.ads.curves.price_levels import price_levels
+from coterie.ads.histograms.bid_histograms import BidHistograms
+
+__all__ = ["MarketFit", "fit_market"]
+
+Floats = NDArray[np.float64]
+Curves = NDArray[np.float32]
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class MarketFit:
+    """A dictionary fitted to some days, and what it says of each advertiser."""
+
+    histograms: BidHistograms
+    days: list[int]
+    levels: DayLevels  # of prices
+    segments: Labels  # (A,), −1 for none
+    dictionary: MarketDictionary
+    counts: AuctionCounts  # at level 0, days weighted by age
+    mean: Floats  # (A, G + 1), curves under the dictionary's posterior
+    variance: Floats  # (A, G + 1)
+
+    def with_half_life(self, half_life: float) -> MarketFit:
+        """Return the curves by the same atoms, with days weighted by their age."""
+        counts = _counts(self.histograms, self.days, self.levels, half_life)
+        return _described(
+            self.histograms, self.days, self.levels, self.segments, self.dictionary, counts
+        )
+
+    def curves(self, strength: float) -> tuple[Curves, Curves]:
+        """Return W at the upper edges of the bins and its standard deviation, (A, G) each."""
+        win, variance = complete_curves(self.counts, self.mean, self.variance, strength)
+        return win.astype(np.float32), np.sqrt(variance).astype(np.float32)
+
+    def segment_curves(self) -> tuple[Floats, Floats]:
+        """Return W of a new advertiser of each segment or any, and its deviation, (K + 1, G)."""
+        mean, variance = self.dictionary.curves(self.dictionary.weights)
+        return mean[:, 1:], np.sqrt(variance[:, 1:])
+
+
+def fit_market(
+    histograms: BidHistograms,
+    days: list[int],
+    segments: Labels,
+    n_segments: int,
+    *,
+    levels: DayLevels | None = None,
+    half_life: float = np.inf,
+) -> MarketFit:
+    """Fit the dictionary to some days.
+
+    ``segments`` (A,) are the groups of its prior, −1 for none. ``levels`` of the days are
+    estimated unless given.
+    """
+    levels = price_levels(histograms, days) if levels is None else levels
+    counts = _counts(histograms, days, levels, half_life)
+    dictionary = fit_dictionary(counts, segments, n_segments)
+    return _described(histograms, days, levels, segments, dictionary, counts)
+
+
+def _counts(
+    histograms: BidHistograms, days: list[int], levels: DayLevels, half_life: float
+) -> AuctionCounts:
+    # only the last days have a level; older ones are taken as the oldest of them
+    shifts = np.concatenate(
+        [np.repeat(levels.values[:1], len(days) - len(levels.values)), levels.values]
+    )
+    weights = day_weights(histograms.days[days], half_life)
+    return count_auctions(histograms, days, weights=weights, shifts=shifts)
+
+
+def _described(
+    histograms: BidHistograms,
+    days: list[int],
+    levels: DayLevels,
+    segments: Labels,
+    dictionary: MarketDictionary,
+    counts: AuctionCounts,
+) -> MarketFit:
+    posterior = dictionary.posterior(counts, segments, histograms.parents)
+    mean, variance = dictionary.curves(posterior)
+    return MarketFit(histograms, days, levels, segments, dictionary, counts, mean, variance)

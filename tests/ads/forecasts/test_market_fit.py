@@ -1,0 +1,129 @@
+"""Market fit: curves of all advertisers at a common price level."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from coterie.ads.curves.auction_counts import count_auctions, day_weights
+from coterie.ads.curves.price_levels import price_levels
+from coterie.ads.forecasts.market_fit import fit_market
+from coterie.ads.logs.simulation.simulated_traits import draw_traits
+from coterie.ads.logs.simulation.true_curves import day_shifts, true_win_rates
+from markets import EASY, market
+
+KINDS = {
+    "second price": {},
+    "first price": {"auction": "first"},
+    "minimum logged": {"minimum_logged": True},
+}
+#: Prices rise by 30% on the last four of seven days.
+RISING = replace(EASY, advertisers=120, days=7, price_rise=0.26, newcomers=0.0)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def fit(request):
+    """Settings, log and fit of a market of one kind."""
+    chosen = replace(RISING, **KINDS[request.param])
+    made = market(chosen)
+    return chosen, made, fit_market(made.histograms, list(range(7)), made.segments, 3)
+
+
+def mean_error(chosen, found, strength, level):
+    """Mean distance of the curves from the true ones of a price level."""
+    traits = draw_traits(chosen)
+    truth = true_win_rates(chosen, traits, level, found.counts.edges)
+    return np.abs(found.curves(strength)[0] - truth).mean()
+
+
+def test_curves_are_at_the_mean_level_of_the_days(fit):
+    """Level 0 of the model is the mean of the planted levels, weighted by what is known."""
+    chosen, _, found = fit
+    shifts = day_shifts(chosen, draw_traits(chosen)).mean(axis=1)
+    level = np.average(shifts - found.levels.values, weights=1 / found.levels.errors)
+    right = mean_error(chosen, found, 100.0, level)
+    assert right < 0.03
+    assert right < 0.8 * min(mean_error(chosen, found, 100.0, level + d) for d in (-0.15, 0.15))
+
+
+def test_curves_have_sensible_deviations(fit):
+    """Most true curves are within three of them; all are distribution functions."""
+    chosen, made, found = fit
+    shifts = day_shifts(chosen, draw_traits(chosen)).mean(axis=1)
+    level = np.average(shifts - found.levels.values, weights=1 / found.levels.errors)
+    truth = true_win_rates(chosen, draw_traits(chosen), level, found.counts.edges)
+    for strength in (10.0, 100.0, np.inf):
+        win, spread = found.curves(strength)
+        assert win.dtype == spread.dtype == np.float32
+        assert win.shape == spread.shape == (len(made.segments), len(found.counts.edges))
+        assert (win >= 0).all() and (win <= 1).all() and (np.diff(win, axis=1) >= -1e-6).all()
+        assert (spread >= 0).all() and (spread <= 0.75).all()
+        inner = (truth > 0.05) & (truth < 0.95)
+        assert (np.abs(win - truth) < 3 * spread + 0.02)[inner].mean() > 0.9
+
+
+def test_segment_curves_are_those_of_their_members(fit):
+    """Rather than of others; a new advertiser is less certain than a known one."""
+    _, made, found = fit
+    win, spread = found.segment_curves()
+    assert win.shape == spread.shape == (4, len(found.counts.edges))
+    known, known_spread = found.curves(np.inf)
+    for s in range(3):
+        mine = made.segments == s
+        near, far = (np.abs(win[s] - known[some].mean(axis=0)).max() for some in (mine, ~mine))
+        assert near < 0.2 and near < 0.5 * far
+        assert np.mean(spread[s]) > np.mean(known_spread[mine])
+    overall = np.abs(win[3] - known.mean(axis=0)).max()
+    assert overall < 0.1
+
+
+def test_levels_may_be_given(fit):
+    """Those that were found give the same fit."""
+    _, made, found = fit
+    days = list(range(7))
+    levels = price_levels(made.histograms, days)
+    again = fit_market(made.histograms, days, made.segments, 3, levels=levels)
+    np.testing.assert_array_equal(again.curves(30.0)[0], found.curves(30.0)[0])
+
+
+def test_a_half_life_weighs_the_counts(fit):
+    """Recent days count more; the atoms stay."""
+    _, made, found = fit
+    aged = found.with_half_life(1.0)
+    weights = day_weights(made.histograms.days, 1.0)
+    expected = count_auctions(made.histograms, weights=weights, shifts=found.levels.values)
+    np.testing.assert_allclose(aged.counts.total, expected.total)
+    assert aged.dictionary is found.dictionary
+    assert np.abs(aged.curves(10.0)[0] - found.curves(10.0)[0]).max() > 0.01
+    same = found.with_half_life(np.inf)
+    np.testing.assert_array_equal(same.curves(10.0)[0], found.curves(10.0)[0])
+
+
+def test_other_days_change_nothing(fit):
+    """A fit to some days is that of a log of these days."""
+    _, made, _ = fit
+    some = [0, 1, 2, 3]
+    alone = made.histograms.for_days(some)
+    assert len(alone.advertisers) == len(made.segments)
+    one = fit_market(made.histograms, some, made.segments, 3)
+    other = fit_market(alone, [0, 1, 2, 3], made.segments, 3)
+    np.testing.assert_allclose(one.curves(30.0)[0], other.curves(30.0)[0], atol=1e-6)
+
+
+def test_a_long_log_takes_old_days_at_the_oldest_level_known():
+    """Levels are kept for twelve weeks; a log may have more days."""
+    made = market(replace(EASY, advertisers=20, days=90, bids_per_day=3))
+    found = fit_market(made.histograms, list(range(90)), np.full(len(made.segments), -1), 0)
+    assert len(found.levels.values) == 84
+    assert found.counts.total.sum() == pytest.approx(made.histograms.bids.count.sum())
+
+
+def test_markets_without_segments():
+    """Everybody has everybody's weights."""
+    made = market(replace(RISING, days=2))
+    none = np.full(len(made.segments), -1)
+    found = fit_market(made.histograms, [0, 1], none, 0)
+    win, spread = found.segment_curves()
+    assert win.shape == spread.shape == (1, len(found.counts.edges))
