@@ -2,9 +2,9 @@
 
 Fitting a hundred thousand advertisers takes too long for a benchmark of serving them. A small
 market is simulated and fitted, and its advertisers are resampled: each copy has its own volume,
-counts drawn around those of its original, and slightly different figures. What was fitted for the
-market as a whole stays: the grid, the segments with their curves, the pooling strength, the text
-view.
+counts drawn around those of its original, and slightly different curves and figures. What was
+fitted for the market as a whole stays: the grid, the segments with their curves, the levels of
+days, the calibration, the text view. The days of the log are not stored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from sklearn.base import clone
 from benchmarks.ads import simulate
 from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings
-from coterie.ads.segments.segment_profiles import doubtful_members
 
 Floats = NDArray[np.float64]
 
@@ -57,13 +56,16 @@ def grow(model: AdForecaster, advertisers: int, seed: int = 0) -> AdForecaster:
     # raised to a power and normalised: the largest share stays the largest
     shares = model.shares_[source] ** rng.uniform(0.8, 1.25, size=(advertisers, 1))
     result.shares_ = shares / shares.sum(axis=1, keepdims=True)
-    result.labels_ = model.labels_[source]
-    result.confidence_ = result.shares_[:, :-1].max(axis=1)
+    result.labels_, result.confidence_ = model.labels_[source], model.confidence_[source]
     result.agreement_ = replace(model.agreement_, placed=model.agreement_.placed[source])
     _grow_evidence(result, model, source, rng)
     _grow_rates(result, model, source, rng)
+    # a power of a curve is a curve: it rises from 0 to 1
+    power = np.exp(rng.normal(0.0, _LITTLE, (advertisers, 1))).astype(np.float32)
+    result.win_, result.spread_ = model.win_[source] ** power, model.spread_[source]
     result.outliers_ = np.flatnonzero(np.isin(source, model.outliers_))
-    result.doubtful_ = doubtful_members(result.memberships_, result.observations_)
+    result.doubtful_ = np.flatnonzero(np.isin(source, model.doubtful_))
+    result.stored_days_ = None
     return result
 
 
@@ -112,7 +114,7 @@ def _fault(
         return "unknown model version"
     right = model.forecast(answer["advertiser"], forecast["bid"]).as_dict()
     found = {**answer, **forecast}
-    for name in ("segment", "curve", "supply", *forecast):
+    for name in ("segment", "curve", "supply", "level", *forecast):
         one, other = found[name], right[name]
         if one != other and (
             isinstance(other, str | None) or not np.allclose(one, other, 1e-9, 1e-9)
@@ -151,7 +153,14 @@ def _grow_rates(
         return values[source] * np.exp(rng.normal(0.0, _LITTLE, len(source)))
 
     more = _ratio(result.observations_, model.observations_[source])
-    result.supply_ = replace(model.supply_, level=model.supply_.level[source] * more)
+    supply = model.supply_
+    result.supply_ = replace(
+        supply,
+        level=supply.level[source] * more,
+        error=supply.error[source],
+        variation=supply.variation[source],
+        weekday=supply.weekday[source],
+    )
     result.bid_ = varied(model.bid_)
     result.wins_ = model.wins_[source] * more
     result.cost_ = varied(model.cost_) * more

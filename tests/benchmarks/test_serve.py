@@ -15,6 +15,7 @@ from benchmarks.serve.models import check_answers, draw_questions, fitted_market
 from benchmarks.serve.processes import running_service
 from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings
+from coterie.ads.service.models.model_checks import check_model
 from coterie.errors import CoterieError
 
 SMALL = MarketSettings(advertisers=50, segments=3, days=4, bids_per_day=20.0, seed=3)
@@ -54,11 +55,13 @@ def test_a_service_that_does_not_start_is_an_error():
 
 
 def test_grown_models_are_consistent():
-    """Shares sum to 1, and counts could have been observed."""
+    """The service would take them; shares sum to 1, and counts could have been observed."""
     model = grow(small_market(), 180, seed=5)
     assert len(set(model.advertisers_.tolist())) == 180
     np.testing.assert_allclose(model.shares_.sum(axis=1), 1.0)
-    assert (model.memberships_.labels == model.labels_).all()
+    check_model(model)
+    assert (model.shares_[:, :-1].argmax(axis=1) == model.labels_).all()
+    assert not np.array_equal(model.win_, grow(small_market(), 180, seed=6).win_)
     assert ((model.trials_by_bin_ - model.successes_).toarray() >= 0).all()
     np.testing.assert_allclose(model.observations_, model.trials_by_bin_.sum(axis=1))
 

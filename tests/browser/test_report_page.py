@@ -12,7 +12,7 @@ import pytest
 from colours import can_be_read, colour, contrast, fits_phones, luminance
 from coterie.ads.report.rendering import write_report
 from coterie.runtime import wording as words
-from report_payloads import HOSTILE_IDS, make_payload, twin_forecast
+from report_payloads import HOSTILE_IDS, make_payload, twin_forecast, twin_intervals
 from service_pages import refuses_markup
 
 PAYLOAD = make_payload()
@@ -104,6 +104,18 @@ def test_answers_as_the_twin(report, opened):
         sentence = page.inner_text("#sentence")
         assert words.money(bid, "$") in sentence
         assert f"{words.count(expected['impressions'])} impressions" in sentence
+
+
+def test_intervals_are_those_of_the_report(report, opened):
+    """Impressions and spend have intervals of their own, from the curves of the advertiser."""
+    page = opened(report).page
+    for index, bid in ((7, 2.5), (19, 0.9)):
+        choose(page, PAYLOAD.advertisers[index].id)
+        page.fill("#bid", str(bid))
+        for name, ends in twin_intervals(PAYLOAD, index, bid).items():
+            shown = page.locator(f"#{name}-small data")
+            found = [float(end.get_attribute("value")) for end in shown.all()]
+            assert found == pytest.approx(ends, rel=2e-3)
 
 
 def test_day_of_the_week(report, opened):

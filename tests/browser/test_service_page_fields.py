@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -148,6 +150,35 @@ def test_models_without_segments_speak_of_none(serve, open_address):
     figures = page.inner_text("#figures").lower()
     for words in ("segment’s", "segments’", "shares in segments"):
         assert words not in figures
+
+
+def test_warnings_about_the_model_are_told(serve, market, open_address):
+    """Each is a notice above the panel, as text, that a press takes away; figures come anyway."""
+    changed = copy.copy(market)
+    changed.warnings_ = [
+        "prices <b>rose</b> by 30% from 2026-03-12 on",
+        "intervals had to be widened",
+    ]
+    page = open_address(link(serve(changed), advertiser=ONE, bid=3)).page
+    told = page.locator("#notices .notice span")
+    assert told.all_inner_texts() == [
+        "Prices <b>rose</b> by 30% from 2026-03-12 on.",
+        "Intervals had to be widened.",
+    ]
+    page.locator("#notices button").first.click()
+    assert told.all_inner_texts() == ["Intervals had to be widened."]
+    assert exact(page, "#spend-value") == [market.forecast(ONE, 3.0).spend]
+
+
+def test_shares_won_have_an_interval_where_auctions_are_given(address, market, open_address):
+    """A forecast number of auctions varies too: its interval says nothing of the share won."""
+    page = open_address(link(address, advertiser=ONE, bid=3)).page
+    assert page.inner_text("#win-small") == ""
+    page.fill("#supply", "5000")
+    settle(page)
+    ends = market.forecast(ONE, 3.0, supply=5000.0).impressions_interval
+    assert exact(page, "#win-small") == pytest.approx([end / 5000 for end in ends])
+    assert "90% interval" in page.inner_text("#win-small")
 
 
 def test_comparisons_take_one_line(address, open_address):

@@ -251,7 +251,8 @@ def test_csv_is_what_the_service_says(address, market, open_address, tmp_path):
         assert (row["model"], row["curve"]) == (answer["model"]["version"], answer["curve"])
         for name in ("bid", "win_rate", "cost", "impressions", "spend", "clicks", "conversions"):
             assert float(row[name]) == one[name]
-        for name in ("impressions", "spend", "clicks"):
+        assert float(row["level"]) == answer["level"] == 0.9
+        for name in ("impressions", "spend", "clicks", "conversions"):
             assert [float(row[f"{name}_{end}"]) for end in ("low", "high")] == one[
                 f"{name}_interval"
             ]

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 
-from coterie.ads.forecasts.forecast_figures import FIELDS
 from coterie.ads.forecasts.forecaster import AdForecaster
 from markets import EASY, QUICK, Market, market
 
@@ -53,14 +51,6 @@ def minimum_model() -> AdForecaster:
 def textless_model() -> AdForecaster:
     """Of a second-price log without texts."""
     return _fitted(replace(_named(market(_SMALL)), descriptions={}))
-
-
-def in_columns(found: dict[str, Any]) -> list[float]:
-    """The figures that ``forecast_at`` gives, in the order of FIELDS; NaN where there are none."""
-    for name in ("impressions", "spend", "clicks"):
-        low, high = found[f"{name}_interval"] or (None, None)
-        found = found | {f"{name}_low": low, f"{name}_high": high}
-    return [np.nan if found[name] is None else found[name] for name in FIELDS]
 
 
 def _fitted(made: Market) -> AdForecaster:

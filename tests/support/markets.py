@@ -12,6 +12,7 @@ from coterie.ads.forecasts.evaluation import Evaluation, evaluate
 from coterie.ads.forecasts.forecast_figures import Forecast
 from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.histograms.bid_histograms import BidCells, BidHistograms, PriceCells
+from coterie.ads.histograms.price_grid import price_grid
 from coterie.ads.logs.simulation.simulated_logs import auction_batches
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings, draw_traits
 from coterie.ads.segments.settings import SegmentSettings
@@ -52,8 +53,11 @@ class Market:
 
 
 @cache
-def market(settings: MarketSettings = EASY, bins: int = 48) -> Market:
-    """Return the market that ``simulate_logs`` writes, without the files."""
+def market(settings: MarketSettings = EASY, bins: int | None = None) -> Market:
+    """Return the market that ``simulate_logs`` writes, without the files.
+
+    Bins are those of the price grid, or quantiles if a number is given.
+    """
     traits = draw_traits(settings)
     days = [list(auction_batches(settings, traits, day)) for day in range(settings.days)]
     rows = {
@@ -67,10 +71,13 @@ def market(settings: MarketSettings = EASY, bins: int = 48) -> Market:
     shown = "minimum" if settings.minimum_logged else "paid"
     revealed = shown if settings.auction == "second" or settings.minimum_logged else "none"
     bidding = np.unique(rows["advertiser"])
+    seen = rows["minimum"] if revealed == "minimum" else rows["price"][rows["won"]]
+    amounts = np.concatenate([rows["bid"], seen])
+    edges = price_grid(amounts[amounts > 0].min(), amounts.max())
     return Market(
         log_of(
             **rows,
-            edges=grid_of(rows["bid"], rows["price"][rows["won"]], bins=bins),
+            edges=edges if bins is None else grid_of(amounts, bins=bins),
             auction=settings.auction,
             revealed=revealed,
             names=names,
@@ -90,9 +97,9 @@ def fitted(settings: MarketSettings = EASY) -> AdForecaster:
 
 @cache
 def evaluated(settings: MarketSettings = EASY) -> Evaluation:
-    """Every source, and the true segments, on the last day of a market."""
+    """Every source on the last day of a market."""
     made = market(settings)
-    return evaluate(made.histograms, made.descriptions, settings=QUICK, true_segments=made.segments)
+    return evaluate(made.histograms, made.descriptions, settings=QUICK)
 
 
 #: Logs that lack something: those of which segments are found all the same, and those without.
@@ -127,7 +134,9 @@ def odd_market(name: str) -> tuple[BidHistograms, dict[str, str] | None]:
     grid = {"edges": log.edges, "names": [f"adv-{i:05d}" for i in range(40)]}
     one_bid = {"bid": [MICROS], "price": [MICROS], "edges": [MICROS], "names": ["adv-00000"]}
     never = {**rows, "won": np.zeros(n, bool)}
-    always = {**rows, "won": np.ones(n, bool), "price": np.minimum(rows["bid"], rows["minimum"])}
+    enough = rows["bid"] + rows["minimum"].max()
+    always = {**rows, "won": np.ones(n, bool), "bid": enough, "price": rows["minimum"]}
+    wide = {**grid, "edges": price_grid(rows["minimum"].min(), enough.max())}
     weight = np.random.default_rng(0).choice([0.37, 1.0, 2.9], n)
     return {
         "one advertiser": lambda: (some_of(log, [0]), None),
@@ -138,7 +147,7 @@ def odd_market(name: str) -> tuple[BidHistograms, dict[str, str] | None]:
         "empty texts": lambda: (log, dict.fromkeys(texts, " ")),
         "no wins": lambda: (log_of(**never, **grid), None),
         "no wins but texts": lambda: (log_of(**never, **grid), texts),
-        "all wins": lambda: (log_of(**always, **grid), texts),
+        "all wins": lambda: (log_of(**always, **wide), texts),
         "one day": lambda: (some_of(log, days=[0]), texts),
         "sampled": lambda: (log_of(**rows, **grid, weight=weight), texts),
         "one lost bid": lambda: (log_of(won=[False], **one_bid), None),
@@ -238,14 +247,19 @@ def some_of(histograms: BidHistograms, advertisers: Any = None, days: Any = None
     )
 
 
-def sound(forecasts: list[Forecast]) -> bool:
-    """Return whether forecasts at rising bids are finite, ordered and monotone."""
+def sound(forecasts: list[Forecast], *, given: bool = False) -> bool:
+    """Return whether forecasts at rising bids are finite, ordered and monotone.
+
+    With a given supply nobody wins more than that.
+    """
     for one in forecasts:
         numbers = [one.win_rate, one.cost, one.impressions, one.spend, one.supply]
         ends = [*one.impressions_interval, *one.spend_interval]
         assert np.isfinite([*numbers, *ends]).all() and min(*numbers, *ends) >= 0
         low, high = one.impressions_interval
-        assert low <= one.impressions <= high <= one.supply
+        assert low <= one.impressions <= high
+        assert one.impressions <= one.supply * (1 + 1e-9)
+        assert high <= one.supply * (1 + 1e-9) or not given
         assert one.spend_interval[0] <= one.spend <= one.spend_interval[1]
         assert one.spend <= one.bid * one.impressions / 1000 * (1 + 1e-9)
         assert one.why
@@ -263,5 +277,8 @@ def _bins(values: Any, edges: np.ndarray) -> np.ndarray:
 def _cells(kind: Any, shape: tuple[int, ...], places: Any, **sums: Any) -> Any:
     at, of_row = np.unique(np.ravel_multi_index(places, shape), return_inverse=True)
     who, day, bins = np.unravel_index(at, shape)
-    summed = {name: np.bincount(of_row, values, len(at)) for name, values in sums.items()}
+    summed = {
+        name: np.bincount(of_row, values, len(at)).astype(np.float64)
+        for name, values in sums.items()
+    }
     return kind(who.astype(np.int64), day.astype(np.int64), bins.astype(np.int64), **summed)

@@ -79,6 +79,7 @@ def make_payload(
         views=_views(),
         outliers=[i for i, one in enumerate(advertisers) if one.outlier],
         low_confidence=[i for i, one in enumerate(advertisers) if one.confidence < 0.45],
+        warnings=["prices rose by 12.0% from 2026-03-06 on; <b>read</b> this"],
         evaluation=_evaluation(rng),
         tables=_tables(),
         quality=_quality(hostile),
@@ -97,7 +98,7 @@ def twin_forecast(
 ) -> dict[str, float]:
     """Compute what the page should show a day: supply × win(bid), and that × cost(bid) / 1000.
 
-    Curves have four significant digits, as in the page.
+    Curves have four significant digits in their units, as in the page.
     """
     one, grid = payload.advertisers[index], payload.grid
     auctions = one.supply if supply is None else supply
@@ -111,6 +112,19 @@ def twin_forecast(
         "cost": at("cost"),
         "impressions": impressions,
         "spend": impressions * at("cost") / 1000,
+    }
+
+
+def twin_intervals(payload: Report, index: int, bid: float) -> dict[str, tuple[float, float]]:
+    """Compute the intervals that the page should show on an average day."""
+    one, grid = payload.advertisers[index], payload.grid
+
+    def at(name: str) -> float:
+        return one.supply * float(np.interp(bid, grid, getattr(one, name)))
+
+    return {
+        "impressions": (at("win_low"), at("win_high")),
+        "spend": (at("spend_low"), at("spend_high")),
     }
 
 
@@ -168,6 +182,9 @@ def _advertiser(
         win_low=low.tolist(),
         win_high=high.tolist(),
         cost=_cost(grid, truth).tolist(),
+        # wider than the interval of impressions: prices vary too
+        spend_low=(0.9 * low * _cost(grid, truth) / 1000).tolist(),
+        spend_high=(1.1 * high * _cost(grid, truth) / 1000).tolist(),
         own=own.tolist() if source == "pooled" else None,
         bid=float(np.exp(market["level"] + rng.normal(0.2, 0.3))),
         supply=float(by_weekday.mean()),
@@ -217,32 +234,37 @@ def _views() -> ViewTable:
         ari=[[1.0, 0.21, 0.19], [0.21, 1.0, 0.74], [0.19, 0.74, 1.0]],
         weights=[0.18, 0.42, 0.4],
         tpn_fpn=[
-            {"a": "win", "b": "text", "tpn": 0.31, "fpn": 0.08, "rand": 0.86, "ari": 0.21},
-            {"a": "win", "b": "cost", "tpn": 0.77, "fpn": 0.03, "rand": 0.95, "ari": 0.74},
-            {"a": "cost", "b": "text", "tpn": 0.29, "fpn": 0.08, "rand": 0.85, "ari": 0.19},
+            {"a": "win", "b": "text", "tpn": 0.86, "fpn": 0.14, "ari": 0.21},
+            {"a": "win", "b": "cost", "tpn": 0.95, "fpn": 0.05, "ari": 0.74},
+            {"a": "cost", "b": "text", "tpn": 0.85, "fpn": 0.15, "ari": 0.19},
         ],
         dissenting="text",
         sentence="Win rate and cost place most advertisers alike; text dissents.",
     )
 
 
+#: WAPE of impressions, spend and clicks by source; the default is the first.
 ALONE = {
-    "own": (0.105, 0.139),
-    "global": (0.363, 0.236),
-    "text": (0.237, 0.200),
-    "win": (0.144, 0.147),
-    "cost": (0.133, 0.142),
-    "l2": (0.144, 0.150),
-    "robust": (0.124, 0.136),
+    "dictionary": (0.088, 0.111, 0.61),
+    "own": (0.105, 0.139, 0.63),
+    "global": (0.363, 0.236, 0.7),
+    "text": (0.237, 0.200, 0.66),
+    "win": (0.144, 0.147, 0.64),
+    "cost": (0.133, 0.142, 0.64),
+    "l2": (0.144, 0.150, 0.65),
+    "robust": (0.124, 0.136, 0.63),
+    "lognormal": (0.101, 0.128, 0.62),
+    "boosting": (0.097, 0.121, 0.62),
 }
 POOLED = {
-    "global": (0.121, 0.141), "text": (0.115, 0.136), "win": (0.106, 0.128), "cost": (0.104, 0.127),
-    "l2": (0.105, 0.129), "robust": (0.094, 0.119),
+    "global": (0.121, 0.141, 0.62), "text": (0.115, 0.136, 0.62), "win": (0.106, 0.128, 0.62),
+    "cost": (0.104, 0.127, 0.62), "l2": (0.105, 0.129, 0.62), "robust": (0.094, 0.119, 0.62),
 }  # fmt: skip
+TARGETS = ("impressions", "spend", "clicks")
 
 
 def _evaluation(rng: np.random.Generator) -> dict[str, Any]:
-    wape = ALONE | {f"{name}+pooled": both for name, both in POOLED.items()}
+    wape = ALONE | {f"{name}+pooled": errors for name, errors in POOLED.items()}
 
     def errors(one: float) -> dict[str, float]:
         return {
@@ -253,38 +275,71 @@ def _evaluation(rng: np.random.Generator) -> dict[str, Any]:
             "coverage": float(rng.uniform(0.8, 0.95)),
         }
 
-    strata = [
-        {
-            "name": name,
-            "advertisers": n,
-            "sources": {
-                source: {"impressions": factor * both[0], "spend": factor * both[1]}
-                for source, both in wape.items()
-            },
-        }
-        for name, n, factor in (
-            ("10–199 bids", 412, 1.6),
-            ("200–1,999 bids", 598, 0.9),
-            ("2,000 or more", 258, 0.6),
-        )
-    ]
+    strata = [("new", 12, 2.0), ("10–199 bids", 412, 1.6), ("200–1,999 bids", 598, 0.9)]
+    levels = (0.5, 0.8, 0.9, 0.95)
+
+    def share(level: float) -> float:
+        return float(np.clip(level + rng.normal(0, 0.02), 0, 1))
+
+    def modes() -> dict[str, float]:
+        return {"given": share(0.9), "forecast": share(0.9)}
+
     return {
         "holdout": ["2026-03-08"],
+        "default": "dictionary",
+        "targets": list(TARGETS),
         "sources": {
-            source: {"impressions": errors(both[0]), "spend": errors(both[1])}
-            for source, both in wape.items()
+            source: dict(zip(TARGETS, map(errors, all_three), strict=True))
+            for source, all_three in wape.items()
         },
-        "strata": strata,
-        "differences": [
-            {"a": "robust+pooled", "b": b, "target": target, "difference": d, "standard_error": se}
-            for b, target, d, se in (
-                ("own", "impressions", -0.011, 0.003), ("own", "spend", -0.02, 0.006),
-                ("l2+pooled", "impressions", -0.011, 0.007), ("l2+pooled", "spend", -0.01, 0.006),
-                ("global", "impressions", -0.269, 0.021), ("global", "spend", -0.117, 0.017),
-            )
+        "strata": [
+            {
+                "name": name,
+                "advertisers": n,
+                "sources": {
+                    source: {
+                        target: _stratum_error(name, source, factor * one, rng)
+                        for target, one in zip(TARGETS, all_three, strict=True)
+                    }
+                    for source, all_three in wape.items()
+                },
+            }
+            for name, n, factor in strata
         ],
-        "chosen": {"consensus": "robust", "n_segments": 10, "reason": "lowest WAPE in backtests"},
-    }  # fmt: skip
+        "coverage": {
+            "levels": list(levels),
+            "rows": [
+                {"target": target} | {mode: list(map(share, levels)) for mode in modes()}
+                for target in (*TARGETS, "conversions")
+            ],
+        },
+        "coverage_by_stratum": [
+            {"name": name, "advertisers": n, "impressions": modes(), "spend": modes()}
+            for name, n, _ in strata
+        ],
+        "differences": [
+            {
+                "a": "dictionary",
+                "b": source,
+                "target": target,
+                "difference": wape["dictionary"][place] - all_three[place],
+                "standard_error": float(rng.uniform(0.003, 0.02)),
+            }
+            for source, all_three in wape.items()
+            for place, target in enumerate(TARGETS)
+            if source != "dictionary"
+        ],
+        "chosen": {"number of segments": 10, "half-life of days": "none: all days count alike"},
+    }
+
+
+def _stratum_error(
+    stratum: str, source: str, wape: float, rng: np.random.Generator
+) -> dict[str, float | None]:
+    """Return an error; only the default forecasts new advertisers."""
+    if stratum == "new" and source != "dictionary":
+        return {"wape": None, "bias": None}
+    return {"wape": wape, "bias": float(rng.normal(0, 0.02))}
 
 
 def _tables() -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any
 from urllib.parse import urlencode
 
@@ -112,6 +113,14 @@ def _number(text: str) -> float:
 
 
 def _between(ticks: list[tuple[float, float]], pixel: float) -> float:
-    """What a place on a linear axis means, from its first and last tick."""
+    """What a place on an axis means, from its ticks; bids far apart have a logarithmic axis."""
     (low, start), (high, end) = ticks[0], ticks[-1]
-    return low + (pixel - start) / (end - start) * (high - low)
+    if _is_linear(ticks):
+        return low + (pixel - start) / (end - start) * (high - low)
+    return float(low * (high / low) ** ((pixel - start) / (end - start)))
+
+
+def _is_linear(ticks: list[tuple[float, float]]) -> bool:
+    """Whether equal steps between ticks are equally long."""
+    steps = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in pairwise(ticks)]
+    return max(steps) - min(steps) <= 0.05 * abs(steps[0])

@@ -24,6 +24,8 @@ QUESTIONS = st.lists(
             "advertiser": st.text(st.characters(exclude_categories=["Cs"])),
             "text": st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=30),
             "supply": st.none() | st.floats(min_value=0, max_value=1e15),
+            "days": st.none() | st.integers(2, 366),
+            "level": st.none() | st.sampled_from([0.5, 0.8, 0.95]),
         },
     ),
     max_size=30,
@@ -79,6 +81,19 @@ def test_numbers_may_be_those_of_numpy_and_days_dates():
         {"advertiser": "a", "bid": {"from": 1.0, "to": 2, "step": 0.5}},
     ]
     assert batch.bids == 1 + 2 + 3
+
+
+def test_what_is_usual_is_not_sent():
+    """One day, and the level that intervals have if none is asked for."""
+    questions = [
+        {"advertiser": "a", "bid": 1, "days": 1, "level": 0.9},
+        {"advertiser": "a", "bid": 1, "days": np.int64(7), "level": np.float64(0.5)},
+    ]
+    (batch,) = batches_of(questions)
+    assert questions_in(batch) == [
+        {"advertiser": "a", "bid": [1.0]},
+        {"advertiser": "a", "bid": [1.0], "days": 7, "level": 0.5},
+    ]
 
 
 def test_texts_of_a_request_are_bounded_in_all():

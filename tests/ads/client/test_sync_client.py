@@ -35,6 +35,9 @@ OF_A_KNOWN_ONE = st.fixed_dictionaries(
     {"advertiser": st.sampled_from(KNOWN)},
     optional={"text": TEXTS},
 )
+HOW_MANY = st.fixed_dictionaries(
+    {}, optional={"days": st.integers(1, 366), "level": st.sampled_from([0.5, 0.8, 0.9, 0.95])}
+)
 A_DAY_OR_NOT = st.one_of(
     st.fixed_dictionaries({}, optional={"supply": SUPPLIES | st.none(), "day": st.none()}),
     st.fixed_dictionaries({"day": DAYS}, optional={"supply": st.none()}),
@@ -44,8 +47,9 @@ OF_A_NEW_ONE = st.fixed_dictionaries(
     optional={"advertiser": st.sampled_from(["a newcomer", "", "נוסף", "adv-99999"])},
 )
 QUESTIONS = st.builds(
-    lambda question, bid: {**question, "bid": bid},
+    lambda question, more, bid: {**question, **more, "bid": bid},
     st.builds(operator.or_, OF_A_KNOWN_ONE, A_DAY_OR_NOT) | OF_A_NEW_ONE,
+    HOW_MANY,
     BIDS | st.lists(BIDS, min_size=1, max_size=5) | st.integers(1, 100),
 )
 
@@ -166,6 +170,15 @@ def test_ids_may_be_numbers_and_days_dates(client):
     assert len({client.forecast("adv-00041", 2.0, day=str(one)).why for one in week}) == 7
 
 
+def test_days_and_levels_may_be_numbers_of_numpy(client):
+    """They are those of the model."""
+    question = {"days": np.int64(7), "level": np.float64(0.8)}
+    found = client.forecast("adv-00041", 2.0, **question)
+    assert found == small_model().forecast("adv-00041", 2.0, **question)
+    assert found.level == 0.8
+    assert found.conversions_interval[0] <= found.conversions <= found.conversions_interval[1]
+
+
 @pytest.mark.parametrize(
     ("question", "message"),
     [
@@ -175,6 +188,11 @@ def test_ids_may_be_numbers_and_days_dates(client):
         ({"advertiser": "adv-00041", "bid": float("nan")}, "bids must be numbers above 0"),
         ({"advertiser": "adv-00041", "bid": 1, "supply": -1}, "supply=-1"),
         ({"advertiser": "adv-00041", "bid": 1, "day": "Monday"}, "2026-03-09"),
+        ({"advertiser": "adv-00041", "bid": 1, "days": 0}, "days=0: it must be a whole number"),
+        ({"advertiser": "adv-00041", "bid": 1, "days": True}, "days=True"),
+        ({"advertiser": "adv-00041", "bid": 1, "days": 2.0}, "days=2.0"),
+        ({"advertiser": "adv-00041", "bid": 1, "level": 0.7}, "0.5, 0.8, 0.9, 0.95"),
+        ({"advertiser": "adv-00041", "bid": 1, "level": "high"}, "level="),
         ({"advertiser": "a newcomer", "bid": 1}, "supply"),
         ({"advertiser": "a newcomer", "bid": 1, "day": "2026-03-09"}, "supply"),
     ],

@@ -13,8 +13,8 @@ from sklearn.exceptions import NotFittedError
 
 import coterie
 from coterie.ads.curves.landscapes import curve_at
-from coterie.ads.forecasts.backtest import NINE_IN_TEN, Choice
 from coterie.ads.forecasts.evaluation import evaluate
+from coterie.ads.forecasts.forecast_tables import tables_of
 from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.forecasts.paper_tables import paper_tables
 from coterie.ads.report.contents import QualityNote, Report, Step, report_payload
@@ -33,7 +33,6 @@ from markets import (
     odd_model,
 )
 
-CHOICE = Choice("robust", (("k", 2),), 5.0, float("nan"), 0.2, 0)
 NOTE = {"severity": "warning", "what": "prices above bids", "count": 3, "examples": ["row 7"]}
 
 
@@ -65,8 +64,13 @@ def assert_plain(report: Report) -> None:
     for one in (*report.segments, *report.advertisers):
         low, win, high, cost = map(np.array, (one.win_low, one.win, one.win_high, one.cost))
         assert len(low) == len(win) == len(high) == len(cost) == len(report.grid)
-        assert ((low >= 0) & (low <= high) & (high <= 1)).all()
+        assert ((low >= 0) & (low <= win + 1e-12) & (win <= high + 1e-12) & (win <= 1)).all()
         assert (cost >= 0).all()
+    for one in report.advertisers:
+        spend = np.array(one.win) * one.cost / 1000
+        assert (np.array(one.spend_low) <= spend * (1 + 1e-9)).all()
+        assert (np.array(one.spend_high) >= spend * (1 - 1e-9)).all()
+        assert min(one.spend_low) >= 0
 
 
 def test_report_is_plain(payload):
@@ -90,32 +94,44 @@ def test_headline_figures_are_those_of_the_log(payload):
 
 
 def test_advertisers_have_the_curves_of_their_forecasts(payload):
-    """Curves, supply, click rate and segment of an advertiser equal those of its forecasts."""
+    """Curves and intervals of an advertiser are those that the model forecasts for a day."""
     model = fitted()
     grid = np.array(payload.grid) * MICROS
     assert [one.id for one in payload.advertisers] == model.advertisers_.tolist()
     for row in (0, 33, 89):
         one = payload.advertisers[row]
-        curve = model.curve(one.id)
-        for name, values in (("win", curve.win), ("own", curve.own)):
-            np.testing.assert_allclose(
-                getattr(one, name), curve_at(values[None], curve.edges, grid)[0]
-            )
-        assert (np.array(one.win_low) <= one.win).all() and (
-            np.array(one.win_high) >= one.win
-        ).all()
-        for bid, win, cost in zip(payload.grid, one.win, one.cost, strict=True):
-            forecast = model.forecast(one.id, bid, supply=1000)
-            assert win * 1000 == pytest.approx(forecast.impressions)
-            assert cost <= bid * (1 + 1e-9) or win == 0
-            if win > 1e-3:
-                assert cost == pytest.approx(forecast.cost, rel=1e-6)
-        assert one.supply == pytest.approx(model.forecast(one.id, 1.0).supply)
-        weekday = model.forecast(one.id, 1.0, day="2026-03-04").supply
+        own = curve_at(model.curve(one.id).own[None], model.edges_, grid.round())[0]
+        np.testing.assert_allclose(one.own, own)
+        for place, forecast in enumerate(model.forecast(one.id, payload.grid)):
+            assert one.supply == pytest.approx(forecast.supply)
+            assert one.win[place] == pytest.approx(forecast.win_rate)
+            assert one.cost[place] == pytest.approx(forecast.cost)
+            for ends, names in (
+                (forecast.impressions_interval, ("win_low", "win_high")),
+                (forecast.spend_interval, ("spend_low", "spend_high")),
+            ):
+                shown = [getattr(one, name)[place] * one.supply for name in names]
+                assert shown == pytest.approx(ends, abs=1e-12)
+        weekday = model.forecast(one.id, 1.0, day="2026-03-11").supply
         assert one.supply_by_weekday[2] == pytest.approx(weekday)
         assert one.segment == model.labels_[row]
         assert one.click_rate == pytest.approx(model.click_rate_[row])
         assert one.source == "pooled"
+
+
+def test_an_advertiser_without_supply_has_intervals():
+    """If no auctions are expected, the intervals are those of very many."""
+    model = AdForecaster(**vars(QUICK)).fit(*odd_market("five advertisers"))
+    level = model.supply_.level.copy()
+    level[0] = 0.0
+    model.supply_ = replace(model.supply_, level=level)
+    found = report_payload(model, source="logs", engine="duckdb")
+    assert_plain(found)
+    one, tables = found.advertisers[0], tables_of(model)
+    assert one.supply == 0.0
+    curves = tables.curves_at(tables.placer.placed(one.id), np.array(found.grid))
+    for name, curve in (("win", "win"), ("win_low", "low"), ("win_high", "high")):
+        assert getattr(one, name) == pytest.approx(curves[curve], abs=1e-12)
 
 
 def test_segments_list_their_members(payload):
@@ -151,45 +167,29 @@ def test_the_evaluation_is_the_one_given(payload):
     """Sources, non-empty strata, differences and the paper's tables are those of the evaluation."""
     expected = evaluated().as_dict()
     shown = payload.evaluation
-    for name in ("holdout", "sources", "differences"):
+    for name in ("holdout", "sources", "differences", "default"):
         assert shown[name] == expected[name]
+    assert next(iter(shown["sources"])) == shown["default"] == "dictionary"
     assert [s["name"] for s in shown["strata"]] == [
         s["name"] for s in expected["strata"] if s["advertisers"]
     ]
-    assert shown["chosen"]["number of segments"] == expected["chosen"]["robust+pooled"]["k"]
+    assert shown["chosen"]["number of segments"] == expected["chosen"]["dictionary"]["k"]
     assert payload.tables == paper_tables(evaluated(), fitted().agreement_)
+    assert payload.warnings == fitted().warnings_
 
 
-@pytest.fixture(scope="module")
-def long_grid():
-    """Return a model with more than 100 bins, and its report."""
-    made = market(replace(EASY, advertisers=30, days=2), bins=150)
-    model = AdForecaster(**vars(QUICK)).fit(made.histograms, choice=CHOICE)
-    assert len(model.edges_) > 100
-    return model, report_payload(model, source="logs", engine="duckdb")
-
-
-def test_bands_cover_estimation_error_and_daily_noise(long_grid):
-    """The 90 % band is win ± z √(spread² + (noise · win)²), clipped to 0 and 1."""
-    model, found = long_grid
-    grid = np.array(found.grid) * MICROS
-    for one in found.advertisers[::7]:
-        curve = model.curve(one.id)
-        at = np.searchsorted(curve.edges, grid.round())
-        assert np.array_equal(curve.edges[at], grid.round())
-        win = curve.win[at]
-        half = NINE_IN_TEN * np.hypot(curve.spread[at], 0.2 * win)
-        np.testing.assert_allclose(one.win_low, np.clip(win - half, 0, 1), atol=1e-9)
-        np.testing.assert_allclose(one.win_high, np.clip(win + half, 0, 1), atol=1e-9)
-
-
-def test_long_grids_are_thinned(long_grid):
+def test_long_grids_are_thinned(payload):
     """A long grid is reduced to at most 64 bids and keeps the first and the last."""
-    model, found = long_grid
-    assert_plain(found)
-    assert 48 <= len(found.grid) <= 64
-    assert found.grid[0] == pytest.approx(model.edges_[0] / MICROS)
-    assert found.grid[-1] == pytest.approx(model.edges_[-1] / MICROS)
+    model = fitted()
+    assert len(model.edges_) > 100
+    assert 48 <= len(payload.grid) <= 64
+    assert payload.grid[0] == pytest.approx(model.edges_[0] / MICROS)
+    assert payload.grid[-1] == pytest.approx(model.edges_[-1] / MICROS)
+
+
+def test_report_without_an_evaluation():
+    """Without an evaluation there are neither errors nor tables of the paper."""
+    found = report_payload(fitted(), source="logs", engine="duckdb")
     assert found.evaluation is None and found.tables == []
 
 
@@ -205,13 +205,14 @@ def test_log_of_one_bid(amount, won):
     assert found.segments[0].size == 1 and found.outliers == []
 
 
-# With very few advertisers the views may form camps; the consensus warns about that.
-@pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning")
+# With very few advertisers the views may form camps, and forecasts may be far off.
+@pytest.mark.filterwarnings("ignore::coterie.errors.CoterieWarning")
 @pytest.mark.parametrize("name", [*ODD_WITH_SEGMENTS, *ODD_WITHOUT_SEGMENTS])
 def test_odd_markets(name):
-    """Degenerate markets give plain reports, with an evaluation if there are two days."""
+    """Degenerate markets give plain reports, with an evaluation if there are bids to learn from."""
     log, texts = odd_market(name)
-    evaluation = evaluate(log, texts, settings=QUICK) if len(log.days) > 1 else None
+    has_training = log.daily("count")[:, :-1].sum() > 0
+    evaluation = evaluate(log, texts, settings=QUICK) if has_training else None
     found = report_payload(odd_model(name), evaluation, source="logs", engine="duckdb")
     assert_plain(found)
     if name == "one day":

@@ -154,15 +154,16 @@ def test_any_text_is_text(text: str) -> None:
 
 
 def test_curves_keep_four_digits() -> None:
-    """Curves reach the scripts with four significant digits, win rates in percent."""
+    """Curves reach the scripts with four digits, win rates in percent, spend per thousand."""
     data = Page(render_report(PAYLOAD)).data
-    for name in ("win", "win_low", "win_high", "own", "cost"):
+    scales = {"cost": 1, "spend_low": 1000, "spend_high": 1000}
+    for name in ("win", "win_low", "win_high", "own", "cost", "spend_low", "spend_high"):
         for i, one in enumerate(PAYLOAD.advertisers):
             place = data["advertisers"][name][i]
             if getattr(one, name) is None:
                 assert place is None
                 continue
-            scale = 1 if name == "cost" else 100
+            scale = scales.get(name, 100)
             np.testing.assert_allclose(
                 np.array(data["curves"][place]) / scale, getattr(one, name), rtol=1e-3, atol=1e-300
             )
@@ -173,10 +174,14 @@ def test_equal_curves_are_stored_once() -> None:
     """Advertisers with the curves of their segment share one copy."""
     first = PAYLOAD.segments[0]
     curves = {name: getattr(first, name) for name in ("win", "win_low", "win_high", "cost")}
+    spend = {"spend_low": first.cost, "spend_high": first.win}
+    curves |= {name: [value / 1000 for value in curve] for name, curve in spend.items()}
     rows = [replace(one, **curves, own=None, source="segment") for one in PAYLOAD.advertisers]
     data = Page(render_report(replace(PAYLOAD, advertisers=rows))).data
     assert set(data["advertisers"]["win"]) == {data["segments"][0]["win"]}
-    assert len(data["curves"]) == 4 * len(PAYLOAD.segments)
+    # the upper end of spend is the win rate in other units
+    assert set(data["advertisers"]["spend_low"]) == {data["segments"][0]["cost"]}
+    assert len(data["curves"]) == 4 * len(PAYLOAD.segments) + 1
 
 
 def test_a_close_grid_stays_increasing() -> None:
@@ -185,9 +190,9 @@ def test_a_close_grid_stays_increasing() -> None:
     assert Page(render_report(report)).data["grid"] == report.grid
 
 
-def test_a_market_of_1268_advertisers_fits_in_3_megabytes() -> None:
-    """The report of a usual market is below 3 MB."""
-    assert len(render_report(make_payload(1268, 10)).encode()) < 3_000_000
+def test_a_market_of_1268_advertisers_fits_in_4_megabytes() -> None:
+    """The report of a usual market is below 4 MB."""
+    assert len(render_report(make_payload(1268, 10)).encode()) < 4_000_000
 
 
 def test_tables_are_in_the_page_itself() -> None:
@@ -196,9 +201,26 @@ def test_tables_are_in_the_page_itself() -> None:
     evaluation = PAYLOAD.evaluation
     expected = [words.exact(PAYLOAD.rows), words.money(PAYLOAD.spend, "$")]
     expected += [segment.name for segment in PAYLOAD.segments]
-    expected += [words.percent(s["spend"]["mape"]) for s in evaluation["sources"].values()]
-    expected += [stratum["name"] for stratum in evaluation["strata"]]
-    expected += [words.signed(one["difference"]) for one in evaluation["differences"]]
+    for source in evaluation["sources"].values():
+        for target in ("impressions", "spend", "clicks"):
+            expected += [
+                words.percent(source[target]["mape"]),
+                words.signed(source[target]["bias"]),
+            ]
+    for stratum in evaluation["strata"]:
+        expected += [
+            stratum["name"],
+            words.signed(stratum["sources"]["dictionary"]["spend"]["bias"]),
+        ]
+    expected += [
+        words.signed(float(f"{one['difference']:.4g}"))
+        for one in evaluation["differences"]
+        if one["target"] != "clicks"
+    ]
+    for row in evaluation["coverage"]["rows"]:
+        expected += [words.percent(share) for share in (*row["given"], *row["forecast"])]
+    for row in evaluation["coverage_by_stratum"]:
+        expected += [words.percent(row["spend"]["forecast"])]
     expected += [table["title"] for table in PAYLOAD.tables]
     expected += [one.what for one in PAYLOAD.quality]
     expected += [one.detail for one in PAYLOAD.how]
@@ -206,18 +228,36 @@ def test_tables_are_in_the_page_itself() -> None:
     assert [one for one in expected if one not in text] == []
 
 
+def test_warnings_are_at_the_top() -> None:
+    """The warnings of the model come before the forecasts, as text with a full stop."""
+    html = render_report(PAYLOAD)
+    notice = "Prices rose by 12.0% from 2026-03-06 on; &lt;b&gt;read&lt;/b&gt; this</bdi>."
+    assert html.index(notice) < html.index('id="what-if"')
+    without = render_report(replace(PAYLOAD, warnings=[]))
+    assert 'aria-label="Warnings"' not in without
+
+
+def test_the_default_is_marked() -> None:
+    """The default has a marked row in the tables of errors, and only it."""
+    html = render_report(PAYLOAD)
+    rows = re.findall(r"<tr([^>]*)><th scope=\"row\">([^<]*)", html)
+    chosen = [name.strip() for kind, name in rows if "chosen" in kind]
+    assert chosen == ["market curves"] * 2
+
+
 @pytest.mark.parametrize(
     ("difference", "verdict"),
-    [(-0.03, "A is better"), (0.03, "B is better"), (0.01, "no clear difference")],
+    [(-0.03, "the default"), (0.03, "the other"), (0.01, "not clear")],
 )
 def test_verdicts_follow_two_standard_errors(difference: float, verdict: str) -> None:
     """A difference counts if it exceeds two standard errors, in either direction."""
     one = PAYLOAD.evaluation["differences"][0] | {"standard_error": 0.01, "difference": difference}
-    evaluation = PAYLOAD.evaluation | {"differences": [one]}
-    text = Page(render_report(replace(PAYLOAD, evaluation=evaluation))).text
-    assert [
-        one for one in text if one in {"A is better", "B is better", "no clear difference"}
-    ] == [verdict]
+    both = [one, one | {"target": "spend"}]
+    evaluation = PAYLOAD.evaluation | {"differences": both}
+    html = render_report(replace(PAYLOAD, evaluation=evaluation))
+    table = html.partition("Is the difference real?")[2].partition("</section>")[0]
+    found = [one for one in Page(table).text if one in {"the default", "the other", "not clear"}]
+    assert found == [verdict] * 2
 
 
 def test_unknown_errors_are_shown_as_unknown() -> None:
@@ -226,7 +266,9 @@ def test_unknown_errors_are_shown_as_unknown() -> None:
     unknown = dict.fromkeys(("mape", "wape", "smape", "bias", "coverage"))
     evaluation = PAYLOAD.evaluation | {
         "sources": sources | {"own": sources["own"] | {"impressions": unknown}},
-        "differences": [differences[0] | {"difference": None, "standard_error": None}],
+        "differences": [
+            one | {"difference": None, "standard_error": None} for one in differences[:3]
+        ],
     }
     page = Page(render_report(replace(PAYLOAD, evaluation=evaluation)))
     assert "unknown" in page.text

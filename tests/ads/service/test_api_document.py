@@ -61,7 +61,7 @@ def test_answers_are_of_the_shapes_they_are_said_to_be(name):
     for advertiser in served(name).model.advertisers_[::7]:
         detail = asked.get(advertiser_path(str(advertiser))).json
         document.AdvertiserDetail.model_validate(detail)
-        question = {"advertiser": str(advertiser), "bid": [1, 1e9]}
+        question = {"advertiser": str(advertiser), "bid": [1, 1e9], "days": 3, "level": 0.5}
         document.OneAnswer.model_validate(asked.forecast(question).json)
         document.ManyAnswers.model_validate(asked.forecast([question]).json)
     stranger = {"text": "tour", "bid": 1, "supply": 10}
@@ -96,6 +96,10 @@ def test_shapes_are_exact():
         {"advertiser": "a" * 1025, "bid": 1},
         {"advertiser": "a", "bid": 1, "supply": -1},
         {"advertiser": "a", "bid": 1, "colour": "red"},
+        {"advertiser": "a", "bid": 1, "days": 7, "level": 0.5},
+        {"advertiser": "a", "bid": 1, "days": 0},
+        {"advertiser": "a", "bid": 1, "days": 367},
+        {"advertiser": "a", "bid": 1, "level": 0.85},
         {"advertiser": "a"},
     ],
 )

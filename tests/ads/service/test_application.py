@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from coterie.ads.service.models.model_holder import Refusal
+from coterie.ads.service.models.served_model import ServedModel
 from fitted_models import HOSTILE_IDS
 from service_calls import Service, advertiser_path, served, service
 
@@ -47,6 +50,19 @@ class TestModel:
         told = service().get("/v1/segments").json
         assert told["grid"] == model["grid"] == served().book.grid
         assert told["segments"] == served().book.segments()
+
+    def test_levels_and_warnings(self):
+        """The model tells the levels of intervals, how days are weighted, and its warnings."""
+        changed = copy.copy(served().model)
+        changed.warnings_ = ["prices rose by 30% from 2026-03-12 on"]
+        changed.choice_ = replace(changed.choice_, half_life=7.0)
+        told = Service(ServedModel(changed, "0", "market.coterie")).get("/v1/model").json
+        assert told["warnings"] == changed.warnings_
+        assert told["half_life"] == 7.0
+        assert told["interval"] in told["interval_levels"] == [0.5, 0.8, 0.9, 0.95]
+        plain = service().get("/v1/model").json
+        assert plain["warnings"] == []
+        assert len(plain["weekdays_seen"]) == 7
 
     @pytest.mark.parametrize("target", TAGGED)
     def test_an_answer_that_the_client_has_is_not_sent_again(self, target):

@@ -7,11 +7,13 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 from coterie.ads.forecasts.forecast_figures import (
     SUPPLY_OR_DAY,
     checked_bids,
+    checked_day,
     checked_supply,
     number_between,
 )
@@ -25,7 +27,9 @@ _BRACKETS = 2
 # a text is compared with every advertiser's: so many are answered well within a request's time
 _MOST_TEXTS = 50
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-_MEMBERS = ("advertiser", "bid", "supply", "day", "text")
+_MEMBERS = ("advertiser", "bid", "supply", "day", "days", "text", "level")
+# what need not be sent
+_DEFAULTS = {"days": 1, "level": 0.9}
 
 
 @dataclass(frozen=True)
@@ -153,11 +157,26 @@ def _checked_members(question: Mapping[str, Any], place: str) -> dict[str, Any]:
         members["bid"] = _bids(members["bid"])
         if "supply" in members:
             members["supply"] = checked_supply(members["supply"])
+        if "days" in members:
+            checked_day(None, members["days"])
+            members["days"] = int(members["days"])
+        if "level" in members:
+            members["level"] = _level(members["level"])
         if {"supply", "day"} <= members.keys():
             raise InvalidParameterError(f"day: {SUPPLY_OR_DAY}")
     except InvalidParameterError as error:
         raise InvalidParameterError(f"{where}{error}") from None
+    for name, value in _DEFAULTS.items():
+        if members.get(name) == value:
+            del members[name]
     return members
+
+
+def _level(level: Any) -> float:
+    """Return a number; which levels there are is for the service to tell."""
+    if isinstance(level, Real):
+        return float(level)
+    raise InvalidParameterError(f"level={level!r}: it must be a number between 0 and 1")
 
 
 def _bids(bid: Any) -> list[float] | dict[str, Any]:

@@ -103,13 +103,15 @@ class Client:
         *,
         supply: float | None = None,
         day: str | None = None,
+        days: int = 1,
         text: str | None = None,
+        level: float = 0.9,
     ) -> Any:
-        """Impressions, spend and clicks at a bid, or at several.
+        """Impressions, spend, clicks and conversions at a bid, or at several.
 
         Parameters
         ----------
-        advertiser, supply, day, text
+        advertiser, supply, day, days, text, level
             As in :meth:`AdForecaster.forecast`.
         bid : float, array-like, or mapping
             In units of currency per thousand impressions (CPM); a mapping of ``from``, ``to``
@@ -120,8 +122,16 @@ class Client:
         Forecast, or list of Forecast
             A list where ``bid`` is one, or a range.
         """
-        question = {"advertiser": advertiser, "bid": bid, "supply": supply, "day": day}
-        (found,) = self._found(batches_of([question | {"text": text}], many=False))
+        question = {
+            "advertiser": advertiser,
+            "bid": bid,
+            "supply": supply,
+            "day": day,
+            "days": days,
+            "text": text,
+            "level": level,
+        }
+        (found,) = self._found(batches_of([question], many=False))
         return found if np.ndim(bid) or isinstance(bid, Mapping) else found[0]  # type: ignore[arg-type]
 
     def forecast_many(self, questions: Iterable[Mapping[str, Any]]) -> list[list[Forecast]]:
@@ -238,12 +248,14 @@ def _query(members: Mapping[str, Any]) -> str:
 
 def _forecasts_in(answer: Any) -> list[Forecast]:
     with _as_agreed():
-        shared = {name: answer[name] for name in ("advertiser", "supply", "segment", "curve")}
+        shared = {
+            name: answer[name] for name in ("advertiser", "supply", "level", "segment", "curve")
+        }
         return [_forecast(shared, one, answer["why"]) for one in answer["forecasts"]]
 
 
 def _forecast(shared: dict[str, Any], one: Mapping[str, Any], why: str) -> Forecast:
-    clicks_interval = one["clicks_interval"]
+    of_clicks, of_conversions = one["clicks_interval"], one["conversions_interval"]
     return Forecast(
         **shared,
         bid=one["bid"],
@@ -254,8 +266,9 @@ def _forecast(shared: dict[str, Any], one: Mapping[str, Any], why: str) -> Forec
         spend=one["spend"],
         spend_interval=tuple(one["spend_interval"]),
         clicks=one["clicks"],
-        clicks_interval=None if clicks_interval is None else tuple(clicks_interval),
+        clicks_interval=None if of_clicks is None else tuple(of_clicks),
         conversions=one["conversions"],
+        conversions_interval=None if of_conversions is None else tuple(of_conversions),
         why=why + one.get("remark", ""),
     )
 

@@ -33,7 +33,7 @@ const coterieForecastSource = (() => {
       flying = { one: question.one, controller, since: performance.now() };
       try {
         const said = await post("v1/forecast", bodyOf(question), controller.signal);
-        resolve(replyOf(said));
+        resolve(replyOf(said, question.day));
       } catch (fault) {
         if (controller.signal.aborted) resolve(null);
         else reject(fault);
@@ -59,13 +59,14 @@ const coterieForecastSource = (() => {
     return body;
   }
 
-  function replyOf(said) {
-    return { ...said, forecasts: said.forecasts.map((one) => forecastOf(one, said)) };
+  function replyOf(said, day) {
+    return { ...said, forecasts: said.forecasts.map((one) => forecastOf(one, said, day)) };
   }
 
-  function forecastOf(one, { supply, why }) {
+  function forecastOf(one, { supply, why }, day) {
     const impressions = figure(one.impressions, one.impressions_interval);
-    const share = (number) => (supply > 0 ? number / supply : undefined);
+    // an expected number of auctions varies too, and then the interval is not that of a share
+    const share = (number) => (day.kind === "other" && supply > 0 ? number / supply : undefined);
     return {
       bid: one.bid,
       supply,
@@ -74,7 +75,7 @@ const coterieForecastSource = (() => {
       impressions,
       spend: figure(one.spend, one.spend_interval),
       clicks: figure(one.clicks, one.clicks_interval),
-      conversions: figure(one.conversions, null),
+      conversions: figure(one.conversions, one.conversions_interval),
       why: one.remark ? `${why}; ${unjoined(one.remark)}` : why,
       remark: sentence(one.remark ?? ""),
     };

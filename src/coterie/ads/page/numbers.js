@@ -2,8 +2,9 @@
 /*
  * Forecasts from curves, and numbers as pages write them.
  *
- * A curve set is { grid, win, low, high, cost }: P increasing bids (CPM), the share of auctions
- * won at each with its interval, and the mean price paid per thousand impressions.
+ * A curve set is { grid, win, low, high, cost, spendLow, spendHigh }: P increasing bids (CPM), and
+ * at each the share of auctions won, the mean price paid per thousand impressions, and the ends of
+ * the intervals of impressions and of spend per expected auction.
  */
 const coterieNumbers = (() => {
   // ---------------------------------------------------------------- forecasts
@@ -24,28 +25,30 @@ const coterieNumbers = (() => {
     return ys[below] + share * (ys[above] - ys[below]);
   }
 
-  /** Impressions = supply × win(bid) and spend = impressions × cost(bid) / 1000, a day. */
+  /**
+   * Impressions = supply × win(bid) and spend = impressions × cost(bid) / 1000, a day.
+   * The intervals grow in proportion to the supply.
+   */
   function forecastAt(curves, bid, supply) {
     const at = (ys) => interpolate(curves.grid, ys, bid);
+    const win = at(curves.win);
     const cost = at(curves.cost);
-    const win = { value: at(curves.win), low: at(curves.low), high: at(curves.high) };
-    const impressions = scaled(win, supply);
     return {
       bid,
       supply,
-      win,
+      win: { value: win },
       cost,
-      impressions,
-      spend: scaled(impressions, cost / 1000),
+      impressions: {
+        value: supply * win,
+        low: supply * at(curves.low),
+        high: supply * at(curves.high),
+      },
+      spend: {
+        value: (supply * win * cost) / 1000,
+        low: supply * at(curves.spendLow),
+        high: supply * at(curves.spendHigh),
+      },
       outside: bid < curves.grid[0] || bid > curves.grid[curves.grid.length - 1],
-    };
-  }
-
-  function scaled(interval, factor) {
-    return {
-      value: interval.value * factor,
-      low: interval.low * factor,
-      high: interval.high * factor,
     };
   }
 

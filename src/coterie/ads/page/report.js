@@ -12,9 +12,14 @@
 
   // -------------------------------------------------------------------- data
 
+  /** A stored curve in units of 1. */
+  function curve(place, unit) {
+    return place === null ? null : data.curves[place].map((value) => value / unit);
+  }
+
   /** Win rates, stored in percent, as shares of 1. */
   function shares(place) {
-    return place === null ? null : data.curves[place].map((value) => value / 100);
+    return curve(place, 100);
   }
 
   function curvesOf(one) {
@@ -30,7 +35,8 @@
   function loadAdvertiser(index) {
     const columns = Object.entries(data.advertisers);
     const one = Object.fromEntries(columns.map(([name, values]) => [name, values[index]]));
-    const curves = curvesOf(one);
+    const spend = { spendLow: curve(one.spend_low, 1000), spendHigh: curve(one.spend_high, 1000) };
+    const curves = { ...curvesOf(one), ...spend };
     const own = { kind: "own", label: "own", grid, win: shares(one.own), cost: curves.cost };
     return { ...one, curves, lines: one.own === null ? [] : [own] };
   }
@@ -66,8 +72,8 @@
 
   function factsOf(one) {
     const from = {
-      pooled: "its own curve and its segment’s, mixed by volume",
-      segment: "its segment’s curve",
+      pooled: "its own auctions, completed by the curves of its segment",
+      segment: "the curves of its segment",
       global: "the curve of all advertisers",
     };
     const facts = [];

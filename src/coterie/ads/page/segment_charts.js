@@ -7,7 +7,7 @@
  * segment-p-cost, and its values at the bid into segment-p-win-said and segment-p-cost-said.
  */
 const coterieSegmentCharts = (() => {
-  const { forecastAt, percent, tick } = coterieNumbers;
+  const { interpolate, percent, tick } = coterieNumbers;
   const find = (id) => document.getElementById(id);
 
   function segmentCharts({ grid, symbol, segments }) {
@@ -23,8 +23,8 @@ const coterieSegmentCharts = (() => {
 
     function point(bid) {
       for (const { place, name, chart } of panels) {
-        const { win, cost } = forecastAt(segments[place].curves, bid, 1);
-        const text = name === "win" ? percent(win.value) : money(cost);
+        const value = interpolate(grid, segments[place].curves[name], bid);
+        const text = name === "win" ? percent(value) : money(value);
         chart.point(bid, `at ${money(bid)}: ${text}`);
         find(`segment-${place}-${name}-said`).textContent = text;
       }

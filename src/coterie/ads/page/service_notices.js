@@ -1,13 +1,13 @@
 "use strict";
 /*
- * Notices about the service: trouble, a new model, a needed token.
+ * Notices about the service: trouble, a new model, a needed token, warnings about the model.
  *
  * coterieNotices has trouble(words, milliseconds, signal), well() and askToken(refused), as
  * service_calls.js needs them, and tell(name, words, button, action): a line above the panel, one
- * of each name.
+ * of each name. warn(sentences) tells the warnings about the model.
  */
 const coterieNotices = (() => {
-  const { element } = coterieNodes;
+  const { element, visible } = coterieNodes;
   const find = (id) => document.getElementById(id);
   const waiting = new Set();
 
@@ -24,6 +24,15 @@ const coterieNotices = (() => {
 
   function untell(name) {
     find(`notice-${name}`)?.remove();
+  }
+
+  /** Sentences without a full stop; a press takes one away until the page is loaded again. */
+  function warn(sentences) {
+    sentences.forEach((sentence, i) => {
+      const words = visible(sentence);
+      const name = `warning-${i}`;
+      tell(name, `${words.charAt(0).toUpperCase()}${words.slice(1)}.`, "Hide", () => untell(name));
+    });
   }
 
   function tryNow() {
@@ -94,5 +103,5 @@ const coterieNotices = (() => {
     });
   }
 
-  return Object.freeze({ askToken, tell, trouble, well: () => untell("trouble") });
+  return Object.freeze({ askToken, tell, trouble, warn, well: () => untell("trouble") });
 })();

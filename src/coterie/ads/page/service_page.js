@@ -339,6 +339,7 @@
   async function start() {
     model = await calls.get("v1/model");
     const period = showModel();
+    coterieNotices.warn(model.warnings);
     const source = coterieForecastSource({ post: calls.post });
     find("what-if").hidden = false;
     panel = coterieWhatIf({

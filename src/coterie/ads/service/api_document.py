@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from coterie.ads.forecasts.calibration import LEVELS
+from coterie.ads.forecasts.forecast_figures import MOST_DAYS
 from coterie.ads.protocol import Limits
-from coterie.ads.service.answering.questions import MOST_BID, MOST_SUPPLY
+from coterie.ads.service.answering.questions import LEVEL, MOST_BID, MOST_SUPPLY
 
 __all__ = [
     "AdvertiserDetail",
@@ -37,6 +39,16 @@ Interval = Annotated[list[Amount], Field(min_length=2, max_length=2)]
 Bid = Annotated[float, Field(gt=0, le=MOST_BID)]
 Words = Annotated[str, Field(json_schema_extra={"pattern": r"^[^\u0000]*$"})]
 Curve = Literal["pooled", "text", "global"]
+Days = Annotated[int, Field(ge=1, le=MOST_DAYS)]
+
+
+def _offered(level: float) -> float:
+    if level not in LEVELS:
+        raise ValueError("there are no intervals of this level")
+    return level
+
+
+Level = Annotated[float, AfterValidator(_offered), Field(json_schema_extra={"enum": list(LEVELS)})]
 
 
 class _Shape(BaseModel):
@@ -54,7 +66,7 @@ class BidRange(_Shape):
 
 
 class Question(_Shape):
-    """Whose forecast, at which bids, in how many auctions.
+    """Whose forecast, at which bids, in how many auctions, on which days.
 
     An advertiser that the model does not know is placed by its text, or else by all advertisers;
     its supply must be given.
@@ -79,15 +91,22 @@ class Question(_Shape):
     ]
     supply: Annotated[
         float,
-        Field(ge=0, le=MOST_SUPPLY, description="Auctions; by default those of an average day."),
+        Field(
+            ge=0,
+            le=MOST_SUPPLY,
+            description="Auctions of all days together; by default those to expect.",
+        ),
     ] = 0
     day: Annotated[
         str,
         Field(
-            description="A date; its weekday sets the supply.",
+            description="A date, which sets supply and prices; the first if there are several days."
+            " By default one average day, or the days after the log.",
             json_schema_extra={"format": "date"},
         ),
     ] = ""
+    days: Annotated[Days, Field(description="How many days are forecast together.")] = 1
+    level: Annotated[Level, Field(description="Of the intervals.")] = LEVEL
 
 
 class Forecast(_Shape):
@@ -103,6 +122,7 @@ class Forecast(_Shape):
     clicks: Annotated[Amount | None, Field(description="Null where the log has none.")]
     clicks_interval: Interval | None
     conversions: Amount | None
+    conversions_interval: Interval | None
     remark: Annotated[
         str,
         Field(description="What is to be added to why at this bid; only where something is."),
@@ -117,7 +137,9 @@ class Answer(_Shape):
     segment: Annotated[str, Field(description="Of the largest share; empty where there is none.")]
     curve: Curve
     why: Annotated[str, Field(description="What the forecasts rest on.")]
-    supply: Amount
+    days: Annotated[Days, Field(description="How many days are forecast together.")]
+    level: Annotated[Level, Field(description="Of the intervals.")]
+    supply: Annotated[Amount, Field(description="Auctions of all days together.")]
     forecasts: list[Forecast]
 
 
@@ -157,7 +179,12 @@ class Model(_Shape):
     advertisers: Count
     segments: Count
     rows: Amount
-    interval: Annotated[Share, Field(description="What intervals are to hold.")]
+    interval: Annotated[Level, Field(description="The level of intervals if none is asked for.")]
+    interval_levels: Annotated[list[Level], Field(description="The levels that are offered.")]
+    half_life: Annotated[
+        Amount | None, Field(description="Of the weights of days; null if all weigh the same.")
+    ]
+    warnings: Annotated[list[str], Field(description="What to know before trusting forecasts.")]
     grid: list[Amount]
     has_clicks: bool
     has_texts: bool

@@ -189,7 +189,7 @@ def _add_forecast(app: FastAPI, lane: ForecastLane) -> None:
             Body(),
         ],
     ) -> None:
-        """Impressions, spend and clicks at bids: of one question, or of a list of them.
+        """Impressions, spend, clicks and conversions at bids: of one question, or of a list.
 
         A fault in any question refuses the whole, and tells where each fault is.
         """

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import date
+import copy
+from datetime import date, timedelta
 from functools import cache
 
 import orjson
@@ -16,6 +17,7 @@ from coterie.ads.service.answering.answers import (
     answer_to_one,
     answers_in_turns,
     answers_to,
+    periods_of,
     rows_of,
 )
 from coterie.ads.service.answering.questions import read_questions
@@ -27,6 +29,8 @@ LIMITS = Limits()
 MODELS = ("small_model", "first_price_model", "minimum_model", "textless_model")
 
 bids = st.floats(0.01, 40) | st.sampled_from([1e-300, 1e9, 2, 1.294])
+number_of_days = st.sampled_from([1, 2, 7, 366]) | st.integers(1, 40)
+levels = st.sampled_from([0.5, 0.8, 0.9, 0.95])
 words = st.sampled_from(["", " ", "passport tour", "claim quote insurance", "zzzz", "الفندق"])
 
 
@@ -55,13 +59,14 @@ def questions(draw, name):
         question["supply"] = draw(st.floats(0, 1e15) | st.sampled_from([0, 1, 10**15]))
     elif supply == "day":
         question["day"] = str(draw(st.dates(date(2026, 1, 1), date(2026, 12, 31))))
+    question |= draw(st.fixed_dictionaries({}, optional={"days": number_of_days, "level": levels}))
     question["bid"] = draw(bids | st.lists(bids, min_size=1, max_size=5))
     return question
 
 
 def as_forecasts(answer):
     """What a client makes of an answer: forecasts as the Python interface gives them."""
-    shared = {name: answer[name] for name in ("advertiser", "segment", "curve", "supply")}
+    shared = {name: answer[name] for name in ("advertiser", "segment", "curve", "supply", "level")}
     found = []
     for forecast in answer["forecasts"]:
         told = shared | forecast | {"why": answer["why"] + forecast.get("remark", "")}
@@ -94,6 +99,8 @@ def test_answers_are_forecasts(name, data):
     for question, answer in zip(asked, answered(model, read), strict=True):
         assert as_forecasts(answer) == expected(model.model, question)
         assert answer["known"] == (question.get("advertiser") in ids(name))
+        assert answer["days"] == question.get("days", 1)
+        assert answer["level"] == question.get("level", 0.9)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -103,11 +110,76 @@ def test_the_quick_way_is_the_same(name, data):
     """One bid of a known advertiser gets the answer that it gets among others."""
     model = served(name)
     asked = {"advertiser": data.draw(st.sampled_from(ids(name))), "bid": data.draw(bids)}
+    optional = {"days": number_of_days, "level": levels, "day": st.just("2026-03-09")}
+    asked |= data.draw(st.fixed_dictionaries({}, optional=optional))
     [question] = read = read_questions(asked, Limits())
     rows = rows_of(model, read)
     quick = answer_to_one(model, question, rows[0])
     assert quick == answers_to(model, read, rows, Limits())
     assert as_forecasts(orjson.loads(quick)) == expected(model.model, asked)
+
+
+def test_several_days_and_levels():
+    """Days add up, a higher level is wider, and a given supply is that of all days together."""
+    one, week = (
+        service().forecast({"advertiser": ids("small_model")[3], "bid": 2, "days": days}).json
+        for days in (1, 7)
+    )
+    assert (one["days"], week["days"]) == (1, 7)
+    assert week["supply"] == pytest.approx(7 * one["supply"], rel=0.1)
+    assert "the 7 days after the log" in week["why"]
+    wide, narrow = (
+        service().forecast({"advertiser": ids("small_model")[3], "bid": 2, "level": level}).json
+        for level in (0.95, 0.5)
+    )
+    for name in ("impressions_interval", "spend_interval"):
+        (low, high), (least, most) = (a["forecasts"][0][name] for a in (narrow, wide))
+        assert least < low < high < most
+    given = {"advertiser": ids("small_model")[3], "bid": 2, "days": 7, "supply": 500}
+    assert service().forecast(given).json["supply"] == 500.0
+
+
+def test_logs_without_clicks_and_conversions():
+    """What the log has none of is null, and so is its interval."""
+    model = copy.copy(served().model)
+    model.click_rate_ = model.click_worth_ = None
+    model.conversion_rate_ = model.conversion_worth_ = None
+    without = ServedModel(model, "0", "market.coterie")
+    asked = [{"advertiser": ids("small_model")[0], "bid": 2}, {"text": "", "bid": 2, "supply": 1}]
+    for answer in answered(without, read_questions(asked, LIMITS)):
+        [found] = answer["forecasts"]
+        for name in ("clicks", "conversions"):
+            assert found[name] is None and found[f"{name}_interval"] is None
+
+
+def test_much_work_has_pauses():
+    """Many bids on many days are forecast in parts, and days that are not known are made before."""
+    model = ServedModel(served().model, "0", "market.coterie")
+    names = ids("small_model")
+    asked = [{"advertiser": names[i], "bid": [1.0, 2.0, 3.0], "days": 2 + i} for i in range(9)]
+    asked += [{"text": "tour", "bid": [1.0, 2.0, 3.0], "days": 30, "supply": 9}]
+    read = read_questions(asked, LIMITS)
+    for some in (read, read[:9]):
+        assert not all(model.has_period(*one) for one in periods_of(some)) or some is not read
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(answers, "_ITEMS_IN_A_TURN", 10)
+            *pauses, last = answers_in_turns(model, some, rows_of(model, some), LIMITS)
+        assert all(model.has_period(*one) for one in periods_of(some))
+        assert len(pauses) > 9 and set(pauses) == {b""}
+        assert last == answers_to(model, some, rows_of(model, some), LIMITS)
+
+
+def test_a_day_is_looked_into_once(monkeypatch):
+    """However many questions are about a day, what is expected of it is made once."""
+    model = ServedModel(served().model, "0", "market.coterie")
+    made = []
+    of_days = model.tables.days
+    monkeypatch.setattr(model.tables, "days", lambda *day: made.append(day) or of_days(*day))
+    days = [str(date(2026, 4, 1) + timedelta(days=i % 3)) for i in range(60)]
+    asked = [{"advertiser": ids("small_model")[0], "bid": 2, "day": day} for day in days]
+    answered(model, read_questions(asked, LIMITS))
+    answered(model, read_questions(asked, LIMITS))
+    assert len([day for day in made if day]) == 3
 
 
 def test_a_remark_stands_with_the_bids_it_goes_for():
@@ -127,7 +199,7 @@ def test_no_answer_is_out_of_proportion(name):
     assert reply.status == 200 and len(reply.json["forecasts"]) == 10_000
     plain = service().forecast({**asked, "advertiser": "a"})
     assert len(reply.body) < len(plain.body) + 20 * 1024
-    assert len(plain.body) < 700 * 10_000
+    assert len(plain.body) < 800 * 10_000
 
 
 def test_ids_that_are_long_are_cut_in_faults():

@@ -193,3 +193,37 @@ def test_texts_are_placed_in_threads_of_the_lane(monkeypatch):
     asked = [{"text": f"tour {i}", "bid": 1, "supply": 1} for i in range(40)]
     assert len(service().forecast(asked).json["answers"]) == 40
     assert threads == {"forecasts"}
+
+
+def test_what_is_expected_of_days_is_made_in_threads(monkeypatch):
+    """It takes milliseconds, so the loop answers others meanwhile; then it is kept."""
+    fresh = Service(ServedModel(served().model, "0", "market.coterie"))
+    threads = []
+    made = fresh.served.tables.days
+
+    def noted(*day):
+        threads.append(threading.current_thread().name.split("_")[0])
+        return made(*day)
+
+    fresh.served.book.summary()  # which asks for days too, beside
+    monkeypatch.setattr(fresh.served.tables, "days", noted)
+    asked = {"advertiser": KNOWN, "bid": 2, "day": "2026-05-01"}
+    one, again = fresh.forecast(asked), fresh.forecast(asked)
+    assert one.body == again.body
+    assert fresh.forecast([asked, asked | {"days": 2}]).status == 200
+    assert threads == ["forecasts"] * 2
+
+
+def test_many_days_are_much_work(monkeypatch):
+    """Bids times days decide whether questions are answered in a thread."""
+    fresh = Service(ServedModel(served().model, "0", "market.coterie"))
+    fresh.served.period(None, 100)
+    turns = []
+    in_turns = forecast_lane.answers_in_turns
+    monkeypatch.setattr(
+        forecast_lane, "answers_in_turns", lambda *a, **k: turns.append(a) or in_turns(*a, **k)
+    )
+    for number in (20, 21):
+        asked = {"advertiser": KNOWN, "bid": [1.0] * number, "days": 100}
+        assert len(fresh.forecast(asked).json["forecasts"]) == number
+    assert len(turns) == 1

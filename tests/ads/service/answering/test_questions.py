@@ -36,6 +36,8 @@ good_members = {
     ),
     "supply": st.floats(0, MOST_SUPPLY) | st.integers(0, int(MOST_SUPPLY)),
     "day": st.dates().map(str),
+    "days": st.integers(1, 366),
+    "level": st.sampled_from([0.5, 0.8, 0.9, 0.95]),
 }
 anything = st.recursive(
     st.none()
@@ -57,6 +59,7 @@ def good_questions(draw):
     """A question that has nothing wrong with it."""
     named = draw(st.sampled_from([("advertiser",), ("text",), ("advertiser", "text")]))
     more = draw(st.sampled_from([(), ("supply",), ("day",)]))
+    more += draw(st.sampled_from([(), ("days",), ("level",), ("days", "level")]))
     return {name: draw(good_members[name]) for name in (*named, "bid", *more)}
 
 
@@ -89,6 +92,7 @@ class TestRightQuestions:
         assert question.text == asked.get("text")
         assert question.supply == asked.get("supply")
         assert (None if question.day is None else str(question.day)) == asked.get("day")
+        assert (question.days, question.level) == (asked.get("days", 1), asked.get("level", 0.9))
         if isinstance(asked["bid"], list):
             assert question.bids == asked["bid"]
         elif isinstance(asked["bid"], dict):
@@ -170,6 +174,9 @@ class TestWrongQuestions:
             ({"day": "٢٠٢٦-٠٣-٠٩"}, "day", "2026-03-09"),
             ({"day": 20260309}, "day", "2026-03-09"),
             ({"day": "2026-03-09", "supply": 1}, "day", "not both"),
+            ({"day": "2026-03-09", "supply": 1, "days": 7}, "day", "not both"),
+            *[({"days": n}, "days", "from 1 to 366") for n in (0, -1, 367, 7.0, "7", True, None)],
+            *[({"level": x}, "level", "0.5, 0.8, 0.9, 0.95") for x in (0.85, 1, 90, "0.9", None)],
             ({"advertiser": 42}, "advertiser", "a text, not a number"),
             ({"advertiser": "a" * 11}, "advertiser", "11 characters"),
             ({"text": "a\0b"}, "text", "NUL"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import math
 
 import numpy as np
@@ -21,12 +22,14 @@ from coterie.ads.service.models.model_checks import check_model
 from coterie.ads.service.models.served_model import ServedModel
 from coterie.errors import ModelFileError
 from fitted_models import first_price_model, minimum_model, small_model, textless_model
+from markets import ODD_WITH_SEGMENTS, ODD_WITHOUT_SEGMENTS, odd_model
 
 FITTED = [
     "advertisers_",
     "agreement_",
     "auction_",
     "bid_",
+    "calibration_",
     "choice_",
     "click_rate_",
     "click_worth_",
@@ -44,36 +47,58 @@ FITTED = [
     "outliers_",
     "pays_",
     "price_",
-    "rates_",
+    "price_levels_",
     "rows_",
+    "segment_spread_",
+    "segment_win_",
     "segments_",
     "shares_",
+    "spread_",
+    "stored_days_",
     "successes_",
     "supply_",
     "text_view_",
     "trials_by_bin_",
     "vectors_",
+    "warnings_",
+    "win_",
     "wins_",
 ]
-PARTS = ("supply_", "choice_", "agreement_", "text_view_")
+PARTS = (
+    "supply_",
+    "supply_.factors",
+    "price_levels_",
+    "calibration_",
+    "choice_",
+    "agreement_",
+    "text_view_",
+)
 
 
 def changed(name, value, model=None):
     """The model with one attribute, or a part of one (``supply_.level``), changed."""
-    other = copy.copy(model or small_model())
-    whole, _, part = name.partition(".")
-    if part:
-        inner = copy.copy(getattr(other, whole))
-        object.__setattr__(inner, part, value)
-        value = inner
-    setattr(other, whole, value)
+    return with_part(model or small_model(), name, value)
+
+
+def with_part(whole, name, value):
+    """A copy of an object with one attribute, or a part of one, changed."""
+    other = copy.copy(whole)
+    first, _, rest = name.partition(".")
+    part = with_part(getattr(other, first), rest, value) if rest else value
+    object.__setattr__(other, first, part)
     return other
+
+
+def part_of(whole, name):
+    """An attribute, or a part of one."""
+    return functools.reduce(getattr, name.split("."), whole)
 
 
 def with_value(array, place, value):
     """A copy of an array with one value changed."""
     other = array.copy()
-    other.flat[place] = value
+    with np.errstate(over="ignore"):  # float32 has no 1e300
+        other.flat[place] = np.asarray(value).astype(array.dtype)
     return other
 
 
@@ -81,6 +106,13 @@ def with_value(array, place, value):
 def test_fitted_models_are_sound(made):
     """Whatever fit gives can be served."""
     check_model(made())
+
+
+@pytest.mark.filterwarnings("ignore::coterie.errors.CoterieWarning")
+@pytest.mark.parametrize("name", [*ODD_WITH_SEGMENTS, *ODD_WITHOUT_SEGMENTS])
+def test_models_of_odd_logs_are_sound(name):
+    """So can what fit gives of logs that lack something."""
+    check_model(odd_model(name))
 
 
 @pytest.mark.parametrize("other", [None, "market", {}, KMeans()])
@@ -139,7 +171,6 @@ UNSOUND = [
     ("shares_", lambda model: model.shares_ * 2, "between 0 and 1"),
     ("shares_", lambda model: model.shares_ / 2, "sum to 1"),
     ("shares_", lambda model: model.shares_[:, 1:], "shares_ must be an array of"),
-    ("rates_", lambda model: model.rates_ + 1, "rates_ must lie"),
     ("labels_", lambda model: model.labels_ + 100, "labels_ must lie"),
     ("labels_", lambda model: model.labels_ - 1, "labels_ must lie"),
     ("confidence_", lambda model: with_value(model.confidence_, 0, np.inf), "confidence_"),
@@ -158,12 +189,80 @@ UNSOUND = [
         lambda model: model.trials_by_bin_.astype(np.float32),
         "counts of trials_by_bin_",
     ),
-    ("supply_.level", lambda model: model.supply_.level[1:], "levels of supply_"),
-    ("supply_.weekday", lambda model: model.supply_.weekday * np.nan, "weekdays of supply_"),
-    ("supply_.seen", lambda model: model.supply_.weekday, "yes or no"),
+    ("win_", lambda model: model.win_[:, ::-1], "win_ must not fall"),
+    ("win_", lambda model: model.win_.astype(np.float64), "win_ must be an array of .*float32"),
+    ("win_", lambda model: model.win_[:, 1:], "win_ must be an array of"),
+    ("win_", lambda model: with_value(model.win_, 3, np.nan), "win_ must lie"),
+    ("win_", lambda model: with_value(model.win_, -1, 1.5), "win_ must lie"),
+    ("spread_", lambda model: -model.spread_, "spread_ must lie"),
+    ("spread_", lambda model: model.spread_.T, "spread_ must be an array of"),
+    ("spread_", lambda model: with_value(model.spread_, 0, np.inf), "spread_ must lie"),
+    ("segment_win_", lambda model: model.segment_win_[1:], "segment_win_ must be an array"),
+    ("segment_win_", lambda model: model.segment_win_[:, ::-1], "segment_win_ must not fall"),
+    ("segment_spread_", lambda model: model.segment_spread_ * np.nan, "segment_spread_ must lie"),
+    (
+        "segment_spread_",
+        lambda model: model.segment_spread_.astype(np.float32),
+        "segment_spread_ must be an array of .*float64",
+    ),
+    ("supply_", lambda _: 3, "supply_ must be a supply"),
+    ("supply_.level", lambda model: model.supply_.level[1:], "supply_.level must be an array"),
+    ("supply_.error", lambda model: -model.supply_.error, "supply_.error must lie"),
+    ("supply_.variation", lambda model: model.supply_.variation * np.nan, "supply_.variation"),
+    ("supply_.weekday", lambda model: model.supply_.weekday[:, 1:], "supply_.weekday must be an"),
+    ("supply_.weekday", lambda model: -model.supply_.weekday, "supply_.weekday must lie"),
+    ("supply_.half_life", lambda _: math.nan, "supply_.half_life"),
+    ("supply_.factors", lambda _: None, "supply_.factors must be levels"),
+    ("supply_.factors.weights", lambda model: model.supply_.factors.weights / 2, "sum to 1"),
+    ("price_levels_.days", lambda model: model.price_levels_.days[::-1], "days must be dates"),
+    (
+        "price_levels_.days",
+        lambda model: model.price_levels_.days.astype("datetime64[s]"),
+        "price_levels_.days must be an array of days",
+    ),
+    (
+        "price_levels_.days",
+        lambda model: model.price_levels_.days + 3_000_000,
+        "price_levels_.days must lie",
+    ),
+    (
+        "price_levels_.values",
+        lambda model: model.price_levels_.values[1:],
+        "price_levels_.values must be an array",
+    ),
+    (
+        "price_levels_.values",
+        lambda model: model.price_levels_.values + 1e3,
+        "price_levels_.values must lie",
+    ),
+    ("price_levels_.errors", lambda model: model.price_levels_.errors * 0, "errors must lie"),
+    ("price_levels_.parts", lambda model: -model.price_levels_.parts, "parts must lie"),
+    ("price_levels_.parts", lambda model: model.price_levels_.parts[1:], "parts must be an array"),
+    ("price_levels_.weights", lambda model: model.price_levels_.weights[:0], "1 to 10,000"),
+    ("price_levels_.weights", lambda _: np.full(10_001, 1 / 10_001), "1 to 10,000"),
+    (
+        "calibration_.factors",
+        lambda model: model.calibration_.factors[1:],
+        "calibration_.factors must be an array of 4 × 2 × 4 × 2 × 3",
+    ),
+    (
+        "calibration_.factors",
+        lambda model: with_value(model.calibration_.factors, 7, 101.0),
+        "calibration_.factors must lie between 0 and 100",
+    ),
+    ("calibration_.forecasts", lambda _: -1, "calibration_.forecasts"),
+    ("calibration_", lambda _: [], "calibration_ must be"),
+    ("choice_", lambda _: None, "choice_ must be"),
     ("choice_.strength", lambda _: math.nan, "strength"),
-    ("choice_.noise", lambda _: math.inf, "noise"),
+    ("choice_.half_life", lambda _: np.float64(3), "choice_.half_life must be a plain number"),
+    ("choice_.half_life", lambda _: 0.0, "choice_.half_life"),
+    ("choice_.bias", lambda _: "0", "choice_.bias"),
     ("choice_.days", lambda _: -1, "days"),
+    ("warnings_", lambda _: "prices rose", "warnings_ must be a list"),
+    ("warnings_", lambda _: ["a" * 1001], "warnings_ must be of at most 1,000 characters"),
+    ("warnings_", lambda _: [np.str_("a")], "warnings_ must be text"),
+    ("warnings_", lambda _: ["\ud800"], "UTF-8"),
+    ("stored_days_", lambda _: b"", "stored_days_ must be stored days"),
     ("agreement_.placed", lambda model: model.agreement_.placed + 99, "views place"),
     ("agreement_.names", lambda _: "price", "names of the views"),
     ("agreement_.dissenting", lambda _: "nobody", "dissenting"),
@@ -208,13 +307,11 @@ def mutated(draw):
     model = small_model()
     names = [*FITTED, *(f"{part}.{name}" for part in PARTS for name in _members(model, part))]
     name = draw(st.sampled_from(names))
-    whole, _, part = name.partition(".")
-    value = getattr(model, whole) if not part else getattr(getattr(model, whole), part)
-    return changed(name, draw(_variants(value)))
+    return changed(name, draw(_variants(part_of(model, name))))
 
 
 def _members(model, part):
-    value = getattr(model, part)
+    value = part_of(model, part)
     if dataclasses.is_dataclass(value):
         return [field.name for field in dataclasses.fields(value)]
     return list(vars(value))
@@ -260,14 +357,16 @@ def test_hostile_models_are_refused_or_answer_in_numbers(model):
         return
     served = ServedModel(model, "0", "market.coterie")
     ids = model.advertisers_.tolist()
-    asked = [{"advertiser": name, "bid": [0.001, 2.0, 1e9]} for name in ids[::7]]
+    asked = [{"advertiser": name, "bid": [0.001, 2.0, 1e9], "level": 0.95} for name in ids[::7]]
+    asked += [{"advertiser": name, "bid": 2.0, "day": "2026-03-09", "days": 9} for name in ids[:9]]
     asked += [{"text": "passport tour", "bid": [0.001, 2.0, 1e9], "supply": 1e15}]
     read = read_questions(asked, Limits())
     written = answers_to(served, read, rows_of(served, read), Limits())
     for answer in orjson.loads(b"[" + written + b"]"):
         for forecast in answer["forecasts"]:
             figures = [forecast[k] for k in ("win_rate", "cost", "impressions", "spend")]
-            figures += [*forecast["impressions_interval"], *forecast["spend_interval"]]
+            for target in ("impressions", "spend", "clicks", "conversions"):
+                figures += forecast[f"{target}_interval"] or []
             assert all(0 <= figure < math.inf for figure in figures), answer
     # what is not a number would be written as null
     for row in range(0, len(ids), 9):
@@ -302,7 +401,7 @@ def test_ids_that_nobody_could_ask_for_are_refused(odd, told):
 @pytest.mark.parametrize("strength", [10**400, 1e200, -1, math.nan, True, "3"])
 def test_absurd_strengths_are_refused(strength):
     """The strength of pooling is a number that can be reckoned with."""
-    with pytest.raises(ModelFileError, match="the strength must be"):
+    with pytest.raises(ModelFileError, match=r"choice_\.strength must be"):
         check_model(changed("choice_.strength", strength))
     for fine in (math.inf, 0, np.float64(3)):
         check_model(changed("choice_.strength", fine))
@@ -329,3 +428,18 @@ def test_numbers_of_numpy_in_profiles_are_refused(name, value):
     profile = dataclasses.replace(small_model().segments_[0], **{name: value})
     with pytest.raises(ModelFileError, match="of a segment must be"):
         check_model(changed("segments_", [profile, *small_model().segments_[1:]]))
+
+
+def test_labels_without_segments_are_minus_one():
+    """Where there are no segments nobody has one; where there are, everybody does."""
+    model = odd_model("one advertiser")
+    assert not model.segments_
+    check_model(model)
+    with pytest.raises(ModelFileError, match="labels_ must lie"):
+        check_model(changed("labels_", model.labels_ + 1, model))
+
+
+def test_stored_days_are_not_read():
+    """A model without its days is served, and what they hold is no matter."""
+    check_model(changed("stored_days_", None))
+    check_model(changed("stored_days_.bids", np.zeros(3, np.uint8)))

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie import save_model
+from coterie.ads.service.models import served_model
 from coterie.ads.service.models.served_model import ServedModel, file_version, printable, ready
 from coterie.errors import ModelFileError
 from fitted_models import small_model
@@ -31,7 +32,8 @@ def test_is_made_of_a_file(tmp_path):
     assert made.version == file_version(path)
     assert made.loaded_at.utcoffset().total_seconds() == 0
     assert made.advertisers == len(small_model().advertisers_)
-    assert made.tables.one(3, 2.5, 100.0) == served().tables.one(3, 2.5, 100.0)
+    asked = (3, 2.5, 100.0, made.average_day.table, True)
+    assert made.tables.one(*asked) == served().tables.one(*asked)
 
 
 def opened(made, *asked):
@@ -48,21 +50,40 @@ def test_openings_are_those_of_the_model():
         assert supply == begun["supply"] == made.tables.supply(row)
         assert begun["advertiser"] == name
         assert begun["segment"] == made.placer.segment(row)
-        assert begun["why"] == made.tables.why(row) + "; supply of an average day"
+        assert (begun["days"], begun["level"]) == (1, 0.9)
+        assert begun["why"] == made.tables.why(row) + "; supply and prices of an average day"
         assert opened(made, row) == (begun, supply)
         given, supply = opened(made, row, 12.5)
         assert supply == 12.5
-        assert given == begun | {"supply": 12.5, "why": made.tables.why(row)}
+        why = made.tables.why(row) + "; prices of an average day"
+        assert given == begun | {"supply": 12.5, "why": why}
 
 
-def test_days_have_the_supply_of_their_weekday():
-    """A day's supply is what the model expects, and the day is told."""
+@pytest.mark.parametrize("days", [1, 7, 366])
+@pytest.mark.parametrize("day", [None, date(2026, 3, 2), date(1999, 12, 31), date(9999, 12, 31)])
+def test_periods_have_the_supply_of_their_days(day, days):
+    """The supply is what the model expects of the days, which are told, as is the level."""
     made = served()
-    for day in (date(2026, 3, 2), date(2026, 3, 8), date(1999, 12, 31)):
-        begun, supply = opened(made, 0, None, day)
-        assert supply == begun["supply"] == made.tables.supply(0, day)
-        assert begun["why"].startswith(f"{made.tables.why(0)}; supply of ")
+    begun, supply = opened(made, 0, None, made.period(day, days), 0.5)
+    assert supply == begun["supply"] == made.tables.supply(0, made.tables.days(day, days))
+    assert begun["why"].startswith(f"{made.tables.why(0)}; supply and prices of ")
+    assert (begun["days"], begun["level"]) == (days, 0.5)
+    if day is not None:
         assert str(day) in begun["why"]
+
+
+def test_periods_are_kept_within_bounds(monkeypatch):
+    """Days asked about again are those of before; so many are kept, and no more."""
+    monkeypatch.setattr(served_model, "_MOST_PERIODS", 3)
+    made = ServedModel(small_model(), "0", "market.coterie")
+    first = made.period(date(2026, 3, 9), 1)
+    assert made.period(date(2026, 3, 9), 1) is first
+    for number in (2, 3, 4):
+        made.period(None, number)
+    assert [made.has_period(None, number) for number in (2, 3, 4)] == [True] * 3
+    assert not made.has_period(date(2026, 3, 9), 1)
+    assert made.period(None, 1) is made.average_day
+    assert made.period(date(2026, 3, 9), 1).expected == first.expected
 
 
 def test_details_may_come_later():

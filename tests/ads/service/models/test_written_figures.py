@@ -12,34 +12,47 @@ from coterie.ads.forecasts.forecast_figures import FIELDS
 from coterie.ads.service.models.written_figures import AnswerWriter, inside_text
 
 REMARK = '; above "all" …'
-figures = st.lists(st.floats(0, 1e18), min_size=12, max_size=12)
+EVENTS = [(True, True), (True, False), (False, True), (False, False)]
+figures = st.lists(st.floats(0, 1e18), min_size=14, max_size=14)
 forecasts = st.tuples(st.floats(1e-300, 1e9), figures, st.booleans())
 answers = st.lists(st.lists(forecasts, min_size=1, max_size=3), min_size=1, max_size=4)
 
 
-def as_dict(bid, told, remarked, has_clicks):
+def writer(has_clicks, has_conversions):
+    """A writer for logs that have clicks and conversions, or lack them."""
+    return AnswerWriter(has_clicks=has_clicks, has_conversions=has_conversions, remark=REMARK)
+
+
+def without(told, has_clicks, has_conversions):
+    """Figures, (Q, 14), with NaN for the events that a log lacks."""
+    found = np.array(told)
+    found[:, 8:11] = found[:, 8:11] if has_clicks else np.nan
+    found[:, 11:] = found[:, 11:] if has_conversions else np.nan
+    return found
+
+
+def as_dict(bid, told, remarked, has_clicks, has_conversions):
     """A forecast as the dictionary that it is to be parsed into."""
     one = dict(zip(FIELDS, told, strict=True))
     found = {"bid": bid, "win_rate": one["win_rate"], "cost": one["cost"]}
-    for name in ("impressions", "spend", "clicks"):
+    for name in ("impressions", "spend", "clicks", "conversions"):
         found[name] = one[name]
         found[f"{name}_interval"] = [one[f"{name}_low"], one[f"{name}_high"]]
     if not has_clicks:
         found["clicks"] = found["clicks_interval"] = None
-    found["conversions"] = one["conversions"] if has_clicks else None
+    if not has_conversions:
+        found["conversions"] = found["conversions_interval"] = None
     return found | ({"remark": REMARK} if remarked else {})
 
 
-@pytest.mark.parametrize("has_clicks", [True, False])
+@pytest.mark.parametrize("has", EVENTS)
 @settings(max_examples=40)
 @given(asked=answers)
-def test_what_is_written_is_parsed_again(has_clicks, asked):
+def test_what_is_written_is_parsed_again(has, asked):
     """Every number comes back to the last bit, in its place, with the remark where it belongs."""
     flat = [forecast for answer in asked for forecast in answer]
-    told = np.array([figures for _, figures, _ in flat])
-    if not has_clicks:
-        told[:, 8:] = np.nan
-    written = AnswerWriter(has_clicks=has_clicks, remark=REMARK).written(
+    told = without([figures for _, figures, _ in flat], *has)
+    written = writer(*has).written(
         [b'{"number":%d' % number for number in range(len(asked))],
         [len(answer) for answer in asked],
         [bid for bid, _, _ in flat],
@@ -47,20 +60,19 @@ def test_what_is_written_is_parsed_again(has_clicks, asked):
         [place for place, (_, _, remarked) in enumerate(flat) if remarked],
     )
     assert orjson.loads(b"[" + written + b"]") == [
-        {"number": number, "forecasts": [as_dict(*one, has_clicks) for one in answer]}
+        {"number": number, "forecasts": [as_dict(*one, *has) for one in answer]}
         for number, answer in enumerate(asked)
     ]
 
 
-@pytest.mark.parametrize("has_clicks", [True, False])
+@pytest.mark.parametrize("has", EVENTS)
 @given(forecast=forecasts)
-def test_one_is_written_as_among_others(has_clicks, forecast):
+def test_one_is_written_as_among_others(has, forecast):
     """The quick way writes the same bytes."""
-    writer = AnswerWriter(has_clicks=has_clicks, remark=REMARK)
     bid, told, remarked = forecast
-    told = told if has_clicks else [*told[:8], *[np.nan] * 4]
-    among = writer.written([b'{"n":0'], [1], [bid], np.array([told]), [0] if remarked else [])
-    assert writer.written_one(b'{"n":0', bid, told, remarked) == among
+    figures = without([told], *has)
+    among = writer(*has).written([b'{"n":0'], [1], [bid], figures, [0] if remarked else [])
+    assert writer(*has).written_one(b'{"n":0', bid, figures[0].tolist(), remarked) == among
 
 
 @given(st.text())

@@ -1,25 +1,34 @@
 """Answers to questions, as JSON: who is asked about, on what grounds, and the figures.
 
-Questions about advertisers of the model are answered together, by one pass through the tables.
-The others are gathered by text: each text is placed among the advertisers once.
+Questions about advertisers of the model are answered together, those of the same days and level by
+one pass through the tables. The others are gathered by text: each text is placed among the
+advertisers once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Generator, Iterator
+from datetime import date
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
+from coterie.ads.forecasts.forecast_figures import FIELDS
 from coterie.ads.forecasts.placement import Placement, quoted
 from coterie.ads.protocol import Limits
 from coterie.ads.service.answering.questions import Question, faulty
-from coterie.ads.service.models.served_model import ServedModel
+from coterie.ads.service.models.served_model import ServedModel, written_supply
 from coterie.ads.service.models.written_figures import inside_text
 
-__all__ = ["answer_to_one", "answers_in_turns", "answers_to", "rows_of"]
+__all__ = ["answer_to_one", "answers_in_turns", "answers_to", "periods_of", "rows_of"]
 
+Turns = Generator[bytes, None, bytes]
+Period = tuple[date | None, int]
+
+#: A bid on a day is one item; so many take some ten milliseconds.
+_ITEMS_IN_A_TURN = 20_000
 _TEXTS_IN_A_TURN = 16
 _CHARS_IN_A_TURN = 10_000
 
@@ -30,11 +39,17 @@ def rows_of(served: ServedModel, questions: list[Question]) -> list[int | None]:
     return [row_of(question[0]) for question in questions]
 
 
+def periods_of(questions: list[Question]) -> set[Period]:
+    """Return the days that questions are about, each once: the first, or None, and how many."""
+    return {question[4:6] for question in questions}
+
+
 def answer_to_one(served: ServedModel, question: Question, row: int) -> bytes:
     """Return the answer to a question about one bid of a known advertiser, the quick way."""
-    bid = question.bids[0]
-    opening, supply = served.opening(row, question.supply, question.day)
-    figures = served.tables.one(row, bid, supply)
+    _, _, (bid, *_), given, day, days, level = question
+    period = served.period(day, days)
+    opening, supply = served.opening(row, given, period, level)
+    figures = served.tables.one(row, bid, supply, period.table, given is not None, level)
     return served.writer.written_one(opening, bid, figures, bid > served.highest)
 
 
@@ -68,40 +83,80 @@ def answers_in_turns(
     many: bool = True,
 ) -> Iterator[bytes]:
     """Yield nothing at pauses, in which others may have their turn, and the answers at the end."""
-    if None not in rows:
-        yield _about_known(served, questions, rows)  # type: ignore[arg-type]
+    by_text = _strangers_by_text(questions, rows, limits, many) if None in rows else {}
+    for period in periods_of(questions):
+        if not served.has_period(*period):
+            served.period(*period)
+            yield b""
+    if not by_text:
+        yield (yield from _about_known(served, questions, rows))  # type: ignore[arg-type]
         return
     answers: list[bytes] = [b""] * len(questions)
-    by_text = _strangers_by_text(questions, rows, limits, many)
     for texts in _turns(list(by_text)):
         for text, placement in zip(texts, served.placed(texts), strict=True):
             for number, question in by_text[text]:
-                answers[number] = _about_placed(served, placement, question)
+                answers[number] = yield from _about_placed(served, placement, question)
         yield b""
     known = [number for number, row in enumerate(rows) if row is not None]
     for number in known:
-        answers[number] = _about_known(served, [questions[number]], [rows[number]])  # type: ignore[list-item]
+        answers[number] = yield from _about_known(served, [questions[number]], [rows[number]])  # type: ignore[list-item]
     yield b",".join(answers)
 
 
-def _about_known(served: ServedModel, questions: list[Question], rows: list[int]) -> bytes:
+def _about_known(served: ServedModel, questions: list[Question], rows: list[int]) -> Turns:
     """Return the answers about advertisers that the model knows."""
-    opening = served.opening
+    opening, period = served.opening, served.period
     begun = [
-        opening(row, supply, day)
-        for row, (_, _, _, supply, day) in zip(rows, questions, strict=True)
+        opening(row, supply, period(day, days), level)
+        for row, (_, _, _, supply, day, days, level) in zip(rows, questions, strict=True)
     ]
     openings, supplies = zip(*begun, strict=True)
     numbers = [len(question[2]) for question in questions]
-    if max(numbers) == 1:
-        bids = [question[2][0] for question in questions]
-        figures = served.tables.at(np.array(rows), np.array(bids), np.array(supplies))
-    else:
-        bids = [bid for question in questions for bid in question[2]]
-        figures = served.tables.at(
-            np.repeat(rows, numbers), np.array(bids), np.repeat(supplies, numbers)
-        )
+    bids = [bid for question in questions for bid in question[2]]
+    each = np.repeat(np.arange(len(questions)), numbers)
+    asked = (
+        np.array(rows)[each],
+        np.array(bids),
+        np.array(supplies)[each],
+        np.array([question[3] is not None for question in questions])[each],
+    )
+    figures = yield from _figures(served, questions, each, asked)
     return served.writer.written(openings, numbers, bids, figures, _remarked(served, bids))
+
+
+def _figures(
+    served: ServedModel,
+    questions: list[Question],
+    each: NDArray[np.int64],
+    asked: tuple[NDArray[Any], ...],
+) -> Generator[bytes, None, NDArray[np.float64]]:
+    """Return the figures of bids, (Q, 14), with pauses.
+
+    ``each`` (Q,) is the question of a bid; ``asked`` are rows, bids, supplies, and whether these
+    were given, (Q,) each.
+    """
+    kinds: dict[tuple[date | None, int, float], int] = {}
+    kind_of = np.array([kinds.setdefault(one[4:], len(kinds)) for one in questions])[each]
+    figures = np.empty((len(each), len(FIELDS)))
+    done = 0
+    for (day, days, level), kind in kinds.items():
+        table = served.period(day, days).table
+        places = np.flatnonzero(kind_of == kind)
+        for part in _parts(len(places), days):
+            at = places[part]
+            if done + len(at) * days > _ITEMS_IN_A_TURN and done:
+                yield b""
+                done = 0
+            done += len(at) * days
+            rows, bids, supplies, given = (column[at] for column in asked)
+            figures[at] = served.tables.at(rows, bids, supplies, [table] * len(at), given, level)
+    return figures
+
+
+def _parts(number: int, days: int) -> Iterator[slice]:
+    """Divide bids into parts that each take no longer than a turn."""
+    size = max(_ITEMS_IN_A_TURN // days, 1)
+    return (slice(first, first + size) for first in range(0, number, size))
 
 
 class _Stranger(NamedTuple):
@@ -140,20 +195,24 @@ def _strangers_by_text(
     return by_text
 
 
-def _about_placed(served: ServedModel, placement: Placement, question: Question) -> bytes:
+def _about_placed(served: ServedModel, placement: Placement, question: Question) -> Turns:
     """Return the answer about somebody who has a place among the advertisers."""
     name, bids, supply = question.advertiser or "", question.bids, question.supply or 0.0
-    why = served.placer.named(placement, name).why
-    opening = (
-        b'{"advertiser":%b,"known":false,"segment":"%b","curve":"%b","why":"%b","supply":%b'
-    ) % (
+    period, level = served.period(question.day, question.days), question.level
+    begun = b'{"advertiser":%b,"known":false,"segment":"%b","curve":"%b","why":"%b' % (
         orjson.dumps(name),
         inside_text(placement.segment),
         placement.curve.encode(),
-        inside_text(why + served.always),
-        orjson.dumps(supply),
+        inside_text(served.placer.named(placement, name).why),
     )
-    figures = served.tables.at_placed(placement, np.array(bids), supply)
+    opening = begun + period.given + written_supply(supply, level)
+    figures = np.empty((len(bids), len(FIELDS)))
+    for part in _parts(len(bids), question.days):
+        if part.start:
+            yield b""
+        figures[part] = served.tables.at_placed(
+            placement, np.array(bids[part]), supply, period.table, True, level
+        )
     return served.writer.written([opening], [len(bids)], bids, figures, _remarked(served, bids))
 
 

@@ -18,6 +18,7 @@ from coterie.ads.service.answering.answers import (
     answer_to_one,
     answers_in_turns,
     answers_to,
+    periods_of,
     rows_of,
 )
 from coterie.ads.service.answering.questions import Question, read_questions
@@ -32,7 +33,7 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 
-#: More forecasts than this at a time are made in a thread, so that others are answered meanwhile.
+#: More bids times days at a time are forecast in a thread, so that others are answered meanwhile.
 _MOST_AT_ONCE = 2_000
 _THREADS = 2
 _JSON = b"application/json"
@@ -76,9 +77,11 @@ class ForecastLane:
         rows = rows_of(served, questions)
         many = type(asked) is list
         total = sum([len(question[2]) for question in questions])
-        if total == 1 and not many and rows[0] is not None:
+        work = sum([len(question[2]) * question[5] for question in questions])
+        ready = all(served.has_period(*period) for period in periods_of(questions))
+        if total == 1 and ready and not many and rows[0] is not None:
             content = _whole(served, answer_to_one(served, questions[0], rows[0]), many)
-        elif total > _MOST_AT_ONCE or None in rows:
+        elif work > _MOST_AT_ONCE or not ready or None in rows:
             content = await self._in_turns(served, questions, rows, many)
         else:
             content = _whole(served, answers_to(served, questions, rows, self._limits), many)

@@ -15,11 +15,18 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
-from coterie.ads.forecasts.forecast_figures import SUPPLY_OR_DAY, bids_between, number_between
+from coterie.ads.forecasts.calibration import LEVELS
+from coterie.ads.forecasts.forecast_figures import (
+    MOST_DAYS,
+    SUPPLY_OR_DAY,
+    bids_between,
+    number_between,
+)
 from coterie.ads.protocol import Limits
 from coterie.ads.service.problems import Problem
 
 __all__ = [
+    "LEVEL",
     "MOST_BID",
     "MOST_FAULTS",
     "MOST_SUPPLY",
@@ -34,22 +41,26 @@ __all__ = [
 MOST_BID = 1e9
 #: The largest supply that may be asked about, in auctions: no figure overflows up to here.
 MOST_SUPPLY = 1e15
+#: The level of intervals where none is asked for.
+LEVEL = 0.9
 #: So many faults are told; who has more has made one mistake many times.
 MOST_FAULTS = 20
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 Fault = tuple[str, str]
-_MEMBERS = ("advertiser", "text", "bid", "supply", "day")
+_MEMBERS = ("advertiser", "text", "bid", "supply", "day", "days", "level")
 _RANGE = ("from", "to", "step")
 
 
 class Question(NamedTuple):
-    """One question: whose forecast, at which bids, in how many auctions."""
+    """One question: whose forecast, at which bids, in how many auctions, on which days."""
 
     advertiser: str | None  # this, the text, or both
     text: str | None
     bids: list[float]  # at least one, each above 0 and at most MOST_BID
     supply: float | None  # from 0 to MOST_SUPPLY
-    day: date | None  # None where supply is given
+    day: date | None  # the first of the days; None where supply is given
+    days: int = 1  # from 1 to MOST_DAYS
+    level: float = LEVEL  # of the intervals, one of LEVELS
 
 
 def read_questions(body: Any, limits: Limits) -> list[Question]:
@@ -62,8 +73,9 @@ def read_questions(body: Any, limits: Limits) -> list[Question]:
 
     Examples
     --------
-    >>> read_questions({"advertiser": "adv-7", "bid": {"from": 1, "to": 2, "step": 0.5}}, Limits())
-    [Question(advertiser='adv-7', text=None, bids=[1.0, 1.5, 2.0], supply=None, day=None)]
+    >>> [asked] = read_questions({"advertiser": "a", "bid": [1, 2], "days": 7}, Limits())
+    >>> asked.bids, asked.day, asked.days, asked.level
+    ([1.0, 2.0], None, 7, 0.9)
     >>> read_questions([{"advertiser": "adv-7", "bid": "2.50"}], Limits())
     Traceback (most recent call last):
     ...
@@ -109,7 +121,7 @@ def faults_in(body: Any, limits: Limits) -> list[Fault]:
     where the fault is that of the whole.
 
     >>> faults_in({"advertiser": "adv-7", "bid": 0, "bids": 3}, Limits())
-    [('bids', 'there is no member of this name; a question has advertiser, text, bid, supply, day'),
+    [('bids', 'there is no member of this name; a question has advertiser, text, bid, ...'),
      ('bid', 'it must be above 0')]
     """
     return list(islice(_faults(body, limits), MOST_FAULTS))
@@ -139,7 +151,7 @@ def _plain_questions(items: list[Any], limits: Limits) -> list[Question] | None:
             return None
         if not 0 < bid <= MOST_BID or len(advertiser) > most or "\0" in advertiser:
             return None
-        found.append(made(Question, (advertiser, None, [bid], None, None)))
+        found.append(made(Question, (advertiser, None, [bid], None, None, 1, LEVEL)))
     return found if len(found) <= limits.bids else None
 
 
@@ -159,12 +171,14 @@ def _read(item: Any, limits: Limits, room: int) -> Question | None:
     """Return the question in an object; None if invalid or with more than ``room`` bids."""
     if type(item) is not dict:
         return None
-    get: Callable[[str], Any] = item.get
+    get: Callable[..., Any] = item.get
     advertiser, text, given, day = get("advertiser"), get("text"), get("supply"), get("day")
+    days, level = get("days", 1), get("level", LEVEL)
     bids = _bids(get("bid"), room)
     supply = None if given is None else _supply(given)
     on = None if day is None else date_in(day)
     named, told = advertiser is not None, text is not None
+    has = ("days" in item) + ("level" in item)
     right = (
         bids is not None
         and (not named or _is_text(advertiser, limits.id_chars))
@@ -172,14 +186,24 @@ def _read(item: Any, limits: Limits, room: int) -> Question | None:
         and (named or told)
         and (given is None or (supply is not None and day is None))
         and (day is None or on is not None)
+        and _is_number_of_days(days)
+        and _is_level(level)
         # fewer than the object has: one is null, or of a name that no question has
-        and len(item) == 1 + named + told + (given is not None or day is not None)
+        and len(item) == 1 + named + told + (given is not None) + (day is not None) + has
     )
-    return Question(advertiser, text, bids, supply, on) if right and bids else None
+    return Question(advertiser, text, bids, supply, on, days, level) if right and bids else None
 
 
 def _is_text(value: Any, most: int) -> bool:
     return type(value) is str and len(value) <= most and "\0" not in value
+
+
+def _is_number_of_days(value: Any) -> bool:
+    return type(value) is int and 1 <= value <= MOST_DAYS
+
+
+def _is_level(value: Any) -> bool:
+    return type(value) is float and value in LEVELS
 
 
 def _bids(bid: Any, room: int) -> list[float] | None:
@@ -252,12 +276,20 @@ def _question(item: Any, limits: Limits) -> Iterator[Fault]:
         yield from _bid(item["bid"], limits)
     else:
         yield "bid", "it is missing"
+    yield from _auctions(item)
+    if not _is_level(item.get("level", LEVEL)):
+        yield "level", f"it must be one of {', '.join(f'{level:g}' for level in LEVELS)}"
+
+
+def _auctions(item: dict[str, Any]) -> Iterator[Fault]:
     if "supply" in item and "day" in item:
         yield "day", SUPPLY_OR_DAY
     if "supply" in item:
         yield from (("supply", what) for what in _supply_faults(item["supply"]))
     if "day" in item and date_in(item["day"]) is None:
         yield "day", "it must be a date as in 2026-03-09"
+    if not _is_number_of_days(item.get("days", 1)):
+        yield "days", f"it must be a whole number from 1 to {MOST_DAYS}"
 
 
 def _string(value: Any, most: int) -> Iterator[str]:

@@ -15,10 +15,13 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from coterie.ads.curves.supply import describe_supply
+from coterie.ads.curves.day_levels import DayLevels
+from coterie.ads.forecasts.calibration import LEVELS
 from coterie.ads.forecasts.fitted_market import FittedMarket, load_market
-from coterie.ads.forecasts.forecast_tables import tables_of
+from coterie.ads.forecasts.forecast_figures import describe_days
+from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
 from coterie.ads.forecasts.placement import Placement, Placer
+from coterie.ads.forecasts.plan_forecasts import DayTable
 from coterie.ads.forecasts.profiles import ProfileBook
 from coterie.ads.service.models.advertiser_search import AdvertiserSearch
 from coterie.ads.service.models.model_checks import check_model
@@ -26,15 +29,25 @@ from coterie.ads.service.models.written_figures import AnswerWriter, inside_text
 from coterie.errors import ModelFileError
 from coterie.files.model_files import content_checksum, opened_model
 
-__all__ = ["ServedModel", "begun", "file_version", "printable", "ready"]
+__all__ = ["Period", "ServedModel", "begun", "file_version", "printable", "ready", "written_supply"]
 
 _VERSION_DIGITS = 12
 _MICROS = 1_000_000
-_MOST_DAYS = 1_000
+# more than one request can ask about, so that none makes the same twice
+_MOST_PERIODS = 2_000
 # a place holds a weight for every advertiser
 _BYTES_OF_RECENT_PLACES = 1 << 25
 _MOST_RECENT_PLACES = 256
 _MOST = 300
+_LEVELS = {level: orjson.dumps(level) + b',"supply":' for level in LEVELS}
+
+
+class Period(NamedTuple):
+    """Days that are forecast together; the texts go from an advertiser's grounds to the level."""
+
+    table: DayTable
+    expected: bytes  # in JSON, if the supply is that of the days
+    given: bytes  # in JSON, if the supply is given
 
 
 class ServedModel:
@@ -62,7 +75,7 @@ class ServedModel:
         self.loaded_at = datetime.now(UTC).replace(microsecond=0)
         self.tables = tables_of(model)  # which the book shares
         self.tables.warm()
-        self.placer = Placer(model)
+        self.placer = self.tables.placer
         beside = ThreadPoolExecutor(2, "details")  # whose loops leave the interpreter to others
         self._book = beside.submit(ProfileBook, model)
         self._search = beside.submit(
@@ -72,15 +85,16 @@ class ServedModel:
         self.always = self.tables.remark(0.0)  # goes for every forecast; most often empty
         self.highest = float(model.edges_[-1]) / _MICROS  # of all bids of the log
         self.writer = AnswerWriter(
-            has_clicks=model.click_rate_ is not None, remark=self.tables.above
+            has_clicks=model.click_rate_ is not None,
+            has_conversions=model.conversion_rate_ is not None,
+            remark=self.tables.above,
         )
         told = {"model": {"version": version}, "currency": model.currency_}
         # every response to a question begins with it
         self.preface = orjson.dumps(told)[:-1] + b","
-        self._given = self._tail("")
-        self._average_day = self._tail(describe_supply(model.supply_, None))
-        self._days: dict[date, _Weekday] = {}
-        self._begun: list[tuple[bytes, float, bytes] | None] = [None] * self.advertisers
+        self._periods = _RecentPeriods(self.tables, model.price_levels_)
+        self.average_day = self._periods.period(None, 1)
+        self._begun: list[_Begun | None] = [None] * self.advertisers
         self._recent = _RecentPlaces(self.placer, self.advertisers)
 
     @property
@@ -105,26 +119,37 @@ class ServedModel:
         """What tells its answers from those of another model, or of another time (an ETag)."""
         return f'"{self.version}-{self.loaded_at.timestamp():.0f}"'
 
+    def period(self, day: date | None, days: int) -> Period:
+        """Return ``days`` days from ``day`` on, or after the log; a day of no date is average."""
+        if day is None and days == 1:
+            return self.average_day
+        return self._periods.period(day, days)
+
+    def has_period(self, day: date | None, days: int) -> bool:
+        """Whether :meth:`period` answers at once; what it has to make takes milliseconds."""
+        return self._periods.has(day, days)
+
     def opening(
-        self, row: int, supply: float | None = None, day: date | None = None
+        self,
+        row: int,
+        supply: float | None = None,
+        period: Period | None = None,
+        level: float = 0.9,
     ) -> tuple[bytes, float]:
         """How the answer about an advertiser begins, as JSON up to its supply; and that supply.
 
-        Auctions are those of ``day``, or of an average day, where no supply is given.
+        Auctions are those of ``period``, by default of an average day, where no supply is given.
         """
-        kept = self._begun[row]
-        if kept is None:
-            kept = self._begun[row] = self._begin(row)
-        begun, level, written = kept
+        begun = self._begun[row]
+        if begun is None:
+            begun = self._begun[row] = self._begin(row)
+        on = period or self.average_day
         if supply is not None:
-            return begun + self._given + orjson.dumps(supply), supply
-        if day is None:
-            return begun + self._average_day + written, level
-        on = self._days.get(day) or self._weekday(day)
-        if len(self._days) < _MOST_DAYS:
-            self._days[day] = on
-        supply = level * on.factor
-        return begun + on.tail + orjson.dumps(supply), supply
+            return begun.text + on.given + written_supply(supply, level), supply
+        if on is self.average_day:
+            return begun.text + on.expected + _LEVELS[level] + begun.written, begun.supply
+        supply = self.tables.supply(row, on.table)
+        return begun.text + on.expected + written_supply(supply, level), supply
 
     def placed(self, texts: Sequence[str]) -> list[Placement]:
         """Return the places of advertisers that are not known, by their texts, under no names."""
@@ -143,8 +168,7 @@ class ServedModel:
             "total": total,
         }
 
-    def _begin(self, row: int) -> tuple[bytes, float, bytes]:
-        """How an answer begins, up to its grounds; the auctions of an average day, and as JSON."""
+    def _begin(self, row: int) -> _Begun:
         begun = {
             "advertiser": str(self.model.advertisers_[row]),
             "known": True,
@@ -152,17 +176,8 @@ class ServedModel:
             "curve": "pooled",
             "why": self.tables.why(row),
         }
-        level = self.tables.supply(row)
-        return orjson.dumps(begun).removesuffix(b'"}'), level, orjson.dumps(level)
-
-    def _weekday(self, day: date) -> _Weekday:
-        supply = self.model.supply_
-        tail = self._tail(describe_supply(supply, day))
-        return _Weekday(float(supply.weekday[day.weekday()]), tail)
-
-    def _tail(self, told: str) -> bytes:
-        """Return what stands between the grounds of an advertiser and its supply."""
-        return inside_text(told + self.always) + b'","supply":'
+        supply = self.tables.supply(row, self.average_day.table)
+        return _Begun(orjson.dumps(begun).removesuffix(b'"}'), supply, orjson.dumps(supply))
 
     def _item(self, row: int) -> dict[str, Any]:
         model = self.model
@@ -193,7 +208,7 @@ def begun(path: Path, version: str) -> ServedModel:
     with _rehearsal():
         opening, supply = served.opening(0)
         bid = 2 * served.highest
-        figures = served.tables.one(0, bid, supply)
+        figures = served.tables.one(0, bid, supply, served.average_day.table, False)
         orjson.loads(served.writer.written_one(opening, bid, figures, remarked=True))
     return served
 
@@ -224,6 +239,15 @@ def file_version(path: Path, *, verified: bool = False) -> str:
     return checksum[:_VERSION_DIGITS]
 
 
+def written_supply(supply: float, level: float) -> bytes:
+    """Return the level of intervals and the supply as they follow the texts of a period.
+
+    >>> written_supply(100.0, 0.9)
+    b'0.9,"supply":100.0'
+    """
+    return _LEVELS[level] + orjson.dumps(supply)
+
+
 def printable(text: str, most: int = _MOST) -> str:
     r"""Return a text in one line that any encoder takes, cut to a length.
 
@@ -251,11 +275,46 @@ def _rehearsal() -> Iterator[None]:
         ) from error
 
 
-class _Weekday(NamedTuple):
-    """A day: by what its supply exceeds that of an average one, and how that is told."""
+class _Begun(NamedTuple):
+    """How the answers about an advertiser begin, up to its grounds, and its auctions."""
 
-    factor: float
-    tail: bytes  # told within JSON, from an advertiser's grounds to its supply
+    text: bytes
+    supply: float  # auctions of an average day
+    written: bytes  # the same as JSON
+
+
+class _RecentPeriods:
+    """The periods asked about last."""
+
+    def __init__(self, tables: ForecastTables, levels: DayLevels) -> None:
+        self._tables, self._levels = tables, levels
+        self._periods: OrderedDict[tuple[date | None, int], Period] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def has(self, day: date | None, days: int) -> bool:
+        return (day, days) in self._periods
+
+    def period(self, day: date | None, days: int) -> Period:
+        with self._lock:
+            found = self._periods.get((day, days))
+            if found is not None:
+                self._periods.move_to_end((day, days))
+                return found
+        found = self._made(day, days)
+        with self._lock:
+            self._periods[day, days] = found
+            if len(self._periods) > _MOST_PERIODS:
+                self._periods.popitem(last=False)
+        return found
+
+    def _made(self, day: date | None, days: int) -> Period:
+        table = self._tables.days(day, days)
+        expected, given = (
+            inside_text(describe_days(self._levels, day, days, is_expected) + self._tables.always)
+            + b'","days":%d,"level":' % days
+            for is_expected in (True, False)
+        )
+        return Period(table, expected, given)
 
 
 class _RecentPlaces:

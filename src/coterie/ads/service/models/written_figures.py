@@ -26,13 +26,12 @@ _NAMES = (
     b',"spend_interval":[',
     b",",
     b'],"clicks":',
-    b',"clicks_interval":[',
-    b",",
-    b'],"conversions":',
 )
-# where the log has no clicks they are NaN, which is written as null, and there is no interval
-_NAMES_WITHOUT_CLICKS = (*_NAMES[:9], b',"clicks_interval":null,"conversions":')
-_FIGURES_WITHOUT_CLICKS = (*range(9), 11)
+_CLICKS = (b',"clicks_interval":[', b",", b'],"conversions":')
+_CONVERSIONS = (b',"conversions_interval":[', b",")
+# events that the log has none of are NaN, which is written as null, and there is no interval
+_NO_CLICKS = (b',"clicks_interval":null,"conversions":',)
+_END_OF_INTERVAL, _NO_CONVERSIONS = b"]", b',"conversions_interval":null'
 _FIRST, _FURTHER = b',"forecasts":[{"bid":', b'{"bid":'
 _NEXT, _LAST = b"},", b"}]},"
 
@@ -40,36 +39,38 @@ _NEXT, _LAST = b"},", b"}]},"
 class AnswerWriter:
     """Writes answers: how each begins, then its forecasts.
 
-    Without clicks, they and their intervals are null. The remark is what is said of a forecast of
-    which more is to be said than of its answer.
+    Without clicks or conversions, they and their intervals are null. The remark is what is said of
+    a forecast of which more is to be said than of its answer.
 
-    >>> writer = AnswerWriter(has_clicks=False)
-    >>> figures = np.array([[0.5, 2, 50, 40, 60, 0.1, 0.08, 0.12, *[np.nan] * 4]])
+    >>> writer = AnswerWriter(has_clicks=False, has_conversions=False)
+    >>> figures = np.array([[0.5, 2, 50, 40, 60, 0.1, 0.08, 0.12, *[np.nan] * 6]])
     >>> written = writer.written([b'{"supply":100.0'], [1], [2.5], figures)
     >>> orjson.loads(written)["forecasts"][0]["impressions_interval"]
     [40.0, 60.0]
     """
 
-    def __init__(self, *, has_clicks: bool, remark: str = "") -> None:
-        names = _NAMES if has_clicks else _NAMES_WITHOUT_CLICKS
-        self._columns = None if has_clicks else list(_FIGURES_WITHOUT_CLICKS)
+    def __init__(self, *, has_clicks: bool, has_conversions: bool, remark: str = "") -> None:
+        names = [*_NAMES, *(_CLICKS if has_clicks else _NO_CLICKS)]
+        names += _CONVERSIONS if has_conversions else ()
+        end = _END_OF_INTERVAL if has_conversions else _NO_CONVERSIONS
+        clicks, conversions = (9, 10) if has_clicks else (), (12, 13) if has_conversions else ()
+        self._columns = [*range(9), *clicks, 11, *conversions]
+        self._has_all = has_clicks and has_conversions
         self._width = len(names)
         self._remark = b',"remark":' + orjson.dumps(remark)
         # how a forecast begins, its bid, names and numbers by turns, how it ends
         between = chain.from_iterable((name, b"") for name in names)
-        self._pattern = [_FURTHER, b"", *between, _NEXT]
-        self._one = b"%b" + _FIRST + b"".join(b"%b" + name for name in names) + b"%b%b}]}"
+        self._pattern = [_FURTHER, b"", *between, end, _NEXT]
+        named = b"".join(b"%b" + name for name in names)
+        self._one = b"%b" + _FIRST + named + b"%b" + end + b"%b}]}"
 
     def written_one(
         self, opening: bytes, bid: float, figures: list[float], remarked: bool = False
     ) -> bytes:
         """Return the JSON of an answer with one forecast, like :meth:`written` but faster."""
-        told = figures if self._columns is None else [figures[i] for i in self._columns]
-        return self._one % (
-            opening,
-            *_numbers([bid, *told]),
-            self._remark if remarked else b"",
-        )
+        told = figures if self._has_all else [figures[i] for i in self._columns]
+        remark = self._remark if remarked else b""
+        return self._one % (opening, *_numbers([bid, *told]), remark)
 
     def written(
         self,
@@ -88,7 +89,7 @@ class AnswerWriter:
         numbers : list of int
             How many forecasts each has; at least one.
         bids : list of Q float
-        figures : (Q, 12) array
+        figures : (Q, 14) array
             See :data:`~coterie.ads.forecasts.forecast_figures.FIELDS`.
         remarked : sequence of int
             The places of forecasts that the remark is added to.
@@ -106,7 +107,7 @@ class AnswerWriter:
                 at += number * stride
                 pieces[at - 1] = _LAST
         pieces[1::stride] = _numbers(bids)
-        wanted = figures if self._columns is None else figures[:, self._columns]
+        wanted = figures if self._has_all else figures[:, self._columns]
         told = _numbers(wanted.ravel())
         for column in range(self._width):
             pieces[3 + 2 * column :: stride] = told[column :: self._width]

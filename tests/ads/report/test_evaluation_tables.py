@@ -1,0 +1,95 @@
+"""Tests of the tables of an evaluation."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.ads.report.evaluation_tables import (
+    best_other,
+    coverage_by_level,
+    coverage_by_stratum,
+    errors_by_stratum,
+    figure_in,
+    shown_targets,
+)
+from markets import evaluated
+
+
+@pytest.fixture(scope="module")
+def found():
+    """Return the evaluation of an easy market."""
+    return evaluated().as_dict()
+
+
+def test_coverage_at_every_level(found):
+    """Each target has the coverage of the evaluation at four levels, for both kinds of supply."""
+    table = coverage_by_level(found)
+    assert table["levels"] == [0.5, 0.8, 0.9, 0.95]
+    assert [row["target"] for row in table["rows"]][:2] == ["impressions", "spend"]
+    for interval in evaluated().intervals:
+        place = table["levels"].index(interval.level)
+        for row in table["rows"]:
+            expected = evaluated().coverage(interval, row["target"])
+            assert row[interval.supply][place] == expected
+
+
+def test_targets_that_the_log_lacks_have_no_row(found):
+    """A target without intervals is left out, and clicks without clicks are."""
+    intervals = [
+        row | {"coverage": None} if row["target"] == "conversions" else row
+        for row in found["intervals"]
+    ]
+    names = [row["target"] for row in coverage_by_level(found | {"intervals": intervals})["rows"]]
+    assert "conversions" not in names and "spend" in names
+    errors = found["sources"]["dictionary"]
+    unclicked = {"dictionary": errors | {"clicks": errors["clicks"] | {"wape": None}}}
+    assert shown_targets(found | {"sources": unclicked}) == ["impressions", "spend"]
+
+
+def test_coverage_of_strata(found):
+    """Strata with advertisers have the coverage of one level."""
+    rows = coverage_by_stratum(found, 0.8)
+    assert [row["name"] for row in rows] == [s["name"] for s in found["strata"] if s["advertisers"]]
+    for row in rows:
+        (expected,) = (
+            one["coverage"]
+            for one in found["intervals"]
+            if (one["stratum"], one["target"], one["supply"], one["level"])
+            == (row["name"], "spend", "forecast", 0.8)
+        )
+        assert row["spend"]["forecast"] == expected
+
+
+def test_sources_that_forecast_nothing_have_no_error(found):
+    """New advertisers have an error of the default, and none of a source that forecasts 0."""
+    rows = {row["name"]: row["sources"] for row in errors_by_stratum(found)}
+    assert rows["new"]["dictionary"]["impressions"]["wape"] > 0
+    assert rows["new"]["own"]["impressions"] == {"wape": None, "bias": None}
+    thin = next(s for s in found["strata"] if s["name"] == "10–199 bids")["sources"]["own"]
+    assert rows["10–199 bids"]["own"]["spend"]["bias"] == thin["spend"]["bias"]
+
+
+def test_the_best_other_source(found):
+    """The best other source is neither the default nor own curves, even if these are better."""
+    best = best_other(found, "spend")
+    others = set(found["sources"]) - {"dictionary", "own"}
+    assert best in others
+    least = min(found["sources"][name]["spend"]["wape"] for name in others)
+    assert found["sources"][best]["spend"]["wape"] == least
+    alone = {name: found["sources"][name] for name in ("dictionary", "own")}
+    assert best_other(found | {"sources": alone}, "spend") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "column", "text"),
+    [
+        (0.1234, "MAPE, paper", "12.3%"),
+        (None, "TPN", "–"),
+        (0.05, "p", "0.050"),
+        (1234, "similar pairs", "1,234"),
+        ("text", "view", "text"),
+    ],
+)
+def test_cells_of_the_papers_tables(value, column, text):
+    """Errors and shares are in percent, other fractions have three digits."""
+    assert figure_in(value, column) == text
