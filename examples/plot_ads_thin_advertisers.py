@@ -54,8 +54,9 @@ print(f"adjusted Rand index {adjusted_rand_index(kinds, model.labels_):.2f}")
 # %%
 # One small advertiser
 # --------------------
-# The curve from its own auctions (dashed) ends at the bids it made. The pooled curve follows its
-# own auctions where there are any, and its segment elsewhere.
+# The curve from its own auctions (dashed) ends at the bids it made. The forecast starts from the
+# curves of its segment and follows its own auctions where there are any. The band is the 90%
+# interval of the share won on one day.
 
 small = int(np.argmin(np.abs(model.observations_ - 30)))
 name = str(model.advertisers_[small])
@@ -63,7 +64,7 @@ curve = model.curve(name)
 
 figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
 axes.fill_between(curve.bid, curve.low, curve.high, color="#0072B2", alpha=0.15, lw=0)
-axes.plot(curve.bid, curve.win, color="#0072B2", label="pooled")
+axes.plot(curve.bid, curve.win, color="#0072B2", label="forecast")
 axes.plot(curve.bid, curve.segment, color="#E69F00", label="its segments")
 axes.plot(curve.bid, curve.own, color="#666666", ls="--", label="own")
 axes.axvline(model.bid_[small] / 1e6, color="#999999", lw=0.8)
@@ -74,21 +75,32 @@ axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False)
 
 # %%
-# Forecast at 1.5 times its mean bid, in a million auctions:
+# The forecast of the week after the log at 1.5 times its mean bid. The number of auctions is
+# forecast too, so the intervals include that it is uncertain:
 
-print(model.forecast(name, 1.5 * model.bid_[small] / 1e6, supply=1e6))
+print(model.forecast(name, 1.5 * model.bid_[small] / 1e6, days=7, level=0.8))
 
 # %%
 # Are the forecasts better?
 # -------------------------
-# The last day, on which all bids change, is held out. Every source of curves forecasts it from the
-# six days before. Settings are chosen within these six days.
+# The last day, on which all bids change, is held out. The model ("dictionary") and other sources of
+# curves forecast it from the six days before. Settings are chosen within these six days.
 
 found = ads.evaluate(
     histograms, texts, settings=ads.SegmentSettings(n_segments=(5, 6, 8), origins=1)
 )
 thin = (found.observations >= 10) & (found.observations < 200)
-for source in ("own", "global", "text+pooled", "win+pooled", "l2+pooled", "robust+pooled"):
+for source in ("own", "global", "text+pooled", "robust+pooled", "boosting", "dictionary"):
     all_advertisers = found.measures(source, "impressions").wape
     few = found.measures(source, "impressions", thin).wape
     print(f"{source:14} error {all_advertisers:.1%}, of advertisers with 10 to 199 bids {few:.1%}")
+
+# %%
+# Are the intervals right?
+# ------------------------
+# Each should contain the actual value of as many advertisers as its level says, also if the number
+# of auctions is forecast.
+
+for interval in found.intervals:
+    inside = found.coverage(interval, "impressions")
+    print(f"supply {interval.supply:8} level {interval.level:.0%}: {inside:.0%} inside")

@@ -78,11 +78,15 @@ def test_planted_segments_are_compared_with_found_ones(facts_and_folder):
 
 
 def test_errors_are_of_the_last_day(facts_and_folder):
-    """Errors are those of own, global and pooled curves on the last day."""
+    """Errors are those of own, global, pooled and market curves on the last day."""
     facts, _ = facts_and_folder
     assert facts["holdout"] == ["2026-03-08"]
-    assert list(facts["wape"]) == ["own", "global", "robust+pooled"]
-    assert facts["wape"]["robust+pooled"]["impressions"] < facts["wape"]["global"]["impressions"]
+    assert list(facts["wape"]) == ["own", "global", "robust+pooled", "dictionary"]
+    assert facts["wape"]["dictionary"]["impressions"] < facts["wape"]["global"]["impressions"]
+    assert [one.split(" (")[0] for one in facts["verdicts"]] == [
+        "Error of impressions",
+        "Error of spend",
+    ]
 
 
 def test_the_example_is_what_its_command_gives(run, facts_and_folder):
@@ -102,7 +106,8 @@ def test_summary_fits_80_columns(shown):
         "bids of 40 advertisers in 10 segments",
         "10 were planted (adjusted Rand index 0.",
         "On 2026-03-08 all bids changed",
-        "own curve pooled with segments",
+        "market curves, the default",
+        "Error of impressions (WAPE): ",
         "coterie ads forecast demo-output/market.coterie --advertiser adv-000",
     ):
         assert part in said

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coterie.command_line.ads.evaluate import verdicts
 from coterie.command_line.ads.reading import LogInput
 from coterie.command_line.ads.report import check_can_render, make_report
 from coterie.command_line.ads.segment import segment_columns
@@ -36,9 +37,10 @@ SOURCES = {
     "own": "own curve",
     "global": "one curve for all",
     "robust+pooled": "own curve pooled with segments",
+    "dictionary": "market curves, the default",
 }
 
-_BINS = 256
+_DEFAULT = "dictionary"
 # Advertisers with few bids gain most from segments.
 _THIN = "10–199 bids"
 _EXAMPLE_BIDS = 100
@@ -84,7 +86,7 @@ def demo(
     with shown_notes(quiet) as notes, fresh_folder(output):
         simulated = simulate_market(market, output / MARKET, quiet)
         with shown_stages(quiet):
-            log = LogInput(str(output / MARKET)).read(_BINS)
+            log = LogInput(str(output / MARKET)).read()
             made = make_report(log, SegmentSettings(random_state=seed), holdout_days=1)
             steps = made.steps(report, model_file)
             steps[table] = lambda path: write_table(path, segment_columns(made.model))
@@ -97,6 +99,7 @@ def demo(
         "segments": recovery_facts(made.model, truth),
         "holdout": [] if made.evaluation is None else made.evaluation.days,
         "wape": {} if made.evaluation is None else error_facts(made.evaluation),
+        "verdicts": [] if made.evaluation is None else verdicts(made.evaluation.as_dict()),
         "currency": made.model.currency_,
         "forecast": {"command": _forecast_command(example, model_file), **example.as_dict()},
         "serve": shlex.join(["coterie", "ads", "serve", str(model_file)]),
@@ -174,12 +177,13 @@ def _recovered(model: AdForecaster, truth: PlantedTruth, segment: int) -> dict[s
     import numpy as np
 
     labels = model.labels_[truth.segment == segment]
-    sizes = np.bincount(labels, minlength=len(model.segments_))
+    names = [profile.name for profile in model.segments_]
+    sizes = np.bincount(labels[labels >= 0], minlength=max(len(names), 1))
     most = int(sizes.argmax())
     return {
         "planted": truth.themes[segment],
         "advertisers": len(labels),
-        "found_as": model.segments_[most].name,
+        "found_as": names[most] if names else "",
         "share": float(sizes[most] / len(labels)),
     }
 
@@ -218,6 +222,9 @@ def _print_summary(facts: dict[str, Any]) -> None:
             f"of impressions for advertisers with {_THIN} before:"
         )
         layout.print_indented(console, _error_table(facts["wape"]))
+        for sentence in facts["verdicts"]:
+            console.print(sentence)
+        console.print()
     _print_example(console, facts)
     *_, report = facts["written"]
     console.print(
@@ -247,7 +254,7 @@ def _error_table(wape: dict[str, Any]) -> Table:
     table = layout.figures_table(["curve"], ["impressions", "spend", "thin"])
     for name, errors in wape.items():
         figures = (percent(errors[k]) for k in ("impressions", "spend", "impressions_of_thin"))
-        table.add_row(SOURCES[name], *figures, style="bold" if name == "robust+pooled" else "")
+        table.add_row(SOURCES[name], *figures, style="bold" if name == _DEFAULT else "")
     return table
 
 

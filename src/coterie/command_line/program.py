@@ -21,6 +21,7 @@ from coterie.command_line.ads.report import report
 from coterie.command_line.ads.segment import segment
 from coterie.command_line.ads.serve import serve
 from coterie.command_line.ads.simulate import simulate
+from coterie.command_line.ads.update import update
 from coterie.command_line.choose_k import choose_k
 from coterie.command_line.cluster import cluster
 from coterie.command_line.consensus import consensus
@@ -135,6 +136,7 @@ def _program(
 ads.command("simulate")(simulate)
 ads.command("check")(check)
 ads.command("segment")(segment)
+ads.command("update")(update)
 ads.command("forecast")(forecast)
 ads.command("evaluate")(evaluate)
 ads.command("report")(report)

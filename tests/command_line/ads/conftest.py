@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -59,9 +60,15 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    write_table = pq.ParquetWriter.write_table
+
+    def full_for_files(writer: Any, *given: Any, **options: Any) -> None:
+        # a model packs its days in memory
+        (write_table if isinstance(writer.where, io.BytesIO) else full)(writer, *given, **options)
+
     def fill() -> None:
         monkeypatch.setattr(Path, "write_text", full)
-        monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
+        monkeypatch.setattr(pq.ParquetWriter, "write_table", full_for_files)
         monkeypatch.setattr("coterie.files.model_files._write_archive", full)
 
     return fill

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from answers import assert_fits, assert_one_line, unwrapped
+from coterie.ads.logs.simulation.simulated_logs import simulate_logs
+from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 
 N = 12 * 3 * 30
 BID = 2_000_000
@@ -54,6 +58,42 @@ def test_json_is_the_check(run, market):
     rows = sum(pq.read_metadata(path).num_rows for path in market.glob("bids/*"))
     assert (overview["rows"], overview["advertisers"], overview["days"]) == (rows, 48, 4)
     assert all(fault["severity"] == "warning" for fault in facts["faults"])
+    assert facts["drift"] is None
+
+
+class TestDrift:
+    """A lasting change of all prices is a warning."""
+
+    @pytest.fixture
+    def rising(self, tmp_path) -> Path:
+        """Simulate a market whose prices rise by a third on the last four of eight days."""
+        settings = MarketSettings(
+            advertisers=30, segments=3, days=8, price_rise=0.3, weekday_effect=0.0, seed=1
+        )
+        return simulate_logs(settings, tmp_path / "market").folder
+
+    def test_a_rise_is_a_warning(self, run, rising):
+        """The day, the change and a sentence are reported; the log can be used."""
+        result = run("ads", "check", rising, "--json")
+        assert result.exit_code == 0, result.stderr
+        facts = json.loads(result.stdout)
+        drift = facts["drift"]
+        assert drift["since"] == "2026-03-06"
+        assert drift["change"] == pytest.approx(0.35, abs=0.05)
+        assert facts["ok"] is True
+        printed = unwrapped(run("ads", "check", rising).stdout)
+        assert drift["sentence"] in printed
+        assert f"0 errors, {len(facts['faults']) + 1} warning" in printed
+
+    def test_it_is_not_searched_for_in_a_log_with_errors(self, run, write_log, monkeypatch):
+        """A log with errors, or with few days, is not counted."""
+        monkeypatch.setattr(
+            "coterie.ads.histograms.counting.read_histograms", lambda *_: pytest.fail("counted")
+        )
+        result = run("ads", "check", write_log(**bad_columns()), "--json")
+        assert (result.exit_code, json.loads(result.stdout)["drift"]) == (1, None)
+        result = run("ads", "check", write_log(), "--json")
+        assert (result.exit_code, json.loads(result.stdout)["drift"]) == (0, None)
 
 
 def test_all_faults_are_listed(run, write_log, monkeypatch):

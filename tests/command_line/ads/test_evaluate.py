@@ -11,10 +11,12 @@ from coterie.ads.forecasts.evaluation import evaluate
 from coterie.ads.histograms.counting import read_histograms
 from coterie.ads.logs.bid_logs import open_logs, read_descriptions
 from coterie.ads.segments.settings import SegmentSettings
-from coterie.command_line.ads.evaluate import POOLED, print_evaluation, verdicts
+from coterie.command_line.ads.evaluate import print_evaluation, verdicts
 
 SOURCES = ("own", "global", "text", "win", "cost", "l2", "robust")
-NAMES = {name + pooled for name in SOURCES for pooled in ("", "+pooled")}
+PAPER = {name + pooled for name in SOURCES for pooled in ("", "+pooled")}
+NAMES = PAPER | {"lognormal", "boosting", "dictionary"}
+TARGETS = ("impressions", "spend", "clicks")
 MEASURES = {
     "wape",
     "wape_standard_error",
@@ -28,16 +30,17 @@ MEASURES = {
 
 
 def test_json_has_every_source_and_measure(evaluated):
-    """Fourteen sources, each with the measures of impressions and of spend."""
+    """Seventeen sources, each with the measures of every target; the default is named."""
     assert set(evaluated["sources"]) == NAMES
+    assert evaluated["default"] == "dictionary"
     for targets in evaluated["sources"].values():
-        assert set(targets) == {"impressions", "spend"}
+        assert set(targets) == set(TARGETS)
         for errors in targets.values():
             assert set(errors) == MEASURES
             assert errors["wape"] > 0
     assert evaluated["holdout"] == ["2026-03-05"]
     assert len(evaluated["paper_tables"]) == 4
-    assert set(evaluated["chosen"]) == NAMES
+    assert set(evaluated["chosen"]) == PAPER | {"dictionary"}
 
 
 def test_json_is_the_librarys_evaluation(evaluated, market):
@@ -54,17 +57,26 @@ def test_the_file_is_what_was_printed(evaluated):
     assert json.loads(evaluated["file"].read_text()) == printed
 
 
+def shown(share):
+    """Return a share as the tables write it."""
+    return (f"{share:.0%}" if abs(share) >= 0.9995 else f"{share:.1%}").replace("-", "−")
+
+
 def test_summary_fits_80_columns(evaluated, capsys):
-    """Every source is a row of uncut figures, within 80 columns."""
+    """Every source is a row of uncut figures, within 80 columns; the default is marked."""
     print_evaluation(evaluated | {"source": "market"}, evaluated["file"])
     printed = capsys.readouterr().out
     assert_fits(printed)
-    rows = [line.split() for line in printed.splitlines()]
+    rows = [line.replace(" *", "*").split() for line in printed.splitlines()]
     for name, targets in evaluated["sources"].items():
-        row = next(row for row in rows if row[:1] == [name])
-        assert row[1] == f"{targets['impressions']['wape']:.1%}"
-        assert row[5] == f"{targets['spend']['wape']:.1%}"
-        assert len(row) == 9
+        marked = name + "*" * (name == "dictionary")
+        row = next(row for row in rows if row[:1] == [marked])
+        for place, target in enumerate(TARGETS):
+            wape, mape, bias = row[1 + 3 * place : 4 + 3 * place]
+            errors = targets[target]
+            assert (wape, mape) == (shown(errors["wape"]), shown(errors["mape"]))
+            assert bias.lstrip("+") == shown(errors["bias"]).replace("−0.0%", "0.0%")
+        assert len(row) == 10
     said = unwrapped(printed)
     assert said.startswith("market: forecasts of 2026-03-05 for ")
     assert f"wrote {evaluated['file']}" in printed
@@ -73,26 +85,61 @@ def test_summary_fits_80_columns(evaluated, capsys):
         assert unwrapped(contents["note"]) in said
 
 
+def test_coverage_is_shown_by_level_and_stratum(evaluated, capsys):
+    """A row has the coverage at four levels, with given and with forecast supply."""
+    print_evaluation(evaluated)
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    at = {
+        (row["target"], row["supply"], row["level"], row["stratum"]): row["coverage"]
+        for row in evaluated["intervals"]
+    }
+    for target in TARGETS:
+        row = next(row for row in rows if row[:1] == [target] and len(row) == 9)
+        assert row[1:] == [
+            shown(at[target, supply, level, "all"])
+            for supply in ("given", "forecast")
+            for level in (0.5, 0.8, 0.9, 0.95)
+        ]
+    (row,) = (row for row in rows if row[:2] == ["10–199", "bids"] and len(row) == 7)
+    assert row[3:] == [
+        shown(at[target, supply, 0.9, "10–199 bids"])
+        for target in ("impressions", "spend")
+        for supply in ("given", "forecast")
+    ]
+
+
+def test_a_log_without_clicks_has_no_column_of_clicks(run, write_log):
+    """Clicks and conversions that the log does not have are in no table."""
+    printed = run("ads", "evaluate", write_log(), "-k", 2).stdout.split("advertisers", 1)[1]
+    assert "impressions" in printed
+    assert "clicks" not in printed
+    assert "conversions" not in printed
+
+
 def test_unknown_errors_are_dashes(evaluated, capsys):
     """If nothing was won on the held-out days, errors are dashes and there is no verdict."""
     nothing = dict.fromkeys(MEASURES)
-    sources = {name: {"impressions": nothing, "spend": nothing} for name in NAMES}
+    sources = {name: dict.fromkeys(TARGETS, nothing) for name in NAMES}
     facts = evaluated | {"sources": sources}
     print_evaluation(facts)
     assert "–" in capsys.readouterr().out
     assert verdicts(facts) == verdicts({}) == []
 
 
-def test_verdicts_compare_pooled_with_own(evaluated):
-    """Each target has a sentence with both errors, their difference and its standard error."""
+def test_verdicts_compare_the_default_with_others(evaluated):
+    """Each target has a sentence on own curves and the best other source, with standard errors."""
     sentences = verdicts(evaluated)
     assert len(sentences) == 2
+    errors = {name: one for name, one in evaluated["sources"].items() if name != "dictionary"}
     for target, sentence in zip(("impressions", "spend"), sentences, strict=True):
-        own, pooled = (evaluated["sources"][name][target]["wape"] for name in ("own", POOLED))
-        assert sentence.startswith(f"Error of {target} (WAPE): {pooled:.1%} ")
-        assert f"{own:.1%} if not" in sentence
-        points = f"{100 * (pooled - own):+.1f}".replace("-", "−")
-        assert f"difference {points} ± " in sentence
+        default = evaluated["sources"]["dictionary"][target]
+        others = {name: one[target]["wape"] for name, one in errors.items() if name != "own"}
+        best = min(others, key=others.get)
+        assert sentence.startswith(f"Error of {target} (WAPE): {default['wape']:.1%} with the def")
+        for name, words in (("own", "own curves"), (best, f"the best other source, {best}")):
+            wape = errors[name][target]["wape"]
+            points = f"{100 * (default['wape'] - wape):+.1f}".replace("-", "−")
+            assert f"{wape:.1%} with {words} (difference {points} ± " in sentence
 
 
 def test_more_days_than_there_are_cannot_be_held_out(run, market, tmp_path):

@@ -106,6 +106,7 @@ def test_table_has_a_row_per_bid(run, segmented, tmp_path, name):
         "impressions": [one.impressions for one in expected],
         "spend_low": [one.spend_interval[0] for one in expected],
         "clicks_high": [one.clicks_interval[1] for one in expected],
+        "level": [0.9, 0.9],
     }.items():
         assert [float(x) for x in columns[column]] == pytest.approx(values)
 
@@ -134,13 +135,45 @@ def test_summary_of_one_bid(run, segmented):
     assert "bids of its own, completed by the segment" in said
 
 
-def test_a_day_sets_the_supply(run, segmented):
-    """The default supply is that of an average day, or of the weekday of --day."""
+def test_a_day_sets_supply_and_prices(run, segmented):
+    """The forecast is for an average day, or for the day of --day."""
     asked = ("ads", "forecast", segmented["model_file"], "--advertiser", KNOWN, "--bid", 2)
-    assert "; supply of an average day." in unwrapped(run(*asked).stdout)
+    assert "; supply and prices of an average day." in unwrapped(run(*asked).stdout)
     of_day = run(*asked, "--day", "2026-03-09")
-    assert "; supply of 2026-03-09." in unwrapped(of_day.stdout)
+    assert "; supply and prices of 2026-03-09." in unwrapped(of_day.stdout)
     assert_one_line(run(*asked, "--day", "Monday"), "it must be a date as in 2026-03-09")
+
+
+def test_days_are_forecast_together(run, segmented):
+    """--days N adds up N days; the summary says so."""
+    model = segmented["model_file"]
+    asked = ("ads", "forecast", model, "--advertiser", KNOWN, "--bid", 2, "--day", "2026-03-09")
+    facts = json.loads(run(*asked, "--days", 3, "--json").stdout)
+    expected = load_forecaster(model).forecast(KNOWN, 2.0, day="2026-03-09", days=3)
+    assert facts["days"] == 3
+    assert facts["forecasts"] == [json.loads(json.dumps(expected.as_dict()))]
+    said = unwrapped(run(*asked, "--days", 3).stdout)
+    assert " auctions in 3 days win rate " in said
+    assert "supply and prices of the 3 days from 2026-03-09" in said
+
+
+@pytest.mark.parametrize("level", [50, 80, 90, 95])
+def test_the_level_of_intervals(run, segmented, level):
+    """--level sets the level of all intervals, and the summary names it."""
+    model = segmented["model_file"]
+    asked = ("ads", "forecast", model, "--advertiser", KNOWN, "--bid", 2, "--level", level)
+    (one,) = json.loads(run(*asked, "--json").stdout)["forecasts"]
+    expected = load_forecaster(model).forecast(KNOWN, 2.0, level=level / 100)
+    assert one["level"] == level / 100
+    assert one["spend_interval"] == list(expected.spend_interval)
+    assert f"with a probability of {level}%." in unwrapped(run(*asked).stdout)
+
+
+@pytest.mark.parametrize("wrong", [["--level", "85"], ["--days", "0"], ["--days", "367"]])
+def test_wrong_levels_and_days_are_wrong_usage(run, segmented, wrong):
+    """Levels are those of the calibration; a forecast is for at most 366 days."""
+    asked = ("ads", "forecast", segmented["model_file"], "--advertiser", KNOWN, "--bid", 2)
+    assert run(*asked, *wrong).exit_code == 2
 
 
 def test_an_unknown_advertiser_is_placed_by_its_text(run, segmented):
@@ -192,7 +225,7 @@ def test_a_supply_and_a_day_are_not_both_given(run, segmented):
     """Supply and day together are refused, because one would be ignored."""
     asked = ("--advertiser", KNOWN, "--bid", 2, "--supply", 1e6, "--day", "2026-03-09")
     result = run("ads", "forecast", segmented["model_file"], *asked)
-    assert_one_line(result, "give supply or day, not both: a day only sets the supply")
+    assert_one_line(result, "give supply or day, not both")
 
 
 class TestModels:
@@ -246,7 +279,7 @@ def test_hostile_ids_are_forecast(run, write_log, tmp_path):
 @st.composite
 def forecasts(draw):
     """Draw one to three forecasts with figures of any size."""
-    has_clicks = draw(st.booleans())
+    has_clicks, level = draw(st.booleans()), draw(st.sampled_from([0.5, 0.8, 0.9, 0.95]))
 
     def one():
         low, mean, high = sorted(draw(st.tuples(amounts, amounts, amounts)))
@@ -262,7 +295,9 @@ def forecasts(draw):
             spend_interval=(low, high),
             clicks=mean if has_clicks else None,
             clicks_interval=(low, high) if has_clicks else None,
-            conversions=low if has_clicks else None,
+            conversions=mean if has_clicks else None,
+            conversions_interval=(low, high) if has_clicks else None,
+            level=level,
             segment="shoes, low price",
             curve="pooled",
             why="7 bids of its own",
@@ -281,4 +316,5 @@ def test_summary_fits_for_any_figures(found, currency):
         print_forecasts(found, currency)
     text = printed.getvalue()
     assert_fits(text)
-    assert "with a probability of 90%" in text
+    assert f"with a probability of {found[0].level:.0%}." in unwrapped(text)
+    assert ("conversions" in text) == (found[0].conversions is not None)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from answers import assert_one_line
 from coterie import L2Consensus, OneHotKMeans, RobustConsensus
+from coterie.ads.histograms.price_grid import price_grid
 from coterie.ads.logs import advertiser_texts, bid_logs, log_files
 from coterie.command_line.ads import reading
 from coterie.command_line.ads.reading import LogInput
@@ -60,10 +61,10 @@ def test_consensus_functions_by_name(name, kind):
 
 def test_a_log_is_opened_checked_and_counted(write_log):
     """Histograms count every row; texts are read from the file beside the log."""
-    source = LogInput(str(write_log())).read(16)
+    source = LogInput(str(write_log())).read()
     assert source.check.ok
     assert source.histograms.bids.count.sum() == 12 * 3 * 30
-    assert len(source.histograms.edges) <= 16
+    assert set(source.histograms.edges) <= set(price_grid(1, 10**9))
     assert source.texts["shop-1"] == "flights hotel number 1"
 
 
@@ -73,7 +74,7 @@ def test_log_with_faults_is_refused(write_log):
     log = write_log(currency=["EUR", "USD"] * (n // 2), bid_micros=[-1] * 5 + [2_000_000] * (n - 5))
     renamed = log.rename(log.with_name("two words"))
     with pytest.raises(TableError) as refused:
-        LogInput(str(renamed), auction="second").read(16)
+        LogInput(str(renamed), auction="second").read()
     message = str(refused.value)
     assert "the bid is 0 or below (5 rows), and " in message
     assert "other fault" in message
@@ -88,7 +89,7 @@ def test_faults_are_counted_in_their_unit(write_log):
     bids = [3_000_000_000] * 90 + [2_000_000] * (n - 90)
     log = write_log(bid_micros=bids, won=[False] * n, price_micros=pa.nulls(n, pa.int64()))
     with pytest.raises(TableError, match=r"\(1 advertiser\)"):
-        LogInput(str(log)).read(16)
+        LogInput(str(log)).read()
 
 
 def test_faults_may_be_allowed(write_log):
@@ -96,9 +97,9 @@ def test_faults_may_be_allowed(write_log):
     n = 12 * 3 * 30
     log = write_log(bid_micros=[None] * 5 + [2_000_000] * (n - 5))
     with pytest.raises(TableError):
-        LogInput(str(log)).read(16)
+        LogInput(str(log)).read()
     with pytest.warns(CoterieWarning, match="results may be wrong"):
-        source = LogInput(str(log)).read(16, allow_faults=True)
+        source = LogInput(str(log)).read(allow_faults=True)
     assert source.histograms.bids.count.sum() == n - 5
 
 

@@ -69,7 +69,7 @@ def test_json_has_segments_and_evaluation(run, write_log, tmp_path):
     page = tmp_path / "r.html"
     facts = json.loads(run("ads", "report", write_log(), "-k", 2, "-o", page, "--json").stdout)
     assert sum(row["size"] for row in facts["segments"]) == facts["advertisers"] == 12
-    assert len(facts["evaluation"]["sources"]) == 14
+    assert len(facts["evaluation"]["sources"]) == 17
     assert facts["written"] == [str(page)]
 
 

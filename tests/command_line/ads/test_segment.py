@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 from answers import assert_fits, assert_one_line, unwrapped
+from coterie.ads.forecasts.fitted_market import Choice
 from coterie.ads.forecasts.forecaster import AdForecaster
-from coterie.command_line.ads.segment import model_facts, print_segments, segment_columns
+from coterie.ads.logs.simulation.simulated_logs import simulate_logs
+from coterie.ads.logs.simulation.simulated_traits import MarketSettings
+from coterie.command_line.ads.segment import (
+    choice_facts,
+    model_facts,
+    print_segments,
+    segment_columns,
+)
 from coterie.files.model_files import load_model
 from coterie.files.tables import read_table
 
@@ -58,7 +68,11 @@ def test_json_has_every_segment(segmented):
     assert len(views["names"]) == len(views["say"]) == len(views["adjusted_rand_with_segments"])
     assert segmented["days"] == ["2026-03-02", "2026-03-03", "2026-03-04", "2026-03-05"]
     assert (segmented["auction"], segmented["currency"]) == ("second", "USD")
-    assert segmented["backtest_error"] > 0
+    choice = segmented["choice"]
+    assert choice["segments"] in {3, 4}
+    assert choice["error"] > 0
+    assert choice["days"] == 2
+    assert segmented["warnings"] == []
     assert segmented["written"] == [str(segmented["members_file"]), str(segmented["model_file"])]
     assert segmented["notes"] == []
 
@@ -74,6 +88,41 @@ def test_summary_fits_80_columns(segmented, capsys):
         assert f"{row['size']:,}" in line
     assert unwrapped(segmented["views"]["sentence"]) in unwrapped(printed)
     assert f"wrote {segmented['model_file']}" in lines
+
+
+@pytest.mark.parametrize(
+    ("choice", "parts"),
+    [
+        ({}, ["chose 4 segments, curves of the market that count as much as 100 own auctions"]),
+        ({}, ["and equal weights of all days", "error (WAPE) is 12.0%, its bias −3.0%."]),
+        ({"half_life": 7.0}, ["and a half-life of 7 days."]),
+        ({"strength": None}, ["chose 4 segments, the curves of the market alone, and equal"]),
+        ({"days": 0, "error": None, "bias": None}, ["too few days for a backtest"]),
+    ],
+)
+def test_summary_says_what_the_backtest_chose(segmented, capsys, choice, parts):
+    """The summary has number of segments, strength, half-life, error and bias."""
+    usual = {"segments": 4, "strength": 100.0, "half_life": None, "error": 0.12, "bias": -0.03}
+    print_segments(segmented | {"choice": usual | {"days": 2} | choice})
+    said = unwrapped(capsys.readouterr().out)
+    assert all(part in said for part in parts)
+
+
+def test_an_infinite_strength_is_null_in_json():
+    """JSON has no infinity; an infinite strength or half-life is null."""
+    facts = choice_facts(Choice(3, np.inf, np.inf, 0.1, 0.0, 0.01, 2))
+    assert (facts["strength"], facts["half_life"], facts["segments"]) == (None, None, 3)
+
+
+def test_warnings_of_the_model_are_printed_once(run, tmp_path):
+    """A warning is one note, and in the facts; the summary does not repeat it."""
+    settings = MarketSettings(advertisers=40, segments=4, days=8, price_rise=0.3, seed=1)
+    log, model = simulate_logs(settings, tmp_path / "market").folder, tmp_path / "m.coterie"
+    result = run("ads", "segment", log, "-k", 4, "-o", model)
+    assert result.stderr.count("note: prices rose by ") == 1
+    assert "prices rose" not in result.stdout
+    facts = json.loads(run("ads", "segment", log, "-k", 4, "-o", model, "--json").stdout)
+    assert facts["warnings"] == facts["notes"] == load_model(model).warnings_
 
 
 def test_options_reach_the_estimator(run, write_log, tmp_path):
@@ -116,7 +165,6 @@ def test_log_of_one_advertiser(run, write_log, tmp_path):
         ["-k", "few"],
         ["-k", "0"],
         ["--consensus", "loud"],
-        ["--bins", "1"],
         ["--auction", "third"],
         ["--seed", "-1"],
         ["--seed", str(2**31)],

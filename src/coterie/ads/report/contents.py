@@ -19,16 +19,17 @@ from sklearn.utils.validation import check_is_fitted
 import coterie
 from coterie.ads.curves.landscapes import PER_UNIT
 from coterie.ads.forecasts.evaluation import Evaluation
+from coterie.ads.forecasts.forecast_tables import tables_of
 from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.forecasts.paper_tables import paper_tables
 from coterie.ads.forecasts.profiles import (
     dissenting_views,
     own_on_grid,
-    pooled_on_grid,
     segments_on_grid,
     shown_grid,
     typical_members,
 )
+from coterie.ads.report.evaluation_tables import evaluation_contents
 from coterie.ads.segments.segment_profiles import SegmentProfile
 from coterie.errors import InvalidParameterError
 
@@ -42,7 +43,14 @@ __all__ = [
     "report_payload",
 ]
 
+Floats = NDArray[np.float64]
+Grid = NDArray[np.int64]
+
 _MICROS = 1_000_000
+#: In so many auctions chance plays no part.
+_MANY_AUCTIONS = 1e12
+#: The level of all intervals.
+_LEVEL = 0.9
 _SEVERITIES = ("error", "warning", "note")
 
 
@@ -71,8 +79,15 @@ class SegmentCard(_Curves):
 
 @dataclass(frozen=True)
 class AdvertiserRow(_Curves):
-    """One advertiser; ``own`` is its own win-rate curve, None if it has no bids."""
+    """One advertiser; ``own`` is its own win-rate curve, None if it has no bids.
 
+    The intervals are those of impressions and of spend on an average day, divided by the expected
+    auctions of that day. They include that the number of auctions is uncertain, so that
+    ``win_high`` may be above 1.
+    """
+
+    spend_low: list[float]  # in currency units per auction
+    spend_high: list[float]
     id: str
     segment: int | None
     confidence: float
@@ -129,8 +144,10 @@ class Report:
         The bids of all curves, increasing.
     outliers, low_confidence : list of int
         Advertisers unlike their segment, and those without a clear segment.
+    warnings : list of str
+        What should be known before the forecasts are trusted, without full stops.
     evaluation : dict or None
-        Errors on the held-out days, by source of curves.
+        Errors and coverage on the held-out days, by source of curves.
     tables : list of dict
         The tables of the paper: ``title``, ``columns``, ``rows`` and ``note``.
     """
@@ -155,6 +172,7 @@ class Report:
     views: ViewTable
     outliers: list[int]
     low_confidence: list[int]
+    warnings: list[str]
     evaluation: dict[str, Any] | None
     tables: list[dict[str, Any]]
     quality: list[QualityNote]
@@ -214,14 +232,17 @@ def report_payload(
         rows=float(model.rows_),
         wins=float(model.wins_.sum()),
         spend=float(model.cost_.sum()) / PER_UNIT,
-        interval=0.9,
+        interval=_LEVEL,
         grid=(grid / _MICROS).tolist(),
         segments=_segments(model, grid),
         advertisers=_advertisers(model, grid),
         views=_views(model),
         outliers=model.outliers_.tolist(),
         low_confidence=model.doubtful_.tolist(),
-        evaluation=None if evaluation is None else _evaluation(evaluation),
+        warnings=list(model.warnings_),
+        evaluation=None
+        if evaluation is None
+        else evaluation_contents(evaluation.as_dict(), _LEVEL),
         tables=[] if evaluation is None else paper_tables(evaluation, model.agreement_),
         quality=[_quality_note(note) for note in quality],
         how=[Step(step, detail) for step, detail in steps],
@@ -256,45 +277,49 @@ def _quality_note(note: Mapping[str, Any]) -> QualityNote:
     return made
 
 
-def _segments(model: AdForecaster, grid: NDArray[np.int64]) -> list[SegmentCard]:
+def _segments(model: AdForecaster, grid: Grid) -> list[SegmentCard]:
     """Return one card per segment; a model without segments has one card of all advertisers."""
-    on_grid = segments_on_grid(model, grid)
+    on_grid = segments_on_grid(tables_of(model), len(model.segments_), grid)
+    places = range(len(model.segments_)) if model.segments_ else [-1]
     return [
         SegmentCard(
             **_profile(model, s),
             **{name: curve[s].tolist() for name, curve in on_grid.items()},
             members=typical_members(model, s),
         )
-        for s in range(max(len(model.segments_), 1))
+        for s in places
     ]
 
 
 def _profile(model: AdForecaster, s: int) -> dict[str, Any]:
-    if model.segments_:
+    """Return the profile of a segment; of all advertisers for −1."""
+    if s >= 0:
         profile = model.segments_[s]
     else:
-        n_bids = float(model.observations_.sum())
-        profile = SegmentProfile("all advertisers", [], "", 0.0, len(model.advertisers_), n_bids)
+        half = int(np.searchsorted(model.segment_win_[-1], 0.5))
+        price = float(model.edges_[min(half, len(model.edges_) - 1)])
+        n, n_bids = len(model.advertisers_), float(model.observations_.sum())
+        profile = SegmentProfile("all advertisers", [], "", price, n, n_bids)
     return asdict(profile) | {"median_price": profile.median_price / _MICROS}
 
 
-def _advertisers(model: AdForecaster, grid: NDArray[np.int64]) -> list[AdvertiserRow]:
-    evidence = model.evidence()
-    on_grid = pooled_on_grid(model, evidence, model.memberships_.prior, grid)
-    own = own_on_grid(evidence, grid)["win"]
+def _advertisers(model: AdForecaster, grid: Grid) -> list[AdvertiserRow]:
+    supply = _supplies(model)
+    on_grid = _forecasts_on_grid(model, supply, grid)
+    by_weekday = np.exp(model.supply_.factors.by_weekday())
     has_bids = model.observations_ > 0
-    is_outlier = np.isin(np.arange(len(own)), model.outliers_)
+    is_outlier = np.isin(np.arange(len(supply)), model.outliers_)
     return [
         AdvertiserRow(
             **{curve: values[a].tolist() for curve, values in on_grid.items()},
             id=str(name),
-            segment=int(model.labels_[a]) if model.segments_ else 0,
+            segment=max(int(model.labels_[a]), 0),
             confidence=float(np.clip(model.confidence_[a], 0, 1)),
             observations=float(model.observations_[a]),
-            own=own[a].tolist() if has_bids[a] else None,
+            own=own_on_grid(model, a, grid)["win"] if has_bids[a] else None,
             bid=float(model.bid_[a]) / _MICROS,
-            supply=float(model.supply_.level[a]),
-            supply_by_weekday=(model.supply_.level[a] * model.supply_.weekday).tolist(),
+            supply=float(supply[a]),
+            supply_by_weekday=(model.supply_.level[a] * by_weekday).tolist(),
             click_rate=None if model.click_rate_ is None else float(model.click_rate_[a]),
             outlier=bool(is_outlier[a]),
             dissent=dissenting_views(model, a),
@@ -302,6 +327,37 @@ def _advertisers(model: AdForecaster, grid: NDArray[np.int64]) -> list[Advertise
         )
         for a, name in enumerate(model.advertisers_)
     ]
+
+
+def _supplies(model: AdForecaster) -> Floats:
+    """Return the auctions to expect of each advertiser on an average day, (A,)."""
+    tables = tables_of(model)
+    return np.array([tables.supply(row) for row in range(len(model.advertisers_))])
+
+
+def _forecasts_on_grid(model: AdForecaster, supply: Floats, grid: Grid) -> dict[str, Floats]:
+    """Return the forecasts of an average day at P bids, per expected auction, (A, P) each.
+
+    They are those that ``model.forecast(advertiser, bid)`` gives. An advertiser without supply has
+    the intervals of very many auctions.
+    """
+    tables, n_bids = tables_of(model), len(grid)
+    rows = np.repeat(np.arange(len(supply)), n_bids)
+    bids = np.tile(np.maximum(grid, 1) / _MICROS, len(supply))
+    is_expected = supply > 0
+    auctions = np.repeat(np.where(is_expected, supply, _MANY_AUCTIONS), n_bids)
+    days = [tables.days()] * len(rows)
+    given = np.repeat(~is_expected, n_bids)
+    figures = tables.at(rows, bids, auctions, days, given, _LEVEL)
+    columns = {
+        "win": figures[:, 0],
+        "win_low": figures[:, 3] / auctions,
+        "win_high": figures[:, 4] / auctions,
+        "cost": figures[:, 1],
+        "spend_low": figures[:, 6] / auctions,
+        "spend_high": figures[:, 7] / auctions,
+    }
+    return {name: column.reshape(len(supply), n_bids) for name, column in columns.items()}
 
 
 def _views(model: AdForecaster) -> ViewTable:
@@ -314,32 +370,3 @@ def _views(model: AdForecaster) -> ViewTable:
         dissenting=agreement.dissenting or None,
         sentence=agreement.sentence,
     )
-
-
-def _evaluation(evaluation: Evaluation) -> dict[str, Any]:
-    found = evaluation.as_dict()
-    chosen = found["chosen"].get("robust+pooled", {})
-    return {
-        "holdout": found["holdout"],
-        "sources": found["sources"],
-        "strata": [
-            {
-                "name": stratum["name"],
-                "advertisers": stratum["advertisers"],
-                "sources": {
-                    name: {target: errors["wape"] for target, errors in targets.items()}
-                    for name, targets in stratum["sources"].items()
-                },
-            }
-            for stratum in found["strata"]
-            if stratum["advertisers"]
-        ],
-        "differences": found["differences"],
-        "chosen": {
-            "consensus": "robust",
-            "number of segments": chosen.get("k"),
-            "pooling strength": chosen.get("strength"),
-            "backtest days": chosen.get("backtest_days"),
-            "reason": "smallest error when the last training days were forecast from those before",
-        },
-    }

@@ -20,6 +20,7 @@ from coterie.ads.page.parts import (
     page_file,
 )
 from coterie.ads.report.contents import AdvertiserRow, Report, SegmentCard
+from coterie.ads.report.evaluation_tables import OWN, figure_in
 from coterie.runtime import wording as words
 from coterie.runtime.atomic_files import atomic_file
 from coterie.runtime.html_pages import content_policy, embedded_json
@@ -29,6 +30,7 @@ __all__ = ["render_report", "write_report"]
 SCRIPTS = (*SHARED_SCRIPTS, "report.js")
 
 _SOURCE_NAMES = {
+    "dictionary": "market curves",
     "own": "own curve",
     "global": "one curve for all",
     "text": "segments by text",
@@ -36,10 +38,22 @@ _SOURCE_NAMES = {
     "cost": "segments by cost",
     "l2": "averaged consensus",
     "robust": "robust consensus",
-    "true": "true segments",
+    "lognormal": "log-normal prices",
+    "boosting": "gradient boosting",
 }
 _POOLED = "+pooled"
-_CURVES = ("win", "win_low", "win_high", "own", "cost")
+#: These always use each advertiser's own auctions too.
+_ALWAYS_POOLED = ("dictionary", "lognormal", "boosting")
+#: The curves of the page and their units: percent, and currency units per thousand.
+_CURVES = {
+    "win": 100,
+    "win_low": 100,
+    "win_high": 100,
+    "own": 100,
+    "cost": 1,
+    "spend_low": 1000,
+    "spend_high": 1000,
+}
 _SEGMENT_FACTS = ("name", "median_price")
 _ADVERTISER_FACTS = [f.name for f in fields(AdvertiserRow) if f.name not in _CURVES]
 _TARGETS = ("impressions", "spend")
@@ -106,6 +120,7 @@ def render_report(payload: Report) -> str:
     templates = environment(
         {
             "money": lambda amount: words.money(amount, symbol),
+            "figure_in": figure_in,
             "numeric_columns": _numeric_columns,
             "source_label": _source_label,
         }
@@ -120,7 +135,7 @@ def render_report(payload: Report) -> str:
         period=words.period(report.first_day, report.last_day),
         doubtful=_doubtful(report),
         errors=errors,
-        headline_errors=_headline_errors(report.evaluation, errors),
+        headline=_headline(report.evaluation),
         most_examples=_MOST_EXAMPLES,
     )
 
@@ -150,16 +165,16 @@ def _rounded(number: float) -> float:
 def _page_data(report: Report, symbol: str, errors: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what the scripts read: each distinct curve once, advertisers column by column.
 
-    Win rates are in percent, where four digits take less space.
+    Curves are in the units of ``_CURVES``, where four digits take less space.
     """
     curves: dict[tuple[float, ...], int] = {}
 
     def curve_numbers(one: SegmentCard | AdvertiserRow) -> dict[str, int | None]:
         numbers: dict[str, int | None] = {}
-        for name in _CURVES:
+        for name, unit in _CURVES.items():
             curve = getattr(one, name, None)
-            if curve is not None and name != "cost":
-                curve = [_rounded(100 * share) for share in curve]
+            if curve is not None and unit != 1:
+                curve = [_rounded(unit * value) for value in curve]
             numbers[name] = curve and curves.setdefault(tuple(curve), len(curves))
         return numbers
 
@@ -213,48 +228,57 @@ def _errors(evaluation: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if evaluation is None:
         return None
     sources = evaluation["sources"]
-    chosen = f"{evaluation['chosen'].get('consensus', 'robust')}{_POOLED}"
     return {
-        "chosen": chosen if chosen in sources else None,
-        "by_source": _alone_and_pooled(sources, chosen),
+        "by_source": _alone_and_pooled(sources, evaluation["default"]),
         "top": {
-            t: max((one[t]["wape"] or 0 for one in sources.values()), default=0) for t in _TARGETS
+            t: max((one[t]["wape"] or 0 for one in sources.values()), default=0)
+            for t in evaluation["targets"]
         },
         "best": [
             {
-                t: min(_known(one[t] for one in stratum["sources"].values()), default=None)
+                t: min(_known(one[t]["wape"] for one in stratum["sources"].values()), default=None)
                 for t in _TARGETS
             }
             for stratum in evaluation["strata"]
         ],
-        "in_standard_errors": [
-            one["difference"] / one["standard_error"]
-            if one["difference"] is not None and one["standard_error"]
-            else None
-            for one in evaluation["differences"]
-        ],
+        "differences": _differences(evaluation["differences"]),
     }
 
 
-def _alone_and_pooled(sources: Mapping[str, Any], chosen: str) -> list[dict[str, Any]]:
+def _alone_and_pooled(sources: Mapping[str, Any], default: str) -> list[dict[str, Any]]:
     """Return one row per source: its error alone and pooled, None where not measured."""
     rows = []
     for base in dict.fromkeys(name.removesuffix(_POOLED) for name in sources):
-        errors = [sources.get(name) for name in (base, base + _POOLED)]
+        names = ("", base) if base in _ALWAYS_POOLED else (base, base + _POOLED)
+        errors = [sources.get(name) for name in names]
         row = {t: [one and one[t]["wape"] for one in errors] for t in _TARGETS}
-        rows.append({"label": _source_label(base), "chosen": base + _POOLED == chosen, **row})
+        rows.append({"label": _source_label(base), "chosen": base == default, **row})
     return rows
 
 
-def _headline_errors(
-    evaluation: Mapping[str, Any] | None, errors: Mapping[str, Any] | None
-) -> list[float] | None:
-    """Return the impression errors of the chosen source and of own curves, if both are known."""
-    if evaluation is None or errors is None:
+def _differences(differences: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the differences of the default's error from that of each source, by target.
+
+    ``z`` is the difference in standard errors, None where it is not known.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for one in differences:
+        is_known = one["difference"] is not None and one["standard_error"]
+        z = one["difference"] / one["standard_error"] if is_known else None
+        found.setdefault(one["b"], {})[one["target"]] = {**one, "z": z}
+    return found
+
+
+def _headline(evaluation: Mapping[str, Any] | None) -> dict[str, float] | None:
+    """Return the impression errors of the default and of own curves, if both are known."""
+    if evaluation is None:
         return None
-    sources = [evaluation["sources"].get(name) for name in (errors["chosen"], "own")]
+    sources = [evaluation["sources"].get(name) for name in (evaluation["default"], OWN)]
     found = _known(one and one["impressions"]["wape"] for one in sources)
-    return found if len(found) == 2 else None
+    if len(found) < len(sources):
+        return None
+    bias = evaluation["sources"][evaluation["default"]]["impressions"]["bias"]
+    return {"default": found[0], "own": found[1], "bias": bias}
 
 
 def _known(values: Iterable[float | None]) -> list[float]:

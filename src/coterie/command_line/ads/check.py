@@ -1,4 +1,4 @@
-"""``coterie ads check``: all faults of a log."""
+"""``coterie ads check``: all faults of a log, and a lasting change of its prices."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ from coterie.runtime.wording import money, percent
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from coterie.ads.forecasts.model_warnings import PriceDrift
+    from coterie.ads.logs.bid_logs import BidLogs
     from coterie.ads.logs.checks.log_checks import LogCheck
 
 __all__ = ["check", "faults_as_notes"]
 
 _COLOURS = {"error": "bold red", "warning": "yellow"}
+#: With fewer days a change of prices cannot be told from a day that differs.
+_FEWEST_DAYS = 4
 
 
 def check(
@@ -34,14 +38,18 @@ def check(
     """Check a bid log and list all its faults.
 
     An error would make results wrong, and the exit code is then 1. A warning
-    limits what results can show. LOGS may hold bid logs, logs with the 24
-    columns of iPinYou, or ready-made histograms.
+    limits what results can show; a lasting change of all prices is one too.
+    LOGS may hold bid logs, logs with the 24 columns of iPinYou, or ready-made
+    histograms.
 
     Example: coterie ads check market/bids
     """
     with shown_stages(quiet):
-        _, found = reading.LogInput(logs, engine, advertisers, table, auction).check()
-    layout.print_answer(found.as_dict(), lambda _: _print_summary(found), as_json, quiet)
+        opened, found = reading.LogInput(logs, engine, advertisers, table, auction).check()
+        is_shown = as_json or not quiet
+        drift = _drift(opened, found) if is_shown else None
+    facts = found.as_dict() | {"drift": None if drift is None else _drift_facts(drift)}
+    layout.print_answer(facts, lambda _: _print_summary(found, drift), as_json, quiet)
     if not found.ok:
         raise typer.Exit(1)
 
@@ -59,7 +67,22 @@ def faults_as_notes(found: LogCheck) -> list[dict[str, Any]]:
     ]
 
 
-def _print_summary(found: LogCheck) -> None:
+def _drift(opened: BidLogs, found: LogCheck) -> PriceDrift | None:
+    """Return a lasting change of prices; None without one, with few days, or with errors."""
+    if not found.ok or found.overview.days < _FEWEST_DAYS:
+        return None
+    from coterie.ads.curves.price_levels import price_levels
+    from coterie.ads.forecasts.model_warnings import price_drift
+
+    histograms = reading.counted_histograms(opened)
+    return price_drift(price_levels(histograms, range(len(histograms.days))))
+
+
+def _drift_facts(drift: PriceDrift) -> dict[str, Any]:
+    return {"since": drift.since, "change": drift.change, "sentence": drift.sentence}
+
+
+def _print_summary(found: LogCheck, drift: PriceDrift | None) -> None:
     console = layout.stdout_console()
     kinds = {"bids": "bid log", "ipinyou": "iPinYou log", "histograms": "ready-made histograms"}
     overview = found.overview
@@ -67,10 +90,10 @@ def _print_summary(found: LogCheck) -> None:
         console, overview.source, f": {kinds[overview.kind]}, read by {overview.engine}"
     )
     layout.print_indented(console, layout.facts_grid(_overview(found)))
-    if found.faults:
-        console.print(_fault_grid(found))
+    if found.faults or drift is not None:
+        console.print(_fault_grid(found, drift))
         console.print()
-    errors, warnings = len(found.errors), len(found.warnings)
+    errors, warnings = len(found.errors), len(found.warnings) + (drift is not None)
     verdict = "the log can be used" if found.ok else "results would be wrong; correct the log"
     console.print(f"{counted(errors, 'error')}, {counted(warnings, 'warning')}: {verdict}.")
 
@@ -85,6 +108,10 @@ def _overview(found: LogCheck) -> dict[str, str | None]:
         "minimum": "the smallest bid that would have won is logged",
         "none": "only won or lost is known, not the market price",
     }
+    source = {
+        "prices": ", recognised because prices equal bids",
+        "default": ", assumed because no auction type is given",
+    }.get(seen.auction_source, "")
     counted_rows = "all" if seen.counted_rows == seen.rows else f"{seen.counted_rows:,}"
     gaps = f", {counted(len(seen.missing_days), 'day')} in between missing"
     return {
@@ -98,12 +125,12 @@ def _overview(found: LogCheck) -> dict[str, str | None]:
         if seen.median_bid is None
         else f"{money(seen.median_bid, '')}{currency} CPM",
         "spend": f"{money(seen.spend, '')}{currency}",
-        "auction": f"{auction} price; {revealed[seen.revealed]}",
+        "auction": f"{auction} price{source}; {revealed[seen.revealed]}",
     }
 
 
-def _fault_grid(found: LogCheck) -> Table:
-    """Return each fault with its examples and its remedy."""
+def _fault_grid(found: LogCheck, drift: PriceDrift | None) -> Table:
+    """Return each fault with its examples and its remedy, then the change of prices."""
     from rich.table import Table
     from rich.text import Text
 
@@ -123,6 +150,8 @@ def _fault_grid(found: LogCheck) -> Table:
             grid.add_row("", Text(layout.one_line(_example(row)), "dim"))
         if fault.remedy:
             grid.add_row("", Text(layout.one_line(fault.remedy)))
+    if drift is not None:
+        grid.add_row(Text("warning", _COLOURS["warning"]), Text(drift.sentence, "bold"))
     return grid
 
 

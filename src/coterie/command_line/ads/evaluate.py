@@ -12,15 +12,13 @@ from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.progress import shown_notes, shown_stages
 from coterie.runtime.atomic_files import atomic_file
-from coterie.runtime.wording import cell
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["POOLED", "HoldoutDays", "evaluate", "print_evaluation", "verdicts"]
+__all__ = ["HoldoutDays", "evaluate", "print_evaluation", "verdicts"]
 
-POOLED = "robust+pooled"
-_TARGETS = ("impressions", "spend")
+_COMPARED = ("impressions", "spend")
 
 HoldoutDays = Annotated[
     int,
@@ -37,12 +35,12 @@ def evaluate(
     logs: reading.Logs,
     holdout_days: HoldoutDays = 1,
     advertisers: reading.AdvertiserTable = None,
+    by: reading.By = "advertiser",
     segments: reading.Segments = "8,12,16",
     consensus: reading.Consensus = "robust",
     engine: reading.Engine = "duckdb://",
     table: reading.LogTable = None,
     auction: reading.Auction = None,
-    bins: reading.Bins = 256,
     allow_faults: reading.AllowFaults = False,
     output: Annotated[
         Path | None,
@@ -52,13 +50,15 @@ def evaluate(
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Measure forecast errors on the last days, by source of the win-rate curves.
+    """Measure the errors and the intervals of forecasts on the last days.
 
-    The last days are held out and forecast from the days before. The sources
-    are the advertiser's own curve (own), one curve for all (global), and
+    The last days are held out and forecast from the days before, by the model
+    that coterie ads segment would save (dictionary) and by other sources of
+    curves: the advertiser's own curve (own), one curve for all (global), and
     segments by text, win rate (win), cost, averaged consensus (l2) and robust
-    consensus (robust). Each is used alone, and pooled with the advertiser's
-    own curve. The days before also choose the settings.
+    consensus (robust), each alone and pooled with the advertiser's own curve;
+    log-normal prices (lognormal) and gradient boosting (boosting). The days
+    before also choose the settings.
 
     Example: coterie ads evaluate market --holdout-days 1
     """
@@ -68,11 +68,13 @@ def evaluate(
     from coterie.ads.forecasts.paper_tables import paper_tables
     from coterie.ads.segments.view_agreement import compare_views
 
-    source = reading.LogInput(logs, engine, advertisers, table, auction, {"evaluation": output})
+    source = reading.LogInput(
+        logs, engine, advertisers, table, auction, {"evaluation": output}, by=by
+    )
     source.check_outputs()
     settings = reading.segment_settings(segments, consensus, seed)
     with shown_notes(quiet) as notes, shown_stages(quiet):
-        log = source.read(bins, allow_faults)
+        log = source.read(allow_faults)
         found = evaluate_sources(
             log.histograms, log.texts, holdout_days=holdout_days, settings=settings
         )
@@ -103,13 +105,22 @@ def print_evaluation(facts: dict[str, Any], output: Path | None = None) -> None:
     )
     layout.print_indented(console, _error_table(facts))
     console.print(
-        "WAPE: sum of absolute errors / sum of actual values; the lowest is bold. MAPE: mean of "
-        "absolute error / actual value. Inside: share of actual values in the 90% interval. New "
-        "advertisers are not included."
+        "* the default: what a saved model serves. WAPE: sum of absolute errors / sum of actual "
+        "values; the lowest is bold. MAPE: mean of absolute error / actual value. Bias: sum of "
+        "errors / sum of actual values. New advertisers are not included."
     )
     console.print()
     console.print("WAPE of impressions, by the number of bids before", style="bold")
     layout.print_indented(console, _stratum_table(facts))
+    console.print("Share of actual values inside the intervals, by their level", style="bold")
+    layout.print_indented(console, _coverage_table(facts))
+    console.print("Inside the 90% intervals, by the number of bids before", style="bold")
+    layout.print_indented(console, _coverage_by_stratum(facts))
+    console.print(
+        "Given: the number of auctions is known. Forecast: it is forecast too, and intervals "
+        "include that it is uncertain."
+    )
+    console.print()
     for contents in facts["paper_tables"]:
         console.print(contents["title"], style="bold")
         layout.print_indented(console, _paper_table(contents))
@@ -121,64 +132,122 @@ def print_evaluation(facts: dict[str, Any], output: Path | None = None) -> None:
 
 
 def verdicts(facts: dict[str, Any]) -> list[str]:
-    """Compare own curves with and without pooling with robust segments, a sentence per target."""
-    sources = facts.get("sources", {})
-    if not {"own", POOLED} <= set(sources):
+    """Compare the default with own curves and the best other source, a sentence per target."""
+    from coterie.ads.report.evaluation_tables import OWN, best_other
+
+    if not facts.get("sources"):
         return []
-    differences = {
-        row["target"]: row
-        for row in facts["differences"]
-        if (row["a"], row["b"]) == (POOLED, "own")
-    }
     sentences = []
-    for target, row in differences.items():
-        own, pooled = (sources[name][target]["wape"] for name in ("own", POOLED))
-        if own is None or pooled is None:
-            continue
-        signed = f"{100 * row['difference']:+.1f}".replace("-", "−")
-        error = f" ± {100 * row['standard_error']:.1f}" if row["standard_error"] is not None else ""
-        sentences.append(
-            f"Error of {target} (WAPE): {_percent(pooled)} if own curves are pooled with robust "
-            f"segments, {_percent(own)} if not (difference {signed}{error} percentage points)."
-        )
+    for target in _COMPARED:
+        errors = facts["sources"][facts["default"]][target]
+        best = best_other(facts, target)
+        others = {OWN: "own curves", best: f"the best other source, {best}"}
+        compared = [
+            _compared(facts, target, name, words)
+            for name, words in others.items()
+            if name is not None and name in facts["sources"]
+        ]
+        if errors["wape"] is not None and compared:
+            sentences.append(
+                f"Error of {target} (WAPE): {_percent(errors['wape'])} with the default (bias "
+                f"{_signed(errors['bias'])}), {' and '.join(compared)}."
+            )
     return sentences
 
 
+def _compared(facts: dict[str, Any], target: str, name: str, words: str) -> str:
+    """Return the error of a source, and the difference of the default's from it."""
+    (row,) = (row for row in facts["differences"] if (row["b"], row["target"]) == (name, target))
+    wape, difference = facts["sources"][name][target]["wape"], row["difference"]
+    if wape is None or difference is None:
+        return f"unknown with {words}"
+    points = f"{100 * difference:+.1f}".replace("-", "−")
+    error = row["standard_error"]
+    known = "" if error is None else f" ± {100 * error:.1f}"
+    return f"{_percent(wape)} with {words} (difference {points}{known} percentage points)"
+
+
 def _error_table(facts: dict[str, Any]) -> Table:
-    """Return a table with a row per source and four measures per target."""
-    from rich.table import Table
-    from rich.text import Text
+    """Return a table with a row per source and three measures per target."""
+    from coterie.ads.report.evaluation_tables import shown_targets
 
     names = layout.figures_table(["source"], [])
     for name in facts["sources"]:
-        names.add_row(name)
+        names.add_row(_marked(name, facts))
+    measures = {target: _measures(facts, target) for target in shown_targets(facts)}
+    return _side_by_side({"": names, **measures})
+
+
+def _side_by_side(parts: dict[str, Table]) -> Table:
+    """Return tables with as many rows side by side, each below its heading."""
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    columns = {"": names, **{target: _measures(facts, target) for target in _TARGETS}}
-    for heading in columns:
+    for heading in parts:
         table.add_column(Text(heading))
-    table.add_row(*columns.values())
+    table.add_row(*parts.values())
     return table
 
 
 def _measures(facts: dict[str, Any], target: str) -> Table:
+    from rich.table import Table
     from rich.text import Text
 
-    table = layout.figures_table([], ["WAPE", "MAPE", "bias", "inside"])
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+    for heading in ("WAPE", "MAPE", "bias"):
+        table.add_column(heading, justify="right", no_wrap=True)
     rows = [source[target] for source in facts["sources"].values()]
     lowest = min((row["wape"] for row in rows if row["wape"] is not None), default=None)
     for row in rows:
-        cells = [_percent(row[measure]) for measure in ("mape", "bias", "coverage")]
         is_lowest = lowest is not None and row["wape"] == lowest
-        table.add_row(Text(_percent(row["wape"]), "bold" if is_lowest else ""), *cells)
+        wape = Text(_percent(row["wape"]), "bold" if is_lowest else "")
+        table.add_row(wape, _percent(row["mape"]), _signed(row["bias"]))
     return table
 
 
+def _marked(name: str, facts: dict[str, Any]) -> str:
+    return f"{name} *" if name == facts["default"] else name
+
+
+def _coverage_table(facts: dict[str, Any]) -> Table:
+    """Return the coverage of each target at each level, for both kinds of supply."""
+    from coterie.ads.report.evaluation_tables import coverage_by_level
+
+    found = coverage_by_level(facts)
+    names = layout.figures_table(["interval of"], [])
+    levels = [f"{level:.0%}" for level in found["levels"]]
+    parts = {mode: layout.figures_table([], levels) for mode in ("given", "forecast")}
+    for row in found["rows"]:
+        names.add_row(row["target"])
+        for mode, part in parts.items():
+            part.add_row(*map(_percent, row[mode]))
+    titled = {f"number of auctions {mode}": part for mode, part in parts.items()}
+    return _side_by_side({"": names, **titled})
+
+
+def _coverage_by_stratum(facts: dict[str, Any]) -> Table:
+    """Return the coverage of impressions and spend at 90%, by number of bids before."""
+    from coterie.ads.report.evaluation_tables import coverage_by_stratum
+
+    names = layout.figures_table(["bids before"], ["advertisers"])
+    modes = ("given", "forecast")
+    parts = {target: layout.figures_table([], modes) for target in _COMPARED}
+    for row in coverage_by_stratum(facts):
+        names.add_row(row["name"], f"{row['advertisers']:,}")
+        for target, part in parts.items():
+            part.add_row(*(_percent(row[target][mode]) for mode in modes))
+    return _side_by_side({"": names, **parts})
+
+
 def _stratum_table(facts: dict[str, Any]) -> Table:
-    strata = [stratum for stratum in facts["strata"] if stratum["advertisers"]]
+    from coterie.ads.report.evaluation_tables import errors_by_stratum
+
+    strata = errors_by_stratum(facts)
     table = layout.figures_table(["source"], [stratum["name"] for stratum in strata])
     for name in facts["sources"]:
         wapes = [stratum["sources"][name]["impressions"]["wape"] for stratum in strata]
-        table.add_row(name, *map(_percent, wapes))
+        table.add_row(_marked(name, facts), *map(_percent, wapes))
     table.add_row(
         "advertisers", *(f"{stratum['advertisers']:,}" for stratum in strata), style="dim"
     )
@@ -186,22 +255,27 @@ def _stratum_table(facts: dict[str, Any]) -> Table:
 
 
 def _paper_table(contents: dict[str, Any]) -> Table:
-    """Return a table of the paper, with errors in percent."""
+    """Return a table of the paper, with errors and shares of pairs in percent."""
+    from coterie.ads.report.evaluation_tables import figure_in
+
     columns, rows = contents["columns"], contents["rows"]
     is_text = [any(isinstance(row[place], str) for row in rows) for place in range(len(columns))]
     # The text columns come first, and all others are figures.
     n_names = is_text.index(False) if False in is_text else len(columns)
     table = layout.figures_table(columns[:n_names], columns[n_names:])
     for row in rows:
-        table.add_row(*map(_cell, row, columns))
+        table.add_row(*map(figure_in, row, columns))
     return table
 
 
-def _cell(value: Any, column: str) -> str:
-    if column.startswith(("MAPE", "WAPE")):
-        return _percent(value)
-    return f"{value:.3f}" if isinstance(value, float) else cell(value)
-
-
 def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1%}".replace("-", "−")
+    """Return a share in percent, without decimals from 100% on, to save width."""
+    if value is None:
+        return "–"
+    if abs(value) < 0.0005:
+        return "0.0%"  # never −0.0%
+    return f"{value:{'.0%' if abs(value) >= 0.9995 else '.1%'}}".replace("-", "−")
+
+
+def _signed(value: float | None) -> str:
+    return f"+{_percent(value)}" if value is not None and value >= 0.0005 else _percent(value)

@@ -1,11 +1,11 @@
-"""``coterie ads forecast``: impressions, spend and clicks of an advertiser at given bids."""
+"""``coterie ads forecast``: impressions, spend, clicks and conversions at given bids."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -54,7 +54,8 @@ def forecast(
         typer.Option(
             "--supply",
             metavar="N",
-            help="Number of auctions, for example 1e6; by default the expected number of a day.",
+            help="Number of auctions of all days together, for example 1e6; by default the number "
+            "to expect.",
         ),
     ] = None,
     day: Annotated[
@@ -62,9 +63,23 @@ def forecast(
         typer.Option(
             "--day",
             metavar="DATE",
-            help="Day to forecast; its weekday changes the expected number of auctions.",
+            help="First day to forecast; prices and the number of auctions depend on the day.",
         ),
     ] = None,
+    days: Annotated[
+        int,
+        typer.Option(
+            "--days",
+            min=1,
+            max=366,
+            metavar="N",
+            help="Number of days to forecast together, from --day or the end of the log on.",
+        ),
+    ] = 1,
+    level: Annotated[
+        Literal["50", "80", "90", "95"],
+        typer.Option("--level", help="Level of the intervals, in percent."),
+    ] = "90",
     text: Annotated[
         str | None, typer.Option("--text", metavar="TEXT", help="Text of a new advertiser.")
     ] = None,
@@ -80,12 +95,13 @@ def forecast(
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Forecast impressions, spend and clicks at a bid.
+    """Forecast impressions, spend, clicks and conversions at a bid.
 
-    The intervals contain the actual value with a probability of 90%. A new
-    advertiser, which is not in the log, needs --supply. Its --text places it
-    in segments; without a text, it gets the average of all advertisers. The
-    last line of the summary says what the forecast is based on.
+    The forecast is for an average day, or for --days N days together. Each
+    interval should contain the actual value with the probability --level. A
+    new advertiser, which is not in the log, needs --supply. Its --text places
+    it in segments; without a text, it gets the average of all advertisers.
+    The last line of the summary says what the forecast is based on.
 
     Example: coterie ads forecast market.coterie --advertiser adv-00042 --bid 2.50 --supply 1e6
     """
@@ -100,16 +116,22 @@ def forecast(
 
     with shown_notes(quiet):
         forecaster = load_forecaster(model)
-    found = forecaster.forecast(advertiser, bids, supply=supply, day=day, text=text)
+    found = forecaster.forecast(
+        advertiser, bids, supply=supply, day=day, days=days, text=text, level=int(level) / 100
+    )
     if output is not None:
         write_output(output, _columns(found))
 
     def print_summary(_: dict[str, Any]) -> None:
-        print_forecasts(found, forecaster.currency_)
+        print_forecasts(found, forecaster.currency_, days)
         written = [] if output is None else [output_name(output)]
         layout.print_files(layout.stdout_console(), written)
 
-    facts = {"currency": forecaster.currency_, "forecasts": [one.as_dict() for one in found]}
+    facts = {
+        "currency": forecaster.currency_,
+        "days": days,
+        "forecasts": [one.as_dict() for one in found],
+    }
     layout.print_answer(facts, print_summary, as_json, quiet, is_stream(output))
 
 
@@ -131,15 +153,18 @@ def bids_in(text: str) -> list[float]:
     return bids
 
 
-def print_forecasts(found: list[Forecast], currency: str) -> None:
-    """Print the forecasts of one advertiser, at one bid or several."""
+def print_forecasts(found: list[Forecast], currency: str, days: int = 1) -> None:
+    """Print the forecasts of one advertiser, at one bid or several, for some days together."""
     console = layout.stdout_console()
     first, unit = found[0], f" ({currency})" if currency else ""
     at = f" at a bid of {_bid(first.bid)} {currency}".rstrip() if len(found) == 1 else ""
     name = first.advertiser or "a new advertiser"
-    layout.print_heading(console, name, f"{at}, {count(first.supply)} auctions")
+    during = f" in {days} days" if days > 1 else ""
+    layout.print_heading(console, name, f"{at}, {count(first.supply)} auctions{during}")
     layout.print_indented(console, _block(first, unit) if len(found) == 1 else _table(found, unit))
-    console.print("Each interval contains the actual value with a probability of 90%.")
+    console.print(
+        f"Intervals: each should contain the actual value with a probability of {first.level:.0%}."
+    )
     for grounds in _grounds(found):
         console.print(f"{grounds}.")
 
@@ -190,18 +215,16 @@ def _block(one: Forecast, unit: str) -> Table:
     grid.add_row("impressions", count(one.impressions), _span(one.impressions_interval, count))
     grid.add_row(f"spend{unit}", _money(one.spend), _span(one.spend_interval, _money))
     grid.add_row(f"eCPM{unit}", _money(one.cost))
-    if one.clicks is not None and one.clicks_interval is not None:
-        grid.add_row("clicks", count(one.clicks), _span(one.clicks_interval, count))
-    if one.conversions is not None:
-        grid.add_row("conversions", count(one.conversions))
+    for name, mean, interval in _events(one):
+        grid.add_row(name, count(mean), _span(interval, count))
     return grid
 
 
 def _table(found: list[Forecast], unit: str) -> Table:
     """Return a table with a row per bid; intervals are below the means to save width."""
-    has_clicks = found[0].clicks is not None
-    headings = ["bid", "win rate", "impressions", f"spend{unit}", f"eCPM{unit}"]
-    table = layout.figures_table([], [*headings, "clicks"] if has_clicks else headings)
+    events = [name for name, *_ in _events(found[0])]
+    headings = ["bid", "win rate", "impressions", f"spend{unit}", f"eCPM{unit}", *events]
+    table = layout.figures_table([], headings)
     for one in found:
         cells: list[RenderableType] = [
             _bid(one.bid),
@@ -210,8 +233,22 @@ def _table(found: list[Forecast], unit: str) -> Table:
             _with_span(_money(one.spend), _span(one.spend_interval, _money)),
             _money(one.cost),
         ]
-        table.add_row(*cells, *([] if one.clicks is None else [count(one.clicks)]))
+        rare = [_with_span(count(mean), _span(ends, count)) for _, mean, ends in _events(one)]
+        table.add_row(*cells, *rare)
     return table
+
+
+def _events(one: Forecast) -> list[tuple[str, float, tuple[float, float]]]:
+    """Return name, mean and interval of clicks and conversions, as far as the log has them."""
+    events = {
+        "clicks": (one.clicks, one.clicks_interval),
+        "conversions": (one.conversions, one.conversions_interval),
+    }
+    return [
+        (name, mean, ends)
+        for name, (mean, ends) in events.items()
+        if mean is not None and ends is not None
+    ]
 
 
 def _grounds(found: list[Forecast]) -> list[str]:

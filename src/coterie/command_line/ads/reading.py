@@ -7,7 +7,7 @@ import logging
 import shlex
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import unquote
@@ -54,18 +54,17 @@ LogTable = Annotated[
     str | None,
     typer.Option("--table", metavar="NAME", help="Table to read, if LOGS is a DuckDB file."),
 ]
+AuctionType = Literal["first", "second"]
 Auction = Annotated[
-    Literal["first", "second"] | None,
+    AuctionType | None,
     typer.Option("--auction", help="Auction type; by default that in the log."),
 ]
-Bins = Annotated[
-    int,
+By = Annotated[
+    Literal["advertiser", "campaign"],
     typer.Option(
-        "--bins",
-        min=2,
-        max=4096,
-        metavar="N",
-        help="Largest number of bins into which bids are counted.",
+        "--by",
+        help="What is forecast; campaign needs the column campaign_id, and campaigns of an "
+        "advertiser borrow from each other.",
     ),
 ]
 Segments = Annotated[
@@ -115,6 +114,10 @@ class LogInput:
         The options of these names.
     outputs : mapping of str to Path or None
         Files to write by kind; None for those not requested.
+    usual_auction : {"first", "second"}, optional
+        The auction type if neither the option nor the log says one.
+    by : {"advertiser", "campaign"}
+        What is forecast.
     """
 
     logs: str
@@ -123,6 +126,8 @@ class LogInput:
     table: str | None = None
     auction: str | None = None
     outputs: Mapping[str, Path | None] = field(default_factory=dict)
+    usual_auction: str | None = None
+    by: str = "advertiser"
 
     def check_outputs(self) -> None:
         """Refuse, before the log is opened, outputs that cannot be written.
@@ -152,6 +157,10 @@ class LogInput:
                     f"the log; name a file outside {folder}"
                 )
 
+    def like_model(self, auction: str, by: str) -> LogInput:
+        """Return this input by the unit of a model, with its auction type if the log says none."""
+        return replace(self, usual_auction=auction, by=by)
+
     def check(self) -> tuple[BidLogs, LogCheck]:
         """Connect to the engine, open the log there, and check it."""
         from coterie.ads.logs.bid_logs import open_logs
@@ -166,19 +175,20 @@ class LogInput:
                 auction=self.auction,
                 advertisers=self.advertisers,
                 table=self.table,
+                by=self.by,
             )
             # Opening reads only headers, so this is still before the work.
             self._refuse_input_files(opened)
+            opened = self._of_usual_auction(opened)
             _LOG.info("Checking %s", opened.source)
             return opened, check_logs(opened)
 
-    def read(self, bins: int, allow_faults: bool = False) -> CountedLog:
+    def read(self, allow_faults: bool = False) -> CountedLog:
         """Open the log, check it, and count it.
 
         A log with errors is refused with its first error. With ``allow_faults`` a warning names
         the error instead.
         """
-        from coterie.ads.histograms.counting import read_histograms
         from coterie.ads.logs.bid_logs import read_descriptions
 
         opened, found = self.check()
@@ -190,9 +200,19 @@ class LogInput:
             if not allow_faults:
                 raise TableError(f"{fault}; {worst.remedy}. {see}")
             warnings.warn(f"{fault}; results may be wrong. {see}", CoterieWarning, stacklevel=2)
+        histograms = counted_histograms(opened)
         with _interruptible():
-            histograms = read_histograms(opened, bins=bins)
             return CountedLog(opened, found, histograms, read_descriptions(opened))
+
+    def _of_usual_auction(self, opened: BidLogs) -> BidLogs:
+        """Return the log with the usual auction type, if the log says none."""
+        if self.usual_auction is None:
+            return opened
+        try:
+            is_unknown = opened.auction_source == "default"
+        except TableError:  # several types; the check reports them
+            return opened
+        return replace(opened, given_auction=self.usual_auction) if is_unknown else opened
 
     def _refuse_input_files(self, opened: BidLogs) -> None:
         """Refuse outputs that are files of the log or its text table, once these are known."""
@@ -213,6 +233,14 @@ class LogInput:
         }
         options = [str(word) for pair in given.items() if pair[1] is not None for word in pair]
         return shlex.join(["coterie", "ads", "check", self.logs, *options])
+
+
+def counted_histograms(opened: BidLogs) -> BidHistograms:
+    """Return the histograms of a log, counted in its engine."""
+    from coterie.ads.histograms.counting import read_histograms
+
+    with _interruptible():
+        return read_histograms(opened)
 
 
 def segment_settings(segments: str, consensus: str, seed: int) -> SegmentSettings:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import shlex
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,7 @@ from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.outputs import write_all
 from coterie.command_line.terminal.progress import shown_notes, shown_stages
 from coterie.errors import MissingExtraError
+from coterie.runtime.wording import percent, signed
 
 if TYPE_CHECKING:
     from coterie.ads.forecasts.evaluation import Evaluation
@@ -52,12 +55,12 @@ def report(
     ] = None,
     title: Annotated[str, typer.Option(help="Title of the page.")] = TITLE,
     advertisers: reading.AdvertiserTable = None,
+    by: reading.By = "advertiser",
     segments: reading.Segments = "8,12,16",
     consensus: reading.Consensus = "robust",
     engine: reading.Engine = "duckdb://",
     table: reading.LogTable = None,
     auction: reading.Auction = None,
-    bins: reading.Bins = 256,
     allow_faults: reading.AllowFaults = False,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
@@ -71,13 +74,13 @@ def report(
     Example: coterie ads report market -o report.html
     """
     source = reading.LogInput(
-        logs, engine, advertisers, table, auction, {"report": output, "model": save_model}
+        logs, engine, advertisers, table, auction, {"report": output, "model": save_model}, by=by
     )
     source.check_outputs()
     check_can_render()
     settings = reading.segment_settings(segments, consensus, seed)
     with shown_notes(quiet) as notes, shown_stages(quiet):
-        log = source.read(bins, allow_faults)
+        log = source.read(allow_faults)
         made = make_report(log, settings, holdout_days if evaluation else 0, title)
         write_all(made.steps(output, save_model))
     facts = model_facts(made.model) | {"source": log.logs.source, "notes": notes}
@@ -116,13 +119,12 @@ def make_report(
     With 0 holdout days there is no evaluation. With too few days there is none either, and the
     page says so.
     """
-    from coterie.ads.forecasts.evaluation import evaluate
     from coterie.ads.report.contents import report_payload
 
     found, n_days = None, len(log.histograms.days)
     notes = faults_as_notes(log.check)
     if holdout_days and n_days > holdout_days:
-        found = evaluate(log.histograms, log.texts, holdout_days=holdout_days, settings=settings)
+        found = _evaluated(log, settings, holdout_days)
     elif holdout_days:
         notes.append(
             {
@@ -155,34 +157,77 @@ def check_can_render() -> None:
         )
 
 
+def _evaluated(log: reading.CountedLog, settings: SegmentSettings, holdout_days: int) -> Evaluation:
+    """Evaluate without the warnings about its model; those of the final model are shown."""
+    from coterie.ads.forecasts.evaluation import evaluate
+
+    with warnings.catch_warnings(record=True) as raised:
+        found = evaluate(log.histograms, log.texts, holdout_days=holdout_days, settings=settings)
+    for one in raised:
+        if str(one.message) not in found.model.warnings_:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    return found
+
+
 def _steps(model: AdForecaster, found: Evaluation | None) -> list[tuple[str, str]]:
     """Describe how the report was made, step by step."""
     choice, agreement = model.choice_, model.agreement_
-    estimates = {
-        "hazard": "Kaplan–Meier: a win gives the market price, a loss a lower bound of it",
-        "rate": "isotonic regression of wins on bids",
-    }
-    bins = f"{len(model.edges_)} bins of bid"
+    share = (
+        "an advertiser's own auctions are not used beside them"
+        if math.isinf(choice.strength)
+        else f"they count as much as {choice.strength:g} of its own auctions"
+    )
     steps = {
         "Command": shlex.join(["coterie", *sys.argv[1:]]),
-        "Histograms": f"bids, wins, cost and prices by advertiser, day and {bins}",
-        "Curves": estimates[model.form_],
+        "Histograms": "bids, wins, cost and prices by advertiser, day and bin of the price; the "
+        f"log uses {len(model.edges_)} bins, each about 2.4% wide",
         "Views": f"{', '.join(agreement.names) or 'none'}, each at several settings",
         "Segments": f"{len(model.segments_)}, from the consensus of the views, then adjusted by "
         "each advertiser's own auctions and text",
-        "Pooling": "each advertiser's auctions combined with those of its segments, strength "
-        f"{choice.strength:g} trials per bin",
+        "Levels": "prices of each day relative to other days, and the number of auctions of each "
+        "day; both are continued by their weekdays, trend and variation",
+        "Market curves": "a dictionary of curves, the share of auctions won by bid, fitted to all "
+        "advertisers at a common price level; each advertiser has a mixture of them, which its "
+        "segment and its own auctions decide",
+        "Completion": "where an advertiser has bids, its own auctions correct these curves; "
+        + share,
+        "Intervals": _calibration(model),
     }
     if choice.days:
-        steps["Choice"] = (
-            "number of segments and strength with the lowest error in a backtest of "
-            f"{counted(choice.days, 'day')} ({choice.error:.1%})"
-        )
+        steps["Choice"] = _choice(model)
     if found is not None:
         steps["Evaluation"] = (
-            f"{', '.join(found.days)} held out; forecast for the bids of that time"
+            f"{', '.join(found.days)} held out; a model of the days before forecast the bids of "
+            "that time, through the same tables as this page and the service"
         )
     return list(steps.items())
+
+
+def _calibration(model: AdForecaster) -> str:
+    """Describe how wide intervals are."""
+    parts = (
+        "from chance, the uncertainty of curves and price levels, and that of the number of "
+        "auctions if it is forecast"
+    )
+    if not model.choice_.days:
+        return f"{parts}; too few days to calibrate them, so errors are taken as normal"
+    n = counted(model.calibration_.forecasts, "forecast")
+    return f"{parts}; calibrated by the errors of {n} of the last days from the days before"
+
+
+def _choice(model: AdForecaster) -> str:
+    """Describe what the backtest chose and how well it did."""
+    choice = model.choice_
+    ages = (
+        "equal weights of all days"
+        if math.isinf(choice.half_life)
+        else f"a half-life of {choice.half_life:g} days"
+    )
+    return (
+        f"{counted(choice.n_segments, 'segment')} and {ages}, with the smallest error when each of "
+        f"the last {counted(choice.days, 'day')} was forecast from those before: "
+        f"{percent(choice.error)}, bias {signed(choice.bias)}"
+    )
 
 
 def _print_summary(facts: dict[str, Any]) -> None:

@@ -19,15 +19,23 @@ from coterie.command_line.terminal.streams import (
     refuse_json,
     write_output,
 )
-from coterie.runtime.wording import exact, money, percent
+from coterie.runtime.wording import exact, money, percent, signed
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from coterie.ads.forecasts.fitted_market import Choice
     from coterie.ads.forecasts.forecaster import AdForecaster
     from coterie.ads.segments.settings import SegmentSettings
 
-__all__ = ["fit_model", "model_facts", "print_segments", "segment", "segment_columns"]
+__all__ = [
+    "choice_facts",
+    "fit_model",
+    "model_facts",
+    "print_segments",
+    "segment",
+    "segment_columns",
+]
 
 
 def segment(
@@ -45,12 +53,12 @@ def segment(
         ),
     ] = None,
     advertisers: reading.AdvertiserTable = None,
+    by: reading.By = "advertiser",
     segments: reading.Segments = "8,12,16",
     consensus: reading.Consensus = "robust",
     engine: reading.Engine = "duckdb://",
     table: reading.LogTable = None,
     auction: reading.Auction = None,
-    bins: reading.Bins = 256,
     allow_faults: reading.AllowFaults = False,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
@@ -61,7 +69,9 @@ def segment(
     Four views (text, win rate, cost, market) cluster the advertisers, each
     with several settings. The segments are the consensus of these clusterings.
     A backtest, which forecasts the last days from the days before, chooses the
-    number of segments and the strength of pooling.
+    number of segments, how much the auctions of similar advertisers count, and
+    how fast old days lose weight. It also calibrates the intervals. The model
+    keeps the counts of its days: coterie ads update adds later days.
 
     Example: coterie ads segment market -o market.coterie --members segments.csv
     """
@@ -69,14 +79,14 @@ def segment(
 
     refuse_json(as_json, members, "--members -")
     source = reading.LogInput(
-        logs, engine, advertisers, table, auction, {"model": output, "table": members}
+        logs, engine, advertisers, table, auction, {"model": output, "table": members}, by=by
     )
     source.check_outputs()
     if members is not None:
         check_table(members)
     settings = reading.segment_settings(segments, consensus, seed)
     with shown_notes(quiet) as notes, shown_stages(quiet):
-        log = source.read(bins, allow_faults)
+        log = source.read(allow_faults)
         model = fit_model(log, settings)
         steps: dict[Path, Any] = {output: lambda path: save_model(model, path)}
         if members is not None:
@@ -100,14 +110,13 @@ def segment_columns(model: AdForecaster) -> dict[str, Any]:
     """Return the segment of each advertiser, as columns of a table."""
     import numpy as np
 
-    # A model without segments has one unnamed segment 0 in the table.
-    names = np.array([profile.name for profile in model.segments_] or [""], dtype=object)
-    labels = model.labels_ if model.segments_ else np.zeros(len(model.advertisers_), dtype=int)
-    rows = np.arange(len(labels))
+    # The label −1, of no segment, takes the last name.
+    names = np.array([*(profile.name for profile in model.segments_), ""], dtype=object)
+    rows = np.arange(len(model.labels_))
     return {
         "advertiser_id": model.advertisers_,
-        "segment": labels,
-        "segment_name": names[labels].astype(str),
+        "segment": model.labels_,
+        "segment_name": names[model.labels_].astype(str),
         "confidence": model.confidence_,
         "bids": model.observations_,
         "outlier": np.isin(rows, model.outliers_),
@@ -116,10 +125,8 @@ def segment_columns(model: AdForecaster) -> dict[str, Any]:
 
 def model_facts(model: AdForecaster) -> dict[str, Any]:
     """Return the facts about a fitted model, ready for JSON."""
-    import math
     from dataclasses import asdict
 
-    choice = model.choice_
     return {
         "advertisers": len(model.advertisers_),
         "days": [str(day) for day in model.days_],
@@ -129,9 +136,8 @@ def model_facts(model: AdForecaster) -> dict[str, Any]:
             {**asdict(profile), "median_price": profile.median_price / 1e6}
             for profile in model.segments_
         ],
-        "pooling_strength": choice.strength,
-        "backtest_error": None if math.isnan(choice.error) else choice.error,
-        "backtest_days": choice.days,
+        "choice": choice_facts(model.choice_),
+        "warnings": list(model.warnings_),
         "outliers": [str(model.advertisers_[a]) for a in model.outliers_],
         "low_confidence": [str(model.advertisers_[a]) for a in model.doubtful_],
         "views": {
@@ -143,6 +149,22 @@ def model_facts(model: AdForecaster) -> dict[str, Any]:
             "pairs": model.agreement_.pairs,
         },
     }
+
+
+def choice_facts(choice: Choice) -> dict[str, Any]:
+    """Return what the backtest chose; null stands for infinite, and for what was not measured."""
+    import math
+
+    facts = {
+        "segments": choice.n_segments,
+        "strength": choice.strength,
+        "half_life": choice.half_life,
+        "error": choice.error,
+        "bias": choice.bias,
+        "bias_standard_error": choice.bias_error,
+        "days": choice.days,
+    }
+    return {name: value if math.isfinite(value) else None for name, value in facts.items()}
 
 
 def print_segments(facts: dict[str, Any]) -> None:
@@ -162,13 +184,30 @@ def print_segments(facts: dict[str, Any]) -> None:
             f"Outliers, unlike their segment: {counted(len(facts['outliers']), 'advertiser')}. "
             f"Without a clear segment: {counted(len(facts['low_confidence']), 'advertiser')}."
         )
-    if facts["backtest_error"] is not None:
-        console.print(
-            f"A backtest of {counted(facts['backtest_days'], 'day')} chose the number of segments "
-            f"and the pooling strength, {facts['pooling_strength']:g}; its error is "
-            f"{percent(facts['backtest_error'])}."
-        )
+    console.print(_choice_sentence(facts["choice"]))
     layout.print_files(console, facts["written"])
+
+
+def _choice_sentence(choice: dict[str, Any]) -> str:
+    if not choice["days"]:
+        return (
+            "There are too few days for a backtest: settings are the usual ones, and the intervals "
+            "assume that errors are normal."
+        )
+    strength, half_life = choice["strength"], choice["half_life"]
+    market = (
+        "the curves of the market alone"
+        if strength is None
+        else f"curves of the market that count as much as {strength:g} own auctions"
+    )
+    ages = (
+        "equal weights of all days" if half_life is None else f"a half-life of {half_life:g} days"
+    )
+    return (
+        f"A backtest of {counted(choice['days'], 'day')} chose "
+        f"{counted(choice['segments'], 'segment')}, {market}, and {ages}. Its error (WAPE) is "
+        f"{percent(choice['error'])}, its bias {signed(choice['bias'])}."
+    )
 
 
 def _segment_table(facts: dict[str, Any]) -> Table:

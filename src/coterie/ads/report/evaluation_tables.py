@@ -1,0 +1,149 @@
+"""Tables of an evaluation: errors, coverage of intervals, and the source to compare with.
+
+The functions take what :meth:`~coterie.ads.forecasts.evaluation.Evaluation.as_dict` returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from coterie.runtime.wording import cell
+
+__all__ = [
+    "OWN",
+    "best_other",
+    "coverage_by_level",
+    "coverage_by_stratum",
+    "errors_by_stratum",
+    "evaluation_contents",
+    "figure_in",
+    "shown_targets",
+]
+
+#: The source that uses each advertiser's own auctions alone.
+OWN = "own"
+_ALL = "all"
+#: Columns of the paper's tables that are shown in percent begin with these.
+_IN_PERCENT = ("MAPE", "WAPE", "TPN", "FPN")
+_MODES = ("given", "forecast")
+
+
+def evaluation_contents(found: Mapping[str, Any], level: float) -> dict[str, Any]:
+    """Return what a report shows of an evaluation; ``level`` is that of its intervals."""
+    default, sources = found["default"], found["sources"]
+    chosen = found["chosen"][default]
+    strength = chosen["strength"]
+    return {
+        "holdout": found["holdout"],
+        "default": default,
+        "targets": shown_targets(found),
+        "sources": {default: sources[default]} | sources,  # the default comes first
+        "strata": errors_by_stratum(found),
+        "coverage": coverage_by_level(found),
+        "coverage_by_stratum": coverage_by_stratum(found, level),
+        "differences": found["differences"],
+        "chosen": {
+            "number of segments": chosen["k"],
+            "strength of the market curves": "infinite"
+            if isinstance(strength, str)
+            else f"{strength:g} own auctions",
+            "half-life of days": chosen["half_life"] or "none: all days count alike",
+            "backtest days": chosen["backtest_days"],
+        },
+    }
+
+
+def shown_targets(found: Mapping[str, Any]) -> list[str]:
+    """Return the targets of the error tables; clicks only if the held-out days have some."""
+    errors = found["sources"].get(found["default"], {})
+    return [name for name, one in errors.items() if name != "clicks" or one["wape"] is not None]
+
+
+def errors_by_stratum(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return WAPE and bias of every source and target by number of bids before.
+
+    A row has ``name``, ``advertisers`` and ``sources``. Strata without advertisers are left out.
+    Errors are None where a source forecasts nothing: most do not forecast new advertisers.
+    """
+    return [
+        {
+            "name": stratum["name"],
+            "advertisers": stratum["advertisers"],
+            "sources": {
+                name: {target: _error(one) for target, one in targets.items()}
+                for name, targets in stratum["sources"].items()
+            },
+        }
+        for stratum in found["strata"]
+        if stratum["advertisers"]
+    ]
+
+
+def coverage_by_level(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the levels, and for each target the coverage at them with both kinds of supply.
+
+    Keys are ``levels`` and ``rows``; a row has ``target``, ``given`` and ``forecast``. A target
+    that the log does not have has no row.
+    """
+    stated = [row for row in found["intervals"] if row["stratum"] == _ALL]
+    levels = sorted({row["level"] for row in stated})
+    at = {(row["target"], row["supply"], row["level"]): row["coverage"] for row in stated}
+    rows = [
+        {"target": target} | {mode: [at.get((target, mode, x)) for x in levels] for mode in _MODES}
+        for target in dict.fromkeys(row["target"] for row in stated)
+    ]
+    return {"levels": levels, "rows": [row for row in rows if any(map(_is_known, row["given"]))]}
+
+
+def coverage_by_stratum(found: Mapping[str, Any], level: float = 0.9) -> list[dict[str, Any]]:
+    """Return the coverage of impressions and spend by number of bids before, at one level.
+
+    A row has ``name``, ``advertisers``, and for each target ``given`` and ``forecast``.
+    """
+    at = {
+        (row["stratum"], row["target"], row["supply"]): row["coverage"]
+        for row in found["intervals"]
+        if row["level"] == level
+    }
+    return [
+        {"name": one["name"], "advertisers": one["advertisers"]}
+        | {
+            target: {mode: at.get((one["name"], target, mode)) for mode in _MODES}
+            for target in ("impressions", "spend")
+        }
+        for one in found["strata"]
+        if one["advertisers"]
+    ]
+
+
+def best_other(found: Mapping[str, Any], target: str) -> str | None:
+    """Return the source with the smallest error, other than the default and own curves."""
+    errors = {
+        name: one[target]["wape"]
+        for name, one in found["sources"].items()
+        if name not in {found["default"], OWN} and one[target]["wape"] is not None
+    }
+    return min(errors, key=lambda name: errors[name]) if errors else None
+
+
+def figure_in(value: Any, column: str) -> str:
+    """Return the text of a cell of the paper's tables; errors and shares of pairs in percent.
+
+    >>> figure_in(0.21, "MAPE, pooled"), figure_in(0.4, "adjusted Rand"), figure_in(None, "paper")
+    ('21.0%', '0.400', '–')
+    """
+    if value is not None and column.startswith(_IN_PERCENT):
+        return f"{value:.1%}"
+    is_share = isinstance(value, float) and not value.is_integer()
+    return f"{value:.3f}" if is_share else cell(value)
+
+
+def _error(measures: Mapping[str, Any]) -> dict[str, float | None]:
+    """Return WAPE and bias; None if all forecasts are 0, which is a bias of −1."""
+    is_forecast = measures["bias"] != -1.0
+    return {name: measures[name] if is_forecast else None for name in ("wape", "bias")}
+
+
+def _is_known(value: float | None) -> bool:
+    return value is not None

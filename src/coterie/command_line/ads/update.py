@@ -1,0 +1,107 @@
+"""``coterie ads update``: add the days of a new log to a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coterie.command_line.ads import reading
+from coterie.command_line.ads.segment import model_facts, print_segments
+from coterie.command_line.terminal import layout, options
+from coterie.command_line.terminal.layout import counted
+from coterie.command_line.terminal.outputs import write_all
+from coterie.command_line.terminal.progress import shown_notes, shown_stages
+from coterie.runtime.wording import exact
+
+if TYPE_CHECKING:
+    from coterie.ads.forecasts.forecaster import AdForecaster
+    from coterie.ads.histograms.bid_histograms import BidHistograms
+
+__all__ = ["update"]
+
+
+def update(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="Model file from coterie ads segment.")
+    ],
+    new_log: Annotated[
+        str, typer.Argument(metavar="NEWLOG", help="Log of the new days only; see LOGS of segment.")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Model file to write; by default MODEL is replaced.",
+        ),
+    ] = None,
+    advertisers: reading.AdvertiserTable = None,
+    engine: reading.Engine = "duckdb://",
+    table: reading.LogTable = None,
+    auction: Annotated[
+        reading.AuctionType | None,
+        typer.Option(
+            "--auction", help="Auction type; by default that in the log, else that of the model."
+        ),
+    ] = None,
+    allow_faults: reading.AllowFaults = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Add the days of a new log to a model, without the old log.
+
+    The result is that of coterie ads segment on the old and the new log, with
+    the options of the first run. None of the new days may be in the model, and
+    currency and auction type must be the same. The model file is replaced
+    completely or not at all.
+
+    Example: coterie ads update market.coterie logs/2026-03-09.parquet
+    """
+    from coterie.ads.forecasts.forecaster import load_forecaster
+    from coterie.files.model_files import save_model
+
+    target = model if output is None else output
+    source = reading.LogInput(new_log, engine, advertisers, table, auction, {"model": target})
+    source.check_outputs()
+    with shown_notes(quiet) as notes, shown_stages(quiet):
+        forecaster = load_forecaster(model)
+        unit = forecaster.stored_days_.unit if forecaster.stored_days_ else "advertiser"
+        log = source.like_model(forecaster.auction_, unit).read(allow_faults)
+        added = _added(forecaster, log.histograms)
+        forecaster.update(log.histograms, log.texts)
+        write_all({target: lambda path: save_model(forecaster, path)})
+    facts = model_facts(forecaster) | {
+        "source": str(target),
+        "added": {"source": log.logs.source} | added,
+        "notes": notes,
+        "written": [str(target)],
+    }
+    layout.print_answer(facts, _print_summary, as_json, quiet)
+
+
+def _added(model: AdForecaster, new: BidHistograms) -> dict[str, Any]:
+    """Return what the new log adds to a model."""
+    import numpy as np
+
+    return {
+        "days": [str(day) for day in new.days],
+        "new_advertisers": len(np.setdiff1d(new.advertisers, model.advertisers_)),
+        "bids": float(new.bids.count.sum()),
+    }
+
+
+def _print_summary(facts: dict[str, Any]) -> None:
+    added, console = facts["added"], layout.stdout_console()
+    first, *others = added["days"]
+    when = f"{first} to {others[-1]}" if others else first
+    layout.print_heading(
+        console,
+        added["source"],
+        f": added {counted(len(added['days']), 'day')} ({when}), {exact(added['bids'])} bids and "
+        f"{counted(added['new_advertisers'], 'new advertiser')}",
+    )
+    console.print()
+    print_segments(facts)
