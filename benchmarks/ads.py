@@ -1,21 +1,20 @@
-"""Forecast error over a grid of simulated markets: volume × shift × text error × outliers.
+"""Forecast error and coverage over a grid of simulated markets, second and first price.
 
 In every cell the market is drawn several times. Each draw is simulated to files, read back by the
-engine, and evaluated on its last day by every source, and by the true segments, which no source
-knows. Nothing is tuned per cell.
+engine, and evaluated on its last day: by the model that would be saved, by every other source of
+curves, and by the planted curves, which no source knows. Nothing is tuned per cell.
 """
 
 from __future__ import annotations
 
-import itertools
 import tempfile
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from benchmarks.harness import Context
@@ -29,182 +28,276 @@ from coterie.ads import (
     read_histograms,
     simulate_logs,
 )
-from coterie.ads.forecasts.evaluation import strata_of
+from coterie.ads.forecasts.error_measures import STRATA, strata_of
+from coterie.ads.forecasts.evaluation import DEFAULT, Evaluation
+from coterie.ads.logs.simulation.simulated_traits import Traits, draw_traits
+from coterie.ads.logs.simulation.true_curves import day_shifts, true_win_rates
+from coterie.errors import CoterieWarning
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FLAGSHIP = "robust+pooled"
-THIN = "10–199 bids"
 TARGETS = ("impressions", "spend")
+#: The planted curves, at the mean price level of the training days.
+TRUE = "true"
 #: Sources in the order of the tables, with colour and marker of those that are drawn.
 _SOURCES = {
     "own": ("grey", "x"),
     "global": None,
-    "text+pooled": ("purple", "v"),
-    "win+pooled": ("sky", "^"),
-    "cost+pooled": ("green", "<"),
-    "l2+pooled": ("orange", "s"),
-    "robust": None,
-    FLAGSHIP: ("blue", "o"),
-    "true+pooled": ("black", "|"),
+    "text+pooled": None,
+    "win+pooled": None,
+    "cost+pooled": None,
+    "l2+pooled": None,
+    "robust+pooled": ("orange", "s"),
+    "lognormal": ("green", "^"),
+    "boosting": ("purple", "v"),
+    DEFAULT: ("blue", "o"),
+    TRUE: ("black", "|"),
 }
-#: Bids a day of the median advertiser, how far the logarithm of bids moves on the held-out day, and
-#: shares of advertisers with a wrong text and without a segment; the heading of each.
-_KINDS = {"bids_per_day": "bids", "bid_move": "move", "text_error": "text", "outliers": "outliers"}
-FULL_GRID = list(itertools.product((12, 30, 150), (0.0, 0.5), (0.05, 0.4), (0.05, 0.2)))
-QUICK_GRID = [(30, 0.5, 0.1, 0.05)]
+#: Kinds of markets. Bids of all but one move on the held-out day.
+KINDS: dict[str, dict[str, Any]] = {
+    "base": {},
+    "thin, far moves": {"bids_per_day": 12, "bid_move": 0.8},
+    "same bids": {"bid_move": 0.0},
+    "many bids": {"bids_per_day": 150, "text_error": 0.4, "outliers": 0.2},
+    "outliers": {"outliers": 0.35, "within_segment": 0.15, "text_error": 0.4},
+    "four weeks": {"days": 28, "bids_per_day": 12, "weekday_effect": 2.0},
+    "price rise": {"days": 15, "bids_per_day": 20, "price_rise": 0.26},
+}
 
 
-def run(context: Context, *, draws: int = 3, advertisers: int = 1268) -> Result:
+def run(context: Context, *, draws: int = 4, advertisers: int = 1268) -> Result:
     """Evaluate every draw of every cell; a quick run has one draw of one cell.
 
     Draw d is seeded with d.
     """
-    grid, n_draws = (QUICK_GRID, 1) if context.quick else (FULL_GRID, draws)
+    kinds = {"base": KINDS["base"]} if context.quick else KINDS
+    n_draws = 1 if context.quick else draws
     kept = context.trials("ads")
     cells: list[dict[str, Any]] = []
-    for values in context.track(grid, "simulating and forecasting"):
-        cell = dict(zip(_KINDS, values, strict=True))
-        market = {**cell, "advertisers": advertisers}
+    grid = [(auction, kind) for auction in ("second", "first") for kind in kinds]
+    for auction, kind in context.track(grid, "simulating and forecasting"):
+        market = {**kinds[kind], "auction": auction, "advertisers": advertisers}
         found = [
             kept.find_or_run({**market, "draw": draw}, partial(run_draw, market, draw))
             for draw in range(n_draws)
         ]
         summary = {target: summarise_cell(found, target) for target in TARGETS}
-        cells.append({**cell, "draws": found, "summary": summary})
-    tables = [_table(cells, target, kind) for kind in ("wape", "thin") for target in TARGETS]
-    notes = [_note(cells, target) for target in TARGETS]
+        coverage = _summed_coverage(found)
+        draws_of_cell = [{target: draw[target] for target in TARGETS} for draw in found]
+        cells.append(
+            {
+                "auction": auction,
+                "kind": kind,
+                "draws": draws_of_cell,
+                "coverage": coverage,
+                "summary": summary,
+            }
+        )
+    tables = [_table(cells, target) for target in TARGETS]
+    tables += [_coverage_table(cells), _level_table(cells)]
+    notes = [note for target in TARGETS for note in _notes(cells, target)]
     return Result("ads", tables, {"cells": cells}, notes, {"": partial(_plot, cells)})
 
 
 def run_draw(market: Mapping[str, Any], draw: int) -> dict[str, Any]:
     """Simulate one market, and evaluate every source on its last day.
 
-    Return, by target and source, ``wape`` with its ``standard_error``, ``thin`` (the WAPE of thin
-    advertisers) and ``paired_error``, the standard error of the difference from the flagship.
+    Return by target and source ``wape``, ``bias``, ``thin`` (the WAPE of thin advertisers) and
+    ``paired_error``, the standard error of the difference from the default; and ``coverage``, rows
+    of target, supply, level, stratum, advertisers and covered ones.
     """
-    histograms, texts, labels, alone = simulate(MarketSettings(seed=draw, **market))
-    # each outlier is a separate segment
-    labels[alone] = labels.max(initial=-1) + 1 + np.arange(alone.sum())
-    found = evaluate(histograms, texts, true_segments=labels)
-    thin = strata_of(found.observations)[THIN] & (found.bids > 0)
+    settings = MarketSettings(seed=draw, **market)
+    histograms, texts, traits, rows = simulate(settings)
+    level = day_shifts(settings, traits)[:-1].mean(axis=0)
+    true = true_win_rates(settings, traits, level, histograms.edges)[rows]
+    with warnings.catch_warnings():
+        # a planted rise of prices is noticed
+        warnings.simplefilter("ignore", CoterieWarning)
+        found = evaluate(histograms, texts, known_curves={TRUE: true})
+    thin = strata_of(found.observations)["10–199 bids"] & (found.bids > 0)
 
     def errors(name: str, target: str) -> dict[str, Any]:
         everyone = found.measures(name, target)
         return {
             "wape": everyone.wape,
-            "standard_error": everyone.wape_standard_error,
+            "bias": everyone.bias,
             "thin": found.measures(name, target, thin).wape,
-            "paired_error": found.difference(FLAGSHIP, name, target).standard_error,
+            "paired_error": found.difference(DEFAULT, name, target).standard_error,
         }
 
-    return {target: {name: errors(name, target) for name in found.forecasts} for target in TARGETS}
+    return {
+        **{t: {name: errors(name, t) for name in found.forecasts} for t in TARGETS},
+        "coverage": _coverages(found),
+    }
 
 
 def simulate(
     settings: MarketSettings,
-) -> tuple[BidHistograms, Any, NDArray[np.int64], NDArray[np.bool_]]:
+) -> tuple[BidHistograms, dict[str, str], Traits, NDArray[np.int64]]:
     """Simulate a market to files and read it back.
 
-    Return its histograms and texts, and for each advertiser the planted segment and whether it is
-    an outlier.
+    Return its histograms and texts, the planted traits, and the row in the traits of each
+    advertiser of the histograms.
     """
     with tempfile.TemporaryDirectory(prefix="coterie-market-") as folder:
         simulated = simulate_logs(settings, Path(folder) / "market")
         logs = open_logs(simulated.folder)
         histograms, texts = read_histograms(logs), read_descriptions(logs)
-        truth = pq.read_table(simulated.truth).to_pydict()
-    place = {name: row for row, name in enumerate(truth["advertiser_id"])}
-    rows = [place[str(name)] for name in histograms.advertisers]
-    segments, outliers = np.array(truth["segment"]), np.array(truth["outlier"], dtype=bool)
-    return histograms, texts, segments.astype(np.int64)[rows], outliers[rows]
+    rows = np.array([int(name.removeprefix("adv-")) for name in histograms.advertisers.tolist()])
+    return histograms, texts, draw_traits(settings), rows
 
 
 def summarise_cell(draws: Sequence[Mapping[str, Any]], target: str) -> dict[str, Any]:
     """Summarise the draws of one cell.
 
-    Return ``wape`` and ``thin`` by source, means over the draws; ``best``, the source with the
-    lowest WAPE among those that do not know the truth; ``standard_error_of_best``; ``behind``, the
-    flagship's WAPE minus the lowest, with ``paired_standard_error`` over advertisers; ``closed``,
-    the share of the distance from "own" to "true+pooled" that the flagship closes for thin
-    advertisers, or None where there is no distance.
+    Return ``wape``, ``bias`` and ``thin`` by source, means over the draws; ``best``, the source
+    with the lowest WAPE beside the default and the truth; ``ahead``, its WAPE minus the default's,
+    with ``paired_standard_error`` over advertisers; ``closed``, the share of the distance from
+    "own" to the planted curves that the default closes.
     """
 
     def each(name: str, kind: str) -> list[float]:
         return [draw[target][name][kind] for draw in draws]
 
-    wape, thin = (
+    wape, bias, thin = (
         {name: float(np.mean(each(name, kind))) for name in draws[0][target]}
-        for kind in ("wape", "thin")
+        for kind in ("wape", "bias", "thin")
     )
-    best = min((name for name in wape if not name.startswith("true")), key=wape.__getitem__)
-    # draws are independent: the standard error of their mean is √(Σ se²) / draws
-    error, paired = (
-        float(np.linalg.norm(each(best, kind)) / len(draws))
-        for kind in ("standard_error", "paired_error")
-    )
-    distance = thin["own"] - thin["true+pooled"]
+    best = min((name for name in wape if name not in {TRUE, DEFAULT}), key=wape.__getitem__)
+    distance = wape["own"] - wape[TRUE]
     return {
         "wape": wape,
-        "best": best,
-        "behind": wape[FLAGSHIP] - wape[best],
-        "standard_error_of_best": error,
-        "paired_standard_error": paired,
+        "bias": bias,
         "thin": thin,
-        "closed": (thin["own"] - thin[FLAGSHIP]) / distance if distance > 0 else None,
+        "best": best,
+        "ahead": wape[best] - wape[DEFAULT],
+        # draws are independent: the standard error of their mean is √(Σ se²) / draws
+        "paired_standard_error": float(np.linalg.norm(each(best, "paired_error")) / len(draws)),
+        "closed": (wape["own"] - wape[DEFAULT]) / distance if distance > 0 else None,
     }
 
 
-def _table(cells: Sequence[Mapping[str, Any]], target: str, kind: str) -> Table:
-    """Return the WAPE of all advertisers, with the lowest in bold, or of thin ones."""
+def _coverages(found: Evaluation) -> list[dict[str, Any]]:
+    seen = (found.observations > 0) & (found.bids > 0)
+    groups = {name: rows & seen for name, rows in strata_of(found.observations).items()}
+    return [
+        {
+            "target": target,
+            "supply": interval.supply,
+            "level": interval.level,
+            "stratum": name,
+            "advertisers": int(rows.sum()),
+            "covered": round((found.coverage(interval, target, rows) or 0.0) * int(rows.sum())),
+        }
+        for interval in found.intervals
+        for target in ("impressions", "spend", "clicks", "conversions")
+        for name, rows in groups.items()
+        if rows.any()
+    ]
+
+
+def _summed_coverage(draws: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Add up the rows of coverage over the draws of a cell."""
+    sums: dict[tuple[Any, ...], list[int]] = {}
+    for row in (row for draw in draws for row in draw["coverage"]):
+        key = tuple(row[name] for name in ("target", "supply", "level", "stratum"))
+        total = sums.setdefault(key, [0, 0])
+        total[0] += row["advertisers"]
+        total[1] += row["covered"]
+    names = ("target", "supply", "level", "stratum", "advertisers", "covered")
+    return [dict(zip(names, (*key, *total), strict=True)) for key, total in sums.items()]
+
+
+def _share(cells: Sequence[Mapping[str, Any]], **wanted: Any) -> float | None:
+    """Return the share of advertisers whose value was inside, over all draws of some cells."""
+    rows = [row for cell in cells for row in cell["coverage"] if wanted.items() <= row.items()]
+    n = sum(row["advertisers"] for row in rows)
+    return sum(row["covered"] for row in rows) / n if n else None
+
+
+def _table(cells: Sequence[Mapping[str, Any]], target: str) -> Table:
+    """Return WAPE and bias of every source; the lowest WAPE, but for the truth, is bold."""
     rows, bold = [], set()
     for r, cell in enumerate(cells):
         found = cell["summary"][target]
-        row = [f"{cell[name]:g}" for name in _KINDS]
-        row += [f"{100 * found[kind][source]:.2f}" for source in _SOURCES]
-        if kind == "thin":
-            row.append(figure_text(found["closed"], ".0%"))
-        else:
-            row += [_behind(found), f"{100 * found['standard_error_of_best']:.2f}"]
-            if found["best"] in _SOURCES:
-                bold.add((r, len(_KINDS) + list(_SOURCES).index(found["best"])))
+        texts = [f"{100 * found['wape'][s]:.2f} ({100 * found['bias'][s]:+.1f})" for s in _SOURCES]
+        best = min((s for s in _SOURCES if s != TRUE), key=found["wape"].__getitem__)
+        bold.add((r, 2 + list(_SOURCES).index(best)))
+        ahead = f"{100 * found['ahead']:.2f} ± {100 * found['paired_standard_error']:.2f}"
+        closed = figure_text(found["closed"], ".0%")
+        rows.append([cell["auction"], cell["kind"], *texts, found["best"], ahead, closed])
+    means = {
+        s: float(np.mean([cell["summary"][target]["wape"][s] for cell in cells])) for s in _SOURCES
+    }
+    rows.append(["mean", "", *(f"{100 * means[s]:.2f}" for s in _SOURCES), "", "", ""])
+    headings = ["auction", "market", *_SOURCES, "next best", "ahead of it", "closed"]
+    title = f"{target.capitalize()}: WAPE and, in brackets, bias in %"
+    return Table(title, headings, rows, 2, bold)
+
+
+def _coverage_table(cells: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the coverage of 90% intervals by stratum, over all cells."""
+    strata = [name for name, *_ in STRATA[1:]]
+    rows = []
+    for supply in ("given", "forecast"):
+        for target in ("impressions", "spend", "clicks", "conversions"):
+            wanted = {"level": 0.9, "supply": supply, "target": target}
+            shares = [_share(cells, **wanted)]
+            shares += [_share(cells, **wanted, stratum=name) for name in strata]
+            rows.append([supply, target, *(figure_text(share, ".1%") for share in shares)])
+    headings = ["supply", "target", "all", *strata]
+    return Table("Coverage of 90% intervals, by bids before", headings, rows, 2)
+
+
+def _level_table(cells: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the coverage of intervals of every level in every cell, of impressions and spend."""
+    rows = []
+    for cell in cells:
+        row = [cell["auction"], cell["kind"]]
+        for supply in ("given", "forecast"):
+            for target in TARGETS:
+                shares = [
+                    _share([cell], supply=supply, target=target, level=level)
+                    for level in (0.5, 0.8, 0.9, 0.95)
+                ]
+                row.append(" / ".join(figure_text(share, ".0%") for share in shares))
         rows.append(row)
-    further = ["closed"] if kind == "thin" else ["behind the lowest", "its error"]
-    who = f"advertisers with {THIN}" if kind == "thin" else "all advertisers"
-    headings = [*_KINDS.values(), *_SOURCES, *further]
-    return Table(f"{target.capitalize()}, {who}: WAPE in %", headings, rows, len(_KINDS), bold)
+    headings = ["auction", "market"]
+    headings += [
+        f"{target}, supply {supply}" for supply in ("given", "forecast") for target in TARGETS
+    ]
+    return Table("Coverage of 50 / 80 / 90 / 95% intervals", headings, rows, 2)
 
 
-def _behind(summary: Mapping[str, Any]) -> str:
-    return f"{100 * summary['behind']:.2f} ± {100 * summary['paired_standard_error']:.2f}"
-
-
-def _note(cells: Sequence[Mapping[str, Any]], target: str) -> str:
+def _notes(cells: Sequence[Mapping[str, Any]], target: str) -> list[str]:
     summaries = [cell["summary"][target] for cell in cells]
-    lowest = sum(s["best"] == FLAGSHIP for s in summaries)
-    near = sum(s["behind"] <= s["paired_standard_error"] for s in summaries)
-    worst = max(summaries, key=lambda s: s["behind"])
-    return (
-        f"{target.capitalize()}: {FLAGSHIP} has the lowest WAPE in {lowest} of {len(cells)} cells "
-        f"and is within one standard error of the paired difference in {near}. The largest "
-        f"difference is {_behind(worst)} points, to {worst['best']}."
-    )
+    lowest = sum(s["ahead"] > 0 for s in summaries)
+    near = sum(s["ahead"] >= -s["paired_standard_error"] for s in summaries)
+    usual = [
+        cell["summary"][target]["closed"]
+        for cell in cells
+        if cell["kind"] not in {"four weeks", "price rise"}
+    ]
+    closed = [share for share in usual if share is not None]
+    return [
+        f"{target.capitalize()}: {DEFAULT} has the lowest WAPE in {lowest} of {len(cells)} cells "
+        f"and is at most one paired standard error behind in {near}.",
+        f"{target.capitalize()}: {DEFAULT} closes {figure_text(float(np.mean(closed)), '.0%')} of "
+        "the distance from own curves to the planted ones at the level of an average training day, "
+        "on average over the cells without a known change of level.",
+    ]
 
 
 def _plot(cells: Sequence[Mapping[str, Any]]) -> Figure:
-    """Draw the WAPE of thin advertisers: cells from top to bottom, sources by colour."""
+    """Draw the WAPE: cells from top to bottom, sources by colour."""
     panels = {
-        f"{target}, advertisers with {THIN}": [
-            Marks(name, *style, [100 * cell["summary"][target]["thin"][name] for cell in cells])
+        target: [
+            Marks(name, *style, [100 * cell["summary"][target]["wape"][name] for cell in cells])
             for name, style in _SOURCES.items()
             if style is not None
         ]
         for target in TARGETS
     }
-    names = [
-        f"{c['bids_per_day']:g} bids, move {c['bid_move']:g}, text error {c['text_error']:g}, "
-        f"outliers {c['outliers']:g}"
-        for c in cells
-    ]
-    return dot_plot(names, panels, "WAPE, %", width=10, row_height=0.3, ncols=7)
+    names = [f"{cell['auction']} price, {cell['kind']}" for cell in cells]
+    return dot_plot(names, panels, "WAPE, %", width=10, row_height=0.3, ncols=6)

@@ -29,7 +29,6 @@ from benchmarks.measuring import Stopwatch, measure_side_by_side
 from benchmarks.results import Result, Table
 from coterie.ads import BidHistograms, MarketSettings, open_logs, read_histograms, simulate_logs
 from coterie.ads.histograms.bid_histograms import bin_of
-from coterie.ads.histograms.counting import bid_grid
 from coterie.ads.logs.amount_codes import MOST_MICROS, amounts_of, codes_of
 from coterie.ads.logs.simulation.simulated_traits import draw_traits
 from coterie.ads.segments.similarity import kolmogorov_critical_value, ks_distances, ks_graph
@@ -94,7 +93,7 @@ def compare_engine(rows: int, repeats: int = 3) -> dict[str, Any]:
     """Time histograms of a simulated log by coterie and by hand-written SQL, on the same grid."""
     with tempfile.TemporaryDirectory(prefix="coterie-engine-") as folder:
         log = simulate_logs(market_of(rows), Path(folder) / "logs").folder
-        edges = tuple(bid_grid(open_logs(log)).tolist())
+        edges = tuple(read_histograms(open_logs(log)).edges.tolist())
         first_file = min((log / "bids").iterdir())
         works = {name: partial(_count, name, log, first_file, edges) for name in _ENGINE}
         measured = measure_side_by_side(works, repeats=repeats)

@@ -168,7 +168,7 @@ def _market(seed: int) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
 
     settings = MarketSettings(outliers=0.0, newcomers=0.0, seed=seed)
     K = settings.segments
-    histograms, texts, segments, _ = simulate(settings)
+    histograms, texts, traits, rows = simulate(settings)
     days = range(len(histograms.days))
     views = make_views(
         histograms.dense(days),
@@ -180,7 +180,7 @@ def _market(seed: int) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
     for name in ("text", "win", "cost"):
         order = np.argsort([setting["k"] != K for setting in views[name].settings], kind="stable")
         partitions.append(views[name].partitions[:, order])
-    return partitions, segments
+    return partitions, traits.segment[rows]
 
 
 def _half(place: int) -> str:

@@ -1,4 +1,4 @@
-"""Three experiments on real advertising data: win curves, orders of a publisher, texts and prices.
+"""Experiments on real advertising data: win curves, forecasts, orders of a publisher, texts.
 
 The data sets are read from ``--data`` or ``COTERIE_DATA``; ``python -m benchmarks ads-real``.
 """
@@ -8,16 +8,21 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from benchmarks.ads_real import ipinyou, publisher, snap
+from benchmarks.ads_real import ipinyou, ipinyou_markets, publisher, snap
 from benchmarks.harness import Context
 from benchmarks.results import Result
 from coterie.ads.histograms.ipinyou import IPINYOU, files_of
 
-_EXPERIMENTS: dict[str, Any] = {"ipinyou": ipinyou, "publisher": publisher, "snap": snap}
+_EXPERIMENTS: dict[str, Any] = {
+    "ipinyou": ipinyou,
+    "ipinyou_markets": ipinyou_markets,
+    "publisher": publisher,
+    "snap": snap,
+}
 
 
 def run(context: Context) -> Result:
-    """Run all three; quick means fewer bidders, origins and repeats."""
+    """Run all of them; quick means fewer bidders, origins and repeats."""
     for dataset in (IPINYOU, publisher.PUBLISHER, snap.SNAP):
         files_of(dataset, context.data)  # a missing one is an error before any work
     steps = context.track(_EXPERIMENTS.items(), "measuring", total=len(_EXPERIMENTS))

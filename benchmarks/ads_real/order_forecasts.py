@@ -5,7 +5,8 @@ The forecast of order a on a day of weekday w is
     impressions = level_a · f_aw,    revenue = impressions · ecpm_a · g_aw
 
 with the order's own recent level and eCPM, and weekday factors f and g of mean about 1. Sources
-differ in where f and g come from: the order itself, all orders, its segment, or a mixture.
+differ in where f and g come from: the order itself, all orders, its segment, or a mixture. The
+source "model" is the supply of :class:`~coterie.ads.AdForecaster`, which chooses by itself.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.ads.curves.auction_counts import day_weights
+from coterie.ads.curves.day_levels import weekday_of
 from coterie.ads.curves.pooling import pooled_rates
+from coterie.ads.curves.supply import supply_of
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -24,7 +28,7 @@ Pair = tuple[Floats, Floats]
 
 #: In the order in which tables show them.
 SOURCES = (
-    "last week", "flat", "own", "global", "segment", "global+pooled", "segment+pooled",
+    "last week", "flat", "own", "global", "segment", "global+pooled", "segment+pooled", "model",
 )  # fmt: skip
 #: Pooling strengths to choose from, in days of one weekday.
 STRENGTHS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -88,6 +92,23 @@ def forecast(history: History, f: Floats, g: Floats, half_life: float) -> Pair:
     return impressions, impressions * ecpm[:, None] * g[:, ahead]
 
 
+def model_forecast(history: History) -> Pair:
+    """Return impressions and revenue on the days ahead by the supply model, (A, H) each.
+
+    eCPM is the order's own, with the half-life that the model chose.
+    """
+    n_days = history.impressions.shape[1]
+    # any Monday, so that weekdays are right
+    dates = np.datetime64("2019-06-03") + history.weekday[0] + np.arange(len(history.weekday))
+    supply = supply_of(history.impressions, dates[:n_days])
+    ahead = dates[n_days:]
+    factor = np.exp(supply.factors.ahead(ahead)[0])
+    impressions = supply.level[:, None] * supply.weekday[:, weekday_of(ahead)] * factor
+    weight = day_weights(dates[:n_days], max(supply.half_life, 1.0))
+    ecpm = ratio(history.revenue @ weight, history.impressions @ weight)
+    return impressions, impressions * ecpm[:, None]
+
+
 def forecasts(history: History, segments: dict[int, Labels]) -> Iterator[tuple[Candidate, Pair]]:
     """Yield the forecasts of every source with all its settings.
 
@@ -97,6 +118,7 @@ def forecasts(history: History, segments: dict[int, Labels]) -> Iterator[tuple[C
     n_days = history.impressions.shape[1]
     ago = n_days - 7 + np.arange(len(history.weekday) - n_days) % 7
     yield Candidate("last week"), (history.impressions[:, ago], history.revenue[:, ago])
+    yield Candidate("model"), model_forecast(history)
     known = history.weekday[:n_days]
     of_impressions = weekday_evidence(history.impressions, known)
     of_ecpm = weekday_evidence(history.revenue, known, history.impressions)
