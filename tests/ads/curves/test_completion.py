@@ -55,7 +55,7 @@ def counts_of(n, seed, kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n", [0, 500])
 def test_an_infinite_strength_leaves_the_prior(kind, n):
-    """Whatever the auctions say. No curve of the dictionary fits exactly, so it is not certain."""
+    """For any auctions. No curve of the dictionary fits exactly, so it is not certain."""
     prior = normal_curve(0.2, 0.7)
     counts = counts_of(max(n, 1), 0, kind)
     counts = AuctionCounts(EDGES, *(part * min(n, 1) for part in list(vars(counts).values())[1:]))
@@ -205,3 +205,22 @@ def test_one_bin_is_enough(parts):
     win, variance = completed(counts, np.array([[0.2, 0.5]]), 5.0)
     assert win.shape == variance.shape == (1, 1)
     assert 0 <= win[0, 0] <= 1 and 0 <= variance[0, 0] <= 0.25
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 10_000), st.floats(0.1, 1000))
+def test_revealed_prices_follow_the_formula(seed, strength):
+    """Bin by bin: (revealed + m·S·h) / (at risk + m·S), a loss being at risk in half of its bin."""
+    counts = counts_of(60, seed, "revealed")
+    prior = np.sort(np.random.default_rng(seed).random(len(EDGES) + 1))
+    win, _ = completed(counts, prior[None], strength)
+    prior[0] = 0.0  # the first bin has no lower limit
+    stays = 1.0
+    for g in range(len(EDGES)):
+        above = 1 - prior[g]
+        hazard = 1 - (1 - prior[g + 1]) / above
+        later = counts.revealed[0, g:].sum() + counts.lost[0, g + 1 :].sum()
+        at_risk = later + counts.lost[0, g] / 2
+        found = counts.revealed[0, g] + strength * above * hazard
+        stays *= 1 - found / (at_risk + strength * above)
+        assert win[0, g] == pytest.approx(1 - stays, abs=1e-9)

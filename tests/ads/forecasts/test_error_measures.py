@@ -52,7 +52,7 @@ def test_measures_follow_their_definitions(amounts):
     json.dumps(found.as_dict(), allow_nan=False)
 
 
-def test_what_cannot_be_told_is_none():
+def test_what_is_not_defined_is_none():
     """Of nobody, and where nothing was won."""
     nobody = np.zeros(0)
     found = measure(nobody, nobody, nobody, nobody)

@@ -101,7 +101,7 @@ def test_a_supply_of_nothing_has_no_sign():
 
 @pytest.mark.parametrize("day", ["", "soon", "NaT", "today", "2026-02-30", "2026-03", "09.03.2026"])
 def test_what_is_no_date_is_refused(day):
-    """Whatever numpy would make of it."""
+    """Also texts that numpy would read."""
     with pytest.raises(InvalidParameterError, match="it must be a date as in 2026-03-09"):
         checked_day(day, 1)
 

@@ -101,7 +101,9 @@ class Market:
 
 
 plans = st.lists(
-    st.tuples(st.floats(0.01, 9), st.floats(0, 1000), st.floats(-0.5, 0.5)), min_size=1, max_size=6
+    st.tuples(st.floats(0.01, 9), st.just(0.0) | st.floats(0.01, 1000), st.floats(-0.5, 0.5)),
+    min_size=1,
+    max_size=6,
 )
 
 

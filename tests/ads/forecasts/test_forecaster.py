@@ -92,7 +92,7 @@ def test_curves_are_those_of_the_market():
 
 
 def test_the_largest_segment_comes_first():
-    """Whatever the order in which segments were found."""
+    """In any order in which segments were found."""
     made = market(EASY)
     members = [np.flatnonzero(made.segments == s)[:n] for s, n in enumerate((6, 25, 12))]
     rows = np.sort(np.concatenate(members))

@@ -79,7 +79,7 @@ def test_a_good_model_has_no_warnings():
         (-0.05, 0.001, None),
     ],
 )
-def test_a_large_bias_is_told(bias, error, said):
+def test_a_large_bias_gives_a_warning(bias, error, said):
     """If it is above a tenth and above three standard errors."""
     found = model_warnings(levels_of(steady(9)), choice_with(bias, error), normal_calibration())
     if said is None:
@@ -96,7 +96,7 @@ def test_a_drift_explains_a_bias():
     assert sentence.startswith("prices rose by 49")
 
 
-def test_intervals_that_had_to_be_widened_are_told():
+def test_intervals_that_had_to_be_widened_give_a_warning():
     """With the factor."""
     wide = 3 * np.random.default_rng(0).standard_normal(3000)
     calibration = calibrate([(np.geomspace(1, 1e4, 3000), wide)] * 8)

@@ -21,7 +21,7 @@ def placer():
 
 
 def test_everyone_in_the_log_is_found(placer):
-    """By its id, whatever characters that has; with its own shares, and alone."""
+    """By its id, of any characters; with its own shares, and alone."""
     model = small_model()
     for row, name in enumerate(model.advertisers_):
         place = placer.placed(str(name), "a text changes nothing")
@@ -84,7 +84,7 @@ def test_texts_are_placed_together_as_alone(placer):
 
 @pytest.mark.parametrize("name", ["x" * 1000, "\U0010ffff" * 1000])
 def test_long_names_are_cut_in_grounds(placer, name):
-    """The grounds name whoever is asked about by eighty characters at most."""
+    """The grounds have at most eighty characters of a name."""
     place = placer.placed(name, TEXT)
     assert place.name == name
     assert place.why.startswith(f"{name[:79] + '…'!r} is not in the log")
@@ -101,7 +101,7 @@ def test_of_equal_texts_the_first_are_taken():
 
 
 def test_without_a_telling_text_everyone_counts_by_bids(placer):
-    """And whoever is asked about is told what is missing."""
+    """And the grounds say what is missing."""
     model = small_model()
     for text, told in ((None, "no text was given"), ("xyzzy", "resembles no other")):
         place = placer.placed("new", text)

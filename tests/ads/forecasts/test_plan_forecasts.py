@@ -289,7 +289,7 @@ def test_rates_of_events_have_deviations():
 
 
 def test_arrays_are_made_as_the_loops_take_them():
-    """Contiguous and writeable, whatever they were; copied only if they must be."""
+    """Contiguous and writeable; copied only if they must be."""
     array = np.arange(6.0).reshape(2, 3)
     assert plain(array) is array
     frozen = np.asfortranarray(array)

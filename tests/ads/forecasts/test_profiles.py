@@ -47,27 +47,27 @@ def is_plain(value):
 
 def test_everything_is_plain_json(model, book):
     """Of every advertiser and segment, and of the model."""
-    told = [
+    known = [
         book.summary(),
         *book.segments(),
         *map(book.advertiser, range(len(model.advertisers_))),
     ]
-    for one in told:
+    for one in known:
         assert is_plain(one) and json.loads(json.dumps(one, allow_nan=False)) == one
-    assert [one["id"] for one in told[-len(model.advertisers_) :]] == model.advertisers_.tolist()
-    assert set(HOSTILE_IDS) <= {one.get("id") for one in told}
+    assert [one["id"] for one in known[-len(model.advertisers_) :]] == model.advertisers_.tolist()
+    assert set(HOSTILE_IDS) <= {one.get("id") for one in known}
 
 
 def test_the_summary_is_that_of_the_model(model, book):
     """Days, sizes, currency, and what the log has."""
-    told = book.summary()
-    assert (told["currency"], told["symbol"]) == ("USD", "$")
-    assert (told["auction"], told["days"]) == (model.auction_, 5)
-    assert (told["first_day"], told["last_day"]) == ("2026-03-02", "2026-03-06")
-    assert (told["advertisers"], told["segments"]) == (60, len(model.segments_))
-    assert told["rows"] == model.rows_ and told["interval"] == 0.9 and told["grid"] == book.grid
-    assert told["has_clicks"] is True and told["has_texts"] is (model.text_view_ is not None)
-    assert told["weekdays_seen"] == [True] * 5 + [False] * 2
+    known = book.summary()
+    assert (known["currency"], known["symbol"]) == ("USD", "$")
+    assert (known["auction"], known["days"]) == (model.auction_, 5)
+    assert (known["first_day"], known["last_day"]) == ("2026-03-02", "2026-03-06")
+    assert (known["advertisers"], known["segments"]) == (60, len(model.segments_))
+    assert known["rows"] == model.rows_ and known["interval"] == 0.9 and known["grid"] == book.grid
+    assert known["has_clicks"] is True and known["has_texts"] is (model.text_view_ is not None)
+    assert known["weekdays_seen"] == [True] * 5 + [False] * 2
 
 
 def test_pooled_curves_are_those_of_the_forecasts(model, book):
@@ -93,11 +93,11 @@ def test_segment_curves_are_those_of_the_segment(model, book):
     """The same whether asked of the segment or of a member."""
     segments = book.segments()
     for row in (3, 33):
-        told = book.advertiser(row)
-        of_segment = segments[told["segment"]]
-        assert told["segment_name"] == of_segment["name"]
+        known = book.advertiser(row)
+        of_segment = segments[known["segment"]]
+        assert known["segment_name"] == of_segment["name"]
         for name in ("win", "cost"):
-            assert told["curves"]["segment"][name] == of_segment[name]
+            assert known["curves"]["segment"][name] == of_segment[name]
 
 
 def test_the_book_and_the_report_say_the_same(model, book):
@@ -105,28 +105,28 @@ def test_the_book_and_the_report_say_the_same(model, book):
     payload = report_payload(model, source="logs", engine="duckdb").as_dict()
     assert payload["grid"] == book.grid
     for row, shown in enumerate(payload["advertisers"]):
-        told = book.advertiser(row)
+        known = book.advertiser(row)
         for name in ("id", "segment", "confidence", "observations", "bid", "supply", "outlier"):
-            assert told[name] == shown[name]
+            assert known[name] == shown[name]
         for name in ("click_rate", "supply_by_weekday"):
-            assert told[name] == shown[name]
-        np.testing.assert_allclose(told["curves"]["pooled"]["win"], shown["win"], atol=1e-7)
-        assert [view["view"] for view in told["views"] if view["dissents"]] == shown["dissent"]
-    for told, shown in zip(book.segments(), payload["segments"], strict=True):
+            assert known[name] == shown[name]
+        np.testing.assert_allclose(known["curves"]["pooled"]["win"], shown["win"], atol=1e-7)
+        assert [view["view"] for view in known["views"] if view["dissents"]] == shown["dissent"]
+    for known, shown in zip(book.segments(), payload["segments"], strict=True):
         for name in shown.keys() - {"members"}:
-            assert told[name] == shown[name]
+            assert known[name] == shown[name]
         members = [str(model.advertisers_[a]) for a in shown["members"]]
-        assert [member["id"] for member in told["members"]] == members
+        assert [member["id"] for member in known["members"]] == members
 
 
-def test_shares_worth_telling_are_told_largest_first(model, book):
+def test_notable_shares_are_shown_largest_first(model, book):
     """Those of at least a hundredth; the last column is nobody's segment."""
     for row in range(0, 60, 7):
-        told = book.advertiser(row)["shares"]
-        shares = [one["share"] for one in told]
+        known = book.advertiser(row)["shares"]
+        shares = [one["share"] for one in known]
         assert shares == sorted(shares, reverse=True) and min(shares) >= 0.01
-        assert len(told) == (model.shares_[row] >= 0.01).sum()
-        for one in told:
+        assert len(known) == (model.shares_[row] >= 0.01).sum()
+        for one in known:
             column = -1 if one["segment"] is None else one["segment"]
             assert one["share"] == pytest.approx(model.shares_[row, column])
             segment = None if column == -1 else model.segments_[column].name
@@ -136,45 +136,45 @@ def test_shares_worth_telling_are_told_largest_first(model, book):
 def test_neighbours_are_named_with_their_segments(model, book):
     """Up to eight others, most alike first."""
     rows = {str(name): row for row, name in enumerate(model.advertisers_)}
-    told = book.advertiser(9)
-    likenesses = [one["likeness"] for one in told["neighbours"]]
+    known = book.advertiser(9)
+    likenesses = [one["likeness"] for one in known["neighbours"]]
     assert 0 < len(likenesses) <= 8 and likenesses == sorted(likenesses, reverse=True)
-    for one in told["neighbours"]:
-        assert one["id"] != told["id"] and 0 < one["likeness"] <= 1
+    for one in known["neighbours"]:
+        assert one["id"] != known["id"] and 0 < one["likeness"] <= 1
         assert one["segment"] == model.labels_[rows[one["id"]]]
         assert one["segment_name"] == model.segments_[one["segment"]].name
 
 
 def test_figures_of_an_advertiser_are_those_of_the_log(model, book):
     """Wins, spend and mean bid; outliers and doubtful members as the model has them."""
-    told = [book.advertiser(row) for row in range(60)]
-    assert sum(one["wins"] for one in told) == pytest.approx(model.wins_.sum())
-    assert sum(one["spend"] for one in told) == pytest.approx(model.cost_.sum() / 1e9)
-    assert [row for row, one in enumerate(told) if one["outlier"]] == sorted(model.outliers_)
-    assert [row for row, one in enumerate(told) if one["doubtful"]] == sorted(model.doubtful_)
+    known = [book.advertiser(row) for row in range(60)]
+    assert sum(one["wins"] for one in known) == pytest.approx(model.wins_.sum())
+    assert sum(one["spend"] for one in known) == pytest.approx(model.cost_.sum() / 1e9)
+    assert [row for row, one in enumerate(known) if one["outlier"]] == sorted(model.outliers_)
+    assert [row for row, one in enumerate(known) if one["doubtful"]] == sorted(model.doubtful_)
     for row in (0, 30):
-        assert told[row]["bid"] == pytest.approx(model.bid_[row] / MICROS)
-        asked = model.forecast(told[row]["id"], 1.0)
-        assert asked.why == told[row]["why"] + "; supply and prices of an average day"
-        assert told[row]["supply"] == asked.supply
-        assert told[row]["curve"] == "pooled"
-        assert told[row]["conversion_rate"] == model.conversion_rate_[row]
+        assert known[row]["bid"] == pytest.approx(model.bid_[row] / MICROS)
+        asked = model.forecast(known[row]["id"], 1.0)
+        assert asked.why == known[row]["why"] + "; supply and prices of an average day"
+        assert known[row]["supply"] == asked.supply
+        assert known[row]["curve"] == "pooled"
+        assert known[row]["conversion_rate"] == model.conversion_rate_[row]
 
 
 @pytest.mark.filterwarnings("ignore::coterie.errors.DissentWarning")
 @pytest.mark.parametrize("name", [*ODD_WITH_SEGMENTS, *ODD_WITHOUT_SEGMENTS])
-def test_odd_logs_are_told_of_too(name):
+def test_odd_logs_have_profiles_too(name):
     """Without segments an advertiser is in none, and its segment's curve is that of all."""
     model = odd_model(name)
     book = ProfileBook(model)
-    told = book.advertiser(0)
-    assert is_plain([told, book.segments(), book.summary()])
+    known = book.advertiser(0)
+    assert is_plain([known, book.segments(), book.summary()])
     assert len(book.segments()) == len(model.segments_)
     if name in ODD_WITHOUT_SEGMENTS:
-        assert told["segment"] is None and told["segment_name"] == ""
-        assert told["shares"] == [{"segment": None, "name": "all advertisers", "share": 1.0}]
+        assert known["segment"] is None and known["segment_name"] == ""
+        assert known["shares"] == [{"segment": None, "name": "all advertisers", "share": 1.0}]
         everyone = report_payload(model, source="logs", engine="duckdb").as_dict()["segments"][0]
-        assert told["curves"]["segment"]["win"] == everyone["win"]
+        assert known["curves"]["segment"]["win"] == everyone["win"]
 
 
 @pytest.mark.parametrize("n", [1, 2, 64, 65, 256, 1000])

@@ -10,7 +10,7 @@ level of any later day has a normal distribution given the days of the log. A we
 does not have adds the variance of weekdays; a day further ahead adds more of the walk.
 
 The three standard deviations are not known. Forecasts are averages over a grid of them, weighted by
-their likelihood and half-normal priors. With a week or less, weekdays, walk and noise can hardly be
+their likelihood and half-Cauchy priors. With a week or less, weekdays, walk and noise can hardly be
 told apart, and the average stays between them.
 """
 
@@ -33,7 +33,7 @@ _START_VARIANCE = 4.0
 #: Variance below which no level is known.
 _LEAST_VARIANCE = 1e-7
 #: The grid of each standard deviation, in units of its prior's.
-_FACTORS = np.array([0.1, 0.3, 0.6, 1.0, 1.7, 3.0, 6.0])
+_FACTORS = np.array([0.1, 0.3, 1.0, 2.0, 4.0, 8.0, 16.0])
 #: Grid points with a smaller probability are left out.
 _LEAST_WEIGHT = 0.005
 
@@ -100,7 +100,7 @@ def fit_levels(
     values: ArrayLike,
     errors: ArrayLike,
     *,
-    scales: tuple[float, float, float] = (0.015, 0.06, 0.03),
+    scales: tuple[float, float, float] = (0.003, 0.04, 0.015),
 ) -> DayLevels:
     """Estimate which standard deviations of walk, weekdays and daily noise are likely.
 
@@ -109,7 +109,7 @@ def fit_levels(
     days, values, errors : (D,) array-like
         Days in order, measured log levels, and their variances.
     scales : (walk, week, day)
-        Standard deviations of the half-normal priors.
+        Scales of the half-Cauchy priors.
 
     Examples
     --------
@@ -163,5 +163,5 @@ def _log_posterior(
     centred = values - values.mean()
     _, log_determinant = np.linalg.slogdet(covariance)
     fit = centred @ np.linalg.solve(covariance, centred) + log_determinant
-    prior = sum((s / scale) ** 2 for s, scale in zip(part, scales, strict=True))
-    return -0.5 * float(fit + prior)
+    prior = sum(np.log1p((s / scale) ** 2) for s, scale in zip(part, scales, strict=True))
+    return -0.5 * float(fit) - float(prior)

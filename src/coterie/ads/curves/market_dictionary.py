@@ -251,7 +251,9 @@ def _segment_curves(
         weight = shares[:, s] * most
         members = np.flatnonzero(weight > 1e-3)
         size = (weight * counts.total)[members] + _TINY
-        prior = np.average(curves[members], axis=0, weights=size) if len(members) else curves[0]
+        prior = (
+            np.average(curves[members], axis=0, weights=size) if len(members) else curves.mean(0)
+        )
         parts = (counts.revealed[members], counts.won[members], counts.lost[members])
         revealed, won, lost = (
             _moved_sum(part, weight[members], moved_along(counts.edges, shifts[members, s]))

@@ -60,7 +60,7 @@ def supply_of(daily: Floats, dates: NDArray[np.datetime64]) -> Supply:
     """Estimate levels, factors and variation from daily numbers (A, D)."""
     started = np.cumsum(daily, axis=1) > 0
     log_factor, error = _day_factors(daily, started)
-    factors = fit_levels(dates, log_factor, error, scales=(0.02, 0.15, 0.05))
+    factors = fit_levels(dates, log_factor, error, scales=(0.005, 0.1, 0.03))
     series = _Series(daily, started, np.exp(log_factor), dates)
     half_life, kappa = _choose_settings(series)
     weekday = _own_weekdays(series, kappa)
@@ -185,7 +185,9 @@ def _choose_settings(series: _Series) -> tuple[float, float]:
                 found = level[:, None] * weekday[:, places] * series.factor[ahead]
                 missed = np.abs(series.daily[:, ahead] - found)[known].sum()
                 errors[half_life, kappa] += float(missed)
-    return min(errors, key=errors.__getitem__)
+    best = min(errors, key=errors.__getitem__)
+    # equal weights, unless others are better by more than rounding
+    return best if errors[best] < 0.999 * errors[np.inf, np.inf] else (np.inf, np.inf)
 
 
 def _variation(daily: Floats, started: NDArray[np.bool_], expected: Floats) -> Floats:

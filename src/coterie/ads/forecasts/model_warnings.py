@@ -16,7 +16,7 @@ __all__ = ["PriceDrift", "model_warnings", "price_drift"]
 #: Prices drift if their log level changes by more than this and this many standard errors.
 _LEAST_CHANGE, _LEAST_ERRORS = 0.1, 4.0
 #: A relative bias of the backtest above this is large.
-_LARGE_BIAS = 0.1
+_LARGE_BIAS = 0.15
 
 
 class PriceDrift(NamedTuple):
