@@ -32,7 +32,7 @@ _NORMAL_ERRORS = 30
 _WINDOW = 1.0
 _LEAST_FACTOR, _MOST_FACTOR = 0.2, 12.0
 #: Intervals that are so many times wider than stated deviations ask for a warning.
-_SUSPICIOUS = 1.6
+_SUSPICIOUS = 2.0
 
 
 @dataclass(frozen=True)
@@ -78,12 +78,12 @@ def calibrate(errors: Sequence[tuple[Floats, Floats]]) -> Calibration:
 
     Examples
     --------
-    Errors twice as large as stated double the factors:
+    Errors three times as large as stated give three times the factors:
 
-    >>> wide = 2 * ndtri((np.arange(4000) + 0.5) / 4000)
+    >>> wide = 3 * ndtri((np.arange(4000) + 0.5) / 4000)
     >>> found = calibrate([(np.full(4000, 30.0), wide)] * 8)
     >>> found.ladder(0.9)[0, 0, 1, 1].round(1), found.is_suspicious
-    (np.float64(3.3), True)
+    (np.float64(4.9), True)
     """
     factors = np.empty((len(LEVELS), 2, len(TARGETS), 2, len(SIZES)))
     given = list(errors) or [(np.zeros(0), np.zeros(0))] * 8
