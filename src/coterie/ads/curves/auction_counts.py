@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,6 +33,7 @@ __all__ = [
     "day_weights",
     "log_edges",
     "moved_along",
+    "sums_between_bins",
 ]
 
 Floats = NDArray[np.float64]
@@ -139,6 +141,21 @@ def moved_along(edges: NDArray[np.int64], shift: Floats) -> Floats:
     return np.interp(middle - np.asarray(shift)[..., None], middle, np.arange(len(middle)))
 
 
+def sums_between_bins(
+    values: Floats, at: Floats, n_bins: int, row: Any = 0, n_rows: int = 1
+) -> Floats:
+    """Sum values by bin, each divided between the two bins beside its fractional place ``at``.
+
+    ``row`` is the place of bin 0 of each value's row in the flat result, (n_rows · n_bins,).
+    """
+    lower = at.astype(np.int64)
+    upper, part = np.minimum(lower + 1, n_bins - 1), at - lower
+    sums = np.zeros(n_rows * n_bins)
+    sums += np.bincount((row + lower).ravel(), (values * (1 - part)).ravel(), len(sums))
+    sums += np.bincount((row + upper).ravel(), (values * part).ravel(), len(sums))
+    return sums
+
+
 def _summed(
     histograms: BidHistograms,
     cells: BidCells | PriceCells,
@@ -152,9 +169,4 @@ def _summed(
     day, value = cells.day[kept], values[kept] * weight[cells.day[kept]]
     row = cells.advertiser[kept] * G
     at = moved_along(histograms.edges, shift)[day, cells.bin[kept]]
-    lower = at.astype(np.int64)
-    upper, part = np.minimum(lower + 1, G - 1), at - lower
-    sums = np.zeros(A * G)
-    sums += np.bincount(row + lower, value * (1 - part), A * G)
-    sums += np.bincount(row + upper, value * part, A * G)
-    return sums.reshape(A, G)
+    return sums_between_bins(value, at, G, row, A).reshape(A, G)

@@ -8,7 +8,7 @@ The curve of the dictionary is a prior of strength m, a number of auctions:
 - If only wins and losses are known, the differences between wins and expected wins are smoothed
   along the bid axis over a width of about 14%, and divided by their variance plus m.
 
-An infinite m leaves the prior as it is.
+An infinite m gives the prior.
 """
 
 from __future__ import annotations

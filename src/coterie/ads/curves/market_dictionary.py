@@ -29,7 +29,12 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 from scipy.special import ndtr
 
-from coterie.ads.curves.auction_counts import AuctionCounts, log_edges, moved_along
+from coterie.ads.curves.auction_counts import (
+    AuctionCounts,
+    log_edges,
+    moved_along,
+    sums_between_bins,
+)
 from coterie.ads.curves.monotone_rows import monotone_rows
 
 __all__ = [
@@ -255,35 +260,19 @@ def _segment_curves(
             np.average(curves[members], axis=0, weights=size) if len(members) else curves.mean(0)
         )
         parts = (counts.revealed[members], counts.won[members], counts.lost[members])
+        places = moved_along(counts.edges, shifts[members, s])
         revealed, won, lost = (
-            _moved_sum(part, weight[members], moved_along(counts.edges, shifts[members, s]))
+            sums_between_bins(part * weight[members, None], places, len(counts.edges))
             for part in parts
         )
         pooled.append(_pooled_curve(revealed, won, lost, prior))
     return pooled
 
 
-def _moved_sum(part: Floats, weight: Floats, at: Floats) -> Floats:
-    """Sum the rows of counts (n, G) after each bin moved to the fractional place ``at`` (n, G)."""
-    G, values = part.shape[1], part * weight[:, None]
-    lower = at.astype(np.int64)
-    share = at - lower
-    upper = np.minimum(lower + 1, G - 1)
-    sums = np.zeros(G)
-    sums += np.bincount(lower.ravel(), (values * (1 - share)).ravel(), G)
-    sums += np.bincount(upper.ravel(), (values * share).ravel(), G)
-    return sums
-
-
 def _pooled_curve(revealed: Floats, won: Floats, lost: Floats, prior: Floats) -> Floats:
     """Return the c.d.f. of pooled counts (G,), completed by a prior c.d.f. (G + 1,)."""
     if revealed.any():
-        above = 1.0 - prior
-        hazard = np.clip(1.0 - above[1:] / np.maximum(above[:-1], 1e-9), 0.0, 1.0)
-        strength = _SEGMENT_STRENGTH * above[:-1]
-        at_risk = np.cumsum((revealed + lost)[::-1])[::-1] - lost / 2
-        rate = (revealed + strength * hazard) / np.maximum(at_risk + strength, 1e-12)
-        return np.concatenate([[0.0], 1.0 - np.cumprod(1.0 - np.clip(rate, 0.0, 1.0))])
+        return _kaplan_meier(revealed, lost, prior, _SEGMENT_STRENGTH)
     middle = (prior[1:] + prior[:-1]) / 2
     trials = won + lost + _SEGMENT_STRENGTH
     rate = monotone_rows(((won + _SEGMENT_STRENGTH * middle) / trials)[None], trials[None])[0]
@@ -309,12 +298,7 @@ def _common_shape(counts: AuctionCounts, mu: Floats, sigma: Floats) -> Floats:
     )
     normal = ndtr(_AXIS)
     if counts.reveals:
-        above = 1.0 - normal
-        hazard = np.clip(1.0 - above[1:] / np.maximum(above[:-1], 1e-12), 0.0, 1.0)
-        strength = 50.0 * above[:-1]
-        at_risk = np.cumsum((revealed + lost)[::-1])[::-1] - lost / 2
-        rate = (revealed + strength * hazard) / np.maximum(at_risk + strength, 1e-12)
-        return np.concatenate([[0.0], 1.0 - np.cumprod(1.0 - np.clip(rate, 0.0, 1.0))])
+        return _kaplan_meier(revealed, lost, normal, 50.0)
     centre = (normal[1:] + normal[:-1]) / 2
     trials = won + lost + 5.0
     rate = monotone_rows(((won + 5.0 * centre) / trials)[None], trials[None])[0]
@@ -322,3 +306,16 @@ def _common_shape(counts: AuctionCounts, mu: Floats, sigma: Floats) -> Floats:
     mixed = trust * gaussian_filter1d(rate, 4.0) + (1.0 - trust) * centre
     at_edges = np.interp(_AXIS, (_AXIS[1:] + _AXIS[:-1]) / 2, mixed)
     return np.asarray(np.maximum.accumulate(at_edges))
+
+
+def _kaplan_meier(revealed: Floats, lost: Floats, prior: Floats, auctions: float) -> Floats:
+    """Return the c.d.f. of revealed and lost auctions (n,), at n + 1 edges.
+
+    A prior c.d.f. (n + 1,) counts as so many auctions.
+    """
+    above = 1.0 - prior
+    hazard = np.clip(1.0 - above[1:] / np.maximum(above[:-1], 1e-9), 0.0, 1.0)
+    strength = auctions * above[:-1]
+    at_risk = np.cumsum((revealed + lost)[::-1])[::-1] - lost / 2
+    rate = (revealed + strength * hazard) / np.maximum(at_risk + strength, 1e-12)
+    return np.concatenate([[0.0], 1.0 - np.cumprod(1.0 - np.clip(rate, 0.0, 1.0))])

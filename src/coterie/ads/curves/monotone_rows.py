@@ -1,4 +1,4 @@
-"""Monotone rows: isotonic regression of many rows at once, compiled."""
+"""Monotone rows: compiled isotonic regression of many rows."""
 
 from __future__ import annotations
 

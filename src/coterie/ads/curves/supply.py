@@ -154,7 +154,7 @@ def _levels(series: _Series, weekday: Floats, half_life: float) -> tuple[Floats,
 
 
 def _own_weekdays(series: _Series, kappa: float) -> Floats:
-    """Return the own factors of weekdays, (A, 7): (days + κ) of numbers over those expected."""
+    """Return each advertiser's factors of weekdays, (A, 7), drawn to 1 by κ days."""
     of_weekday = np.eye(7)[weekday_of(series.dates)]
     if np.isinf(kappa):
         return np.ones((len(series.daily), 7))

@@ -20,6 +20,7 @@ from coterie.ads.curves.landscapes import Evidence
 from coterie.ads.curves.supply import Supply, fit_supply, shrunk_shares
 from coterie.ads.forecasts.calibration import TARGETS, Calibration, calibrate, normal_calibration
 from coterie.ads.forecasts.fitted_market import Choice
+from coterie.ads.forecasts.forecast_figures import COLUMNS
 from coterie.ads.forecasts.market_fit import MarketFit, fit_market
 from coterie.ads.forecasts.plan_forecasts import PlanForecasts, known_rates, pays_of
 from coterie.ads.forecasts.plans import Outcome, Plans, outcome_of, plans_of
@@ -162,7 +163,8 @@ def _error(forecasts: list[_Forecast], strength: float) -> tuple[float, float, f
     sums = np.zeros((4, 2))
     for one in forecasts:
         figures = one.figures(strength)
-        for place, (column, target) in enumerate(((2, "impressions"), (5, "spend"))):
+        for place, target in enumerate(("impressions", "spend")):
+            column = COLUMNS[target]
             truth = getattr(one.truth, target)[one.plans.rows]
             gap = figures[:, column] - truth
             sums[:, place] += np.abs(gap).sum(), gap.sum(), (gap**2).sum(), truth.sum()
@@ -187,7 +189,7 @@ def _calibrated(forecasts: list[_Forecast], strength: float) -> Calibration:
         for mode, given in enumerate((True, False)):
             figures = one.figures(strength, given=given)
             for place, target in enumerate(TARGETS):
-                column = (2, 5, 8, 11)[place]
+                column = COLUMNS[target]
                 mean, size = figures[:, column], figures[:, 2 if place < 2 else column]
                 # intervals were asked for with tiny factors, so that no limit cuts them
                 deviation = (figures[:, column + 2] - mean) / _TINY_FACTOR

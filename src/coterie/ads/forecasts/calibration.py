@@ -91,7 +91,7 @@ def calibrate(errors: Sequence[tuple[Floats, Floats]]) -> Calibration:
         mode, target = divmod(place, len(TARGETS))
         size = np.log10(np.maximum(means, 1e-9))
         for s, centre in enumerate(SIZES):
-            # the smallest and the largest size stand for all beyond them
+            # smaller and larger forecasts count with the nearest size
             near = np.clip(size, SIZES[0], SIZES[-1])
             sample = error[np.abs(near - centre) <= _WINDOW / 2]
             if s > 0:

@@ -32,7 +32,7 @@ class Measures:
     mape_advertisers: int  # how many those are
     smape: float | None  # mean of 2|f − y| / (f + y) over those where either is above 0
     bias: float | None  # Σ(f − y) / Σ y
-    # share of advertisers whose y lies in the interval of level 90%, with given supply
+    # share of advertisers with y inside the interval of level 90%, with given supply
     coverage: float | None
     advertisers: int
 

@@ -28,6 +28,7 @@ from coterie.ads.forecasts.error_measures import (
     strata_of,
 )
 from coterie.ads.forecasts.fitted_market import Choice
+from coterie.ads.forecasts.forecast_figures import COLUMNS
 from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
 from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.forecasts.plan_forecasts import forecast_by_curves
@@ -61,7 +62,6 @@ _LOG = logging.getLogger("coterie")
 DEFAULT = "dictionary"
 #: The targets of the tables; conversions are too rare for an error to say much.
 _SHOWN = ("impressions", "spend", "clicks")
-_COLUMNS = {"impressions": 2, "spend": 5, "clicks": 8, "conversions": 11}
 
 
 @dataclass(frozen=True)
@@ -327,7 +327,7 @@ def _of_model(model: AdForecaster, asked: _Asked) -> tuple[Floats, list[Interval
         for level in LEVELS:
             figures = _figures(tables, asked, supply == "given", level)
             ends = [
-                {name: figures[:, column + side] for name, column in _COLUMNS.items()}
+                {name: figures[:, column + side] for name, column in COLUMNS.items()}
                 for side in (1, 2)
             ]
             intervals.append(Interval(level, supply, *ends))
@@ -363,7 +363,7 @@ def _with_events(
         name: Outcome(impressions, spend, impressions * rates[:, 0], impressions * rates[:, 1])
         for name, (impressions, spend) in forecasts.items()
     }
-    found[DEFAULT] = Outcome(*(np.nan_to_num(figures[:, c]) for c in _COLUMNS.values()))
+    found[DEFAULT] = Outcome(*(np.nan_to_num(figures[:, c]) for c in COLUMNS.values()))
     return found
 
 

@@ -53,6 +53,10 @@ FIELDS = (
 )
 
 
+#: Where the means of the targets are; the ends of their intervals follow.
+COLUMNS = {name: FIELDS.index(name) for name in ("impressions", "spend", "clicks", "conversions")}
+
+
 @dataclass(frozen=True)
 class Forecast:
     """What to expect of one advertiser at one bid; money in units of currency.

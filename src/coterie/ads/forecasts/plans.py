@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.ads.curves.landscapes import PER_UNIT
 from coterie.ads.histograms.bid_histograms import BidHistograms
 
 __all__ = ["Outcome", "Plans", "outcome_of", "plans_of"]
@@ -14,8 +15,6 @@ __all__ = ["Outcome", "Plans", "outcome_of", "plans_of"]
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 _MICROS = 1e6
-#: Micros per thousand impressions in one unit of currency per impression.
-PER_UNIT = 1e9
 
 
 @dataclass(frozen=True)
