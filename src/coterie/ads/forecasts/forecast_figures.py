@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import date
 from math import isnan
 from numbers import Integral, Real
@@ -102,6 +102,8 @@ class Forecast:
     segment: str
     curve: str
     why: str
+    currency: str = ""
+    model_version: str = field(default="", compare=False)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -193,14 +193,18 @@ class ForecastTables:
         return plain(mean[None], np.float32), plain(deviation[None], np.float32)
 
     def curves_at(self, placement: Placement, bids: Floats) -> dict[str, Floats]:
-        """Return the win rate with its interval on an average day, and the eCPM, at B bids.
+        """Return ``win``, ``low``, ``high`` and ``cost`` of an advertiser at B bids, (B,) each.
 
-        ``win``, ``low``, ``high`` and ``cost`` are (B,). The interval is that of so many auctions
-        that chance plays no part.
+        They are of an average day. The interval is that of so many auctions that chance plays no
+        part.
         """
-        found = self.at_placed(placement, bids, _MANY_AUCTIONS, self.days()).T
-        ends = found[3:5] / _MANY_AUCTIONS
-        return {"win": found[0], "low": ends[0], "high": ends[1], "cost": found[1]}
+        return _curves(self.at_placed(placement, bids, _MANY_AUCTIONS, self.days()))
+
+    def curves_of(self, rows: Indices, bids: Floats) -> dict[str, Floats]:
+        """Return the same of n advertisers of the log at B bids, (n B,) each, by advertiser."""
+        asked, each = np.repeat(rows, len(bids)), np.tile(bids, len(rows))
+        supplies, given = np.full(len(asked), _MANY_AUCTIONS), np.ones(len(asked), dtype=bool)
+        return _curves(self.at(asked, each, supplies, [self.days()] * len(asked), given))
 
     def win_rates(self, bins: Indices) -> NDArray[np.float32]:
         """Return W of all advertisers at the edges of some bins, (A, n)."""
@@ -276,6 +280,12 @@ class ForecastTables:
             raise InvalidParameterError(
                 f"rows from {lowest} to {highest}: there are {len(self.row_of)} advertisers"
             )
+
+
+def _curves(figures: Floats) -> dict[str, Floats]:
+    """Return curves from the figures of many auctions."""
+    ends = figures[:, 3:5].T / _MANY_AUCTIONS
+    return {"win": figures[:, 0], "low": ends[0], "high": ends[1], "cost": figures[:, 1]}
 
 
 def tables_of(model: FittedMarket) -> ForecastTables:

@@ -1,294 +1,217 @@
-"""The routes: what each of them answers, as one ASGI application.
+"""The service as one ASGI application: routes, and what every request passes.
 
-Every answer is written from plain values; the models of
-:mod:`coterie.ads.service.api_document` describe them and are not run.
+On the way in: an id, the host name, the token. On the way out: headers, metrics, a line in the log.
+Every failure becomes a problem in JSON.
 """
 
 from __future__ import annotations
 
+import itertools
+import logging
+import re
+import secrets
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Any
 
-import orjson
-from fastapi import Body, FastAPI, Path, Query, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
-from starlette.convertors import Convertor, register_url_convertor
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
-import coterie
-from coterie.ads.protocol import Limits
-from coterie.ads.service import api_document as document
-from coterie.ads.service.answering.forecast_lane import ForecastLane
-from coterie.ads.service.answering.questions import faulty
-from coterie.ads.service.metrics import CONTENT_TYPE, Metrics
-from coterie.ads.service.models.model_holder import ModelHolder
-from coterie.ads.service.models.served_model import ServedModel
-from coterie.ads.service.pages import has_tag, page_routes
-from coterie.ads.service.problems import PROBLEM_TYPE, Problem, problem_body
+from coterie.ads.service.access import AccessPolicy
+from coterie.ads.service.metrics import Metrics
+from coterie.ads.service.openapi import openapi_document
+from coterie.ads.service.problems import Problem, problem_response
+from coterie.ads.service.request_logs import log_request
+from coterie.ads.service.routes import Routes, operations
 
-__all__ = ["application"]
+__all__ = ["OPEN_ROUTES", "RequestFrame", "make_application"]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 ASGI = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-_FORECAST = "/v1/forecast"
-_MOST_PAGE = 1_000_000_000
-_MOST_PAGE_SIZE = 100
-_MOST_SEARCH = 1_024
-# what each parameter of a query may be
-_PARAMETERS = {
-    "search": f"it may have up to {_MOST_SEARCH:,} characters",
-    "segment": f"it may be a whole number from 0 to {_MOST_PAGE:,}",
-    "page": f"it may be a whole number from 1 to {_MOST_PAGE:,}",
-    "page_size": f"it may be a whole number from 1 to {_MOST_PAGE_SIZE}",
-}
+_LOG = logging.getLogger("coterie")
+#: Routes that need no token: the page, which asks for one, and the signs of life.
+OPEN_ROUTES = frozenset({"page", "asset", "live", "ready", "problem_kind"})
+#: How paths that are not ours are called in logs and metrics.
+UNKNOWN = "(unknown)"
+#: The status in logs and metrics of a request whose client did not wait for the answer.
+_GONE = 499
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+_SECURITY_HEADERS = [
+    (b"content-security-policy", _CONTENT_POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+]
 
 
-def application(holder: ModelHolder, *, limits: Limits, metrics: Metrics) -> ASGI:
-    """Return the service as an ASGI application, without the gate before it."""
-    lane = ForecastLane(holder, limits=limits, metrics=metrics)
-    app = FastAPI(
-        title="coterie forecasts",
-        version=coterie.__version__,
-        description="What an advertiser wins, and what it pays, at bids it has not made yet.",
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        responses=document.problem_responses(),
-    )
-    register_url_convertor("anything", _Anything())
-    _add_signs_of_life(app, holder, metrics)
-    _add_model(app, holder)
-    _add_advertisers(app, holder)
-    _add_forecast(app, lane)
-    app.router.routes.extend(page_routes())
-    _answer_problems(app)
-    document.completed(app.openapi())  # which the app keeps
-    return _Application(app, lane)
+def make_application(routes: Routes, policy: AccessPolicy, metrics: Metrics) -> RequestFrame:
+    """Return the service as an ASGI application."""
+    described = operations(routes)
+    paths = [
+        # the path of an id may have slashes
+        Route(one.path.replace("{id}", "{id:path}"), one.handler, methods=[one.method])
+        for one in described
+    ]
+    document = openapi_document(described)
+
+    async def openapi(request: Request) -> Response:  # noqa: ARG001 (Starlette's signature)
+        return JSONResponse(document)
+
+    paths += [
+        Route("/", routes.page),
+        Route("/assets/{name}", routes.asset),
+        Route("/problems/{name}", routes.problem_kind),
+        Route("/openapi.json", openapi),
+    ]
+    handlers: Any = {HTTPException: _answer_http_error, Problem: _answer_problem}
+    app = Starlette(routes=paths, exception_handlers=handlers)
+    app.router.redirect_slashes = False
+    return RequestFrame(app, routes, policy, metrics)
 
 
-class _Application:
-    """The routes, with a short cut to the one that is asked most, and HEAD wherever GET is."""
+class RequestFrame:
+    """An ASGI application around the routes.
 
-    def __init__(self, routes: FastAPI, lane: ForecastLane) -> None:
-        self.routes = routes
-        self._lane = lane
+    Handlers find in ``request.state`` the ``request_id`` and the ``client``, which is the address
+    and the name of its token.
+    """
+
+    def __init__(
+        self, app: Starlette, routes: Routes, policy: AccessPolicy, metrics: Metrics
+    ) -> None:
+        self._app, self._routes = app, routes
+        self.policy, self._metrics = policy, metrics
+        self._templates = {
+            one.endpoint.__name__: one.path.replace(":path", "")
+            for one in app.routes
+            if isinstance(one, Route)
+        }
+        self._open = [
+            (route.path_regex, route.endpoint.__name__)
+            for route in app.routes
+            if isinstance(route, Route) and route.endpoint.__name__ in OPEN_ROUTES
+        ]
+        self._prefix, self._numbers = secrets.token_hex(4), itertools.count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            method = scope["method"]
-            if method == "POST" and scope["path"] == _FORECAST:
-                await _with_problems(self._lane, scope, receive, send)
-                return
-            if method == "HEAD":
-                scope, send = {**scope, "method": "GET"}, _without_body(send)
-        await self.routes(scope, receive, send)
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        headers = Headers(raw=scope["headers"])
+        visit = _Visit(send, self._request_id(headers.get("x-request-id")), self._routes.stopping)
+        self._metrics.in_flight.inc()
+        try:
+            self._admit(scope, headers, visit.request_id)
+            await self._app(scope, receive, visit.send)
+        except ClientDisconnect:
+            visit.status = _GONE
+        except Problem as problem:
+            await problem_response(problem, visit.request_id)(scope, receive, visit.send)
+        except Exception as error:
+            _LOG.error("Request %s failed", visit.request_id, exc_info=error)
+            if not visit.status:
+                failed = Problem("internal-error", "the service failed on this request")
+                await problem_response(failed, visit.request_id)(scope, receive, visit.send)
+        finally:
+            self._metrics.in_flight.dec()
+            seconds = time.perf_counter() - began
+            method = scope["method"] if scope["method"] in _METHODS else "OTHER"
+            route = self._template(scope)
+            status = visit.status or _GONE
+            self._metrics.answered(route, method, status, seconds)
+            log_request(visit.request_id, method, route, status, seconds, visit.size)
+
+    def _admit(self, scope: Scope, headers: Headers, request_id: str) -> None:
+        """Refuse a request with a wrong host or token; note who asks."""
+        hosts = headers.getlist("host")
+        if len(hosts) != 1:
+            raise Problem("malformed-request", "a request has one Host header")
+        if not self.policy.accepts_host(hosts[0]):
+            raise Problem(
+                "unknown-host", "the service does not go by the host name of this request"
+            )
+        name = self.policy.token_name(headers.get("authorization", ""))
+        if name is None and not self._is_open(scope["path"]):
+            raise Problem(
+                "token-required",
+                "send the header Authorization: Bearer TOKEN",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        address = scope.get("client")
+        state = scope.setdefault("state", {})
+        state["request_id"] = request_id
+        state["client"] = f"{address[0] if address else ''} {name or ''}"
+
+    def _is_open(self, path: str) -> bool:
+        return any(pattern.match(path) for pattern, _ in self._open)
+
+    def _template(self, scope: Scope) -> str:
+        endpoint = scope.get("endpoint")
+        return self._templates.get(getattr(endpoint, "__name__", ""), UNKNOWN)
+
+    def _request_id(self, given: str | None) -> str:
+        """Return the id that the client gave, if it can stand in a log; else a new one."""
+        if given is not None and _REQUEST_ID.fullmatch(given):
+            return given
+        return f"{self._prefix}-{next(self._numbers):06x}"
 
 
-def _add_signs_of_life(app: FastAPI, holder: ModelHolder, metrics: Metrics) -> None:
-    @app.get("/health", response_model=document.Health)
-    async def health(request: Request) -> Response:
-        """Whether the service answers, with which model, and whether a later one was refused."""
-        told: dict[str, Any] = {"status": "ok"}
-        if request.scope.get("state", {}).get("authorised", True):
-            served, refusal = holder.current, holder.last_refusal
-            told["model"] = {
-                "version": served.version,
-                "advertisers": served.advertisers,
-                "loaded_at": served.loaded_at.isoformat(),
-            }
-            told["last_refusal"] = refusal and {
-                "at": refusal.at.isoformat(),
-                "reason": refusal.reason,
-            }
-        return _json(told)
+class _Visit:
+    """One request on its way out: adds headers, notes status and size."""
 
-    @app.get("/metrics", response_class=Response, responses=_PLAIN_TEXT)
-    async def counts() -> Response:
-        """Return the metrics in the format of Prometheus."""
-        return Response(metrics.text(), media_type=CONTENT_TYPE)
+    __slots__ = ("_send", "_stopping", "request_id", "size", "status")
+
+    def __init__(self, send: Send, request_id: str, stopping: bool) -> None:
+        self._send, self._stopping = send, stopping
+        self.request_id = request_id
+        self.status = self.size = 0
+
+    async def send(self, message: Any) -> None:
+        """Pass on what the application sends."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = message["headers"]
+            headers.append((b"x-request-id", self.request_id.encode()))
+            headers.extend(_SECURITY_HEADERS)
+            if self._stopping:
+                # clients and proxies then open their next connection elsewhere
+                headers.append((b"connection", b"close"))
+        else:
+            self.size += len(message.get("body", b""))
+        await self._send(message)
 
 
-def _add_model(app: FastAPI, holder: ModelHolder) -> None:
-    @app.get("/v1/model", response_model=document.Model, responses=_UNCHANGED)
-    async def model(request: Request) -> Response:
-        """Return what is served: the market, its days, its grid of bids."""
-        served = await holder.current.with_details()
-        named = {
-            "name": served.name,
-            "version": served.version,
-            "loaded_at": served.loaded_at.isoformat(),
-        }
-        return _tagged(request, served, lambda: named | served.book.summary())
+async def _answer_problem(request: Request, error: Any) -> Response:
+    return problem_response(error, request.state.request_id)
 
-    @app.get("/v1/segments", response_model=document.Segments, responses=_UNCHANGED)
-    async def segments(request: Request) -> Response:
-        """All segments and their curves."""
-        served = await holder.current.with_details()
-        return _tagged(
-            request,
-            served,
-            lambda: {"grid": served.book.grid, "segments": served.book.segments()},
+
+async def _answer_http_error(request: Request, error: Any) -> Response:
+    """Answer what Starlette refuses: unknown paths and methods, malformed requests."""
+    status, headers = error.status_code, dict(error.headers or {})
+    if status == HTTPStatus.NOT_FOUND:
+        problem = Problem("not-found", "there is nothing at this path")
+    elif status == HTTPStatus.METHOD_NOT_ALLOWED:
+        problem = Problem(
+            "method-not-allowed", f"this path has {headers.get('Allow', '')}", headers=headers
         )
-
-
-def _add_advertisers(app: FastAPI, holder: ModelHolder) -> None:
-    @app.get("/v1/advertisers", response_model=document.AdvertiserPage, responses=_UNCHANGED)
-    async def advertisers(
-        request: Request,
-        search: Annotated[
-            str, Query(max_length=_MOST_SEARCH, description="A part of the id.")
-        ] = "",
-        segment: Annotated[int | None, Query(ge=0, le=_MOST_PAGE)] = None,
-        page: Annotated[int, Query(ge=1, le=_MOST_PAGE)] = 1,
-        page_size: Annotated[int, Query(ge=1, le=_MOST_PAGE_SIZE)] = 20,
-    ) -> Response:
-        """Advertisers whose id holds a text, in upper or lower case; those that begin first.
-
-        Within each kind those that spend most come first.
-        """
-        served = await holder.current.with_details()
-        return _tagged(request, served, lambda: served.found(search, segment, page, page_size))
-
-    @app.get(
-        "/v1/advertisers/{id:anything}",
-        response_model=document.AdvertiserDetail,
-        responses=document.problem_responses(404) | _UNCHANGED,
-    )
-    async def advertiser(
-        request: Request,
-        id_: Annotated[str, Path(alias="id", description="Percent-encoded, slashes too.")],
-    ) -> Response:
-        """All that is known of one advertiser."""
-        served = await holder.current.with_details()
-        row = served.tables.row_of.get(id_)
-        if row is None:
-            raise Problem(404, "Not Found", "the model has no advertiser of this id")
-        return _tagged(request, served, lambda: served.book.advertiser(row))
-
-
-def _add_forecast(app: FastAPI, lane: ForecastLane) -> None:
-    class LaneRoute(APIRoute):
-        """Described like every other route, and answered by the lane."""
-
-        async def handle(self, scope: Any, receive: Any, send: Any) -> None:
-            if scope["method"] == "POST":
-                await _with_problems(lane, scope, receive, send)
-            else:
-                await super().handle(scope, receive, send)
-
-    def forecast(
-        questions: Annotated[
-            document.Question
-            | Annotated[list[document.Question], Body(min_length=1, max_length=1000)],
-            Body(),
-        ],
-    ) -> None:
-        """Impressions, spend, clicks and conversions at bids: of one question, or of a list.
-
-        A fault in any question refuses the whole, and tells where each fault is.
-        """
-
-    app.router.add_api_route(
-        _FORECAST,
-        forecast,
-        methods=["POST"],
-        response_model=document.OneAnswer | document.ManyAnswers,
-        responses=document.problem_responses(415),
-        route_class_override=LaneRoute,
-    )
-
-
-def _answer_problems(app: FastAPI) -> None:
-    async def problem(request: Request, error: Exception) -> Response:
-        return _problem_response(request.scope, _as_problem(error))
-
-    for kind in (Problem, HTTPException, RequestValidationError, Exception):
-        app.add_exception_handler(kind, problem)
-
-
-def _as_problem(error: Exception) -> Problem:
-    """Return what a client is told of an error."""
-    if isinstance(error, Problem):
-        return error
-    if isinstance(error, RequestValidationError):
-        found = [(".".join(map(str, one["loc"][1:])), one["msg"]) for one in error.errors()]
-        return faulty([(at, _PARAMETERS.get(at, what)) for at, what in found])
-    if isinstance(error, HTTPException):
-        title = HTTPStatus(error.status_code).phrase
-        headers = dict(error.headers or {})
-        if error.status_code == 404:
-            return Problem(404, title, "there is nothing at this path")
-        if error.status_code == 405:
-            allowed = {name.strip() for name in headers.get("Allow", "").split(",")}
-            allowed |= {"HEAD"} if "GET" in allowed else set()
-            told = ", ".join(sorted(allowed))
-            return Problem(405, title, f"this path answers to {told}", headers={"Allow": told})
-        return Problem(error.status_code, title, title, headers=headers)
-    return Problem(500, "Internal Server Error", "the service failed on this request")
-
-
-async def _with_problems(app: ASGI, scope: Scope, receive: Receive, send: Send) -> None:
-    """Run an application that raises problems, and answer those."""
-    try:
-        await app(scope, receive, send)
-    except Problem as problem:
-        await _problem_response(scope, problem)(scope, receive, send)
-
-
-def _problem_response(scope: Scope, problem: Problem) -> Response:
-    request_id = scope.get("state", {}).get("request_id", "")
-    return Response(
-        problem_body(problem, request_id),
-        problem.status,
-        headers={"Cache-Control": "no-store", **problem.headers},
-        media_type=PROBLEM_TYPE.decode(),
-    )
-
-
-def _tagged(request: Request, served: ServedModel, content: Callable[[], Any]) -> Response:
-    """Return an answer valid as long as the model, or 304 if the client has it."""
-    headers = {"ETag": served.tag, "Cache-Control": "no-cache"}
-    if has_tag(request, served.tag):
-        return Response(status_code=304, headers=headers)
-    return _json(content(), headers)
-
-
-def _json(content: Any, headers: dict[str, str] | None = None) -> Response:
-    return Response(orjson.dumps(content), headers=headers, media_type="application/json")
-
-
-def _without_body(send: Send) -> Send:
-    """As the answer to a GET, its headers too, and then nothing."""
-
-    async def headers_only(message: Any) -> None:
-        if message["type"] == "http.response.body":
-            message = {**message, "body": b""}
-        await send(message)
-
-    return headers_only
-
-
-class _Anything(Convertor[str]):
-    """The rest of a path, slashes and line ends too: an id may hold any character."""
-
-    regex = r"(?s:.*)"
-
-    def convert(self, value: str) -> str:
-        return value
-
-    def to_string(self, value: str) -> str:
-        return value
-
-
-_PLAIN_TEXT: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Counts"}
-}
-_UNCHANGED: dict[int | str, dict[str, Any]] = {
-    304: {"description": "The client has this answer already (If-None-Match)"}
-}
+    else:
+        problem = Problem("malformed-request", str(error.detail))
+    return problem_response(problem, request.state.request_id)

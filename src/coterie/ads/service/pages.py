@@ -6,6 +6,7 @@ token where one is needed, for all that it shows.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,9 +20,16 @@ from coterie.ads.service.problems import Problem
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import Route
 
-__all__ = ["SCRIPTS", "STYLES", "PageFile", "has_tag", "page_files", "page_routes"]
+__all__ = [
+    "SCRIPTS",
+    "STYLES",
+    "PageFile",
+    "accepts_gzip",
+    "has_tag",
+    "page_answer",
+    "page_files",
+]
 
 #: In the order in which they need each other.
 SCRIPTS = (
@@ -50,6 +58,7 @@ class PageFile:
     body: bytes
     kind: str  # its content type
     hash: str  # of the body, in the address of the file and in its ETag
+    zipped: bytes  # the body in gzip
 
     @classmethod
     def of(cls, name: str, text: str) -> PageFile:
@@ -60,7 +69,8 @@ class PageFile:
         """
         body = text.encode()
         digest = hashlib.sha256(body).hexdigest()[:_HASH_DIGITS]
-        return cls(body, f"{_TYPES[name.rsplit('.', 1)[1]]}; charset=utf-8", digest)
+        kind = f"{_TYPES[name.rsplit('.', 1)[1]]}; charset=utf-8"
+        return cls(body, kind, digest, gzip.compress(body, mtime=0))
 
 
 @cache
@@ -81,35 +91,25 @@ def page_files() -> Mapping[str, PageFile]:
     return {"": PageFile.of("page.html", page), **files}
 
 
-def page_routes() -> list[Route]:
-    """Return the routes of the page, for GET and HEAD."""
-    from starlette.routing import Route
-
-    files = page_files()
-
-    async def page(request: Request) -> Response:
-        return _answer(request, files[""], _ASK_AGAIN)
-
-    async def asset(request: Request) -> Response:
-        name = request.path_params["name"]
-        file = files.get(name) if name else None
-        if file is None:
-            raise Problem(404, "Not Found", "the page has no file of this name")
-        current = request.query_params.get("v") == file.hash
-        return _answer(request, file, _FOR_EVER if current else _ASK_AGAIN)
-
-    return [Route("/", page, methods=["GET"]), Route("/assets/{name}", asset, methods=["GET"])]
-
-
-def _answer(request: Request, file: PageFile, keep: str) -> Response:
-    """Return the file, or that the browser has it already."""
+def page_answer(request: Request, name: str) -> Response:
+    """Return a file of the page, or that the browser has it already."""
     from starlette.responses import Response
 
-    tag = f'"{file.hash}"'
-    headers = {"ETag": tag, "Cache-Control": keep}
-    if has_tag(request, tag):
+    file = page_files().get(name)
+    if file is None:
+        raise Problem("not-found", "the page has no file of this name")
+    current = name and request.query_params.get("v") == file.hash
+    headers = {
+        "ETag": f'"{file.hash}"',
+        "Cache-Control": _FOR_EVER if current else _ASK_AGAIN,
+        "Content-Type": file.kind,
+        "Vary": "Accept-Encoding",
+    }
+    if has_tag(request, headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    return Response(file.body, headers={**headers, "Content-Type": file.kind})
+    if not accepts_gzip(request):
+        return Response(file.body, headers=headers)
+    return Response(file.zipped, headers=headers | {"Content-Encoding": "gzip"})
 
 
 def has_tag(request: Request, tag: str) -> bool:
@@ -117,3 +117,11 @@ def has_tag(request: Request, tag: str) -> bool:
     given = request.headers.get("if-none-match", "")
     tags = [one.strip().removeprefix("W/") for one in given.split(",")]
     return tag in tags or tags == ["*"]
+
+
+def accepts_gzip(request: Request) -> bool:
+    """Whether the client accepts answers in gzip."""
+    return any(
+        part.split(";")[0].strip() in {"gzip", "*"} and not part.replace(" ", "").endswith(";q=0")
+        for part in request.headers.get("accept-encoding", "").split(",")
+    )

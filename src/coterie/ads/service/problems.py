@@ -1,159 +1,127 @@
-"""What is wrong with a request, as an exception and as JSON (RFC 9457); headers of all answers."""
+"""Problems: why a request is not answered, as JSON of RFC 9457.
+
+``type`` is a path below the service, ``/problems/NAME``, which explains the problem.
+"""
 
 from __future__ import annotations
 
-import itertools
-import json
-import re
-import secrets
 from collections.abc import Mapping, Sequence
-from http import HTTPStatus
-from typing import Any
+from typing import NamedTuple
 
-__all__ = [
-    "PROBLEM_TYPE",
-    "SECURITY_HEADERS",
-    "Problem",
-    "RequestIds",
-    "busy",
-    "problem_body",
-    "problem_headers",
-    "rendered_problem",
-]
+import msgspec
+from starlette.responses import Response
 
-#: The content type of every answer that is a problem.
-PROBLEM_TYPE = b"application/problem+json"
+from coterie.ads.protocol import Fault, ProblemDocument
 
-_CONTENT_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-    "require-trusted-types-for 'script'; trusted-types 'none'"
-)
-_FEATURES = (
-    "accelerometer autoplay camera display-capture encrypted-media fullscreen geolocation "
-    "gyroscope magnetometer microphone midi payment picture-in-picture "
-    "publickey-credentials-get screen-wake-lock usb xr-spatial-tracking"
-)
+__all__ = ["KINDS", "Problem", "invalid", "problem_response"]
 
-#: What a browser may do with an answer: next to nothing that is not the page's own.
-SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
-    (b"content-security-policy", _CONTENT_POLICY.encode()),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"x-frame-options", b"DENY"),
-    (b"permissions-policy", ", ".join(f"{name}=()" for name in _FEATURES.split()).encode()),
-)
+#: At most so many faults of a request are reported.
+MOST_FAULTS = 20
+PROBLEM_TYPE = "application/problem+json"
 
-_GIVEN = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+
+class Kind(NamedTuple):
+    """A kind of problem: its status, its title, and what the client can do."""
+
+    status: int
+    title: str
+    advice: str
+
+
+#: All kinds by name; the name ends the URI of the type.
+KINDS = {
+    "malformed-body": Kind(400, "The body is not valid JSON", "Correct the body."),
+    "malformed-request": Kind(400, "The request is malformed", "Correct the request."),
+    "token-required": Kind(401, "A valid token is required", "Send Authorization: Bearer TOKEN."),
+    "not-found": Kind(404, "There is nothing at this path", "See /openapi.json for the paths."),
+    "unknown-advertiser": Kind(
+        404, "The model has no such advertiser", "Search with /v1/advertisers?search=PART."
+    ),
+    "method-not-allowed": Kind(405, "The path has other methods", "See the Allow header."),
+    "slow-body": Kind(408, "The body arrived too slowly", "Send the request again."),
+    "body-too-large": Kind(
+        413, "The body is too large", "Send fewer questions, or use /v1/forecast/stream."
+    ),
+    "unsupported-media-type": Kind(
+        415, "The media type is not supported", "Send the Content-Type that the route accepts."
+    ),
+    "unknown-host": Kind(
+        421, "The service does not go by this host name", "The operator adds --allowed-host NAME."
+    ),
+    "invalid-question": Kind(422, "A question is invalid", "See errors for the places."),
+    "invalid-query": Kind(422, "A query parameter is invalid", "See errors for the names."),
+    "too-much-work": Kind(
+        429, "Too much work of this client is waiting", "Ask again after Retry-After seconds."
+    ),
+    "internal-error": Kind(500, "The service failed", "Send request_id to the operator."),
+    "busy": Kind(503, "Too much work is waiting", "Ask again after Retry-After seconds."),
+    "timed-out": Kind(503, "The answer took too long", "Ask for less, or ask again later."),
+    "not-ready": Kind(503, "The service is stopping", "Use another instance."),
+}
 
 
 class Problem(Exception):  # noqa: N818 (the name of RFC 9457)
-    """A request that cannot be answered as it was meant.
+    """A request that cannot be answered; becomes a response.
 
-    It is raised anywhere below the gate, and becomes an answer. Nothing in it may name a path, a
-    token or a part of the program: clients read it.
+    Nothing in it may name a path of the machine, a token or a part of the program.
 
     Parameters
     ----------
-    status : int
-        Of the answer, 400 to 599.
-    title : str
-        The kind of problem, the same for all of its kind.
+    kind : str
+        A key of :data:`KINDS`.
     detail : str
         What is wrong this time, and what to do.
-    errors : list of dict, optional
-        Where there are several: ``{"at": place, "what": what is wrong there}``.
-    headers : dict of str to str, optional
-        That the answer has besides, such as ``Retry-After``.
+    errors : sequence of Fault, optional
+        Faults with their places.
+    headers : mapping, optional
+        Further headers of the response, for example ``Retry-After``.
     """
 
     def __init__(
         self,
-        status: int,
-        title: str,
+        kind: str,
         detail: str,
         *,
-        errors: Sequence[Mapping[str, Any]] | None = None,
+        errors: Sequence[Fault] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(detail)
-        self.status = status
-        self.title = title
+        self.kind = kind
+        self.status = KINDS[kind].status
         self.detail = detail
-        self.errors = None if errors is None else [dict(error) for error in errors]
+        self.errors = list(errors)
         self.headers = dict(headers or {})
 
+    def document(self, request_id: str = "") -> ProblemDocument:
+        """Return the problem as JSON members."""
+        return ProblemDocument(
+            f"/problems/{self.kind}",
+            KINDS[self.kind].title,
+            self.status,
+            self.detail,
+            request_id,
+            self.errors or msgspec.UNSET,
+        )
 
-def problem_body(problem: Problem, request_id: str) -> bytes:
-    """Return the JSON of a problem, for a client.
 
-    >>> problem_body(Problem(404, "Not Found", "no such page"), "r-1").decode()
-    '{"type":"about:blank","title":"Not Found","status":404,"detail":"no such
-    page","request_id":"r-1"}'
+def invalid(kind: str, faults: Sequence[Fault]) -> Problem:
+    """Return the problem of a request with at least one fault.
+
+    >>> invalid("invalid-question", [Fault("bid", "Expected `float`, got `str`")]).detail
+    'bid: Expected `float`, got `str`'
     """
-    members: dict[str, Any] = {
-        "type": "about:blank",
-        "title": problem.title,
-        "status": problem.status,
-        "detail": problem.detail,
-        "request_id": request_id,
-    }
-    if problem.errors is not None:
-        members["errors"] = problem.errors
-    # ASCII alone: a lone surrogate that a client sent is written as it came, escaped
-    return json.dumps(members, separators=(",", ":")).encode("ascii")
+    first = faults[0]
+    least = "at least " if len(faults) >= MOST_FAULTS else ""
+    more = f" (and {least}{len(faults) - 1} more)" if len(faults) > 1 else ""
+    detail = f"{first.at}: {first.what}{more}" if first.at else f"{first.what}{more}"
+    return Problem(kind, detail, errors=faults[:MOST_FAULTS])
 
 
-def busy(detail: str, *, status: int = 503, seconds: int = 1) -> Problem:
-    """Return the problem of a request that may do better after some seconds."""
-    title = "Service Unavailable" if status == 503 else "Too Many Requests"
-    return Problem(status, title, detail, headers={"Retry-After": str(seconds)})
-
-
-class RequestIds:
-    """Ids of requests: the client's own where it can stand in a log, else a new one.
-
-    >>> ids = RequestIds()
-    >>> ids.of(b"order-17"), ids.of(b"two words") != ids.of(None)
-    ('order-17', True)
-    """
-
-    def __init__(self) -> None:
-        self._prefix = secrets.token_hex(4)
-        self._numbers = itertools.count(1)
-
-    def of(self, given: bytes | None) -> str:
-        """Return the id of a request whose client gave one, or none."""
-        if given is not None and _GIVEN.fullmatch(given):
-            return given.decode("ascii")
-        return f"{self._prefix}-{next(self._numbers):06x}"
-
-
-def problem_headers(problem: Problem, size: int) -> list[tuple[bytes, bytes]]:
-    """Return the headers of an answer that is a problem, less those that every answer has."""
-    return [
-        (b"content-type", PROBLEM_TYPE),
-        (b"content-length", b"%d" % size),
-        (b"cache-control", b"no-store"),
-        *(
-            (name.lower().encode("latin-1"), value.encode("latin-1"))
-            for name, value in problem.headers.items()
-        ),
-    ]
-
-
-def rendered_problem(problem: Problem, request_id: str) -> bytes:
-    """Return a whole answer as bytes, for a client that is turned away without a request."""
-    body = problem_body(problem, request_id)
-    status = HTTPStatus(problem.status)
-    headers = [
-        *problem_headers(problem, len(body)),
-        (b"x-request-id", request_id.encode("ascii")),
-        *SECURITY_HEADERS,
-        (b"connection", b"close"),
-    ]
-    lines = [b"%s: %s\r\n" % header for header in headers]
-    first = f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode("ascii")
-    return b"".join([first, *lines, b"\r\n", body])
+def problem_response(problem: Problem, request_id: str) -> Response:
+    """Return the response to a request that cannot be answered."""
+    return Response(
+        msgspec.json.encode(problem.document(request_id)),
+        problem.status,
+        headers={"Cache-Control": "no-store", **problem.headers},
+        media_type=PROBLEM_TYPE,
+    )

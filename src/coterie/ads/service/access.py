@@ -1,0 +1,242 @@
+"""Access to the service: host names, tokens, and what it may listen on.
+
+On a loopback address without other host names or outside proxies, no token is needed. Otherwise one
+is required.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import ipaddress
+import os
+import re
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from coterie.errors import InvalidParameterError, ServiceError
+
+__all__ = ["AccessPolicy", "address_of", "bound_socket", "check_access", "read_tokens"]
+
+TOKEN_VARIABLE = "COTERIE_TOKEN"
+_LEAST_CHARS = 16
+_MAKE_ONE = 'python -c "import secrets; print(secrets.token_urlsafe(32))"'
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:@/\s]+)(:\d{0,5})?")
+_NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(\.(?!-)[a-z0-9_-]{1,63})*")
+_TOKEN_LINE = re.compile(r"(?:(?P<name>[A-Za-z0-9._-]{1,64})[ \t]+)?(?P<token>\S+)")
+_MOST_REMEMBERED = 1_000
+
+
+@dataclass
+class AccessPolicy:
+    """Who may ask: by which host names, and with which tokens.
+
+    ``tokens`` has the name of each token by its SHA-256; it is empty if none is needed. Looking up
+    a hash takes the same time for every wrong token. It may be replaced while the service runs.
+    """
+
+    names: frozenset[str] = frozenset(_LOOPBACK_NAMES)  # lower case, without ports or brackets
+    any_address: bool = False  # whether each IP address is accepted as a host
+    tokens: Mapping[bytes, str] = field(default_factory=dict, repr=False)
+    _known: set[str] = field(default_factory=set, repr=False)
+
+    def accepts_host(self, host: str) -> bool:
+        """Whether a ``Host`` header names this service; its port does not matter.
+
+        >>> policy = AccessPolicy()
+        >>> policy.accepts_host("LOCALHOST:8400"), policy.accepts_host("evil.example:8400")
+        (True, False)
+        """
+        if host in self._known:
+            return True
+        found = _HOST.fullmatch(host.lower())
+        name = found[1].strip("[]").removesuffix(".") if found else ""
+        accepted = name in self.names or (self.any_address and _address(name) is not None)
+        if accepted and len(self._known) < _MOST_REMEMBERED:
+            self._known.add(host)
+        return accepted
+
+    def token_name(self, authorization: str) -> str | None:
+        """Return the name of the token in an ``Authorization`` header; None if it is wrong.
+
+        If no token is needed, the name is empty.
+
+        >>> AccessPolicy(tokens=read_tokens({"COTERIE_TOKEN": "0123456789abcdef"})).token_name(
+        ...     "bearer 0123456789abcdef")
+        'COTERIE_TOKEN'
+        """
+        if not self.tokens:
+            return ""
+        scheme, _, shown = authorization.partition(" ")
+        if scheme.lower() != "bearer":
+            return None
+        return self.tokens.get(_hashed(shown.strip(" ")))
+
+
+def read_tokens(environment: Mapping[str, str], file: Path | None = None) -> dict[bytes, str]:
+    """Return the tokens of a file and of the variable ``COTERIE_TOKEN``, each with its name.
+
+    A line of the file is a token, or a name and a token; ``#`` begins a comment. Messages never
+    show a token.
+    """
+    found: dict[bytes, str] = {}
+    if text := environment.get(TOKEN_VARIABLE):
+        found[_checked_token(text, TOKEN_VARIABLE)] = TOKEN_VARIABLE
+    if file is None:
+        return found
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        what = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        raise InvalidParameterError(f"cannot read the tokens in {file}: {what}") from error
+    for number, line in enumerate(lines, 1):
+        stated = line.partition("#")[0].strip()
+        if not stated:
+            continue
+        place = f"line {number} of {file}"
+        parts = _TOKEN_LINE.fullmatch(stated)
+        if parts is None:
+            raise InvalidParameterError(f"{place} is not a token, or a name and a token")
+        found[_checked_token(parts["token"], place)] = parts["name"] or f"line {number}"
+    if not found:
+        raise InvalidParameterError(f"{file} has no token; write one, made with {_MAKE_ONE}")
+    return found
+
+
+def check_access(
+    host: str,
+    allowed_hosts: Sequence[str] = (),
+    trusted_proxies: Sequence[str] = (),
+    tokens: Mapping[bytes, str] | None = None,
+) -> AccessPolicy:
+    """Return the policy of a service; refuse one that strangers could reach without a token.
+
+    Parameters
+    ----------
+    host : str
+        What is listened on: an address or a name.
+    allowed_hosts : sequence of str
+        Further host names, as behind a proxy.
+    trusted_proxies : sequence of str
+        Addresses or networks whose ``X-Forwarded-For`` is believed.
+    tokens : mapping, optional
+        From :func:`read_tokens`.
+    """
+    names = [_checked_name(name) for name in allowed_hosts]
+    proxies = [_checked_network(proxy) for proxy in trusted_proxies]
+    listened = host.strip("[]").lower()
+    beyond = [f"--host {host}"] if not _is_loopback(listened) else []
+    beyond += [f"--allowed-host {name}" for name in names if not _is_loopback(name)]
+    beyond += [f"--trusted-proxy {proxy}" for proxy in proxies if not proxy.is_loopback]
+    if beyond and not tokens:
+        raise InvalidParameterError(
+            f"{beyond[0]} lets other machines ask, so a token is needed: set {TOKEN_VARIABLE}, "
+            f"or write tokens to a file and give --token-file; make one with {_MAKE_ONE}"
+        )
+    address = _address(listened)
+    wildcard = address is not None and address.is_unspecified
+    own = [] if wildcard else [listened]
+    return AccessPolicy(frozenset([*_LOOPBACK_NAMES, *own, *names]), wildcard, dict(tokens or {}))
+
+
+def bound_socket(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """Return a socket that is bound but does not listen yet; port 0 is chosen by the system.
+
+    Sockets that are ``shared`` can be bound to one port several times: the system then spreads
+    new connections over those that listen.
+    """
+    try:
+        found = socket.getaddrinfo(
+            host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        # IPv4 if there is a choice
+        family, _, _, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+        bound = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise ServiceError(f"cannot listen on {host}: {error.strerror}") from error
+    try:
+        # without it the port of a service that was killed stays taken for a minute
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        bound.bind(address)
+    except OSError as error:
+        bound.close()
+        what = {
+            errno.EADDRINUSE: f"port {port} is taken; choose another with --port",
+            errno.EACCES: f"port {port} needs privileges; choose one above 1023 with --port",
+            errno.EADDRNOTAVAIL: f"{host} is no address of this machine; choose another --host",
+        }
+        reason = what.get(error.errno or 0, error.strerror or str(error))
+        raise ServiceError(f"cannot listen on {host}: {reason}") from error
+    return bound
+
+
+def address_of(bound: socket.socket) -> str:
+    """Return the address of a socket, as a browser takes it."""
+    name = bound.getsockname()
+    if isinstance(name, str | bytes):
+        return os.fsdecode(name)
+    host, port = name[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def _hashed(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+def _checked_token(text: str, place: str) -> bytes:
+    if len(text) < _LEAST_CHARS:
+        raise InvalidParameterError(
+            f"the token in {place} has {len(text)} characters, fewer than {_LEAST_CHARS}; "
+            f"make one with {_MAKE_ONE}"
+        )
+    if not all("!" <= c <= "~" for c in text):
+        raise InvalidParameterError(
+            f"the token in {place} has a blank or a character beyond ASCII, which a header cannot "
+            f"carry; make one with {_MAKE_ONE}"
+        )
+    return _hashed(text)
+
+
+def _is_loopback(name: str) -> bool:
+    address = _address(name)
+    return name == "localhost" if address is None else address.is_loopback
+
+
+def _address(text: str) -> Address | None:
+    """Return the IP address in a text; IPv4 if it is written as IPv6."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def _checked_name(name: str) -> str:
+    given = name.lower().removesuffix(".")
+    if _address(given.strip("[]")) is not None:
+        return given.strip("[]")
+    if not _NAME.fullmatch(given):
+        raise InvalidParameterError(
+            f"--allowed-host {name!r} is no host; write a name such as ads.example.com, "
+            "without http:// and without a port"
+        )
+    return given
+
+
+def _checked_network(text: str) -> Network:
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError as error:
+        raise InvalidParameterError(
+            f"--trusted-proxy {text!r} is no address; write one such as 10.0.0.5, "
+            "or a network such as 10.0.0.0/24"
+        ) from error

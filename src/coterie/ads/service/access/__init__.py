@@ -1,1 +1,0 @@
-"""What a request passes before it is answered: connections, limits, logs, headers."""

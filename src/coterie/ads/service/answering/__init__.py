@@ -1,1 +1,0 @@
-"""Questions in, checked; forecasts out, as JSON."""

@@ -1,0 +1,137 @@
+"""The OpenAPI document: made from the routes and the types of the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+import coterie
+from coterie.ads import protocol
+from coterie.ads.service.problems import KINDS, PROBLEM_TYPE
+from coterie.ads.service.routes import Operation
+
+__all__ = ["openapi_document"]
+
+_ANY_ROUTE = ("malformed-request", "method-not-allowed", "unknown-host", "internal-error")
+_TOKEN_ROUTE = ("token-required", "invalid-query", "too-much-work", "busy", "timed-out")
+_TAGS = {
+    "Forecasts": "What an advertiser wins, and what it pays, at any bid.",
+    "Model": "What is known of advertisers and segments.",
+    "Operation": "For operators.",
+}
+_ASKED = {"advertiser": "adv-00042", "bid": 2.5, "supply": 1_000_000}
+_EXAMPLES = {
+    "one question": _ASKED,
+    "several questions": [
+        {"advertiser": "adv-00042", "bid": {"from": 2, "to": 3, "step": 0.25}},
+        {"text": "flights and hotels", "bid": [1.5, 2.5], "supply": 10_000, "days": 7},
+    ],
+}
+
+
+def openapi_document(operations: Sequence[Operation]) -> dict[str, Any]:
+    """Return the OpenAPI 3.1 document of some routes."""
+    types = {one for each in operations for one in (*each.answers, each.body) if one is not None}
+    types |= {each.query for each in operations} | {protocol.ProblemDocument}
+    ordered = sorted(types, key=str)
+    found, components = msgspec.json.schema_components(
+        ordered, ref_template="#/components/schemas/{name}"
+    )
+    schemas = dict(zip(ordered, found, strict=True))
+    queries = {each.query: components.pop(each.query.__name__, None) for each in operations}
+    for schema in components.values():
+        # examples in docstrings are those of Python
+        schema["description"] = schema.get("description", "").partition("\n\n")[0]
+    paths: dict[str, Any] = {}
+    for each in operations:
+        described = _operation(each, schemas, queries[each.query] or {})
+        paths.setdefault(each.path, {})[each.method.lower()] = described
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "coterie forecasts",
+            "version": coterie.__version__,
+            "description": "What an advertiser wins, and what it pays, at bids not made yet.",
+        },
+        "tags": [{"name": name, "description": what} for name, what in _TAGS.items()],
+        "security": [{}, {"token": []}],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(
+    operation: Operation, schemas: dict[Any, Any], query: dict[str, Any]
+) -> dict[str, Any]:
+    summary, _, rest = operation.description.partition("\n\n")
+    described: dict[str, Any] = {
+        "operationId": operation.operation_id,
+        "tags": [operation.tag],
+        "summary": " ".join(summary.split()),
+        "responses": _responses(operation, schemas),
+    }
+    if rest:
+        described["description"] = " ".join(rest.split())
+    if not operation.needs_token:
+        described["security"] = []
+    if parameters := [*_path_parameters(operation.path), *_query_parameters(query)]:
+        described["parameters"] = parameters
+    if operation.method == "POST":
+        content: dict[str, Any] = {"schema": schemas.get(operation.body, {"type": "string"})}
+        if operation.body is not None:
+            content["examples"] = {name: {"value": one} for name, one in _EXAMPLES.items()}
+        described["requestBody"] = {"required": True, "content": {operation.body_media: content}}
+    return described
+
+
+def _responses(operation: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
+    binary = {"type": "string", "format": "binary"}
+    found = [schemas[answer] for answer in operation.answers] or [binary]
+    answer = found[0] if len(found) == 1 else {"anyOf": found}
+    if operation.media == ["text/plain"] or "ndjson" in operation.media[0]:
+        answer = {"type": "string"}
+    responses: dict[str, Any] = {
+        "200": {
+            "description": "The answer.",
+            "content": {media: {"schema": answer} for media in operation.media},
+        }
+    }
+    named = [*_ANY_ROUTE, *(_TOKEN_ROUTE if operation.needs_token else ()), *operation.problems]
+    problems = {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}
+    for status in sorted({KINDS[name].status for name in named}):
+        titles = [KINDS[name].title for name in named if KINDS[name].status == status]
+        responses[str(status)] = {
+            "description": "; ".join(dict.fromkeys(titles)) + ".",
+            "content": {PROBLEM_TYPE: problems},
+        }
+    return responses
+
+
+def _path_parameters(path: str) -> list[dict[str, Any]]:
+    if "{id}" not in path:
+        return []
+    schema = {"type": "string"}
+    return [
+        {
+            "name": "id",
+            "in": "path",
+            "required": True,
+            "description": "Percent-encoded, also slashes.",
+            "schema": schema,
+        }
+    ]
+
+
+def _query_parameters(query: dict[str, Any]) -> list[dict[str, Any]]:
+    found = []
+    for name, schema in query.get("properties", {}).items():
+        parameter = {"name": name, "in": "query", "required": False}
+        if "description" in schema:
+            parameter["description"] = schema["description"]
+        found.append({**parameter, "schema": {k: v for k, v in schema.items() if k != "description"}})
+    return found

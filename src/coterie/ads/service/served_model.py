@@ -1,0 +1,259 @@
+"""A model that is ready to answer: checked, its tables built, its kernels compiled."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+
+from coterie.ads.forecasts.fitted_market import FittedMarket, load_market
+from coterie.ads.forecasts.forecast_figures import describe_days
+from coterie.ads.forecasts.forecast_tables import tables_of
+from coterie.ads.forecasts.placement import Placement
+from coterie.ads.forecasts.plan_forecasts import DayTable
+from coterie.ads.forecasts.profiles import ProfileBook
+from coterie.ads.protocol import (
+    Advertiser,
+    AdvertiserItem,
+    AdvertiserPage,
+    ModelVersion,
+    Segments,
+)
+from coterie.ads.service.advertiser_search import AdvertiserSearch
+from coterie.ads.service.models.model_checks import check_model
+from coterie.errors import ModelFileError
+from coterie.files.model_files import content_checksum, opened_model
+
+__all__ = ["Period", "ServedModel", "file_version", "load_served", "printable"]
+
+_VERSION_DIGITS = 12
+_MICROS = 1_000_000
+# more than one request can ask about, so that none makes the same twice
+_MOST_PERIODS = 2_000
+# a placement holds a weight for every advertiser
+_PLACEMENT_BYTES = 1 << 25
+_MOST_PLACEMENTS = 256
+_MOST_CHARS = 300
+
+
+class Period(NamedTuple):
+    """Days that are forecast together, and how the explanation of a forecast for them ends."""
+
+    table: DayTable
+    expected: str  # if the supply is that of the days
+    given: str  # if the supply was given
+
+
+class ServedModel:
+    """One model and all that is asked of it; its answers never change. It is thread-safe.
+
+    Forecasts are ready at once. Details of advertisers are made meanwhile in threads.
+
+    Parameters
+    ----------
+    model : FittedMarket
+        Sound: see :func:`~coterie.ads.service.models.model_checks.check_model`.
+    version : str
+        The first digits of the SHA-256 of its file.
+    name : str
+        Of its file, without folders.
+    """
+
+    def __init__(self, model: FittedMarket, version: str, name: str) -> None:
+        self.model = model
+        self.version = ModelVersion(version)
+        self.name = name
+        self.loaded_at = datetime.now(UTC).replace(microsecond=0)
+        #: Identifies its answers, as an ETag.
+        self.tag = f'"{version}-{self.loaded_at.timestamp():.0f}"'
+        self.tables = tables_of(model)
+        self.tables.warm()
+        self.placer = self.tables.placer
+        self.names: list[str] = model.advertisers_.tolist()
+        self.has_clicks = model.click_rate_ is not None
+        self.has_conversions = model.conversion_rate_ is not None
+        self.highest = float(model.edges_[-1]) / _MICROS  # of all bids of the log
+        beside = ThreadPoolExecutor(2, "details")
+        self._book = beside.submit(ProfileBook, model)
+        self._search = beside.submit(AdvertiserSearch, self.names, model.cost_, model.labels_)
+        beside.shutdown(wait=False)
+        self._periods = _Recent(self._make_period, _MOST_PERIODS)
+        self.average_day = self.period(None, 1)
+        most = _PLACEMENT_BYTES // (8 * len(self.names))
+        self._places = _Recent(self._make_place, min(max(most, 1), _MOST_PLACEMENTS))
+
+    async def with_details(self) -> ServedModel:
+        """Return itself once its book and its search are made."""
+        for details in (self._book, self._search):
+            if not details.done():
+                await asyncio.shield(asyncio.wrap_future(details))
+        return self
+
+    @property
+    def book(self) -> ProfileBook:
+        """What is known of advertisers and segments."""
+        return self._book.result()
+
+    def period(self, first: date | None, days: int) -> Period:
+        """Return ``days`` days from ``first`` on, or after the log; one without a date is average.
+
+        Making one takes milliseconds, and tenths of a second for a year.
+        """
+        if first is None and days == 1 and hasattr(self, "average_day"):
+            return self.average_day
+        return self._periods[first, days]
+
+    def has_period(self, first: date | None, days: int) -> bool:
+        """Whether :meth:`period` answers at once."""
+        return (first, days) in self._periods
+
+    def places(self, texts: Sequence[str]) -> list[Placement]:
+        """Return the placements of advertisers that are not known, by their texts."""
+        return [self._places[text] for text in texts]
+
+    def page(
+        self, search: str, segment: int | None = None, page: int = 1, page_size: int = 20
+    ) -> AdvertiserPage:
+        """Return a page of advertisers whose id contains a text."""
+        rows, total = self._search.result().page(
+            search, segment=segment, page=page, page_size=page_size
+        )
+        items = [self._item(row) for row in rows.tolist()]
+        return AdvertiserPage(items, page, max(-(-total // page_size), 1), total)
+
+    def advertiser(self, row: int) -> Advertiser:
+        """Return what is known of one advertiser."""
+        return msgspec.convert(self.book.advertiser(row), Advertiser)
+
+    def segments(self) -> Segments:
+        """Return all segments with their curves."""
+        return msgspec.convert(
+            {"grid": self.book.grid, "segments": self.book.segments()}, Segments
+        )
+
+    def curve_bids(self) -> Any:
+        """Return the bids of bulk curves: the grid of the charts, above 0."""
+        return np.array([bid for bid in self.book.grid if bid > 0])
+
+    def _make_period(self, key: tuple[date | None, int]) -> Period:
+        levels, always = self.model.price_levels_, self.tables.always
+        expected, given = (describe_days(levels, *key, is_expected) for is_expected in (True, False))
+        return Period(self.tables.days(*key), expected + always, given + always)
+
+    def _make_place(self, text: str) -> Placement:
+        return self.placer.placed_by_texts([text])[0]
+
+    def _item(self, row: int) -> AdvertiserItem:
+        model = self.model
+        return AdvertiserItem(
+            self.names[row],
+            int(model.labels_[row]) if model.segments_ else None,
+            self.placer.segment(row),
+            min(max(float(model.confidence_[row]), 0.0), 1.0),
+            float(model.observations_[row]),
+            float(model.bid_[row]) / _MICROS,
+        )
+
+
+def load_served(path: Path, version: str, *, whole: bool = True) -> ServedModel:
+    """Load a model and make it ready to answer; refuse one that cannot be served.
+
+    Unless ``whole``, its details may still be in the making.
+    """
+    model = load_market(path)
+    check_model(model)
+    served = ServedModel(model, version, printable(path.name))
+    with _rehearsal():
+        day = served.average_day.table
+        served.tables.one(0, 2 * served.highest, served.tables.supply(0, day), day, False)
+        if whole:
+            msgspec.json.encode([served.book.summary(), served.segments(), served.advertiser(0)])
+            served.page("")
+    return served
+
+
+def file_version(path: Path, *, verified: bool = False) -> str:
+    """Return the version of a model file, from the checksum of its content.
+
+    A file that is no model file has a version, too. With ``verified``, damage is an error.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "market.coterie"
+    >>> _ = file.write_bytes(b"")
+    >>> file_version(file)
+    'e3b0c44298fc'
+    """
+    try:
+        checksum = content_checksum(path)
+    except ModelFileError as error:
+        try:
+            with opened_model(path) as file:
+                checksum = hashlib.file_digest(file, "sha256").hexdigest()
+        except ModelFileError:
+            raise error from None
+    else:
+        if verified:
+            content_checksum(path, verified=True)
+    return checksum[:_VERSION_DIGITS]
+
+
+def printable(text: str, most: int = _MOST_CHARS) -> str:
+    r"""Return a text on one line, without control characters, cut to a length.
+
+    >>> print(printable("a\nb\udcff"), printable("abcdef", 4))
+    a\nb\udcff abc…
+    """
+    shown = "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode()
+        for one in text[: most + 1]
+    )
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+@contextmanager
+def _rehearsal() -> Iterator[None]:
+    """Refuse a model that cannot give its first answers, for any reason."""
+    try:
+        yield
+    except Exception as error:
+        raise ModelFileError(
+            f"its model cannot answer ({type(error).__name__}); make it again"
+        ) from error
+
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class _Recent(Generic[Key, Value]):
+    """The values that were asked for last; functools.lru_cache cannot tell whether it has one."""
+
+    def __init__(self, make: Callable[[Key], Value], most: int) -> None:
+        self._make, self._most = make, most
+        self._kept: OrderedDict[Key, Value] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._kept
+
+    def __getitem__(self, key: Key) -> Value:
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        value = self._make(key)
+        with self._lock:
+            self._kept[key] = value
+            if len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        return value

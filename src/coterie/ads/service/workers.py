@@ -1,0 +1,240 @@
+"""Start the service: one process, or several that share one port under a supervisor."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import multiprocessing
+import os
+import shutil
+import signal
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from coterie.ads.service.access import address_of, bound_socket
+from coterie.ads.service.request_logs import logging_to_stderr
+from coterie.ads.service.server import ServiceProcess, check_can_serve, policy_of, say
+from coterie.ads.service.settings import ServiceSettings
+from coterie.ads.service.systemd import inherited_socket, notify
+from coterie.errors import ServiceError
+
+__all__ = ["serve"]
+
+_LOG = logging.getLogger("coterie")
+_FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+#: A worker that ends sooner than this after its start is replaced more and more slowly.
+_SHORT_LIFE = 10.0
+_LONGEST_PAUSE = 30.0
+
+
+def serve(settings: ServiceSettings) -> None:
+    """Serve a model until SIGTERM or SIGINT; running requests are finished first.
+
+    SIGHUP reads model and tokens again. A second SIGTERM or SIGINT ends the service at once.
+    A token in the environment variable ``COTERIE_TOKEN`` is accepted, too.
+
+    Raises
+    ------
+    CoterieError
+        If the service cannot start. Nothing listens then.
+    """
+    check_can_serve()
+    policy_of(settings)
+    with logging_to_stderr(settings.log_format, settings.quiet), _signals_ignored(signal.SIGHUP):
+        given = inherited_socket()
+        if settings.workers == 1:
+            bound = given or bound_socket(settings.host, settings.port)
+            with contextlib.closing(bound):
+                ServiceProcess(settings, _announce).run(bound)
+                notify("STOPPING=1")
+            return
+        # without sharing, so that another service on the port is an error
+        bound = given or _reserved(settings)
+        with contextlib.closing(bound), _folder_for_metrics():
+            _Supervisor(settings, bound, share=given is not None).run()
+
+
+def _announce(address: str) -> None:
+    say(f"coterie is listening on {address}")
+    notify("READY=1")
+
+
+class _Worker:
+    """A worker process, and the pipe by which it reports; its end tells the worker to stop."""
+
+    def __init__(self, settings: ServiceSettings, port: Any) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.reports, theirs = context.Pipe()
+        self.started_at = time.monotonic()
+        self.process = context.Process(target=_work, args=(settings, port, theirs), daemon=False)
+        self.process.start()
+        theirs.close()
+
+
+class _Supervisor:
+    """Keeps a number of workers running, and passes signals on to them.
+
+    Each worker binds the port by itself (``SO_REUSEPORT``), so that the system spreads connections
+    evenly; a socket from systemd is shared.
+    """
+
+    def __init__(self, settings: ServiceSettings, bound: socket.socket, *, share: bool) -> None:
+        self._settings = settings
+        self._address = address_of(bound)
+        self._port: Any = bound if share else bound.getsockname()[1]
+        self._workers: dict[int, _Worker] = {}
+        self._pause = 0.1
+        self._stopping = False
+        self._failure = ""
+        self._ready: set[int] = set()
+
+    def run(self) -> None:
+        """Run until all workers have ended."""
+        wake, woken = socket.socketpair()
+        wake.setblocking(False)
+        with contextlib.closing(wake), contextlib.closing(woken), _signals_to(wake):
+            for number in range(self._settings.workers):
+                self._start(number)
+            while self._workers:
+                self._wait(woken)
+        notify("STOPPING=1")
+        if self._failure:
+            raise ServiceError(self._failure)
+
+    def _start(self, number: int) -> None:
+        self._workers[number] = _Worker(self._settings, self._port)
+
+    def _wait(self, woken: socket.socket) -> None:
+        """Wait for a signal, a report or the end of a worker, and act on it."""
+        reports = {worker.reports: number for number, worker in self._workers.items()}
+        sentinels = {worker.process.sentinel: number for number, worker in self._workers.items()}
+        for one in wait([woken, *reports, *sentinels]):
+            if one is woken:
+                for number in woken.recv(64):
+                    self._pass_on(number)
+            elif isinstance(one, Connection):
+                self._hear(reports[one], one)
+            elif isinstance(one, int) and sentinels[one] in self._workers:
+                self._replace(sentinels[one])
+
+    def _pass_on(self, number: int) -> None:
+        if number in {signal.SIGTERM, signal.SIGINT}:
+            self._stopping = True
+        for worker in self._workers.values():
+            with contextlib.suppress(ProcessLookupError, TypeError):
+                os.kill(worker.process.pid, number)  # type: ignore[arg-type]
+
+    def _hear(self, number: int, reports: Connection) -> None:
+        """Take the report of a worker: it is ready, or why it cannot start."""
+        try:
+            failure = reports.recv()
+        except (EOFError, OSError):
+            if number in self._workers:
+                self._replace(number)
+            return
+        if failure:
+            self._failure = failure
+            self._pass_on(signal.SIGTERM)
+            return
+        first = len(self._ready) < self._settings.workers
+        self._ready.add(number)
+        if first and len(self._ready) == self._settings.workers:
+            _announce(self._address)
+
+    def _replace(self, number: int) -> None:
+        """Start another worker for one that ended, unless the service is stopping."""
+        worker = self._workers.pop(number)
+        worker.process.join()
+        worker.reports.close()
+        _forget_metrics(worker.process.pid)
+        if self._stopping:
+            return
+        short = time.monotonic() - worker.started_at < _SHORT_LIFE
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE) if short else 0.1
+        _LOG.error(
+            "Worker %d ended with %s; another starts", number, worker.process.exitcode
+        )
+        if short:
+            time.sleep(self._pause)
+        self._start(number)
+
+
+def _work(settings: ServiceSettings, port: Any, reports: Connection) -> None:
+    """Run one worker; it ends with its supervisor."""
+    import threading
+
+    from coterie.errors import CoterieError
+
+    def end_with_supervisor() -> None:
+        with contextlib.suppress(EOFError, OSError):
+            reports.recv()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def report(failure: str) -> None:
+        with contextlib.suppress(OSError):
+            reports.send(failure)
+
+    threading.Thread(target=end_with_supervisor, daemon=True).start()
+    with logging_to_stderr(settings.log_format, settings.quiet), _signals_ignored(signal.SIGHUP):
+        try:
+            bound = port if isinstance(port, socket.socket) else bound_socket(settings.host, port, shared=True)
+            ServiceProcess(settings, lambda _: report("")).run(bound)
+        except CoterieError as error:
+            report(str(error))
+
+
+def _reserved(settings: ServiceSettings) -> socket.socket:
+    """Return a socket that keeps the port for the workers; an error if the port is in use."""
+    with contextlib.closing(bound_socket(settings.host, settings.port)) as free:
+        port = free.getsockname()[1]
+    return bound_socket(settings.host, port, shared=True)
+
+
+@contextlib.contextmanager
+def _folder_for_metrics() -> Iterator[None]:
+    """Let workers keep their metrics in files of a temporary folder, where they are summed."""
+    folder = tempfile.mkdtemp(prefix="coterie-metrics-")
+    os.environ[_FOLDER_VARIABLE] = folder
+    try:
+        yield
+    finally:
+        del os.environ[_FOLDER_VARIABLE]
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _forget_metrics(pid: int | None) -> None:
+    """Remove the gauges of a worker that ended; its counters stay in the sums."""
+    folder = Path(os.environ[_FOLDER_VARIABLE])
+    for file in folder.glob(f"gauge_live*_{pid}.db"):
+        file.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _signals_ignored(number: int) -> Iterator[None]:
+    """Ignore a signal until there is a model that it could reload."""
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+@contextlib.contextmanager
+def _signals_to(wake: socket.socket) -> Iterator[None]:
+    """Write the numbers of signals to a socket while inside."""
+    kept = {
+        number: signal.signal(number, lambda *_: None)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    }
+    before = signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        for number, handler in kept.items():
+            signal.signal(number, handler)
