@@ -77,6 +77,10 @@ class ForecastTables:
         """Return the auctions to expect of an advertiser."""
         return float(self._plan_forecasts.supply(row, self.days() if days is None else days))
 
+    def supply_of(self, rows: Indices, days: DayTable) -> Floats:
+        """Return the auctions to expect of some advertisers, each as :meth:`supply` gives it."""
+        return self._plan_forecasts.supply(rows, days)
+
     def at(
         self,
         rows: Indices,

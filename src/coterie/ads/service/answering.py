@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import UNSET
 
 from coterie.ads.forecasts.placement import Placement, quoted
+from coterie.ads.forecasts.plan_forecasts import DayTable
 from coterie.ads.protocol import Answer, Fault, Figures, Limits, Question
 from coterie.ads.service.fair_queue import Slices
 from coterie.ads.service.problems import MOST_FAULTS, Problem, invalid
@@ -125,7 +126,7 @@ def read_batch(served: ServedModel, body: bytes, limits: Limits) -> Batch:
 
 def answers_at_once(batch: Batch) -> bytes:
     """Return the JSON of the answers to a small batch that is ready."""
-    return _ENCODE(_enveloped(batch, _known(batch, range(len(batch.questions)))))
+    return _ENCODE(_enveloped(batch, [_at_once(batch, n) for n in range(len(batch.questions))]))
 
 
 def answer_slices(
@@ -239,61 +240,73 @@ def _placed(batch: Batch, number: int) -> Placement:
     return batch.served.placer.named(placement, question.advertiser or "")
 
 
+def _at_once(batch: Batch, number: int) -> Answer:
+    """Return the answer to a question with few bids, without the arrays of many."""
+    served, row, question = batch.served, batch.rows[number], batch.questions[number]
+    assert row is not None
+    answer, table = _opening(served, question, row)
+    given, bids = question.supply is not UNSET, question.bids()
+    one, supply, level = served.tables.one, answer.supply, question.level
+    figures = [one(row, bid, supply, table, given, level) for bid in bids]
+    answer.forecasts = _figures(served, bids, figures)
+    return answer
+
+
+def _opening(served: ServedModel, question: Question, row: int) -> tuple[Answer, DayTable]:
+    """Return an answer about an advertiser of the model, without forecasts; and its days."""
+    period = served.period(*question.period)
+    if question.supply is UNSET:
+        supply, how = served.supply(row, period), period.expected
+    else:
+        supply, how = question.supply + 0.0, period.given  # −0 is 0
+    answer = Answer(
+        served.version,
+        served.currency,
+        served.names[row],
+        True,
+        served.placer.segment(row),
+        "pooled",
+        served.tables.why(row) + how,
+        question.days,
+        question.level,
+        supply,
+        [],
+    )
+    return answer, period.table
+
+
 def _known(
-    batch: Batch, part: Sequence[int], some_bids: list[list[float]] | None = None
+    batch: Batch, part: Sequence[int], some_bids: Sequence[list[float]] | None = None
 ) -> list[Answer]:
-    """Return the answers about advertisers of the model."""
-    served, tables = batch.served, batch.served.tables
-    answers, groups = [], {}
+    """Return the answers about advertisers of the model; of those of ``some_bids`` alone."""
+    served, answers = batch.served, []
+    groups: dict[Any, list[Any]] = {}
     for place, number in enumerate(part):
-        question = batch.questions[number]
+        question, row = batch.questions[number], batch.rows[number]
         bids = batch.bids[number] if some_bids is None else some_bids[place]
-        period = served.period(*question.period)
+        assert row is not None
+        answer, table = _opening(served, question, row)
+        answers.append(answer)
         given = question.supply is not UNSET
-        row: Any = batch.rows[number]
-        supply = question.supply + 0.0 if given else tables.supply(row, period.table)
-        why = tables.why(row) + (period.given if given else period.expected)
-        answers.append(
-            Answer(
-                served.version,
-                served.model.currency_,
-                served.names[row],
-                True,
-                served.placer.segment(row),
-                "pooled",
-                why,
-                question.days,
-                question.level,
-                supply,
-                [],
-            )
-        )
-        key = (*question.period, question.level)
-        groups.setdefault(key, []).append((place, row, supply, given, bids))
-    for (first, days, level), asked in groups.items():
-        _fill(served, answers, asked, served.period(first, days).table, level)
+        asked = (answer, row, answer.supply, given, bids)
+        groups.setdefault((id(table), question.level), [table]).append(asked)
+    for (_, level), (table, *together) in groups.items():
+        _fill(served, together, table, level)
     return answers
 
 
-def _fill(served: ServedModel, answers: list[Answer], asked: list[Any], table: Any, level: float) -> None:
-    """Compute the figures of answers with the same days and level."""
-    if len(asked) == 1 and len(asked[0][4]) == 1:
-        # the usual single question, without the arrays of many
-        place, row, supply, given, bids = asked[0]
-        figures = [served.tables.one(row, bids[0], supply, table, given, level)]
-        answers[place].forecasts = _figures(served, bids, figures)
-        return
+def _fill(served: ServedModel, asked: list[Any], table: DayTable, level: float) -> None:
+    """Compute the figures of answers with the same days and level, all at once."""
     numbers = [len(bids) for *_, bids in asked]
     bids = [bid for *_, some in asked for bid in some]
     rows, supplies, given = (
         np.repeat(np.array([one[column] for one in asked]), numbers) for column in (1, 2, 3)
     )
-    figures = served.tables.at(
-        rows, np.array(bids), supplies, [table] * len(bids), given, level
-    ).tolist()
-    made, at = _figures(served, bids, figures), 0
-    for (place, *_), number in zip(asked, numbers, strict=True):
-        answers[place].forecasts = made[at : at + number]
+    each = [table] * len(bids)
+    figures = served.tables.at(rows, np.array(bids), supplies, each, given, level)
+    made, at = _figures(served, bids, figures.tolist()), 0
+    for (answer, *_), number in zip(asked, numbers, strict=True):
+        answer.forecasts = made[at : at + number]
         at += number
 
 
@@ -307,7 +320,7 @@ def _unknown(batch: Batch, number: int, placement: Placement, bids: list[float])
     ).tolist()
     return Answer(
         served.version,
-        served.model.currency_,
+        served.currency,
         placement.name,
         False,
         placement.segment,
@@ -347,7 +360,7 @@ def _enveloped(batch: Batch, answers: Sequence[Answer | msgspec.Raw]) -> Any:
     if not batch.many:
         return answers[0]
     served = batch.served
-    return {"model": served.version, "currency": served.model.currency_, "answers": answers}
+    return {"model": served.version, "currency": served.currency, "answers": answers}
 
 
 def _faults_in(body: bytes, error: msgspec.ValidationError) -> list[Fault]:

@@ -15,12 +15,10 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from http import HTTPStatus
 from typing import Any
 
-from starlette.applications import Starlette
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Route, Router
 
 from coterie.ads.service.access import AccessPolicy
 from coterie.ads.service.metrics import Metrics
@@ -44,24 +42,18 @@ UNKNOWN = "(unknown)"
 #: The status in logs and metrics of a request whose client did not wait for the answer.
 _GONE = 499
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_CONTENT_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-    "require-trusted-types-for 'script'; trusted-types 'none'"
-)
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+#: What a browser may do with an answer. The page has further headers of its own.
 _SECURITY_HEADERS = [
-    (b"content-security-policy", _CONTENT_POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
-    (b"x-frame-options", b"DENY"),
 ]
 
 
-def make_application(routes: Routes, policy: AccessPolicy, metrics: Metrics) -> RequestFrame:
-    """Return the service as an ASGI application."""
+def make_application(
+    routes: Routes, policy: AccessPolicy, metrics: Metrics, lifespan: Any = None
+) -> RequestFrame:
+    """Return the service as an ASGI application; ``lifespan`` is that of Starlette's router."""
     described = operations(routes)
     paths = [
         # the path of an id may have slashes
@@ -79,57 +71,51 @@ def make_application(routes: Routes, policy: AccessPolicy, metrics: Metrics) -> 
         Route("/problems/{name}", routes.problem_kind),
         Route("/openapi.json", openapi),
     ]
-    handlers: Any = {HTTPException: _answer_http_error, Problem: _answer_problem}
-    app = Starlette(routes=paths, exception_handlers=handlers)
-    app.router.redirect_slashes = False
-    return RequestFrame(app, routes, policy, metrics)
+    router = Router(paths, redirect_slashes=False, lifespan=lifespan)
+    return RequestFrame(router, routes, policy, metrics)
 
 
 class RequestFrame:
     """An ASGI application around the routes.
 
-    Handlers find in ``request.state`` the ``request_id`` and the ``client``, which is the address
-    and the name of its token.
+    Handlers find in ``scope["coterie.client"]`` who asks: the address and the name of its token.
     """
 
     def __init__(
-        self, app: Starlette, routes: Routes, policy: AccessPolicy, metrics: Metrics
+        self, router: Router, routes: Routes, policy: AccessPolicy, metrics: Metrics
     ) -> None:
-        self._app, self._routes = app, routes
+        self._router, self._routes = router, routes
         self.policy, self._metrics = policy, metrics
         self._templates = {
             one.endpoint.__name__: one.path.replace(":path", "")
-            for one in app.routes
+            for one in router.routes
             if isinstance(one, Route)
         }
-        self._open = [
-            (route.path_regex, route.endpoint.__name__)
-            for route in app.routes
-            if isinstance(route, Route) and route.endpoint.__name__ in OPEN_ROUTES
+        self._patterns = [
+            (one.path_regex, one.endpoint.__name__) for one in router.routes if isinstance(one, Route)
         ]
         self._prefix, self._numbers = secrets.token_hex(4), itertools.count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self._router(scope, receive, send)
             return
         began = time.perf_counter()
-        headers = Headers(raw=scope["headers"])
-        visit = _Visit(send, self._request_id(headers.get("x-request-id")), self._routes.stopping)
+        headers = dict(scope["headers"])
+        visit = _Visit(send, self._request_id(headers.get(b"x-request-id")), self._routes.stopping)
         self._metrics.in_flight.inc()
         try:
-            self._admit(scope, headers, visit.request_id)
-            await self._app(scope, receive, visit.send)
+            self._admit(scope, headers)
+            await self._router(scope, receive, visit.send)
         except ClientDisconnect:
             visit.status = _GONE
-        except Problem as problem:
-            await problem_response(problem, visit.request_id)(scope, receive, visit.send)
         except Exception as error:
-            _LOG.error("Request %s failed", visit.request_id, exc_info=error)
+            problem = _as_problem(error)
+            if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR:
+                _LOG.error("Request %s failed", visit.request_id, exc_info=error)
             if not visit.status:
-                failed = Problem("internal-error", "the service failed on this request")
-                await problem_response(failed, visit.request_id)(scope, receive, visit.send)
+                await problem_response(problem, visit.request_id)(scope, receive, visit.send)
         finally:
             self._metrics.in_flight.dec()
             seconds = time.perf_counter() - began
@@ -139,38 +125,42 @@ class RequestFrame:
             self._metrics.answered(route, method, status, seconds)
             log_request(visit.request_id, method, route, status, seconds, visit.size)
 
-    def _admit(self, scope: Scope, headers: Headers, request_id: str) -> None:
+    def _admit(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         """Refuse a request with a wrong host or token; note who asks."""
-        hosts = headers.getlist("host")
-        if len(hosts) != 1:
-            raise Problem("malformed-request", "a request has one Host header")
-        if not self.policy.accepts_host(hosts[0]):
+        if not self.policy.accepts_host(headers.get(b"host", b"").decode("latin-1")):
             raise Problem(
                 "unknown-host", "the service does not go by the host name of this request"
             )
-        name = self.policy.token_name(headers.get("authorization", ""))
-        if name is None and not self._is_open(scope["path"]):
+        name = self.policy.token_name(headers.get(b"authorization", b"").decode("latin-1"))
+        if name is None and self._name_of(scope["path"]) not in OPEN_ROUTES:
             raise Problem(
                 "token-required",
                 "send the header Authorization: Bearer TOKEN",
                 headers={"WWW-Authenticate": "Bearer"},
             )
         address = scope.get("client")
-        state = scope.setdefault("state", {})
-        state["request_id"] = request_id
-        state["client"] = f"{address[0] if address else ''} {name or ''}"
+        scope["coterie.client"] = f"{address[0] if address else ''} {name or ''}"
+        scope["app"] = self  # so that the router raises its errors
 
-    def _is_open(self, path: str) -> bool:
-        return any(pattern.match(path) for pattern, _ in self._open)
+    def template_of(self, path: str) -> str:
+        """Return the template of the route of a path, for example ``/v1/advertisers/{id}``."""
+        return self._templates.get(self._name_of(path), UNKNOWN)
+
+    def _name_of(self, path: str) -> str:
+        """Return the name of the handler of a path; empty if there is none."""
+        return next((name for pattern, name in self._patterns if pattern.match(path)), "")
 
     def _template(self, scope: Scope) -> str:
+        """Return the template of a request that was routed, or of its path."""
         endpoint = scope.get("endpoint")
-        return self._templates.get(getattr(endpoint, "__name__", ""), UNKNOWN)
+        if endpoint is None:
+            return self.template_of(scope["path"])
+        return self._templates[endpoint.__name__]
 
-    def _request_id(self, given: str | None) -> str:
+    def _request_id(self, given: bytes | None) -> str:
         """Return the id that the client gave, if it can stand in a log; else a new one."""
         if given is not None and _REQUEST_ID.fullmatch(given):
-            return given
+            return given.decode()
         return f"{self._prefix}-{next(self._numbers):06x}"
 
 
@@ -199,19 +189,18 @@ class _Visit:
         await self._send(message)
 
 
-async def _answer_problem(request: Request, error: Any) -> Response:
-    return problem_response(error, request.state.request_id)
-
-
-async def _answer_http_error(request: Request, error: Any) -> Response:
-    """Answer what Starlette refuses: unknown paths and methods, malformed requests."""
-    status, headers = error.status_code, dict(error.headers or {})
-    if status == HTTPStatus.NOT_FOUND:
-        problem = Problem("not-found", "there is nothing at this path")
-    elif status == HTTPStatus.METHOD_NOT_ALLOWED:
-        problem = Problem(
-            "method-not-allowed", f"this path has {headers.get('Allow', '')}", headers=headers
+def _as_problem(error: Exception) -> Problem:
+    """Return what a client is told of an error."""
+    if isinstance(error, Problem):
+        return error
+    if not isinstance(error, HTTPException):
+        return Problem("internal-error", "the service failed on this request")
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        return Problem("not-found", "there is nothing at this path")
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = ", ".join(sorted(headers.get("Allow", "").split(", ")))
+        return Problem(
+            "method-not-allowed", f"this path has {allowed}", headers={"Allow": allowed}
         )
-    else:
-        problem = Problem("malformed-request", str(error.detail))
-    return problem_response(problem, request.state.request_id)
+    return Problem("malformed-request", str(error.detail))

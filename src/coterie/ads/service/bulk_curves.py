@@ -94,7 +94,7 @@ class _Sink(io.RawIOBase):
 
 
 def _schema(served: ServedModel) -> pa.Schema:
-    told = {"model_version": served.version.version, "currency": served.model.currency_}
+    told = {"model_version": served.version.version, "currency": served.currency}
     numbers = ("bid", "win_rate", "win_rate_low", "win_rate_high", "cost")
     return pa.schema(
         [("advertiser", pa.string()), *((name, pa.float64()) for name in numbers)], metadata=told

@@ -219,7 +219,7 @@ class Routes:
         seconds = self._limits.request_seconds
         try:
             async with asyncio.timeout(seconds):
-                return await self._queue.run(request.state.client, cost, slices, **how)
+                return await self._queue.run(request.scope["coterie.client"], cost, slices, **how)
         except TimeoutError:
             raise Problem("timed-out", f"there is no answer after {seconds:g} s") from None
 
@@ -238,20 +238,23 @@ class Routes:
 
     async def _body(self, request: Request) -> bytes:
         """Return the body; refuse one that is too large or too slow."""
-        most = self._limits.body_bytes
-        if int(request.headers.get("content-length", 0)) > most:
+        size = request.headers.get("content-length", "")
+        if len(size) < 5 and size.isdecimal() and int(size) <= _SMALL_BODY:
+            # it came with the headers, and a timer would take longer than to read it
+            return await request.body()
+        most, seconds = self._limits.body_bytes, self._limits.body_seconds
+        if size.isdecimal() and int(size) > most:
             raise _too_large(most)
-        body = b""
+        body = bytearray()
         try:
-            async with asyncio.timeout(self._limits.body_seconds):
+            async with asyncio.timeout(seconds):
                 async for part in request.stream():
-                    body += part
-                    if len(body) > most:
+                    if len(body) + len(part) > most:
                         raise _too_large(most)
+                    body += part
         except TimeoutError:
-            seconds = self._limits.body_seconds
             raise Problem("slow-body", f"the body did not arrive within {seconds:g} s") from None
-        return body
+        return bytes(body)
 
     async def _lines(self, request: Request) -> AsyncIterator[bytes]:
         rest, most = b"", self._limits.body_bytes
@@ -361,7 +364,9 @@ Query = TypeVar("Query", bound=msgspec.Struct)
 
 def _query(request: Request, kind: type[Query]) -> Query:
     """Return the query parameters; refuse unknown, repeated and invalid ones."""
-    given = request.query_params.multi_items() if request.url.query else []
+    if not request.scope["query_string"]:
+        return kind()
+    given = request.query_params.multi_items()
     members = dict(given)
     if len(members) < len(given):
         raise invalid("invalid-query", [protocol.Fault("", "a parameter is given twice")])
@@ -374,7 +379,10 @@ def _query(request: Request, kind: type[Query]) -> Query:
 
 def _check_media(request: Request, wanted: str) -> None:
     """Refuse a body whose Content-Type is not as wanted, in UTF-8."""
-    kind, *settings = request.headers.get("content-type", "").lower().split(";")
+    given = request.headers.get("content-type", "").lower()
+    if given == wanted:
+        return
+    kind, *settings = given.split(";")
     plain = {one.replace(" ", "").replace('"', "") for one in settings}
     if kind.strip() != wanted or plain - {"", "charset=utf-8"}:
         raise Problem(

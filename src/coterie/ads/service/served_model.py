@@ -73,6 +73,7 @@ class ServedModel:
         self.model = model
         self.version = ModelVersion(version)
         self.name = name
+        self.currency = model.currency_
         self.loaded_at = datetime.now(UTC).replace(microsecond=0)
         #: Identifies its answers, as an ETag.
         self.tag = f'"{version}-{self.loaded_at.timestamp():.0f}"'
@@ -88,7 +89,9 @@ class ServedModel:
         self._search = beside.submit(AdvertiserSearch, self.names, model.cost_, model.labels_)
         beside.shutdown(wait=False)
         self._periods = _Recent(self._make_period, _MOST_PERIODS)
-        self.average_day = self.period(None, 1)
+        self.average_day = self._periods[None, 1]
+        rows = np.arange(len(self.names))
+        self._average_supply = self.tables.supply_of(rows, self.average_day.table).tolist()
         most = _PLACEMENT_BYTES // (8 * len(self.names))
         self._places = _Recent(self._make_place, min(max(most, 1), _MOST_PLACEMENTS))
 
@@ -109,9 +112,15 @@ class ServedModel:
 
         Making one takes milliseconds, and tenths of a second for a year.
         """
-        if first is None and days == 1 and hasattr(self, "average_day"):
+        if first is None and days == 1:
             return self.average_day
         return self._periods[first, days]
+
+    def supply(self, row: int, period: Period) -> float:
+        """Return the auctions to expect of an advertiser in a period."""
+        if period is self.average_day:
+            return self._average_supply[row]
+        return self.tables.supply(row, period.table)
 
     def has_period(self, first: date | None, days: int) -> bool:
         """Whether :meth:`period` answers at once."""

@@ -92,7 +92,7 @@ class ServiceProcess:
         self._holder.load_first()
         queue = FairQueue(settings.limits, metrics.queued_work.set)
         self._routes: Routes = Routes(self._holder, queue, metrics, settings.limits)
-        app: Any = make_application(self._routes, self._policy, metrics)
+        app: Any = make_application(self._routes, self._policy, metrics, self._lifespan)
         if settings.traces:
             from coterie.ads.service.traces import traced
 
@@ -104,7 +104,7 @@ class ServiceProcess:
         sys.setswitchinterval(0.001)
         self._server = uvicorn.Server(
             uvicorn.Config(
-                self._with_lifespan(app),
+                app,
                 http="httptools",
                 ws="none",
                 lifespan="on",
@@ -151,23 +151,8 @@ class ServiceProcess:
     def _end(self) -> None:
         self._server.should_exit = True
 
-    def _with_lifespan(self, app: Any) -> Any:
-        """Return the application with start and end of the process as its lifespan."""
-
-        async def whole(scope: Any, receive: Any, send: Any) -> None:
-            if scope["type"] != "lifespan":
-                await app(scope, receive, send)
-                return
-            await receive()
-            async with self._background():
-                await send({"type": "lifespan.startup.complete"})
-                await receive()
-            await send({"type": "lifespan.shutdown.complete"})
-
-        return whole
-
     @contextlib.asynccontextmanager
-    async def _background(self) -> AsyncIterator[None]:
+    async def _lifespan(self, app: object) -> AsyncIterator[None]:  # noqa: ARG002 (Starlette's)
         """Obey signals and watch the model file while inside."""
         loop = asyncio.get_running_loop()
         # these replace the handlers of uvicorn, which would close the socket without draining
