@@ -129,7 +129,7 @@ def test_idle_client_saves_nothing_up():
     scene.queue.close()
     names = [name for name, _ in scene.done]
     assert Counter(names) == {"a": 10, "b": 10}
-    assert not any(len(set(three)) == 1 for three in zip(names, names[1:], names[2:18]))
+    assert not any(len(set(names[at : at + 3])) == 1 for at in range(15))
 
 
 @settings(max_examples=30)

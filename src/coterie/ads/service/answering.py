@@ -136,13 +136,15 @@ def answer_slices(
     """Answer a batch in slices; return the JSON, and whether it is compressed (gzip)."""
     parts: list[Answer | msgspec.Raw] = []
     for part, cost in _parts(batch, limits):
+        done = 0  # of the cost, as a long question reports it
         for answer in _answers(batch, part, limits):
             if isinstance(answer, int):
+                done += answer
                 yield answer
             else:
                 # written in its slice: writing all of them at the end could take long
                 parts.append(msgspec.Raw(_ENCODE(answer)))
-        yield cost
+        yield max(cost - done, 1)
     body = _ENCODE(_enveloped(batch, parts))
     if compress and len(body) >= _LEAST_COMPRESSED:
         yield 1
