@@ -21,7 +21,7 @@ from coterie.ads.forecasts.plan_forecasts import DayTable
 from coterie.ads.protocol import Answer, Fault, Figures, Limits, Question
 from coterie.ads.service.fair_queue import Slices
 from coterie.ads.service.problems import MOST_FAULTS, Problem, invalid
-from coterie.ads.service.served_model import ServedModel
+from coterie.ads.service.served_model import ServedModel, printable
 
 __all__ = ["Batch", "answer_lines", "answer_slices", "answers_at_once", "compressed", "read_batch"]
 
@@ -387,7 +387,7 @@ def _fault(error: msgspec.ValidationError, place: str) -> Fault:
     """Return a fault from a message such as "Expected `float` > 0.0 - at `$.bid[1]`"."""
     what, _, at = str(error).partition(" - at `$")
     inner = at.rstrip("`")
-    return Fault((place + inner).lstrip("."), what)
+    return Fault((place + inner).lstrip("."), printable(what))  # it may quote the question
 
 
 def _whole(what: str) -> Fault:
