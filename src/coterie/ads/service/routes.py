@@ -240,9 +240,6 @@ class Routes:
     async def _body(self, request: Request) -> bytes:
         """Return the body; refuse one that is too large or too slow."""
         size = request.headers.get("content-length", "")
-        if len(size) < 5 and size.isdecimal() and int(size) <= _SMALL_BODY:
-            # it came with the headers, and a timer would take longer than to read it
-            return await request.body()
         most, seconds = self._limits.body_bytes, self._limits.body_seconds
         if size.isdecimal() and int(size) > most:
             raise _too_large(most)
