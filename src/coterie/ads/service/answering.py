@@ -152,20 +152,27 @@ def answer_slices(
     return body, False
 
 
-def answer_lines(served: ServedModel, lines: Sequence[bytes], limits: Limits) -> Slices[bytes]:
-    """Answer lines of a stream, one question each, by lines: an answer, or a problem."""
+def answer_lines(
+    served: ServedModel, lines: Sequence[bytes], limits: Limits
+) -> Slices[tuple[bytes, int]]:
+    """Answer lines of a stream, one question each, by lines: an answer, or a problem.
+
+    Return the answers, and the number of forecasts in them.
+    """
     found: list[bytes] = []
+    n_bids = 0
     for line in lines:
         try:
             batch = read_batch(served, line, limits)
             if batch.many:
                 raise invalid("invalid-question", [_whole("a line of a stream is one question")])
             body, _ = yield from answer_slices(batch, limits)
+            n_bids += sum(batch.n_bids)
         except Problem as problem:
             body = _ENCODE(problem.document())
             yield 1
         found.append(body)
-    return b"\n".join([*found, b""])
+    return b"\n".join([*found, b""]), n_bids
 
 
 def compressed(body: bytes) -> bytes:

@@ -270,8 +270,10 @@ class Routes:
         if not asked:
             return b""
         slices = answer_lines(self._holder.current, asked, self._limits)
-        self._metrics.forecasts.inc(len(asked))
-        return await self._queued(request, sum(map(len, asked)) // 64 + 65, slices, waits=True)
+        cost = sum(map(len, asked)) // 64 + 65
+        found, n_bids = await self._queued(request, cost, slices, waits=True)
+        self._metrics.forecasts.inc(n_bids)
+        return found
 
     async def _parts(self, request: Request, slices: bulk_curves.Parts) -> AsyncIterator[bytes]:
         """Yield the parts of a large answer, each made in the client's turn."""
