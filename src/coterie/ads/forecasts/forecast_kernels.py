@@ -90,7 +90,7 @@ def figures_of_plans(
     return figures
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@nb.njit(cache=True, error_model="numpy")
 def figures_of_one(
     row: Any,
     bid: Any,

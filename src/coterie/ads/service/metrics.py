@@ -27,7 +27,6 @@ class Metrics:
     ====================================================  ======================================
     ``coterie_requests_total{route,method,status}``       answers
     ``coterie_request_seconds{route}``                    how long they took
-    ``coterie_in_flight``                                 requests in progress
     ``coterie_queued_work``                               bids times days that wait or run
     ``coterie_forecasts_total``                           forecasts, one for each bid
     ``coterie_model_reloads_total{outcome}``              model files taken or refused
@@ -50,12 +49,6 @@ class Metrics:
         )
         self._seconds = Histogram(
             "coterie_request_seconds", "Duration.", ["route"], registry=own, buckets=_SECONDS
-        )
-        self.in_flight = Gauge(
-            "coterie_in_flight",
-            "Requests in progress.",
-            registry=own,
-            multiprocess_mode="livesum",
         )
         self.queued_work = Gauge(
             "coterie_queued_work",
