@@ -73,8 +73,8 @@ def make_application(
 class RequestFrame:
     """An ASGI application around the routes.
 
-    Handlers find in ``scope["coterie.client"]`` who asks: the address and the name of its token; and
-    in ``scope["coterie.headers"]`` the headers as a dictionary.
+    Handlers find in ``scope["coterie.client"]`` who asks, by address and name of the token, and in
+    ``scope["coterie.headers"]`` the headers as a dictionary.
     """
 
     def __init__(
@@ -88,7 +88,9 @@ class RequestFrame:
             if isinstance(one, Route)
         }
         self._patterns = [
-            (one.path_regex, one.endpoint.__name__) for one in router.routes if isinstance(one, Route)
+            (one.path_regex, one.endpoint.__name__)
+            for one in router.routes
+            if isinstance(one, Route)
         ]
         self._prefix, self._numbers = secrets.token_hex(4), itertools.count(1)
 
@@ -195,7 +197,5 @@ def _as_problem(error: Exception) -> Problem:
         return Problem("not-found", "there is nothing at this path")
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         allowed = ", ".join(sorted(headers.get("Allow", "").split(", ")))
-        return Problem(
-            "method-not-allowed", f"this path has {allowed}", headers={"Allow": allowed}
-        )
+        return Problem("method-not-allowed", f"this path has {allowed}", headers={"Allow": allowed})
     return Problem("malformed-request", str(error.detail))

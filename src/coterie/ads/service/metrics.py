@@ -80,7 +80,10 @@ class Metrics:
         key = (route, method, status)
         children = self._children.get(key)
         if children is None:
-            children = self._requests.labels(route, method, str(status)), self._seconds.labels(route)
+            children = (
+                self._requests.labels(route, method, str(status)),
+                self._seconds.labels(route),
+            )
             self._children[key] = children
         children[0].inc()
         children[1].observe(seconds)
@@ -90,5 +93,5 @@ class Metrics:
         if FOLDER_VARIABLE not in os.environ:
             return generate_latest(self._registry)
         shared = CollectorRegistry()
-        MultiProcessCollector(shared)
+        MultiProcessCollector(shared)  # type: ignore[no-untyped-call]
         return generate_latest(shared)

@@ -382,9 +382,7 @@ def _check_media(request: Request, wanted: str) -> None:
     kind, *settings = given.lower().split(";")
     plain = {one.replace(" ", "").replace('"', "") for one in settings}
     if kind.strip() != wanted or plain - {"", "charset=utf-8"}:
-        raise Problem(
-            "unsupported-media-type", f"send the header Content-Type: {wanted}, in UTF-8"
-        )
+        raise Problem("unsupported-media-type", f"send the header Content-Type: {wanted}, in UTF-8")
 
 
 async def _read(request: Request, most: int) -> bytes:

@@ -146,9 +146,7 @@ class ServedModel:
 
     def segments(self) -> Segments:
         """Return all segments with their curves."""
-        return msgspec.convert(
-            {"grid": self.book.grid, "segments": self.book.segments()}, Segments
-        )
+        return msgspec.convert({"grid": self.book.grid, "segments": self.book.segments()}, Segments)
 
     def curve_bids(self) -> Any:
         """Return the bids of bulk curves: the grid of the charts, above 0."""
@@ -156,7 +154,9 @@ class ServedModel:
 
     def _make_period(self, key: tuple[date | None, int]) -> Period:
         levels, always = self.model.price_levels_, self.tables.always
-        expected, given = (describe_days(levels, *key, is_expected) for is_expected in (True, False))
+        expected, given = (
+            describe_days(levels, *key, is_expected) for is_expected in (True, False)
+        )
         return Period(self.tables.days(*key), expected + always, given + always)
 
     def _make_place(self, text: str) -> Placement:
