@@ -14,6 +14,7 @@ from msgspec import UNSET
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from coterie.ads import protocol
 from coterie.ads.protocol import Limits
@@ -186,7 +187,7 @@ class Routes:
         """
         _query(request, protocol.NoQuery)
         _check_media(request, NDJSON)
-        return StreamingResponse(self._lines(request), media_type=NDJSON)
+        return _ReadingStream(self._lines(request), media_type=NDJSON)
 
     async def curves(self, request: Request) -> Response:
         """Return the curves of all advertisers as one table, for bulk use.
@@ -276,6 +277,16 @@ class Routes:
         """Yield the parts of a large answer, each made in the client's turn."""
         for cost, make in slices:
             yield await self._queued(request, cost, in_one_slice(make, cost), waits=True)
+
+
+class _ReadingStream(StreamingResponse):
+    """An answer that reads the body meanwhile.
+
+    The base class reads it too, to notice a client that leaves, and would throw parts away.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        await self.stream_response(send)
 
 
 def operations(routes: Routes) -> list[Operation]:
