@@ -6,6 +6,7 @@ by one call of the kernels.
 
 from __future__ import annotations
 
+import contextlib
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -376,14 +377,16 @@ def _faults_in(body: bytes, error: msgspec.ValidationError) -> list[Fault]:
     """Return the first fault of each invalid question, with its place."""
     if not body.lstrip().startswith(b"["):
         return [_fault(error, "")]
-    faults = []
-    for number, part in enumerate(_PARTS.decode(body)):
-        try:
-            _ONE.decode(part)
-        except msgspec.ValidationError as of_part:
-            faults.append(_fault(of_part, f"[{number}]"))
-            if len(faults) == MOST_FAULTS:
-                break
+    faults: list[Fault] = []
+    # what follows the first fault may not even be JSON
+    with contextlib.suppress(msgspec.DecodeError, RecursionError):
+        for number, part in enumerate(_PARTS.decode(body)):
+            try:
+                _ONE.decode(part)
+            except msgspec.ValidationError as of_part:
+                faults.append(_fault(of_part, f"[{number}]"))
+                if len(faults) == MOST_FAULTS:
+                    break
     return faults or [_fault(error, "")]
 
 
