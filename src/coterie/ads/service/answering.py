@@ -155,16 +155,8 @@ def answer_slices(
     batch: Batch, limits: Limits, *, compress: bool = False
 ) -> Slices[tuple[bytes, bool]]:
     """Answer a batch in slices; return the JSON, and whether it is compressed (gzip)."""
-    parts: list[Answer | msgspec.Raw] = []
-    for part, cost in _parts(batch, limits):
-        for answer in _answers(batch, part, limits):
-            if isinstance(answer, int):
-                yield answer
-            else:
-                # written in its slice: writing all of them at the end could take long
-                parts.append(msgspec.Raw(_ENCODE(answer)))
-        yield cost
-    body = _ENCODE(_enveloped(batch, parts))
+    answers = yield from _encoded_answers(batch, limits)
+    body = _ENCODE(_enveloped(batch, [msgspec.Raw(answer) for answer in answers]))
     if compress and len(body) >= _LEAST_COMPRESSED:
         yield 1
         return compressed(body), True
@@ -173,23 +165,45 @@ def answer_slices(
 
 def answer_lines(served: ServedModel, lines: Sequence[bytes], limits: Limits) -> Slices[bytes]:
     """Answer lines of a stream, one question each, by lines: an answer, or a problem."""
-    found: list[bytes] = []
+    found: list[bytes | None] = []
+    asked: list[Question] = []
     for line in lines:
         try:
-            asked = read_questions(line)
-            if isinstance(asked, list):
+            question = read_questions(line)
+            if isinstance(question, list):
                 raise invalid("invalid-question", [_whole("a line of a stream is one question")])
-            body, _ = yield from answer_slices(make_batch(served, asked, limits), limits)
+            make_batch(served, question, limits)
         except Problem as problem:
-            body = _ENCODE(problem.document())
-            yield 1
-        found.append(body)
-    return b"\n".join([*found, b""])
+            found.append(_ENCODE(problem.document()))
+        else:
+            found.append(None)
+            asked.append(question)
+    yield len(lines)
+    answers: Iterator[bytes] = iter(())
+    if asked:
+        answers = iter((yield from _encoded_answers(Batch(served, asked, many=True), limits)))
+    return b"".join([(next(answers) if one is None else one) + b"\n" for one in found])
 
 
 def compressed(body: bytes) -> bytes:
     """Return a body in gzip, at the fastest level; the lock of the interpreter is released."""
     return zlib.compress(body, 1, wbits=31)
+
+
+def _encoded_answers(batch: Batch, limits: Limits) -> Slices[list[bytes]]:
+    """Answer a batch in slices; return the JSON of each answer.
+
+    Each is written in its slice: writing all of them at the end could take long.
+    """
+    found = []
+    for part, cost in _parts(batch, limits):
+        for answer in _answers(batch, part, limits):
+            if isinstance(answer, int):
+                yield answer
+            else:
+                found.append(_ENCODE(answer))
+        yield cost
+    return found
 
 
 def _parts(batch: Batch, limits: Limits) -> Iterator[tuple[list[int], int]]:
