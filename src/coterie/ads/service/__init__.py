@@ -22,9 +22,6 @@ The map, from the outside in:
 ``answers.py``            what is asked about, placed and answered
 ``models/``               the model that answers
 ``model_holder.py``       the model of now, and how another takes its place
-``model_checks.py``       a model is sound before it is served
-``market_checks.py``      the curves, levels, supply and calibration of a model are sound
-``value_checks.py``       a number, an array, a text is within bounds
 ``served_model.py``       a model that is ready to answer
 ``written_figures.py``    figures as JSON
 ``advertiser_search.py``  advertisers by a part of their id
