@@ -19,6 +19,7 @@ import numpy as np
 from coterie.ads.forecasts.fitted_market import FittedMarket, load_market
 from coterie.ads.forecasts.forecast_figures import describe_days
 from coterie.ads.forecasts.forecast_tables import tables_of
+from coterie.ads.forecasts.model_checks import check_model
 from coterie.ads.forecasts.placement import Placement
 from coterie.ads.forecasts.plan_forecasts import DayTable
 from coterie.ads.forecasts.profiles import ProfileBook
@@ -30,7 +31,6 @@ from coterie.ads.protocol import (
     Segments,
 )
 from coterie.ads.service.advertiser_search import AdvertiserSearch
-from coterie.ads.service.models.model_checks import check_model
 from coterie.errors import ModelFileError
 from coterie.files.model_files import content_checksum, opened_model
 
@@ -62,7 +62,7 @@ class ServedModel:
     Parameters
     ----------
     model : FittedMarket
-        Sound: see :func:`~coterie.ads.service.models.model_checks.check_model`.
+        Sound: see :func:`~coterie.ads.forecasts.model_checks.check_model`.
     version : str
         The first digits of the SHA-256 of its file.
     name : str
