@@ -21,7 +21,7 @@ from coterie.ads.forecasts.plan_forecasts import DayTable
 from coterie.ads.protocol import Answer, Fault, Figures, Limits, Question
 from coterie.ads.service.fair_queue import Slices
 from coterie.ads.service.problems import MOST_FAULTS, Problem, invalid
-from coterie.ads.service.served_model import ServedModel
+from coterie.ads.service.served_model import ServedModel, printable
 
 __all__ = [
     "Batch",
@@ -163,8 +163,13 @@ def answer_slices(
     return body, False
 
 
-def answer_lines(served: ServedModel, lines: Sequence[bytes], limits: Limits) -> Slices[bytes]:
-    """Answer lines of a stream, one question each, by lines: an answer, or a problem."""
+def answer_lines(
+    served: ServedModel, lines: Sequence[bytes], limits: Limits
+) -> Slices[tuple[bytes, int]]:
+    """Answer lines of a stream, one question each, by lines: an answer, or a problem.
+
+    Return the answers, and the number of forecasts in them.
+    """
     found: list[bytes | None] = []
     asked: list[Question] = []
     for line in lines:
@@ -180,9 +185,11 @@ def answer_lines(served: ServedModel, lines: Sequence[bytes], limits: Limits) ->
             asked.append(question)
     yield len(lines)
     answers: Iterator[bytes] = iter(())
+    batch = Batch(served, asked, many=True)
     if asked:
-        answers = iter((yield from _encoded_answers(Batch(served, asked, many=True), limits)))
-    return b"".join([(next(answers) if one is None else one) + b"\n" for one in found])
+        answers = iter((yield from _encoded_answers(batch, limits)))
+    body = b"".join([(next(answers) if one is None else one) + b"\n" for one in found])
+    return body, sum(batch.n_bids)
 
 
 def compressed(body: bytes) -> bytes:
@@ -197,12 +204,14 @@ def _encoded_answers(batch: Batch, limits: Limits) -> Slices[list[bytes]]:
     """
     found = []
     for part, cost in _parts(batch, limits):
+        done = 0  # of the cost, as a long question reports it
         for answer in _answers(batch, part, limits):
             if isinstance(answer, int):
+                done += answer
                 yield answer
             else:
                 found.append(_ENCODE(answer))
-        yield cost
+        yield max(cost - done, 1)
     return found
 
 
@@ -408,7 +417,7 @@ def _fault(error: msgspec.ValidationError, place: str) -> Fault:
     """Return a fault from a message such as "Expected `float` > 0.0 - at `$.bid[1]`"."""
     what, _, at = str(error).partition(" - at `$")
     inner = at.rstrip("`")
-    return Fault((place + inner).lstrip("."), what)
+    return Fault((place + inner).lstrip("."), printable(what))  # it may quote the question
 
 
 def _whole(what: str) -> Fault:

@@ -123,7 +123,11 @@ class RequestFrame:
 
     def _admit(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         """Refuse a request with a wrong host or token; note who asks."""
-        if not self.policy.accepts_host(headers.get(b"host", b"").decode("latin-1")):
+        host = headers.get(b"host")
+        repeated = len(headers) < len(scope["headers"])  # some header, seldom that of the host
+        if host is None or (repeated and [k for k, _ in scope["headers"]].count(b"host") > 1):
+            raise Problem("malformed-request", "send the header Host once")
+        if not self.policy.accepts_host(host.decode("latin-1")):
             raise Problem(
                 "unknown-host", "the service does not go by the host name of this request"
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -136,7 +137,9 @@ def has_tag(request: Request, tag: str) -> bool:
 
 def accepts_gzip(request: Request) -> bool:
     """Whether the client accepts answers in gzip."""
-    return any(
-        part.split(";")[0].strip() in {"gzip", "*"} and not part.replace(" ", "").endswith(";q=0")
-        for part in request.headers.get("accept-encoding", "").split(",")
-    )
+    for part in request.headers.get("accept-encoding", "").lower().split(","):
+        coding, *settings = (one.strip() for one in part.split(";"))
+        if coding in {"gzip", "*"}:
+            # a weight of 0 forbids the coding
+            return not any(re.fullmatch(r"q\s*=\s*0(\.0*)?", one) for one in settings)
+    return False

@@ -242,9 +242,6 @@ class Routes:
     async def _body(self, request: Request) -> bytes:
         """Return the body; refuse one that is too large or too slow."""
         size = request.scope["coterie.headers"].get(b"content-length", b"")
-        if len(size) < 5 and size.isdigit() and int(size) <= _SMALL_BODY:
-            # it came with the headers, and a timer would take longer than to read it
-            return await _read(request, _SMALL_BODY)
         most, seconds = self._limits.body_bytes, self._limits.body_seconds
         if size.isdigit() and int(size) > most:
             raise _too_large(most)
@@ -270,8 +267,10 @@ class Routes:
         if not asked:
             return b""
         slices = answer_lines(self._holder.current, asked, self._limits)
-        self._metrics.forecasts.inc(len(asked))
-        return await self._queued(request, sum(map(len, asked)) // 64 + 65, slices, waits=True)
+        cost = sum(map(len, asked)) // 64 + 65
+        found, n_bids = await self._queued(request, cost, slices, waits=True)
+        self._metrics.forecasts.inc(n_bids)
+        return found
 
     async def _parts(self, request: Request, slices: bulk_curves.Parts) -> AsyncIterator[bytes]:
         """Yield the parts of a large answer, each made in the client's turn."""

@@ -16,6 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
+import coterie
 from coterie.ads.forecasts.fitted_market import FittedMarket, load_market
 from coterie.ads.forecasts.forecast_figures import describe_days
 from coterie.ads.forecasts.forecast_tables import tables_of
@@ -75,8 +76,8 @@ class ServedModel:
         self.name = name
         self.currency = model.currency_
         self.loaded_at = datetime.now(UTC).replace(microsecond=0)
-        #: Identifies its answers, as an ETag.
-        self.tag = f'"{version}-{self.loaded_at.timestamp():.0f}"'
+        #: Identifies its answers, as an ETag; the same in all workers.
+        self.tag = f'"{version}-{coterie.__version__}"'
         self.tables = tables_of(model)
         self.tables.warm()
         self.placer = self.tables.placer
