@@ -123,7 +123,7 @@ const coterieCalls = (() => {
   function wordsOf(status, problem) {
     if (problem.errors?.length) {
       // "bid[17]" is a position in the request, which the page does not show
-      const place = (at) => at.replace(/\[\d+\]/g, "").replace("supply", "auctions a day");
+      const place = (at) => at.replace(/\[\d+\]/g, "").replace("supply", "auctions");
       const said = problem.errors.map(({ at, what }) => `${place(at)}: ${what}`);
       return `The service refused this: ${[...new Set(said)].join("; ")}.`;
     }
