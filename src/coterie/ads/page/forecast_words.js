@@ -165,7 +165,7 @@ const coterieForecastWords = (() => {
       const figure = at[target];
       const lines = [
         strong(money(at.bid)),
-        `${formats[target](figure.value)} ${target}`,
+        `${formats[target](figure.value)} ${target === "spend" ? "spent" : target}`,
         `${intervalName}${range(figure, formats[target])}`,
       ];
       const before = chosen[target].value;

@@ -61,7 +61,7 @@ const coterieSegmentCharts = (() => {
     point(usual);
     return {
       follow(bid) {
-        if (bid !== usual) point((usual = bid));
+        if (bid !== undefined && bid !== usual) point((usual = bid));
       },
     };
   }

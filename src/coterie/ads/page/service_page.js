@@ -170,8 +170,8 @@
   function onShow(said, bid) {
     find("figures").hidden = said === null;
     setWaiting(false);
-    if (said === null) return;
     followSegment(said, bid);
+    if (said === null) return;
     if (said.model.version !== model.version) {
       const words = "A new model was loaded. The figures are from it, the rest of the page is from the old one.";
       coterieNotices.tell("model", words, "Load all anew", () => {
@@ -185,9 +185,8 @@
   }
 
   function followSegment(said, bid) {
-    if (!segments || !said) return;
-    const named = segments.segments.find(({ name }) => name === said.segment);
-    segments.follow(ownSegment ?? named?.index ?? null, bid);
+    const named = segments?.segments.find(({ name }) => name === said?.segment);
+    segments?.follow(said ? (ownSegment ?? named?.index ?? null) : null, bid);
   }
 
   // -------------------------------------------------------------------- search

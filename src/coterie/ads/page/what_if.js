@@ -189,9 +189,9 @@ const coterieWhatIf = (() => {
       const today = one.bid === null ? null : read(one.bid);
       const isPointing = at.bid !== chosen.bid;
       // words of another length must not move the chart under the pointer
-      const { style, offsetHeight } = find("answer");
-      if (hovered === null) style.height = "";
-      else if (!wasPointing) style.height = `${offsetHeight}px`;
+      const answer = find("answer");
+      if (hovered === null) answer.style.height = "";
+      else if (!wasPointing) answer.style.height = `${answer.getBoundingClientRect().height}px`;
       find("sentence").setAttribute("aria-live", isPointing ? "off" : "polite");
       find("caption").replaceChildren(...words.caption(at, today, isPointing));
       find("sentence").replaceChildren(...words.sentence(one.id, at, today, shown));

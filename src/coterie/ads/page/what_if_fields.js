@@ -22,9 +22,14 @@ const coterieFields = (() => {
     return kind === "days" ? days : 1;
   }
 
+  /** A period as in titles. */
+  function perOf({ kind, days }) {
+    return { days: `in ${days} days`, date: "on the day" }[kind] ?? "a day";
+  }
+
   /** A period in words: { per }, for titles, and { when }, for sentences. */
   function periodWords(day, lastDay) {
-    const per = { days: `in ${day.days} days`, date: "on the day" }[day.kind] ?? "a day";
+    const per = perOf(day);
     if (day.supply !== undefined) return { per, when: per };
     const last = Date.parse(lastDay);
     const when = {
@@ -139,7 +144,7 @@ const coterieFields = (() => {
       if (day.kind === "date") inputs.date.value = day.date;
       if (day.supply !== undefined) inputs.supply.value = shortSupply(day.supply);
       showHint();
-      for (const place of document.querySelectorAll("[data-per]")) place.textContent = periodWords(day).per;
+      for (const place of document.querySelectorAll("[data-per]")) place.textContent = perOf(day);
     }
 
     function showHint() {
