@@ -81,7 +81,7 @@ const coterieCharts = (() => {
         pointer.append(
           shape("circle", { class: line.kind, cx: x, cy: y, r: line.kind === "main" ? 4.5 : 3 }),
         );
-        if (line.kind === "main") placeTip(tip, x, y, frame.width);
+        if (line.kind === "main" && !tip.hidden) placeTip(tip, x, y, frame.width);
       }
     }
 

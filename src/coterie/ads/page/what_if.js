@@ -45,6 +45,7 @@ const coterieWhatIf = (() => {
     let onTheWay = null; // whose curve, of which period
     let turn = 0;
     let shown = {};
+    let drawn = {};
 
     const fields = coterieFields.fields({
       ...{ grid, money, currency, zeroBids: answers.zeroBids },
@@ -113,10 +114,12 @@ const coterieWhatIf = (() => {
       }
     }
 
-    /** The figures of the last answer stay, if they are about whom is asked. */
+    /** Figures that are about whom is asked stay. */
     function fail(fault) {
       onTheWay = null;
-      fields.say("answer", shown.reply ? `${fault} The figures are those of the last answer.` : fault);
+      const isRead = shown.reply && shown.day === fields.asked().day && read(fields.asked().bid);
+      const source = isRead ? "read from the curve" : "those of the last answer";
+      fields.say("answer", shown.reply ? `${fault} The figures are ${source}.` : fault);
       if (!shown.reply) onShow?.(null);
     }
 
@@ -149,7 +152,9 @@ const coterieWhatIf = (() => {
       const rows = sorted([...round, bid, ...(today ? [one.bid] : [])]).map(read);
       find("bid-table").replaceChildren(...rows.filter(Boolean).map((at) => words.row(at, now, today)));
       compare(now);
-      drawCurves();
+      // a bid that moves changes the pointer alone
+      if (drawn.reply !== shown.reply || drawn.kept !== kept) drawCurves();
+      drawn = { reply: shown.reply, kept };
       point(hovered);
     }
 
