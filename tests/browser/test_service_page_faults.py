@@ -258,25 +258,6 @@ def test_ids_that_are_only_dots(serve, open_address):
     assert no_figures(page)
 
 
-def test_works_in_browsers_of_some_years_ago(address, market, open_address):
-    """A browser that cannot join signals to give up answers too, and gives up what takes long."""
-    script = "delete AbortSignal.any; delete AbortSignal.timeout"
-    page = open_address(address, script=script).page
-    page.clock.install()
-    page.goto("about:blank")
-    page.goto(link(address, advertiser=ONE, bid=3))
-    settle(page)
-    assert page.evaluate("AbortSignal.any") is None
-    hold(page, "**/v1/forecast")
-    with page.expect_request("**/v1/forecast", timeout=PATIENCE):
-        page.fill("#bid", "4")
-    page.clock.pause_at(page.evaluate("Date.now()") / 1000 + 60)
-    page.get_by_text("The service takes very long to answer").wait_for(timeout=PATIENCE)
-    page.clock.resume()
-    settle(page)
-    assert exact(page, "#spend-value") == [market.forecast(ONE, 4.0).spend]
-
-
 def test_the_latest_question_wins(address, market, open_address):
     """An answer that is late is given up for that to a later question, about somebody else."""
     page = open_address(link(address, advertiser=ONE, bid=3)).page

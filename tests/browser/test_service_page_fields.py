@@ -44,7 +44,7 @@ pytestmark = pytest.mark.xdist_group("the service's page")
     ],
 )
 def test_numbers_as_people_type_them(address, shared_tab, text, value):
-    """A comma that can only be a decimal one, or only part groups, is read as that; so are amounts."""
+    """A comma that can only be a decimal one, or only part groups, is read as that."""
     page = shared_tab(address).page
     assert page.evaluate("(text) => coterieNumbers.enteredMoney(text).value", text) == value
 
@@ -52,11 +52,10 @@ def test_numbers_as_people_type_them(address, shared_tab, text, value):
 def test_unclear_numbers_are_refused(address, open_address):
     """What may mean two numbers, or means none, is never taken for one."""
     page = open_address(link(address, advertiser=ONE, bid=3)).page
-    texts = ["", "abc", "1.2.3", "1,2,3", "1.00,5", "0x10", "$", "$1,000", "3 $ 4", "1e999", "10,00,000", "0,123,456"]
+    texts = ["", "abc", "1.2.3", "1,2,3", "1.00,5", "0x10", "1e999", "10,00,000", "0,123,456"]
+    texts += ["1,000", "12,345", "NaN", "Infinity", "2,80,", "$", "$1,000", "3 $ 4"]
     read = "(texts) => texts.map((text) => coterieNumbers.enteredMoney(text).value ?? null)"
-    assert page.evaluate(read, [*texts, "1,000", "12,345", "NaN", "Infinity", "2,80,"]) == [
-        None
-    ] * (len(texts) + 5)
+    assert page.evaluate(read, texts) == [None] * len(texts)
     before = exact(page, "#spend-value")
     page.fill("#bid", "1,000")
     said = page.inner_text("#fault")

@@ -1,4 +1,4 @@
-"""How the what-if page looks: at first, on phones, in the dark, on paper, to assistive technology."""
+"""How the what-if page looks: at first, on phones, in the dark, on paper, and to axe."""
 
 from __future__ import annotations
 

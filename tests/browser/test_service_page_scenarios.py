@@ -49,7 +49,8 @@ def test_curves_without_a_rise(address, shared_tab):
     cost = page.evaluate(
         """() => {
           const curve = [[1, 0, 0], [2, 0, 0], [3, 100, 0.2], [4, 100, 0.2], [5, 100.001, 0.3]]
-            .map(([bid, won, paid]) => ({ bid, impressions: { value: won }, spend: { value: paid } }));
+            .map(([bid, won, paid]) =>
+              ({ bid, impressions: { value: won }, spend: { value: paid } }));
           return [0.5, 1, 2.5, 3, 9].map((bid) => coterieNumbers.marginalCost(curve, bid));
         }"""
     )

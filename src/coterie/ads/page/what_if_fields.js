@@ -55,6 +55,7 @@ const coterieFields = (() => {
     let one = null;
     let bid = 0;
     let day = { kind: "mean" };
+    let expected = null; // auctions of the last answer
 
     // ---- faults
 
@@ -186,13 +187,20 @@ const coterieFields = (() => {
       return onChange();
     }
 
+    /** What is being typed, or was typed wrongly, stays as it is. */
+    function fillSupply() {
+      if (day.supply !== undefined || faults.supply || expected === null) return;
+      if (document.activeElement !== inputs.supply) inputs.supply.value = shortSupply(expected);
+    }
+
     inputs.day.addEventListener("change", takePeriod);
     inputs.date?.addEventListener("input", takeDate);
     inputs.supply.addEventListener("input", takeSupply);
+    inputs.supply.addEventListener("blur", fillSupply);
     inputs.supply.addEventListener("change", () => {
       if (inputs.supply.value.trim() !== "" || one.newcomer) return;
-      const { supply, ...expected } = day;
-      setDay(expected);
+      const { supply, ...period } = day;
+      setDay(period);
       onChange();
     });
 
@@ -208,10 +216,9 @@ const coterieFields = (() => {
         if (date) date.hidden = date.disabled = one.newcomer === true;
         setBid(given.bid ?? one.bid ?? roundedBid(grid[grid.length >> 1], grid), given.bid);
       },
-      // what is being typed stays as it is
-      showSupply(expected) {
-        const isEmptied = inputs.supply.value === "" && document.activeElement === inputs.supply;
-        if (day.supply === undefined && !faults.supply && !isEmptied) inputs.supply.value = shortSupply(expected);
+      showSupply(number) {
+        expected = number;
+        fillSupply();
       },
     });
   }
