@@ -1,7 +1,6 @@
 """Take docs/images/what_if.png, a picture of the service page. Needs playwright and Chromium.
 
-Run ``coterie demo`` first, start ``coterie ads serve demo-output/market.coterie``, then
-``python docs/make_service_picture.py``.
+Start the service as docs/guide/service.md does, then run ``python docs/make_service_picture.py``.
 """
 
 from __future__ import annotations
@@ -34,12 +33,8 @@ def main(address: str) -> None:
         kept = f"{shown['bid']:.2f},{1.15 * shown['bid']:.2f}"
         page.goto(f"{address}/#advertiser={shown['id']}&bid={bid}&keep={kept}&days=7")
         page.wait_for_selector("body[data-state=settled]")
-        # a tooltip beside the chosen bid
-        chart = page.locator("#impressions-chart svg").bounding_box()
         below = page.get_by_role("heading", name="What the forecast rests on").bounding_box()
-        assert chart is not None
         assert below is not None
-        page.mouse.move(chart["x"] + 0.62 * chart["width"], chart["y"] + 0.5 * chart["height"])
         part = {"x": 0, "y": 0, "width": WIDTH, "height": below["y"] - 24}
         page.screenshot(path=PICTURE, clip=part, full_page=True)
         browser.close()

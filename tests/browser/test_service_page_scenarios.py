@@ -32,8 +32,7 @@ def keep(page):
     settle(page)
 
 
-@pytest.mark.parametrize("bid", [2.5, 4.321])
-@pytest.mark.parametrize("days", [1, 7])
+@pytest.mark.parametrize(("bid", "days"), [(2.5, 1), (4.321, 7)])
 def test_what_the_next_thousand_cost(address, market, open_address, bid, days):
     """The tile shows d spend / d impressions between neighbouring bids of the curve."""
     asked = {"days": days} if days > 1 else {}

