@@ -202,9 +202,7 @@ class FittedMarket:
         ).tolist()
         grounds, currency = placement.why + how, self.currency_
         found = [
-            forecast_of(
-                placement, b, auctions, of_bid, grounds + tables.remark(b), level, currency
-            )
+            forecast_of(placement, b, auctions, of_bid, grounds + tables.remark(b), level, currency)
             for b, of_bid in zip(bids.tolist(), figures, strict=True)
         ]
         return found if np.ndim(bid) else found[0]
