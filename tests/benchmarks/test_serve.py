@@ -14,8 +14,8 @@ from benchmarks.serve import run
 from benchmarks.serve.models import check_answers, draw_questions, fitted_market, grow
 from benchmarks.serve.processes import running_service
 from coterie.ads.forecasts.forecaster import AdForecaster
-from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 from coterie.ads.forecasts.model_checks import check_model
+from coterie.ads.logs.simulation.simulated_traits import MarketSettings
 from coterie.errors import CoterieError
 
 SMALL = MarketSettings(advertisers=50, segments=3, days=4, bids_per_day=20.0, seed=3)
@@ -37,7 +37,9 @@ def test_a_small_run_measures_everything_and_loses_nothing():
     (single,), (batch,) = found["singles"], found["batches"]
     assert found["kill"]["answers"] > 0
     assert (found["kill"]["failures"], found["kill"]["workers_replaced"]) == ([], 1)
-    assert found["greedy"]["other client"]["requests"] == found["greedy"]["/health/live"]["requests"]
+    assert (
+        found["greedy"]["other client"]["requests"] == found["greedy"]["/health/live"]["requests"]
+    )
     for load in (single["service"], single["bare"], batch["service"], found["reloads"]["run"]):
         assert load["requests"] > 0
         assert load["failed"] == 0
