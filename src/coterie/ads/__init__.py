@@ -11,7 +11,7 @@ segments     :class:`AdForecaster`, :class:`SegmentSettings`
 forecasts    :class:`AdForecaster`, :class:`Forecast`
 evaluation   :func:`evaluate`
 report       :func:`report_payload`, :func:`write_report`
-service      :class:`Client`, which asks what ``coterie ads serve`` answers
+service      :class:`Client` and :class:`AsyncClient`, which ask what ``coterie ads serve`` answers
 ===========  ===================================================================================
 
 A fitted :class:`AdForecaster` is kept and brought back by :func:`coterie.save_model` and
@@ -26,7 +26,8 @@ from coterie.runtime.lazy_names import lazy_names
 
 # Each public name is listed once, here; lazy_names reads the list.
 if TYPE_CHECKING:
-    from coterie.ads.client.sync_client import Client as Client
+    from coterie.ads.client.clients import AsyncClient as AsyncClient
+    from coterie.ads.client.clients import Client as Client
     from coterie.ads.curves.landscapes import evidence_of as evidence_of
     from coterie.ads.curves.landscapes import own_curves as own_curves
     from coterie.ads.forecasts.evaluation import evaluate as evaluate

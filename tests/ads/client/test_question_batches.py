@@ -1,163 +1,155 @@
-"""Questions packed into requests."""
+"""Questions checked against the schema and packed into requests."""
 
 from __future__ import annotations
 
-import json
 from datetime import date
-from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.ads.client import question_batches
-from coterie.ads.client.question_batches import batches_of
-from coterie.ads.protocol import Limits
+from coterie.ads.client.question_batches import Batch, batches_of
+from coterie.ads.protocol import BidRange, Limits, Question
 from coterie.errors import InvalidParameterError
 
 BIDS = st.floats(min_value=1e-6, max_value=1e9)
+WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 QUESTIONS = st.lists(
     st.fixed_dictionaries(
-        {"bid": BIDS | st.lists(BIDS, min_size=1, max_size=12)},
+        {"bid": BIDS | st.lists(BIDS, min_size=1, max_size=12), "advertiser": WORDS},
         optional={
-            "advertiser": st.text(st.characters(exclude_categories=["Cs"])),
-            "text": st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=30),
+            "text": st.none() | WORDS,
             "supply": st.none() | st.floats(min_value=0, max_value=1e15),
-            "days": st.none() | st.integers(2, 366),
-            "level": st.none() | st.sampled_from([0.5, 0.8, 0.95]),
+            "days": st.none() | st.integers(1, 366),
+            "level": st.none() | st.sampled_from([0.5, 0.8, 0.9, 0.95]),
         },
     ),
     max_size=30,
 )
 
 
-def questions_in(batch):
-    """The questions of a request, as the service reads them."""
-    body = json.loads(batch.body)
-    return body if isinstance(body, list) else [body]
+def sent(batch):
+    """Return the questions of a request as the service reads them."""
+    return msgspec.json.decode(batch.body, type=list[Question])
 
 
 @settings(max_examples=50)
 @given(QUESTIONS)
-def test_all_questions_arrive_in_order_and_no_request_is_too_large(questions):
-    """The pieces put together are the questions; each request is within every limit."""
-    limits = Limits(questions=4, bids=7, body_bytes=500)
+def test_all_questions_arrive_in_order_within_the_limits(questions):
+    """Each request is within every limit, unless one question alone is not."""
+    most = (4, 7, 3, 50, 500, 300)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(question_batches, "_LIMITS", limits)
-        patch.setattr(question_batches, "_MOST_TEXTS", 3)
+        patch.setattr(question_batches, "_MOST", most)
         batches = list(batches_of(questions))
-    arrived: dict[int, dict[str, Any]] = {}
+    arrived = []
     for batch in batches:
-        sent = questions_in(batch)
-        assert 1 <= len(sent) == len(batch.pieces) <= limits.questions
-        assert sum(len(one["bid"]) for one in sent) <= limits.bids
-        assert sum("text" in one for one in sent) <= 3
-        assert len(batch.body) <= limits.body_bytes or len(sent) == 1
-        for piece, one in zip(batch.pieces, sent, strict=True):
-            bids = one.pop("bid")
-            known = arrived.setdefault(piece.question, {**one, "bid": []})
-            assert piece.first_bid == len(known["bid"])
-            known["bid"] += bids
-    assert [arrived[number] for number in sorted(arrived)] == [
-        {name: value for name, value in question.items() if value is not None}
-        | {"bid": np.atleast_1d(question["bid"]).tolist()}
-        for question in questions
-    ]
-    assert sum(piece.last for batch in batches for piece in batch.pieces) == len(questions)
+        asked = sent(batch)
+        assert batch.first == len(arrived)
+        used = [
+            len(asked),
+            sum(one.n_bids for one in asked),
+            sum(bool(one.text) for one in asked),
+            sum(len(one.text or "") for one in asked),
+            sum(one.n_bids * one.days for one in asked),
+            len(batch.body) - 2,
+        ]
+        assert len(asked) == 1 or all(one <= limit for one, limit in zip(used, most, strict=True))
+        arrived += asked
+    given_ones = [{k: v for k, v in one.items() if v is not None} for one in questions]
+    assert arrived == [msgspec.convert(one, Question) for one in given_ones]
 
 
-def test_numbers_may_be_those_of_numpy_and_days_dates():
-    """Ids that are numbers in the log become text, as everywhere."""
-    questions = [
-        {"advertiser": 7, "bid": np.float32(2.5), "day": date(2026, 3, 9)},
-        {"advertiser": "a", "bid": np.array([1, 2]), "supply": np.int64(5)},
-        {"advertiser": "a", "bid": {"from": np.float64(1), "to": np.int32(2), "step": 0.5}},
-    ]
-    (batch,) = batches_of(questions)
-    assert questions_in(batch) == [
-        {"advertiser": "7", "bid": [2.5], "day": "2026-03-09"},
-        {"advertiser": "a", "bid": [1.0, 2.0], "supply": 5.0},
-        {"advertiser": "a", "bid": {"from": 1.0, "to": 2, "step": 0.5}},
-    ]
-    assert batch.bids == 1 + 2 + 3
+def test_few_requests_are_made():
+    """A thousand plain questions go together."""
+    plain = [{"advertiser": "a", "bid": 1}] * 2_500
+    assert [len(batch.questions) for batch in batches_of(plain)] == [1_000, 1_000, 500]
+    assert list(batches_of([])) == []
 
 
-def test_what_is_usual_is_not_sent():
-    """One day, and the level that intervals have if none is asked for."""
-    questions = [
-        {"advertiser": "a", "bid": 1, "days": 1, "level": 0.9},
-        {"advertiser": "a", "bid": 1, "days": np.int64(7), "level": np.float64(0.5)},
-    ]
-    (batch,) = batches_of(questions)
-    assert questions_in(batch) == [
-        {"advertiser": "a", "bid": [1.0]},
-        {"advertiser": "a", "bid": [1.0], "days": 7, "level": 0.5},
-    ]
-
-
-def test_texts_of_a_request_are_bounded_in_all():
-    """Long texts go in as many requests as the service wants, each of them whole."""
+def test_the_service_accepts_the_largest_request():
+    """The limits are those of the protocol."""
     most = Limits()
-    number = 3 * most.all_text_chars // most.text_chars
     text = "a" * most.text_chars
-    batches = list(batches_of({"text": text, "bid": 1, "supply": 1} for _ in range(number)))
-    assert [len(batch.pieces) for batch in batches] == [number // 3] * 3
+    long = [{"text": text, "bid": 1, "supply": 1}] * 45
+    assert [len(batch.questions) for batch in batches_of(long)] == [20, 20, 5]
+    short = [{"text": str(i), "bid": 1, "supply": 1} for i in range(150)]
+    assert [len(batch.questions) for batch in batches_of(short)] == [99, 51]
+    years = [{"advertiser": "a", "bid": [1, 2], "days": 366}] * 150
+    assert [len(batch.questions) for batch in batches_of(years)] == [136, 14]
+
+
+@pytest.mark.parametrize(
+    ("bid", "read"),
+    [
+        *((2, 2.0), (np.float32(2.5), 2.5), (np.int64(3), 3.0), (np.array(2.5), 2.5)),
+        *(((1, 2), [1.0, 2.0]), (np.array([1, 2]), [1.0, 2.0]), ([np.float64(1)], [1.0])),
+        ({"from": np.float64(1), "to": 2, "step": 0.5}, BidRange(1.0, 2.0, 0.5)),
+        (BidRange(1.0, 2.0, 0.5), BidRange(1.0, 2.0, 0.5)),
+    ],
+)
+def test_bids_may_be_any_numbers(bid, read):
+    """Of Python or of NumPy; questions may be mappings or of the type of the protocol."""
+    for question in ({"advertiser": "a", "bid": bid}, Question(advertiser="a", bid=bid)):
+        (batch,) = batches_of([question])
+        assert sent(batch) == [Question(advertiser="a", bid=read)]
+
+
+def test_ids_may_be_numbers_and_days_dates():
+    """As AdForecaster takes them."""
+    for day in ("2026-03-09", date(2026, 3, 9), np.datetime64("2026-03-09")):
+        question = {"advertiser": 7, "bid": 1, "day": day, "days": np.int64(2), "level": 0.5}
+        (batch,) = batches_of([question])
+        expected = Question(advertiser="7", bid=1.0, day=date(2026, 3, 9), days=2, level=0.5)
+        assert sent(batch) == [expected]
+
+
+GOOD = {"advertiser": "a", "bid": 1}
 
 
 @pytest.mark.parametrize(
     ("question", "message"),
     [
-        ({"advertiser": "a"}, r"^\[1\]\.bid: it is missing"),
-        ({"advertiser": "a", "bid": -1}, r"^\[1\]\.bid=-1: bids must be numbers above 0"),
-        ({"advertiser": "a", "bid": []}, r"^\[1\]\.bid=\[\]"),
-        ({"advertiser": "a", "bid": [1, float("nan")]}, r"^\[1\]\.bid="),
-        (
-            {"advertiser": "a", "bid": 1, "supply": 3, "day": "2026-03-09"},
-            r"^\[1\]\.day: give supply or day, not both",
+        ({"advertiser": "a"}, r"questions\[1\]: .*`bid`"),
+        ({"bid": 1}, r"questions\[1\]: name an `advertiser`, or give the `text`"),
+        ({**GOOD, "bids": 1}, r"questions\[1\]: .*unknown field `bids`"),
+        *(
+            ({**GOOD, "bid": bid}, r"questions\[1\]\.bid: ")
+            for bid in [0, -1, "2", True, [], np.nan, np.inf, 2e9, np.ones(10_001)]
         ),
-        ({"advertiser": "a", "bid": 1, "supply": "many"}, r"^\[1\]\.supply='many'"),
-        ({"advertiser": "a", "bids": 1}, r"^\[1\]\.bids: there is no member of this name"),
-        ({"advertiser": "\ud800", "bid": 1}, r"^\[1\] cannot be written as JSON"),
-        ({"advertiser": "a", "bid": {"from": float("inf")}}, r"^\[1\] cannot be written"),
-        ("adv-7", r"^\[1\]: a question is a dict"),
+        ({**GOOD, "bid": [1, 0]}, r"questions\[1\]\.bid\[1\]: "),
+        ({**GOOD, "bid": {"from": 2, "to": 1, "step": 1}}, r"questions\[1\]\.bid: `to` must not"),
+        ({**GOOD, "supply": -1}, r"questions\[1\]\.supply: "),
+        ({**GOOD, "supply": np.nan}, r"questions\[1\]\.supply: "),
+        ({**GOOD, "day": "Monday"}, r"questions\[1\]\.day: "),
+        ({**GOOD, "day": "2026-03-09", "supply": 1}, r"questions\[1\]: give supply or day"),
+        *(({**GOOD, "days": days}, r"questions\[1\]\.days: ") for days in [0, 367, 2.0, True]),
+        ({**GOOD, "level": 0.7}, r"questions\[1\]: `level` must be one of"),
+        ({**GOOD, "text": "\ud800"}, r"questions\[1\]: half of a surrogate pair"),
+        ({**GOOD, "x\x1b[2J": 1}, "unknown field `x␛"),
+        ({**GOOD, "bid": object()}, r"questions\[1\]: a object cannot be sent"),
+        ("adv-7", r"questions\[1\]: "),
+        (Question(advertiser="a", bid="x"), r"questions\[1\]\.bid: "),
     ],
 )
-def test_what_cannot_be_asked_is_told_with_its_place(question, message):
-    """Nothing is sent of a question that no service could answer."""
+def test_faults_are_found_before_anything_is_sent(question, message):
+    """With the place in what the caller gave."""
     with pytest.raises(InvalidParameterError, match=message):
-        list(batches_of([{"advertiser": "a", "bid": 1}, question]))
+        list(batches_of([GOOD, question]))
 
 
-def test_of_a_single_question_no_number_is_told():
-    """Whoever asked one question need not count."""
-    with pytest.raises(InvalidParameterError, match=r"^bid=0"):
+def test_a_single_question_has_no_number():
+    """Neither in local faults nor in those of the service."""
+    with pytest.raises(InvalidParameterError, match=r"^bid: "):
         list(batches_of([{"advertiser": "a", "bid": 0}], many=False))
-    (batch,) = batches_of([{"advertiser": "a", "bid": 1}], many=False)
+    (batch,) = batches_of([GOOD], many=False)
+    assert batch.body == b'{"bid":1.0,"advertiser":"a"}'
     assert batch.placed("supply") == "supply"
-    assert batch.placed("bid[0]") == "bid[0]"
 
 
-def test_places_of_faults_are_those_of_the_questions_as_given(monkeypatch):
-    """Requests and pieces are the client's own affair: questions and bids keep their numbers."""
-    monkeypatch.setattr(question_batches, "_LIMITS", Limits(questions=2, bids=3))
-    questions = [{"advertiser": str(number), "bid": [1, 2]} for number in range(3)]
-    questions.append({"advertiser": "long", "bid": [1, 2, 3, 4, 5]})
-    batches = list(batches_of(questions))
-    assert [[p.question for p in batch.pieces] for batch in batches] == [[0], [1], [2], [3], [3]]
-    assert batches[2].placed("bid[1]") == "[2].bid[1]"
-    assert batches[4].placed("bid[0]") == "[3].bid[3]"
-    assert batches[4].placed("day") == "[3].day"
-    monkeypatch.setattr(question_batches, "_LIMITS", Limits(questions=2, bids=4))
-    first, second = batches_of(questions[:3])
-    assert first.placed("[1].bid.to") == "[1].bid.to"
-    assert first.placed("") == ""
-    assert first.placed("[9].bid") == "[9].bid"
-    assert second.placed("") == "[2]"
-
-
-@given(st.text())
-def test_no_place_a_service_may_name_breaks_the_client(place):
-    """Whatever a service calls a place, some place is told."""
-    (batch,) = batches_of([{"advertiser": "a", "bid": 1}, {"advertiser": "b", "bid": 2}])
-    assert isinstance(batch.placed(place), str)
+@given(st.text() | st.from_regex(r"\[\d+\].*"))
+def test_no_place_breaks_the_client(place):
+    """Whatever a service calls a place, some place is reported."""
+    assert isinstance(Batch(first=1_000).placed(place), str)

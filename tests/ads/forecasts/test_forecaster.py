@@ -317,6 +317,20 @@ def test_a_new_advertiser_needs_a_supply():
         fitted().forecast("adv-00000", 1.0, supply=5, day="2026-03-09")
 
 
+@pytest.mark.parametrize("given", [{}, {"bid": None}])
+def test_a_bid_is_required(given):
+    """There is no default: whoever forgets the bid would get the forecast of another."""
+    with pytest.raises(InvalidParameterError, match="bid is missing"):
+        fitted().forecast("adv-00000", **given)
+
+
+def test_a_forecast_names_its_currency():
+    """That of the log."""
+    model = fitted()
+    assert model.currency_
+    assert {one.currency for one in model.forecast("adv-00000", BIDS)} == {model.currency_}
+
+
 def test_one_bid_gives_one_forecast_and_a_list_gives_a_list():
     """In the order of the bids."""
     model = fitted()

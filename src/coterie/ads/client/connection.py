@@ -1,367 +1,301 @@
-"""Asking a forecast service over HTTP: pooled connections, patient retries, errors in words."""
+"""What both clients share: which requests to send, when to repeat them, how to read the answers.
+
+Nothing here sends or waits. A call is a generator: it yields attempts, which the client sends, and
+seconds, which the client waits; it returns the result.
+"""
 
 from __future__ import annotations
 
 import ipaddress
-import json
-import random
+import itertools
+import os
 import re
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Generator, Mapping
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, quote, urlsplit
+from functools import partial
+from random import random
+from time import monotonic
+from typing import Annotated, Any, Generic, TypeAlias, TypeVar
+from urllib.parse import quote, urlsplit
 
-from coterie.errors import CoterieError, InvalidParameterError, MissingExtraError, ServiceError
-from coterie.runtime.wording import visible
+import httpx
+import msgspec
+import pyarrow as pa
+from msgspec import Meta
 
-if TYPE_CHECKING:
-    import httpx
+from coterie import __version__
+from coterie.ads import protocol
+from coterie.ads.client.question_batches import Asked, Batch, batches_of, checked, one_line
+from coterie.ads.forecasts.forecast_figures import Forecast
+from coterie.errors import CoterieError, CoterieWarning, InvalidParameterError, ServiceError
 
-__all__ = ["Patience", "ServiceConnection", "checked_address", "checked_token", "in_path"]
+__all__ = ["Attempt", "Call", "Connection", "note_version"]
+
+T = TypeVar("T")
+Transport = TypeVar("Transport", httpx.BaseTransport, httpx.AsyncBaseTransport)
+Call: TypeAlias = Generator["Attempt | float", None, T]
 
 _PASSING = frozenset({408, 429, 502, 503, 504})
-_MOST_BYTES = 256 * 1024 * 1024
-_MOST_WORDS = 2_000
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+_MOST_BYTES = 1 << 30
+_JSON = {"Content-Type": "application/json"}
 
 
-@dataclass(frozen=True)
-class Patience:
-    """How long to go on asking.
+class _Settings(msgspec.Struct):
+    """What may be set; a token must fit in a header."""
 
-    >>> patience = Patience()
-    >>> [patience.pause(attempt, chance=1.0) for attempt in range(4)]
-    [0.1, 0.2, 0.4, 0.8]
+    timeout: Annotated[float, Meta(gt=0, lt=1e9)]
+    retries: Annotated[int, Meta(ge=0)]
+    deadline: Annotated[float, Meta(gt=0, lt=1e9)]
+    token: Annotated[str, Meta(pattern=r"^[\x21-\x7e]+\Z")] = ""
+
+
+class Attempt:
+    """One request, and its answer or error. It is entered while the request is sent.
+
+    ``arguments`` are those of ``httpx.Client.stream``.
     """
 
-    timeout: float = 10.0  # seconds to wait for a connection, and for each next piece of an answer
-    retries: int = 3  # attempts after the first
-    deadline: float = 30.0  # seconds for all attempts and the pauses between them together
-    first_pause: float = 0.1  # doubled each time up to the longest
-    longest_pause: float = 5.0
+    def __init__(self, end: float, **arguments: Any) -> None:
+        self._end, self.arguments = end, arguments
+        self.status, self.headers, self.body = 0, httpx.Headers(), bytearray()
+        self.error: BaseException | None = None
 
-    def __post_init__(self) -> None:
-        for name in ("timeout", "deadline"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
-                raise InvalidParameterError(f"{name}={value!r}: it must be seconds, above 0")
-        if isinstance(self.retries, bool) or not isinstance(self.retries, int) or self.retries < 0:
-            raise InvalidParameterError(
-                f"retries={self.retries!r}: it must be a whole number, from 0 up"
-            )
+    def __enter__(self) -> None:
+        pass
 
-    def pause(self, attempt: int, chance: float) -> float:
-        """Seconds to wait after an attempt, counted from 0.
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        self.error = error
+        return isinstance(error, httpx.HTTPError | httpx.InvalidURL | UnicodeError)
 
-        ``chance``, between 0 and 1, takes up to half of it away, so that many clients which
-        failed together do not come back together.
-        """
-        full = min(self.first_pause * 2.0 ** min(attempt, 60), self.longest_pause)
-        return full * (0.5 + 0.5 * chance)
+    def begin(self, response: httpx.Response) -> None:
+        """Take status and headers."""
+        self.status, self.headers = response.status_code, response.headers
+
+    def add(self, part: bytes) -> None:
+        """Take a part of the body; refuse one without end, or not complete at the deadline."""
+        self.body += part
+        if len(self.body) > _MOST_BYTES:
+            raise ServiceError(f"{self.arguments['url']} sends more than {_MOST_BYTES >> 20} MiB")
+        if monotonic() >= self._end:
+            raise ServiceError(f"{self.arguments['url']} did not finish by the deadline")
 
 
-class ServiceConnection:
-    """A pool of connections to one service; may be used by many threads at once.
+class Connection(Generic[Transport]):
+    """The settings of a client, and its calls. Parameters are those of a client."""
 
-    Every request of the service only asks, and asking twice does no harm: so a request is
-    repeated where the connection failed, and where the answer (408, 429, 502, 503, 504) says
-    that another time may do. What is wrong with a question stays wrong, and is not repeated.
-
-    Parameters are those of :class:`~coterie.ads.Client`; ``clock``, ``sleep`` and ``chance`` stand
-    in place of the time and of random numbers.
-    """
+    _http_class: Any
+    _http: Any
 
     def __init__(
         self,
-        base_url: str,
+        base_url: str = "http://127.0.0.1:8400",
         *,
         token: str | None = None,
-        patience: Patience | None = None,
+        timeout: float = 10.0,
+        retries: int = 3,
+        deadline: float = 30.0,
         allow_plain_http: bool = False,
-        transport: httpx.BaseTransport | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-        chance: Callable[[], float] = random.random,
+        transport: Transport | None = None,
     ) -> None:
-        self.base_url, loopback = checked_address(base_url)
-        self._patience = patience or Patience()
-        self._clock, self._sleep, self._chance = clock, sleep, chance
-        headers = {"Accept": "application/json"}
+        self.base_url, is_local = _checked_address(base_url)
+        token = token or os.environ.get("COTERIE_TOKEN") or None
+        given = {"timeout": timeout, "retries": retries, "deadline": deadline, "token": token}
+        self._settings = checked(_Settings, given)
+        headers = {"User-Agent": f"coterie/{__version__}"}
+        if is_local:
+            headers["Accept-Encoding"] = "identity"  # to compress would take longer than to send
         if token is not None:
-            headers["Authorization"] = f"Bearer {checked_token(token)}"
-            if self.base_url.startswith("http:") and not (loopback or allow_plain_http):
+            headers["Authorization"] = f"Bearer {token}"
+            if self.base_url.startswith("http:") and not (is_local or allow_plain_http):
                 raise InvalidParameterError(
-                    f"base_url={self.base_url!r}: a token sent there over plain http can be read "
-                    "on the way; use https, or, where the network is your own, allow_plain_http"
+                    f"base_url={self.base_url!r}: others could read the token on its way; use "
+                    "https, or allow_plain_http=True if the network is your own"
                 )
-        self._http = _http_client(headers, transport, loopback)
+        # None for a scheme is "no proxy", whatever the environment says
+        direct = dict.fromkeys(["http://", "https://", "all://"]) if is_local else None
+        self._http = self._http_class(headers=headers, transport=transport, mounts=direct)
 
-    def close(self) -> None:
-        """Close all connections; nothing can be asked afterwards."""
-        self._http.close()
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base_url!r})"
 
-    def answer(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None = None,
-        placed: Callable[[str], str] = str,
-    ) -> Any:
-        """Return what the service answers, read as JSON.
+    def _get(self, path: str, kind: type[T], query: msgspec.Struct | None = None) -> Call[T]:
+        """Ask for JSON of a type of the protocol."""
+        return self._ask(path, partial(msgspec.json.decode, type=kind), query)
 
-        The path has its query; ids in it went through :func:`in_path`. The body is JSON, and
-        ``placed`` tells what to call the place of a fault in it.
-        """
-        found = self.answer_bytes(method, path, body, placed)
+    def _advertiser(self, identifier: object) -> Call[protocol.Advertiser]:
+        # dots, too: a segment "." or ".." would be resolved
+        segment = quote(checked(str, str(identifier)), safe="").replace(".", "%2E")
+        return self._get(f"/v1/advertisers/{segment}", protocol.Advertiser)
+
+    def _advertiser_page(self, **query: Any) -> Call[protocol.AdvertiserPage]:
+        asked = checked(protocol.AdvertiserQuery, query)
+        return self._get("/v1/advertisers", protocol.AdvertiserPage, asked)
+
+    def _curves(self, segment: int | None) -> Call[pa.Table]:
+        return self._ask("/v1/curves", _table, checked(protocol.CurveQuery, {"segment": segment}))
+
+    def _ready(self) -> Call[bool]:
         try:
-            return json.loads(found)
-        except (ValueError, RecursionError) as error:
-            raise ServiceError(
-                f"{self.base_url} answered {path.partition('?')[0]} with something that is not "
-                "JSON; is that a coterie service?"
-            ) from error
+            yield from self._ask(
+                "/health/ready", partial(msgspec.json.decode, type=protocol.Health), most=0
+            )
+        except ServiceError as error:
+            if error.status is None or error.status in _PASSING:
+                return False
+            raise
+        return True
 
-    def answer_bytes(
+    def _forecast(self, question: Asked) -> Call[Any]:
+        """Ask one question; the result is a list if several bids were given."""
+        [batch] = batches_of([question], many=False)
+        [found] = yield from self._answers(batch)
+        return found if batch.questions[0].gives_list else found[0]
+
+    def _answers(self, batch: Batch) -> Call[list[list[Forecast]]]:
+        return self._ask("/v1/forecast", batch.read, batch=batch)
+
+    def _ask(
         self,
-        method: str,
         path: str,
-        body: bytes | None = None,
-        placed: Callable[[str], str] = str,
-    ) -> bytes:
-        """Return the body of what the service answers, asked again where that makes sense.
+        read: Callable[[bytearray], T],
+        query: msgspec.Struct | None = None,
+        *,
+        batch: Batch | None = None,
+        most: int | None = None,
+    ) -> Call[T]:
+        """Ask until there is an answer that ``read`` can read, or no hope of one.
 
-        Raises InvalidParameterError where the service finds fault with the question, else
-        ServiceError.
+        No request changes anything in a service, so each can be repeated, ``most`` times.
         """
         if self._http.is_closed:
-            raise ServiceError("this connection to the service is closed; make another client")
-        end = self._clock() + self._patience.deadline
-        attempt = 0
-        while True:
-            outcome = self._asked_once(method, path, body, end)
-            if isinstance(outcome, _Answer):
-                if outcome.status == 200:
-                    return outcome.body
-                outcome = _refused(self.base_url, outcome, placed)
-            pause = outcome.wait + self._patience.pause(attempt, self._chance())
-            last = attempt >= self._patience.retries or self._clock() + pause >= end
-            if last or not outcome.passing:
-                raise outcome.told(attempt + 1)
-            self._sleep(pause)
-            attempt += 1
+            raise ServiceError("this client is closed; make another one")
+        sent = {"method": "GET", "url": self.base_url + path, "params": msgspec.to_builtins(query)}
+        if batch is not None:
+            sent |= {"method": "POST", "content": batch.body, "headers": _JSON}
+        end = monotonic() + self._settings.deadline
+        most = self._settings.retries if most is None else most
+        for number in itertools.count():
+            seconds = max(min(self._settings.timeout, end - monotonic()), 1e-3)
+            attempt = Attempt(end, timeout=seconds, **sent)
+            yield attempt
+            if attempt.status == 200 and attempt.error is None:
+                return self._result(attempt, read)
+            error, wait = self._failure(attempt, batch or Batch(many=False))
+            # a random part, so that clients which failed together do not come back together
+            pause = min(_FIRST_PAUSE * 2.0 ** min(number, 60), _LONGEST_PAUSE)
+            pause = (wait or 0.0) + pause * (0.5 + 0.5 * random())
+            if wait is None or number >= most or monotonic() + pause >= end:
+                if number:
+                    error.args = (f"{error} (asked {number + 1} times)",)
+                raise error
+            yield pause
+        raise AssertionError
 
-    def _asked_once(
-        self, method: str, path: str, body: bytes | None, end: float
-    ) -> _Answer | _Failure:
-        import httpx
-
-        seconds = max(min(self._patience.timeout, end - self._clock()), 1e-3)
-        headers = {} if body is None else {"Content-Type": "application/json"}
+    def _result(self, attempt: Attempt, read: Callable[[bytearray], T]) -> T:
         try:
-            with self._http.stream(
-                method, self.base_url + path, content=body, headers=headers, timeout=seconds
-            ) as response:
-                return self._read_whole(response, end)
-        except httpx.TimeoutException:
-            return _Failure(
-                ServiceError(f"{self.base_url} did not answer within {seconds:.3g} s"), passing=True
-            )
-        except (httpx.UnsupportedProtocol, httpx.InvalidURL, UnicodeError) as error:
-            raise InvalidParameterError(f"{self.base_url} cannot be asked: {error}") from error
-        except (httpx.TransportError, httpx.DecodingError) as error:
-            why = _plain(str(error)) or type(error).__name__
-            return _Failure(
-                ServiceError(
-                    f"{self.base_url} cannot be asked ({why}); is coterie ads serve running there?"
-                ),
-                passing=True,
-            )
+            return read(attempt.body)
+        except (ValueError, OSError, NotImplementedError, RecursionError) as error:
+            raise ServiceError(
+                f"{attempt.arguments['url']} answered in a form that this client does not know; is "
+                "that a coterie service of the same version?",
+                status=attempt.status,
+                request_id=one_line(attempt.headers.get("x-request-id", "")) or None,
+            ) from error
 
-    def _read_whole(self, response: httpx.Response, end: float) -> _Answer | _Failure:
-        """Return the body, unless it trickles beyond the deadline or never ends."""
-        parts, size = [], 0
-        for part in response.iter_bytes():
-            parts.append(part)
-            size += len(part)
-            if size > _MOST_BYTES:
-                return _Failure(
-                    ServiceError(
-                        f"{self.base_url} answered with more than {_MOST_BYTES // 2**20} MiB; "
-                        "is that a coterie service?"
-                    )
-                )
-            if self._clock() >= end:
-                return _Failure(
-                    ServiceError(
-                        f"{self.base_url} had not finished its answer after "
-                        f"{self._patience.deadline:g} s"
-                    )
-                )
-        return _Answer(response.status_code, response.headers, b"".join(parts))
+    def _failure(self, attempt: Attempt, batch: Batch) -> tuple[CoterieError, float | None]:
+        """Return the error, and the seconds to wait; None if it is no use to ask again."""
+        error = attempt.error
+        if error is None:
+            return _refusal(self.base_url, attempt, batch)
+        if isinstance(error, httpx.TimeoutException):
+            seconds = attempt.arguments["timeout"]
+            return ServiceError(f"{self.base_url} did not answer within {seconds:.3g} s"), 0.0
+        why = f"{self.base_url} cannot be asked ({one_line(error) or type(error).__name__})"
+        if isinstance(error, httpx.TransportError | httpx.DecodingError) and not isinstance(
+            error, httpx.UnsupportedProtocol
+        ):
+            return ServiceError(f"{why}; is coterie ads serve running there?"), 0.0
+        return InvalidParameterError(why), None
 
 
-def checked_address(base_url: str) -> tuple[str, bool]:
-    """Return a service's address without a final slash, and whether it is on this machine.
+def note_version(seen: list[str], found: list[list[Forecast]]) -> None:
+    """Warn once if forecasts of one call are from another model than those before."""
+    version = found[0][0].model_version
+    if version in seen:
+        return
+    seen.append(version)
+    if len(seen) == 2:
+        warnings.warn(
+            f"the service got another model meanwhile: the first forecasts are of version "
+            f"{one_line(seen[0])}, later ones of {one_line(version)}; see model_version of each",
+            CoterieWarning,
+            stacklevel=3,
+        )
 
-    >>> checked_address("http://127.0.0.1:8400/"), checked_address("https://ads.example/forecasts")
-    (('http://127.0.0.1:8400', True), ('https://ads.example/forecasts', False))
-    """
+
+def _refusal(base_url: str, attempt: Attempt, batch: Batch) -> tuple[CoterieError, float | None]:
+    """Return what an answer other than 200 means, in the words of the service if it has some."""
     try:
-        parts = urlsplit(str(base_url))
-        sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        parts, sound = SplitResult("", "", "", "", ""), False
-    if "@" in parts.netloc:
-        raise InvalidParameterError(
-            "base_url: credentials do not stand in an address; give token=, or set COTERIE_TOKEN"
-        )
-    if not sound or re.search(r"[\s\x00-\x1f?#\\]", str(base_url)):
-        raise InvalidParameterError(
-            f"base_url={base_url!r}: it must be an address as in http://127.0.0.1:8400"
-        )
-    return str(base_url).rstrip("/"), _is_loopback(parts.hostname or "")
-
-
-def checked_token(token: str) -> str:
-    """Return a token that a header can carry; it is never repeated in a message."""
-    if not isinstance(token, str) or not re.fullmatch(r"[\x21-\x7e]+", token):
-        raise InvalidParameterError(
-            "token: it must be printable ASCII characters without blanks, as the service has it"
-        )
-    return token
-
-
-def in_path(text: str) -> str:
-    """Return an id as one segment of a path, whatever characters it has.
-
-    Dots are encoded too: a segment of one or two of them alone would be taken for a direction.
-
-    >>> in_path("a/b c?d#e%2F"), in_path("..")
-    ('a%2Fb%20c%3Fd%23e%252F', '%2E%2E')
-    """
-    try:
-        return quote(text, safe="").replace(".", "%2E")
-    except UnicodeEncodeError as error:
-        raise InvalidParameterError(
-            f"{text!r} holds half of a character, and cannot be sent"
-        ) from error
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """What came back, whatever it says."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-
-@dataclass(frozen=True)
-class _Failure:
-    """An attempt that came to nothing; passing where another may not; wait as it was told to."""
-
-    error: CoterieError
-    passing: bool = False
-    wait: float = 0.0
-
-    def told(self, attempts: int) -> CoterieError:
-        """Return the error, saying how often it was tried where that was more than once."""
-        if attempts > 1:
-            self.error.args = (f"{self.error.args[0]} (asked {attempts} times)",)
-        return self.error
-
-
-def _refused(base_url: str, answer: _Answer, placed: Callable[[str], str]) -> _Failure:
-    """Return what an answer other than 200 means, in the service's own words where it has some."""
-    status, headers, problem = answer.status, answer.headers, _problem(answer.body)
-    words = _plain(problem.get("detail") or problem.get("title") or "")
-    if status == 422:
-        return _Failure(
-            InvalidParameterError(_faults(problem, placed) or words or "a faulty question")
-        )
-    if 300 <= status < 400:
-        words = (
-            f"it points to {_plain(headers.get('location', 'nowhere'))!r}; that is not followed, "
-            "lest a token go astray: give the service's own address as base_url"
-        )
-    elif status == 401:
-        words = f"{words or 'a token is needed'}; give token=, or set COTERIE_TOKEN"
-    elif not problem:
-        words = "not in the words of a coterie service; is base_url right?"
-    number = _plain(problem.get("request_id") or "")
-    named = f" (request {number})" if number else ""
-    error = ServiceError(
-        f"{base_url} answered {status}: {words}{named}",
-        status=status,
-        request_id=number or None,
-    )
-    return _Failure(error, status in _PASSING, _asked_to_wait(headers))
-
-
-def _problem(body: bytes) -> dict[str, Any]:
-    """Return the problem in the body of an answer; empty where it is something else."""
-    try:
-        problem = json.loads(body)
+        problem = msgspec.json.decode(attempt.body, type=protocol.ProblemDocument)
+        words = one_line(problem.detail or problem.title)
     except (ValueError, RecursionError):
-        return {}
-    known = isinstance(problem, dict) and {"title", "status"} <= problem.keys()
-    return problem if known else {}
+        problem = protocol.ProblemDocument("", "", attempt.status, "")
+        words = "that is no answer of a coterie service; is base_url right?"
+    if attempt.status == 422 or problem.type.endswith("/unknown-advertiser"):
+        faults = [
+            one_line(f"{batch.placed(fault.at)}: {fault.what}").removeprefix(": ")
+            for fault in problem.errors or []
+        ]
+        return InvalidParameterError("; ".join(faults) or words), None
+    if 300 <= attempt.status < 400:
+        location = one_line(attempt.headers.get("location", ""))
+        words = f"it points to {location!r}, where the token must not go; correct base_url"
+    elif attempt.status == 401:
+        words += "; give token=, or set COTERIE_TOKEN"
+    number = one_line(problem.request_id)
+    named = f" (request {number})" if number else ""
+    what = f"{base_url} answered {attempt.status}: {words}{named}"
+    error = ServiceError(what, status=attempt.status, request_id=number or None)
+    return error, _wait(attempt.headers) if attempt.status in _PASSING else None
 
 
-def _faults(problem: Mapping[str, Any], placed: Callable[[str], str]) -> str:
-    """Return the faults of a question, each after its place."""
-    errors = problem.get("errors")
-    if not isinstance(errors, list):
-        return ""
-    told = (
-        f"{placed(_plain(one.get('at', '')))}: {_plain(one.get('what', ''))}".removeprefix(": ")
-        for one in errors
-        if isinstance(one, dict)
-    )
-    return "; ".join(told)
-
-
-def _asked_to_wait(headers: Mapping[str, str]) -> float:
-    """Seconds in Retry-After; a date there is counted from the answer's own."""
-    told = headers.get("retry-after", "").strip()
-    if re.fullmatch(r"[0-9]{1,9}", told):
-        return float(told)
+def _wait(headers: Mapping[str, str]) -> float:
+    """Return the seconds in Retry-After; a date there is compared with the date of the answer."""
+    after = headers.get("retry-after", "").strip()
+    if re.fullmatch(r"[0-9]{1,9}", after):
+        return float(after)
     try:
-        until, since = parsedate_to_datetime(told), parsedate_to_datetime(headers.get("date", ""))
+        until, since = parsedate_to_datetime(after), parsedate_to_datetime(headers.get("date", ""))
         return max((until - since).total_seconds(), 0.0)
     except (TypeError, ValueError):
         return 0.0
 
 
-def _plain(text: object) -> str:
-    """Words of a stranger on one line of bounded length, without anything a terminal obeys."""
-    return " ".join(visible(str(text)).split())[:_MOST_WORDS]
+def _table(body: bytearray) -> pa.Table:
+    with pa.ipc.open_stream(pa.py_buffer(body)) as stream:
+        return stream.read_all()
 
 
-def _http_client(
-    headers: dict[str, str], transport: httpx.BaseTransport | None, loopback: bool
-) -> httpx.Client:
+def _checked_address(base_url: str) -> tuple[str, bool]:
+    """Return an address without a final slash, and whether it is on this machine."""
+    if "@" in str(base_url):  # the message must not show a password
+        raise InvalidParameterError(
+            "base_url: an address has no credentials; give token=, or set COTERIE_TOKEN"
+        )
     try:
-        import httpx
-    except ImportError as error:
-        raise MissingExtraError(
-            "asking a service needs httpx: pip install 'coterie[client]'"
-        ) from error
-    from coterie import __version__
-
-    if transport is None and loopback:
-        # what is asked of this machine never goes through a proxy named in the environment
-        transport = httpx.HTTPTransport()
-    return httpx.Client(
-        headers={"User-Agent": f"coterie/{__version__}", **headers},
-        transport=transport,
-        follow_redirects=False,
-    )
-
-
-def _is_loopback(host: str) -> bool:
+        parts = urlsplit(base_url)
+        host = parts.hostname or ""
+        is_sound = parts.scheme in {"http", "https"} and bool(host) and parts.port != 0
+    except (ValueError, AttributeError):
+        is_sound = False
+    if not is_sound or re.search(r"[\s\x00-\x1f?#\\]", base_url):
+        raise InvalidParameterError(
+            f"base_url={base_url!r}: it must be an address such as http://127.0.0.1:8400"
+        )
     try:
-        return ipaddress.ip_address(host).is_loopback
+        is_local = ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return host == "localhost"
+        is_local = host == "localhost"
+    return base_url.rstrip("/"), is_local

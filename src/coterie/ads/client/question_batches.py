@@ -1,208 +1,150 @@
-"""Questions of any number and size, packed into requests that a forecast service takes."""
+"""Questions checked against the schema and packed into requests that a service accepts."""
 
 from __future__ import annotations
 
-import json
-import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
-from typing import Any
+from datetime import date
+from numbers import Integral
+from typing import Any, TypeAlias, TypedDict, TypeVar
 
-from coterie.ads.forecasts.forecast_figures import (
-    SUPPLY_OR_DAY,
-    checked_bids,
-    checked_day,
-    checked_supply,
-    number_between,
-)
-from coterie.ads.protocol import Limits
+import msgspec
+from numpy.typing import NDArray
+
+from coterie.ads.forecasts.forecast_figures import Forecast
+from coterie.ads.protocol import Answer, Answers, BidRange, Limits, Question
 from coterie.errors import InvalidParameterError
+from coterie.runtime.wording import visible
 
-__all__ = ["Batch", "Piece", "batches_of"]
+__all__ = ["Asked", "Batch", "Bids", "Details", "batches_of", "checked", "one_line"]
 
+T = TypeVar("T")
+#: A question, or its members by name.
+Asked: TypeAlias = Question | Mapping[str, Any]
+#: Several bids: a mapping of ``from``, ``to`` and ``step`` is a range.
+Bids: TypeAlias = Sequence[float] | NDArray[Any] | Mapping[str, float] | BidRange
+_MOST_SHOWN = 2_000
 _LIMITS = Limits()
-_BRACKETS = 2
-# a text is compared with every advertiser's: so many are answered well within a request's time
-_MOST_TEXTS = 50
-_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-_MEMBERS = ("advertiser", "bid", "supply", "day", "days", "text", "level")
-# what need not be sent
-_DEFAULTS = {"days": 1, "level": 0.9}
+# Unknown advertisers without a text count as one text more. With a quarter of the work that may
+# wait, four threads of a client are admitted together.
+_MOST = (
+    _LIMITS.questions,
+    _LIMITS.bids,
+    _LIMITS.texts - 1,
+    _LIMITS.all_text_chars,
+    _LIMITS.queued_work_per_client // 4,
+    _LIMITS.body_bytes - 2,
+)
 
 
-@dataclass(frozen=True)
-class Piece:
-    """A question, or a part of its bids where it has more than a request may have."""
+class Details(TypedDict, total=False):
+    """Members of a question besides the advertiser and the bid."""
 
-    question: int  # its number among all
-    first_bid: int  # which of the question's bids it begins with
-    bids: int  # how many it has
-    texts: int  # 1 where it has a text
-    text_chars: int
-    body: bytes  # as JSON
-    last: bool  # whether the question ends with it
+    supply: float | None
+    day: str | date | None
+    days: int
+    text: str | None
+    level: float
 
 
 @dataclass
 class Batch:
-    """The pieces of one request; ``many`` where they come from a list of questions."""
+    """The questions of one request; ``first`` is the number of the first among all.
 
+    ``many`` is False for a single question, which is not sent as a list.
+    """
+
+    first: int = 0
     many: bool = True
-    pieces: list[Piece] = field(default_factory=list)
-    bids: int = 0
-    texts: int = 0
-    text_chars: int = 0
-    size: int = _BRACKETS
+    questions: list[Question] = field(default_factory=list)
+    parts: list[bytes] = field(default_factory=list)  # the questions as JSON
 
     @property
     def body(self) -> bytes:
-        """The request's: a list, or a lone question without one around it."""
-        joined = b",".join(piece.body for piece in self.pieces)
-        return joined if len(self.pieces) == 1 else b"[" + joined + b"]"
+        """The body of the request."""
+        return b"[" + b",".join(self.parts) + b"]" if self.many else self.parts[0]
 
-    def has_room_for(self, piece: Piece) -> bool:
-        """Whether the request may have this piece too."""
-        return not self.pieces or (
-            len(self.pieces) < _LIMITS.questions
-            and self.bids + piece.bids <= _LIMITS.bids
-            and self.texts + piece.texts <= _MOST_TEXTS
-            and self.text_chars + piece.text_chars <= _LIMITS.all_text_chars
-            and self.size + len(piece.body) + 1 <= _LIMITS.body_bytes
-        )
-
-    def add(self, piece: Piece) -> None:
-        """Take it in."""
-        self.pieces.append(piece)
-        self.bids += piece.bids
-        self.texts += piece.texts
-        self.text_chars += piece.text_chars
-        self.size += len(piece.body) + 1
+    def read(self, body: bytearray) -> list[list[Forecast]]:
+        """Return the forecasts in an answer, a list for each question."""
+        decode = msgspec.json.decode
+        answers = decode(body, type=Answers).answers if self.many else [decode(body, type=Answer)]
+        if [len(one.forecasts) for one in answers] != [one.n_bids for one in self.questions]:
+            raise ValueError("there is not one forecast for each bid")
+        return [answer.each() for answer in answers]
 
     def placed(self, place: str) -> str:
-        """Return the place of a fault in the request as a place in what the caller asked.
+        """Return a place in the request as a place among all questions.
 
-        >>> pieces = [Piece(number, 0, 1, 0, 0, b"", True) for number in (1000, 1001)]
-        >>> Batch(pieces=pieces).placed("[1].bid.to")
-        '[1001].bid.to'
+        >>> Batch(first=1000).placed("[1].bid")
+        'questions[1001].bid'
         """
-        found = re.fullmatch(r"(?:\[(\d{1,9})\])?\.?(?:bid\[(\d{1,9})\])?(.*)", place, re.DOTALL)
-        alone = len(self.pieces) == 1
-        if found is None or (found[1] is None) is not alone:
-            return place  # that of the whole request
-        number = int(found[1] or 0)
-        if number >= len(self.pieces):
-            return place
-        piece = self.pieces[number]
-        bid = "" if found[2] is None else f"bid[{int(found[2]) + piece.first_bid}]"
-        rest = bid + found[3]
-        return f"[{piece.question}].{rest}".rstrip(".") if self.many else rest
+        found = re.match(r"\[(\d{1,9})\]", place) if self.many else None
+        return f"questions[{self.first + int(found[1])}]{place[found.end() :]}" if found else place
 
 
-def batches_of(questions: Iterable[Mapping[str, Any]], *, many: bool = True) -> Iterator[Batch]:
-    """Yield all questions in their order, as many to a request as it may have.
+def batches_of(questions: Iterable[Asked], *, many: bool = True) -> Iterator[Batch]:
+    """Yield all questions in order, as many to a request as the limits of a service allow.
 
-    Questions are taken as they are needed. Messages count them from 0 where they are ``many``.
+    Questions are taken from the iterable only when they are needed.
 
-    >>> [batch] = batches_of([{"advertiser": "adv-7", "bid": 2, "supply": None}])
+    >>> [batch] = batches_of([{"advertiser": "a", "bid": 2}, {"text": "b", "bid": [1, 2]}])
     >>> batch.body
-    b'{"advertiser":"adv-7","bid":[2.0]}'
+    b'[{"bid":2.0,"advertiser":"a"},{"bid":[1.0,2.0],"text":"b"}]'
     """
-    batch = Batch(many)
-    for number, question in enumerate(questions):
-        place = f"[{number}]" if many else ""
-        for piece in _pieces(number, question, place):
-            if not batch.has_room_for(piece):
-                yield batch
-                batch = Batch(many)
-            batch.add(piece)
-    if batch.pieces:
+    batch, used = Batch(many=many), [0] * len(_MOST)
+    for number, given in enumerate(questions):
+        question = checked(Question, given, f"questions[{number}]" if many else "")
+        part = msgspec.json.encode(question)
+        needs = _needs(question, part)
+        used = [one + more for one, more in zip(used, needs, strict=True)]
+        if batch.parts and any(one > most for one, most in zip(used, _MOST, strict=True)):
+            yield batch
+            batch, used = Batch(number, many), needs
+        batch.questions.append(question)
+        batch.parts.append(part)
+    if batch.parts:
         yield batch
 
 
-def _pieces(number: int, question: Mapping[str, Any], place: str) -> Iterator[Piece]:
-    """One question as JSON, in parts where it has more bids than a request may have."""
-    members = _checked_members(question, place)
-    texts = int("text" in members), len(members.get("text", ""))
-    bids = members["bid"]
-    if isinstance(bids, dict):
-        yield Piece(number, 0, _number_in_range(bids), *texts, _written(members, place), True)
-        return
-    for first in range(0, len(bids), _LIMITS.bids):
-        part = bids[first : first + _LIMITS.bids]
-        body = _written(members | {"bid": part}, place)
-        yield Piece(number, first, len(part), *texts, body, first + len(part) == len(bids))
+def checked(kind: type[T], given: Any, place: str = "") -> T:
+    """Return what the caller gave as a type of the protocol; name the place of a fault.
 
-
-def _checked_members(question: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """Return the members of a question that say something, as JSON has them."""
-    where = f"{place}." if place else ""
-    if not isinstance(question, Mapping):
-        raise InvalidParameterError(
-            f"{place}: a question is a dict as in {{'advertiser': 'adv-00042', 'bid': 2.5}}, not "
-            f"a {type(question).__name__}"
-        )
-    if unknown := [name for name in question if name not in _MEMBERS]:
-        raise InvalidParameterError(
-            f"{where}{unknown[0]}: there is no member of this name; a question has "
-            f"{', '.join(_MEMBERS)}"
-        )
-    if question.get("bid") is None:
-        raise InvalidParameterError(f"{where}bid: it is missing")
-    members = {name: value for name, value in question.items() if value is not None}
-    for name in members.keys() & {"advertiser", "day", "text"}:
-        members[name] = str(members[name])  # ids may be numbers, and days dates
+    None is "not given". Arrays and numbers of NumPy are taken, and ids that are numbers.
+    """
+    if isinstance(given, Mapping):
+        given = {name: value for name, value in given.items() if value is not None}
+        if isinstance(given.get("advertiser"), Integral):
+            given["advertiser"] = str(given["advertiser"])
     try:
-        members["bid"] = _bids(members["bid"])
-        if "supply" in members:
-            members["supply"] = checked_supply(members["supply"])
-        if "days" in members:
-            checked_day(None, members["days"])
-            members["days"] = int(members["days"])
-        if "level" in members:
-            members["level"] = _level(members["level"])
-        if {"supply", "day"} <= members.keys():
-            raise InvalidParameterError(f"day: {SUPPLY_OR_DAY}")
-    except InvalidParameterError as error:
-        raise InvalidParameterError(f"{where}{error}") from None
-    for name, value in _DEFAULTS.items():
-        if members.get(name) == value:
-            del members[name]
-    return members
+        found = msgspec.convert(msgspec.to_builtins(given, enc_hook=_plain), kind)
+        msgspec.json.encode(found)
+        return found
+    except UnicodeEncodeError:
+        what, at = "half of a surrogate pair cannot be sent", ""
+    except (msgspec.ValidationError, TypeError) as error:
+        what, _, at = str(error).partition(" - at `$")
+    where = (place + at.rstrip("`")).lstrip(".")
+    raise InvalidParameterError(one_line(f"{where}: {what}" if where else what))
 
 
-def _level(level: Any) -> float:
-    """Return a number; which levels there are is for the service to tell."""
-    if isinstance(level, Real):
-        return float(level)
-    raise InvalidParameterError(f"level={level!r}: it must be a number between 0 and 1")
+def one_line(text: object) -> str:
+    r"""Return a text on one line of limited length, without terminal control characters.
+
+    >>> one_line("a\nb\x1b[2J")
+    'a b␛[2J'
+    """
+    return " ".join(visible(str(text)).split())[:_MOST_SHOWN]
 
 
-def _bids(bid: Any) -> list[float] | dict[str, Any]:
-    """Return a list of numbers, or a range, whose faults are for the service to tell."""
-    if type(bid) is float and 0 < bid < math.inf:
-        return [bid]  # most are this, and an array would take ten times as long
-    if not isinstance(bid, Mapping):
-        return checked_bids(bid).tolist()
-    return {
-        str(name): value.item() if hasattr(value, "item") else value for name, value in bid.items()
-    }
+def _needs(question: Question, part: bytes) -> list[int]:
+    """Return what a question takes of each limit in ``_MOST``."""
+    n_bids, text = question.n_bids, question.text or ""
+    work = n_bids * question.days + (_LIMITS.text_work if text else 0)
+    return [1, n_bids, bool(text), len(text), work, len(part) + 1]
 
 
-def _number_in_range(bid: Mapping[str, Any]) -> int:
-    """How many bids a range has; where that cannot be told, the service will say why."""
-    try:
-        start, stop, step = (float(bid[name]) for name in ("from", "to", "step"))
-        return max(number_between(start, stop, step, _LIMITS.bids), 1)
-    except (ArithmeticError, KeyError, TypeError, ValueError):
-        return 1
-
-
-def _written(members: Mapping[str, Any], place: str) -> bytes:
-    try:
-        return _JSON.encode(members).encode("utf-8")
-    except (TypeError, ValueError) as error:
-        raise InvalidParameterError(
-            f"{place or 'the question'} cannot be written as JSON: {error}"
-        ) from error
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a {type(value).__name__} cannot be sent")

@@ -19,6 +19,7 @@ from coterie.ads.curves.landscapes import Evidence, own_curves
 from coterie.ads.curves.supply import Supply
 from coterie.ads.forecasts.calibration import Calibration
 from coterie.ads.forecasts.forecast_figures import (
+    NO_BID,
     SUPPLY_OR_DAY,
     checked_bids,
     checked_day,
@@ -150,7 +151,7 @@ class FittedMarket:
     def forecast(
         self,
         advertiser: str | None = None,
-        bid: ArrayLike = 1.0,
+        bid: ArrayLike | None = None,
         *,
         supply: float | None = None,
         day: str | None = None,
@@ -165,7 +166,7 @@ class FittedMarket:
         advertiser : str, optional
             One that is not known is placed by ``text``, or else by all advertisers.
         bid : float or array-like
-            In units of currency per thousand impressions (CPM).
+            In units of currency per thousand impressions (CPM). Required.
         supply : float, optional
             Auctions; by default what is expected of the advertiser, and then the intervals
             include that it is uncertain.
@@ -185,6 +186,8 @@ class FittedMarket:
             A list where ``bid`` is one.
         """
         self._refuse_unfitted()
+        if bid is None:
+            raise InvalidParameterError(NO_BID)
         bids = checked_bids(bid)
         tables = tables_of(self)
         placement = tables.placer.placed(advertiser, text)
@@ -197,10 +200,9 @@ class FittedMarket:
         figures = tables.at_placed(
             placement, bids, auctions, table, supply is not None, level
         ).tolist()
+        grounds, currency = placement.why + how, self.currency_
         found = [
-            forecast_of(
-                placement, b, auctions, of_bid, placement.why + how + tables.remark(b), level
-            )
+            forecast_of(placement, b, auctions, of_bid, grounds + tables.remark(b), level, currency)
             for b, of_bid in zip(bids.tolist(), figures, strict=True)
         ]
         return found if np.ndim(bid) else found[0]
@@ -223,17 +225,21 @@ class FittedMarket:
 
 
 def load_market(path: str | os.PathLike[str]) -> FittedMarket:
-    """Return the market in the model file of a forecaster, to forecast by and not to fit again."""
+    """Return the market in the model file of a forecaster, to forecast by and not to fit again.
+
+    A file whose arrays do not fit each other is refused before they are read.
+    """
+    from coterie.ads.forecasts.model_checks import check_outline
     from coterie.ads.segments.text_vectors import TextVectors
 
+    def check(outline: Any) -> None:
+        if isinstance(outline, FittedMarket):
+            refuse_former(outline, "it")
+        check_outline(outline)
+
     # these need no scikit-learn, which takes longer to import than a model takes to load
-    model = load_model(path, classes={"AdForecaster": FittedMarket, "TextView": TextVectors})
-    if not isinstance(model, FittedMarket):
-        raise ModelFileError(
-            f"{os.fspath(path)} holds a {type(model).__name__}, which does not forecast; "
-            "make a model with coterie ads segment"
-        )
-    refuse_former(model, path)
+    classes = {"AdForecaster": FittedMarket, "TextView": TextVectors}
+    model: FittedMarket = load_model(path, classes=classes, check_outline=check)
     return model
 
 

@@ -31,6 +31,9 @@ Floats = NDArray[np.float64]
 #: What is said if both are given.
 SUPPLY_OR_DAY = "give supply or day, not both"
 
+#: What is said if no bid is given: any default would be wrong in some currency.
+NO_BID = "bid is missing; give it per thousand impressions (CPM)"
+
 #: A forecast is for at most so many days.
 MOST_DAYS = 366
 
@@ -83,6 +86,11 @@ class Forecast:
         Where the curve came from: own bids completed by the segment's; the segments of similar
         texts; all advertisers.
     why : str
+        What it is based on.
+    currency : str
+        Of all amounts; empty where the log has none.
+    model_version : str
+        Of the model of a service, as its answers name it; otherwise empty. It is not compared.
     """
 
     advertiser: str
@@ -138,6 +146,7 @@ def forecast_of(
     figures: Sequence[float],
     why: str,
     level: float,
+    currency: str,
 ) -> Forecast:
     """Return a forecast from figures in the order of :data:`FIELDS`; NaN is what no log has."""
     win, cost, impressions, low, high, spend, least, most, *events = figures
@@ -160,6 +169,7 @@ def forecast_of(
         segment=placement.segment,
         curve=placement.curve,
         why=why,
+        currency=currency,
     )
 
 

@@ -41,7 +41,7 @@ SCRIPTS = (
     "forecast_source.js",
     "exports.js",
     "advertiser_details.js",
-    "service_tools.js",
+    "service_segments.js",
     "service_page.js",
 )
 STYLES = (STYLE, "service.css")
@@ -60,6 +60,7 @@ _POLICIES = {
     "Content-Security-Policy": _CONTENT_POLICY,
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
     "X-Frame-Options": "DENY",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
@@ -92,7 +93,7 @@ def page_files() -> Mapping[str, PageFile]:
     """Return the page, under the name "", and its scripts and styles by their names.
 
     >>> sorted(page_files())[:3]
-    ['', 'advertiser_details.js', 'charts.js']
+    ['', 'advertiser_details.js', 'bid_scales.js']
     """
     files = {name: PageFile.of(name, page_file(name)) for name in (*STYLES, *SCRIPTS)}
     addresses = {name: f"assets/{name}?v={file.hash}" for name, file in files.items()}

@@ -1,0 +1,303 @@
+"""Clients of a forecast service: one blocks, the other is asynchronous."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Any, Self, TypeVar, Unpack, overload
+
+import httpx
+import pyarrow as pa
+
+from coterie.ads.client.connection import Call, Connection, note_version
+from coterie.ads.client.question_batches import Asked, Bids, Details, batches_of
+from coterie.ads.forecasts.forecast_figures import Forecast
+from coterie.ads.protocol import Advertiser, AdvertiserItem, Model, Segments
+
+__all__ = ["AsyncClient", "Client"]
+
+T = TypeVar("T")
+
+
+class Client(Connection[httpx.BaseTransport]):
+    """Ask a forecast service: what ``coterie ads serve`` answers, as Python objects.
+
+    Forecasts are equal to those of :meth:`AdForecaster.forecast`, bit for bit, if the service has
+    the same model. Many threads can use one client; they share its connections. If the service is
+    busy or cannot be reached, the client asks again after growing pauses. That is always safe,
+    because asking changes nothing.
+
+    Parameters
+    ----------
+    base_url : str
+    token : str, optional
+        By default the environment variable ``COTERIE_TOKEN``, if it is set.
+    timeout : float
+        Seconds to wait for a connection, and for each next part of an answer.
+    retries : int
+        Attempts after the first.
+    deadline : float
+        Seconds for one request with all its attempts and pauses.
+    allow_plain_http : bool
+        Whether a token may go to other machines over http, too.
+    transport : httpx.BaseTransport, optional
+        In place of the network; ``httpx.HTTPTransport(verify=…)`` has your own certificates.
+
+    Raises
+    ------
+    InvalidParameterError
+        If a question is invalid; the message names the place.
+    ServiceError
+        If there is no answer, or another error; ``status`` and ``request_id`` tell which.
+
+    Examples
+    --------
+    ``client.forecast("adv-00042", 2.50, supply=1e6)`` is the forecast of one advertiser at one bid.
+
+    >>> from coterie.ads import Client
+    >>> with Client("http://127.0.0.1:8400") as client:
+    ...     client
+    Client('http://127.0.0.1:8400')
+    """
+
+    _http_class = httpx.Client
+    _http: httpx.Client
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections; nothing can be asked afterwards."""
+        self._http.close()
+
+    @overload
+    def forecast(
+        self, advertiser: str | None = ..., bid: float = ..., **details: Unpack[Details]
+    ) -> Forecast: ...
+    @overload
+    def forecast(
+        self, advertiser: str | None = ..., bid: Bids = ..., **details: Unpack[Details]
+    ) -> list[Forecast]: ...
+    def forecast(
+        self, advertiser: str | None = None, bid: Any = None, **details: Unpack[Details]
+    ) -> Any:
+        """Forecast impressions, spend, clicks and conversions at a bid, or at several.
+
+        Parameters
+        ----------
+        advertiser : str, optional
+            One that is not known is placed by ``text``, or else by all advertisers.
+        bid : float, sequence, or mapping
+            In units of currency per thousand impressions (CPM); a mapping of ``from``, ``to`` and
+            ``step`` is a range. Required.
+        **details
+            ``supply``, ``day``, ``days``, ``text``, ``level`` as in :meth:`AdForecaster.forecast`.
+
+        Returns
+        -------
+        Forecast, or list of Forecast
+            A list if ``bid`` is a sequence or a range.
+        """
+        return self._run(self._forecast({"advertiser": advertiser, "bid": bid, **details}))
+
+    def forecast_many(self, questions: Iterable[Asked]) -> list[list[Forecast]]:
+        """Answer many questions in few requests; return a list of forecasts for each.
+
+        Parameters
+        ----------
+        questions : iterable of mapping or Question
+            Each with the arguments of :meth:`forecast` by name.
+
+        Warns
+        -----
+        CoterieWarning
+            If the service got another model meanwhile; ``model_version`` of each forecast tells.
+        """
+        return list(self.forecast_each(questions))
+
+    def forecast_each(self, questions: Iterable[Asked]) -> Iterator[list[Forecast]]:
+        """Yield what :meth:`forecast_many` returns, with one request in memory at a time.
+
+        Questions are taken when they are needed.
+        """
+        versions: list[str] = []
+        for batch in batches_of(questions):
+            found = self._run(self._answers(batch))
+            note_version(versions, found)
+            yield from found
+
+    def model(self) -> Model:
+        """Return the description of the model: version, currency, days, warnings."""
+        return self._run(self._get("/v1/model", Model))
+
+    def segments(self) -> Segments:
+        """Return all segments with their curves."""
+        return self._run(self._get("/v1/segments", Segments))
+
+    def advertiser(self, advertiser: str) -> Advertiser:
+        """Return what is known of one advertiser: segment, shares, rates, neighbours, curves."""
+        return self._run(self._advertiser(advertiser))
+
+    def advertisers(
+        self, search: str = "", *, segment: int | None = None, page_size: int = 100
+    ) -> Iterator[AdvertiserItem]:
+        """Yield the advertisers of the model; each page is fetched when it is needed.
+
+        Parameters
+        ----------
+        search : str
+            Part of the id, any case. Ids that begin with it come first, then by spend.
+        segment : int, optional
+            Only those of the segment with this index.
+        page_size : int
+            1 to 100.
+        """
+        page = pages = 1
+        while page <= pages:
+            asked = {"search": search, "segment": segment, "page_size": page_size, "page": page}
+            found = self._run(self._advertiser_page(**asked))
+            yield from found.items
+            page, pages = page + 1, found.pages
+
+    def curves(self, segment: int | None = None) -> pa.Table:
+        """Return the curves of all advertisers, or of one segment, as an Arrow table.
+
+        Columns: advertiser, bid, win_rate, win_rate_low, win_rate_high, cost. The metadata of the
+        schema has the version of the model and the currency.
+        """
+        return self._run(self._curves(segment))
+
+    def is_ready(self) -> bool:
+        """Return whether the service can be reached and is not stopping; asks only once."""
+        return self._run(self._ready())
+
+    def metrics(self) -> str:
+        """Return the metrics in the text format of Prometheus."""
+        return self._run(self._ask("/metrics", bytearray.decode))
+
+    def _run(self, call: Call[T]) -> T:
+        while True:
+            try:
+                step = next(call)
+            except StopIteration as end:
+                return end.value
+            if isinstance(step, float):
+                time.sleep(step)
+                continue
+            with step, self._http.stream(**step.arguments) as response:
+                step.begin(response)
+                for part in response.iter_bytes():
+                    step.add(part)
+
+
+class AsyncClient(Connection[httpx.AsyncBaseTransport]):
+    """Ask a forecast service as :class:`Client` does, with ``await``.
+
+    Parameters, results and errors are those of :class:`Client`; ``transport`` is an
+    ``httpx.AsyncBaseTransport``. Tasks of one event loop can share a client.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> from coterie.ads import AsyncClient
+    >>> async def ask():
+    ...     async with AsyncClient("http://127.0.0.1:8400") as client:
+    ...         return client
+    >>> asyncio.run(ask())
+    AsyncClient('http://127.0.0.1:8400')
+    """
+
+    _http_class = httpx.AsyncClient
+    _http: httpx.AsyncClient
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections; nothing can be asked afterwards."""
+        await self._http.aclose()
+
+    @overload
+    async def forecast(
+        self, advertiser: str | None = ..., bid: float = ..., **details: Unpack[Details]
+    ) -> Forecast: ...
+    @overload
+    async def forecast(
+        self, advertiser: str | None = ..., bid: Bids = ..., **details: Unpack[Details]
+    ) -> list[Forecast]: ...
+    async def forecast(
+        self, advertiser: str | None = None, bid: Any = None, **details: Unpack[Details]
+    ) -> Any:
+        """Forecast at a bid, or at several; see :meth:`Client.forecast`."""
+        return await self._run(self._forecast({"advertiser": advertiser, "bid": bid, **details}))
+
+    async def forecast_many(self, questions: Iterable[Asked]) -> list[list[Forecast]]:
+        """Answer many questions in few requests; see :meth:`Client.forecast_many`."""
+        return [found async for found in self.forecast_each(questions)]
+
+    async def forecast_each(self, questions: Iterable[Asked]) -> AsyncIterator[list[Forecast]]:
+        """Yield what :meth:`forecast_many` returns, with one request in memory at a time."""
+        versions: list[str] = []
+        for batch in batches_of(questions):
+            together = await self._run(self._answers(batch))
+            note_version(versions, together)
+            for found in together:
+                yield found
+
+    async def model(self) -> Model:
+        """Return the description of the model: version, currency, days, warnings."""
+        return await self._run(self._get("/v1/model", Model))
+
+    async def segments(self) -> Segments:
+        """Return all segments with their curves."""
+        return await self._run(self._get("/v1/segments", Segments))
+
+    async def advertiser(self, advertiser: str) -> Advertiser:
+        """Return what is known of one advertiser: segment, shares, rates, neighbours, curves."""
+        return await self._run(self._advertiser(advertiser))
+
+    async def advertisers(
+        self, search: str = "", *, segment: int | None = None, page_size: int = 100
+    ) -> AsyncIterator[AdvertiserItem]:
+        """Yield the advertisers of the model; see :meth:`Client.advertisers`."""
+        page = pages = 1
+        while page <= pages:
+            asked = {"search": search, "segment": segment, "page_size": page_size, "page": page}
+            found = await self._run(self._advertiser_page(**asked))
+            for item in found.items:
+                yield item
+            page, pages = page + 1, found.pages
+
+    async def curves(self, segment: int | None = None) -> pa.Table:
+        """Return the curves of all advertisers, or of one segment; see :meth:`Client.curves`."""
+        return await self._run(self._curves(segment))
+
+    async def is_ready(self) -> bool:
+        """Return whether the service can be reached and is not stopping; asks only once."""
+        return await self._run(self._ready())
+
+    async def metrics(self) -> str:
+        """Return the metrics in the text format of Prometheus."""
+        return await self._run(self._ask("/metrics", bytearray.decode))
+
+    async def _run(self, call: Call[T]) -> T:
+        while True:
+            try:
+                step = next(call)
+            except StopIteration as end:
+                return end.value
+            if isinstance(step, float):
+                await asyncio.sleep(step)
+                continue
+            with step:
+                async with self._http.stream(**step.arguments) as response:
+                    step.begin(response)
+                    async for part in response.aiter_bytes():
+                        step.add(part)
