@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.ads.protocol import Answer, Answers, Limits
+from coterie.ads.protocol import Answer, Answers, Limits, Question
 from coterie.ads.service.answering import (
     Batch,
     answer_lines,
     answer_slices,
-    answers_at_once,
-    read_batch,
+    make_batch,
+    quick_answer,
+    read_questions,
 )
 from coterie.ads.service.problems import MOST_FAULTS, Problem
 from coterie.ads.service.served_model import ServedModel
@@ -70,7 +71,7 @@ def questions(draw, name):
 def read(asked, limits=LIMITS, name="small_model"):
     """Return a batch of questions."""
     body = asked if isinstance(asked, bytes) else msgspec.json.encode(asked)
-    return read_batch(served(name), body, limits)
+    return make_batch(served(name), read_questions(body), limits)
 
 
 def finished(slices):
@@ -126,7 +127,7 @@ def test_answers_are_forecasts(name, data):
 @settings(max_examples=15)
 @given(st.data())
 def test_small_questions_are_answered_at_once_with_the_same_bytes(name, data):
-    """The short way for small batches gives the bytes of the long one, alone and in a list."""
+    """The short way for one small question gives the bytes of the long one."""
     optional = {
         "days": st.sampled_from([1, 7]),
         "level": levels,
@@ -135,13 +136,12 @@ def test_small_questions_are_answered_at_once_with_the_same_bytes(name, data):
     of_known = st.fixed_dictionaries(
         {"advertiser": st.sampled_from(ids(name)), "bid": bids}, optional=optional
     )
-    asked = data.draw(of_known | st.lists(of_known, min_size=1, max_size=3))
+    asked = data.draw(of_known)
     batch = read(asked, name=name)
     (body, _), _ = finished(answer_slices(batch, LIMITS))
-    assert batch.is_ready
-    assert answers_at_once(batch) == body
-    kind = Answers if isinstance(asked, list) else Answer
-    msgspec.json.decode(body, type=kind)
+    assert quick_answer(served(name), batch.questions[0], LIMITS) == body
+    assert quick_answer(served(name), batch.questions, LIMITS) is None
+    msgspec.json.decode(body, type=Answer)
 
 
 def test_slices_are_small_and_add_up():
@@ -170,7 +170,7 @@ def test_log_without_clicks():
     model.conversion_rate_ = model.conversion_worth_ = None
     without = ServedModel(model, "0", "market.coterie")
     for asked in (KNOWN, {"text": "tour", "bid": 1, "supply": 9}):
-        batch = read_batch(without, msgspec.json.encode(asked), LIMITS)
+        batch = make_batch(without, msgspec.convert(asked, Question), LIMITS)
         (body, _), _ = finished(answer_slices(batch, LIMITS))
         [figures] = msgspec.json.decode(body)["forecasts"]
         assert figures["clicks"] is figures["conversions_interval"] is None
@@ -190,14 +190,23 @@ def test_large_answers_are_compressed_on_demand():
 def test_lines_are_answered_one_by_one():
     """A faulty line gives a problem in its place; all others are answered as if alone."""
     lines = [b'{"advertiser":"adv-00023","bid":2}', b"{", b"[]", b'{"text":"x","bid":1}', b"[1"]
-    (found, number), _ = finished(answer_lines(served(), [*lines, lines[0]], LIMITS))
-    assert number == 2
+    (found, *numbers), _ = finished(answer_lines(served(), [*lines, lines[0]], LIMITS))
+    assert numbers == [2, 6]
     first, *faulty, last, end = found.split(b"\n")
     assert end == b""
     (alone, _), _ = finished(answer_slices(read(lines[0]), LIMITS))
     assert first == last == alone
     types = [msgspec.json.decode(one)["type"].removeprefix("/problems/") for one in faulty]
     assert types == ["malformed-body", *["invalid-question"] * 3]
+
+
+def test_few_lines_are_answered_at_a_time_if_they_have_many_bids():
+    """Lines have together no more bids than a request, but for a single one."""
+    line = msgspec.json.encode({**KNOWN, "bid": [1.0] * 30})
+    (found, *numbers), _ = finished(
+        answer_lines(served(), [line, b"{", *[line] * 8], Limits(bids=70))
+    )
+    assert numbers == [60, 3] and found.count(b"\n") == 3
 
 
 def faults(asked, limits=LIMITS):
