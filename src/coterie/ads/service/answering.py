@@ -37,6 +37,8 @@ _DECODER = msgspec.json.Decoder(Question | list[Question])
 _PARTS = msgspec.json.Decoder(list[msgspec.Raw])
 _ONE = msgspec.json.Decoder(Question)
 _ENCODE = msgspec.json.Encoder().encode
+#: What msgspec raises for bytes that are not JSON; the last for text that is not UTF-8.
+_NO_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 #: Smaller answers are not compressed.
 _LEAST_COMPRESSED = 2_048
 
@@ -113,7 +115,7 @@ def read_questions(body: bytes) -> Question | list[Question]:
         asked = _DECODER.decode(body)
     except msgspec.ValidationError as error:
         raise invalid("invalid-question", _faults_in(body, error)) from None
-    except (msgspec.DecodeError, RecursionError) as error:
+    except _NO_JSON as error:
         what = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
         raise Problem("malformed-body", f"the body is not JSON: {what}") from None
     if asked == []:
@@ -407,7 +409,7 @@ def _faults_in(body: bytes, error: msgspec.ValidationError) -> list[Fault]:
         return [_fault(error, "")]
     faults: list[Fault] = []
     # what follows the first fault may not even be JSON
-    with contextlib.suppress(msgspec.DecodeError, RecursionError):
+    with contextlib.suppress(*_NO_JSON):
         for number, part in enumerate(_PARTS.decode(body)):
             try:
                 _ONE.decode(part)
