@@ -18,8 +18,9 @@ from coterie.ads.service.answering import (
     Batch,
     answer_lines,
     answer_slices,
-    answers_at_once,
-    read_batch,
+    make_batch,
+    quick_answer,
+    read_questions,
 )
 from coterie.ads.service.problems import MOST_FAULTS, Problem
 from coterie.ads.service.served_model import ServedModel
@@ -70,7 +71,7 @@ def questions(draw, name):
 def read(asked, limits=LIMITS, name="small_model"):
     """Return a batch of questions."""
     body = asked if isinstance(asked, bytes) else msgspec.json.encode(asked)
-    return read_batch(served(name), body, limits)
+    return make_batch(served(name), read_questions(body), limits)
 
 
 def finished(slices):
@@ -126,22 +127,32 @@ def test_answers_are_forecasts(name, data):
 @settings(max_examples=15)
 @given(st.data())
 def test_small_questions_are_answered_at_once_with_the_same_bytes(name, data):
-    """The short way for small batches gives the bytes of the long one, alone and in a list."""
+    """The short way for one small question gives the bytes of the long one."""
     optional = {
         "days": st.sampled_from([1, 7]),
         "level": levels,
         "day": st.just("2026-03-09"),
     }
-    of_known = st.fixed_dictionaries(
-        {"advertiser": st.sampled_from(ids(name)), "bid": bids}, optional=optional
+    asked = data.draw(
+        st.fixed_dictionaries(
+            {"advertiser": st.sampled_from(ids(name)), "bid": bids}, optional=optional
+        )
     )
-    asked = data.draw(of_known | st.lists(of_known, min_size=1, max_size=3))
-    batch = read(asked, name=name)
-    (body, _), _ = finished(answer_slices(batch, LIMITS))
-    assert batch.is_ready
-    assert answers_at_once(batch) == body
-    kind = Answers if isinstance(asked, list) else Answer
-    msgspec.json.decode(body, type=kind)
+    (body, _), _ = finished(answer_slices(read(asked, name=name), LIMITS))
+    question = read_questions(msgspec.json.encode(asked))
+    assert quick_answer(served(name), question, LIMITS) == body
+    msgspec.json.decode(body, type=Answer)
+
+
+def test_what_takes_long_is_not_answered_at_once():
+    """Lists, unknown advertisers, many bids and days that were not made yet go to the queue."""
+    for asked in (
+        [KNOWN],
+        {"text": "tour", "bid": 1, "supply": 9},
+        {**KNOWN, "bid": [1.0] * (LIMITS.small_work + 1)},
+        {**KNOWN, "day": "2031-03-09"},
+    ):
+        assert quick_answer(served(), read_questions(msgspec.json.encode(asked)), LIMITS) is None
 
 
 def test_slices_are_small_and_add_up():
@@ -170,7 +181,7 @@ def test_log_without_clicks():
     model.conversion_rate_ = model.conversion_worth_ = None
     without = ServedModel(model, "0", "market.coterie")
     for asked in (KNOWN, {"text": "tour", "bid": 1, "supply": 9}):
-        batch = read_batch(without, msgspec.json.encode(asked), LIMITS)
+        batch = make_batch(without, read_questions(msgspec.json.encode(asked)), LIMITS)
         (body, _), _ = finished(answer_slices(batch, LIMITS))
         [figures] = msgspec.json.decode(body)["forecasts"]
         assert figures["clicks"] is figures["conversions_interval"] is None

@@ -30,7 +30,7 @@ GETS = ["/v1/model", *TAGGED, "/health/live", "/health/ready", "/metrics", "/ope
 def one_line(found):
     """Return a counter of the metrics."""
     text = found.get("/metrics").body.decode()
-    return float(text.split("coterie_forecasts_total ")[1].split()[0])
+    return float(text.split("\ncoterie_forecasts_total ")[1].split()[0])
 
 
 class TestHealth:
