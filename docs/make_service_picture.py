@@ -1,7 +1,6 @@
 """Take docs/images/what_if.png, a picture of the service page. Needs playwright and Chromium.
 
-Run ``coterie demo`` first, start ``coterie ads serve demo-output/market.coterie``, then
-``python docs/make_service_picture.py``.
+Start the service as docs/guide/service.md does, then run ``python docs/make_service_picture.py``.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ DEFAULT_ADDRESS = "http://127.0.0.1:8400"
 
 
 def main(address: str) -> None:
-    """Take a picture of one advertiser at 1.3 times its mean bid, down to the curves."""
+    """Take a picture of one advertiser at 1.3 times its mean bid beside two others."""
     with Client(address) as client:
         thin = (one["id"] for one in client.advertisers() if one["observations"] < MOST_BIDS)
         shown = next(one for one in map(client.advertiser, thin) if not one["outlier"])
@@ -31,9 +30,10 @@ def main(address: str) -> None:
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
         page = browser.new_page(viewport={"width": WIDTH, "height": 900})
-        page.goto(f"{address}/#advertiser={shown['id']}&bid={bid}")
+        kept = f"{shown['bid']:.2f},{1.15 * shown['bid']:.2f}"
+        page.goto(f"{address}/#advertiser={shown['id']}&bid={bid}&keep={kept}&days=7")
         page.wait_for_selector("body[data-state=settled]")
-        below = page.get_by_role("heading", name="Segments", exact=True).bounding_box()
+        below = page.get_by_role("heading", name="What the forecast rests on").bounding_box()
         assert below is not None
         part = {"x": 0, "y": 0, "width": WIDTH, "height": below["y"] - 24}
         page.screenshot(path=PICTURE, clip=part, full_page=True)

@@ -1,15 +1,13 @@
-"""The forecast service under load: throughput, latency, memory, start, and reloads.
+"""The forecast service under load: throughput, fairness, workers, reloads, start and memory.
 
-``coterie ads serve`` runs in one process and is asked over HTTP from another. Single
-forecasts are measured beside a bare FastAPI service, the two taking turns, so that both have the
-same machine. Models are grown from a small fitted one.
+``coterie ads serve`` is asked over HTTP from another process. Single forecasts are measured beside
+a bare Starlette service, the two taking turns, so that both have the same machine. Models are grown
+from a small fitted one.
 """
 
 from __future__ import annotations
 
-import os
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import itemgetter
@@ -20,17 +18,12 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.harness import Context
 from benchmarks.results import Marks, Result, Table, add_legend, line_plot
 from benchmarks.serve.bare_service import COMMAND as BARE
+from benchmarks.serve.disturbances import measure_greedy, measure_kill, measure_reloads
 from benchmarks.serve.models import MARKET, check_answers, draw_questions, fitted_market, grow
-from benchmarks.serve.processes import (
-    RunningService,
-    health,
-    run_load,
-    running_service,
-    serve_command,
-)
+from benchmarks.serve.processes import RunningService, run_load, running_service, serve_command
 from coterie.ads.forecasts.forecaster import AdForecaster
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings
-from coterie.ads.service.models.served_model import file_version
+from coterie.ads.service.served_model import file_version
 from coterie.files.model_files import save_model
 from coterie.runtime.devices import n_threads, readable_bytes
 
@@ -39,27 +32,28 @@ if TYPE_CHECKING:
 
 #: Questions in a batch.
 BATCH = 1_000
-_RELOADS = 5
 
 
 def run(
     context: Context,
     *,
     rounds: int | None = None,
-    reload_seconds: int | None = None,
+    disturbed_seconds: int | None = None,
     sizes: tuple[int, ...] | None = None,
     connections: tuple[int, ...] = (1, 8, 64),
     batch_connections: tuple[int, ...] = (1, 2, 8),
+    greedy_connections: int = 64,
     market: MarketSettings = MARKET,
 ) -> Result:
     """Measure on a machine that does nothing else.
 
     A quick run has shorter rounds and smaller models. Each load is measured ``rounds`` times for
-    four seconds; the model is replaced five times within ``reload_seconds``. ``sizes`` are the
+    four seconds; the model is replaced five times within ``disturbed_seconds``. ``sizes`` are the
     advertisers of the models, grown from ``market``; the last one is used for all loads.
     """
     quick = context.quick
     sizes = sizes or ((1_000, 10_000) if quick else (10_000, 100_000))
+    long = disturbed_seconds or (12 if quick else 60)
     small = fitted_market(market)
     models = [*(grow(small, n) for n in sizes), grow(small, sizes[-1], seed=1)]
     questions, batches = draw_questions(models[-1], 20_000), draw_questions(models[-1], 20, BATCH)
@@ -75,7 +69,8 @@ def run(
             pass  # compiles the kernels
         started = zip(models[:-1], files[:-1], strict=True)
         data["sizes"] = [measure_start(*pair, 2 if quick else 3) for pair in started]
-        with running_service(serve_command(files[-2])) as service, running_service(BARE) as bare:
+        one, two = serve_command(files[-2]), serve_command(files[-2], workers=2)
+        with running_service(one) as service, running_service(BARE) as bare:
             kept = [
                 run_load(service.port, bodies, 8, 1, keep_every=every)[1]
                 for bodies, every in ((questions, 50), (batches, 5))
@@ -83,9 +78,16 @@ def run(
             run_load(bare.port, questions, 8, 1)
             data["singles"] = [load((service, bare), questions, n) for n in connections]
             data["batches"] = [load((service,), batches, n) for n in batch_connections]
-        data["reloads"], answers = measure_reloads(
-            files[-2:], questions, reload_seconds or (12 if quick else 60)
-        )
+            large = draw_questions(models[-1], 20, BATCH, two_bids=True)
+            data["greedy"] = measure_greedy(
+                service, large, questions, greedy_connections, long // 3
+            )
+        with running_service(one) as service, running_service(two) as double:
+            sides = (double, service)
+            data["workers"] = [load(sides, asked, 16) for asked in (questions, batches)]
+        data["reloads"], answers = measure_reloads(files[-2:], questions, long)
+        names = models[-1].advertisers_.tolist()
+        data["kill"] = measure_kill(files[-2:], names, long)
     checks = [check_answers(bodies, by_version) for bodies in (*kept, answers)]
     data["reloads"]["versions"] = checks[-1]["versions"]
     data["checked"] = sum(check["checked"] for check in checks)
@@ -143,49 +145,14 @@ def measure_load(
     return {"connections": connections, **dict(zip(("service", "bare"), sides, strict=False))}
 
 
-def measure_reloads(
-    files: Sequence[Path], questions: Sequence[bytes], seconds: int
-) -> tuple[dict[str, Any], list[bytes]]:
-    """Replace a model by another and back under load; return figures, and answers to check."""
-    served = files[0].with_name("served.coterie")
-    os.link(files[0], served)
-    waits: list[float | None] = []
-
-    def replace_repeatedly() -> None:
-        start = time.perf_counter()
-        for number in range(1, _RELOADS + 1):
-            at = start + number * seconds / (_RELOADS + 1)
-            time.sleep(max(0.0, at - time.perf_counter()))
-            following = files[0].with_name("following.coterie")
-            os.link(files[number % 2], following)
-            replaced = time.perf_counter()
-            following.replace(served)
-            waits.append(_wait_for(service.port, file_version(files[number % 2]), replaced))
-
-    with running_service(serve_command(served)) as service:
-        run_load(service.port, questions, 8, 1)
-        before = service.memory()
-        found, kept = run_load(
-            service.port, questions, 8, seconds, keep_every=200, meanwhile=replace_repeatedly
-        )
-        return {"run": found, "waits": waits, "before": before, "after": service.memory()}, kept
-
-
-def _wait_for(port: int, version: str, since: float) -> float | None:
-    """Return the seconds until the service names a version; None after half a minute."""
-    while time.perf_counter() < since + 30:
-        found = health(port)
-        if found is not None and found["model"]["version"] == version:
-            return time.perf_counter() - since
-        time.sleep(0.05)
-    return None
-
-
 def _result(data: dict[str, Any]) -> Result:
     tables = [
-        Table.of("Single forecasts beside a bare FastAPI service", data["singles"], _SINGLES),
+        Table.of("Single forecasts beside a bare Starlette service", data["singles"], _SINGLES),
         Table.of(f"Batches of {BATCH:,} forecasts", data["batches"], _BATCHES),
+        _greedy_table(data["greedy"]),
+        _worker_table(data["workers"]),
         _reload_table(data["reloads"]),
+        _kill_table(data["kill"]),
         Table.of("Start and memory", data["sizes"], _SIZES),
     ]
     loads = [row[side] for row in data["singles"] for side in ("service", "bare")]
@@ -240,6 +207,53 @@ def _range_of_ratios(row: dict[str, Any]) -> tuple[float, float]:
     return min(ratios), max(ratios)
 
 
+def _greedy_table(found: dict[str, Any]) -> Table:
+    """Return latencies of others beside one client that sends batches without pause."""
+    columns: dict[str, Callable[[Any], object]] = {
+        "asked": itemgetter(0),
+        "requests": lambda row: f"{row[1]['requests']:,}",
+        **{
+            f"{name}, ms": lambda row, key=key: f"{1e3 * row[1][key]:.1f}"  # type: ignore[misc]
+            for name, key in (("p50", "p50"), ("p99", "p99"), ("slowest", "slowest"))
+        },
+    }
+    named = {
+        "single forecasts of another client, alone": found["alone"],
+        "single forecasts of another client, beside it": found["other client"],
+        "single forecasts of the greedy client itself": found["same client"],
+        "/health/live": found["/health/live"],
+        f"the batches of the greedy client ({found['greedy']['failed']} refused)": found["greedy"],
+    }
+    title = (
+        f"One client with {found['connections']} connections of {BATCH:,} questions with two bids"
+    )
+    return Table.of(title, named.items(), columns)
+
+
+def _worker_table(found: Sequence[dict[str, Any]]) -> Table:
+    """Return rates of one worker and of two; the second service measured is the one."""
+    columns: dict[str, Callable[[Any], object]] = {
+        "asked": itemgetter(0),
+        "one worker, requests/s": lambda row: f"{row[1]['bare']['rate']:,.0f}",
+        "two workers": lambda row: f"{row[1]['service']['rate']:,.0f}",
+        "ratio": lambda row: f"{row[1]['service']['rate'] / row[1]['bare']['rate']:.2f}",
+        "ratio by round": lambda row: "{:.2f}–{:.2f}".format(*_range_of_ratios(row[1])),
+    }
+    names = ("single forecasts", f"batches of {BATCH:,}")
+    return Table.of("Workers, 16 connections", list(zip(names, found, strict=True)), columns)
+
+
+def _kill_table(found: dict[str, Any]) -> Table:
+    rows = [
+        ("answers", f"{found['answers']:,}"),
+        ("failed", f"{len(found['failures']):,}"),
+        ("reloads taken", str(found["reloads"])),
+        ("workers replaced", str(found["workers_replaced"])),
+    ]
+    title = "Four Clients beside two workers: five reloads, one worker killed"
+    return Table(title, ("figure", "found"), rows)
+
+
 def _reload_table(found: dict[str, Any]) -> Table:
     run = found["run"]
     taken = [wait for wait in found["waits"] if wait is not None]
@@ -271,7 +285,7 @@ def _plot(data: dict[str, Any]) -> Figure:
     panels = {
         "single forecasts per second": [
             line("coterie ads serve", "blue", "o", "singles", "service"),
-            line("bare FastAPI", "grey", "s", "singles", "bare"),
+            line("bare Starlette", "grey", "s", "singles", "bare"),
         ],
         f"forecasts per second in batches of {BATCH:,}": [
             line("coterie ads serve", "blue", "o", "batches", "service", BATCH)

@@ -1,4 +1,4 @@
-"""A FastAPI service that returns a constant, to measure the forecast service beside it.
+"""A Starlette service that returns a constant, to measure the forecast service beside it.
 
 It reads no body; uvicorn runs it with the settings of the forecast service, without a log line per
 request.
@@ -8,23 +8,27 @@ from __future__ import annotations
 
 import sys
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 
 COMMAND = (
     *(sys.executable, "-m", "uvicorn", "benchmarks.serve.bare_service:app", "--port", "0"),
     *("--loop", "uvloop", "--http", "httptools", "--no-access-log"),
 )
 
-app = FastAPI(openapi_url=None)
 
-
-@app.post("/v1/forecast")
-async def forecast() -> dict[str, float]:
+async def forecast(request: Request) -> JSONResponse:  # noqa: ARG001 (Starlette's signature)
     """Return a small constant."""
-    return {"impressions": 1000.0, "spend": 2.5}
+    return JSONResponse({"impressions": 1000.0, "spend": 2.5})
 
 
-@app.get("/health")
-async def health() -> dict[str, str]:
+async def ready(request: Request) -> JSONResponse:  # noqa: ARG001
     """Return a sign of life."""
-    return {"status": "ok"}
+    return JSONResponse({"status": "ready"})
+
+
+app = Starlette(
+    routes=[Route("/v1/forecast", forecast, methods=["POST"]), Route("/health/ready", ready)]
+)

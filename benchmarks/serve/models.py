@@ -69,13 +69,19 @@ def grow(model: AdForecaster, advertisers: int, seed: int = 0) -> AdForecaster:
     return result
 
 
-def draw_questions(model: AdForecaster, n: int, size: int = 1) -> list[bytes]:
-    """Draw n bodies: any advertiser, any bid of the grid's range. Above 1, a size makes lists."""
+def draw_questions(
+    model: AdForecaster, n: int, size: int = 1, *, two_bids: bool = False
+) -> list[bytes]:
+    """Draw n bodies: any advertiser, any bid of the grid's range. Above 1, a size makes lists.
+
+    With ``two_bids`` each question has that bid and one a tenth above it.
+    """
     rng = np.random.default_rng(0)
     low, high = np.log(model.edges_[[0, -1]] / 1_000_000)
     bids = np.maximum(np.exp(rng.uniform(low, high, n * size)).round(2), 0.01).tolist()
     who = model.advertisers_[rng.integers(len(model.advertisers_), size=n * size)].tolist()
-    drawn = [{"advertiser": a, "bid": b} for a, b in zip(who, bids, strict=True)]
+    asked: list[Any] = [[bid, round(1.1 * bid, 3)] for bid in bids] if two_bids else bids
+    drawn = [{"advertiser": a, "bid": b} for a, b in zip(who, asked, strict=True)]
     if size == 1:
         return [json.dumps(question).encode() for question in drawn]
     starts = range(0, n * size, size)

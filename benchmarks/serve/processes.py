@@ -60,16 +60,17 @@ end
 """
 
 
-def serve_command(model: Path) -> tuple[str, ...]:
+def serve_command(model: Path, workers: int = 1) -> tuple[str, ...]:
     """Return the command that serves a model on a free port, without a log line per request."""
-    return (sys.executable, "-m", "coterie", "ads", "serve", str(model), "--port", "0", "--quiet")
+    command = (sys.executable, "-m", "coterie", "ads", "serve", str(model), "--port", "0")
+    return (*command, "--quiet", "--workers", str(workers), "--drain-seconds", "0")
 
 
 @dataclass(frozen=True)
 class RunningService:
     """A service that answers on a port of 127.0.0.1.
 
-    ``start_seconds`` is the time from its start to its first answer to ``GET /health``.
+    ``start_seconds`` is the time from its start to its first answer to ``GET /health/ready``.
     """
 
     port: int
@@ -85,17 +86,21 @@ class RunningService:
         return {key: int(match[1]) * 1024 for key, match in found.items() if match}
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time so far, over all threads."""
-        stat = Path(f"/proc/{self.pid}/stat").read_text()
-        user, system = stat.rpartition(")")[2].split()[11:13]  # the name may contain spaces
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        """Return the CPU time so far, over all threads and workers."""
+        return sum(map(_cpu_seconds, [self.pid, *self.workers()]))
+
+    def workers(self) -> list[int]:
+        """Return the processes that answer, if there are several."""
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        commands = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
+        return [pid for pid, command in commands.items() if b"spawn_main" in command]
 
 
-def health(port: int) -> dict[str, Any] | None:
-    """Return the answer of a service to ``GET /health``, or None where there is no good one."""
+def get(port: int, path: str) -> dict[str, Any] | None:
+    """Return what a service answers to GET, or None if there is no good answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_START_SECONDS)
     with contextlib.suppress(OSError, http.client.HTTPException), contextlib.closing(connection):
-        connection.request("GET", "/health")
+        connection.request("GET", path)
         answer = connection.getresponse()
         content: dict[str, Any] = json.loads(answer.read())
         return content if answer.status == 200 else None
@@ -168,12 +173,18 @@ def run_load(
         return found, (folder / "kept.txt").read_bytes().splitlines()
 
 
+def _cpu_seconds(pid: int) -> float:
+    stat = Path(f"/proc/{pid}/stat").read_text()
+    user, system = stat.rpartition(")")[2].split()[11:13]  # the name may contain spaces
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
 def _port_when_ready(process: subprocess.Popen[bytes], output: Path) -> int:
     deadline = time.perf_counter() + _START_SECONDS
     while True:
         printed = output.read_text(errors="replace")
         named = _ADDRESS.search(printed)
-        if named is not None and health(int(named[1])) is not None:
+        if named is not None and get(int(named[1]), "/health/ready") is not None:
             return int(named[1])
         if process.poll() is not None or time.perf_counter() > deadline:
             raise CoterieError(f"the service did not start: {error_line(printed) or 'no output'}")

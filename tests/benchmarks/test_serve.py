@@ -14,8 +14,8 @@ from benchmarks.serve import run
 from benchmarks.serve.models import check_answers, draw_questions, fitted_market, grow
 from benchmarks.serve.processes import running_service
 from coterie.ads.forecasts.forecaster import AdForecaster
+from coterie.ads.forecasts.model_checks import check_model
 from coterie.ads.logs.simulation.simulated_traits import MarketSettings
-from coterie.ads.service.models.model_checks import check_model
 from coterie.errors import CoterieError
 
 SMALL = MarketSettings(advertisers=50, segments=3, days=4, bids_per_day=20.0, seed=3)
@@ -30,10 +30,16 @@ def small_market() -> AdForecaster:
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="the load is made by wrk")
 def test_a_small_run_measures_everything_and_loses_nothing():
     """Requests are answered, none fails, also while the model is replaced; answers are right."""
-    few = {"rounds": 1, "reload_seconds": 6, "sizes": (60,), "market": SMALL}
-    result = run(Context(quick=True), **few, connections=(2,), batch_connections=(1,))
+    few = {"rounds": 1, "disturbed_seconds": 6, "sizes": (60,), "market": SMALL}
+    few |= {"connections": (2,), "batch_connections": (1,), "greedy_connections": 4}
+    result = run(Context(quick=True), **few)
     found = json.loads(result.json_text())
     (single,), (batch,) = found["singles"], found["batches"]
+    assert found["kill"]["answers"] > 0
+    assert (found["kill"]["failures"], found["kill"]["workers_replaced"]) == ([], 1)
+    assert (
+        found["greedy"]["other client"]["requests"] == found["greedy"]["/health/live"]["requests"]
+    )
     for load in (single["service"], single["bare"], batch["service"], found["reloads"]["run"]):
         assert load["requests"] > 0
         assert load["failed"] == 0

@@ -133,7 +133,7 @@ def address(market: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
 @pytest.fixture(scope="session")
 def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Any], str]]:
     """Put a model into a second service, which tests may change; where it listens."""
-    from coterie.ads.service.models.served_model import file_version
+    from coterie.ads.service.served_model import file_version
     from markets import odd_model
     from running_service import running_service, wait_until
 

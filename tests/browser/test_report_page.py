@@ -129,7 +129,8 @@ def test_day_of_the_week(report, opened):
     expected = twin_forecast(PAYLOAD, 3, PAYLOAD.advertisers[3].bid, saturday)
     assert answers(page)["impressions"] == pytest.approx(expected["impressions"], rel=1e-3)
     page.fill("#supply", "100")
-    assert page.input_value("#day") == "other"
+    assert page.inner_text("#supply-hint").startswith("your number")
+    assert "of its 100 auctions a day" in page.inner_text("#sentence")
 
 
 def test_slider_keys_and_pointer_move_the_bid(report, opened):
@@ -162,17 +163,33 @@ def shown(page):
 
 
 def test_hover_reads_without_choosing(report, opened):
-    """Moving over a chart reads both charts there and leaves the bid as it is."""
+    """Pointing at a chart reads tiles and both charts there, and leaves the bid as it is."""
     page = opened(report).page
-    before, said = bid_of(page), page.inner_text("#spend-said")
+    before, tips = bid_of(page), page.locator(".tip:visible")
+    chosen = answers(page)
+    assert tips.count() == 0
     chart = page.locator("#impressions-chart svg")
     chart.scroll_into_view_if_needed()
     box = chart.bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + box["height"] / 2)
-    assert page.inner_text("#spend-said") != said
+    assert tips.count() == 2
+    assert answers(page) != chosen
     assert bid_of(page) == before
     page.mouse.move(2, 2)
-    assert page.inner_text("#spend-said") == said
+    assert tips.count() == 0
+    assert answers(page) == chosen
+
+
+def test_scenarios_work_offline(report, opened):
+    """Bids that are kept stand side by side and are marked on the charts."""
+    page = opened(report).page
+    page.get_by_role("button", name="Keep to compare").click()
+    page.get_by_role("button", name="+20%").click()
+    page.get_by_role("button", name="Keep to compare").click()
+    assert page.locator("#scenarios tr").count() == 2
+    assert page.locator("#spend-chart circle.kept").count() == 2
+    page.get_by_role("button", name="Remove").first.click()
+    assert page.locator("#scenarios tr").count() == 1
 
 
 def test_bids_never_seen_are_said(report, opened):
@@ -320,7 +337,7 @@ def test_prints(report, opened, tmp_path):
     assert page.locator("nav").is_hidden()
     assert page.locator("#impressions-chart svg path.main").is_visible()
     assert page.locator("#bid-table tr").first.is_visible()
-    for table in page.locator("table").all():
+    for table in page.locator("table:not(#compare table)").all():
         assert table.is_visible()
     printed = page.pdf(path=tmp_path / "report.pdf", format="A4")
     assert printed.startswith(b"%PDF")
@@ -394,7 +411,7 @@ def test_axes_have_round_ticks(page):
     """Ticks of any grid, logarithmic or not, are 1, 2, 3 or 5 times a power of ten apart."""
     for low, high in ((0.15, 24.0), (0.01, 900.0), (10.0, 10.7), (2.0, 9.0)):
         grid = np.geomspace(low, high, 64).tolist()
-        ticks = page.evaluate("(grid) => coterieCharts.bidTicks(grid, 8)", grid)
+        ticks = page.evaluate("(grid) => coterieScales.bidTicks(grid, 8)", grid)
         assert 2 <= len(ticks) <= 9
         assert all(low <= tick <= high for tick in ticks)
         tried = ticks if high / low > 20 else np.diff(ticks)

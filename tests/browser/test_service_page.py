@@ -42,7 +42,7 @@ def test_begins_with_the_largest_spender(address, market, open_address):
 def test_answers_as_python(address, market, open_address):
     """An advertiser found by its id, at a bid typed in, has the figures of AdForecaster."""
     page = open_address(address).page
-    for name, query, bids in ((ONE, "00021", (2.8, 7.77)), (OTHER, "ADV-00034", (0.01, 12.5))):
+    for name, query, bids in ((ONE, "00021", (2.8,)), (OTHER, "ADV-00034", (0.01, 12.5))):
         choose(page, query, name)
         today = market.forecast(name, todays_bid(market, name))
         for bid in bids:
@@ -55,28 +55,50 @@ def test_answers_as_python(address, market, open_address):
             assert page.inner_text("#why") == expected.why
 
 
-def test_auctions_of_a_date_or_a_number(address, market, open_address):
-    """A date takes the auctions of its weekday; a number typed in is taken as it is."""
+def test_periods(address, market, open_address):
+    """An average day, a date, 7 and 30 days: figures and words are those of the period."""
     page = open_address(link(address, advertiser=ONE, bid=3)).page
-    bid = todays_bid(market, ONE)
-    page.select_option("#day", "date")
-    settle(page)
-    assert page.input_value("#date") == str(market.days_[-1] + 1)
-    page.fill("#date", "2026-03-09")
-    settle(page)
-    on_monday = market.forecast(ONE, [3.0, bid], day="2026-03-09")
-    assert shows(page, *on_monday)
-    assert re.search("on Monday,? 9 March 2026:", page.inner_text("#sentence"))
-    supply = float(page.input_value("#supply"))
-    assert supply == pytest.approx(on_monday[0].supply, rel=1e-3)
+    bids = [3.0, todays_bid(market, ONE)]
+    for option, asked, per, when in (
+        ("days-7", {"days": 7}, "in 7 days", r"in the next 7 days \(7–13 March 2026\):"),
+        ("days-30", {"days": 30}, "in 30 days", r"in the next 30 days \(7 March .* 2026\):"),
+        ("date", {"day": "2026-03-07"}, "on the day", r"on Saturday,? 7 March 2026:"),
+        ("mean", {}, "a day", "on an average day:"),
+    ):
+        page.select_option("#day", option)
+        settle(page)
+        expected = market.forecast(ONE, bids, **asked)
+        assert shows(page, *expected), option
+        assert float(page.input_value("#supply")) == pytest.approx(expected[0].supply, rel=1e-3)
+        assert re.search(when, page.inner_text("#sentence"))
+        for place in ("#impressions dt", "#spend dt", "#clicks dt", ".supply label"):
+            assert page.inner_text(place).endswith(per), place
+        titles = page.locator("figcaption strong, #bid-table, thead th").all_text_contents()
+        assert sum(per in title for title in titles) >= 6
+        assert f" {per}, " in page.inner_text("#sentence")
+
+
+def test_a_number_of_auctions(address, market, open_address):
+    """A number typed in is taken as it is, for the days chosen; an emptied field expects again."""
+    page = open_address(link(address, advertiser=ONE, bid=3, days=7)).page
+    bids = [3.0, todays_bid(market, ONE)]
     page.fill("#supply", "12345.5")
     settle(page)
-    assert page.input_value("#day") == "other"
-    assert page.locator("#date").is_hidden()
-    assert shows(page, *market.forecast(ONE, [3.0, bid], supply=12345.5))
-    page.select_option("#day", "mean")
+    assert shows(page, *market.forecast(ONE, bids, supply=12345.5, days=7))
+    assert page.inner_text("#supply-hint").startswith("your number")
+    page.fill("#supply", "")
+    page.locator("#supply").blur()
     settle(page)
-    assert shows(page, *market.forecast(ONE, [3.0, bid]))
+    assert shows(page, *market.forecast(ONE, bids, days=7))
+    assert page.inner_text("#supply-hint") == "expected"
+    # the service takes a number or a date
+    page.select_option("#day", "date")
+    page.fill("#date", "2026-03-09")
+    page.fill("#supply", "50")
+    settle(page)
+    assert page.input_value("#day") == "mean"
+    assert page.locator("#date").is_hidden()
+    assert shows(page, *market.forecast(ONE, bids, supply=50.0))
 
 
 def test_slider_chart_and_keys_move_the_bid(address, market, open_address):
@@ -118,7 +140,6 @@ def test_charts_are_the_forecasts(address, market, open_address):
         told = page.locator(f"#{chart}-chart svg").get_attribute("aria-valuetext")
         format_ = words.count if chart == "impressions" else lambda v: words.money(v, "$")
         assert told.startswith(f"$4.50 → {format_(chosen)} (")
-        assert page.inner_text(f"#{chart}-said") == told
 
 
 def test_own_and_segment_curves_stand_apart(address, market, open_address):
@@ -139,23 +160,82 @@ def test_own_and_segment_curves_stand_apart(address, market, open_address):
     assert len(set(dashes)) == 3
 
 
-def test_hover_reads_forecasts_only(address, market, open_address):
-    """Moving over a chart reads a bid that was asked, and leaves the chosen one as it is."""
-    page = open_address(link(address, advertiser=ONE, bid=4.5)).page
-    chosen = page.inner_text("#spend-said")
-    chart = page.locator("#impressions-chart svg")
-    chart.scroll_into_view_if_needed()
-    box = chart.bounding_box()
-    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] / 2)
-    said = page.inner_text("#impressions-said")
-    assert said != page.inner_text("#spend-said") != chosen
-    asked = market.forecast(ONE, [*ProfileBook(market).grid, *range(2, 21)])
-    assert said.split(" (")[0] in {
-        f"{words.money(one.bid, '$')} → {words.count(one.impressions)}" for one in asked
-    }
+def point_at(page, chart, share):
+    """Where a share of the width of a chart is on the screen."""
+    place = page.locator(f"#{chart}-chart svg")
+    place.scroll_into_view_if_needed()
+    box = place.bounding_box()
+    return box["x"] + box["width"] * share, box["y"] + box["height"] / 2
+
+
+def reads_elsewhere(page, market, chosen):
+    """Whether tooltips, tiles and sentence are at a bid that is not chosen, near its forecast."""
+    tip = page.inner_text("#impressions-chart .tip")
+    bid = float(re.match(r"\$([\d.]+)", tip)[1])
+    expected = market.forecast(ONE, bid)
+    [shown] = exact(page, "#impressions-value")
+    assert shown == pytest.approx(expected.impressions, rel=0.02)
+    assert f"{words.count(shown)} impressions" in tip
+    assert f"from {words.money(chosen, '$')}" in tip
+    assert page.locator("#spend-chart .tip").is_visible()
+    assert page.inner_text("#caption").startswith(f"Pointing at {words.money(bid, '$')}")
+    assert f"bid of {words.money(bid, '$')}" in page.inner_text("#sentence")
+    return bid != chosen
+
+
+def test_pointing_reads_another_bid(address, market, open_address):
+    """While the mouse is on a chart everything reads there; then all is as before, unmoved."""
+    tab = open_address(link(address, advertiser=ONE, bid=4.5))
+    page = tab.page
+    x, y = point_at(page, "impressions", 0.4)
+    top, asked = page.locator("#spend-chart").bounding_box()["y"], len(tab.asked)
+    page.mouse.move(x, y)
+    assert reads_elsewhere(page, market, 4.5)
+    assert page.locator("#spend-chart").bounding_box()["y"] == pytest.approx(top, abs=0.5)
     page.mouse.move(2, 2)
-    assert page.inner_text("#spend-said") == chosen
+    assert page.locator(".tip:visible").count() == 0
+    assert exact(page, "#impressions-value") == [market.forecast(ONE, 4.5).impressions]
+    assert (page.input_value("#bid"), len(tab.asked)) == ("4.5", asked)
+
+
+def test_fingers_read_and_tap(address, market, open_address):
+    """On a phone a finger that slides reads, and a tap chooses."""
+    page = open_address(link(address, advertiser=ONE, bid=4.5), width=390, has_touch=True).page
+    x, y = point_at(page, "impressions", 0.35)
+    touch = page.context.new_cdp_session(page)
+
+    def send(kind, *points):
+        at = [{"x": x, "y": y} for x, y in points]
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": at})
+
+    send("touchStart", (x, y))
+    send("touchMove", (x + 40, y))
+    assert reads_elsewhere(page, market, 4.5)
+    send("touchEnd")
+    assert page.locator(".tip:visible").count() == 0
     assert page.input_value("#bid") == "4.5"
+    page.touchscreen.tap(x, y)
+    settle(page)
+    bid = float(page.input_value("#bid"))
+    assert bid != 4.5
+    assert exact(page, "#impressions-value") == [market.forecast(ONE, bid).impressions]
+
+
+def test_keys_read_and_choose(address, market, open_address):
+    """On a focused chart arrow keys move bid and tooltip; Escape takes them back."""
+    page = open_address(link(address, advertiser=ONE, bid=4.5)).page
+    page.focus("#advertiser")
+    page.locator("#impressions-chart svg").focus()
+    page.keyboard.press("ArrowRight")
+    settle(page)
+    bid = float(page.input_value("#bid"))
+    assert bid > 4.5
+    assert words.money(bid, "$") in page.inner_text("#impressions-chart .tip")
+    page.keyboard.press("Escape")
+    settle(page)
+    assert page.input_value("#bid") == "4.5"
+    page.keyboard.press("Tab")
+    assert page.locator("#impressions-chart .tip").is_hidden()
 
 
 def test_a_new_advertiser_by_its_text(address, market, open_address):
@@ -173,12 +253,33 @@ def test_a_new_advertiser_by_its_text(address, market, open_address):
     assert shows(page, expected, None)
     assert page.inner_text("#why") == expected.why
     assert page.inner_text("#placed") == expected.segment
-    assert page.locator("#day").is_hidden()
     assert "a new advertiser" in page.inner_text("#sentence")
+    page.select_option("#day", "days-7")
+    settle(page)
+    week = market.forecast(bid=3.2, text=TEXT, supply=35_000.0, days=7)
+    assert shows(page, week, None)
     page.get_by_label("an advertiser in the log").check()
     page.locator("#sentence .id").wait_for(timeout=PATIENCE)
     settle(page)
     assert page.locator("#text").is_hidden()
+
+
+def test_an_empty_text_explains_itself(address, market, open_address):
+    """Without a text the page says what to write and offers examples, in words of the market."""
+    page = open_address(f"{address}/#text=").page
+    assert page.locator("#explain").is_visible()
+    assert page.locator("#figures").is_hidden()
+    assert page.locator(".card.own").count() == 0
+    example = page.locator("#examples button").first
+    text = example.inner_text()
+    example.click()
+    settle(page)
+    assert page.input_value("#text") == text
+    assert page.locator("#explain").is_hidden()
+    bid = float(page.input_value("#bid"))
+    expected = market.forecast(bid=bid, text=text, supply=10_000.0)
+    assert exact(page, "#spend-value") == [expected.spend]
+    assert page.locator(".card.own h3 bdi").inner_text() == expected.segment
 
 
 def test_bids_never_seen_are_said(address, market, open_address):
@@ -188,6 +289,20 @@ def test_bids_never_seen_are_said(address, market, open_address):
     set_bid(page, 99)
     assert shows(page, market.forecast(ONE, 99.0), market.forecast(ONE, todays_bid(market, ONE)))
     assert page.inner_text("#sentence em").strip().startswith("Above every bid in the log")
+    assert page.inner_text("#marginal").split("\n")[1:] == ["–", "no more to win"]
+
+
+def test_the_segment_of_the_advertiser_comes_first(address, market, open_address):
+    """Its card leads and is marked, all are read at the chosen bid; a phone shows it alone."""
+    page = open_address(link(address, advertiser=ONE, bid=3)).page
+    own = ProfileBook(market).advertiser(market.advertisers_.tolist().index(ONE))["segment"]
+    assert page.locator(".card").first.get_attribute("id") == f"segment-{own}"
+    assert page.locator(".card.own .mine:visible").count() == 1
+    assert page.inner_text("#segment-bid") == "$3.00"
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.locator(".card:visible").count() == 1
+    page.get_by_role("button", name=f"Show all {len(market.segments_)} segments").click()
+    assert page.locator(".card:visible").count() == len(market.segments_)
 
 
 def test_what_is_known_of_an_advertiser(address, market, open_address):
@@ -217,7 +332,7 @@ def test_segments_lead_to_their_members(address, market, open_address):
     assert page.locator(".card svg.chart").count() == 2 * len(market.segments_)
     place = int(np.argmax([one.size for one in market.segments_]))
     card = page.locator(f"#segment-{place}")
-    assert card.locator("h3").inner_text() == market.segments_[place].name
+    assert card.locator("h3 bdi").inner_text() == market.segments_[place].name
     card.locator("summary").click()
     size = market.segments_[place].size
     assert card.locator("li").count() == 12 < size

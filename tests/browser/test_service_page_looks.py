@@ -1,6 +1,9 @@
-"""How the what-if page looks: on phones, in the dark, on paper, and what its policy forbids."""
+"""How the what-if page looks: at first, on phones, in the dark, on paper, and to axe."""
 
 from __future__ import annotations
+
+import re
+from importlib import resources
 
 import pytest
 
@@ -56,18 +59,92 @@ def test_colours_can_be_read(page, scheme):
     assert contrast(*button) >= 4.5
 
 
-def test_prints(address, open_address, tmp_path):
-    """On paper: light, without fields and buttons, with the table open and the charts drawn."""
-    page = open_address(link(address, advertiser=ONE, bid=3), color_scheme="dark").page
+def test_the_structure_is_there_at_once(address, open_tab):
+    """Before anything has answered the panel stands, waits visibly, and nothing jumps later."""
+    held = []
+    script = """
+      window.shift = 0;
+      new PerformanceObserver((list) => {
+        for (const entry of list.getEntries()) window.shift += entry.value;
+      }).observe({ type: "layout-shift", buffered: true });"""
+    page = open_tab("about:blank", script=script, reduced_motion="reduce").page
+    page.route("**/v1/model", lambda route: held.append(route), times=1)  # noqa: PLW0108
+    page.goto(link(address, advertiser=ONE))
+    for place in (".controls", "#impressions dt", "#spend-chart", "figcaption >> nth=0"):
+        assert page.locator(place).is_visible(), place
+    assert page.get_attribute("#figures", "aria-busy") == "true"
+    assert page.locator(".controls[inert]").count() == 1
+    moving = "getComputedStyle(document.querySelector('#sentence'), '::before').animationName"
+    assert page.evaluate(moving) == "none"
+    page.emulate_media(reduced_motion="no-preference")
+    assert page.evaluate(moving) == "waiting"
+    while not held:
+        page.evaluate("0")
+    held[0].continue_()
+    page.wait_for_selector("body[data-state=settled]")
+    assert page.get_attribute("#figures", "aria-busy") == "false"
+    assert page.locator(".controls[inert]").count() == 0
+    assert page.evaluate("window.shift") < 0.02
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_errors_stand_out(address, open_address, scheme):
+    """An error has a colour of its own, a sign beside it and enough contrast."""
+    page = open_address(link(address, advertiser=ONE, bid=3), color_scheme=scheme).page
+    page.fill("#bid", "1,234")
+    colours = [colour(page, "#fault", what) for what in ("color", "backgroundColor")]
+    assert contrast(*colours) >= 4.5
+    assert colours[0] != colour(page, "#sentence", "color")
+    sign = "getComputedStyle(document.querySelector('#fault'), '::before').content"
+    assert "\u26a0" in page.evaluate(sign)
+    assert page.get_attribute("#bid", "aria-errormessage") == "fault"
+
+
+def test_prints_on_two_pages(address, open_address, tmp_path):
+    """On paper: light, without fields and buttons, with table, charts and scenarios."""
+    asked = link(address, advertiser=ONE, bid=3, keep="2,3,4,5")
+    page = open_address(asked, color_scheme="dark").page
     page.emulate_media(media="print", color_scheme="dark")
     assert luminance(colour(page, "body", "backgroundColor")) > 0.9
-    for place in (".controls", ".tools", "#notices", "[data-picture=spend]"):
+    for place in (".controls", ".tools", "#notices", "[data-picture=spend]", "#keep"):
         assert page.locator(place).is_hidden(), place
-    for place in ("#sentence", "#spend-chart path.main", "#views", "#segment-0-win", "footer"):
+    for place in ("#sentence", "#spend-chart path.main", "#scenarios", "#views", ".card.own"):
         assert page.locator(place).is_visible(), place
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     assert page.locator("#bid-table tr").first.is_visible()
-    assert page.pdf(path=tmp_path / "page.pdf", format="A4").startswith(b"%PDF")
+    printed = page.pdf(path=tmp_path / "page.pdf", format="A4")
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) <= 2
+
+
+@pytest.fixture(scope="module")
+def axe():
+    """The script of axe-core, from the package that ships it."""
+    pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
+    return resources.files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("fragment", "settings"),
+    [
+        (f"advertiser={ONE}", {}),
+        (f"advertiser={ONE}&keep=2,3", {"color_scheme": "dark"}),
+        (f"advertiser={ONE}&keep=2,3&days=7", {"width": 390}),
+        ("bid=-3&days=0", {}),
+        ("bid=-3&days=0", {"color_scheme": "dark", "width": 390}),
+        ("text=", {}),
+    ],
+    ids=["light", "scenarios, dark", "scenarios, phone", "error", "error, dark phone", "text"],
+)
+def test_axe_finds_nothing_serious(address, open_address, axe, fragment, settings):
+    """No serious or critical finding of axe-core, with every part opened."""
+    # the policy of the page lets no script in, not even this one
+    page = open_address(f"{address}/#{fragment}", bypass_csp=True, **settings).page
+    page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true })")
+    page.evaluate(axe)
+    found = page.evaluate("axe.run().then((found) => found.violations)")
+    serious = [one for one in found if one["impact"] in {"serious", "critical"}]
+    told = [(one["id"], [node["html"] for node in one["nodes"]][:3]) for one in serious]
+    assert told == []
 
 
 def test_says_what_is_served(page, market):

@@ -16,7 +16,7 @@ from coterie import RobustConsensus
 from coterie.command_line import main
 from coterie.command_line.program import ads, stopped_by_sigterm
 
-COMMANDS = ("consensus", "cluster", "choose-k", "methods", "demo")
+COMMANDS = ("consensus", "cluster", "choose-k", "methods", "demo", "warm")
 ADS = ("simulate", "check", "segment", "update", "forecast", "evaluate", "report", "serve")
 PROGRAM = [sys.executable, "-c", "from coterie.command_line import main; main()"]
 

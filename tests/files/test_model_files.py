@@ -19,7 +19,7 @@ from sklearn.cluster import DBSCAN, KMeans
 
 from coterie import RobustConsensus, load_model, planted_partitions, save_model
 from coterie.errors import CoterieWarning, ModelFileError, OutputError
-from coterie.files import model_files, model_state
+from coterie.files import model_files, size_bounds, storable_types
 
 FEW = settings(
     deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -45,7 +45,7 @@ class Holder(BaseEstimator):
 @pytest.fixture(autouse=True)
 def storable_stand_in(monkeypatch):
     """Make Holder storable."""
-    monkeypatch.setitem(model_state.STORABLE_TYPES, "Holder", f"{__name__}:Holder")
+    monkeypatch.setitem(storable_types.STORABLE_TYPES, "Holder", f"{__name__}:Holder")
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_endless_and_huge_states_are_refused(tmp_path, monkeypatch):
     with pytest.raises(ModelFileError, match="this Holder holds itself"):
         save_model(holder, tmp_path / "m.coterie")
     with monkeypatch.context() as patch:
-        patch.setattr(model_files, "_MOST_JSON_BYTES", 100)
+        patch.setattr(model_files, "MOST_JSON_BYTES", 100)
         with pytest.raises(ModelFileError, match="bytes of lists and texts"):
             save_model(Holder().fit(X), tmp_path / "m.coterie")
     assert list(tmp_path.iterdir()) == []
@@ -249,7 +249,10 @@ def test_forged_classes_are_refused(saved):
         load_model(saved)
 
 
-@pytest.mark.parametrize("state", [b"{", b'{"$what": 1}', b'{"$array": 99}', b"[" * 100_000])
+@pytest.mark.parametrize(
+    "state",
+    [b"{", b'{"$what": 1}', b'{"$array": 99}', b"[" * 100_000, b"[" * 300 + b"]" * 300],
+)
 def test_forged_trees_are_refused(state, saved):
     """An invalid tree is reported as damage."""
     repack(saved, members_of(saved) | {"state.json": state})
@@ -318,7 +321,7 @@ def test_pipes_are_not_waited_for(use, tmp_path):
 
 def test_files_larger_than_any_model_are_refused(saved, monkeypatch):
     """The size is checked before anything is read."""
-    monkeypatch.setattr(model_files, "_MOST_BYTES", saved.stat().st_size - 1)
+    monkeypatch.setattr(model_files, "MOST_BYTES", saved.stat().st_size - 1)
     with pytest.raises(ModelFileError, match=r"it has [0-9,]+ bytes, and a model file at most"):
         load_model(saved)
 
@@ -338,9 +341,75 @@ def test_bombs_are_refused(saved, monkeypatch):
     with pytest.raises(ModelFileError, match="claim to be larger than the file"):
         load_model(saved)
     saved.write_bytes(raw)
-    monkeypatch.setattr(model_files, "_MOST_JSON_BYTES", 100)
+    monkeypatch.setattr(model_files, "MOST_JSON_BYTES", 100)
     with pytest.raises(ModelFileError, match=r"json has [0-9,]+ bytes"):
         load_model(saved)
+
+
+def test_trees_with_many_values_are_refused(saved, tmp_path):
+    """The number of values in the tree is bounded, for files and for estimators to save."""
+    repack(saved, members_of(saved) | {"state.json": b"[" + 2_000_000 * b"0," + b"0]"})
+    with pytest.raises(ModelFileError, match=r"its tree has 2,000,00\d values; at most"):
+        load_model(saved)
+    holder = Holder().fit(X)
+    holder.history_ = [0] * 2_000_000
+    with pytest.raises(ModelFileError, match="this Holder cannot be stored: its tree has"):
+        save_model(holder, tmp_path / "m.coterie")
+
+
+def test_marks_inside_texts_are_no_values():
+    """Brackets, commas and escaped quotation marks in texts neither nest nor count."""
+    text = json.dumps(['"' + "[" * 300 + "\\", "," * 3_000_000, '\\"]'])
+    size_bounds.refuse_large_tree(text.encode())
+
+
+def test_archives_of_many_members_are_refused(saved, monkeypatch):
+    """The number of members and the size of their directory are bounded."""
+    monkeypatch.setattr(model_files, "MOST_MEMBERS", 3)
+    with pytest.raises(ModelFileError, match=r"it has \d+ members"):
+        load_model(saved)
+    monkeypatch.setattr(size_bounds, "_MOST_DIRECTORY_BYTES", 100)
+    with pytest.raises(ModelFileError, match=r"its directory of members has \d+ bytes"):
+        load_model(saved)
+
+
+def test_outlines_are_checked_before_arrays_are_read(saved):
+    """A check of shapes sees the headers of the arrays while their data is still unread."""
+    members = members_of(saved)
+    unread = bytearray(members["arrays/0.npy"])
+    unread[-1] ^= 1  # would be detected by its checksum
+    repack(saved, members | {"arrays/0.npy": bytes(unread)}, sign=False)
+    shapes = []
+
+    def check(outline):
+        shapes.append(outline.kmeans_.cluster_centers_.shape)
+        raise ModelFileError("these shapes do not fit")
+
+    with pytest.raises(ModelFileError, match=r"m\.coterie: these shapes do not fit"):
+        load_model(saved, check_outline=check)
+    assert shapes == [(2, 3)]
+    with pytest.raises(ModelFileError, match=r"the checksum of arrays/0\.npy"):
+        load_model(saved, check_outline=lambda _: None)
+
+
+def test_attributes_of_a_later_version_are_dropped(saved):
+    """A file with a further attribute, of a type that is not known yet, is loaded without it."""
+    members = members_of(saved)
+    tree = json.loads(members["state.json"])
+    tree["$object"]["state"] |= {"predict": 1, "later_": {"$object": {"type": "Later"}}}
+    repack(saved, members | {"state.json": json.dumps(tree).encode()})
+    assert vars(load_model(saved)).keys() == vars(Holder().fit(X)).keys()
+
+
+def test_a_verified_checksum_reads_everything(saved):
+    """The checksum names the content; whether the content fits it is looked at on demand."""
+    good = model_files.content_checksum(saved, verified=True)
+    members = members_of(saved)
+    changed = members["arrays/0.npy"][:-1] + b"\0"
+    repack(saved, members | {"arrays/0.npy": changed}, sign=False)
+    assert len(model_files.content_checksum(saved)) == len(good) == 64
+    with pytest.raises(ModelFileError, match=r"the checksum of arrays/0\.npy"):
+        model_files.content_checksum(saved, verified=True)
 
 
 def test_another_sklearn_is_reported(saved, tmp_path):

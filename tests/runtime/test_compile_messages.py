@@ -51,7 +51,7 @@ def test_the_first_compilation_is_announced_on_a_terminal(monkeypatch):
     compile_with(listener, "users.module")
     assert terminal.getvalue() == ""
     compile_with(listener, "coterie.some_kernels", "coterie.other_kernels")
-    assert terminal.getvalue().count("compiling kernels for this machine, once") == 1
+    assert terminal.getvalue().count("compiling kernels for this machine (about a minute)") == 1
 
 
 def test_nothing_is_written_to_a_file(capfd):

@@ -1,10 +1,11 @@
-"""The routes asked without a network or a gate: a request in, an answer out."""
+"""The service asked without a network: a request in, an answer out."""
 
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -12,16 +13,19 @@ from urllib.parse import quote, unquote, urlsplit
 
 import fitted_models
 from coterie.ads.protocol import Limits
-from coterie.ads.service.application import application
+from coterie.ads.service.access import AccessPolicy
+from coterie.ads.service.application import make_application
+from coterie.ads.service.fair_queue import FairQueue
 from coterie.ads.service.metrics import Metrics
-from coterie.ads.service.models.served_model import ServedModel
+from coterie.ads.service.routes import Routes
+from coterie.ads.service.served_model import ServedModel
 
-JSON = "application/json"
+JSON, NDJSON = "application/json", "application/x-ndjson"
 
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer, whole."""
+    """A whole answer."""
 
     status: int
     headers: dict[str, str]
@@ -29,8 +33,9 @@ class Reply:
 
     @property
     def json(self) -> Any:
-        """What the body says."""
-        return json.loads(self.body)
+        """The body, decompressed and parsed."""
+        zipped = self.headers.get("content-encoding") == "gzip"
+        return json.loads(gzip.decompress(self.body) if zipped else self.body)
 
     @property
     def problem(self) -> dict[str, Any]:
@@ -38,7 +43,7 @@ class Reply:
         assert self.headers["content-type"] == "application/problem+json"
         told = self.json
         assert told["status"] == self.status
-        assert told["request_id"] == "r-1"
+        assert told["request_id"] == self.headers["x-request-id"]
         return told
 
     @property
@@ -50,80 +55,107 @@ class Reply:
 
 @dataclass
 class OneModel:
-    """Holds a model and never another, as far as the routes can tell a holder."""
+    """A holder that never replaces its model."""
 
     current: ServedModel
     last_refusal: Any = None
 
 
 class Service:
-    """The routes around a model, and what they counted."""
+    """The application around a model, and what it counted."""
 
-    def __init__(self, served: ServedModel, **limits: Any) -> None:
-        self.holder = OneModel(served)
+    def __init__(
+        self, served: ServedModel, policy: AccessPolicy | None = None, **limits: Any
+    ) -> None:
+        self.holder: Any = OneModel(served)
         self.served = served
+        self.limits = Limits(**limits)
         self.metrics = Metrics()
-        self.app = application(self.holder, limits=Limits(**limits), metrics=self.metrics)
+        self.queue = FairQueue(self.limits, self.metrics.queued_work.set)
+        self.routes = Routes(self.holder, self.queue, self.metrics, self.limits)
+        self.app = make_application(self.routes, policy or AccessPolicy(), self.metrics)
 
-    def ask(
+    def ask(self, method: str, target: str, **request: Any) -> Reply:
+        """Answer one request, in a loop of its own."""
+        return asyncio.run(self.asked(method, target, **request))
+
+    def get(self, target: str, **request: Any) -> Reply:
+        """Answer one GET."""
+        return self.ask("GET", target, **request)
+
+    def forecast(self, asked: Any) -> Reply:
+        """Answer questions, as JSON or as an object."""
+        content = asked if isinstance(asked, bytes) else json.dumps(asked).encode()
+        return self.ask("POST", "/v1/forecast", content=content, headers={"content-type": JSON})
+
+    def stream(self, *parts: bytes, ends: bool = True) -> Reply:
+        """Answer lines that arrive in parts; a client that does not end goes away."""
+        headers = {"content-type": NDJSON}
+        return self.ask("POST", "/v1/forecast/stream", content=parts, headers=headers, ends=ends)
+
+    async def asked(
         self,
         method: str,
         target: str,
         *,
-        content: bytes = b"",
+        content: bytes | Sequence[bytes] = b"",
         headers: Mapping[str, str] | None = None,
-        state: Mapping[str, Any] | None = None,
+        client: str = "127.0.0.1",
+        ends: bool = True,
     ) -> Reply:
-        """One request, in a loop of its own; ``target`` is percent-encoded."""
+        """Answer one request; ``target`` is percent-encoded, ``content`` may come in parts."""
         told = urlsplit(target)
+        given = {"host": "localhost"} | {k.lower(): v for k, v in (headers or {}).items()}
         scope = {
             "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},  # as uvicorn
+            "http_version": "1.1",
             "method": method,
             "path": unquote(told.path),
             "raw_path": told.path.encode(),
             "query_string": told.query.encode(),
             "root_path": "",
-            "headers": [(k.lower().encode(), v.encode()) for k, v in (headers or {}).items()],
-            "state": {"request_id": "r-1", **(state or {})},
+            "headers": [(k.encode(), v.encode("latin-1")) for k, v in given.items()],
+            "client": (client, 4711),
         }
-        return asyncio.run(self._asked(scope, content))
-
-    def get(self, target: str, **request: Any) -> Reply:
-        """One GET."""
-        return self.ask("GET", target, **request)
-
-    def forecast(self, asked: Any) -> Reply:
-        """Questions, as a client sends them."""
-        content = asked if isinstance(asked, bytes) else json.dumps(asked).encode()
-        return self.ask("POST", "/v1/forecast", content=content, headers={"content-type": JSON})
-
-    async def _asked(self, scope: dict[str, Any], content: bytes) -> Reply:
+        parts = [content] if isinstance(content, bytes) else list(content)
+        coming = [{"type": "http.request", "body": one, "more_body": True} for one in parts]
+        if ends:
+            coming[-1]["more_body"] = False
         sent: list[Any] = []
+        over = asyncio.Event()
 
         async def receive() -> Any:
-            return {"type": "http.request", "body": content, "more_body": False}
+            if coming:
+                return coming.pop(0)
+            if ends:
+                await over.wait()
+            return {"type": "http.disconnect"}
 
         async def send(message: Any) -> None:
             sent.append(message)
+            await asyncio.sleep(0)
 
         await self.app(scope, receive, send)
-        headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-        body = b"".join(message.get("body", b"") for message in sent[1:])
-        return Reply(sent[0]["status"], headers, body)
+        over.set()
+        if not sent:
+            return Reply(0, {}, b"")
+        found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+        return Reply(sent[0]["status"], found, b"".join(one.get("body", b"") for one in sent[1:]))
 
 
 @cache
 def served(name: str = "small_model") -> ServedModel:
-    """One of the fitted models, ready to answer."""
+    """Return one of the fitted models, ready to answer."""
     return ServedModel(getattr(fitted_models, name)(), "0123456789ab", "market.coterie")
 
 
 @cache
 def service(name: str = "small_model") -> Service:
-    """The routes around one of the fitted models."""
+    """Return the application around one of the fitted models."""
     return Service(served(name))
 
 
 def advertiser_path(advertiser: str) -> str:
-    """Where an advertiser is found."""
+    """Return the path of an advertiser."""
     return f"/v1/advertisers/{quote(advertiser, safe='')}"

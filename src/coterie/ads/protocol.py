@@ -12,7 +12,6 @@ from dataclasses import dataclass, fields
 from datetime import date
 from typing import Annotated, Any, Literal, cast
 
-import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coterie.ads.forecasts.calibration import LEVELS
@@ -186,6 +185,7 @@ class Subject(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=Tr
 class Question(Subject):
     """Ask what an advertiser wins and pays at one bid or at several.
 
+    >>> import msgspec
     >>> asked = msgspec.json.decode(b'{"advertiser": "a", "bid": [1, 2]}', type=Question)
     >>> asked.bids(), asked.days
     ([1.0, 2.0], 1)

@@ -1,4 +1,4 @@
-"""The ``coterie`` program: consensus, cluster, choose-k, methods, ads and demo."""
+"""The ``coterie`` program: consensus, cluster, choose-k, methods, ads, demo and warm."""
 
 from __future__ import annotations
 

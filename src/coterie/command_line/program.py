@@ -28,6 +28,7 @@ from coterie.command_line.consensus import consensus
 from coterie.command_line.demo import demo
 from coterie.command_line.methods import methods
 from coterie.command_line.terminal.layout import one_line
+from coterie.command_line.warm import warm
 from coterie.errors import CoterieError
 
 __all__ = ["Program", "ads", "app", "stopped_by_sigterm"]
@@ -148,3 +149,4 @@ app.command("choose-k")(choose_k)
 app.command("methods")(methods)
 app.add_typer(ads, name="ads")
 app.command("demo")(demo)
+app.command("warm")(warm)

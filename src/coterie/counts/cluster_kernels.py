@@ -21,8 +21,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
+
+from coterie.runtime.compiled_code import njit
 
 __all__ = [
     "add_to_tables",
@@ -35,7 +36,7 @@ __all__ = [
 ]
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def add_to_tables(
     codes: Any, weights: Any, labels: Any, start: Any, stop: Any, table: Any, size: Any
 ) -> None:
@@ -55,7 +56,7 @@ def add_to_tables(
                 table[c, b] += w
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def assign_rows(
     codes: Any, alpha: Any, complete: Any, table: Any, present: Any, size: Any, threshold: Any,
     given: Any, start: Any, stop: Any, labels: Any, confidence: Any,
@@ -67,7 +68,7 @@ def assign_rows(
         labels[i], confidence[i] = assign_row(same, both, total, threshold, given[i], gains)
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def silhouette_rows(
     codes: Any, alpha: Any, complete: Any, table: Any, present: Any, size: Any, labels: Any,
     start: Any, stop: Any, silhouettes: Any,
@@ -79,7 +80,7 @@ def silhouette_rows(
         silhouettes[a] = silhouette_of_row(same, both, labels[a], total, total, 0.0)
 
 
-@nb.njit(cache=True, nogil=True, forceinline=True)
+@njit(nogil=True, forceinline=True)
 def sum_votes(
     row: Any, alpha: Any, complete: Any, table: Any, present: Any, size: Any, same: Any, both: Any
 ) -> Any:
@@ -109,7 +110,7 @@ def sum_votes(
     return total
 
 
-@nb.njit(cache=True, nogil=True, forceinline=True)
+@njit(nogil=True, forceinline=True)
 def _sum_votes_without_gaps(
     row: Any, alpha: Any, table: Any, size: Any, same: Any, both: Any
 ) -> Any:
@@ -138,7 +139,7 @@ def _sum_votes_without_gaps(
     return total
 
 
-@nb.njit(cache=True, nogil=True, forceinline=True)
+@njit(nogil=True, forceinline=True)
 def assign_row(same: Any, both: Any, total: Any, threshold: Any, given: Any, gains: Any) -> Any:
     """Return the cluster of largest gain same[b] − τ both[b], and the confidence in it.
 
@@ -157,7 +158,7 @@ def assign_row(same: Any, both: Any, total: Any, threshold: Any, given: Any, gai
     return label, max(share - other, 0.0)
 
 
-@nb.njit(cache=True, nogil=True, forceinline=True)
+@njit(nogil=True, forceinline=True)
 def silhouette_of_row(
     same: Any, both: Any, own: Any, own_same: Any, own_both: Any, negligible: Any
 ) -> Any:
@@ -176,7 +177,7 @@ def silhouette_of_row(
     return (share - other) / farther if farther > 0.0 else 0.0
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def first_largest(values: Any) -> Any:
     """Return the index of the largest value, the first one on ties."""
     best = 0
@@ -186,7 +187,7 @@ def first_largest(values: Any) -> Any:
     return best
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _two_best_shares(same: Any, both: Any, own: Any) -> Any:
     """Return same / both of cluster ``own``, and its largest value in other clusters.
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
+
+from coterie.runtime.compiled_code import njit
 
 __all__ = ["add_contingencies", "bound_count_rows", "bound_rows", "count_rows", "share_rows"]
 
@@ -20,7 +21,7 @@ __all__ = ["add_contingencies", "bound_count_rows", "bound_rows", "count_rows", 
 _TILE = 2048
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def add_contingencies(codes: Any, weights: Any, start: Any, stop: Any, out: Any) -> None:
     """Add Zᵀ diag(w) Z of tuples start..stop to the upper triangle of ``out``, (m, m).
 
@@ -42,14 +43,14 @@ def add_contingencies(codes: Any, weights: Any, start: Any, stop: Any, out: Any)
                         out[c, d] += weights[t0 + a]
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def count_rows(transposed: Any, start: Any, stop: Any, out: Any) -> None:
     """Write rows start..stop of the counts #{v : same label}, (u, u); no label is missing."""
     for a in range(start, stop):
         _count_votes(transposed, a, out[a])
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def share_rows(
     transposed: Any, alpha: Any, start: Any, stop: Any, same: Any, both: Any, out: Any
 ) -> None:
@@ -60,7 +61,7 @@ def share_rows(
             out[a, b] = same[b] / both[b] if both[b] > 0 else 0.0
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def bound_rows(
     transposed: Any, alpha: Any, weights: Any, start: Any, stop: Any, same: Any, both: Any
 ) -> Any:
@@ -75,7 +76,7 @@ def bound_rows(
     return total
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def bound_count_rows(transposed: Any, weights: Any, start: Any, stop: Any, same: Any) -> Any:
     """Return V times :func:`bound_rows` for equal weights and no missing label.
 
@@ -92,7 +93,7 @@ def bound_count_rows(transposed: Any, weights: Any, start: Any, stop: Any, same:
     return total
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _count_votes(transposed: Any, a: Any, same: Any) -> None:
     """Fill ``same`` with #{v : same label} of tuple a and every tuple b."""
     same[:] = 0
@@ -102,7 +103,7 @@ def _count_votes(transposed: Any, a: Any, same: Any) -> None:
             same[b] += transposed[v, b] == c
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _sum_votes(transposed: Any, alpha: Any, a: Any, same: Any, both: Any) -> None:
     """Fill ``same`` and ``both`` for tuple a and every tuple b."""
     V, u = transposed.shape

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 
 from coterie.counts.cluster_kernels import assign_row, silhouette_of_row
+from coterie.runtime.compiled_code import njit
 
 __all__ = [
     "add_contingencies",
@@ -35,7 +35,7 @@ __all__ = [
 _ROUNDING = 1e-9
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def add_to_tables(
     codes: Any, memberships: Any, weights: Any, labels: Any, start: Any, stop: Any, table: Any,
     size: Any,
@@ -52,7 +52,7 @@ def add_to_tables(
                 table[c, b] += weights[a] * memberships[a, s]
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def assign_rows(
     codes: Any, memberships: Any, partition_of: Any, alpha: Any, table: Any, present: Any,
     threshold: Any, given: Any, start: Any, stop: Any, labels: Any, confidence: Any,
@@ -67,7 +67,7 @@ def assign_rows(
         labels[i], confidence[i] = assign_row(same, both, total, threshold, given[i], gains)
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def silhouette_rows(
     codes: Any, memberships: Any, partition_of: Any, alpha: Any, table: Any, present: Any,
     labels: Any, start: Any, stop: Any, silhouettes: Any,
@@ -84,7 +84,7 @@ def silhouette_rows(
         )
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def sum_votes(
     row: Any, shares: Any, partition_of: Any, alpha: Any, table: Any, present: Any, same: Any,
     both: Any,
@@ -117,7 +117,7 @@ def sum_votes(
     return total, own_same, own_both
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def add_contingencies(
     codes: Any, memberships: Any, weights: Any, start: Any, stop: Any, out: Any
 ) -> None:
@@ -135,7 +135,7 @@ def add_contingencies(
                     into[row[t]] += x * shares[t]
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def share_rows(
     transposed: Any, mass: Any, start: Any, stop: Any, same: Any, both: Any, out: Any
 ) -> None:
@@ -152,7 +152,7 @@ def share_rows(
             out[a, b] = min(same[b] / both[b], 1.0) if both[b] > 0.0 else 0.0
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def bound_rows(
     transposed: Any, mass: Any, weights: Any, start: Any, stop: Any, same: Any, both: Any
 ) -> Any:
@@ -176,7 +176,7 @@ def bound_rows(
     return total
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def sum_over_clusters(
     codes: Any, memberships: Any, values: Any, start: Any, stop: Any, sums: Any
 ) -> None:
@@ -192,7 +192,7 @@ def sum_over_clusters(
                     sums[a, j] += memberships[a, s] * values[c, j]
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _products_with_row(transposed: Any, a: Any, first: Any, out: Any) -> None:
     """Write Σ_c transposed[c, a] transposed[c, b] to ``out[b]`` for all b ≥ first."""
     m, u = transposed.shape

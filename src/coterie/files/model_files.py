@@ -11,7 +11,9 @@ comment of the zip     the SHA-256 of the manifest
 
 The checksums detect damage, not forgery: they can be computed for any content. A forged file can
 only hold other numbers and texts in the types of
-:data:`~coterie.files.model_state.STORABLE_TYPES`.
+:data:`~coterie.files.storable_types.STORABLE_TYPES`. Sizes are bounded before anything is read
+(:mod:`~coterie.files.size_bounds`), in this order: directory, manifest, tree, headers of the
+arrays, arrays.
 """
 
 from __future__ import annotations
@@ -20,22 +22,30 @@ import contextlib
 import hashlib
 import io
 import json
-import math
 import os
 import stat
 import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import coterie
 from coterie.errors import CoterieWarning, ModelFileError
-from coterie.files.model_state import StateReader, StateWriter
+from coterie.files.model_state import OutlineReader, StateReader, StateWriter
+from coterie.files.size_bounds import (
+    MOST_BYTES,
+    MOST_JSON_BYTES,
+    MOST_MEMBERS,
+    ArrayHeader,
+    BoundedReader,
+    read_header,
+    refuse_large_tree,
+)
 from coterie.runtime.atomic_files import atomic_file
 
 __all__ = ["content_checksum", "load_model", "opened_model", "save_model"]
@@ -43,9 +53,6 @@ __all__ = ["content_checksum", "load_model", "opened_model", "save_model"]
 _FORMAT = "coterie-model"
 _FORMAT_VERSION = 2
 _COMMENT = b"coterie-model sha256 "
-_MOST_BYTES = 1 << 34
-_MOST_JSON_BYTES = 1 << 26
-_MOST_HEADER_BYTES = 1 << 17
 _PART_BYTES = 1 << 20
 
 
@@ -55,7 +62,7 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     estimator : estimator
-        Fitted, of a type in :data:`~coterie.files.model_state.STORABLE_TYPES`.
+        Fitted, of a type in :data:`~coterie.files.storable_types.STORABLE_TYPES`.
     path : path-like
         The file; ``*.coterie`` by convention.
 
@@ -83,16 +90,27 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
         state = json.dumps(tree, allow_nan=False, separators=(",", ":")).encode()
     except RecursionError as error:
         raise ModelFileError(f"this {name} holds itself, or is nested too deep to store") from error
-    if len(state) > _MOST_JSON_BYTES:
+    if len(state) > MOST_JSON_BYTES:
         raise ModelFileError(
             f"this {name} has {len(state):,} bytes of lists and texts, and a model file can hold "
-            f"{_MOST_JSON_BYTES:,}; keep them in arrays"
+            f"{MOST_JSON_BYTES:,}; keep them in arrays"
         )
+    try:
+        refuse_large_tree(state)
+    except ValueError as error:
+        raise ModelFileError(f"this {name} cannot be stored: {error}") from error
+    if len(writer.arrays) + 2 > MOST_MEMBERS:
+        raise ModelFileError(f"this {name} has {len(writer.arrays):,} arrays, which is too many")
     with atomic_file(path) as unfinished:
         _write_archive(unfinished, tree["$object"]["type"], state, writer.arrays)
 
 
-def load_model(path: str | os.PathLike[str], *, classes: Mapping[str, type] | None = None) -> Any:
+def load_model(
+    path: str | os.PathLike[str],
+    *,
+    classes: Mapping[str, type] | None = None,
+    check_outline: Callable[[Any], None] | None = None,
+) -> Any:
     """Read a fitted estimator from a file of :func:`save_model`.
 
     Parameters
@@ -100,11 +118,15 @@ def load_model(path: str | os.PathLike[str], *, classes: Mapping[str, type] | No
     path : path-like
     classes : mapping of str to type, optional
         See :class:`~coterie.files.model_state.StateReader`.
+    check_outline : callable, optional
+        Called before the arrays are read, with the estimator of
+        :class:`~coterie.files.model_state.OutlineReader`; it raises a ModelFileError if the shapes
+        of the arrays do not fit each other.
 
     Returns
     -------
     estimator
-        With the attributes it was saved with.
+        With the attributes it was saved with, as far as its class knows them.
 
     Raises
     ------
@@ -126,11 +148,17 @@ def load_model(path: str | os.PathLike[str], *, classes: Mapping[str, type] | No
     """
     path = Path(path)
     with _errors_of(path):
-        with opened_model(path) as file:
-            manifest, state, arrays = _read_archive(file)
-        tree = json.loads(state)
-        if tree["$object"]["type"] != manifest["type"]:
-            raise ModelFileError(_damaged("its state is that of another type"))
+        with opened_model(path) as file, _archive_in(file) as archive:
+            manifest, checksums = _read_manifest(archive)
+            tree = _tree_in(_checked(archive, "state.json", checksums.pop("state.json")))
+            if tree["$object"]["type"] != manifest["type"]:
+                raise ModelFileError(_damaged("its state is that of another type"))
+            headers = [_header_of(archive, name) for name in checksums]
+            if check_outline is not None:
+                outlines = [header.outline() for header in headers]
+                check_outline(OutlineReader(outlines, classes).decode(tree))
+            contents = (_checked(archive, name, checksums[name]) for name in checksums)
+            arrays = [h.array(content) for h, content in zip(headers, contents, strict=True)]
         reader = StateReader(arrays, classes)
         estimator = reader.decode(tree)
     if any(name.startswith("sklearn.") for name in reader.types):
@@ -138,8 +166,8 @@ def load_model(path: str | os.PathLike[str], *, classes: Mapping[str, type] | No
 
         if manifest["sklearn"] != sklearn.__version__:
             warnings.warn(
-                f"{path} holds estimators of scikit-learn {manifest['sklearn']}, and this is "
-                f"{sklearn.__version__}; if they do not work, fit the model again",
+                f"{path} holds estimators of scikit-learn {_brief(manifest['sklearn'])}, and this "
+                f"is {sklearn.__version__}; if they do not work, fit the model again",
                 CoterieWarning,
                 stacklevel=2,
             )
@@ -153,14 +181,11 @@ def content_checksum(path: str | os.PathLike[str], *, verified: bool = False) ->
     end is read. A missing, foreign or damaged file raises a ModelFileError.
     """
     path = Path(path)
-    with _errors_of(path), opened_model(path) as file:
-        _refuse_other_files(file)
-        with zipfile.ZipFile(file) as archive:
-            checksum = _manifest_checksum(archive)
+    with _errors_of(path), opened_model(path) as file, _archive_in(file) as archive:
         if verified:
-            file.seek(0)
-            _read_archive(file)
-        return checksum
+            for name, checksum in _read_manifest(archive)[1].items():
+                _check_sum(name, _digest(archive, name), checksum)
+        return _manifest_checksum(archive)
 
 
 def opened_model(path: str | os.PathLike[str]) -> io.BufferedReader:
@@ -172,14 +197,14 @@ def opened_model(path: str | os.PathLike[str]) -> io.BufferedReader:
     def open_nonblocking(name: str, flags: int) -> int:
         return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
 
-    file = open(os.fspath(path), "rb", opener=open_nonblocking)  # noqa: SIM115 (returned open)
+    file = BoundedReader(io.FileIO(os.fspath(path), opener=open_nonblocking))
     try:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise ModelFileError("it is not a file but a pipe, a device or the like")
-        if status.st_size > _MOST_BYTES:
+        if status.st_size > MOST_BYTES:
             raise ModelFileError(
-                f"it has {status.st_size:,} bytes, and a model file at most {_MOST_BYTES:,}"
+                f"it has {status.st_size:,} bytes, and a model file at most {MOST_BYTES:,}"
             )
     except BaseException:
         file.close()
@@ -244,66 +269,58 @@ def _store(archive: zipfile.ZipFile, name: str, content: bytes | memoryview) -> 
     return hashlib.sha256(content).hexdigest()
 
 
-def _read_archive(file: BinaryIO) -> tuple[dict[str, Any], bytearray, list[NDArray[Any]]]:
-    """Return the manifest, the state and the arrays, after their checksums were verified."""
-    _refuse_other_files(file)
-    with zipfile.ZipFile(file) as archive:
-        _refuse_inflation(archive, os.fstat(file.fileno()).st_size)
-        manifest = _read_manifest(archive)
-        checksums = manifest["sha256"]
-        _check_names(archive, checksums)
-        state = _checked(archive, "state.json", checksums["state.json"])
-        names = [f"arrays/{number}.npy" for number in range(len(checksums) - 1)]
-        arrays = [_array_in(_checked(archive, name, checksums[name])) for name in names]
-    return manifest, state, arrays
-
-
-def _array_in(content: bytearray) -> NDArray[Any]:
-    """Return the array of a member without a copy of its memory."""
-    member = io.BytesIO(content[:_MOST_HEADER_BYTES])
-    if np.lib.format.read_magic(member) != (1, 0):
-        raise ModelFileError(_damaged("an array is of a form that save_model does not write"))
-    shape, by_column, dtype = np.lib.format.read_array_header_1_0(member)
-    size, begin = math.prod(shape), member.tell()
-    if dtype.hasobject or not dtype.itemsize or min(shape, default=0) < 0:
-        raise ModelFileError(_damaged(f"an array of {dtype} is not written by save_model"))
-    if size * dtype.itemsize != len(content) - begin:
-        raise ModelFileError(_damaged("an array is not as large as it claims to be"))
-    if not size:
-        return np.empty(shape, dtype, order="F" if by_column else "C")
-    flat = np.frombuffer(content, dtype, size, begin)
-    return flat.reshape(shape, order="F" if by_column else "C")
-
-
-def _refuse_other_files(file: BinaryIO) -> None:
+@contextlib.contextmanager
+def _archive_in(file: io.BufferedReader) -> Iterator[zipfile.ZipFile]:
+    """Open the archive in a file; refuse other files, and members that could take much memory."""
     if file.read(4) != b"PK\x03\x04":
         raise ModelFileError("it is not a model file; create one with save_model")
+    with zipfile.ZipFile(file) as archive:
+        _refuse_inflation(archive.infolist(), os.fstat(file.fileno()).st_size)
+        yield archive
 
 
-def _refuse_inflation(archive: zipfile.ZipFile, size: int) -> None:
+def _refuse_inflation(members: list[zipfile.ZipInfo], size: int) -> None:
     """Refuse compressed or overlapping members, which could need more memory than the file."""
-    members = archive.infolist()
+    if len(members) > MOST_MEMBERS:
+        raise ModelFileError(_damaged(f"it has {len(members):,} members"))
     if any(member.compress_type != zipfile.ZIP_STORED for member in members):
         raise ModelFileError(_damaged("it has compressed members, and save_model writes none"))
     if sum(member.file_size for member in members) > size:
         raise ModelFileError(_damaged("its members claim to be larger than the file"))
     for member in members:
-        if member.filename.endswith(".json") and member.file_size > _MOST_JSON_BYTES:
-            raise ModelFileError(_damaged(f"{member.filename} has {member.file_size:,} bytes"))
+        if member.filename.endswith(".json") and member.file_size > MOST_JSON_BYTES:
+            raise ModelFileError(
+                _damaged(f"{_brief(member.filename)} has {member.file_size:,} bytes")
+            )
 
 
-def _read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
-    manifest = json.loads(_checked(archive, "manifest.json", _manifest_checksum(archive)))
+def _read_manifest(archive: zipfile.ZipFile) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the manifest, and the checksums of the other members, arrays in order."""
+    manifest = _tree_in(_checked(archive, "manifest.json", _manifest_checksum(archive)))
     if manifest["format"] != _FORMAT:
-        raise ModelFileError(f"its format is {manifest['format']!r}, not {_FORMAT!r}")
+        raise ModelFileError(f"its format is {_brief(manifest['format'])!r}, not {_FORMAT!r}")
     version = manifest["format_version"]
     if version != _FORMAT_VERSION:
         advice = "update coterie" if version > _FORMAT_VERSION else "fit the model again"
         raise ModelFileError(
-            f"it is of format version {version}, written by coterie {manifest['coterie']}, and "
-            f"this version of coterie reads {_FORMAT_VERSION}; {advice}"
+            f"it is of format version {_brief(version)}, written by coterie "
+            f"{_brief(manifest['coterie'])}, and this version of coterie reads "
+            f"{_FORMAT_VERSION}; {advice}"
         )
-    return dict(manifest)
+    checksums = manifest["sha256"]
+    _check_names(archive, checksums)
+    names = ["state.json", *(f"arrays/{number}.npy" for number in range(len(checksums) - 1))]
+    return manifest, {name: checksums[name] for name in names}
+
+
+def _tree_in(text: bytearray) -> Any:
+    refuse_large_tree(text)
+    return json.loads(text)
+
+
+def _header_of(archive: zipfile.ZipFile, name: str) -> ArrayHeader:
+    with archive.open(name) as member:
+        return read_header(member, archive.getinfo(name).file_size)
 
 
 def _manifest_checksum(archive: zipfile.ZipFile) -> str:
@@ -318,24 +335,46 @@ def _check_names(archive: zipfile.ZipFile, checksums: dict[str, str]) -> None:
     found = Counter(archive.namelist())
     listed = {"manifest.json", *checksums}
     for name in sorted(listed - found.keys()):
-        raise ModelFileError(_damaged(f"the member {name} is missing"))
+        raise ModelFileError(_damaged(f"the member {_brief(name)} is missing"))
     for name in sorted(found.keys() - listed):
-        raise ModelFileError(_damaged(f"the member {name} does not belong to it"))
+        raise ModelFileError(_damaged(f"the member {_brief(name)} does not belong to it"))
     for name in sorted(name for name, count in found.items() if count > 1):
         raise ModelFileError(_damaged(f"there is more than one member {name}"))
+
+
+def _parts(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
+    with archive.open(name) as member:
+        while part := member.read(_PART_BYTES):
+            yield part
 
 
 def _checked(archive: zipfile.ZipFile, name: str, checksum: str) -> bytearray:
     """Return the content of a member; it is read in parts, so that memory is needed only once."""
     content = bytearray(archive.getinfo(name).file_size)
     end = 0
-    with archive.open(name) as member:
-        while part := member.read(_PART_BYTES):
-            content[end : end + len(part)] = part
-            end += len(part)
-    if hashlib.sha256(content).hexdigest() != checksum:
-        raise ModelFileError(_damaged(f"the checksum of {name} does not match"))
+    for part in _parts(archive, name):
+        content[end : end + len(part)] = part
+        end += len(part)
+    _check_sum(name, hashlib.sha256(content).hexdigest(), checksum)
     return content
+
+
+def _digest(archive: zipfile.ZipFile, name: str) -> str:
+    """Return the SHA-256 of a member without keeping its content."""
+    digest = hashlib.sha256()
+    for part in _parts(archive, name):
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _check_sum(name: str, found: str, expected: str) -> None:
+    if found != expected:
+        raise ModelFileError(_damaged(f"the checksum of {name} does not match"))
+
+
+def _brief(text: object) -> str:
+    """Return the beginning of a text from the file, for a message."""
+    return str(text)[:80]
 
 
 def _damaged(what: object) -> str:

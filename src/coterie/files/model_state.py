@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import inspect
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -15,66 +15,18 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from coterie.errors import ModelFileError
+from coterie.errors import CoterieWarning, ModelFileError
+from coterie.files.known_attributes import is_record, known_attributes
+from coterie.files.size_bounds import refuse_nested_text
+from coterie.files.storable_types import STORABLE_TYPES, class_of, stable_name
 
-__all__ = ["STORABLE_TYPES", "StateReader", "StateWriter"]
-
-#: The types that a model file may hold: the stable name in files, and where the class is now.
-#: Classes and modules may move and change names; the names on the left never change.
-STORABLE_TYPES = {
-    "RobustConsensus": "coterie.consensus.robust.estimator:RobustConsensus",
-    "L2Consensus": "coterie.consensus:L2Consensus",
-    "OneHotKMeans": "coterie.consensus:OneHotKMeans",
-    "KMeansConsensus": "coterie.consensus:KMeansConsensus",
-    "CSPA": "coterie.consensus:CSPA",
-    "HGPA": "coterie.consensus:HGPA",
-    "MCLA": "coterie.consensus:MCLA",
-    "HBGF": "coterie.consensus:HBGF",
-    "NMFConsensus": "coterie.consensus:NMFConsensus",
-    "WeightedConsensus": "coterie.consensus:WeightedConsensus",
-    "KLConsensus": "coterie.consensus:KLConsensus",
-    "CorrelationConsensus": "coterie.consensus:CorrelationConsensus",
-    "EvidenceAccumulation": "coterie.consensus:EvidenceAccumulation",
-    "LocallyWeightedConsensus": "coterie.consensus:LocallyWeightedConsensus",
-    "PropagatedConsensus": "coterie.consensus:PropagatedConsensus",
-    "ConsensusClusterer": "coterie.estimators.clusterer:ConsensusClusterer",
-    "MultiViewClusterer": "coterie.estimators.view_clusterer:MultiViewClusterer",
-    "SpectralView": "coterie.multiview:SpectralView",
-    "ConcatenatedSpectral": "coterie.multiview:ConcatenatedSpectral",
-    "MultiViewKMeans": "coterie.multiview:MultiViewKMeans",
-    "MultiViewAffinityPropagation": "coterie.multiview:MultiViewAffinityPropagation",
-    "LowRankConsensus": "coterie.multiview:LowRankConsensus",
-    "Scaling": "coterie.ensembles.scalings:Scaling",
-    "Ensemble": "coterie.ensembles.making:Ensemble",
-    "CentroidMember": "coterie.ensembles.centroids:CentroidMember",
-    "SpectralMember": "coterie.ensembles.landmark_spectral:SpectralMember",
-    "MixtureMember": "coterie.ensembles.gaussian_mixtures:MixtureMember",
-    "NearestRowMember": "coterie.ensembles.nearest_rows:NearestRowMember",
-    "EstimatorMember": "coterie.ensembles.given_clusterers:EstimatorMember",
-    "LabelMatrix": "coterie.labels.label_matrix:LabelMatrix",
-    "Memberships": "coterie.labels.soft_memberships:Memberships",
-    "LabelTuples": "coterie.labels.tuples:LabelTuples",
-    "ClusterTables": "coterie.counts.cluster_tables:ClusterTables",
-    "KChoice": "coterie.consensus.robust.k_choice:KChoice",
-    "Dissent": "coterie.consensus.robust.camps:Dissent",
-    "AdForecaster": "coterie.ads.forecasts.forecaster:AdForecaster",
-    "Choice": "coterie.ads.forecasts.fitted_market:Choice",
-    "Calibration": "coterie.ads.forecasts.calibration:Calibration",
-    "DayLevels": "coterie.ads.curves.day_levels:DayLevels",
-    "StoredDays": "coterie.ads.histograms.stored_days:StoredDays",
-    "SegmentProfile": "coterie.ads.segments.segment_profiles:SegmentProfile",
-    "Supply": "coterie.ads.curves.supply:Supply",
-    "TextView": "coterie.ads.segments.text_view:TextView",
-    "ViewAgreement": "coterie.ads.segments.view_agreement:ViewAgreement",
-    "sklearn.KMeans": "sklearn.cluster:KMeans",
-    "sklearn.MiniBatchKMeans": "sklearn.cluster:MiniBatchKMeans",
-    "sklearn.MinMaxScaler": "sklearn.preprocessing:MinMaxScaler",
-    "sklearn.StandardScaler": "sklearn.preprocessing:StandardScaler",
-}
+__all__ = ["OutlineReader", "SparseOutline", "StateReader", "StateWriter"]
 
 _ARRAY_KINDS = "biufcUSmM"
 # every integer of so many bits is within the range of a float
 _MOST_BITS = 1023
+#: How often matrices and indexes may use the bytes of all arrays together.
+_MOST_COPIES = 8
 _SCALARS = {
     np.dtype(kind).name: np.dtype(kind).type
     for kind in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
@@ -82,7 +34,7 @@ _SCALARS = {
 _SPARSE = {"csr_array": sp.csr_array, "csr_matrix": sp.csr_matrix}
 _STORABLE = (
     "None, numbers, text, lists, tuples, dicts, arrays of numbers or text, CSR matrices, pandas "
-    "indexes and the types in coterie.files.model_state.STORABLE_TYPES"
+    "indexes and the types in coterie.files.storable_types.STORABLE_TYPES"
 )
 
 
@@ -179,12 +131,12 @@ class StateWriter:
         return {"$json": self._array(np.frombuffer(text.encode(), dtype=np.uint8), place)}
 
     def _object(self, value: Any, place: str) -> Any:
-        name = _name_of(type(value))
+        name = stable_name(type(value))
         if name is None:
             raise _not_storable(value, place)
         state = {
             attribute: self.encode(item, f"{place}.{attribute}")
-            for attribute, item in _state_of(value).items()
+            for attribute, item in _state_of(value, place).items()
         }
         return {"$object": {"type": name, "state": state}}
 
@@ -207,16 +159,17 @@ class StateWriter:
 class StateReader:
     """Decoder of the trees of :class:`StateWriter`.
 
-    It creates only the types in :data:`STORABLE_TYPES`, and only sets their attributes: no
-    constructor and no other code runs. An invalid tree raises ModelFileError, KeyError, TypeError,
-    ValueError or a similar exception.
+    It creates only the types in :data:`~coterie.files.storable_types.STORABLE_TYPES`, and only sets
+    attributes that they know: no constructor and no other code runs. Other attributes, those of a
+    newer version of a class or of a forged file, are dropped unread. An invalid tree raises
+    ModelFileError, KeyError, TypeError, ValueError or a similar exception.
 
     Parameters
     ----------
     arrays : sequence of ndarray
         The arrays of the writer.
     classes : mapping of str to type, optional
-        Classes to create for some names in :data:`STORABLE_TYPES` instead of those listed.
+        Classes to create for some of the listed names instead of those listed.
 
     Attributes
     ----------
@@ -230,6 +183,7 @@ class StateReader:
         self.arrays = arrays
         self._classes = classes or {}
         self.types: set[str] = set()
+        self._copied_bytes = 0
 
     def decode(self, tree: Any) -> Any:
         """Return the value of a tree."""
@@ -260,13 +214,14 @@ class StateReader:
 
     def _csr(self, body: list[Any]) -> Any:
         name, shape, parts = body
-        matrix = _SPARSE[name](tuple(self.decode(parts)), shape=tuple(shape))
+        data = tuple(self._copied(part) for part in parts)
+        matrix = _SPARSE[name](data, shape=tuple(shape))
         matrix.check_format(full_check=True)
         return matrix
 
     def _index(self, body: list[Any]) -> Any:
         """Return a pandas index, or without pandas the names of the rows as a list or array."""
-        names, levels = body[0], [self.decode(level) for level in body[1]]
+        names, levels = body[0], [self._copied(level) for level in body[1]]
         try:
             import pandas as pd
         except ImportError:
@@ -275,22 +230,45 @@ class StateReader:
             return pd.Index(levels[0], name=names[0])
         return pd.MultiIndex.from_arrays(levels, names=names)
 
+    def _json(self, body: Any) -> Any:
+        text = self._copied(body).tobytes()
+        refuse_nested_text(text)
+        return json.loads(text)
+
+    def _copied(self, tree: Any) -> Any:
+        """Decode an array from which another value is made, which takes memory each time."""
+        value = self.decode(tree)
+        self._copied_bytes += getattr(value, "nbytes", 0)
+        if self._copied_bytes > self._most_copied_bytes:
+            raise ModelFileError("it refers to its arrays more often than save_model does")
+        return value
+
+    @cached_property
+    def _most_copied_bytes(self) -> int:
+        return _MOST_COPIES * sum(array.nbytes for array in self.arrays)
+
     def _object(self, body: Mapping[str, Any]) -> Any:
         name = body["type"]
         if name not in STORABLE_TYPES:
-            raise ModelFileError(f"it holds a {name}, which this version of coterie does not know")
-        kind: Any = self._classes.get(name) or _class_of(name)
+            raise ModelFileError(
+                f"it holds a {str(name)[:80]}, which this version of coterie does not know"
+            )
+        kind: Any = self._classes.get(name) or class_of(name)
         self.types.add(name)
         value = kind.__new__(kind)
-        state = {attribute: self.decode(item) for attribute, item in body["state"].items()}
-        if not _is_record(kind):
-            _refuse_shadows(kind, name, state)
+        known = known_attributes(kind)
+        state = {
+            attribute: self.decode(item)
+            for attribute, item in body["state"].items()
+            if attribute in known
+        }
+        if not is_record(kind):
             value.__dict__.update(state)
             return value
         fields = {field.name: field.default for field in dataclasses.fields(kind)}
         # fields added later have defaults that describe objects of older files
         later = {key: fields[key] for key in fields.keys() - state.keys()}
-        if state.keys() - fields.keys() or dataclasses.MISSING in later.values():
+        if dataclasses.MISSING in later.values():
             raise ModelFileError(f"it holds a {name} of another version of coterie")
         state |= later
         for attribute, item in state.items():
@@ -305,53 +283,62 @@ class StateReader:
         "$array": lambda self, body: self.arrays[body],
         "$strings": _strings,
         "$csr": _csr,
-        "$json": lambda self, body: json.loads(self.decode(body).tobytes()),
+        "$json": _json,
         "$index": _index,
         "$object": _object,
     }
 
 
-def _name_of(kind: type) -> str | None:
-    """Return the stable name of a class, or None if it cannot be stored."""
-    for name, home in STORABLE_TYPES.items():
-        # compare the names first: importing every module would be slow
-        if home.endswith(f":{kind.__name__}") and _class_of(name) is kind:
-            return name
-    return None
+@dataclass(frozen=True)
+class SparseOutline:
+    """The outline of a CSR matrix."""
+
+    shape: tuple[int, ...]
+    data: NDArray[Any]
+    indices: NDArray[Any]
+    indptr: NDArray[Any]
 
 
-def _class_of(name: str) -> Any:
-    module, _, attribute = STORABLE_TYPES[name].partition(":")
-    return getattr(importlib.import_module(module), attribute)
+class OutlineReader(StateReader):
+    """Decoder before the arrays are read: the values have shapes and types, but no numbers.
 
-
-def _refuse_shadows(kind: type, name: str, attributes: Iterable[str]) -> None:
-    """Refuse attributes that would hide methods or properties of the class."""
-    for attribute in attributes:
-        hidden = inspect.getattr_static(kind, attribute, None)
-        computed = hasattr(type(hidden), "__get__") and not isinstance(hidden, cached_property)
-        if computed or attribute.startswith("__"):
-            raise ModelFileError(f"it holds a {name} with a value for its method {attribute[:80]}")
-
-
-def _is_record(kind: type) -> bool:
-    """Return whether the fields of a class are its whole state; estimators have attributes too."""
-    return dataclasses.is_dataclass(kind) and not hasattr(kind, "get_params")
-
-
-def _state_of(value: Any) -> dict[str, Any]:
-    """Return the attributes to store: the fields of a dataclass, without cached properties.
-
-    Optional fields that are None are left out, so that adding such a field to a class does not
-    change the files of objects without it.
+    ``arrays`` are outlines (:meth:`~coterie.files.size_bounds.ArrayHeader.outline`). A matrix
+    becomes a :class:`SparseOutline`, a pandas index None.
     """
-    if _is_record(type(value)):
+
+    def _sparse(self, body: list[Any]) -> SparseOutline:
+        _, shape, parts = body
+        return SparseOutline(tuple(shape), *self.decode(parts))
+
+    _BY_TAG: ClassVar[dict[str, Callable[..., Any]]] = StateReader._BY_TAG | {
+        "$csr": _sparse,
+        "$json": lambda _self, _body: None,
+        "$index": lambda _self, _body: None,
+    }
+
+
+def _state_of(value: Any, place: str) -> dict[str, Any]:
+    """Return the attributes to store, without cached properties.
+
+    Optional fields of a record that are None are left out, so that adding such a field to a class
+    does not change the files of objects without it.
+    """
+    if is_record(type(value)):
         return {
             field.name: getattr(value, field.name)
             for field in dataclasses.fields(value)
             if field.default is not None or getattr(value, field.name) is not None
         }
-    return dict(vars(value))
+    known = known_attributes(type(value))
+    unknown = sorted(vars(value).keys() - known)
+    if unknown:
+        warnings.warn(
+            f"{place} has attributes that {type(value).__name__} does not know, and which are not "
+            f"saved: {', '.join(unknown)}",
+            CoterieWarning,
+            stacklevel=2,
+        )
+    return {name: item for name, item in vars(value).items() if name in known}
 
 
 def _as_json(value: Any) -> Any:

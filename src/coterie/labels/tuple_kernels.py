@@ -12,17 +12,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.runtime.compile_messages import announce_compilation
+from coterie.runtime.compiled_code import njit
 from coterie.runtime.devices import map_row_blocks
 
 __all__ = ["group_equal_rows", "order_colours", "recoded_rows", "refine_colours", "slot_keys"]
-
-# every estimator imports this module before it uses a kernel
-announce_compilation()
 
 Array = NDArray[np.float64]
 Colours = NDArray[np.uint64]
@@ -166,7 +162,7 @@ def _ranks(*keys: Colours) -> Colours:
     return ranks.ravel().astype(np.uint64)
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _recode_rows(
     codes: Any, rows: Any, columns: Any, starts: Any, lookup: Any, start: Any, stop: Any,
     recoded: Any,
@@ -179,14 +175,14 @@ def _recode_rows(
             recoded[i, j] = lookup[starts[j] + c] if c >= 0 else -1
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@njit(nogil=True, inline="always")
 def _mix(a: Any, b: Any) -> Any:
     """Combine two 64-bit hashes."""
     h = (a ^ b) * _MULTIPLIER
     return h ^ (h >> _SHIFT)
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _hash_row(row: Any) -> Any:
     h = np.uint64(len(row))
     for cell in row:
@@ -194,7 +190,7 @@ def _hash_row(row: Any) -> Any:
     return h
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _same(a: Any, b: Any) -> Any:
     for v in range(len(a)):  # noqa: SIM110 (numba compiles no generator)
         if a[v] != b[v]:
@@ -202,7 +198,7 @@ def _same(a: Any, b: Any) -> Any:
     return True
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _group_equal_rows(codes: Any, slots: Any) -> Any:
     """Group equal rows with a hash table of ``slots`` entries and open addressing.
 
@@ -240,7 +236,7 @@ def _group_equal_rows(codes: Any, slots: Any) -> Any:
     return first[:n_groups].copy(), inverse, counts[:n_groups].copy()
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _colour_clusters(
     codes: Any, offsets: Any, weights: Any, tuples: Any, clusters: Any, partitions: Any
 ) -> None:
@@ -258,7 +254,7 @@ def _colour_clusters(
     _fold_into_partitions(offsets, gathered, clusters, partitions)
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _fold_into_partitions(offsets: Any, gathered: Any, clusters: Any, partitions: Any) -> None:
     """Mix ``gathered[c]`` into the colour of cluster c, and clusters into their partition v."""
     for v in range(len(partitions)):
@@ -269,7 +265,7 @@ def _fold_into_partitions(offsets: Any, gathered: Any, clusters: Any, partitions
         partitions[v] = _mix(partitions[v], total)
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _colour_tuples(codes: Any, weights: Any, clusters: Any, partitions: Any, tuples: Any) -> None:
     """Colour each tuple by its clusters and by its weight."""
     u, V = codes.shape
@@ -282,7 +278,7 @@ def _colour_tuples(codes: Any, weights: Any, clusters: Any, partitions: Any, tup
         tuples[a] = _mix(weights[a], total)
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _colour_soft_clusters(
     bits: Any, codes: Any, offsets: Any, weights: Any, tuples: Any, clusters: Any, partitions: Any
 ) -> None:
@@ -296,7 +292,7 @@ def _colour_soft_clusters(
     _fold_into_partitions(offsets, gathered, clusters, partitions)
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _colour_soft_tuples(
     bits: Any, partition_of: Any, codes: Any, weights: Any, clusters: Any, partitions: Any,
     tuples: Any,

@@ -29,7 +29,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,6 +36,7 @@ from coterie.counts.coassociation import TupleCoassociation, coassociation_bytes
 from coterie.relaxation.eigenpairs import dense_eigenpairs, krylov_eigenpairs, lanczos_eigenpairs
 from coterie.relaxation.iteration import RobustRelaxation, minimise
 from coterie.relaxation.symmetric_tiles import SymmetricTiles, Tile, add_product, n_stored, summed
+from coterie.runtime.compiled_code import njit
 from coterie.runtime.devices import on_one_thread, readable_bytes
 
 __all__ = ["TiledSolver", "gap_sums", "required_bytes", "robust_factor", "step_tile"]
@@ -252,7 +252,7 @@ def _state_dtype(n_tuples: int) -> np.dtype[Any]:
 # in double precision. So relative errors are a few 1e-7 also if tiles are in single precision.
 
 
-@nb.njit(cache=True, nogil=True, fastmath=_VECTORISED)
+@njit(nogil=True, fastmath=_VECTORISED)
 def step_tile(
     state: Any, low: Any, values: Any, scale: Any, shrink: Any, bound: Any, row_weights: Any,
     column_weights: Any, sums: Any,
@@ -282,7 +282,7 @@ def step_tile(
     sums[1] = residual
 
 
-@nb.njit(cache=True, nogil=True, fastmath=_VECTORISED)
+@njit(nogil=True, fastmath=_VECTORISED)
 def gap_sums(
     low: Any, values: Any, scale: Any, row_weights: Any, column_weights: Any, sums: Any
 ) -> None:

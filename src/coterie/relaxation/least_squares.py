@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,6 +22,7 @@ from coterie.counts.contingency import all_contingencies
 from coterie.counts.soft_kernels import sum_over_clusters
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.eigenpairs import dense_eigenpairs, lanczos_eigenpairs
+from coterie.runtime.compiled_code import njit
 from coterie.runtime.devices import map_row_blocks
 
 __all__ = ["least_squares_factor", "least_squares_spectrum"]
@@ -112,7 +112,7 @@ def _sums_over_clusters(tuples: LabelTuples, values: NDArray[np.float64]) -> NDA
     return sums
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _sum_over_clusters(codes: Any, values: Any, start: Any, stop: Any, sums: Any) -> None:
     """Write sums[a] = Σ_v values[codes[a, v]] for tuples start..stop, without codes −1."""
     k = values.shape[1]

@@ -15,7 +15,7 @@ __all__ = ["CompileListener", "announce_compilation"]
 def announce_compilation() -> None:
     """Announce, once in a process, that kernels of this package are compiled.
 
-    Modules with kernels call it when they are imported. Kernels that numba loads from its cache
+    :func:`~coterie.runtime.compiled_code.njit` calls it. Kernels that numba loads from its cache
     are not compiled, so there is no message.
     """
     event.register("numba:compile", CompileListener())  # type: ignore[no-untyped-call]
@@ -29,9 +29,11 @@ class CompileListener(event.Listener):
 
     def on_start(self, compilation: event.Event) -> None:
         """Announce the compilation if it is the first one."""
-        kernel = compilation.data["dispatcher"].py_func
-        if not self._announced and kernel.__module__.startswith("coterie."):
-            self._announced = announce("compiling kernels for this machine, once (about a minute)")
+        kernel = compilation.data["dispatcher"]
+        if not self._announced and kernel.py_func.__module__.startswith("coterie."):
+            # without a cache, the next process compiles them again
+            once = ", once" if kernel.stats.cache_path else ""
+            self._announced = announce(f"compiling kernels for this machine{once} (about a minute)")
 
     def on_end(self, compilation: event.Event) -> None:
         """Do nothing."""

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 
 from coterie.counts.cluster_kernels import first_largest, sum_votes
 from coterie.counts.soft_kernels import sum_votes as sum_soft_votes
+from coterie.runtime.compiled_code import njit
 
 __all__ = ["find_tuples_that_may_move", "move_rows", "move_soft_rows"]
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def find_tuples_that_may_move(
     codes: Any, weights: Any, labels: Any, scores: Any, own_part: Any, tolerance: Any, start: Any,
     stop: Any, may_move: Any,
@@ -67,7 +67,7 @@ def find_tuples_that_may_move(
         may_move[a] = above > 0
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def move_rows(
     codes: Any, weights: Any, alpha: Any, threshold: Any, complete: Any, start: Any, stop: Any,
     may_move: Any, labels: Any, table: Any, present: Any, size: Any,
@@ -97,7 +97,7 @@ def move_rows(
     return moved
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def move_soft_rows(
     codes: Any, memberships: Any, partition_of: Any, weights: Any, alpha: Any, threshold: Any,
     labels: Any, table: Any, present: Any, size: Any,
@@ -125,7 +125,7 @@ def move_soft_rows(
     return moved
 
 
-@nb.njit(cache=True, nogil=True, forceinline=True)
+@njit(nogil=True, forceinline=True)
 def _best_cluster(same: Any, both: Any, total: Any, threshold: Any, old: Any, own_part: Any) -> Any:
     """Return the cluster of largest gain, or ``old`` on a tie; ``same`` is overwritten.
 
@@ -141,7 +141,7 @@ def _best_cluster(same: Any, both: Any, total: Any, threshold: Any, old: Any, ow
     return new if same[new] > same[old] + 1e-9 * (abs(same[old]) + total) else old
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _add_to_cluster(row: Any, w: Any, b: Any, table: Any, present: Any, size: Any) -> None:
     size[b] += w
     for v in range(len(row)):
@@ -150,7 +150,7 @@ def _add_to_cluster(row: Any, w: Any, b: Any, table: Any, present: Any, size: An
             present[v, b] += w
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _add_soft_to_cluster(
     row: Any, shares: Any, partition_of: Any, w: Any, b: Any, table: Any, present: Any, size: Any
 ) -> None:

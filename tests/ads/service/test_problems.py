@@ -1,66 +1,46 @@
-"""Problems, as an exception and as JSON."""
+"""Problems as JSON of RFC 9457."""
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from coterie.ads.protocol import Limits
-from coterie.ads.service.problems import (
-    SECURITY_HEADERS,
-    Problem,
-    problem_body,
-    rendered_problem,
-)
-from coterie.errors import InvalidParameterError
-
-TEXTS = st.text(st.characters(codec=None))
+from coterie.ads.protocol import Fault
+from coterie.ads.service.problems import KINDS, MOST_FAULTS, Problem, invalid, problem_response
+from service_calls import service
 
 
-@given(TEXTS, TEXTS, st.none() | st.lists(st.dictionaries(st.sampled_from(["at", "what"]), TEXTS)))
-def test_any_text_is_valid_json(title, detail, errors):
-    """Whatever a client wrote and a problem quotes, lone surrogates too, the JSON says the same."""
-    told = json.loads(problem_body(Problem(422, title, detail, errors=errors), "r-1"))
-    assert told.pop("errors", None) == errors
-    assert told == {
-        "type": "about:blank",
-        "title": title,
-        "status": 422,
-        "detail": detail,
-        "request_id": "r-1",
-    }
+@pytest.mark.parametrize("name", KINDS)
+def test_type_of_a_problem_explains_it(name):
+    """The type is a path of the service, where title, status and advice are told in plain text."""
+    told = Problem(name, "this time").document("r-1")
+    reply = service().get(told.type)
+    assert (reply.status, reply.headers["content-type"]) == (200, "text/plain; charset=utf-8")
+    assert told.title in reply.body.decode()
+    assert str(told.status) in reply.body.decode()
+    assert KINDS[name].advice in reply.body.decode()
 
 
-def test_problem_keeps_its_own_copies():
-    """What is done to the headers and errors later does not change a problem."""
-    headers, errors = {"Retry-After": "1"}, [{"at": "[0]", "what": "odd"}]
-    problem = Problem(503, "t", "d", headers=headers, errors=errors)
-    headers.clear()
-    errors[0].clear()
-    assert problem.headers == {"Retry-After": "1"}
-    assert problem.errors == [{"at": "[0]", "what": "odd"}]
+def test_other_types_are_not_found():
+    """There is no page about a problem that does not exist."""
+    assert service().get("/problems/no-such").problem["type"] == "/problems/not-found"
 
 
-def test_rendered_problem_is_a_whole_answer():
-    """What is sent below the application has a status line, all headers, and its length."""
-    problem = Problem(503, "Service Unavailable", "full", headers={"Retry-After": "5"})
-    head, body = rendered_problem(problem, "r-1").split(b"\r\n\r\n")
-    first, *lines = head.split(b"\r\n")
-    headers = dict(line.split(b": ", 1) for line in lines)
-    assert first == b"HTTP/1.1 503 Service Unavailable"
-    assert int(headers[b"content-length"]) == len(body)
-    assert headers[b"retry-after"] == b"5"
-    assert headers[b"connection"] == b"close"
-    assert headers[b"x-request-id"] == b"r-1"
-    assert set(SECURITY_HEADERS) <= set(headers.items())
-    assert body == problem_body(problem, "r-1")
+@pytest.mark.parametrize(("number", "told"), [(1, ""), (2, "(and 1 more)"), (50, "at least 49")])
+def test_faults_are_counted_truthfully(number, told):
+    """The detail has the first fault and the number of others; few of them are listed."""
+    problem = invalid("invalid-question", [Fault(f"[{i}]", "odd") for i in range(number)])
+    assert problem.detail.startswith("[0]: odd")
+    assert told in problem.detail
+    assert len(problem.errors) == min(number, MOST_FAULTS)
 
 
-@pytest.mark.parametrize("value", [0, -1, float("nan")])
-def test_limits_are_above_zero(value):
-    """A limit that would let nothing through is refused, by its name."""
-    with pytest.raises(InvalidParameterError, match="request_seconds"):
-        Limits(request_seconds=value)
+def test_response_has_status_headers_and_id():
+    """A problem becomes a response that nobody stores."""
+    problem = Problem("busy", "full", headers={"Retry-After": "5"})
+    response = problem_response(problem, "r-1")
+    assert (response.status_code, response.headers["retry-after"]) == (503, "5")
+    assert response.headers["cache-control"] == "no-store"
+    assert response.body == (
+        b'{"type":"/problems/busy","title":"Too much work is waiting","status":503,'
+        b'"detail":"full","request_id":"r-1"}'
+    )

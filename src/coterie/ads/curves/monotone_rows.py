@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.runtime.compile_messages import announce_compilation
+from coterie.runtime.compiled_code import njit
 
 __all__ = ["monotone_rows"]
-
-announce_compilation()
 
 Floats = NDArray[np.float64]
 
@@ -36,7 +33,7 @@ def monotone_rows(values: Floats, weights: Floats) -> Floats:
     return np.asarray(_monotone(rows, mass))
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _monotone(values: Any, weights: Any) -> Any:
     """Pool adjacent violators, row by row."""
     n_rows, n = values.shape
@@ -61,7 +58,7 @@ def _monotone(values: Any, weights: Any) -> Any:
     return found
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _fill(row: Any, sums: Any, masses: Any, firsts: Any, lasts: Any, top: Any) -> None:
     """Write the heights of the blocks, and straight lines between them."""
     if top < 0:

@@ -225,17 +225,21 @@ class FittedMarket:
 
 
 def load_market(path: str | os.PathLike[str]) -> FittedMarket:
-    """Return the market in the model file of a forecaster, to forecast by and not to fit again."""
+    """Return the market in the model file of a forecaster, to forecast by and not to fit again.
+
+    A file whose arrays do not fit each other is refused before they are read.
+    """
+    from coterie.ads.forecasts.model_checks import check_outline
     from coterie.ads.segments.text_vectors import TextVectors
 
+    def check(outline: Any) -> None:
+        if isinstance(outline, FittedMarket):
+            refuse_former(outline, "it")
+        check_outline(outline)
+
     # these need no scikit-learn, which takes longer to import than a model takes to load
-    model = load_model(path, classes={"AdForecaster": FittedMarket, "TextView": TextVectors})
-    if not isinstance(model, FittedMarket):
-        raise ModelFileError(
-            f"{os.fspath(path)} holds a {type(model).__name__}, which does not forecast; "
-            "make a model with coterie ads segment"
-        )
-    refuse_former(model, path)
+    classes = {"AdForecaster": FittedMarket, "TextView": TextVectors}
+    model: FittedMarket = load_model(path, classes=classes, check_outline=check)
     return model
 
 

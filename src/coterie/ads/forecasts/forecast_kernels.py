@@ -47,14 +47,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba as nb
 import numpy as np
 
-from coterie.runtime.compile_messages import announce_compilation
+from coterie.runtime.compiled_code import njit
 
 __all__ = ["FIGURES", "SIZES", "figures_of_one", "figures_of_plans"]
-
-announce_compilation()
 
 #: How many figures a forecast has.
 FIGURES = 14
@@ -68,7 +65,7 @@ _SMALL_MEAN = 20.0
 _MOST_COUNT = 100_000
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def figures_of_plans(
     plans: Any, doubts: Any, market: Any, curves: Any, events: Any, pays: Any, rungs: Any
 ) -> Any:
@@ -90,7 +87,7 @@ def figures_of_plans(
     return figures
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def figures_of_one(
     row: Any,
     bid: Any,
@@ -111,7 +108,7 @@ def figures_of_one(
     return figures
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _add_item(
     bid: Any,
     count: Any,
@@ -158,7 +155,7 @@ def _add_item(
     parts[11] += weight
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _costs(
     bid: Any,
     scale: Any,
@@ -200,7 +197,7 @@ def _costs(
     return cost, square, abs(cost_doubt) * unit, cost - bid / 1000.0 * slope
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _fill_figures(
     parts: Any, level: Any, supply: Any, given: Any, events: Any, rungs: Any, figures: Any
 ) -> None:
@@ -228,7 +225,7 @@ def _fill_figures(
         target[2] = min(target[2], max(figures[4], mean))
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _fill_interval(
     mean: Any, variance: Any, size: Any, factors: Any, rungs: Any, counts: Any, target: Any
 ) -> None:
@@ -254,7 +251,7 @@ def _fill_interval(
         target[2] = mean + high * deviation
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _quantile(mean: Any, variance: Any, share: Any, lower: Any) -> Any:
     """Return the end of an interval of a negative binomial number; Poisson if not dispersed.
 

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numba as nb
 import numpy as np
+
+from coterie.runtime.compiled_code import njit
 
 if TYPE_CHECKING:
     from coterie.ads.forecasts.fitted_market import FittedMarket
@@ -50,7 +51,7 @@ class Neighbours:
         return list(zip(rows.tolist(), likeness.tolist(), strict=True))
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _most_alike(row: Any, n: Any, shares: Any, wins: Any, texts: Any, has_text: Any) -> Any:
     rows = np.empty(n, np.int64)
     likeness = np.zeros(n)
@@ -75,7 +76,7 @@ def _most_alike(row: Any, n: Any, shares: Any, wins: Any, texts: Any, has_text: 
 
 
 # sums in any order: the compiler makes vectors of them, and both ways the same
-@nb.njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
+@njit(nogil=True, error_model="numpy", fastmath=True)
 def _without_texts(a: Any, b: Any, shares: Any, wins: Any, least: Any) -> Any:
     """Return the first two factors, or a bound on them that does not exceed ``least``."""
     in_common = np.float32(0.0)
@@ -92,7 +93,7 @@ def _without_texts(a: Any, b: Any, shares: Any, wins: Any, least: Any) -> Any:
     return common * (1.0 - np.float64(gap))
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
+@njit(nogil=True, error_model="numpy", fastmath=True)
 def _by_texts(a: Any, b: Any, texts: Any, has_text: Any) -> Any:
     if texts.shape[1] == 0:
         return 1.0

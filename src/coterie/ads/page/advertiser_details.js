@@ -1,6 +1,6 @@
 "use strict";
 /*
- * The details of an advertiser and the cards of all segments, as nodes.
+ * The details of an advertiser, as nodes.
  *
  * Links to advertisers and segments are made by advertiserLink(id) and segmentLink(index, name);
  * the page decides what following them does.
@@ -98,47 +98,5 @@ const coterieDetails = (() => {
     return element("li", {}, what, element("small", {}, exact(likeness, percent(likeness))));
   }
 
-  function member({ id, confidence }) {
-    return element("li", {}, advertiserLink(id), element("small", {}, percent(confidence)));
-  }
-
-  /** The card of a segment; onList(list, button) is called to list all its members. */
-  function segmentCard(segment, onList) {
-    const { index, members, size } = segment;
-    const meta = [`${size.toLocaleString("en")} advertiser${size === 1 ? "" : "s"}`];
-    // most names end with the price level
-    const { name, price_level: level } = segment;
-    if (level && !name.includes(level)) meta.push(visible(level));
-    meta.push(`${tally(segment.observations)} bids`);
-    const charts = element("div", {});
-    for (const [name, title] of [
-      ["win", "auctions won"],
-      ["cost", "paid per thousand (CPM)"],
-    ]) {
-      const said = element("span", { class: "said", id: `segment-${index}-${name}-said` });
-      charts.append(element("p", { class: "panel" }, element("span", {}, title), " ", said));
-      charts.append(element("div", { id: `segment-${index}-${name}` }));
-    }
-    const list = element("ol", { class: "members" }, ...members.map(member));
-    const listed = element("div", { class: "listed" }, list);
-    const summary = element("summary", {}, "Members, most typical first");
-    if (members.length < size) {
-      const all = `List all ${size.toLocaleString("en")}`;
-      const button = element("button", { type: "button", class: "more" }, all);
-      button.addEventListener("click", () => onList(list, button));
-      listed.append(button);
-    }
-    return element(
-      "article",
-      { class: "card", id: `segment-${index}`, tabindex: "-1" },
-      element("h3", {}, element("bdi", {}, visible(segment.name))),
-      element("p", { class: "words" }, visible(segment.words.join(", "))),
-      element("p", { class: "meta" }, meta.join(" · ")),
-      charts,
-      // one list is open at a time and covers the cards below
-      element("details", { name: "members" }, summary, listed),
-    );
-  }
-
-  return Object.freeze({ member, segmentCard, showAdvertiser, showNewcomer });
+  return Object.freeze({ advertiserLink, showAdvertiser, showNewcomer });
 })();

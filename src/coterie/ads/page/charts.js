@@ -2,94 +2,8 @@
 /* SVG charts for any page: they use only their arguments and set all text as text. */
 const coterieCharts = (() => {
   const SVG = "http://www.w3.org/2000/svg";
-  const { interpolate, percent } = coterieNumbers;
-
-  // ------------------------------------------------------------------- scales
-
-  /** A map from data to pixels, linear or logarithmic, with its inverse. */
-  function scale(from, to, start, end, logarithmic = false) {
-    const bend = logarithmic ? Math.log : (value) => value;
-    const unbend = logarithmic ? Math.exp : (value) => value;
-    const span = bend(to) - bend(from) || 1;
-    const place = (value) => start + ((bend(value) - bend(from)) / span) * (end - start);
-    place.invert = (pixel) => {
-      const share = Math.min(1, Math.max(0, (pixel - start) / (end - start)));
-      return unbend(bend(from) + share * span);
-    };
-    return place;
-  }
-
-  /** The scale of the bids: logarithmic if they span more than a factor of 20. */
-  function wantsLogarithm(grid) {
-    return grid[0] > 0 && grid[grid.length - 1] / grid[0] > 20;
-  }
-
-  function bidScale(grid, start, end) {
-    return scale(grid[0], grid[grid.length - 1], start, end, wantsLogarithm(grid));
-  }
-
-  /** Round a bid to the power of ten below 1/500 of the axis, the precision of pointing. */
-  function roundedBid(bid, grid) {
-    const place = bidScale(grid, 0, 500);
-    const at = Math.min(place(bid), 499);
-    const step = 10 ** Math.floor(Math.log10(place.invert(at + 1) - place.invert(at)));
-    return Number((Math.round(bid / step) * step).toPrecision(12));
-  }
-
-  /** The next bid in a direction (1 or -1): 1/100 of the axis away, beyond the axis 1/100 of the bid. */
-  function nextBid(bid, grid, direction) {
-    const place = bidScale(grid, 0, 100);
-    const at = Math.min(99, Math.max(0, place(bid)));
-    const beyond = bid > grid[grid.length - 1];
-    const step = beyond ? bid / 100 : place.invert(at + 1) - place.invert(at);
-    const round = 10 ** Math.floor(Math.log10(step));
-    const next = Number((Math.round((bid + direction * step) / round) * round).toPrecision(12));
-    return next > 0 ? next : bid;
-  }
-
-  /** The smallest step of 1, 2 or 5 times a power of ten with at most the given number in a span. */
-  function roundStep(span, most) {
-    const least = (span / most) * 0.999;
-    const power = 10 ** Math.floor(Math.log10(least));
-    return [1, 2, 5, 10].find((factor) => factor * power >= least) * power;
-  }
-
-  function multiples(step, first, last) {
-    const values = [];
-    for (let i = first; i <= last; i += 1) values.push(Number((i * step).toPrecision(12)));
-    return values;
-  }
-
-  /** Round values from 0 to top or the next one above it. */
-  function ticksTo(top, most) {
-    if (!(top > 0)) return [0, 1];
-    const step = roundStep(top, most);
-    return multiples(step, 0, Math.ceil((top / step) * 0.999));
-  }
-
-  /** Round values in [low, high] for a logarithmic axis: 1, 2, 5 of each decade, or fewer. */
-  function logTicks(low, high, most) {
-    for (const factors of [[1, 2, 5], [1, 3], [1]]) {
-      const values = [];
-      for (let power = Math.floor(Math.log10(low)); 10 ** power <= high; power += 1) {
-        for (const factor of factors) {
-          const value = Number((factor * 10 ** power).toPrecision(12));
-          if (value >= low && value <= high) values.push(value);
-        }
-      }
-      if (values.length <= most || factors.length === 1) return values;
-    }
-    return [];
-  }
-
-  function bidTicks(grid, most) {
-    const [low, high] = [grid[0], grid[grid.length - 1]];
-    if (wantsLogarithm(grid)) return logTicks(low, high, most);
-    const step = roundStep(high - low, most);
-    return multiples(step, Math.ceil(low / step), Math.floor(high / step));
-  }
-
-  // ------------------------------------------------------------------ drawing
+  const { interpolate } = coterieNumbers;
+  const { bidByKey, bidScale, bidTicks, scale, ticksTo } = coterieScales;
 
   function shape(tag, attributes = {}, text = null) {
     const element = document.createElementNS(SVG, tag);
@@ -126,16 +40,19 @@ const coterieCharts = (() => {
    * settings: grid, label (for screen readers), height, formatBid, formatTick,
    *   ticks (how many at most), onHover(bid or null), and optional onPick(bid), bidTitle,
    *   leastTickLength (in characters, so that charts one above the other line up).
-   * show({ lines, band, marks, top }): lines are { values, kind, label, bids }, kind one of
+   * show({ lines, band, marks, dots, top }): lines are { values, kind, label, bids }, kind one of
    *   "main", "own", "segment", "context", bids those of the values (by default the grid);
-   *   band is { low, high, bids }; marks are { bid, label }.
-   * point(bid, text): put the pointer at a bid; text tells a screen reader what it reads.
+   *   band is { low, high, bids }; marks are { bid, label }; dots are { bid, value, label }.
+   * point(bid, text, tip): put the pointer at a bid; text tells a screen reader what it reads; tip
+   *   is the nodes of a tooltip there, or null.
    */
   function curveChart(host, settings) {
     const svg = shape("svg", { class: "chart", role: "slider", tabindex: "0" });
     const [axes, plot, pointer] = ["axes", "plot", "pointer"].map((name) => shape("g", { class: name }));
     svg.append(axes, plot, pointer);
-    host.replaceChildren(svg);
+    const tip = coterieNodes.element("div", { class: "tip", "aria-hidden": "true", hidden: "" });
+    host.replaceChildren(svg, tip);
+    host.classList.add("charted");
     const { grid } = settings;
     const ends = [grid[0], grid[grid.length - 1]];
     svg.setAttribute("aria-label", settings.label);
@@ -147,35 +64,11 @@ const coterieCharts = (() => {
 
     function redraw(width) {
       if (!shown) return;
-      frame = layOut(width);
+      frame = layOut(shown, width, settings);
       setSize(svg, width, settings.height);
       drawAxes(axes, frame, settings);
       drawCurves(plot, frame, shown, grid);
       drawPointer();
-    }
-
-    function layOut(width) {
-      const ticks = ticksTo(shown.top, settings.ticks);
-      const lengths = ticks.map((value) => settings.formatTick(value).length);
-      const left = 10 + 7 * Math.max(settings.leastTickLength ?? 0, ...lengths);
-      const named = shown.lines.filter((line) => line.label);
-      const right = named.length
-        ? 12 + 7.6 * Math.max(...named.map((line) => line.label.length))
-        : // half of the last bid's label is beyond its tick
-          Math.max(8, 3 + 3.4 * Math.max(...bidTicks(grid, 9).map((bid) => settings.formatBid(bid).length)));
-      const box = {
-        width,
-        left,
-        right: width - right,
-        top: shown.marks.length ? 20 : 8,
-        bottom: settings.height - (settings.bidTitle ? 38 : 20),
-      };
-      return {
-        ...box,
-        ticks,
-        x: bidScale(grid, box.left, box.right),
-        y: scale(0, ticks[ticks.length - 1], box.bottom, box.top),
-      };
     }
 
     function drawPointer() {
@@ -188,34 +81,18 @@ const coterieCharts = (() => {
         pointer.append(
           shape("circle", { class: line.kind, cx: x, cy: y, r: line.kind === "main" ? 4.5 : 3 }),
         );
+        if (line.kind === "main" && !tip.hidden) placeTip(tip, x, y, frame.width);
       }
     }
 
-    function bidAt(event) {
-      const box = svg.getBoundingClientRect();
-      return frame.x.invert(((event.clientX - box.left) / box.width) * frame.width);
-    }
-
-    svg.addEventListener("pointerdown", (event) => {
-      if (!frame) return;
-      if (settings.onPick) {
-        svg.setPointerCapture(event.pointerId);
-        settings.onPick(bidAt(event));
-      } else settings.onHover(bidAt(event));
-    });
-    svg.addEventListener("pointermove", (event) => {
-      if (!frame) return;
-      if (event.buttons && settings.onPick) settings.onPick(bidAt(event));
-      else settings.onHover(bidAt(event));
-    });
-    svg.addEventListener("pointerleave", (event) => {
-      if (event.pointerType === "mouse") settings.onHover(null);
-    });
-    svg.addEventListener("keydown", (event) => {
-      const bid = bidByKey(event.key, pointed ?? ends[0], grid);
-      if (bid === null) return;
-      event.preventDefault();
-      (settings.onPick ?? settings.onHover)(bid);
+    handlePointer(svg, {
+      bidAt(event) {
+        const box = svg.getBoundingClientRect();
+        return frame && frame.x.invert(((event.clientX - box.left) / box.width) * frame.width);
+      },
+      bidAfter: (key) => bidByKey(key, pointed ?? ends[0], grid),
+      pointed: () => pointed,
+      ...settings,
     });
     drawToWidth(host, redraw);
 
@@ -224,30 +101,100 @@ const coterieCharts = (() => {
         shown = next;
         redraw(Math.floor(host.clientWidth) || 600);
       },
-      point(bid, text) {
+      point(bid, text, nodes = null) {
         pointed = bid;
         svg.setAttribute("aria-valuenow", Number(bid.toPrecision(4)));
         svg.setAttribute("aria-valuetext", text);
+        tip.hidden = nodes === null;
+        tip.replaceChildren(...(nodes ?? []));
         drawPointer();
       },
     };
   }
 
-  /** The bid after an arrow key: 1/50 of the axis away, or an end of it; null for other keys. */
-  function bidByKey(key, bid, grid) {
-    const ends = [grid[0], grid[grid.length - 1]];
-    const steps = bidScale(grid, 0, 50);
-    const moves = {
-      ArrowRight: 1,
-      ArrowUp: 1,
-      ArrowLeft: -1,
-      ArrowDown: -1,
-      PageUp: 5,
-      PageDown: -5,
+  function layOut(shown, width, settings) {
+    const { grid, height, formatBid, formatTick, bidTitle, leastTickLength = 0 } = settings;
+    const ticks = ticksTo(shown.top, settings.ticks);
+    const named = shown.lines.filter((line) => line.label);
+    const right = named.length
+      ? 12 + 7.6 * Math.max(...named.map((line) => line.label.length))
+      : // half of the last bid's label is beyond its tick
+        Math.max(8, 3 + 3.4 * Math.max(...bidTicks(grid, 9).map((bid) => formatBid(bid).length)));
+    const box = {
+      width,
+      left: 10 + 7 * Math.max(leastTickLength, ...ticks.map((value) => formatTick(value).length)),
+      right: width - right,
+      top: shown.marks.length ? 20 : 8,
+      bottom: height - (bidTitle ? 38 : 20),
     };
-    if (key === "Home") return ends[0];
-    if (key === "End") return ends[1];
-    return key in moves ? steps.invert(steps(bid) + moves[key]) : null;
+    const x = bidScale(grid, box.left, box.right);
+    return { ...box, ticks, x, y: scale(0, ticks[ticks.length - 1], box.bottom, box.top) };
+  }
+
+  /** Put a tooltip beside a point, on the side with more room, above it where that fits. */
+  function placeTip(tip, x, y, width) {
+    const late = x > width / 2;
+    tip.style.left = late ? "auto" : `${x + 12}px`;
+    tip.style.right = late ? `${width - x + 12}px` : "auto";
+    tip.style.top = `${Math.max(0, y - tip.offsetHeight - 8)}px`;
+  }
+
+  // a finger that moves less than this many pixels taps
+  const TAP = 8;
+
+  /**
+   * Read a chart with a mouse, a finger or the keyboard, and choose a bid with them.
+   *
+   * A mouse reads where it is, a finger while it is down. A press, a tap and the arrow keys choose;
+   * Escape takes back what the keys chose.
+   */
+  function handlePointer(svg, { bidAt, bidAfter, pointed, onHover, onPick }) {
+    let down = null; // where a finger was put down
+    let before = null; // the bid when the chart got the focus
+
+    function pick(bid) {
+      onPick?.(bid);
+      onHover(bid);
+    }
+
+    svg.addEventListener("pointerdown", (event) => {
+      const bid = bidAt(event);
+      if (bid === null) return;
+      if (event.pointerType === "mouse") {
+        svg.setPointerCapture(event.pointerId);
+        pick(bid);
+      } else {
+        down = event.clientX;
+        onHover(bid);
+      }
+    });
+    svg.addEventListener("pointermove", (event) => {
+      const bid = bidAt(event);
+      if (bid === null) return;
+      if (event.pointerType === "mouse" && event.buttons) pick(bid);
+      else onHover(bid);
+    });
+    svg.addEventListener("pointerup", (event) => {
+      if (event.pointerType === "mouse" || !onPick) return;
+      if (down !== null && Math.abs(event.clientX - down) < TAP) onPick(bidAt(event));
+      onHover(null);
+    });
+    for (const kind of ["pointercancel", "pointerleave"]) {
+      svg.addEventListener(kind, (event) => {
+        if (event.pointerType === "mouse" || onPick) onHover(null);
+      });
+    }
+    svg.addEventListener("focus", () => {
+      before = pointed();
+      if (before !== null && svg.matches(":focus-visible")) onHover(before);
+    });
+    svg.addEventListener("blur", () => onPick && onHover(null));
+    svg.addEventListener("keydown", (event) => {
+      const bid = event.key === "Escape" ? before : bidAfter(event.key);
+      if (bid === null) return;
+      event.preventDefault();
+      pick(bid);
+    });
   }
 
   function drawAxes(group, frame, { grid, formatBid, formatTick, bidTitle }) {
@@ -277,7 +224,7 @@ const coterieCharts = (() => {
     }
   }
 
-  function drawCurves(group, frame, { lines, band, marks }, grid) {
+  function drawCurves(group, frame, { lines, band, marks, dots = [] }, grid) {
     group.replaceChildren();
     const along = (bids) => (bids ?? grid).map(frame.x);
     if (band) {
@@ -302,13 +249,21 @@ const coterieCharts = (() => {
       const d = pathThrough(along(bids), values.map(frame.y));
       group.append(shape("path", { class: `line ${kind}`, d }));
     }
-    const named = lines.filter((line) => line.label);
-    const heights = apart(
-      named.map(({ values }) => frame.y(values[values.length - 1])),
-      14,
-      frame.top,
-      frame.bottom,
-    );
+    for (const { bid, value, label } of dots) {
+      if (bid < grid[0] || bid > grid[grid.length - 1]) continue;
+      const [x, y] = [frame.x(bid), frame.y(value)];
+      group.append(
+        shape("circle", { class: "kept", cx: x, cy: y, r: 8 }),
+        shape("text", { class: "kept middle", x, y: y + 4 }, label),
+      );
+    }
+    nameLines(group, frame, lines.filter((line) => line.label));
+  }
+
+  /** Write the names of lines at their ends. */
+  function nameLines(group, frame, named) {
+    const ends = named.map(({ values }) => frame.y(values[values.length - 1]));
+    const heights = apart(ends, 14, frame.top, frame.bottom);
     named.forEach(({ kind, label }, i) => {
       group.append(shape("text", { class: `name ${kind}`, x: frame.right + 6, y: heights[i] + 4 }, label));
     });
@@ -328,61 +283,5 @@ const coterieCharts = (() => {
     return placed;
   }
 
-  /**
-   * Two values a row as dots on a common axis from 0, joined by a line.
-   * rows: { label, values: [hollow, filled], best }; values are shares of 1, or null.
-   */
-  function dotPlot(host, { rows, label, format }) {
-    const svg = shape("svg", { class: "chart dots", role: "img", "aria-label": label });
-    host.replaceChildren(svg);
-    const top = Math.max(...rows.flatMap((row) => row.values.map((value) => value ?? 0)));
-    const labelWidth = 14 + 6.6 * Math.max(...rows.map((row) => row.label.length));
-
-    drawToWidth(host, (width) => {
-      // labels go above the dots if there is too little room beside them
-      const above = labelWidth > 0.35 * width;
-      const left = above ? 14 : labelWidth;
-      const rowHeight = above ? 42 : 28;
-      const bottom = rows.length * rowHeight + 4;
-      const ticks = ticksTo(top * 1.02, Math.max(2, (width - left) / 70));
-      const x = scale(0, ticks[ticks.length - 1], left, width - 46);
-      svg.replaceChildren();
-      setSize(svg, width, bottom + 22);
-      for (const value of ticks) {
-        const kind = value === 0 ? "base" : "rule";
-        svg.append(
-          shape("line", { class: kind, x1: x(value), x2: x(value), y1: 0, y2: bottom }),
-          shape("text", { class: "middle", x: x(value), y: bottom + 16 }, format(value)),
-        );
-      }
-      rows.forEach((row, i) => {
-        const y = (i + (above ? 0.7 : 0.5)) * rowHeight;
-        const place = above
-          ? { class: "label", x: 0, y: y - 13 }
-          : { class: "label end", x: left - 10, y: y + 4 };
-        if (row.best) place.class += " best";
-        svg.append(shape("text", place, row.label));
-        drawDots(svg, row.values, x, y);
-      });
-    });
-  }
-
-  function drawDots(svg, values, x, y) {
-    const known = values.filter((value) => value !== null);
-    if (!known.length) return;
-    const ends = { x1: x(Math.min(...known)), x2: x(Math.max(...known)), y1: y, y2: y };
-    svg.append(shape("line", { class: "between", ...ends }));
-    ["hollow", "filled"].forEach((kind, i) => {
-      if (values[i] !== null) svg.append(shape("circle", { class: kind, cx: x(values[i]), cy: y, r: 5 }));
-    });
-    // the number is beside the filled dot, away from the other dot
-    const value = values[1] ?? values[0];
-    const side =
-      value >= Math.max(...known)
-        ? { class: "value", x: x(value) + 10 }
-        : { class: "value end", x: x(value) - 10 };
-    svg.append(shape("text", { ...side, y: y + 4 }, percent(value)));
-  }
-
-  return Object.freeze({ bidScale, bidTicks, curveChart, dotPlot, nextBid, roundedBid, shape });
+  return Object.freeze({ curveChart, drawToWidth, setSize, shape });
 })();

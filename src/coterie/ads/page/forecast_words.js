@@ -1,17 +1,19 @@
 "use strict";
 /*
- * Forecasts as tiles, rows of a table and sentences, for the panel of what_if.html.
+ * Forecasts as tiles, rows of tables, tooltips and sentences, for the panel of what_if.html.
  *
  * coterieForecastWords(money, level, usual): money writes an amount, level is that of the intervals,
  * or null, usual is { name, short } of the bid that others are compared with.
- * A forecast is { bid, supply, win, impressions, spend, cost, clicks, conversions, remark };
+ * A forecast is { bid, supply, win, impressions, spend, cost, marginal, clicks, conversions, remark };
  * win, impressions, spend, clicks and conversions are figures { value, low, high }, the last two
- * null where there is none; low and high are undefined where no interval is known.
+ * null where there is none; low and high are undefined where no interval is known. marginal is the
+ * cost of the next thousand impressions, null where there are none to win.
  */
 const coterieForecastWords = (() => {
   const { count, percent, signed } = coterieNumbers;
   const { element, exact, idText, strong, whole } = coterieNodes;
   const find = (id) => document.getElementById(id);
+  const NO_MORE = "no more to win";
 
   function range({ low, high }, format) {
     return `${format(low)}–${format(high)}`;
@@ -27,70 +29,78 @@ const coterieForecastWords = (() => {
     return `${share < 0 ? "−" : "+"}${Math.round(100 * Math.abs(share)).toLocaleString("en")}%`;
   }
 
+  function valueOf(at, name) {
+    return at?.[name]?.value ?? at?.[name] ?? null;
+  }
+
   function forecastWords(money, level, usual) {
     const intervalName = level ? `${Math.round(100 * level)}% interval ` : "interval ";
+    const formats = {
+      ...{ impressions: count, spend: money, win: percent, cost: money },
+      ...{ marginal: money, clicks: count, conversions: count },
+    };
+
+    function cell(at, name, ...more) {
+      const value = valueOf(at, name);
+      if (value === null) return element("td", { class: "soft" }, name === "marginal" ? NO_MORE : "–");
+      return element("td", {}, exact(value, formats[name](value)), ...more);
+    }
 
     // ---- tiles
 
-    function within(figure, format) {
-      return figure.low === undefined ? [] : [intervalName, exactRange(figure, format)];
-    }
-
-    function tile(name, value, format, small, before) {
-      find(`${name}-value`).replaceChildren(exact(value, format(value)));
-      find(`${name}-small`).replaceChildren(...small);
-      find(`${name}-change`)?.replaceChildren(...change(value, before, format));
-    }
-
-    /** The figure at the usual bid, and the change from it. */
-    function change(value, before, format) {
-      if (before === undefined) return [];
-      const share = before > 0 ? ` · ${value === before ? "same" : briefly(value / before - 1)}` : "";
-      return [`${usual.short} `, whole(exact(before, format(before)), share)];
-    }
-
     function fillTiles(now, today) {
-      for (const [name, format] of [
-        ["impressions", count],
-        ["spend", money],
-        ["win", percent],
-      ]) {
-        tile(name, now[name].value, format, within(now[name], format), today?.[name].value);
+      for (const [name, format] of Object.entries(formats)) {
+        const [value, before] = [valueOf(now, name), valueOf(today, name)];
+        // not every log has clicks and conversions
+        const place = find(name);
+        if (!place) continue;
+        place.hidden = value === null && name !== "marginal";
+        find(`${name}-value`).replaceChildren(value === null ? "–" : exact(value, format(value)));
+        find(`${name}-small`).replaceChildren(...small(name, now, format));
+        find(`${name}-change`).replaceChildren(...change(value, before, format));
       }
-      // the line for the change already has this figure
-      const instead = find("cost-change") ? "eCPM" : today ? `${money(today.cost)} at today’s bid` : "";
-      tile("cost", now.cost, money, [instead], today?.cost);
-      for (const name of ["clicks", "conversions"]) fillRare(name, now, today);
     }
 
-    /** Clicks or conversions, which not every log has. */
-    function fillRare(name, now, today) {
-      const place = find(name);
-      if (!place) return;
-      place.hidden = now[name] === null;
-      if (place.hidden) return;
-      const { value, low } = now[name];
-      const each = name === "clicks" ? "a click" : "each";
-      const price = value > 0 ? `${money(now.spend.value / value)} ${each}` : "none expected";
-      const small = low === undefined ? [price] : within(now[name], count);
-      tile(name, value, count, small, today?.[name]?.value);
+    function small(name, now, format) {
+      const figure = now[name];
+      if (name === "cost") return ["eCPM"];
+      if (name === "marginal") return [figure === null ? NO_MORE : "for the next thousand"];
+      if (figure?.low !== undefined) return [intervalName, exactRange(figure, format)];
+      if (name !== "clicks" || !figure) return [];
+      return [figure.value > 0 ? `${money(now.spend.value / figure.value)} a click` : "none expected"];
+    }
+
+    /** The change from the figure at the usual bid. */
+    function change(value, before, format) {
+      if (value === null || before === null) return [];
+      const told = value === before ? "same as" : before > 0 ? `${briefly(value / before - 1)} from` : "from";
+      return [`${told} `, whole(exact(before, format(before)))];
     }
 
     // ---- sentences
 
-    function sentence(id, now, today, when) {
+    /** What the tiles are about: the chosen bid, or the one that is pointed at. */
+    function caption(now, today, isPointing) {
+      const said = [isPointing ? "Pointing at " : "At a bid of ", strong(money(now.bid))];
+      if (today) said.push(`, compared with ${usual.name} of ${money(today.bid)}`);
+      if (now.isRough) said.push(", read from the curve");
+      return said;
+    }
+
+    /** period is { when, per }: "on an average day" and "a day". */
+    function sentence(id, now, today, { when, per }) {
       const rate = `${percent(now.win.value)} of its ${count(now.supply)} auctions`;
       const who = id === null ? "a new advertiser" : idText(id);
       const said = ["At a bid of ", strong(money(now.bid)), " ", who, ` wins about ${rate} ${when}: `];
       said.push(strong(`${count(now.impressions.value)} impressions`), " (");
       said.push(whole(range(now.impressions, count)), ") for ", strong(money(now.spend.value)), " (");
       said.push(whole(range(now.spend, money)), `), or ${money(now.cost)} per thousand. `);
-      if (today) said.push(compared(now, today));
+      if (today) said.push(compared(now, today, per));
       if (now.remark) said.push(element("em", {}, ` ${now.remark}`));
       return said;
     }
 
-    function compared(now, today) {
+    function compared(now, today, per) {
       const more = now.impressions.value - today.impressions.value;
       const paid = now.spend.value - today.spend.value;
       if (now.bid === today.bid) return `This is ${usual.name}.`;
@@ -101,12 +111,12 @@ const coterieForecastWords = (() => {
       return (
         `Compared with ${usual.name} of ${money(today.bid)}, ` +
         `the ${count(Math.abs(more))} ${more > 0 ? "more" : "fewer"} impressions ` +
-        `${more > 0 ? "cost" : "save"} ${money(Math.abs(paid))} a day, ` +
+        `${more > 0 ? "cost" : "save"} ${money(Math.abs(paid))} ${per}, ` +
         `${money(1000 * Math.abs(paid / more))} per thousand of them.`
       );
     }
 
-    // ---- table
+    // ---- tables
 
     function row(at, now, today) {
       const name = at.bid === now.bid ? "chosen" : at.bid === today?.bid ? usual.short : "";
@@ -114,22 +124,58 @@ const coterieForecastWords = (() => {
         "tr",
         { class: at.bid === now.bid ? "chosen" : "" },
         element("th", { scope: "row" }, exact(at.bid, money(at.bid)), " ", element("small", {}, name)),
-        element("td", {}, exact(at.win.value, percent(at.win.value))),
-        element("td", {}, exact(at.impressions.value, count(at.impressions.value))),
+        cell(at, "win"),
+        cell(at, "impressions"),
         element("td", { class: "soft" }, exactRange(at.impressions, count)),
-        element("td", {}, exact(at.spend.value, money(at.spend.value))),
+        cell(at, "spend"),
         element("td", { class: "soft" }, exactRange(at.spend, money)),
-        element("td", {}, exact(at.cost, money(at.cost))),
+        cell(at, "cost"),
+        cell(at, "marginal"),
       );
     }
 
-    /** One target of a forecast, as text beside the title of a chart. */
+    /** A row of the comparison; label is the number of the scenario, "" for the chosen bid. */
+    function scenario(at, first, label, ...buttons) {
+      const against = (name) => {
+        const [value, before] = [valueOf(at, name), valueOf(first, name)];
+        if (at === first || value === null || !(before > 0)) return [];
+        return [" ", element("small", {}, briefly(value / before - 1))];
+      };
+      const badge = element("span", { class: label ? "badge" : "badge now" }, label || "now");
+      const names = ["impressions", "spend", ...(at.clicks === null ? [] : ["clicks"]), "cost", "marginal"];
+      return element(
+        "tr",
+        label ? {} : { class: "chosen" },
+        element("th", { scope: "row" }, badge, " ", exact(at.bid, money(at.bid))),
+        ...names.map((name) => cell(at, name, ...against(name))),
+        element("td", {}, ...buttons),
+      );
+    }
+
+    // ---- charts
+
+    /** One target of a forecast, in one line. */
     function reading(at, target) {
-      const format = target === "spend" ? money : count;
+      const format = formats[target];
       return `${money(at.bid)} → ${format(at[target].value)} (${range(at[target], format)})`;
     }
 
-    return Object.freeze({ fillTiles, reading, row, sentence });
+    /** The tooltip of a chart. */
+    function tip(at, target, chosen) {
+      const figure = at[target];
+      const lines = [
+        strong(money(at.bid)),
+        `${formats[target](figure.value)} ${target === "spend" ? "spent" : target}`,
+        `${intervalName}${range(figure, formats[target])}`,
+      ];
+      const before = chosen[target].value;
+      if (at.bid !== chosen.bid && before > 0) {
+        lines.push(`${briefly(figure.value / before - 1)} from ${money(chosen.bid)}`);
+      }
+      return lines.map((line) => element("div", {}, line));
+    }
+
+    return Object.freeze({ caption, fillTiles, reading, row, scenario, sentence, tip });
   }
 
   return forecastWords;

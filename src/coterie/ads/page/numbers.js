@@ -1,69 +1,105 @@
 "use strict";
 /*
- * Forecasts from curves, and numbers as pages write them.
+ * Curves read between their bids, and numbers as pages write them and as people type them.
  *
  * A curve set is { grid, win, low, high, cost, spendLow, spendHigh }: P increasing bids (CPM), and
  * at each the share of auctions won, the mean price paid per thousand impressions, and the ends of
- * the intervals of impressions and of spend per expected auction.
+ * the intervals of impressions and of spend per expected auction. A forecast is that of
+ * forecast_words.js.
  */
 const coterieNumbers = (() => {
   // ---------------------------------------------------------------- forecasts
+
+  /** The index of the last x at or below a value, at least 0 and before the last. */
+  function pieceOf(xs, x) {
+    let below = 0;
+    let above = xs.length - 1;
+    while (above - below > 1) {
+      const middle = (below + above) >> 1;
+      if (xs[middle] <= x) below = middle;
+      else above = middle;
+    }
+    return below;
+  }
 
   /** The value at x of the line through (xs[i], ys[i]); flat beyond both ends. */
   function interpolate(xs, ys, x) {
     const last = xs.length - 1;
     if (x <= xs[0]) return ys[0];
     if (x >= xs[last]) return ys[last];
-    let below = 0;
-    let above = last;
-    while (above - below > 1) {
-      const middle = (below + above) >> 1;
-      if (xs[middle] <= x) below = middle;
-      else above = middle;
-    }
-    const share = (x - xs[below]) / (xs[above] - xs[below]);
-    return ys[below] + share * (ys[above] - ys[below]);
+    const i = pieceOf(xs, x);
+    return ys[i] + ((x - xs[i]) / (xs[i + 1] - xs[i])) * (ys[i + 1] - ys[i]);
   }
 
   /**
-   * Impressions = supply × win(bid) and spend = impressions × cost(bid) / 1000, a day.
+   * Impressions = supply × win(bid) and spend = impressions × cost(bid) / 1000.
    * The intervals grow in proportion to the supply.
    */
   function forecastAt(curves, bid, supply) {
     const at = (ys) => interpolate(curves.grid, ys, bid);
-    const win = at(curves.win);
-    const cost = at(curves.cost);
+    const [win, cost] = [at(curves.win), at(curves.cost)];
+    const figure = (value, low, high) => ({ value, low: supply * at(low), high: supply * at(high) });
     return {
       bid,
       supply,
       win: { value: win },
       cost,
-      impressions: {
-        value: supply * win,
-        low: supply * at(curves.low),
-        high: supply * at(curves.high),
-      },
-      spend: {
-        value: (supply * win * cost) / 1000,
-        low: supply * at(curves.spendLow),
-        high: supply * at(curves.spendHigh),
-      },
+      impressions: figure(supply * win, curves.low, curves.high),
+      spend: figure((supply * win * cost) / 1000, curves.spendLow, curves.spendHigh),
       outside: bid < curves.grid[0] || bid > curves.grid[curves.grid.length - 1],
     };
+  }
+
+  /** The forecast at a bid, on the line between its neighbours; null beyond the first and last. */
+  function readBetween(forecasts, bid) {
+    const bids = forecasts.map((at) => at.bid);
+    if (bids.length < 2 || !(bid >= bids[0] && bid <= bids[bids.length - 1])) return null;
+    const i = pieceOf(bids, bid);
+    return { ...mixed(forecasts[i], forecasts[i + 1], (bid - bids[i]) / (bids[i + 1] - bids[i])), bid };
+  }
+
+  /** Two values of the same shape, their numbers mixed; texts are those of the first. */
+  function mixed(one, other, share) {
+    if (typeof one === "number") return one + share * (other - one);
+    if (one === null || typeof one !== "object") return one;
+    return Object.fromEntries(Object.entries(one).map(([name, value]) => [name, mixed(value, other[name], share)]));
+  }
+
+  // less than this share of all impressions is no rise, but the rounding of a flat curve
+  const LEAST_RISE = 1e-4;
+
+  /**
+   * The cost of the next thousand impressions, d spend / d impressions × 1000.
+   *
+   * It is the slope between the bid of the curve at or below the bid and the next one that wins
+   * more; null if none does.
+   */
+  function marginalCost(curve, bid) {
+    const now = curve[curve[curve.length - 1].bid <= bid ? curve.length - 1 : pieceOf(curve.map((at) => at.bid), bid)];
+    const least = LEAST_RISE * Math.max(...curve.map((at) => at.impressions.value));
+    const more = (at) => at.impressions.value - now.impressions.value;
+    const next = curve.find((at) => at.bid > now.bid && more(at) > least);
+    return next ? Math.max(0, (1000 * (next.spend.value - now.spend.value)) / more(next)) : null;
   }
 
   // ------------------------------------------------------------------ formats
 
   const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
+  /** A number shortened by a letter for its size; null if it has none. */
+  function shortened(number, sizes, significant) {
+    const found = sizes.find(([size]) => number >= size);
+    return found ? digits(number / found[0], significant) + found[1] : null;
+  }
+
+  const LARGE = [
+    [1e9, "B"],
+    [1e6, "M"],
+  ];
+
   function count(number) {
     if (number > 0 && number < 0.01) return "<0.01";
-    for (const [size, letter] of [
-      [1e9, "B"],
-      [1e6, "M"],
-    ]) {
-      if (number >= size) return digits(number / size, 3) + letter;
-    }
+    if (number >= 1e6) return shortened(number, LARGE, 3);
     if (number >= 1e4) return grouped.format(Number(number.toPrecision(4)));
     return number >= 10 ? grouped.format(number) : digits(number, 2);
   }
@@ -98,15 +134,65 @@ const coterieNumbers = (() => {
 
   /** Short enough for an axis: 1500 as 1.5k. */
   function tick(number) {
-    for (const [size, letter] of [
-      [1e9, "B"],
-      [1e6, "M"],
-      [1e3, "k"],
-    ]) {
-      if (number >= size) return digits(number / size, 4) + letter;
-    }
-    return digits(number, 4);
+    return shortened(number, [...LARGE, [1e3, "k"]], 4) ?? digits(number, 4);
   }
 
-  return Object.freeze({ count, forecastAt, interpolate, money, percent, signed, tally, tick });
+  /** Days from the first to the last, in words. */
+  function period(first, last) {
+    const days = new Intl.DateTimeFormat("en-GB", { dateStyle: "long", timeZone: "UTC" });
+    return days.formatRange(new Date(first), new Date(last)).replace(/^(\d+)\s–\s(\d+ )/, "$1–$2");
+  }
+
+  // ------------------------------------------------------------------- typing
+
+  const PLAIN = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+  const DECIMAL_COMMA = /^[+-]?(\d+,\d*|,\d+)$/;
+  const AMBIGUOUS = /^[1-9]\d{0,2},\d{3}$/;
+  // groups of three digits need a second sign that tells them from decimals, except for blanks
+  const GROUPS = [
+    [",", /^[1-9]\d{0,2}((,\d{3}){2,}(\.\d*)?|(,\d{3})+\.\d*)$/],
+    [".", /^[1-9]\d{0,2}((\.\d{3}){2,}(,\d*)?|(\.\d{3})+,\d*)$/],
+    [/[ \u00a0\u202f'’]/g, /^[1-9]\d{0,2}([ \u00a0\u202f'’]\d{3})+([.,]\d*)?$/],
+  ];
+  const UNIT = "[\\p{Sc}]|[A-Za-z]{2,3}\\p{Sc}?";
+  const AMOUNT = new RegExp(`^(${UNIT})?\\s*([-+\\d.,][^\\p{Sc}]*?)\\s*(${UNIT})?$`, "u");
+  const CODES = { $: "USD", "€": "EUR", "£": "GBP", "¥": "JPY", "₹": "INR", "CN¥": "CNY", US$: "USD" };
+
+  /**
+   * A number as people type it: { value }, or { fault } with what is unclear about it.
+   *
+   * A comma is accepted if it has one meaning: "2,80" is 2.8 and "1,000,000" a million, but "1,000"
+   * can be either and is refused. A single point is a decimal point.
+   */
+  function entered(text) {
+    const given = text.trim();
+    if (AMBIGUOUS.test(given)) {
+      const [thousands, fraction] = [given.replace(",", ""), given.replace(",", ".")];
+      return { fault: `“${given}” may mean ${thousands} or ${fraction}: write one of them` };
+    }
+    const plain = plainly(given);
+    const value = plain === null ? NaN : Number(plain);
+    return Number.isFinite(value) ? { value } : { fault: "" };
+  }
+
+  /** The number as a program writes it; null if the text is not a number. */
+  function plainly(given) {
+    if (PLAIN.test(given)) return given;
+    const [mark] = GROUPS.find(([, shape]) => shape.test(given)) ?? [];
+    if (mark) return given.replaceAll(mark, "").replace(",", ".");
+    return DECIMAL_COMMA.test(given) ? given.replace(",", ".") : null;
+  }
+
+  /** An amount as people type it, with or without a currency: that of entered, and its currency. */
+  function enteredMoney(text) {
+    const [, before, number, after] = AMOUNT.exec(text.trim()) ?? [];
+    const unit = (before ?? after ?? "").toUpperCase();
+    if (!unit || (before && after)) return entered(text);
+    return { ...entered(number), currency: CODES[unit] ?? unit };
+  }
+
+  return Object.freeze({
+    ...{ count, entered, enteredMoney, forecastAt, interpolate, marginalCost, money, percent, period },
+    ...{ readBetween, signed, tally, tick },
+  });
 })();

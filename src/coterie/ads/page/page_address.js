@@ -3,10 +3,11 @@
  * The current question in the address of the page, so that a link or the back button restores it.
  *
  * It is after the #, which browsers do not send: neither the service nor a proxy before
- * it ever sees it. A state is { advertiser or text, bid, day }, day as in what_if.js; all optional.
+ * it ever sees it. A state is { advertiser or text, bid, kept, day }, as in what_if.js; all optional.
  */
 const coterieAddress = (() => {
   const REST = 600;
+  const MOST_DAYS = 366; // of one question to the service
 
   function read(hash) {
     const given = new URLSearchParams(hash.slice(1));
@@ -15,28 +16,33 @@ const coterieAddress = (() => {
     else if (given.get("advertiser")) state.advertiser = given.get("advertiser");
     const bid = numberIn(given, "bid");
     if (bid > 0) state.bid = bid;
+    const kept = (given.get("keep") ?? "").split(",").map(Number);
+    if (given.has("keep") && kept.every((one) => one > 0 && one < Infinity)) state.kept = kept;
     const day = dayOf(given);
     if (day) state.day = day;
     return state;
   }
 
+  /** A period; a number of auctions goes with days, but not with a date. */
   function dayOf(given) {
-    const [supply, date] = [numberIn(given, "supply"), given.get("day")];
-    if (supply >= 0) return { kind: "other", supply };
-    if (date && isDate(date)) return { kind: "date", date };
-    return null;
+    const [supply, days, date] = [numberIn(given, "supply"), numberIn(given, "days"), given.get("day")];
+    const day = { kind: "mean" };
+    if (Number.isInteger(days) && days > 1 && days <= MOST_DAYS) Object.assign(day, { kind: "days", days });
+    if (supply >= 0) return { ...day, supply };
+    if (day.kind === "days") return day;
+    return date && isDate(date) ? { kind: "date", date } : null;
   }
 
   function numberIn(given, name) {
-    return coterieEntered.number(given.get(name) ?? "").value;
+    return coterieNumbers.entered(given.get(name) ?? "").value;
   }
 
   /** The parts of an address that read() did not understand. */
   function unused(hash) {
     const given = new URLSearchParams(hash.slice(1));
-    const { bid, day } = read(hash);
-    const used = { bid: bid !== undefined, supply: day?.kind === "other", day: day?.kind === "date" };
-    const left = Object.keys(used).filter((name) => given.has(name) && !used[name]);
+    const { bid, kept, day } = read(hash);
+    const used = { bid, keep: kept, supply: day?.supply, day: day?.date, days: day?.days };
+    const left = Object.keys(used).filter((name) => given.has(name) && used[name] === undefined);
     return left.map((name) => `${name}=${given.get(name)}`);
   }
 
@@ -46,13 +52,15 @@ const coterieAddress = (() => {
     return !Number.isNaN(then.valueOf()) && then.toISOString().startsWith(text);
   }
 
-  function write({ advertiser, text, bid, day }) {
+  function write({ advertiser, text, bid, kept, day }) {
     const given = new URLSearchParams();
     if (text !== undefined) given.set("text", text);
     else if (advertiser !== undefined) given.set("advertiser", advertiser);
     if (bid !== undefined) given.set("bid", bid);
-    if (day?.kind === "other") given.set("supply", day.supply);
+    if (kept?.length) given.set("keep", kept.join(","));
+    if (day?.kind === "days") given.set("days", day.days);
     if (day?.kind === "date") given.set("day", day.date);
+    if (day?.supply !== undefined) given.set("supply", day.supply);
     return `#${given}`;
   }
 

@@ -21,10 +21,11 @@ __all__ = ["SHARED_SCRIPTS", "STYLE", "WEEKDAYS", "environment", "page_file"]
 SHARED_SCRIPTS = (
     "nodes.js",
     "numbers.js",
-    "entered_numbers.js",
+    "bid_scales.js",
     "charts.js",
     "combobox.js",
     "forecast_words.js",
+    "what_if_fields.js",
     "what_if.js",
     "segment_charts.js",
 )

@@ -5,6 +5,7 @@
  * coterieSegmentCharts({ grid, symbol, segments }) draws them; segments are { name,
  * median_price, curves }. That of place p goes into the elements segment-p-win and
  * segment-p-cost, and its values at the bid into segment-p-win-said and segment-p-cost-said.
+ * follow(bid) sets the bid at which they are read while nothing is pointed at.
  */
 const coterieSegmentCharts = (() => {
   const { interpolate, percent, tick } = coterieNumbers;
@@ -14,7 +15,7 @@ const coterieSegmentCharts = (() => {
     const money = (number) => coterieNumbers.money(number, symbol);
     const moneyTick = (number) => symbol + tick(number);
     const percentTick = (share) => `${Math.round(100 * share)}%`;
-    const usual = grid[grid.length >> 1];
+    let usual = grid[grid.length >> 1];
     const kinds = [
       { name: "win", means: "share of auctions won", height: 128, ticks: 2, format: percentTick },
       { name: "cost", means: "price paid per thousand", height: 96, ticks: 3, format: moneyTick },
@@ -58,6 +59,11 @@ const coterieSegmentCharts = (() => {
       });
     }
     point(usual);
+    return {
+      follow(bid) {
+        if (bid !== undefined && bid !== usual) point((usual = bid));
+      },
+    };
   }
 
   return segmentCharts;

@@ -48,12 +48,13 @@ const coterieCalls = (() => {
     /** Send one request; return the answer, or the reason for none and how long to wait. */
     async function tried(path, request, signal, tries) {
       const backOff = Math.min(LONGEST_WAIT, 500 * 2 ** tries);
-      const limit = timeLimit(signal);
+      const limit = AbortSignal.timeout(PATIENCE);
       request.token = token;
       const headers = { ...request.headers };
       if (token !== null) headers.Authorization = `Bearer ${token}`;
       try {
-        const answer = await fetch(path, { ...request, headers, signal: limit.signal });
+        const either = AbortSignal.any([limit, ...(signal ? [signal] : [])]);
+        const answer = await fetch(path, { ...request, headers, signal: either });
         if (!BUSY.has(answer.status)) {
           const body = await (answer.ok ? answer.json() : answer.json().catch(() => ({})));
           well();
@@ -64,10 +65,8 @@ const coterieCalls = (() => {
         return { words: "The service is busy.", wait };
       } catch {
         signal?.throwIfAborted();
-        const how = limit.over() ? "takes very long to" : "does not";
+        const how = limit.aborted ? "takes very long to" : "does not";
         return { words: `The service ${how} answer.`, wait: backOff };
-      } finally {
-        limit.lift();
       }
     }
 
@@ -98,32 +97,11 @@ const coterieCalls = (() => {
     });
   }
 
-  /** A signal that aborts with another one or after a timeout; release it at the end. */
-  function timeLimit(other) {
-    const controller = new AbortController();
-    let over = false;
-    const give = () => controller.abort();
-    const timer = setTimeout(() => {
-      over = true;
-      give();
-    }, PATIENCE);
-    if (other?.aborted) give();
-    other?.addEventListener("abort", give);
-    return {
-      signal: controller.signal,
-      over: () => over,
-      lift() {
-        clearTimeout(timer);
-        other?.removeEventListener("abort", give);
-      },
-    };
-  }
-
   /** The message of a problem of the service. */
   function wordsOf(status, problem) {
     if (problem.errors?.length) {
       // "bid[17]" is a position in the request, which the page does not show
-      const place = (at) => at.replace(/\[\d+\]/g, "").replace("supply", "auctions a day");
+      const place = (at) => at.replace(/\[\d+\]/g, "").replace("supply", "auctions");
       const said = problem.errors.map(({ at, what }) => `${place(at)}: ${what}`);
       return `The service refused this: ${[...new Set(said)].join("; ")}.`;
     }

@@ -3,11 +3,13 @@
 (() => {
   const { tally } = coterieNumbers;
   const { element, idText, visible } = coterieNodes;
-  const { member, segmentCard, showAdvertiser, showNewcomer } = coterieDetails;
+  const { showAdvertiser, showNewcomer } = coterieDetails;
+  const { positive } = coterieSegments;
   const find = (id) => document.getElementById(id);
   const calls = coterieCalls(coterieNotices);
   const TITLE = document.title;
   const TYPING = 300;
+  const MOST_EXAMPLES = 3;
   const CURVES = {
     pooled: "pooled: its own, completed by its segments’",
     alone: "pooled: its own, completed by that of all advertisers",
@@ -17,8 +19,10 @@
   let model = null;
   let panel = null;
   let box = null;
+  let segments = null; // until they have come
   let state = {};
   let known; // the id of the advertiser last shown
+  let ownSegment = null; // the index of the segment of who is shown; null: the answer names it
   let turn = 0;
 
   // ------------------------------------------------------------------- state
@@ -43,12 +47,13 @@
   const address = coterieAddress.steps(() => state);
 
   /** Store the question of the panel for the address, without default values. */
-  function keep({ one, bid, day }) {
+  function store({ one, bid, day, kept }) {
     const { advertiser, text } = state;
     if (one === null) state = text === undefined ? { advertiser } : { text };
     else state = one.newcomer ? { text: one.text } : { advertiser: one.id };
     if (bid !== one?.bid) state.bid = bid;
-    if (day.kind !== "mean") state.day = day;
+    if (kept.length) state.kept = kept;
+    if (day.kind !== "mean" || day.supply !== undefined) state.day = day;
     address.soon();
   }
 
@@ -58,6 +63,7 @@
     for (const radio of document.querySelectorAll("[name=who]")) radio.checked = radio.value === who;
     document.querySelector(".choose").hidden = who === "text";
     document.querySelector(".describe").hidden = who !== "text";
+    find("explain").hidden = true;
     document.querySelector(".of-known").hidden = who === "text";
     // a model without texts cannot place by text; after such a link the user can still go back
     document.querySelector(".switch").hidden = !model.has_texts && who !== "text";
@@ -84,7 +90,7 @@
 
   /** Whether the figures shown belong to the current advertiser. */
   function isShown({ advertiser, text }) {
-    const one = panel.shown().question?.one;
+    const { one } = panel.shown();
     if (!one) return false;
     return one.newcomer ? one.text === text : text === undefined && one.id === advertiser;
   }
@@ -93,8 +99,8 @@
   function leave() {
     panel.clear();
     document.title = TITLE;
-    // the height is kept, so that the page does not jump
-    find("figures").classList.add("awaited");
+    find("figures").hidden = false;
+    setWaiting(true);
   }
 
   /** Request the details of an advertiser. */
@@ -133,6 +139,7 @@
     if (segment) lines.push({ kind: "segment", ...beside, grid: positive(grid), ...segment });
     if (own) lines.push({ kind: "own", label: "own", grid: positive(grid), ...own });
     known = detail.id;
+    ownSegment = detail.segment;
     box.show(visible(known));
     document.title = `${visible(detail.id)} · ${TITLE}`;
     showAdvertiser(detail);
@@ -144,22 +151,26 @@
     mode("text");
     if (find("text").value !== asked.text) find("text").value = asked.text;
     const text = asked.text.trim() === "" ? "" : asked.text;
+    ownSegment = null;
     if (text === "") onShow(null);
     else showNewcomer();
+    find("explain").hidden = text !== "";
     panel.show({ id: null, bid: null, lines: [], newcomer: true, text }, asked);
-  }
-
-  /** Bids are above 0: a grid that starts at 0 starts just above it. */
-  function positive(grid) {
-    return grid[0] > 0 ? grid : [grid[1] / 10, ...grid.slice(1)];
   }
 
   // ------------------------------------------------------------------- answers
 
+  /** Show the structure of the figures in their place, so that the page does not jump. */
+  function setWaiting(isWaiting) {
+    find("figures").classList.toggle("skeleton", isWaiting);
+    find("figures").setAttribute("aria-busy", isWaiting);
+  }
+
   /** Called before an answer is shown, or with null if there is none. */
-  function onShow(said) {
+  function onShow(said, bid) {
     find("figures").hidden = said === null;
-    find("figures").classList.remove("awaited");
+    setWaiting(false);
+    followSegment(said, bid);
     if (said === null) return;
     if (said.model.version !== model.version) {
       const words = "A new model was loaded. The figures are from it, the rest of the page is from the old one.";
@@ -171,6 +182,11 @@
     find("curve").textContent = CURVES[said.curve === "pooled" && !said.segment ? "alone" : said.curve];
     find("why").textContent = visible(said.why);
     if (find("placed")) find("placed").textContent = visible(said.segment) || "none";
+  }
+
+  function followSegment(said, bid) {
+    const named = segments?.segments.find(({ name }) => name === said?.segment);
+    segments?.follow(said ? (ownSegment ?? named?.index ?? null) : null, bid);
   }
 
   // -------------------------------------------------------------------- search
@@ -195,13 +211,19 @@
       rest: ({ length }) =>
         length < total ? `${length} of ${total.toLocaleString("en")}: type more to narrow them down` : "",
       describe: (one) => [idText(one.id), element("small", {}, aboutOne(one))],
-      onChoose: (one) => ask({ advertiser: one.id }),
+      onChoose: (one) => ask({ advertiser: one.id, day: periodOf(state) }),
     });
   }
 
   function aboutOne({ segment, segment_name: name, observations }) {
     const bids = `${tally(observations)} bids`;
     return segment === null ? bids : `${visible(name)} · ${bids}`;
+  }
+
+  /** The period without the number of auctions, which is another advertiser's own. */
+  function periodOf({ day }) {
+    const { supply, ...period } = day ?? {};
+    return period.kind ? period : undefined;
   }
 
   /** Show another advertiser, as a step of the history. */
@@ -235,46 +257,28 @@
   // ------------------------------------------------------------------ segments
 
   async function showSegments() {
-    const { grid, segments } = await calls.get("v1/segments");
-    if (!segments.length) return;
-    find("cards").replaceChildren(...segments.map((one) => segmentCard(one, listAll(one))));
-    find("segments").hidden = false;
-    for (const words of document.querySelectorAll(".of-several")) words.hidden = segments.length === 1;
-    coterieSegmentCharts({
-      grid: positive(grid),
-      symbol: model.symbol,
-      segments: segments.map((one) => ({
-        ...one,
-        curves: { grid: positive(grid), win: one.win, low: one.win_low, high: one.win_high, cost: one.cost },
-      })),
-    });
+    segments = await coterieSegments.segments({ calls, busy, symbol: model.symbol });
+    const { reply, bid } = panel.shown();
+    followSegment(reply, bid);
+    showExamples(segments.segments.map(({ words }) => visible(words.join(" "))));
   }
 
-  /** List the members of a segment, 100 more for each press. */
-  function listAll({ index }) {
-    let page = 0;
-    return async (list, button) => {
-      button.disabled = true;
-      const asked = new URLSearchParams({ segment: index, page: page + 1, page_size: 100 });
-      const { items, pages, total } = await busy(calls.get(`v1/advertisers?${asked}`));
-      page += 1;
-      list.replaceChildren(...(page > 1 ? list.children : []), ...items.map(member));
-      button.disabled = false;
-      button.textContent = `List more of ${total.toLocaleString("en")}`;
-      if (page >= pages) button.remove();
-    };
+  /** Texts to try, in the words of the segments. */
+  function showExamples(texts) {
+    for (const text of texts.filter(Boolean).slice(0, MOST_EXAMPLES)) {
+      const button = element("button", { type: "button", class: "more" }, text);
+      button.addEventListener("click", () => ask({ ...state, text }));
+      find("examples").append(button, " ");
+    }
   }
 
   // --------------------------------------------------------------------- model
 
   /** Describe the served model; return the days of its log as text. */
   function showModel() {
-    const day = { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" };
-    const days = new Intl.DateTimeFormat("en-GB", day);
-    const range = days.formatRange(new Date(model.first_day), new Date(model.last_day));
-    const period = range.replace(/^(\d+)\s–\s(\d+ )/, "$1–$2");
+    const period = coterieNumbers.period(model.first_day, model.last_day);
     const many = (number, name) => `${number.toLocaleString("en")} ${name}${number === 1 ? "" : "s"}`;
-    const loaded = new Intl.DateTimeFormat("en-GB", { ...day, hour: "2-digit", minute: "2-digit" });
+    const loaded = new Intl.DateTimeFormat("en-GB", { dateStyle: "long", timeStyle: "short", timeZone: "UTC" });
     const placed = model.segments ? ` in ${many(model.segments, "segment")}` : "";
     find("lead").textContent =
       `${many(model.advertisers, "advertiser")}${placed}, ` +
@@ -300,13 +304,13 @@
 
   // ---------------------------------------------------------------------- start
 
-  /** A link to another advertiser keeps the bid and the day, for comparison. */
+  /** A link to another advertiser keeps the bids and the period, for comparison. */
   function aim(event) {
     const link = event.target.closest("a[data-advertiser]");
-    const { question } = panel.shown();
-    if (!link || !question) return;
-    const bid = state.bid ?? Number(question.bid.toPrecision(4));
-    link.href = coterieAddress.write({ advertiser: link.dataset.advertiser, bid, day: state.day });
+    const { bid: shown } = panel.shown();
+    if (!link || shown === undefined) return;
+    const { day, kept, bid = Number(shown.toPrecision(4)) } = state;
+    link.href = coterieAddress.write({ advertiser: link.dataset.advertiser, bid, kept, day });
   }
 
   /** Links within the page do not change the address, which holds the question. */
@@ -341,19 +345,24 @@
     const period = showModel();
     coterieNotices.warn(model.warnings);
     const source = coterieForecastSource({ post: calls.post });
-    find("what-if").hidden = false;
+    const { forecast, refine } = source;
     panel = coterieWhatIf({
+      ...{ symbol: model.symbol, currency: model.currency, interval: model.interval },
       grid: positive(model.grid),
-      symbol: model.symbol,
-      interval: model.interval,
+      lastDay: model.last_day,
       usual: { name: "the log’s mean bid", short: "log’s mean" },
-      answers: { ...source, forecast: (question) => busy(source.forecast(question)) },
-      onAsk: keep,
+      answers: {
+        ...source,
+        forecast: (question) => busy(forecast(question)),
+        refine: (reply, bids) => busy(refine(reply, bids)),
+      },
+      onAsk: store,
       onShow,
     });
+    document.querySelector(".controls").inert = false;
     searchBox();
     textBox();
-    coterieTools({ panel, model, period, address, busy });
+    coterieExports.tools({ panel, model, period, address, busy });
     for (const kind of ["pointerdown", "click"]) document.addEventListener(kind, aim);
     document.addEventListener("click", follow);
     for (const kind of ["change", "pointerup", "focusout"]) find("what-if").addEventListener(kind, address.ended);

@@ -1,151 +1,180 @@
 "use strict";
 /*
- * The panel of what_if.html: choose a bid and a day, read impressions and spend.
+ * The panel of what_if.html: choose a bid and a period, read impressions and spend, keep scenarios.
  *
- * coterieWhatIf(settings) wires it. settings: grid (bids), symbol (of the currency), interval (its
- * level, or null), usual (optional: { name, short } of the bid to compare with), onAsk (optional:
- * called whenever something else is asked), onShow (optional: called with each reply before it is
- * shown, and with null where there is none to show) and answers, which knows the forecasts:
- *   forecast({ one, bid, bids, day })  a reply { supply, curve, forecasts: one a bid }, or a
- *                     promise of it; of null where a later question took its place. A forecast is
- *                     that of forecast_words.js; a fault's message is shown as it is
- *   read(reply, bid)  the forecast to read where a chart is pointed at
- *   zeroBids          whether a bid of 0 has an answer
+ * coterieWhatIf(settings) wires it. settings: grid (bids), symbol and currency, interval (its
+ * level, or null), lastDay (of the log), usual (optional: { name, short } of the bid to compare
+ * with), onAsk (optional: called whenever something else is asked), onShow (optional: called with
+ * each reply before it is shown, and with null where there is none to show) and answers:
+ *   forecast({ one, bids, day })  a reply { supply, curve, forecasts: one a bid, increasing }, or a
+ *                       promise of it; of null where a later question took its place. A forecast is
+ *                       that of forecast_words.js; a fault's message is shown as it is
+ *   at(reply, bid)      the forecast at a bid without asking, isRough where it is interpolated; null
+ *                       where that is not possible
+ *   refine(reply, bids) optional: a promise of the reply after the forecasts of bids are exact
+ *   zeroBids            whether a bid of 0 has an answer
  * The panel has show(one, asked), shown(), remark(words), which stay until something else is asked,
  * and clear(fault), which empties it until the next show. one is { id (or null),
  * bid (the usual one, or null), lines: [{ kind, label, grid, win, cost, curve }, …], newcomer,
- * text }; a newcomer's auctions are not known, and so always given, and nothing is asked while its
- * text is empty. asked is { bid, day }, both optional; a day is
- * { kind: "mean" }, { kind: "weekday", weekday, name }, { kind: "date", date } or
- * { kind: "other", supply }. A line is left out where its curve is the forecast's.
+ * text }; nothing is asked while the text of a newcomer is empty. asked is { bid, day, kept }, all
+ * optional; day as in what_if_fields.js, kept the bids of scenarios. A line is left out where its
+ * curve is the forecast's.
  */
 const coterieWhatIf = (() => {
-  const charts = coterieCharts;
-  const { tick } = coterieNumbers;
+  const { bidTicks, roundedBid } = coterieScales;
+  const { marginalCost, tick } = coterieNumbers;
+  const { element } = coterieNodes;
   const find = (id) => document.getElementById(id);
   const lineName = { pooled: "pooled", segment: "segment", global: "all", text: "by text" };
   const TODAY = { name: "today’s mean bid", short: "today" };
-  const longDate = new Intl.DateTimeFormat("en-GB", {
-    weekday: "long",
-    day: "numeric",
-    month: "long",
-    year: "numeric",
-    timeZone: "UTC",
-  });
-
-  function whenOf(day) {
-    if (day.kind === "mean") return "on an average day";
-    if (day.kind === "weekday") return `on a ${day.name}`;
-    return day.kind === "date" ? `on ${longDate.format(new Date(day.date))}` : "a day";
-  }
-
-  /** Auctions as the field shows them: to the last one, or to four digits where they are few. */
-  function shortSupply(supply) {
-    return supply >= 1000 ? Math.round(supply) : Number(supply.toPrecision(4));
-  }
+  const MOST_KEPT = 4;
 
   /** Increasing, each once. */
   function sorted(bids) {
     return [...new Set(bids)].sort((a, b) => a - b);
   }
 
-  function whatIf({ grid, symbol, interval, answers, usual = TODAY, onAsk, onShow }) {
+  function whatIf({ grid, symbol, currency, interval, lastDay, answers, usual = TODAY, onAsk, onShow }) {
     const ends = [grid[0], grid[grid.length - 1]];
     const money = (number) => coterieNumbers.money(number, symbol);
     const words = coterieForecastWords(money, interval, usual);
-    const steps = charts.bidScale(grid, 0, 1000);
-    const ids = { slider: "bid-slider", day: "day", date: "date", bid: "bid", supply: "supply" };
-    const fields = Object.fromEntries(Object.entries(ids).map(([name, id]) => [name, find(id)]));
-    const faults = {};
+    const round = bidTicks(grid, 14).filter((at) => at > 0 || answers.zeroBids);
     let one = null;
-    let bid = 0;
-    let day = { kind: "mean" };
+    let kept = [];
+    let hovered = null;
+    let onTheWay = null; // whose curve, of which period
     let turn = 0;
-    let shown = { turn: 0 };
+    let shown = {};
+    let drawn = {};
 
+    const fields = coterieFields.fields({
+      ...{ grid, money, currency, zeroBids: answers.zeroBids },
+      hasFigures: () => Boolean(shown.reply),
+      onChange: ask,
+    });
     const panels = ["impressions", "spend"].map((target) => ({
       target,
-      said: find(`${target}-said`),
-      chart: charts.curveChart(find(`${target}-chart`), {
+      chart: coterieCharts.curveChart(find(`${target}-chart`), {
         grid,
-        label: `${target === "spend" ? "Spend" : "Impressions"} a day by bid`,
+        label: `${target === "spend" ? "Spend" : "Impressions"} by bid`,
         height: 264,
         ticks: 5,
         bidTitle: `bid, ${symbol.trim() || "currency units"} per thousand impressions (CPM)`,
         formatBid: tick,
         formatTick: (value) => (target === "spend" ? symbol : "") + tick(value),
-        onHover: (hovered) => point(hovered),
-        onPick: (picked) => setBid(charts.roundedBid(picked, grid)),
+        onHover: (at) => point(at === null ? null : roundedBid(at, grid)),
+        onPick: (at) => fields.setBid(roundedBid(at, grid)),
       }),
     }));
 
     // ---- answers
 
-    async function ask() {
-      say("remark", "");
-      onAsk?.({ one, bid, day });
-      if (one === null || one.text === "") return;
+    /** The bids whose figures are shown apart from the curve. */
+    function named() {
+      return [fields.asked().bid, ...kept, one.bid].filter((at) => at !== null);
+    }
+
+    /** Of another advertiser or period ask for the curve; of another bid for its exact figures. */
+    function ask() {
+      const { bid, day } = fields.asked();
+      fields.say("remark", "");
+      onAsk?.({ one, bid, day, kept });
+      if (one === null || one.text === "") return undefined;
+      if (shown.reply && shown.one === one && shown.day === day) {
+        show();
+        return refine();
+      }
+      if (onTheWay?.one === one && onTheWay.day === day) return undefined;
+      onTheWay = { one, day };
+      const bids = sorted([...grid, ...round, ...named()]);
+      return take({ one, day }, () => answers.forecast({ one, day, bids }));
+    }
+
+    /** One exact request once the bid has come to rest; a moving bid is read from the curve. */
+    function refine() {
+      const rough = named().filter((at) => answers.at(shown.reply, at)?.isRough !== false);
+      if (!rough.length) fields.say("answer", "");
+      // a request that is still on its way is for a bid that was left
+      return answers.refine && take(shown, () => answers.refine(shown.reply, rough));
+    }
+
+    async function take(question, request) {
       const mine = (turn += 1);
-      const round = charts.bidTicks(grid, 14).filter((at) => at > 0 || answers.zeroBids);
-      const table = sorted([...round, bid, ...(one.bid === null ? [] : [one.bid])]);
-      const question = { one, bid, day, table, bids: sorted([...grid, ...table]) };
-      let reply = null;
       try {
-        reply = await answers.forecast(question);
+        const reply = await request();
+        if (!reply || mine !== turn) return;
+        const curve = reply.forecasts.filter((at) => grid.includes(at.bid));
+        shown = { ...question, reply, curve, ...coterieFields.periodWords(question.day, lastDay) };
+        onTheWay = null;
+        fields.say("answer", "");
+        show();
+        if (named().some((at) => answers.at(reply, at)?.isRough !== false)) refine();
       } catch (fault) {
         if (mine === turn) fail(fault.message);
       }
-      if (reply === null || mine < shown.turn) return;
-      shown = { turn: mine, question, reply, when: whenOf(question.day) };
-      say("answer", "");
-      show();
     }
 
-    /** The figures of the last answer stay, if they are about whom is asked. */
-    function fail(words) {
-      say("answer", shown.reply ? `${words} The figures are those of the last answer.` : words);
+    /** Figures that are about whom is asked stay. */
+    function fail(fault) {
+      onTheWay = null;
+      const isRead = shown.reply && shown.day === fields.asked().day && read(fields.asked().bid);
+      const source = isRead ? "read from the curve" : "those of the last answer";
+      fields.say("answer", shown.reply ? `${fault} The figures are ${source}.` : fault);
       if (!shown.reply) onShow?.(null);
     }
 
     /** Forget whom it was about and what was shown, and what may yet be answered of that. */
     function clear(fault = "") {
       turn += 1;
-      shown = { turn };
+      shown = {};
+      onTheWay = null;
       one = null;
-      say("answer", fault);
+      fields.say("answer", fault);
       if (fault) onShow?.(null);
     }
 
+    function read(bid) {
+      const at = answers.at(shown.reply, bid);
+      return at && { ...at, marginal: marginalCost(shown.curve, bid) };
+    }
+
+    // ---- figures
+
     function show() {
-      const { question, reply } = shown;
-      onShow?.(reply);
-      const byBid = new Map(reply.forecasts.map((at) => [at.bid, at]));
-      const now = byBid.get(question.bid);
-      const today = byBid.get(question.one.bid) ?? null;
-      words.fillTiles(now, today);
-      find("sentence").replaceChildren(...words.sentence(question.one.id, now, today, shown.when));
-      const rows = question.table.map((at) => byBid.get(at));
-      find("bid-table").replaceChildren(...rows.map((at) => words.row(at, now, today)));
-      // what is being typed stays as it is
-      if (day.kind !== "other" && !faults.supply) fields.supply.value = shortSupply(reply.supply);
-      drawCurves();
-      point(null);
+      const { bid } = fields.asked();
+      const now = read(bid);
+      if (!now) return;
+      shown.bid = bid;
+      shown.kept = kept;
+      onShow?.(shown.reply, bid);
+      fields.showSupply(shown.reply.supply);
+      const today = one.bid === null ? null : read(one.bid);
+      const rows = sorted([...round, bid, ...(today ? [one.bid] : [])]).map(read);
+      find("bid-table").replaceChildren(...rows.filter(Boolean).map((at) => words.row(at, now, today)));
+      compare(now);
+      // a bid that moves changes the pointer alone
+      if (drawn.reply !== shown.reply || drawn.kept !== kept) drawCurves();
+      drawn = { reply: shown.reply, kept };
+      point(hovered);
     }
 
     function drawCurves() {
-      const { question, reply } = shown;
-      const today = question.one.bid;
-      const marks = today === null ? [] : [{ bid: today, label: `${usual.short} ${money(today)}` }];
+      const { reply } = shown;
       const inside = reply.forecasts.filter((at) => at.bid >= ends[0] && at.bid <= ends[1]);
       const bids = inside.map((at) => at.bid);
+      const marks = one.bid === null ? [] : [{ bid: one.bid, label: `${usual.short} ${money(one.bid)}` }];
       for (const { target, chart } of panels) {
         const along = (end) => inside.map((at) => at[target][end]);
         const band = { bids, low: along("low"), high: along("high") };
-        const beside = question.one.lines.filter(({ curve }) => curve !== reply.curve);
+        const beside = one.lines.filter(({ curve }) => curve !== reply.curve);
         const lines = beside.map((line) => besideIt(line, target, reply.supply));
         lines.push({ kind: "main", bids, values: along("value"), label: lineName[reply.curve] });
+        const dots = kept.flatMap((bid, i) => {
+          const value = read(bid)?.[target].value;
+          return value === undefined ? [] : [{ bid, value, label: i + 1 }];
+        });
         const top = Math.max(...band.high, ...lines.flatMap((line) => line.values));
-        chart.show({ lines, band, marks, top });
+        chart.show({ lines, band, marks, dots, top });
       }
     }
 
@@ -155,121 +184,66 @@ const coterieWhatIf = (() => {
       return { kind, label, bids, values: win.map((share, i) => supply * share * each(i)) };
     }
 
-    /** Read the charts at a bid, or at the chosen one. */
-    function point(hovered) {
-      const { question, reply } = shown;
-      if (!reply) return;
-      const at = answers.read(reply, hovered ?? question.bid);
-      for (const { target, chart, said } of panels) {
-        const text = words.reading(at, target);
-        said.textContent = text;
-        chart.point(at.bid, text);
+    /** Read tiles, sentence and charts at a bid, or at the chosen one. */
+    function point(bid) {
+      const wasPointing = hovered !== null;
+      hovered = bid;
+      if (!shown.reply) return;
+      const chosen = read(shown.bid);
+      const at = (hovered === null ? null : read(hovered)) ?? chosen;
+      const today = one.bid === null ? null : read(one.bid);
+      const isPointing = at.bid !== chosen.bid;
+      // words of another length must not move the chart under the pointer
+      const answer = find("answer");
+      if (hovered === null) answer.style.height = "";
+      else if (!wasPointing) answer.style.height = `${answer.getBoundingClientRect().height}px`;
+      find("sentence").setAttribute("aria-live", isPointing ? "off" : "polite");
+      find("caption").replaceChildren(...words.caption(at, today, isPointing));
+      find("sentence").replaceChildren(...words.sentence(one.id, at, today, shown));
+      words.fillTiles(at, today);
+      for (const { target, chart } of panels) {
+        chart.point(at.bid, words.reading(at, target), hovered === null ? null : words.tip(at, target, chosen));
       }
     }
 
-    // ---- questions
+    // ---- scenarios
 
-    function choose(next, asked) {
-      one = next;
-      setDay(one.newcomer && asked.day?.kind !== "other" ? { kind: "other", supply: 10_000 } : asked.day);
-      fields.day.hidden = one.newcomer === true;
-      const usual = one.bid ?? charts.roundedBid(grid[grid.length >> 1], grid);
-      setBid(asked.bid ?? usual, asked.bid);
+    function compare(now) {
+      const known = kept.map(read);
+      find("compare").hidden = !kept.length;
+      find("keep").disabled = kept.includes(now.bid) || kept.length >= MOST_KEPT;
+      find("keep").textContent = kept.length >= MOST_KEPT ? `${MOST_KEPT} bids are kept` : "Keep to compare";
+      for (const place of document.querySelectorAll(".of-clicks")) place.hidden = now.clicks === null;
+      const rows = kept.flatMap((bid, i) => {
+        const use = button("Use", bid, () => fields.setBid(bid, bid));
+        const remove = button("Remove", bid, () => keep(kept.filter((other) => other !== bid)));
+        return known[i] ? [words.scenario(known[i], known[0], String(i + 1), use, remove)] : [];
+      });
+      if (!kept.includes(now.bid)) rows.push(words.scenario(now, known[0] ?? now, ""));
+      find("scenarios").replaceChildren(...rows);
     }
 
-    /** In the field the bid has four digits, unless it was given to more. */
-    function setBid(value, given = Number(value.toPrecision(4))) {
-      fields.bid.value = given;
-      takeBid(value);
+    function button(name, bid, press) {
+      const label = `${name} ${money(bid)}`;
+      const made = element("button", { type: "button", class: "more", "aria-label": label }, name);
+      made.addEventListener("click", press);
+      return made;
+    }
+
+    function keep(bids) {
+      kept = bids;
       ask();
     }
 
-    function takeBid(value) {
-      bid = value;
-      say("bid", "");
-      fields.slider.value = steps(Math.min(ends[1], Math.max(ends[0], value)));
-      fields.slider.setAttribute("aria-valuetext", money(value));
-    }
-
-    function setDay(next = { kind: "mean" }) {
-      day = next;
-      say("supply", "");
-      say("date", "");
-      fields.day.value = day.kind === "weekday" ? day.weekday : day.kind;
-      if (fields.date) fields.date.hidden = day.kind !== "date";
-      if (day.kind === "date") fields.date.value = day.date;
-      if (day.kind === "other") fields.supply.value = day.supply;
-    }
-
-    function say(name, fault) {
-      faults[name] = fault;
-      fields[name]?.setAttribute("aria-invalid", String(fault !== ""));
-      find("fault").textContent = Object.values(faults).filter(Boolean).join(" ");
-    }
-
-    /** The number in a field, or null after saying what is wrong with it. */
-    function entered(name, meaning, zero) {
-      const { value, fault } = coterieEntered.number(fields[name].value);
-      if (zero ? value >= 0 : value > 0) return value;
-      const rule = `must be ${zero ? "a number, 0 or more" : "a number above 0"}`;
-      refuse(name, `${meaning} ${fault ? `is not clear: ${fault}` : rule}`);
-      return null;
-    }
-
-    function refuse(name, fault) {
-      say(name, shown.reply ? `${fault}; the figures are for the last good one.` : `${fault}.`);
-    }
-
-    fields.slider.addEventListener("input", () => {
-      setBid(charts.roundedBid(steps.invert(Number(fields.slider.value)), grid));
-    });
-    fields.bid.addEventListener("input", () => {
-      const value = entered("bid", "The bid", answers.zeroBids);
-      if (value === null) return;
-      takeBid(value);
-      ask();
-    });
-    fields.bid.addEventListener("keydown", (event) => {
-      const direction = { ArrowUp: 1, ArrowDown: -1 }[event.key];
-      if (!direction || event.altKey || event.ctrlKey || event.metaKey) return;
-      event.preventDefault();
-      const next = charts.nextBid(bid, grid, direction);
-      setBid(next, next);
-    });
-    fields.supply.addEventListener("input", takeSupply);
-
-    function takeSupply() {
-      const supply = entered("supply", "The number of auctions", true);
-      if (supply === null) return;
-      day = { kind: "other", supply };
-      say("supply", "");
-      say("date", "");
-      fields.day.value = "other";
-      if (fields.date) fields.date.hidden = true;
-      ask();
-    }
-    fields.day.addEventListener("change", () => {
-      const { value, selectedOptions } = fields.day;
-      if (fields.date) fields.date.hidden = value !== "date";
-      if (value === "other") fields.supply.focus();
-      if (value === "date") fields.date.focus();
-      if (value === "mean") setDay();
-      else if (value === "other") return takeSupply();
-      else if (value === "date") return takeDate();
-      else setDay({ kind: "weekday", weekday: Number(value), name: selectedOptions[0].textContent });
-      return ask();
-    });
-    fields.date?.addEventListener("input", takeDate);
-
-    function takeDate() {
-      if (fields.date.value === "") return refuse("date", "The date is not a whole one");
-      setDay({ kind: "date", date: fields.date.value });
-      return ask();
-    }
+    find("keep").addEventListener("click", () => shown.reply && keep([...kept, fields.asked().bid]));
 
     return Object.freeze({
-      show: (next, asked = {}) => choose(next, asked),
-      remark: (words) => say("remark", words),
+      show(next, asked = {}) {
+        one = next;
+        kept = [...new Set(asked.kept ?? [])].slice(0, MOST_KEPT);
+        fields.choose(next, asked);
+      },
+      remark: (fault) => fields.say("remark", fault),
       clear,
       shown: () => shown,
     });

@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba as nb
 import numpy as np
+
+from coterie.runtime.compiled_code import njit
 
 __all__ = [
     "FINE",
@@ -36,7 +37,7 @@ _SQUARE = 64  # columns per square: mirrored writes stay close together
 _SLIP = 1e-9  # allowed rounding of c.d.f. values
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def similar_pairs(
     curves: Any,
     coarse: Any,
@@ -100,7 +101,7 @@ def similar_pairs(
     return counts, _packed(columns, counts), _packed(levels, counts)
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def pair_distances(fine: Any, start: Any, counts: Any, columns: Any) -> Any:
     """Compute the distances (E,) of the pairs found by :func:`similar_pairs` in rows from start.
 
@@ -116,7 +117,7 @@ def pair_distances(fine: Any, start: Any, counts: Any, columns: Any) -> Any:
     return distances
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def count_both(counts: Any, columns: Any, levels: Any, level: Any) -> Any:
     """Return the CSR row pointers (A + 1,) of the symmetric graph of pairs of at least ``level``.
 
@@ -142,7 +143,7 @@ def count_both(counts: Any, columns: Any, levels: Any, level: Any) -> Any:
     return pointers
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def fill_both(
     starts: Any,
     columns: Any,
@@ -194,7 +195,7 @@ def fill_both(
                     place[i - first] += 1
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def fill_distances(fine: Any, start: Any, stop: Any, out: Any) -> None:
     """Fill rows start … stop − 1 of the distances right of the diagonal, and their mirror images.
 
@@ -211,7 +212,7 @@ def fill_distances(fine: Any, start: Any, stop: Any, out: Any) -> None:
                 out[j, i] = distance
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def first_fault(curves: Any) -> Any:
     """Return row and column of the first value that breaks a c.d.f., or −1, −1."""
     A, G = curves.shape
@@ -225,7 +226,7 @@ def first_fault(curves: Any) -> Any:
     return -1, -1
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _sieve_gaps(sieve: Any, i: Any, first: Any, last: Any, gaps: Any) -> None:
     """Write the gaps of i and first … last − 1 in the columns of the sieve to ``gaps``."""
     gaps.fill(0)
@@ -237,7 +238,7 @@ def _sieve_gaps(sieve: Any, i: Any, first: Any, last: Any, gaps: Any) -> None:
             gaps[j] = max(gaps[j], apart, np.int16(-apart))
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _keep_near(gaps: Any, own_bound: Any, bounds: Any, tolerance: Any, kept: Any) -> None:
     """Mark pairs that may be similar: gap² ≤ c²(1/m_i + 1/m_j) or gap ≤ tolerance.
 
@@ -249,7 +250,7 @@ def _keep_near(gaps: Any, own_bound: Any, bounds: Any, tolerance: Any, kept: Any
         kept[j] = (gap <= tolerance) | (gap * gap <= own_bound + bounds[j])
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _level(
     curves: Any, coarse: Any, inverse: Any, criticals: Any, tolerance: Any, i: Any, j: Any
 ) -> Any:
@@ -269,7 +270,7 @@ def _level(
     return len(criticals)
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _widest_coarse(a: Any, b: Any) -> Any:
     widest = np.int16(0)
     for g in range(len(a)):
@@ -278,7 +279,7 @@ def _widest_coarse(a: Any, b: Any) -> Any:
     return widest
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _widest_fine(a: Any, b: Any) -> Any:
     widest = np.int32(0)
     for g in range(len(a)):
@@ -287,7 +288,7 @@ def _widest_fine(a: Any, b: Any) -> Any:
     return widest
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _widest_exact(a: Any, b: Any) -> Any:
     widest = 0.0
     for g in range(len(a)):
@@ -295,7 +296,7 @@ def _widest_exact(a: Any, b: Any) -> Any:
     return widest
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _packed(rows: Any, counts: Any) -> Any:
     """Join the first ``counts[r]`` cells of each row r."""
     packed = np.empty(counts.sum(), rows.dtype)

@@ -3,32 +3,27 @@
 The map, from the outside in:
 
 ========================  ==================================================================
-``server.py``             the process: starting, signals, ending
-``access/``               what a request passes before it is answered
-``listening.py``          what may be listened on, who may ask, by which names
-``connections.py``        one connection: slow clients are cut off, too many are turned away
-``gate.py``               one request: id, host, token, body, time, headers, log, metrics
-``request_bodies.py``     a body, read whole and within limits
-``admission.py``          what clients may have at a time, and for how long
+``settings.py``           what to serve, where, and for whom
+``workers.py``            start: one process, or several under a supervisor
+``server.py``             one process: model, event loop, signals, shutdown
+``systemd.py``            sockets from systemd, notifications to it
+``access.py``             host names, tokens, what may be listened on
+``application.py``        what every request passes: id, host, token, log, metrics
 ``request_logs.py``       one line a request, without anything personal
-``metrics.py``            counts for Prometheus
-``problems.py``           what is wrong, as JSON; the headers of every answer
-``application.py``        the routes
-``api_document.py``       their description (OpenAPI)
+``traces.py``             OpenTelemetry
+``metrics.py``            Prometheus
+``routes.py``             the handlers, and the table that describes them
+``openapi.py``            the OpenAPI document, made from that table
+``problems.py``           why a request is not answered
+``fair_queue.py``         long work, in which clients take turns by cost
+``answering.py``          from questions to answers
+``bulk_curves.py``        the curves of all advertisers as a table
 ``pages.py``              the what-if page
-``answering/``            questions in, forecasts out
-``questions.py``          what is asked, read strictly, and what is wrong with it
-``forecast_lane.py``      the quick way from a question to its answer
-``answers.py``            what is asked about, placed and answered
-``models/``               the model that answers
-``model_holder.py``       the model of now, and how another takes its place
-``model_checks.py``       a model is sound before it is served
-``market_checks.py``      the curves, levels, supply and calibration of a model are sound
-``value_checks.py``       a number, an array, a text is within bounds
+``model_holder.py``       the current model, and how another replaces it
 ``served_model.py``       a model that is ready to answer
-``written_figures.py``    figures as JSON
 ``advertiser_search.py``  advertisers by a part of their id
 ========================  ==================================================================
 
-``coterie ads serve`` starts it; it needs the extra ``service``.
+Questions and answers are the types of :mod:`coterie.ads.protocol`. ``coterie ads serve`` starts the
+service; it needs the extra ``service``.
 """

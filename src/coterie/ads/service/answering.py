@@ -6,6 +6,7 @@ by one call of the kernels.
 
 from __future__ import annotations
 
+import contextlib
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -20,9 +21,17 @@ from coterie.ads.forecasts.plan_forecasts import DayTable
 from coterie.ads.protocol import Answer, Fault, Figures, Limits, Question
 from coterie.ads.service.fair_queue import Slices
 from coterie.ads.service.problems import MOST_FAULTS, Problem, invalid
-from coterie.ads.service.served_model import ServedModel
+from coterie.ads.service.served_model import ServedModel, printable
 
-__all__ = ["Batch", "answer_lines", "answer_slices", "answers_at_once", "compressed", "read_batch"]
+__all__ = [
+    "Batch",
+    "answer_lines",
+    "answer_slices",
+    "compressed",
+    "make_batch",
+    "quick_answer",
+    "read_questions",
+]
 
 _DECODER = msgspec.json.Decoder(Question | list[Question])
 _PARTS = msgspec.json.Decoder(list[msgspec.Raw])
@@ -56,13 +65,6 @@ class Batch:
         """Return the work: bids times days, and the placing of texts."""
         work = sum([n * one.days for n, one in zip(self.n_bids, self.questions, strict=True)])
         return work + limits.text_work * self.rows.count(None)
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether all advertisers are known and nothing has to be made before."""
-        return None not in self.rows and all(
-            self.served.has_period(*question.period) for question in self.questions
-        )
 
     def check(self, limits: Limits) -> Batch:
         """Refuse a batch that is too large, or that lacks the supply of unknown advertisers."""
@@ -99,13 +101,13 @@ class Batch:
         return faults
 
 
-def read_batch(served: ServedModel, body: bytes, limits: Limits) -> Batch:
-    """Return the questions in a body: one question, or a list.
+def read_questions(body: bytes) -> Question | list[Question]:
+    """Return the questions in a body: one question, or a list of at least one.
 
     Raises
     ------
     Problem
-        If the body is not JSON, a question is invalid, or there are too many.
+        If the body is not JSON, or a question is invalid.
     """
     try:
         asked = _DECODER.decode(body)
@@ -114,60 +116,103 @@ def read_batch(served: ServedModel, body: bytes, limits: Limits) -> Batch:
     except (msgspec.DecodeError, RecursionError) as error:
         what = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
         raise Problem("malformed-body", f"the body is not JSON: {what}") from None
+    if asked == []:
+        raise invalid("invalid-question", [_whole("the list has no question; ask at least one")])
+    return asked
+
+
+def make_batch(served: ServedModel, asked: Question | list[Question], limits: Limits) -> Batch:
+    """Return questions as a batch; a Problem if there are too many, or a supply is missing."""
     many = isinstance(asked, list)
     questions = asked if isinstance(asked, list) else [asked]
-    if not questions:
-        raise invalid("invalid-question", [_whole("the list has no question; ask at least one")])
     if len(questions) > limits.questions:
         what = f"there are {len(questions):,} questions; the limit is {limits.questions:,}"
         raise invalid("invalid-question", [_whole(what)])
     return Batch(served, questions, many=many).check(limits)
 
 
-def answers_at_once(batch: Batch) -> bytes:
-    """Return the JSON of the answers to a small batch that is ready."""
-    return _ENCODE(_enveloped(batch, [_at_once(batch, n) for n in range(len(batch.questions))]))
+def quick_answer(
+    served: ServedModel, asked: Question | list[Question], limits: Limits
+) -> bytes | None:
+    """Return the JSON of the answer to one small question about a known advertiser; else None."""
+    if not isinstance(asked, Question):
+        return None
+    row = served.tables.row_of.get(asked.advertiser)  # type: ignore[arg-type]
+    if row is None or asked.n_bids * asked.days > limits.small_work:
+        return None
+    if not served.has_period(*asked.period):
+        return None
+    answer, table = _opening(served, asked, row)
+    given, bids = asked.supply is not UNSET, asked.bids()
+    one, supply, level = served.tables.one, answer.supply, asked.level
+    answer.forecasts = _figures(
+        served, bids, [one(row, bid, supply, table, given, level) for bid in bids]
+    )
+    return _ENCODE(answer)
 
 
 def answer_slices(
     batch: Batch, limits: Limits, *, compress: bool = False
 ) -> Slices[tuple[bytes, bool]]:
     """Answer a batch in slices; return the JSON, and whether it is compressed (gzip)."""
-    parts: list[Answer | msgspec.Raw] = []
-    for part, cost in _parts(batch, limits):
-        for answer in _answers(batch, part, limits):
-            if isinstance(answer, int):
-                yield answer
-            else:
-                # written in its slice: writing all of them at the end could take long
-                parts.append(msgspec.Raw(_ENCODE(answer)))
-        yield cost
-    body = _ENCODE(_enveloped(batch, parts))
+    answers = yield from _encoded_answers(batch, limits)
+    body = _ENCODE(_enveloped(batch, [msgspec.Raw(answer) for answer in answers]))
     if compress and len(body) >= _LEAST_COMPRESSED:
         yield 1
         return compressed(body), True
     return body, False
 
 
-def answer_lines(served: ServedModel, lines: Sequence[bytes], limits: Limits) -> Slices[bytes]:
-    """Answer lines of a stream, one question each, by lines: an answer, or a problem."""
-    found: list[bytes] = []
+def answer_lines(
+    served: ServedModel, lines: Sequence[bytes], limits: Limits
+) -> Slices[tuple[bytes, int]]:
+    """Answer lines of a stream, one question each, by lines: an answer, or a problem.
+
+    Return the answers, and the number of forecasts in them.
+    """
+    found: list[bytes | None] = []
+    asked: list[Question] = []
     for line in lines:
         try:
-            batch = read_batch(served, line, limits)
-            if batch.many:
+            question = read_questions(line)
+            if isinstance(question, list):
                 raise invalid("invalid-question", [_whole("a line of a stream is one question")])
-            body, _ = yield from answer_slices(batch, limits)
+            make_batch(served, question, limits)
         except Problem as problem:
-            body = _ENCODE(problem.document())
-            yield 1
-        found.append(body)
-    return b"\n".join([*found, b""])
+            found.append(_ENCODE(problem.document()))
+        else:
+            found.append(None)
+            asked.append(question)
+    yield len(lines)
+    answers: Iterator[bytes] = iter(())
+    batch = Batch(served, asked, many=True)
+    if asked:
+        answers = iter((yield from _encoded_answers(batch, limits)))
+    body = b"".join([(next(answers) if one is None else one) + b"\n" for one in found])
+    return body, sum(batch.n_bids)
 
 
 def compressed(body: bytes) -> bytes:
     """Return a body in gzip, at the fastest level; the lock of the interpreter is released."""
     return zlib.compress(body, 1, wbits=31)
+
+
+def _encoded_answers(batch: Batch, limits: Limits) -> Slices[list[bytes]]:
+    """Answer a batch in slices; return the JSON of each answer.
+
+    Each is written in its slice: writing all of them at the end could take long.
+    """
+    found = []
+    for part, cost in _parts(batch, limits):
+        done = 0  # of the cost, as a long question reports it
+        for answer in _answers(batch, part, limits):
+            if isinstance(answer, int):
+                done += answer
+                yield answer
+            else:
+                found.append(_ENCODE(answer))
+        yield max(cost - done, 1)
+    return found
 
 
 def _parts(batch: Batch, limits: Limits) -> Iterator[tuple[list[int], int]]:
@@ -238,18 +283,6 @@ def _placed(batch: Batch, number: int) -> Placement:
     question = batch.questions[number]
     [placement] = batch.served.places([question.text or ""])
     return batch.served.placer.named(placement, question.advertiser or "")
-
-
-def _at_once(batch: Batch, number: int) -> Answer:
-    """Return the answer to a question with few bids, without the arrays of many."""
-    served, row, question = batch.served, batch.rows[number], batch.questions[number]
-    assert row is not None
-    answer, table = _opening(served, question, row)
-    given, bids = question.supply is not UNSET, question.bids()
-    one, supply, level = served.tables.one, answer.supply, question.level
-    figures = [one(row, bid, supply, table, given, level) for bid in bids]
-    answer.forecasts = _figures(served, bids, figures)
-    return answer
 
 
 def _opening(served: ServedModel, question: Question, row: int) -> tuple[Answer, DayTable]:
@@ -367,14 +400,16 @@ def _faults_in(body: bytes, error: msgspec.ValidationError) -> list[Fault]:
     """Return the first fault of each invalid question, with its place."""
     if not body.lstrip().startswith(b"["):
         return [_fault(error, "")]
-    faults = []
-    for number, part in enumerate(_PARTS.decode(body)):
-        try:
-            _ONE.decode(part)
-        except msgspec.ValidationError as of_part:
-            faults.append(_fault(of_part, f"[{number}]"))
-            if len(faults) == MOST_FAULTS:
-                break
+    faults: list[Fault] = []
+    # what follows the first fault may not even be JSON
+    with contextlib.suppress(msgspec.DecodeError, RecursionError):
+        for number, part in enumerate(_PARTS.decode(body)):
+            try:
+                _ONE.decode(part)
+            except msgspec.ValidationError as of_part:
+                faults.append(_fault(of_part, f"[{number}]"))
+                if len(faults) == MOST_FAULTS:
+                    break
     return faults or [_fault(error, "")]
 
 
@@ -382,7 +417,7 @@ def _fault(error: msgspec.ValidationError, place: str) -> Fault:
     """Return a fault from a message such as "Expected `float` > 0.0 - at `$.bid[1]`"."""
     what, _, at = str(error).partition(" - at `$")
     inner = at.rstrip("`")
-    return Fault((place + inner).lstrip("."), what)
+    return Fault((place + inner).lstrip("."), printable(what))  # it may quote the question
 
 
 def _whole(what: str) -> Fault:

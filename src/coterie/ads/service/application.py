@@ -43,11 +43,6 @@ UNKNOWN = "(unknown)"
 _GONE = 499
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
-#: What a browser may do with an answer. The page has further headers of its own.
-_SECURITY_HEADERS = [
-    (b"x-content-type-options", b"nosniff"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-]
 
 
 def make_application(
@@ -78,7 +73,8 @@ def make_application(
 class RequestFrame:
     """An ASGI application around the routes.
 
-    Handlers find in ``scope["coterie.client"]`` who asks: the address and the name of its token.
+    Handlers find in ``scope["coterie.client"]`` who asks, by address and name of the token, and in
+    ``scope["coterie.headers"]`` the headers as a dictionary.
     """
 
     def __init__(
@@ -92,7 +88,9 @@ class RequestFrame:
             if isinstance(one, Route)
         }
         self._patterns = [
-            (one.path_regex, one.endpoint.__name__) for one in router.routes if isinstance(one, Route)
+            (one.path_regex, one.endpoint.__name__)
+            for one in router.routes
+            if isinstance(one, Route)
         ]
         self._prefix, self._numbers = secrets.token_hex(4), itertools.count(1)
 
@@ -104,7 +102,6 @@ class RequestFrame:
         began = time.perf_counter()
         headers = dict(scope["headers"])
         visit = _Visit(send, self._request_id(headers.get(b"x-request-id")), self._routes.stopping)
-        self._metrics.in_flight.inc()
         try:
             self._admit(scope, headers)
             await self._router(scope, receive, visit.send)
@@ -117,7 +114,6 @@ class RequestFrame:
             if not visit.status:
                 await problem_response(problem, visit.request_id)(scope, receive, visit.send)
         finally:
-            self._metrics.in_flight.dec()
             seconds = time.perf_counter() - began
             method = scope["method"] if scope["method"] in _METHODS else "OTHER"
             route = self._template(scope)
@@ -127,7 +123,11 @@ class RequestFrame:
 
     def _admit(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         """Refuse a request with a wrong host or token; note who asks."""
-        if not self.policy.accepts_host(headers.get(b"host", b"").decode("latin-1")):
+        host = headers.get(b"host")
+        repeated = len(headers) < len(scope["headers"])  # some header, seldom that of the host
+        if host is None or (repeated and [k for k, _ in scope["headers"]].count(b"host") > 1):
+            raise Problem("malformed-request", "send the header Host once")
+        if not self.policy.accepts_host(host.decode("latin-1")):
             raise Problem(
                 "unknown-host", "the service does not go by the host name of this request"
             )
@@ -140,6 +140,7 @@ class RequestFrame:
             )
         address = scope.get("client")
         scope["coterie.client"] = f"{address[0] if address else ''} {name or ''}"
+        scope["coterie.headers"] = headers
         scope["app"] = self  # so that the router raises its errors
 
     def template_of(self, path: str) -> str:
@@ -180,7 +181,7 @@ class _Visit:
             self.status = message["status"]
             headers = message["headers"]
             headers.append((b"x-request-id", self.request_id.encode()))
-            headers.extend(_SECURITY_HEADERS)
+            headers.append((b"x-content-type-options", b"nosniff"))
             if self._stopping:
                 # clients and proxies then open their next connection elsewhere
                 headers.append((b"connection", b"close"))
@@ -200,7 +201,5 @@ def _as_problem(error: Exception) -> Problem:
         return Problem("not-found", "there is nothing at this path")
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         allowed = ", ".join(sorted(headers.get("Allow", "").split(", ")))
-        return Problem(
-            "method-not-allowed", f"this path has {allowed}", headers={"Allow": allowed}
-        )
+        return Problem("method-not-allowed", f"this path has {allowed}", headers={"Allow": allowed})
     return Problem("malformed-request", str(error.detail))

@@ -27,7 +27,6 @@ class Metrics:
     ====================================================  ======================================
     ``coterie_requests_total{route,method,status}``       answers
     ``coterie_request_seconds{route}``                    how long they took
-    ``coterie_in_flight``                                 requests in progress
     ``coterie_queued_work``                               bids times days that wait or run
     ``coterie_forecasts_total``                           forecasts, one for each bid
     ``coterie_model_reloads_total{outcome}``              model files taken or refused
@@ -50,12 +49,6 @@ class Metrics:
         )
         self._seconds = Histogram(
             "coterie_request_seconds", "Duration.", ["route"], registry=own, buckets=_SECONDS
-        )
-        self.in_flight = Gauge(
-            "coterie_in_flight",
-            "Requests in progress.",
-            registry=own,
-            multiprocess_mode="livesum",
         )
         self.queued_work = Gauge(
             "coterie_queued_work",
@@ -87,7 +80,10 @@ class Metrics:
         key = (route, method, status)
         children = self._children.get(key)
         if children is None:
-            children = self._requests.labels(route, method, str(status)), self._seconds.labels(route)
+            children = (
+                self._requests.labels(route, method, str(status)),
+                self._seconds.labels(route),
+            )
             self._children[key] = children
         children[0].inc()
         children[1].observe(seconds)
@@ -97,5 +93,5 @@ class Metrics:
         if FOLDER_VARIABLE not in os.environ:
             return generate_latest(self._registry)
         shared = CollectorRegistry()
-        MultiProcessCollector(shared)
+        MultiProcessCollector(shared)  # type: ignore[no-untyped-call]
         return generate_latest(shared)

@@ -133,5 +133,7 @@ def _query_parameters(query: dict[str, Any]) -> list[dict[str, Any]]:
         parameter = {"name": name, "in": "query", "required": False}
         if "description" in schema:
             parameter["description"] = schema["description"]
-        found.append({**parameter, "schema": {k: v for k, v in schema.items() if k != "description"}})
+        found.append(
+            {**parameter, "schema": {k: v for k, v in schema.items() if k != "description"}}
+        )
     return found

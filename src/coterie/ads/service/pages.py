@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -40,7 +41,7 @@ SCRIPTS = (
     "forecast_source.js",
     "exports.js",
     "advertiser_details.js",
-    "service_tools.js",
+    "service_segments.js",
     "service_page.js",
 )
 STYLES = (STYLE, "service.css")
@@ -59,6 +60,7 @@ _POLICIES = {
     "Content-Security-Policy": _CONTENT_POLICY,
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
     "X-Frame-Options": "DENY",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
@@ -91,7 +93,7 @@ def page_files() -> Mapping[str, PageFile]:
     """Return the page, under the name "", and its scripts and styles by their names.
 
     >>> sorted(page_files())[:3]
-    ['', 'advertiser_details.js', 'charts.js']
+    ['', 'advertiser_details.js', 'bid_scales.js']
     """
     files = {name: PageFile.of(name, page_file(name)) for name in (*STYLES, *SCRIPTS)}
     addresses = {name: f"assets/{name}?v={file.hash}" for name, file in files.items()}
@@ -135,7 +137,9 @@ def has_tag(request: Request, tag: str) -> bool:
 
 def accepts_gzip(request: Request) -> bool:
     """Whether the client accepts answers in gzip."""
-    return any(
-        part.split(";")[0].strip() in {"gzip", "*"} and not part.replace(" ", "").endswith(";q=0")
-        for part in request.headers.get("accept-encoding", "").split(",")
-    )
+    for part in request.headers.get("accept-encoding", "").lower().split(","):
+        coding, *settings = (one.strip() for one in part.split(";"))
+        if coding in {"gzip", "*"}:
+            # a weight of 0 forbids the coding
+            return not any(re.fullmatch(r"q\s*=\s*0(\.0*)?", one) for one in settings)
+    return False

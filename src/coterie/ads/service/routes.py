@@ -14,17 +14,18 @@ from msgspec import UNSET
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from coterie.ads import protocol
 from coterie.ads.protocol import Limits
 from coterie.ads.service import bulk_curves
 from coterie.ads.service.answering import (
-    Batch,
     answer_lines,
     answer_slices,
-    answers_at_once,
     compressed,
-    read_batch,
+    make_batch,
+    quick_answer,
+    read_questions,
 )
 from coterie.ads.service.fair_queue import FairQueue, Slices, in_one_slice
 from coterie.ads.service.metrics import CONTENT_TYPE_LATEST, Metrics
@@ -162,20 +163,22 @@ class Routes:
         body = await self._body(request)
         served, limits = self._holder.current, self._limits
         if len(body) <= _SMALL_BODY:
-            batch = read_batch(served, body, limits)
-            if batch.cost(limits) <= limits.small_work and batch.is_ready:
-                self._metrics.forecasts.inc(sum(batch.n_bids))
-                return Response(answers_at_once(batch), media_type=JSON, headers=_NO_STORE)
+            asked = read_questions(body)
+            found = quick_answer(served, asked, limits)
+            if found is not None:
+                self._metrics.forecasts.inc(asked.n_bids)  # type: ignore[union-attr]
+                return Response(found, media_type=JSON)
         else:
             cost = len(body) // 64
-            reading = in_one_slice(partial(read_batch, served, body, limits), cost)
-            batch = await self._queued(request, cost, reading)
+            reading = in_one_slice(partial(read_questions, body), cost)
+            asked = await self._queued(request, cost, reading)
+        batch = make_batch(served, asked, limits)
         compress = accepts_gzip(request)
         slices = answer_slices(batch, limits, compress=compress)
         found, zipped = await self._queued(request, batch.cost(limits), slices)
         self._metrics.forecasts.inc(sum(batch.n_bids))
-        headers = _NO_STORE | ({"Content-Encoding": "gzip"} if zipped else {})
-        return Response(found, media_type=JSON, headers=headers | {"Vary": "Accept-Encoding"})
+        headers = {"Vary": "Accept-Encoding"} | ({"Content-Encoding": "gzip"} if zipped else {})
+        return Response(found, media_type=JSON, headers=headers)
 
     async def forecast_stream(self, request: Request) -> Response:
         """Answer any number of questions, one a line, while they arrive (NDJSON).
@@ -184,7 +187,7 @@ class Routes:
         """
         _query(request, protocol.NoQuery)
         _check_media(request, NDJSON)
-        return StreamingResponse(self._lines(request), media_type=NDJSON, headers=_NO_STORE)
+        return _ReadingStream(self._lines(request), media_type=NDJSON)
 
     async def curves(self, request: Request) -> Response:
         """Return the curves of all advertisers as one table, for bulk use.
@@ -238,23 +241,15 @@ class Routes:
 
     async def _body(self, request: Request) -> bytes:
         """Return the body; refuse one that is too large or too slow."""
-        size = request.headers.get("content-length", "")
-        if len(size) < 5 and size.isdecimal() and int(size) <= _SMALL_BODY:
-            # it came with the headers, and a timer would take longer than to read it
-            return await request.body()
+        size = request.scope["coterie.headers"].get(b"content-length", b"")
         most, seconds = self._limits.body_bytes, self._limits.body_seconds
-        if size.isdecimal() and int(size) > most:
+        if size.isdigit() and int(size) > most:
             raise _too_large(most)
-        body = bytearray()
         try:
             async with asyncio.timeout(seconds):
-                async for part in request.stream():
-                    if len(body) + len(part) > most:
-                        raise _too_large(most)
-                    body += part
+                return await _read(request, most)
         except TimeoutError:
             raise Problem("slow-body", f"the body did not arrive within {seconds:g} s") from None
-        return bytes(body)
 
     async def _lines(self, request: Request) -> AsyncIterator[bytes]:
         rest, most = b"", self._limits.body_bytes
@@ -272,13 +267,25 @@ class Routes:
         if not asked:
             return b""
         slices = answer_lines(self._holder.current, asked, self._limits)
-        self._metrics.forecasts.inc(len(asked))
-        return await self._queued(request, sum(map(len, asked)) // 64 + 65, slices, waits=True)
+        cost = sum(map(len, asked)) // 64 + 65
+        found, n_bids = await self._queued(request, cost, slices, waits=True)
+        self._metrics.forecasts.inc(n_bids)
+        return found
 
     async def _parts(self, request: Request, slices: bulk_curves.Parts) -> AsyncIterator[bytes]:
         """Yield the parts of a large answer, each made in the client's turn."""
         for cost, make in slices:
             yield await self._queued(request, cost, in_one_slice(make, cost), waits=True)
+
+
+class _ReadingStream(StreamingResponse):
+    """An answer that reads the body meanwhile.
+
+    The base class reads it too, to notice a client that leaves, and would throw parts away.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        await self.stream_response(send)
 
 
 def operations(routes: Routes) -> list[Operation]:
@@ -379,15 +386,27 @@ def _query(request: Request, kind: type[Query]) -> Query:
 
 def _check_media(request: Request, wanted: str) -> None:
     """Refuse a body whose Content-Type is not as wanted, in UTF-8."""
-    given = request.headers.get("content-type", "").lower()
+    given = request.scope["coterie.headers"].get(b"content-type", b"").decode("latin-1")
     if given == wanted:
         return
-    kind, *settings = given.split(";")
+    kind, *settings = given.lower().split(";")
     plain = {one.replace(" ", "").replace('"', "") for one in settings}
     if kind.strip() != wanted or plain - {"", "charset=utf-8"}:
-        raise Problem(
-            "unsupported-media-type", f"send the header Content-Type: {wanted}, in UTF-8"
-        )
+        raise Problem("unsupported-media-type", f"send the header Content-Type: {wanted}, in UTF-8")
+
+
+async def _read(request: Request, most: int) -> bytes:
+    """Return the whole body; Starlette's way to it takes longer than a forecast."""
+    body = b""
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        body += message.get("body", b"")
+        if len(body) > most:
+            raise _too_large(most)
+        if not message.get("more_body"):
+            return body
 
 
 def _too_large(most: int) -> Problem:

@@ -16,9 +16,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
+import coterie
 from coterie.ads.forecasts.fitted_market import FittedMarket, load_market
 from coterie.ads.forecasts.forecast_figures import describe_days
 from coterie.ads.forecasts.forecast_tables import tables_of
+from coterie.ads.forecasts.model_checks import check_model
 from coterie.ads.forecasts.placement import Placement
 from coterie.ads.forecasts.plan_forecasts import DayTable
 from coterie.ads.forecasts.profiles import ProfileBook
@@ -30,7 +32,6 @@ from coterie.ads.protocol import (
     Segments,
 )
 from coterie.ads.service.advertiser_search import AdvertiserSearch
-from coterie.ads.service.models.model_checks import check_model
 from coterie.errors import ModelFileError
 from coterie.files.model_files import content_checksum, opened_model
 
@@ -62,7 +63,7 @@ class ServedModel:
     Parameters
     ----------
     model : FittedMarket
-        Sound: see :func:`~coterie.ads.service.models.model_checks.check_model`.
+        Sound: see :func:`~coterie.ads.forecasts.model_checks.check_model`.
     version : str
         The first digits of the SHA-256 of its file.
     name : str
@@ -75,8 +76,8 @@ class ServedModel:
         self.name = name
         self.currency = model.currency_
         self.loaded_at = datetime.now(UTC).replace(microsecond=0)
-        #: Identifies its answers, as an ETag.
-        self.tag = f'"{version}-{self.loaded_at.timestamp():.0f}"'
+        #: Identifies its answers, as an ETag; the same in all workers.
+        self.tag = f'"{version}-{coterie.__version__}"'
         self.tables = tables_of(model)
         self.tables.warm()
         self.placer = self.tables.placer
@@ -146,9 +147,7 @@ class ServedModel:
 
     def segments(self) -> Segments:
         """Return all segments with their curves."""
-        return msgspec.convert(
-            {"grid": self.book.grid, "segments": self.book.segments()}, Segments
-        )
+        return msgspec.convert({"grid": self.book.grid, "segments": self.book.segments()}, Segments)
 
     def curve_bids(self) -> Any:
         """Return the bids of bulk curves: the grid of the charts, above 0."""
@@ -156,7 +155,9 @@ class ServedModel:
 
     def _make_period(self, key: tuple[date | None, int]) -> Period:
         levels, always = self.model.price_levels_, self.tables.always
-        expected, given = (describe_days(levels, *key, is_expected) for is_expected in (True, False))
+        expected, given = (
+            describe_days(levels, *key, is_expected) for is_expected in (True, False)
+        )
         return Period(self.tables.days(*key), expected + always, given + always)
 
     def _make_place(self, text: str) -> Placement:

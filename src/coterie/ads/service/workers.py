@@ -156,9 +156,7 @@ class _Supervisor:
             return
         short = time.monotonic() - worker.started_at < _SHORT_LIFE
         self._pause = min(2 * self._pause, _LONGEST_PAUSE) if short else 0.1
-        _LOG.error(
-            "Worker %d ended with %s; another starts", number, worker.process.exitcode
-        )
+        _LOG.error("Worker %d ended with %s; another starts", number, worker.process.exitcode)
         if short:
             time.sleep(self._pause)
         self._start(number)
@@ -182,7 +180,11 @@ def _work(settings: ServiceSettings, port: Any, reports: Connection) -> None:
     threading.Thread(target=end_with_supervisor, daemon=True).start()
     with logging_to_stderr(settings.log_format, settings.quiet), _signals_ignored(signal.SIGHUP):
         try:
-            bound = port if isinstance(port, socket.socket) else bound_socket(settings.host, port, shared=True)
+            bound = (
+                port
+                if isinstance(port, socket.socket)
+                else bound_socket(settings.host, port, shared=True)
+            )
             ServiceProcess(settings, lambda _: report("")).run(bound)
         except CoterieError as error:
             report(str(error))

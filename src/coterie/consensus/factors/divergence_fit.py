@@ -16,7 +16,6 @@ import logging
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
@@ -28,6 +27,7 @@ from coterie.consensus.parameters import check_size
 from coterie.counts.coassociation import tuple_coassociation
 from coterie.ensembles.input_checks import check_number, check_whole
 from coterie.labels.tuples import LabelTuples
+from coterie.runtime.compiled_code import njit
 from coterie.runtime.devices import map_row_blocks, on_one_thread
 from coterie.runtime.user_warnings import ignore_duplicate_points_warning, warn_user
 
@@ -236,7 +236,7 @@ def _em_step(pull: Array, points: Array, profile: Array, mass: Array) -> tuple[A
     return share / np.maximum(mass, np.finfo(np.float64).tiny), mass
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _visit_rows(
     M: Any,
     points: Any,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
@@ -16,6 +15,7 @@ from coterie.consensus.parameters import check_choice, check_n_clusters, check_s
 from coterie.counts.coassociation import check_partition_weights, tuple_coassociation
 from coterie.labels.numbering import renumber_by_appearance
 from coterie.labels.tuples import LabelTuples
+from coterie.runtime.compiled_code import njit
 
 __all__ = ["EvidenceAccumulation", "cut_into", "lifetimes", "vote_linkage", "weighted_linkage"]
 
@@ -208,7 +208,7 @@ def lifetimes(tree: Array, largest: float = 1.0) -> Array:
     return np.diff(tree[:, 2], prepend=0.0, append=largest)[::-1]
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _merge_closest(table: Any, size: Any, kind: Any, tree: Any) -> None:
     """Fill ``tree`` (u − 1, 4) by merging the closest two clusters u − 1 times.
 
@@ -255,7 +255,7 @@ def _merge_closest(table: Any, size: Any, kind: Any, tree: Any) -> None:
         outdated[a] = False
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _join(table: Any, kind: Any, alive: Any, a: Any, b: Any) -> None:
     """Set row and column a to those of the union of clusters a and b."""
     for c in range(len(alive)):
@@ -270,7 +270,7 @@ def _join(table: Any, kind: Any, alive: Any, a: Any, b: Any) -> None:
             table[c, a] = joint
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _find_nearest(
     table: Any, size: Any, kind: Any, alive: Any, a: Any, nearest: Any, least: Any
 ) -> None:
@@ -283,7 +283,7 @@ def _find_nearest(
                 nearest[a], least[a] = c, d
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _distance(table: Any, size: Any, kind: Any, a: Any, b: Any) -> Any:
     """Return the distance of clusters a and b."""
     if kind == _AVERAGE:

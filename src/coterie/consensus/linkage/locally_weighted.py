@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
@@ -19,6 +18,7 @@ from coterie.ensembles.input_checks import check_number
 from coterie.labels.tuples import LabelTuples
 from coterie.relaxation.rounding import round_by_kmeans
 from coterie.relaxation.transfer_cut import transfer_embedding
+from coterie.runtime.compiled_code import njit
 from coterie.runtime.devices import map_row_blocks
 
 __all__ = [
@@ -251,7 +251,7 @@ def cluster_uncertainty(
     return np.divide(entropy, total, out=np.zeros_like(total), where=total > 0)
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _add_shared(codes: Any, strength: Any, start: Any, stop: Any, out: Any) -> None:
     """Fill rows start..stop of ``out`` (u, u): Σ strength of the clusters that two tuples share.
 

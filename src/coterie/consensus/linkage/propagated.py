@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +14,7 @@ from coterie.consensus.parameters import check_size
 from coterie.counts.contingency import all_contingencies, jaccard_similarity
 from coterie.ensembles.input_checks import check_whole
 from coterie.labels.tuples import LabelTuples
+from coterie.runtime.compiled_code import njit
 from coterie.runtime.devices import map_row_blocks
 
 __all__ = ["PropagatedConsensus", "propagated_labels", "propagated_similarity"]
@@ -173,7 +173,7 @@ def _point_similarity(tuples: LabelTuples, weights: Array, Z: Array) -> Array:
     return np.divide(S, both, out=S, where=both > 0)
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _add_similar(codes: Any, alpha: Any, Z: Any, start: Any, stop: Any, out: Any) -> None:
     """Fill rows start..stop of ``out`` (u, u): Σ_v α_v Z of the clusters of both tuples in v.
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numba as nb
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -25,6 +24,7 @@ from coterie.engines.label_tables.label_profile import LabelColumn, Profile
 from coterie.engines.queries import fetch
 from coterie.errors import InvalidLabelsError
 from coterie.labels.label_matrix import MISSING, LabelMatrix
+from coterie.runtime.compiled_code import njit
 from coterie.runtime.devices import map_row_blocks
 from coterie.runtime.short_reprs import short_repr
 
@@ -233,7 +233,7 @@ def _labels_of(column: LabelColumn, table: ir.Table) -> NDArray[Any]:
     return np.sort(labels.astype(str))
 
 
-@nb.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _unpack(
     key: Any, radices: Any, starts: Any, places: Any, lookup: Any, codes: Any, first: Any, last: Any
 ) -> None:

@@ -1,4 +1,4 @@
-"""Advertisers are found by any part of their id, in a settled order, page by page."""
+"""Search: advertisers by any part of their id, in a fixed order, page by page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.ads.service.models.advertiser_search import AdvertiserSearch
+from coterie.ads.service.advertiser_search import AdvertiserSearch
 
 letters = st.text(
     st.sampled_from("aAbB-ßſΣσς\n\0/é\ud800") | st.characters(codec="utf-8"), max_size=6
@@ -17,17 +17,17 @@ markets = st.lists(
 
 
 def searched(market):
-    """A search over ids, spends and segments."""
+    """Return a search over ids, spends and segments."""
     return AdvertiserSearch(*([one[i] for one in market] for i in range(3)))
 
 
 def folded(text):
-    """As ids are compared; what UTF-8 cannot write is a question mark there."""
+    """Return a text as ids are compared; what UTF-8 cannot encode is a question mark."""
     return text.casefold().encode("utf-8", "replace").decode()
 
 
 def slowly_found(market, text, segment):
-    """The rows found, by looking at every id, in the order of the search's definition."""
+    """Return the rows found by looking at each id, in the defined order."""
     needle = folded(text)
 
     def order(row):
@@ -46,7 +46,7 @@ def slowly_found(market, text, segment):
 @given(markets, letters, st.none() | st.integers(0, 2))
 @settings(max_examples=120)
 def test_finds_what_looking_at_every_id_finds(market, text, segment):
-    """Ids that are the text, begin with it, hold it; those that spend most first."""
+    """Ids equal to the text, then those that begin with it, then others; by spend in each group."""
     rows, total = searched(market).page(text, segment=segment, page_size=100)
     assert rows.tolist() == slowly_found(market, text, segment)
     assert total == len(rows)

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
+from coterie import save_model
+from coterie.ads.forecasts.fitted_market import load_market
+from coterie.ads.forecasts.model_checks import MOST_ID_CHARS, check_model
+from coterie.ads.forecasts.profiles import ProfileBook
 from coterie.ads.protocol import Limits
-from coterie.ads.service.answering.answers import answers_to, rows_of
-from coterie.ads.service.answering.questions import read_questions
-from coterie.ads.service.models.model_checks import check_model
-from coterie.ads.service.models.served_model import ServedModel
 from coterie.errors import ModelFileError
 from fitted_models import first_price_model, minimum_model, small_model, textless_model
 from markets import ODD_WITH_SEGMENTS, ODD_WITHOUT_SEGMENTS, odd_model
@@ -148,9 +148,9 @@ UNSOUND = [
     (
         "advertisers_",
         lambda model: np.append(model.advertisers_[:-1], model.advertisers_[-2]),
-        "each of them once",
+        "in order, and each once",
     ),
-    ("advertisers_", lambda model: model.advertisers_[:0], "at least one"),
+    ("advertisers_", lambda model: model.advertisers_[:0], "must have 1 to 10,000,000 entries"),
     ("advertisers_", lambda model: np.arange(len(model.advertisers_)), "texts"),
     (
         "advertisers_",
@@ -158,12 +158,12 @@ UNSOUND = [
         "UTF-8",
     ),
     ("edges_", lambda model: model.edges_[::-1], "increase"),
-    ("edges_", lambda model: model.edges_ - model.edges_[0], "above 0"),
+    ("edges_", lambda model: model.edges_ - model.edges_[0], "edges_ must lie between 1 and"),
     ("edges_", lambda model: model.edges_.astype(float), "whole numbers"),
     ("price_", lambda model: model.price_[1:], "price_ must be an array of"),
     ("price_", lambda model: with_value(model.price_, 0, np.nan), "price_ must lie"),
     ("days_", lambda model: model.days_[::-1], "in order"),
-    ("days_", lambda model: with_value(model.days_, 0, np.datetime64("NaT")), "dates"),
+    ("days_", lambda model: with_value(model.days_, 0, np.datetime64("NaT")), "days_ must lie"),
     ("form_", lambda _: "cubic", "form_ must be one of"),
     ("pays_", lambda _: None, "pays_ must be one of"),
     ("auction_", lambda _: "third", "auction_"),
@@ -178,7 +178,11 @@ UNSOUND = [
     ("outliers_", lambda _: np.array([10_000]), "outliers_"),
     ("doubtful_", lambda _: np.array([[0]]), "doubtful_"),
     ("segments_", lambda model: model.segments_[1:], "shares_"),
-    ("segments_", lambda model: [None] * len(model.segments_), "profiles"),
+    (
+        "segments_",
+        lambda model: [None] * len(model.segments_),
+        r"segments_\[0\] must be a SegmentProfile",
+    ),
     ("successes_", lambda model: model.successes_ * 1e6, "must not exceed trials_by_bin_"),
     ("successes_", lambda model: -model.successes_, "counts of successes_"),
     ("successes_", lambda model: model.successes_.toarray(), "CSR"),
@@ -205,20 +209,20 @@ UNSOUND = [
         lambda model: model.segment_spread_.astype(np.float32),
         "segment_spread_ must be an array of .*float64",
     ),
-    ("supply_", lambda _: 3, "supply_ must be a supply"),
+    ("supply_", lambda _: 3, "supply_ must be a Supply"),
     ("supply_.level", lambda model: model.supply_.level[1:], "supply_.level must be an array"),
     ("supply_.error", lambda model: -model.supply_.error, "supply_.error must lie"),
     ("supply_.variation", lambda model: model.supply_.variation * np.nan, "supply_.variation"),
     ("supply_.weekday", lambda model: model.supply_.weekday[:, 1:], "supply_.weekday must be an"),
     ("supply_.weekday", lambda model: -model.supply_.weekday, "supply_.weekday must lie"),
     ("supply_.half_life", lambda _: math.nan, "supply_.half_life"),
-    ("supply_.factors", lambda _: None, "supply_.factors must be levels"),
+    ("supply_.factors", lambda _: None, "supply_.factors must be a DayLevels"),
     ("supply_.factors.weights", lambda model: model.supply_.factors.weights / 2, "sum to 1"),
-    ("price_levels_.days", lambda model: model.price_levels_.days[::-1], "days must be dates"),
+    ("price_levels_.days", lambda model: model.price_levels_.days[::-1], "days must be in order"),
     (
         "price_levels_.days",
         lambda model: model.price_levels_.days.astype("datetime64[s]"),
-        "price_levels_.days must be an array of days",
+        "price_levels_.days must be an array of 5 days",
     ),
     (
         "price_levels_.days",
@@ -259,23 +263,31 @@ UNSOUND = [
     ("choice_.bias", lambda _: "0", "choice_.bias"),
     ("choice_.days", lambda _: -1, "days"),
     ("warnings_", lambda _: "prices rose", "warnings_ must be a list"),
-    ("warnings_", lambda _: ["a" * 1001], "warnings_ must be of at most 1,000 characters"),
-    ("warnings_", lambda _: [np.str_("a")], "warnings_ must be text"),
+    ("warnings_", lambda _: ["a" * 1001], r"warnings_\[0\] must be text of at most 1,000 char"),
+    ("warnings_", lambda _: ["", np.str_("a")], r"warnings_\[1\] must be text"),
     ("warnings_", lambda _: ["\ud800"], "UTF-8"),
-    ("stored_days_", lambda _: b"", "stored_days_ must be stored days"),
-    ("agreement_.placed", lambda model: model.agreement_.placed + 99, "views place"),
-    ("agreement_.names", lambda _: "price", "names of the views"),
+    ("stored_days_", lambda _: b"", "stored_days_ must be a StoredDays"),
+    ("agreement_.placed", lambda model: model.agreement_.placed + 99, "agreement_.placed must lie"),
+    ("agreement_.names", lambda _: "price", "agreement_.names must be a list"),
     ("agreement_.dissenting", lambda _: "nobody", "dissenting"),
     ("bid_", lambda model: model.bid_ * np.inf, "bid_"),
     ("rows_", lambda _: math.nan, "rows_"),
     ("click_rate_", lambda model: model.click_rate_ + 2, "click_rate_"),
-    ("click_rate_", lambda _: None, "go together"),
-    ("vectors_", lambda _: None, "needs vectors_"),
+    ("click_rate_", lambda _: None, "click_worth_ needs click_rate_"),
+    ("vectors_", lambda _: None, "text_view_ needs vectors_"),
     ("vectors_", lambda model: model.vectors_[:, 1:], "components_"),
     ("vectors_", lambda model: model.vectors_ * 9, "vectors_ must lie"),
-    ("text_view_", lambda _: "words", "view of texts"),
-    ("text_view_.components_", lambda model: model.text_view_.components_ * np.nan, "text"),
-    ("text_view_.word_idf_", lambda model: model.text_view_.word_idf_[1:], "not sound"),
+    ("text_view_", lambda _: "words", "text_view_ must be a TextVectors"),
+    (
+        "text_view_.components_",
+        lambda model: model.text_view_.components_ * np.nan,
+        "components_ must",
+    ),
+    (
+        "text_view_.word_idf_",
+        lambda model: model.text_view_.word_idf_[1:],
+        "word_idf_ must be an array",
+    ),
 ]
 
 
@@ -291,7 +303,7 @@ def test_rows_of_counts_must_follow_one_another():
     model = small_model()
     matrix = model.trials_by_bin_.copy()
     matrix.indptr[3] = matrix.indptr[-1] + 5
-    with pytest.raises(ModelFileError, match="follow one another"):
+    with pytest.raises(ModelFileError, match="the rows of trials_by_bin_ must lie"):
         check_model(changed("trials_by_bin_", matrix))
 
 
@@ -355,24 +367,23 @@ def test_hostile_models_are_refused_or_answer_in_numbers(model):
     except ModelFileError as error:
         assert str(error)
         return
-    served = ServedModel(model, "0", "market.coterie")
-    ids = model.advertisers_.tolist()
-    asked = [{"advertiser": name, "bid": [0.001, 2.0, 1e9], "level": 0.95} for name in ids[::7]]
-    asked += [{"advertiser": name, "bid": 2.0, "day": "2026-03-09", "days": 9} for name in ids[:9]]
-    asked += [{"text": "passport tour", "bid": [0.001, 2.0, 1e9], "supply": 1e15}]
-    read = read_questions(asked, Limits())
-    written = answers_to(served, read, rows_of(served, read), Limits())
-    for answer in orjson.loads(b"[" + written + b"]"):
-        for forecast in answer["forecasts"]:
-            figures = [forecast[k] for k in ("win_rate", "cost", "impressions", "spend")]
-            for target in ("impressions", "spend", "clicks", "conversions"):
-                figures += forecast[f"{target}_interval"] or []
-            assert all(0 <= figure < math.inf for figure in figures), answer
+    ids, bids = model.advertisers_.tolist(), [0.001, 2.0, 1e9]
+    found = [
+        *(one for name in ids[::7] for one in model.forecast(name, bids, level=0.95)),
+        *(model.forecast(name, 2.0, day="2026-03-09", days=9) for name in ids[:9]),
+        *model.forecast("new", bids, text="passport tour", supply=1e15),
+    ]
+    for forecast in map(vars, found):
+        figures = [forecast[k] for k in ("win_rate", "cost", "impressions", "spend")]
+        for target in ("impressions", "spend", "clicks", "conversions"):
+            figures += forecast[f"{target}_interval"] or []
+        assert all(0 <= figure < math.inf for figure in figures), forecast
     # what is not a number would be written as null
+    book = ProfileBook(model)
     for row in range(0, len(ids), 9):
-        _assert_finite(served.book.advertiser(row))
-    _assert_finite(served.book.summary())
-    _assert_finite(served.book.segments())
+        _assert_finite(book.advertiser(row))
+    _assert_finite(book.summary())
+    _assert_finite(book.segments())
 
 
 def _assert_finite(value):
@@ -389,7 +400,7 @@ def _assert_finite(value):
 
 @pytest.mark.parametrize(
     ("odd", "told"),
-    [("a\0b", "the character NUL"), ("a" * 1025, "at most 1,024 characters"), ("\ud800", "UTF-8")],
+    [("a\0b", "without NUL"), ("a" * 1025, "at most 1,024 characters"), ("\ud800", "UTF-8")],
 )
 def test_ids_that_nobody_could_ask_for_are_refused(odd, told):
     """Every advertiser of a served model can be named in a question."""
@@ -409,7 +420,7 @@ def test_absurd_strengths_are_refused(strength):
 
 def test_the_currency_is_short():
     """It stands in what is said of many bids."""
-    with pytest.raises(ModelFileError, match="currency_ must be of at most 64"):
+    with pytest.raises(ModelFileError, match="currency_ must be text of at most 64"):
         check_model(changed("currency_", "x" * 65))
 
 
@@ -426,7 +437,7 @@ def test_the_currency_is_short():
 def test_numbers_of_numpy_in_profiles_are_refused(name, value):
     """What is told of a segment can be written as JSON."""
     profile = dataclasses.replace(small_model().segments_[0], **{name: value})
-    with pytest.raises(ModelFileError, match="of a segment must be"):
+    with pytest.raises(ModelFileError, match=rf"segments_\[0\].{name} must be"):
         check_model(changed("segments_", [profile, *small_model().segments_[1:]]))
 
 
@@ -443,3 +454,57 @@ def test_stored_days_are_not_read():
     """A model without its days is served, and what they hold is no matter."""
     check_model(changed("stored_days_", None))
     check_model(changed("stored_days_.bids", np.zeros(3, np.uint8)))
+
+
+def test_every_advertiser_of_a_served_model_can_be_asked_for():
+    """The longest id of a model is the longest id of a question."""
+    assert Limits().id_chars == MOST_ID_CHARS
+
+
+def saved(path, **attributes):
+    """Write the small model with other attributes to a file, and spoil the data of one array.
+
+    The checksum of the spoiled array would be noticed if it were read.
+    """
+    model = copy.copy(small_model())
+    vars(model).update(attributes)
+    save_model(model, path)
+    raw = bytearray(path.read_bytes())
+    numbers = small_model().spread_.tobytes()
+    raw[raw.index(numbers) + len(numbers) // 2] ^= 1
+    path.write_bytes(raw)
+    return path
+
+
+HEADERS = [
+    ("win_", lambda model: model.win_[:, 1:], r"win_ must be an array of 60 × \d+ numbers"),
+    ("win_", lambda model: model.win_.astype(float), r"numbers \(float32\)"),
+    ("advertisers_", lambda model: model.advertisers_[1:], "shares_ must be an array of 59 ×"),
+    ("edges_", lambda _: np.arange(1, 10_002), "edges_ must have 1 to 10,000 entries"),
+    ("days_", lambda _: np.arange(4_001).astype("datetime64[D]"), "days_ must have 1 to 4,000"),
+    ("segments_", lambda model: model.segments_[:1] * 10_001, "segments_ must have 0 to 10,000"),
+    ("successes_", lambda model: model.successes_[1:], "successes_ must be of 60 ×"),
+    ("currency_", lambda _: "x" * 65, "currency_ must be text of at most 64"),
+    ("click_rate_", lambda _: None, "click_worth_ needs click_rate_"),
+]
+
+
+@pytest.mark.parametrize(("name", "wrong", "words"), HEADERS)
+def test_shapes_are_refused_before_numbers_are_read(name, wrong, words, tmp_path):
+    """A file whose arrays do not fit each other is refused by their headers alone."""
+    path = saved(tmp_path / "market.coterie", **{name: wrong(small_model())})
+    with pytest.raises(ModelFileError, match=rf"not sound: .*{words}.*; make it again"):
+        load_market(path)
+
+
+def test_numbers_are_read_after_the_shapes(tmp_path):
+    """The outline of a sound model passes, and then its damaged numbers are noticed."""
+    with pytest.raises(ModelFileError, match=r"damaged.*arrays/\d+\.npy"):
+        load_market(saved(tmp_path / "market.coterie"))
+
+
+@pytest.mark.parametrize("made", [small_model, first_price_model, minimum_model, textless_model])
+def test_models_are_sound_after_loading(made, tmp_path):
+    """What can be served can be saved, loaded and served."""
+    save_model(made(), tmp_path / "market.coterie")
+    check_model(load_market(tmp_path / "market.coterie"))

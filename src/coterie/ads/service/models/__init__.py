@@ -1,1 +1,0 @@
-"""The model that a service answers from: loading, checking, exchanging it."""

@@ -1,0 +1,331 @@
+"""Routes: what each of them answers."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import io
+import json
+from datetime import datetime
+from urllib.parse import quote
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from coterie.ads import protocol
+from coterie.ads.protocol import Refusal
+from coterie.ads.service.routes import operations
+from coterie.ads.service.served_model import ServedModel
+from fitted_models import HOSTILE_IDS
+from running_service import wait_until
+from service_calls import JSON, NDJSON, Service, advertiser_path, served, service
+
+KNOWN = {"advertiser": "adv-00023", "bid": 2.5}
+LINE = json.dumps(KNOWN).encode()
+TAGGED = ["/v1/segments", "/v1/advertisers?search=adv", "/v1/advertisers/adv-00023"]
+GETS = ["/v1/model", *TAGGED, "/health/live", "/health/ready", "/metrics", "/openapi.json"]
+
+
+def one_line(found):
+    """Return a counter of the metrics."""
+    text = found.get("/metrics").body.decode()
+    return float(text.split("coterie_forecasts_total ")[1].split()[0])
+
+
+class TestHealth:
+    def test_live_and_ready(self):
+        """Both are signs of life; when the service is stopping it is not ready any more."""
+        fresh = Service(served())
+        assert fresh.get("/health/live").json == {"status": "live"}
+        assert fresh.get("/health/ready").json == {"status": "ready"}
+        fresh.routes.stopping = True
+        ready = fresh.get("/health/ready")
+        assert ready.problem["type"] == "/problems/not-ready"
+        assert ready.headers["connection"] == "close"
+        assert fresh.get("/health/live").status == 200
+        assert fresh.forecast(KNOWN).status == 200
+
+
+class TestModel:
+    @pytest.mark.parametrize("name", ["small_model", "first_price_model", "textless_model"])
+    def test_is_that_of_the_profile_book(self, name):
+        """The model, its name, its version and its grid are told."""
+        told = service(name).get("/v1/model").json
+        assert told["name"] == "market.coterie"
+        assert told["version"] == "0123456789ab"
+        assert told["advertisers"] == 60
+        assert datetime.fromisoformat(told["loaded_at"]).tzinfo is not None
+        assert {**served(name).book.summary(), **told} == told
+        assert told["interval"] in told["interval_levels"] == [0.5, 0.8, 0.9, 0.95]
+
+    def test_shows_the_last_refusal(self):
+        """Why the last model file was not taken is told."""
+        fresh = Service(served())
+        assert fresh.get("/v1/model").json["last_refusal"] is None
+        fresh.holder.last_refusal = Refusal("2026-03-09T00:00:00+00:00", "it is cut short")
+        told = fresh.get("/v1/model").json["last_refusal"]
+        assert told == {"at": "2026-03-09T00:00:00+00:00", "reason": "it is cut short"}
+
+
+class TestSegments:
+    def test_are_those_of_the_profile_book(self):
+        """All segments have their curves over the grid of the model; they are compressed."""
+        told = service().get("/v1/segments")
+        assert told.json == {"grid": served().book.grid, "segments": served().book.segments()}
+        assert told.json["grid"] == service().get("/v1/model").json["grid"]
+        zipped = service().get("/v1/segments", headers={"accept-encoding": "gzip"})
+        assert zipped.headers["content-encoding"] == "gzip"
+        assert gzip.decompress(zipped.body) == told.body
+
+    def test_of_another_model_are_not_those_remembered(self):
+        """After a reload the segments are those of the new model."""
+        fresh = Service(served())
+        before = fresh.get("/v1/segments")
+        fresh.holder.current = other = ServedModel(served("textless_model").model, "1", "other")
+        after = fresh.get("/v1/segments")
+        assert after.headers["etag"] != before.headers["etag"]
+        assert after.json["segments"] == other.book.segments() != before.json["segments"]
+
+
+class TestAdvertisers:
+    def test_are_found_by_a_part_of_their_id(self):
+        """The search is that of the model; the total counts everything found."""
+        told = service().get("/v1/advertisers?search=ADV-0002&page_size=3").json
+        assert (told["page"], told["pages"], told["total"]) == (1, 4, 10)
+        assert [one["id"][:8] for one in told["items"]] == ["adv-0002"] * 3
+
+    def test_of_a_segment(self):
+        """Only advertisers of the segment are listed, and all of them."""
+        told = service().get("/v1/advertisers?segment=1&page_size=100").json
+        assert told["total"] == served().model.segments_[1].size
+        assert {item["segment"] for item in told["items"]} == {1}
+
+    def test_pages_follow_one_another(self):
+        """Pages go through all advertisers, by spend; one beyond the last is empty."""
+        found = []
+        for page in range(1, 6):
+            told = service().get(f"/v1/advertisers?page={page}&page_size=17").json
+            assert (told["page"], told["pages"], told["total"]) == (page, 4, 60)
+            found += [item["id"] for item in told["items"]]
+        spend = dict(zip(served().model.advertisers_, served().model.cost_, strict=True))
+        assert [spend[name] for name in found] == sorted(spend.values(), reverse=True)
+
+    @pytest.mark.parametrize("name", [*HOSTILE_IDS, "adv-00023"])
+    def test_one_is_found_by_its_id(self, name):
+        """An id may have slashes, quotes and any script; the list shows a part of the details."""
+        told = service().get(advertiser_path(name)).json
+        assert told == served().book.advertiser(served().tables.row_of[name])
+        [item] = service().get(f"/v1/advertisers?search={quote(name)}").json["items"][:1]
+        assert item == {key: told[key] for key in item}
+
+    @pytest.mark.parametrize("path", ["nobody", "", "a/b", "..%2F..%2Fetc", "%FF"])
+    def test_unknown_one_is_not_found(self, path):
+        """An id that the model does not know gives 404, whatever it looks like."""
+        reply = service().get(f"/v1/advertisers/{path}")
+        assert reply.problem["type"] == "/problems/unknown-advertiser"
+
+
+class TestTags:
+    @pytest.mark.parametrize("target", TAGGED)
+    def test_known_answer_is_not_sent_again(self, target):
+        """If-None-Match with the tag gives 304 without a body; with another the answer."""
+        reply = service().get(target)
+        tag = reply.headers["etag"]
+        assert reply.headers["cache-control"] == "no-cache"
+        for held in (tag, f'"other", W/{tag}', "*"):
+            again = service().get(target, headers={"if-none-match": held})
+            assert (again.status, again.body, again.headers["etag"]) == (304, b"", tag)
+        other = service().get(target, headers={"if-none-match": '"other"'})
+        assert (other.status, other.body) == (200, reply.body)
+
+    def test_processes_agree_on_tags(self):
+        """Workers that loaded the same file at different times give the same tag."""
+        other = ServedModel(served().model, served().version.version, served().name)
+        assert other.tag == served().tag
+
+
+class TestForecast:
+    @pytest.mark.parametrize("many", [False, True])
+    @pytest.mark.parametrize("bid", [2.5, [1, 2.5], {"from": 1, "to": 400, "step": 1}])
+    @pytest.mark.parametrize("asked", [{"advertiser": "adv-00023"}, {"text": "tour", "supply": 9}])
+    def test_is_that_of_the_model(self, asked, bid, many):
+        """One question or a list, small or long, are answered as the model answers."""
+        question = {**asked, "bid": bid}
+        reply = service().forecast([question] if many else question)
+        told = reply.json["answers"][0] if many else reply.json
+        found = msgspec.convert(told, protocol.Answer).each()
+        bids = msgspec.convert(question, protocol.Question).bids()
+        asked = {"advertiser": None, **asked}
+        known = served().model.forecast(bid=bids, **asked)
+        assert [one.spend_interval for one in found] == [one.spend_interval for one in known]
+        assert [one.why for one in found] == [one.why for one in known]
+        assert [one.bid for one in found] == bids
+        assert reply.json["model"] == {"version": "0123456789ab"}
+
+    def test_is_compressed_if_accepted(self):
+        """A large answer comes in gzip to whoever accepts it."""
+        content = json.dumps({**KNOWN, "bid": [2.5] * 100}).encode()
+        headers = {"content-type": JSON}
+        plain = service().ask("POST", "/v1/forecast", content=content, headers=headers)
+        headers["accept-encoding"] = "br, gzip"
+        zipped = service().ask("POST", "/v1/forecast", content=content, headers=headers)
+        assert zipped.headers["content-encoding"] == "gzip"
+        assert zipped.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
+        assert gzip.decompress(zipped.body) == plain.body
+
+    @pytest.mark.parametrize("kind", ["Application/JSON", 'application/json;charset="UTF-8"'])
+    def test_media_type_is_read_leniently(self, kind):
+        """The media type may be in any case and name UTF-8."""
+        reply = service().ask("POST", "/v1/forecast", content=LINE, headers={"content-type": kind})
+        assert reply.status == 200
+
+    @pytest.mark.parametrize("length", [None, str(len(LINE))])
+    def test_body_may_come_in_parts(self, length):
+        """A body in several messages is put together."""
+        headers = {"content-type": JSON} | ({"content-length": length} if length else {})
+        parts = [LINE[:5], b"", LINE[5:20], LINE[20:]]
+        reply = service().ask("POST", "/v1/forecast", content=parts, headers=headers)
+        assert reply.json == service().forecast(KNOWN).json
+
+    def test_all_forecasts_are_counted(self):
+        """The metrics have one for each bid, at once or in slices, and none for a refusal."""
+        fresh = Service(served())
+        for bid, status in (([1, 2], 200), ([1.0] * 40, 200), ([0], 422)):
+            assert fresh.forecast({**KNOWN, "bid": bid}).status == status
+        fresh.stream(LINE + b"\n{}\n" + json.dumps({**KNOWN, "bid": [1, 2]}).encode())
+        assert one_line(fresh) == 45
+
+    def test_time_is_limited(self):
+        """An answer that takes too long becomes 503, and its work is given up."""
+        fresh = Service(served(), request_seconds=0.01)
+        reply = fresh.forecast({**KNOWN, "bid": {"from": 1, "to": 10_000, "step": 1}, "days": 366})
+        assert (reply.status, reply.problem["type"]) == (503, "/problems/timed-out")
+        fresh.queue.close()
+
+    @pytest.mark.parametrize("length", [None, "40", "20000"])
+    def test_slow_body_is_refused(self, length):
+        """A body that stops is given up with 408, however short it was to be."""
+        fresh = Service(served(), body_seconds=0.05)
+        headers = {"content-type": JSON} | ({"content-length": length} if length else {})
+
+        async def asked():
+            scope = {
+                "type": "http",
+                "method": "POST",
+                "path": "/v1/forecast",
+                "query_string": b"",
+                "headers": [(k.encode(), v.encode()) for k, v in headers.items()],
+            }
+            scope["headers"].append((b"host", b"localhost"))
+            parts, sent = [{"type": "http.request", "body": LINE[:9], "more_body": True}], []
+
+            async def receive():
+                return parts.pop() if parts else await asyncio.Event().wait()
+
+            async def send(message):
+                sent.append(message)
+
+            await asyncio.wait_for(fresh.app(scope, receive, send), 60)
+            return sent
+
+        start, body = asyncio.run(asked())
+        assert (start["status"], json.loads(body["body"])["type"]) == (408, "/problems/slow-body")
+
+    def test_client_that_leaves_is_noted(self):
+        """A client that goes away with half a body is logged as 499, not as a failure."""
+        fresh = Service(served())
+        reply = fresh.ask(
+            "POST", "/v1/forecast", content=[LINE[:9]], headers={"content-type": JSON}, ends=False
+        )
+        assert reply.status == 0
+        assert 'status="499"' in fresh.get("/metrics").body.decode()
+
+
+class TestStream:
+    def lines(self, *parts, **how):
+        """Return the answers to a stream, parsed."""
+        reply = service().stream(*parts, **how)
+        assert (reply.status, reply.headers["content-type"]) == (200, NDJSON)
+        assert reply.body.endswith(b"\n") or not reply.body
+        return [json.loads(line) for line in reply.body.splitlines()]
+
+    def test_each_line_is_answered_in_order(self):
+        """A faulty line gives a problem in its place; blank lines give nothing."""
+        asked = [dict(KNOWN, bid=1 + n / 8) for n in range(450)]
+        lines = [json.dumps(one).encode() for one in asked]
+        lines[7:8] = [b"{", b"", b" \r", b"[]"]
+        found = self.lines(b"\n".join(lines))
+        kinds = [one.pop("type") for one in found[7:9]]
+        assert kinds == ["/problems/malformed-body", "/problems/invalid-question"]
+        del found[7:9], asked[7]
+        assert [one["forecasts"][0]["bid"] for one in found] == [one["bid"] for one in asked]
+        assert found[0] == service().forecast(asked[0]).json
+
+    @pytest.mark.parametrize("size", [1, 7, 64, 10_000])
+    def test_lines_may_be_cut_anywhere(self, size):
+        """However the body is divided, and with or without a last newline, all is answered."""
+        body = b"\r\n".join([LINE] * 9)
+        for whole in (body, body + b"\n"):
+            parts = [whole[at : at + size] for at in range(0, len(whole), size)]
+            assert self.lines(*parts) == [service().forecast(KNOWN).json] * 9
+
+    def test_lists_are_not_lines(self):
+        """A line is one question: a list in it is a fault."""
+        [told] = self.lines(b"[" + LINE + b"]")
+        assert told["errors"] == [{"at": "", "what": "a line of a stream is one question"}]
+
+    def test_long_line_ends_the_stream(self):
+        """A line beyond the limit gives a problem, and nothing after it is read."""
+        small = Service(served(), body_bytes=100)
+        reply = small.stream(LINE + b"\n", b"x" * 60, b"x" * 60, b"\n" + LINE)
+        first, last = map(json.loads, reply.body.splitlines())
+        assert first["forecasts"]
+        assert (last["type"], last["status"]) == ("/problems/body-too-large", 413)
+
+    def test_empty_stream(self):
+        """No line, no answer."""
+        assert self.lines(b"") == self.lines(b"\n\n  \n") == []
+
+    def test_client_that_leaves_ends_the_stream(self):
+        """When the client goes away nothing fails and nothing waits any longer."""
+        assert self.lines(LINE + b"\n", LINE[:9], ends=False)[:1] == [
+            service().forecast(KNOWN).json
+        ]
+        wait_until(lambda: service().queue._total == 0, "the end of the work")
+
+
+class TestCurves:
+    @pytest.mark.parametrize(("kind", "ending"), [("arrow", "stream"), ("parquet", "parquet")])
+    def test_media_type_is_that_of_the_format(self, kind, ending):
+        """The table comes in the format asked for; by default Arrow."""
+        reply = service().get(f"/v1/curves?format={kind}&segment=1")
+        assert reply.headers["content-type"].endswith(ending)
+        if kind == "arrow":
+            table = pa.ipc.open_stream(io.BytesIO(service().get("/v1/curves").body)).read_all()
+            assert set(table["advertiser"].to_pylist()) == set(served().names)
+
+
+class TestEachRoute:
+    @pytest.mark.parametrize("path", GETS)
+    def test_head_has_the_headers_of_get(self, path):
+        """HEAD has the status and headers of GET, and its length."""
+        get, head = service().get(path), service().ask("HEAD", path)
+        changing = ("x-request-id", "content-length") if path == "/metrics" else ("x-request-id",)
+        for name in changing:
+            get.headers.pop(name), head.headers.pop(name)
+        assert (head.status, head.headers) == (get.status, get.headers)
+
+    @pytest.mark.parametrize("path", ["/v1/model", "/v1/curves", *TAGGED])
+    def test_unknown_query_parameters_are_refused(self, path):
+        """A parameter that is misspelt is not ignored, nor one that is given twice."""
+        joint = "&" if "?" in path else "?"
+        for query in ("colour=red", "colour=red&colour=red", "Search=x"):
+            reply = service().get(f"{path}{joint}{query}")
+            assert reply.problem["type"] == "/problems/invalid-query"
+
+    def test_operations_have_distinct_names_and_words(self):
+        """Each operation has an id of its own and a description."""
+        found = operations(service().routes)
+        assert len({one.operation_id for one in found}) == len(found)
+        assert all(one.description for one in found)
