@@ -254,7 +254,7 @@ def test_csv_is_what_the_service_says(address, market, open_address, tmp_path):
     columns = list(_columns(market.forecast('"quoted"', bids, supply=333)))
     assert list(rows[0]) == [
         *columns,
-        *("currency", "text", "day", "days", "model", "marginal_cost", "scenario"),
+        *("text", "day", "days", "model", "marginal_cost", "scenario"),
     ]
     assert {row["currency"] for row in rows} == {market.currency_}
     question = {"advertiser": '"quoted"', "bid": bids, "supply": 333}
