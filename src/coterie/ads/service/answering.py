@@ -165,13 +165,15 @@ def answer_slices(
 
 def answer_lines(
     served: ServedModel, lines: Sequence[bytes], limits: Limits
-) -> Slices[tuple[bytes, int]]:
+) -> Slices[tuple[bytes, int, int]]:
     """Answer lines of a stream, one question each, by lines: an answer, or a problem.
 
-    Return the answers, and the number of forecasts in them.
+    Return the answers, the number of forecasts in them, and how many lines were answered: the first
+    ones, with as many bids as a request may have.
     """
     found: list[bytes | None] = []
     asked: list[Question] = []
+    n_bids = 0
     for line in lines:
         try:
             question = read_questions(line)
@@ -181,15 +183,18 @@ def answer_lines(
         except Problem as problem:
             found.append(_ENCODE(problem.document()))
         else:
+            if asked and n_bids + question.n_bids > limits.bids:
+                break
+            n_bids += question.n_bids
             found.append(None)
             asked.append(question)
-    yield len(lines)
+    yield len(found)
     answers: Iterator[bytes] = iter(())
-    batch = Batch(served, asked, many=True)
     if asked:
+        batch = Batch(served, asked, many=True)
         answers = iter((yield from _encoded_answers(batch, limits)))
     body = b"".join([(next(answers) if one is None else one) + b"\n" for one in found])
-    return body, sum(batch.n_bids)
+    return body, n_bids, len(found)
 
 
 def compressed(body: bytes) -> bytes:

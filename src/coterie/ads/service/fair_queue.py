@@ -42,6 +42,10 @@ def in_one_slice(work: Callable[[], T], cost: int) -> Slices[T]:
     return found
 
 
+#: The result, or the error.
+_Outcome = tuple[Any, BaseException | None]
+
+
 @dataclass
 class _Job:
     slices: Slices[Any]
@@ -174,11 +178,13 @@ class FairQueue:
     def _serve(self) -> None:
         while (flow := self._next_flow()) is not None:
             job = flow.jobs[0]
+            outcome: _Outcome | None = None
             finished, cost = True, 1
             if job.given_up:
                 job.slices.close()
             else:
-                finished, cost = self._do_slice(job)
+                cost, outcome = self._do_slice(job)
+                finished = outcome is not None
             with self._condition:
                 flow.received += cost
                 if finished:
@@ -186,6 +192,9 @@ class FairQueue:
                     self._forget(flow.key[0], job.cost)
                 if flow.jobs:
                     self._push(flow)
+            if outcome is not None:
+                # not before it is forgotten: the caller may ask for more at once
+                job.done(*outcome)
 
     def _next_flow(self) -> _Flow | None:
         """Return the busy flow that has received least; wait for one; None at the end."""
@@ -198,21 +207,19 @@ class FairQueue:
             self._now = max(self._now, received)
             return flow
 
-    def _do_slice(self, job: _Job) -> tuple[bool, int]:
-        """Return whether a job is finished, and the cost of the slice that was done."""
+    def _do_slice(self, job: _Job) -> tuple[int, _Outcome | None]:
+        """Return the cost of the slice that was done, and how the job ended if it did."""
         began = time.perf_counter()
         try:
             cost = next(job.slices)
         except StopIteration as end:
-            job.done(end.value, None)
-            return True, 0
+            return 0, (end.value, None)
         except BaseException as error:
-            job.done(None, error)
-            return True, 1
+            return 1, (None, error)
         seconds = max(time.perf_counter() - began, 1e-6)
         # a moving average over some hundred slices, for Retry-After
         self._rate += 0.01 * (min(cost / seconds, 1e7) - self._rate)
-        return False, cost
+        return cost, None
 
     def _forget(self, client: str, cost: int) -> None:
         """Count finished work no longer; called with the lock held."""

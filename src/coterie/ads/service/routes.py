@@ -255,22 +255,24 @@ class Routes:
         rest, most = b"", self._limits.body_bytes
         async for part in _patient(request.stream(), self._limits.body_seconds):
             *lines, rest = (rest + part).split(b"\n")
-            for first in range(0, len(lines), _LINES_TOGETHER):
-                yield await self._answered(request, lines[first : first + _LINES_TOGETHER])
+            async for found in self._answered(request, lines):
+                yield found
             if len(rest) > most:
                 yield _encoded(_too_large(most).document()) + b"\n"
                 return
-        yield await self._answered(request, [rest])
+        async for found in self._answered(request, [rest]):
+            yield found
 
-    async def _answered(self, request: Request, lines: list[bytes]) -> bytes:
-        asked = [line for line in lines if line.strip()]
-        if not asked:
-            return b""
-        slices = answer_lines(self._holder.current, asked, self._limits)
-        cost = sum(map(len, asked)) // 64 + 65
-        found, n_bids = await self._queued(request, cost, slices, waits=True)
-        self._metrics.forecasts.inc(n_bids)
-        return found
+    async def _answered(self, request: Request, lines: list[bytes]) -> AsyncIterator[bytes]:
+        """Yield the answers to some lines, some at a time."""
+        asked, first = [line for line in lines if line.strip()], 0
+        while some := asked[first : first + _LINES_TOGETHER]:
+            slices = answer_lines(self._holder.current, some, self._limits)
+            cost = sum(map(len, some)) // 64 + 65
+            found, n_bids, n_lines = await self._queued(request, cost, slices, waits=True)
+            self._metrics.forecasts.inc(n_bids)
+            first += n_lines
+            yield found
 
     async def _parts(self, request: Request, slices: bulk_curves.Parts) -> AsyncIterator[bytes]:
         """Yield the parts of a large answer, each made in the client's turn."""

@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ _LOG = logging.getLogger("coterie")
 _PACKAGES = ("starlette", "uvicorn", "httptools", "msgspec", "prometheus_client")
 #: Seconds after the grace period after which a process that does not end is ended.
 _LAST_SECONDS = 5.0
+#: Signals within so many seconds are one.
+_ONE_SIGNAL = 1.0
 
 
 def check_can_serve() -> None:
@@ -67,7 +70,7 @@ class ServiceProcess:
         self._settings = settings
         self._on_listening = on_listening
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._stops = 0
+        self._stopped_at: float | None = None
 
     def run(self, listening: socket.socket) -> None:
         """Serve until SIGTERM or SIGINT.
@@ -127,9 +130,13 @@ class ServiceProcess:
         If it ``drains``, the service first goes on to listen for ``drain_seconds``, with
         ``/health/ready`` failing, so that a balancer can take it out.
         """
-        self._stops += 1
-        if self._stops > 1:
-            os._exit(128 + number)
+        now = time.monotonic()
+        if self._stopped_at is not None:
+            # a terminal and systemd send a signal to workers, too, to which it is also passed on
+            if now - self._stopped_at > _ONE_SIGNAL:
+                os._exit(128 + number)
+            return
+        self._stopped_at = now
         _LOG.info("Stopping; running requests are finished first")
         self._routes.stopping = True
         seconds = self._settings.drain_seconds if drains else 0.0

@@ -71,6 +71,7 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.reports, theirs = context.Pipe()
         self.started_at = time.monotonic()
+        self.is_ready = False
         self.process = context.Process(target=_work, args=(settings, port, theirs), daemon=False)
         self.process.start()
         theirs.close()
@@ -95,13 +96,13 @@ class _Supervisor:
 
     def run(self) -> None:
         """Run until all workers have ended."""
-        wake, woken = socket.socketpair()
+        wake, self._woken = socket.socketpair()
         wake.setblocking(False)
-        with contextlib.closing(wake), contextlib.closing(woken), _signals_to(wake):
+        with contextlib.closing(wake), contextlib.closing(self._woken), _signals_to(wake):
             for number in range(self._settings.workers):
                 self._start(number)
             while self._workers:
-                self._wait(woken)
+                self._wait()
         notify("STOPPING=1")
         if self._failure:
             raise ServiceError(self._failure)
@@ -109,23 +110,30 @@ class _Supervisor:
     def _start(self, number: int) -> None:
         self._workers[number] = _Worker(self._settings, self._port)
 
-    def _wait(self, woken: socket.socket) -> None:
+    def _wait(self) -> None:
         """Wait for a signal, a report or the end of a worker, and act on it."""
         reports = {worker.reports: number for number, worker in self._workers.items()}
         sentinels = {worker.process.sentinel: number for number, worker in self._workers.items()}
-        for one in wait([woken, *reports, *sentinels]):
-            if one is woken:
-                for number in woken.recv(64):
+        before = dict(self._workers)
+        for one in wait([self._woken, *reports, *sentinels]):
+            if one is self._woken:
+                for number in self._woken.recv(64):
                     self._pass_on(number)
-            elif isinstance(one, Connection):
-                self._hear(reports[one], one)
-            elif isinstance(one, int) and sentinels[one] in self._workers:
-                self._replace(sentinels[one])
+                continue
+            number = (reports | sentinels)[one]  # type: ignore[index]
+            if self._workers.get(number) is not before[number]:
+                continue  # its pipe and its end are two events, and the first has replaced it
+            if isinstance(one, Connection):
+                self._hear(number, one)
+            else:
+                self._replace(number)
 
     def _pass_on(self, number: int) -> None:
         if number in {signal.SIGTERM, signal.SIGINT}:
             self._stopping = True
         for worker in self._workers.values():
+            if number == signal.SIGHUP and not worker.is_ready:
+                continue  # it would end; it reads the files anyway
             with contextlib.suppress(ProcessLookupError, TypeError):
                 os.kill(worker.process.pid, number)  # type: ignore[arg-type]
 
@@ -134,13 +142,17 @@ class _Supervisor:
         try:
             failure = reports.recv()
         except (EOFError, OSError):
-            if number in self._workers:
-                self._replace(number)
+            self._replace(number)
+            return
+        if failure and len(self._ready) == self._settings.workers:
+            # the others go on with the model that they have, and this one is started again
+            _LOG.error("Worker %d cannot start: %s", number, failure)
             return
         if failure:
             self._failure = failure
             self._pass_on(signal.SIGTERM)
             return
+        self._workers[number].is_ready = True
         first = len(self._ready) < self._settings.workers
         self._ready.add(number)
         if first and len(self._ready) == self._settings.workers:
@@ -158,7 +170,7 @@ class _Supervisor:
         self._pause = min(2 * self._pause, _LONGEST_PAUSE) if short else 0.1
         _LOG.error("Worker %d ended with %s; another starts", number, worker.process.exitcode)
         if short:
-            time.sleep(self._pause)
+            wait([self._woken], self._pause)  # a signal ends the pause
         self._start(number)
 
 

@@ -1,0 +1,152 @@
+"""A served model answers at once, always the same, from any thread."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coterie import save_model
+from coterie.ads.service import served_model
+from coterie.ads.service.served_model import ServedModel, file_version, load_served, printable
+from coterie.errors import ModelFileError
+from fitted_models import small_model
+from service_calls import served
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    """A model file that nobody may change."""
+    file = tmp_path_factory.mktemp("model") / "market.coterie"
+    save_model(small_model(), file)
+    return file
+
+
+def fresh():
+    """Return a served model that nobody has asked."""
+    return ServedModel(small_model(), "0", "market.coterie")
+
+
+def test_is_made_of_a_file(path):
+    """A model file becomes a model with its name, its version and the time in UTC."""
+    made = load_served(path, file_version(path))
+    assert made.name == "market.coterie"
+    assert made.version.version == file_version(path)
+    assert len(file_version(path)) == 12
+    assert made.loaded_at.utcoffset().total_seconds() == 0
+    asked = (3, 2.5, 100.0, made.average_day.table, True)
+    assert made.tables.one(*asked) == served().tables.one(*asked)
+
+
+@pytest.mark.parametrize("days", [1, 7, 366])
+@pytest.mark.parametrize("day", [None, date(2026, 3, 2), date(1, 1, 1), date(9999, 12, 31)])
+def test_periods_have_the_supply_of_their_days(day, days):
+    """The supply is what the model expects of the days, and the days are named."""
+    made = served()
+    period = made.period(day, days)
+    assert made.supply(0, period) == made.tables.supply(0, made.tables.days(day, days))
+    assert period.expected.startswith("; supply and prices of ")
+    assert period.given.startswith("; prices of ")
+    assert day is None or str(day) in period.expected
+
+
+def test_periods_are_kept_within_bounds(monkeypatch):
+    """Days asked for again are those of before; so many are kept, and no more."""
+    monkeypatch.setattr(served_model, "_MOST_PERIODS", 3)
+    made = fresh()
+    first = made.period(date(2026, 3, 9), 1)
+    assert made.period(date(2026, 3, 9), 1) is first
+    for number in (2, 3, 4):
+        made.period(None, number)
+    assert [made.has_period(None, number) for number in (2, 3, 4)] == [True] * 3
+    assert not made.has_period(date(2026, 3, 9), 1)
+    assert made.period(None, 1) is made.average_day
+    assert made.period(date(2026, 3, 9), 1).expected == first.expected
+
+
+def test_placements_are_kept_within_bounds():
+    """A text asked for again has the same placement; so many are kept, and no more."""
+    made = fresh()
+    [first] = made.places(["tour 0"])
+    assert made.places(["tour 0"])[0] is first
+    made.places([f"tour {number}" for number in range(300)])
+    assert len(made._places._kept) == 256
+    [again] = made.places(["tour 0"])
+    assert again is not first
+    np.testing.assert_array_equal(again.weights, first.weights)
+
+
+def test_details_may_come_later():
+    """Whoever asks for details before they are made waits for them."""
+    made = fresh()
+    assert asyncio.run(made.with_details()) is made
+    assert made.advertiser(3) == served().advertiser(3)
+    assert made.page("a") == served().page("a")
+    assert msgspec.to_builtins(made.segments())["segments"] == served().book.segments()
+
+
+def test_threads_get_the_same_answers():
+    """Placements and periods are right whoever asks at the same time."""
+    made, texts = fresh(), [f"passport {number % 7}" for number in range(60)]
+    with ThreadPoolExecutor(4) as pool:
+        places = list(pool.map(lambda text: made.places([text])[0], texts))
+        periods = list(pool.map(lambda days: made.period(None, days).expected, [2, 3] * 30))
+    for text, place in zip(texts, places, strict=True):
+        np.testing.assert_array_equal(place.shares, made.placer.placed(None, text).shares)
+    assert periods == [made.period(None, days).expected for days in [2, 3] * 30]
+
+
+def test_loading_needs_no_scikit_learn(path):
+    """A service starts without importing what only fitting needs."""
+    code = (
+        "import sys; from pathlib import Path;"
+        "from coterie.ads.service.served_model import load_served;"
+        "[place] = load_served(Path(sys.argv[1]), '0').places(['passport tour']);"
+        "assert abs(place.shares.sum() - 1) < 1e-9;"
+        "assert 'sklearn' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True)
+
+
+def test_versions_are_checksums(tmp_path, path):
+    """Files that differ have versions that differ; damage is found on demand."""
+    for name in ("a", "b", "c"):
+        (tmp_path / name).write_bytes(b"no model" if name < "c" else b"no Model")
+    a, b, c = (file_version(tmp_path / name) for name in ("a", "b", "c"))
+    assert a == b != c
+    changed = copy.copy(small_model())
+    changed.currency_ = "XTS"
+    other = tmp_path / "other.coterie"
+    save_model(changed, other)
+    assert file_version(path) == file_version(path, verified=True) != file_version(other)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    other.write_bytes(content)
+    with pytest.raises(ModelFileError, match="damaged"):
+        file_version(other, verified=True)
+
+
+def test_odd_file_name_can_be_sent(tmp_path):
+    """A file may have any name; what is told of it is JSON."""
+    path = tmp_path / "m\udcff\n.coterie"
+    save_model(small_model(), path)
+    assert load_served(path, file_version(path), whole=False).name == "m\\udcff\\n.coterie"
+
+
+@given(st.text(st.characters(exclude_categories=()), max_size=400), st.integers(1, 350))
+def test_any_text_becomes_a_short_line(text, most):
+    """It has no more characters than asked for; all can be printed and sent."""
+    told = printable(text, most)
+    assert told == text or not text.isprintable() or len(text) > most
+    assert len(told) <= most and told.isprintable()
+    assert json.loads(json.dumps(told)) == told
