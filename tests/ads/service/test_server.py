@@ -1,0 +1,206 @@
+"""One process: tokens, logs, reloads, the port, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coterie.ads.service import server
+from coterie.ads.service.served_model import file_version
+from coterie.errors import MissingExtraError
+from fitted_models import small_model, textless_model
+from running_service import PATIENCE, running_service, wait_until
+from service_processes import BODY, QUESTION, Load, half_asked, put, refuses, whole_answer
+
+TOKENS = "# of two teams\nteam-a aaaaaaaaaaaaaaaaaaaa\nbbbbbbbbbbbbbbbbbbbb\n"
+A, B, C = ({"authorization": f"Bearer {letter * 20}"} for letter in "abc")
+
+# services are shared: by one worker, so that each is started once
+pytestmark = pytest.mark.xdist_group("the process of the service")
+
+
+@pytest.fixture(scope="module")
+def service(models, tmp_path_factory):
+    """A service that watches its file; each test leaves it with a sound model."""
+    folder = tmp_path_factory.mktemp("service")
+    shutil.copy(models[0], folder / "market.coterie")
+    with running_service(folder / "market.coterie", folder, "--drain-seconds", "0") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def guarded(models, tmp_path_factory):
+    """A service with a file of tokens and a log in JSON, which does not watch its model."""
+    folder = tmp_path_factory.mktemp("guarded")
+    shutil.copy(models[0], folder / "market.coterie")
+    (folder / "tokens").write_text(TOKENS)
+    options = ["--token-file", str(folder / "tokens"), "--log-format", "json", "--no-watch"]
+    options += ["--drain-seconds", "0"]
+    with running_service(folder / "market.coterie", folder, *options) as running:
+        yield running
+
+
+def model_of(client, **headers):
+    """Return what the service says of its model."""
+    return client.get("/v1/model", **headers).raise_for_status().json()
+
+
+class TestTokens:
+    def test_each_token_of_the_file_is_accepted(self, guarded):
+        """Without a token there is the page and a sign of life; with one of them everything."""
+        with guarded.client() as client:
+            assert [client.get(path).status_code for path in ("/", "/health/live")] == [200, 200]
+            asked = [client.get("/metrics", headers=one).status_code for one in ({}, A, B, C)]
+        assert asked == [401, 200, 200, 401]
+
+    def test_tokens_are_rotated_by_a_signal(self, guarded):
+        """SIGHUP reads the tokens again; a file without a good token leaves them as they are."""
+        file = guarded.model.with_name("tokens")
+        with guarded.client() as client:
+            file.write_text("short\n")
+            guarded.signal(signal.SIGHUP)
+            wait_until(lambda: "former tokens stay" in guarded.logged, "the refusal")
+            assert client.get("/metrics", headers=A).status_code == 200
+            file.write_text("c" * 20)
+            guarded.signal(signal.SIGHUP)
+            wait_until(lambda: client.get("/metrics", headers=C).status_code == 200, "the token")
+            assert client.get("/metrics", headers=A).status_code == 401
+            file.write_text(TOKENS)
+            guarded.signal(signal.SIGHUP)
+            wait_until(lambda: client.get("/metrics", headers=A).status_code == 200, "the tokens")
+
+    def test_nothing_personal_is_logged(self, guarded):
+        """Lines are JSON objects without tokens, ids and addresses."""
+        with guarded.client(headers=A) as client:
+            client.get("/v1/advertisers/adv-00011")
+            client.get("/v1/advertisers", params={"search": "adv-00012"})
+            client.get("/v1/model", headers={"authorization": "Basic " + "a" * 20})
+            client.post("/v1/forecast", json=QUESTION, headers={"x-request-id": "this-one"})
+        wait_until(lambda: '"this-one"' in guarded.logged, "the log")
+        lines = [json.loads(line) for line in guarded.logged.splitlines()]
+        [about] = [line for line in lines if line.get("request_id") == "this-one"]
+        assert (about["method"], about["route"], about["status"]) == ("POST", "/v1/forecast", 200)
+        assert all({"time", "level"} <= line.keys() for line in lines)
+        command = Path(f"/proc/{guarded.process.pid}/cmdline").read_text()
+        for secret in ("a" * 20, "team-a", "adv-000", "127.0.0.1"):
+            assert secret not in guarded.logged
+        assert "a" * 20 not in command
+
+
+class TestReload:
+    def test_signal_loads_the_model(self, guarded, models):
+        """SIGHUP loads the model file, also when it is not watched."""
+        with guarded.client(headers=A) as client:
+            for source in reversed(models):
+                put(source, guarded)
+                guarded.signal(signal.SIGHUP)
+                wanted = file_version(source)
+                wait_until(lambda: model_of(client)["version"] == wanted, "the model")  # noqa: B023
+
+    def test_bad_file_is_refused_and_the_reason_shown(self, service, models, tmp_path):
+        """The old model stays and answers as before; a sound file is then taken by itself."""
+        whole = models[1].read_bytes()
+        (tmp_path / "damaged").write_bytes(whole[: len(whole) // 2])
+        with service.client() as client:
+            before, answer = model_of(client), client.post("/v1/forecast", json=QUESTION).json()
+            put(tmp_path / "damaged", service)
+            refusal = wait_until(lambda: model_of(client)["last_refusal"], "the refusal")
+            assert "market.coterie" in refusal["reason"] and "/" not in refusal["reason"]
+            assert model_of(client)["version"] == before["version"]
+            assert client.post("/v1/forecast", json=QUESTION).json() == answer
+            assert 'reloads_total{outcome="refused"} 1.0' in client.get("/metrics").text
+            for source in reversed(models):
+                put(source, service)
+                wanted = file_version(source)
+                wait_until(lambda: model_of(client)["version"] == wanted, "the model")  # noqa: B023
+                assert model_of(client)["last_refusal"] is None
+
+    def test_reload_under_load_loses_no_request(self, service, models):
+        """While models replace each other each answer is that of the model that it names."""
+        known = dict(zip(map(file_version, models), (small_model(), textless_model()), strict=True))
+        with service.client() as client, Load(service, known) as load:
+            for swap in (1, 0, 1, 0):
+                put(models[swap], service)
+                service.signal(signal.SIGHUP)
+                wanted = file_version(models[swap])
+                wait_until(lambda: model_of(client)["version"] == wanted, "the swap")  # noqa: B023
+                before = load.answered
+                wait_until(lambda: load.answered > before + 20 or load.faults, "load")  # noqa: B023
+        assert load.faults == []
+        assert load.versions == set(known)
+
+
+class TestPort:
+    def test_taken_port_ends_with_one_message(self, service, models):
+        """A service on a port that is taken ends with 1, before it loads the model."""
+        command = [sys.executable, "-m", "coterie", "ads", "serve", str(models[0])]
+        done = subprocess.run(
+            [*command, "--port", str(service.port)], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stdout) == (1, "")
+        assert f"port {service.port} is taken; choose another with --port" in done.stderr
+        assert "Loading" not in done.stderr
+
+    def test_missing_package_is_named(self, monkeypatch):
+        """If a package of the service is missing, the error names the extra."""
+        monkeypatch.setattr(server, "find_spec", lambda name: None)
+        with pytest.raises(MissingExtraError, match=r"starlette.*pip install 'coterie\[service\]'"):
+            server.check_can_serve()
+
+
+class TestEnd:
+    def test_drains_then_finishes_running_requests(self, models, tmp_path):
+        """After SIGTERM the port stays open while /health/ready fails; then it closes.
+
+        A request that has begun is answered all the same, and the port is free afterwards.
+        """
+        options = ("--drain-seconds", "0.5", "--quiet")
+        with running_service(models[0], tmp_path, *options) as service:
+            port = service.port
+            with service.client() as client, half_asked(port) as connection:
+                assert client.get("/health/ready").status_code == 200
+                service.signal(signal.SIGTERM)
+                ready = wait_until(lambda: _not_ready(client), "the end of readiness")
+                assert ready.json()["type"] == "/problems/not-ready"
+                assert ready.headers["connection"] == "close"
+                wait_until(lambda: refuses(port), "the end of listening")
+                assert service.process.poll() is None
+                connection.sendall(BODY)
+                head, body = whole_answer(connection)
+            assert head.startswith(b"HTTP/1.1 200 ") and b"connection: close" in head
+            assert json.loads(body)["advertiser"] == QUESTION["advertiser"]
+            assert service.wait() == 0
+            assert "/v1/forecast" not in service.logged  # quiet
+        with socket.socket() as free:
+            free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            free.bind(("127.0.0.1", port))
+
+    def test_second_signal_ends_at_once(self, models, tmp_path):
+        """A later signal ends the service, whatever still runs; signals at the same time are one."""
+        with running_service(models[0], tmp_path, "--drain-seconds", "0") as service:
+            with half_asked(service.port):
+                for _ in range(3):
+                    service.signal(signal.SIGTERM)
+                wait_until(lambda: refuses(service.port), "the end of listening")
+                assert service.process.poll() is None
+                wait_until(lambda: _ended_by(service, signal.SIGINT), "the end")
+            assert service.process.wait(PATIENCE) == 128 + signal.SIGINT
+
+
+def _not_ready(client):
+    found = client.get("/health/ready")
+    return found if found.status_code == 503 else None
+
+
+def _ended_by(service, number):
+    """Send a signal ever again; it counts once the first is long enough ago."""
+    if service.process.poll() is None:
+        service.signal(number)
+    return service.process.poll() is not None
