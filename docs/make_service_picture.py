@@ -22,16 +22,16 @@ DEFAULT_ADDRESS = "http://127.0.0.1:8400"
 def main(address: str) -> None:
     """Take a picture of one advertiser at 1.3 times its mean bid beside two others."""
     with Client(address) as client:
-        thin = (one["id"] for one in client.advertisers() if one["observations"] < MOST_BIDS)
-        shown = next(one for one in map(client.advertiser, thin) if not one["outlier"])
-    bid = round(1.3 * shown["bid"], 2)
+        thin = (one.id for one in client.advertisers() if one.observations < MOST_BIDS)
+        shown = next(one for one in map(client.advertiser, thin) if not one.outlier)
+    bid = round(1.3 * shown.bid, 2)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
         page = browser.new_page(viewport={"width": WIDTH, "height": 900})
-        kept = f"{shown['bid']:.2f},{1.15 * shown['bid']:.2f}"
-        page.goto(f"{address}/#advertiser={shown['id']}&bid={bid}&keep={kept}&days=7")
+        kept = f"{shown.bid:.2f},{1.15 * shown.bid:.2f}"
+        page.goto(f"{address}/#advertiser={shown.id}&bid={bid}&keep={kept}&days=7")
         page.wait_for_selector("body[data-state=settled]")
         below = page.get_by_role("heading", name="What the forecast rests on").bounding_box()
         assert below is not None

@@ -189,7 +189,7 @@ def test_figures_are_of_the_one_that_is_named(address, market, open_address, tmp
     settle(page)
     assert page.input_value("#advertiser") == OTHER
     assert no_figures(page)
-    assert re.search("auctions: it must be .*\\.$", page.inner_text("#fault"))
+    assert re.search(r"refused this: auctions: .+\.$", page.inner_text("#fault"))
     page.fill("#supply", "100")
     settle(page)
     bid = float(page.locator("#bid-table tr.chosen th data").get_attribute("value"))

@@ -133,22 +133,6 @@ def test_fields_say_whose_figures_stay(address, market, open_address):
         assert exact(page, "#spend-value") == before
 
 
-def test_searches_say_what_is_left(address, market, open_address):
-    """A list that is cut says of how many; text that is nobody's name is marked once entered."""
-    page = open_address(link(address, advertiser=ONE, bid=3)).page
-    page.click("#advertiser")
-    page.locator("#advertisers-found .rest").wait_for(timeout=PATIENCE)
-    told = page.inner_text("#advertisers-found .rest")
-    assert told.startswith(f"20 of {len(market.advertisers_)}: ")
-    page.fill("#advertiser", "nobody of that name")
-    page.keyboard.press("Enter")
-    page.locator("#advertiser[aria-invalid=true]").wait_for(timeout=PATIENCE)
-    page.locator("#advertisers-found .nothing").wait_for(timeout=PATIENCE)
-    page.keyboard.press("Tab")
-    assert page.input_value("#advertiser") == ONE
-    assert page.get_attribute("#advertiser", "aria-invalid") == "false"
-
-
 def test_counts_are_whole(address, market, open_address):
     """Things that were counted are told to the last one below a million."""
     page = open_address(link(address, advertiser=ONE)).page

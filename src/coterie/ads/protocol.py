@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -273,7 +273,10 @@ class Answers(Struct):
 
 
 def answer_of(found: Sequence[Forecast], *, known: bool, days: int, version: str = "") -> Answer:
-    """Return forecasts of one advertiser as the answer of a service."""
+    """Return forecasts of one advertiser as the answer of a service.
+
+    The shortest ``why`` is that of the answer. Where another says more, this is its remark.
+    """
     first = found[0]
     why = min((one.why for one in found), key=len)
     return Answer(
@@ -282,7 +285,7 @@ def answer_of(found: Sequence[Forecast], *, known: bool, days: int, version: str
         first.advertiser,
         known,
         first.segment,
-        first.curve,
+        cast("Curve", first.curve),
         why,
         days,
         first.level,

@@ -174,7 +174,7 @@ def test_one_bid_gives_a_forecast_and_several_give_a_list(client, bid):
     ("question", "member"),
     [
         ({"bid": 2.0}, "advertiser"),
-        ({"advertiser": "adv-00041"}, "bid"),
+        ({"advertiser": "adv-00041"}, "^bid is missing"),
         *(({"advertiser": "adv-00041", "bid": bid}, "bid") for bid in [0, [], float("nan")]),
         ({"advertiser": "adv-00041", "bid": 1, "supply": -1}, "supply"),
         ({"advertiser": "adv-00041", "bid": 1, "day": "Monday"}, "day"),

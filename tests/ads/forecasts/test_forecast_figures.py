@@ -58,7 +58,8 @@ def test_bids_are_an_array():
 @given(st.lists(st.floats(0, 1e9), min_size=14, max_size=14))
 def test_every_figure_has_its_place(figures):
     """What stands in the column of a field is found under its name."""
-    one = forecast_of(PLACE, 2.0, 10.0, figures, "because", 0.8)
+    one = forecast_of(PLACE, 2.0, 10.0, figures, "because", 0.8, "EUR")
+    assert (one.level, one.currency) == (0.8, "EUR")
     named = dict(zip(FIELDS, figures, strict=True))
     for name in ("win_rate", "cost", "impressions", "spend", "clicks", "conversions"):
         assert getattr(one, name) == named[name]
@@ -72,17 +73,17 @@ def test_every_figure_has_its_place(figures):
 def test_what_the_log_does_not_have_is_none():
     """Clicks and conversions that are not numbers, each for itself, and their intervals."""
     nan = float("nan")
-    silent = forecast_of(PLACE, 2.0, 10.0, [1.0] * 8 + [nan] * 6, "", 0.9)
+    silent = forecast_of(PLACE, 2.0, 10.0, [1.0] * 8 + [nan] * 6, "", 0.9, "EUR")
     assert silent.clicks is silent.clicks_interval is silent.conversions is None
     assert silent.conversions_interval is None
-    clicked = forecast_of(PLACE, 2.0, 10.0, [1.0] * 11 + [nan] * 3, "", 0.9)
+    clicked = forecast_of(PLACE, 2.0, 10.0, [1.0] * 11 + [nan] * 3, "", 0.9, "EUR")
     assert clicked.clicks == 1.0 and clicked.clicks_interval == (1.0, 1.0)
     assert clicked.conversions is clicked.conversions_interval is None
 
 
 def test_a_forecast_is_ready_for_json():
     """All of it."""
-    forecast = forecast_of(PLACE, 2.0, 10.0, [float(i) for i in range(14)], "because", 0.9)
+    forecast = forecast_of(PLACE, 2.0, 10.0, [float(i) for i in range(14)], "because", 0.9, "EUR")
     assert isinstance(forecast, Forecast)
     assert json.loads(json.dumps(forecast.as_dict(), allow_nan=False))["advertiser"] == "a"
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.ads.protocol import Answer, Answers, Limits, Question
+from coterie.ads.protocol import Answer, Answers, Limits
 from coterie.ads.service.answering import (
     Batch,
     answer_lines,
@@ -133,15 +133,26 @@ def test_small_questions_are_answered_at_once_with_the_same_bytes(name, data):
         "level": levels,
         "day": st.just("2026-03-09"),
     }
-    of_known = st.fixed_dictionaries(
-        {"advertiser": st.sampled_from(ids(name)), "bid": bids}, optional=optional
+    asked = data.draw(
+        st.fixed_dictionaries(
+            {"advertiser": st.sampled_from(ids(name)), "bid": bids}, optional=optional
+        )
     )
-    asked = data.draw(of_known)
-    batch = read(asked, name=name)
-    (body, _), _ = finished(answer_slices(batch, LIMITS))
-    assert quick_answer(served(name), batch.questions[0], LIMITS) == body
-    assert quick_answer(served(name), batch.questions, LIMITS) is None
+    (body, _), _ = finished(answer_slices(read(asked, name=name), LIMITS))
+    question = read_questions(msgspec.json.encode(asked))
+    assert quick_answer(served(name), question, LIMITS) == body
     msgspec.json.decode(body, type=Answer)
+
+
+def test_what_takes_long_is_not_answered_at_once():
+    """Lists, unknown advertisers, many bids and days that were not made yet go to the queue."""
+    for asked in (
+        [KNOWN],
+        {"text": "tour", "bid": 1, "supply": 9},
+        {**KNOWN, "bid": [1.0] * (LIMITS.small_work + 1)},
+        {**KNOWN, "day": "2031-03-09"},
+    ):
+        assert quick_answer(served(), read_questions(msgspec.json.encode(asked)), LIMITS) is None
 
 
 def test_slices_are_small_and_add_up():
@@ -170,7 +181,7 @@ def test_log_without_clicks():
     model.conversion_rate_ = model.conversion_worth_ = None
     without = ServedModel(model, "0", "market.coterie")
     for asked in (KNOWN, {"text": "tour", "bid": 1, "supply": 9}):
-        batch = make_batch(without, msgspec.convert(asked, Question), LIMITS)
+        batch = make_batch(without, read_questions(msgspec.json.encode(asked)), LIMITS)
         (body, _), _ = finished(answer_slices(batch, LIMITS))
         [figures] = msgspec.json.decode(body)["forecasts"]
         assert figures["clicks"] is figures["conversions_interval"] is None

@@ -8,6 +8,7 @@ import io
 import itertools
 import json
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,15 +17,23 @@ from sklearn.cluster import KMeans
 from answers import assert_fits, assert_one_line, unwrapped
 from coterie.ads.forecasts.forecast_figures import Forecast
 from coterie.ads.forecasts.forecaster import load_forecaster
+from coterie.ads.protocol import Answer
 from coterie.command_line.ads.forecast import bids_in, print_forecasts
 from coterie.errors import InvalidParameterError
-from coterie.files.model_files import save_model
+from coterie.files.model_files import content_checksum, save_model
 from coterie.files.tables import read_table
 
 KNOWN = "adv-00042"
 
 bids = st.floats(1e-6, 1e9)
 amounts = st.floats(0, 1e15)
+
+
+def answer_in(result):
+    """Return the JSON of the program as an answer of a service; it has exactly its members."""
+    answer = msgspec.json.decode(result.stdout, type=Answer)
+    assert json.loads(result.stdout) == json.loads(msgspec.json.encode(answer))
+    return answer
 
 
 @given(st.lists(bids, min_size=1, max_size=20))
@@ -81,11 +90,25 @@ def test_json_is_the_forecast_of_the_model(run, segmented):
         *("ads", "forecast", model, "--advertiser", KNOWN),
         *("--bid", "1:3:0.5", "--supply", "1e6", "--json"),
     )
-    facts = json.loads(result.stdout)
+    answer = answer_in(result)
     expected = load_forecaster(model).forecast(KNOWN, [1.0, 1.5, 2.0, 2.5, 3.0], supply=1e6)
-    assert facts["forecasts"] == json.loads(json.dumps([one.as_dict() for one in expected]))
-    assert facts["currency"] == "USD"
+    assert answer.each() == expected
+    assert (answer.currency, answer.known, answer.days) == ("USD", True, 1)
+    assert answer.model.version == content_checksum(model)[:12]
     assert result.stderr == ""
+
+
+def test_json_has_a_remark_where_a_bid_needs_one(run, segmented):
+    """A bid above every bid in the log has more to say than the answer as a whole."""
+    model = load_forecaster(segmented["model_file"])
+    highest = float(model.edges_[-1]) / 1e6
+    asked = ("ads", "forecast", segmented["model_file"], "--advertiser", KNOWN, "--json", "--bid")
+    for bids_asked in ([1.0, highest + 1, highest], [highest + 1, highest + 2]):
+        answer = answer_in(run(*asked, ",".join(map(repr, bids_asked))))
+        assert answer.each() == model.forecast(KNOWN, bids_asked)
+    answer = answer_in(run(*asked, f"1,{highest + 1!r}"))
+    assert answer.forecasts[0].remark is msgspec.UNSET
+    assert answer.forecasts[1].remark.startswith("; above every bid in the log")
 
 
 @pytest.mark.parametrize("name", ["forecast.csv", "forecast.parquet"])
@@ -148,10 +171,10 @@ def test_days_are_forecast_together(run, segmented):
     """--days N adds up N days; the summary says so."""
     model = segmented["model_file"]
     asked = ("ads", "forecast", model, "--advertiser", KNOWN, "--bid", 2, "--day", "2026-03-09")
-    facts = json.loads(run(*asked, "--days", 3, "--json").stdout)
+    answer = answer_in(run(*asked, "--days", 3, "--json"))
     expected = load_forecaster(model).forecast(KNOWN, 2.0, day="2026-03-09", days=3)
-    assert facts["days"] == 3
-    assert facts["forecasts"] == [json.loads(json.dumps(expected.as_dict()))]
+    assert answer.days == 3
+    assert answer.each() == [expected]
     said = unwrapped(run(*asked, "--days", 3).stdout)
     assert " auctions in 3 days win rate " in said
     assert "supply and prices of the 3 days from 2026-03-09" in said
@@ -162,10 +185,9 @@ def test_the_level_of_intervals(run, segmented, level):
     """--level sets the level of all intervals, and the summary names it."""
     model = segmented["model_file"]
     asked = ("ads", "forecast", model, "--advertiser", KNOWN, "--bid", 2, "--level", level)
-    (one,) = json.loads(run(*asked, "--json").stdout)["forecasts"]
-    expected = load_forecaster(model).forecast(KNOWN, 2.0, level=level / 100)
-    assert one["level"] == level / 100
-    assert one["spend_interval"] == list(expected.spend_interval)
+    answer = answer_in(run(*asked, "--json"))
+    assert answer.level == level / 100
+    assert answer.each() == [load_forecaster(model).forecast(KNOWN, 2.0, level=level / 100)]
     assert f"with a probability of {level}%." in unwrapped(run(*asked).stdout)
 
 
@@ -181,13 +203,12 @@ def test_an_unknown_advertiser_is_placed_by_its_text(run, segmented):
     model = segmented["model_file"]
     asked = ("ads", "forecast", model, "--bid", 2, "--supply", 1000, "--json")
     telling = " ".join(segmented["segments"][0]["words"])
-    by_text = json.loads(run(*asked, "--text", telling).stdout)["forecasts"][0]
-    assert (by_text["curve"], by_text["advertiser"]) == ("text", "")
-    by_nothing = json.loads(run(*asked, "--advertiser", "nobody").stdout)["forecasts"][0]
-    assert by_nothing["curve"] == "global"
-    assert by_nothing["why"].startswith("'nobody' is not in the log, and no text was given")
-    odd = json.loads(run(*asked, "--text", "qqq zzz").stdout)["forecasts"][0]
-    assert odd["curve"] == "global"
+    by_text = answer_in(run(*asked, "--text", telling))
+    assert (by_text.curve, by_text.advertiser, by_text.known) == ("text", "", False)
+    by_nothing = answer_in(run(*asked, "--advertiser", "nobody"))
+    assert (by_nothing.curve, by_nothing.known) == ("global", False)
+    assert by_nothing.why.startswith("'nobody' is not in the log, and no text was given")
+    assert answer_in(run(*asked, "--text", "qqq zzz")).curve == "global"
 
 
 @pytest.mark.parametrize(

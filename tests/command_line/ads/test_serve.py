@@ -6,12 +6,14 @@ import importlib.util
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from sklearn.cluster import KMeans
 
 from coterie import save_model
-from coterie.ads.service import server
+from coterie.ads.service import server, workers
+from coterie.ads.service.settings import ServiceSettings
 
 
 @pytest.fixture(autouse=True)
@@ -32,23 +34,28 @@ def _error(result):
 def test_options_reach_the_service(run, monkeypatch, tmp_path):
     """Options of the command line are passed to the service."""
     asked = []
-    monkeypatch.setattr(server, "serve", lambda model, **options: asked.append((model, options)))
+    monkeypatch.setattr(workers, "serve", asked.append)
     options = ["--host", "::1", "--port", "0", "--no-watch", "--log-format", "json", "--quiet"]
+    options += ["--workers", "3", "--token-file", "tokens", "--drain-seconds", "0.5", "--traces"]
     names = ["--allowed-host", "a.example", "--allowed-host", "b.example"]
     run("ads", "serve", tmp_path / "m", *options, *names, "--trusted-proxy", "10.0.0.5")
     run("ads", "serve", tmp_path / "m")
-    (_, first), (model, plain) = asked
-    assert first == {
-        "host": "::1",
-        "port": 0,
-        "allowed_hosts": ["a.example", "b.example"],
-        "trusted_proxies": ["10.0.0.5"],
-        "watch": False,
-        "log_format": "json",
-        "quiet": True,
-    }
-    assert model == tmp_path / "m"
-    assert (plain["host"], plain["port"], plain["watch"]) == ("127.0.0.1", 8400, True)
+    first, plain = asked
+    assert first == ServiceSettings(
+        tmp_path / "m",
+        host="::1",
+        port=0,
+        workers=3,
+        allowed_hosts=("a.example", "b.example"),
+        trusted_proxies=("10.0.0.5",),
+        token_file=Path("tokens"),
+        watch=False,
+        drain_seconds=0.5,
+        log_format="json",
+        quiet=True,
+        traces=True,
+    )
+    assert plain == ServiceSettings(tmp_path / "m")
 
 
 def test_taken_port_is_refused_before_the_model_is_read(run, tmp_path):
@@ -101,10 +108,10 @@ def test_missing_extra_is_named(run, tmp_path, monkeypatch):
     """If a package of the service is missing, the error names the extra."""
     found = importlib.util.find_spec
     monkeypatch.setattr(
-        server, "find_spec", lambda name: None if name == "fastapi" else found(name)
+        server, "find_spec", lambda name: None if name == "starlette" else found(name)
     )
     message = _error(run("ads", "serve", tmp_path / "none.coterie", "--port", 0))
-    assert "fastapi" in message
+    assert "starlette" in message
     assert "pip install 'coterie[service]'" in message
 
 

@@ -26,8 +26,8 @@ from msgspec import Meta
 
 from coterie import __version__
 from coterie.ads import protocol
-from coterie.ads.client.question_batches import Asked, Batch, batches_of, checked, one_line
-from coterie.ads.forecasts.forecast_figures import Forecast
+from coterie.ads.client.question_batches import Batch, batches_of, checked, one_line
+from coterie.ads.forecasts.forecast_figures import NO_BID, Forecast
 from coterie.errors import CoterieError, CoterieWarning, InvalidParameterError, ServiceError
 
 __all__ = ["Attempt", "Call", "Connection", "note_version"]
@@ -147,8 +147,10 @@ class Connection(Generic[Transport]):
             raise
         return True
 
-    def _forecast(self, question: Asked) -> Call[Any]:
+    def _forecast(self, question: dict[str, Any]) -> Call[Any]:
         """Ask one question; the result is a list if several bids were given."""
+        if question["bid"] is None:
+            raise InvalidParameterError(NO_BID)
         [batch] = batches_of([question], many=False)
         [found] = yield from self._answers(batch)
         return found if batch.questions[0].gives_list else found[0]

@@ -6,7 +6,7 @@
  * it ever sees it. A state is { advertiser or text, bid, kept, day }, as in what_if.js; all optional.
  */
 const coterieAddress = (() => {
-  const REST = 600;
+  const REST = 400;
   const MOST_DAYS = 366; // of one question to the service
 
   function read(hash) {

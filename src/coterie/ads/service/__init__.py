@@ -12,7 +12,9 @@ The map, from the outside in:
 ``request_logs.py``       one line a request, without anything personal
 ``traces.py``             OpenTelemetry
 ``metrics.py``            Prometheus
-``routes.py``             the handlers, and the table that describes them
+``request_reading.py``    query parameters, media types, bodies
+``routes.py``             the handlers
+``operations.py``         the table of routes
 ``openapi.py``            the OpenAPI document, made from that table
 ``problems.py``           why a request is not answered
 ``fair_queue.py``         long work, in which clients take turns by cost

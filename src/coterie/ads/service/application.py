@@ -23,9 +23,10 @@ from starlette.routing import Route, Router
 from coterie.ads.service.access import AccessPolicy
 from coterie.ads.service.metrics import Metrics
 from coterie.ads.service.openapi import openapi_document
+from coterie.ads.service.operations import operations
 from coterie.ads.service.problems import Problem, problem_response
 from coterie.ads.service.request_logs import log_request
-from coterie.ads.service.routes import Routes, operations
+from coterie.ads.service.routes import Routes
 
 __all__ = ["OPEN_ROUTES", "RequestFrame", "make_application"]
 

@@ -9,8 +9,8 @@ import msgspec
 
 import coterie
 from coterie.ads import protocol
+from coterie.ads.service.operations import Operation
 from coterie.ads.service.problems import KINDS, PROBLEM_TYPE
-from coterie.ads.service.routes import Operation
 
 __all__ = ["openapi_document"]
 

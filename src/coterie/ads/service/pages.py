@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 import coterie
 from coterie.ads.page.parts import SHARED_SCRIPTS, STYLE, environment, page_file
 from coterie.ads.service.problems import Problem
+from coterie.ads.service.request_reading import accepts_gzip, has_tag
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -26,8 +26,6 @@ __all__ = [
     "SCRIPTS",
     "STYLES",
     "PageFile",
-    "accepts_gzip",
-    "has_tag",
     "page_answer",
     "page_files",
 ]
@@ -126,20 +124,3 @@ def page_answer(request: Request, name: str) -> Response:
     if not accepts_gzip(request):
         return Response(file.body, headers=headers)
     return Response(file.zipped, headers=headers | {"Content-Encoding": "gzip"})
-
-
-def has_tag(request: Request, tag: str) -> bool:
-    """Whether If-None-Match names a tag; a proxy may have marked it as weak."""
-    given = request.headers.get("if-none-match", "")
-    tags = [one.strip().removeprefix("W/") for one in given.split(",")]
-    return tag in tags or tags == ["*"]
-
-
-def accepts_gzip(request: Request) -> bool:
-    """Whether the client accepts answers in gzip."""
-    for part in request.headers.get("accept-encoding", "").lower().split(","):
-        coding, *settings = (one.strip() for one in part.split(";"))
-        if coding in {"gzip", "*"}:
-            # a weight of 0 forbids the coding
-            return not any(re.fullmatch(r"q\s*=\s*0(\.0*)?", one) for one in settings)
-    return False

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -30,11 +28,18 @@ from coterie.ads.service.answering import (
 from coterie.ads.service.fair_queue import FairQueue, Slices, in_one_slice
 from coterie.ads.service.metrics import CONTENT_TYPE_LATEST, Metrics
 from coterie.ads.service.model_holder import ModelHolder
-from coterie.ads.service.pages import accepts_gzip, has_tag, page_answer
-from coterie.ads.service.problems import KINDS, Problem, invalid
+from coterie.ads.service.pages import page_answer
+from coterie.ads.service.problems import KINDS, Problem
+from coterie.ads.service.request_reading import (
+    BodyReader,
+    accepts_gzip,
+    check_media,
+    has_tag,
+    read_query,
+)
 from coterie.ads.service.served_model import ServedModel
 
-__all__ = ["Operation", "Routes", "operations"]
+__all__ = ["Routes"]
 
 T = TypeVar("T")
 JSON, NDJSON = "application/json", "application/x-ndjson"
@@ -43,37 +48,6 @@ _SMALL_BODY = 8_192
 _LINES_TOGETHER = 200
 #: What a search and the details of an advertiser count for, in bids times days.
 _LOOK_UP = 50
-
-
-@dataclass(frozen=True)
-class Operation:
-    """A route and its description in the OpenAPI document.
-
-    ``description`` is that of the handler. Types are those of
-    :mod:`coterie.ads.protocol`.
-    """
-
-    method: str
-    path: str
-    handler: Callable[[Request], Awaitable[Response]]
-    tag: str
-    answers: Sequence[Any] = ()  # types of the JSON
-    media: Sequence[str] = (JSON,)
-    body: Any = None
-    body_media: str = JSON
-    query: type[msgspec.Struct] = protocol.NoQuery
-    problems: Sequence[str] = ()
-    needs_token: bool = True
-
-    @property
-    def operation_id(self) -> str:
-        """A stable name for generated clients."""
-        return self.handler.__name__
-
-    @property
-    def description(self) -> str:
-        """The docstring of the handler."""
-        return inspect.cleandoc(self.handler.__doc__ or "")
 
 
 class Routes:
@@ -87,6 +61,7 @@ class Routes:
     ) -> None:
         self._holder, self._queue = holder, queue
         self._metrics, self._limits = metrics, limits
+        self._bodies = BodyReader(limits)
         self._cached: dict[str, tuple[str, bytes, bytes]] = {}
         self.stopping = False
 
@@ -107,7 +82,7 @@ class Routes:
 
     async def model(self, request: Request) -> Response:
         """Describe the served model: days, currency, grid of bids, warnings."""
-        _query(request, protocol.NoQuery)
+        read_query(request, protocol.NoQuery)
         served = await self._holder.current.with_details()
         named = {
             "name": served.name,
@@ -120,7 +95,7 @@ class Routes:
 
     async def segments(self, request: Request) -> Response:
         """Return all segments with their words, sizes and curves."""
-        _query(request, protocol.NoQuery)
+        read_query(request, protocol.NoQuery)
         served = await self._holder.current.with_details()
         headers = {"ETag": served.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
         if has_tag(request, served.tag):
@@ -137,7 +112,7 @@ class Routes:
 
         Ids that begin with the text come first, then by spend.
         """
-        asked = _query(request, protocol.AdvertiserQuery)
+        asked = read_query(request, protocol.AdvertiserQuery)
         served = await self._holder.current.with_details()
         segment = None if asked.segment is UNSET else asked.segment
         page = partial(served.page, asked.search, segment, asked.page, asked.page_size)
@@ -145,7 +120,7 @@ class Routes:
 
     async def advertiser(self, request: Request) -> Response:
         """Return what is known of one advertiser. Percent-encode the id, also its slashes."""
-        _query(request, protocol.NoQuery)
+        read_query(request, protocol.NoQuery)
         served = await self._holder.current.with_details()
         row = served.tables.row_of.get(request.path_params["id"])
         if row is None:
@@ -158,9 +133,9 @@ class Routes:
         The body is one question, or a list of up to 1,000. A fault in any question refuses the
         whole list.
         """
-        _query(request, protocol.NoQuery)
-        _check_media(request, JSON)
-        body = await self._body(request)
+        read_query(request, protocol.NoQuery)
+        check_media(request, JSON)
+        body = await self._bodies.whole(request)
         served, limits = self._holder.current, self._limits
         if len(body) <= _SMALL_BODY:
             asked = read_questions(body)
@@ -185,8 +160,8 @@ class Routes:
 
         Each line of the answer is an answer or a problem, in the order asked.
         """
-        _query(request, protocol.NoQuery)
-        _check_media(request, NDJSON)
+        read_query(request, protocol.NoQuery)
+        check_media(request, NDJSON)
         return _ReadingStream(self._lines(request), media_type=NDJSON)
 
     async def curves(self, request: Request) -> Response:
@@ -195,7 +170,7 @@ class Routes:
         Columns: advertiser, bid (CPM), win_rate, win_rate_low, win_rate_high, cost (eCPM). The
         metadata of the schema has the version of the model and the currency.
         """
-        asked = _query(request, protocol.CurveQuery)
+        asked = read_query(request, protocol.CurveQuery)
         served = await self._holder.current.with_details()
         segment = None if asked.segment is UNSET else asked.segment
         parts = bulk_curves.written(served, asked.format, segment)
@@ -239,29 +214,21 @@ class Routes:
         body = await self._look_up(request, lambda: _encoded(find()))
         return _plain_or_zipped(request, body, None, headers)
 
-    async def _body(self, request: Request) -> bytes:
-        """Return the body; refuse one that is too large or too slow."""
-        size = request.scope["coterie.headers"].get(b"content-length", b"")
-        most, seconds = self._limits.body_bytes, self._limits.body_seconds
-        if size.isdigit() and int(size) > most:
-            raise _too_large(most)
-        try:
-            async with asyncio.timeout(seconds):
-                return await _read(request, most)
-        except TimeoutError:
-            raise Problem("slow-body", f"the body did not arrive within {seconds:g} s") from None
-
     async def _lines(self, request: Request) -> AsyncIterator[bytes]:
-        rest, most = b"", self._limits.body_bytes
-        async for part in _patient(request.stream(), self._limits.body_seconds):
-            *lines, rest = (rest + part).split(b"\n")
-            async for found in self._answered(request, lines):
+        """Yield the answers to the lines of a body while it arrives."""
+        rest = b""
+        try:
+            async for part in self._bodies.parts(request):
+                *lines, rest = (rest + part).split(b"\n")
+                async for found in self._answered(request, lines):
+                    yield found
+                if len(rest) > self._limits.body_bytes:
+                    raise self._bodies.too_large()
+            async for found in self._answered(request, [rest]):
                 yield found
-            if len(rest) > most:
-                yield _encoded(_too_large(most).document()) + b"\n"
-                return
-        async for found in self._answered(request, [rest]):
-            yield found
+        except Problem as problem:
+            # the answer has begun, so that its status cannot say it
+            yield _encoded(problem.document()) + b"\n"
 
     async def _answered(self, request: Request, lines: list[bytes]) -> AsyncIterator[bytes]:
         """Yield the answers to some lines, some at a time."""
@@ -290,69 +257,7 @@ class _ReadingStream(StreamingResponse):
         await self.stream_response(send)
 
 
-def operations(routes: Routes) -> list[Operation]:
-    """Return all routes that are described in the OpenAPI document, and how."""
-    get = partial(Operation, "GET")
-    post = partial(Operation, "POST", needs_token=True)
-    forecasts, model, operation = "Forecasts", "Model", "Operation"
-    return [
-        post(
-            "/v1/forecast",
-            routes.forecast,
-            forecasts,
-            answers=(protocol.Answer, protocol.Answers),
-            body=protocol.Question | list[protocol.Question],
-            problems=_OF_QUESTIONS,
-        ),
-        post(
-            "/v1/forecast/stream",
-            routes.forecast_stream,
-            forecasts,
-            media=[NDJSON],
-            body_media=NDJSON,
-            problems=["unsupported-media-type"],
-        ),
-        get(
-            "/v1/curves",
-            routes.curves,
-            forecasts,
-            media=list(bulk_curves.MEDIA.values()),
-            query=protocol.CurveQuery,
-        ),
-        get("/v1/model", routes.model, model, answers=[protocol.Model]),
-        get("/v1/segments", routes.segments, model, answers=[protocol.Segments]),
-        get(
-            "/v1/advertisers",
-            routes.advertisers,
-            model,
-            answers=[protocol.AdvertiserPage],
-            query=protocol.AdvertiserQuery,
-        ),
-        get(
-            "/v1/advertisers/{id}",
-            routes.advertiser,
-            model,
-            answers=[protocol.Advertiser],
-            problems=["unknown-advertiser"],
-        ),
-        get("/health/live", routes.live, operation, answers=[protocol.Health], needs_token=False),
-        replace(
-            get("/health/ready", routes.ready, operation, answers=[protocol.Health]),
-            problems=["not-ready"],
-            needs_token=False,
-        ),
-        get("/metrics", routes.metrics, operation, media=["text/plain"]),
-    ]
-
-
 _NO_STORE = {"Cache-Control": "no-store"}
-_OF_QUESTIONS = (
-    "malformed-body",
-    "slow-body",
-    "body-too-large",
-    "unsupported-media-type",
-    "invalid-question",
-)
 _encoded = msgspec.json.Encoder().encode
 
 
@@ -366,62 +271,3 @@ def _plain_or_zipped(
     if zipped is None or not accepts_gzip(request):
         return Response(body, media_type=JSON, headers=headers)
     return Response(zipped, media_type=JSON, headers=headers | {"Content-Encoding": "gzip"})
-
-
-Query = TypeVar("Query", bound=msgspec.Struct)
-
-
-def _query(request: Request, kind: type[Query]) -> Query:
-    """Return the query parameters; refuse unknown, repeated and invalid ones."""
-    if not request.scope["query_string"]:
-        return kind()
-    given = request.query_params.multi_items()
-    members = dict(given)
-    if len(members) < len(given):
-        raise invalid("invalid-query", [protocol.Fault("", "a parameter is given twice")])
-    try:
-        return msgspec.convert(members, kind, strict=False)
-    except msgspec.ValidationError as error:
-        what, _, at = str(error).partition(" - at `$.")
-        raise invalid("invalid-query", [protocol.Fault(at.rstrip("`"), what)]) from None
-
-
-def _check_media(request: Request, wanted: str) -> None:
-    """Refuse a body whose Content-Type is not as wanted, in UTF-8."""
-    given = request.scope["coterie.headers"].get(b"content-type", b"").decode("latin-1")
-    if given == wanted:
-        return
-    kind, *settings = given.lower().split(";")
-    plain = {one.replace(" ", "").replace('"', "") for one in settings}
-    if kind.strip() != wanted or plain - {"", "charset=utf-8"}:
-        raise Problem("unsupported-media-type", f"send the header Content-Type: {wanted}, in UTF-8")
-
-
-async def _read(request: Request, most: int) -> bytes:
-    """Return the whole body; Starlette's way to it takes longer than a forecast."""
-    body = b""
-    while True:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        body += message.get("body", b"")
-        if len(body) > most:
-            raise _too_large(most)
-        if not message.get("more_body"):
-            return body
-
-
-def _too_large(most: int) -> Problem:
-    return Problem("body-too-large", f"the body has more than {most:,} bytes; send less at a time")
-
-
-async def _patient(parts: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
-    """Yield the parts of a body; end when the next one does not arrive in time."""
-    each = aiter(parts)
-    try:
-        while True:
-            async with asyncio.timeout(seconds):
-                part = await anext(each)
-            yield part
-    except (StopAsyncIteration, TimeoutError, ClientDisconnect):
-        return

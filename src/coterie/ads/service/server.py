@@ -91,7 +91,6 @@ class ServiceProcess:
         settings = self._settings
         self._policy, metrics = policy_of(settings), Metrics()
         self._holder: ModelHolder = ModelHolder(settings.model, metrics)
-        _LOG.info("Loading %s", settings.model.name)
         self._holder.load_first()
         queue = FairQueue(settings.limits, metrics.queued_work.set)
         self._routes: Routes = Routes(self._holder, queue, metrics, settings.limits)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from coterie.ads.forecasts.forecast_figures import Forecast
+    from coterie.ads.forecasts.forecaster import AdForecaster
 
 __all__ = ["bids_in", "forecast", "print_forecasts"]
 
@@ -127,11 +128,7 @@ def forecast(
         written = [] if output is None else [output_name(output)]
         layout.print_files(layout.stdout_console(), written)
 
-    facts = {
-        "currency": forecaster.currency_,
-        "days": days,
-        "forecasts": [one.as_dict() for one in found],
-    }
+    facts = _answer(forecaster, found, days, model) if as_json else {}
     layout.print_answer(facts, print_summary, as_json, quiet, is_stream(output))
 
 
@@ -169,6 +166,21 @@ def print_forecasts(found: list[Forecast], currency: str, days: int = 1) -> None
         console.print(f"{grounds}.")
 
 
+def _answer(
+    forecaster: AdForecaster, found: list[Forecast], days: int, model: Path
+) -> dict[str, Any]:
+    """Return what a service with this model file answers."""
+    import msgspec
+
+    from coterie.ads.forecasts.forecast_tables import tables_of
+    from coterie.ads.protocol import answer_of
+    from coterie.ads.service.served_model import file_version
+
+    known = found[0].advertiser in tables_of(forecaster).row_of
+    answer = answer_of(found, known=known, days=days, version=file_version(model))
+    return msgspec.to_builtins(answer)
+
+
 def _range(numbers: list[float]) -> list[float]:
     """Return the bids of a range given as from, to and step; empty if it is not a range."""
     if len(numbers) != 3 or not all(map(math.isfinite, numbers)):
@@ -194,6 +206,8 @@ def _columns(found: list[Forecast]) -> dict[str, Any]:
     for one in found:
         row: dict[str, Any] = {}
         for name, value in one.as_dict().items():
+            if name == "model_version":  # the model is a file here, without a version
+                continue
             if name.endswith("_interval"):
                 stem = name.removesuffix("_interval")
                 row[f"{stem}_low"], row[f"{stem}_high"] = value or (math.nan, math.nan)
