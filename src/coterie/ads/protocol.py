@@ -99,7 +99,11 @@ Curve = Literal["pooled", "text", "global"]
 Days = Annotated[int, Meta(ge=1, le=MOST_DAYS, description="Number of days together.")]
 Level = Annotated[
     float,
-    Meta(description="Level of the intervals.", extra_json_schema={"enum": list(LEVELS)}),
+    # not an enumeration: generators of clients know those of texts only
+    Meta(
+        description=f"Level of the intervals: {', '.join(map(str, LEVELS))}.",
+        extra_json_schema={"minimum": LEVELS[0], "maximum": LEVELS[-1]},
+    ),
 ]
 
 
@@ -216,6 +220,9 @@ class Question(Subject):
     def gives_list(self) -> bool:
         """Whether several bids were asked for, as a list or a range."""
         return not isinstance(self.bid, float)
+
+
+Questions = Annotated[list[Question], Meta(min_length=1, max_length=_LIMITS.questions)]
 
 
 class Figures(Struct, omit_defaults=True, gc=False):

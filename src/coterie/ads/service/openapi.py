@@ -40,10 +40,16 @@ def openapi_document(operations: Sequence[Operation]) -> dict[str, Any]:
         ordered, ref_template="#/components/schemas/{name}"
     )
     schemas = dict(zip(ordered, found, strict=True))
+    _simplify(components)
     queries = {each.query: components.pop(each.query.__name__, None) for each in operations}
     for schema in components.values():
         # examples in docstrings are those of Python
         schema["description"] = schema.get("description", "").partition("\n\n")[0]
+        for member in schema.get("properties", {}).values():
+            _describe_default(member)
+    # not an enumeration: a later version may have more
+    problem_type = components["ProblemDocument"]["properties"]["type"]
+    problem_type["examples"] = [f"/problems/{name}" for name in KINDS]
     paths: dict[str, Any] = {}
     for each in operations:
         described = _operation(each, schemas, queries[each.query] or {})
@@ -63,6 +69,24 @@ def openapi_document(operations: Sequence[Operation]) -> dict[str, Any]:
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
+
+
+def _simplify(schema: Any) -> None:
+    """Write a schema, and all within it, as generators of clients expect it."""
+    for inner in schema.values() if isinstance(schema, dict) else schema:
+        if isinstance(inner, dict | list):
+            _simplify(inner)
+    if isinstance(schema, dict) and "prefixItems" in schema:
+        schema["items"] = schema.pop("prefixItems")[0]  # all are of one type
+    if isinstance(schema, dict) and "enum" in schema:
+        schema["type"] = "string"
+
+
+def _describe_default(member: dict[str, Any]) -> None:
+    """Tell a default in words: generators make a member with a default one that is always there."""
+    default = member.pop("default", "")
+    if default != "":
+        member["description"] = f"{member['description'].rstrip('.')}; by default {default}."
 
 
 def _operation(
@@ -101,12 +125,15 @@ def _responses(operation: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
             "content": {media: {"schema": answer} for media in operation.media},
         }
     }
+    if operation.tagged:
+        responses["304"] = {"description": "The client has the answer (If-None-Match)."}
     named = [*_ANY_ROUTE, *(_TOKEN_ROUTE if operation.needs_token else ()), *operation.problems]
     problems = {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}
     for status in sorted({KINDS[name].status for name in named}):
-        titles = [KINDS[name].title for name in named if KINDS[name].status == status]
+        kinds = [name for name in dict.fromkeys(named) if KINDS[name].status == status]
+        told = "; ".join(f"{KINDS[name].title} (`/problems/{name}`)" for name in kinds)
         responses[str(status)] = {
-            "description": "; ".join(dict.fromkeys(titles)) + ".",
+            "description": f"{told}.",
             "content": {PROBLEM_TYPE: problems},
         }
     return responses

@@ -46,6 +46,7 @@ class Operation:
     query: type[msgspec.Struct] = protocol.NoQuery
     problems: Sequence[str] = ()
     needs_token: bool = True
+    tagged: bool = False  # whether answers have an ETag
 
     @property
     def operation_id(self) -> str:
@@ -68,7 +69,7 @@ def operations(routes: Routes) -> list[Operation]:
             routes.forecast,
             forecasts,
             answers=(protocol.Answer, protocol.Answers),
-            body=protocol.Question | list[protocol.Question],
+            body=protocol.Question | protocol.Questions,
             problems=_OF_QUESTIONS,
         ),
         post(
@@ -87,13 +88,14 @@ def operations(routes: Routes) -> list[Operation]:
             query=protocol.CurveQuery,
         ),
         get("/v1/model", routes.model, model, answers=[protocol.Model]),
-        get("/v1/segments", routes.segments, model, answers=[protocol.Segments]),
+        get("/v1/segments", routes.segments, model, answers=[protocol.Segments], tagged=True),
         get(
             "/v1/advertisers",
             routes.advertisers,
             model,
             answers=[protocol.AdvertiserPage],
             query=protocol.AdvertiserQuery,
+            tagged=True,
         ),
         get(
             "/v1/advertisers/{id}",
@@ -101,6 +103,7 @@ def operations(routes: Routes) -> list[Operation]:
             model,
             answers=[protocol.Advertiser],
             problems=["unknown-advertiser"],
+            tagged=True,
         ),
         get("/health/live", routes.live, operation, answers=[protocol.Health], needs_token=False),
         get(
