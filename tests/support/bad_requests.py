@@ -167,8 +167,10 @@ _QUERIES = {
     "/v1/model": ["x=1", "version=1", "a", "=", "%00=1", "x=1&x=2"],
     "/v1/segments": ["x=1", "segment=1"],
     "/v1/advertisers/adv-00023": ["x=1", "page=1"],
-    "/v1/curves": ["x=1", "format=csv", "format=", "format=ARROW", "segment=-1", "segment=x"]
-    + ["segment=1.5", "segment=", "segment=1&segment=1", "format=arrow&format=arrow"],
+    "/v1/curves": [
+        *("x=1", "format=csv", "format=", "format=ARROW", "format=arrow&format=arrow"),
+        *("segment=-1", "segment=x", "segment=1.5", "segment=", "segment=1&segment=1"),
+    ],
     "/v1/advertisers": [
         *(f"page={one}" for one in ("0", "-1", "x", "1.5", "", "10000000000", "9" * 40)),
         *(f"page_size={one}" for one in ("0", "101", "-5", "x", "", "null", "true", "%31%00")),
@@ -329,6 +331,14 @@ def bad_requests() -> Iterator[BadRequest]:
         yield BadRequest(name, sent, 415, "unsupported-media-type")
         sent = ask(GOOD, STREAM, Content_Type=None if kind == "application/x-ndjson" else kind)
         yield BadRequest(f"stream {name}", sent, 415, "unsupported-media-type")
+    yield from _bad_targets()
+    yield from _bad_access()
+    yield from _odd_bodies()
+    for name, sent in NOT_HTTP.items():
+        yield BadRequest(name, sent, 400, "")
+
+
+def _bad_targets() -> Iterator[BadRequest]:
     for path, method in PATHS.items():
         for other in (*_METHODS, "POST" if method == "GET" else "GET"):
             sent = request(path, other)
@@ -344,6 +354,9 @@ def bad_requests() -> Iterator[BadRequest]:
     for one in _NOBODY:
         sent = request(f"/v1/advertisers/{one}")
         yield BadRequest(f"id {one:.40}", sent, 404, "unknown-advertiser")
+
+
+def _bad_access() -> Iterator[BadRequest]:
     for host in _HOSTS:
         for path in ("/v1/model", "/health/live"):
             yield BadRequest(f"host {host} {path}", request(path, Host=host), 421, "unknown-host")
@@ -353,14 +366,13 @@ def bad_requests() -> Iterator[BadRequest]:
     for token in _TOKENS:
         for sent in (request("/v1/model", Authorization=token), ask(GOOD, Authorization=token)):
             yield BadRequest(f"token {token!r:.40}", sent, 401, "token-required")
-    yield from _odd_bodies()
-    for name, sent in NOT_HTTP.items():
-        yield BadRequest(name, sent, 400, "")
 
 
 def _odd_bodies() -> Iterator[BadRequest]:
     twice = request("/", Host="localhost\r\nHost: evil.example")
     yield BadRequest("two hosts", twice, 400, "malformed-request")
+    twice = request("/", Host="evil.example\r\nHost: localhost")
+    yield BadRequest("two hosts, ours last", twice, 400, "malformed-request")
     declared = _POST + b"Connection: close\r\nContent-Length: 1048577\r\n\r\n" + b" " * 10
     yield BadRequest("large body declared", declared, 413, "body-too-large")
     chunks = _POST + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n"

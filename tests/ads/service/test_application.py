@@ -85,37 +85,6 @@ def test_token_is_enough(guarded):
 
 
 @pytest.mark.parametrize(
-    ("hosts", "status", "kind"),
-    [
-        ([b"evil.example:8400"], 421, "unknown-host"),
-        ([b""], 421, "unknown-host"),
-        ([], 400, "malformed-request"),
-        ([b"localhost", b"evil.example"], 400, "malformed-request"),
-        ([b"evil.example", b"localhost"], 400, "malformed-request"),
-        ([b"localhost", b"localhost"], 400, "malformed-request"),
-    ],
-)
-def test_request_must_name_this_service_once(hosts, status, kind):
-    """Another name, none or several are refused, on open paths, too."""
-    sent = []
-
-    async def send(message):
-        sent.append(message)
-
-    headers = [(b"host", host) for host in hosts]
-    scope = {"type": "http", "method": "GET", "path": "/", "headers": headers, "query_string": b""}
-    asyncio.run(service().app(scope, None, send))
-    assert sent[0]["status"] == status
-    assert json.loads(sent[1]["body"])["type"] == f"/problems/{kind}"
-
-
-def test_nothing_is_at_other_paths():
-    """A path that is not ours gives 404; no page loads anything from elsewhere."""
-    for path in ("/v2/model", "/v1/model/", "/docs", "/redoc", "/%00", "//", "/v1"):
-        assert service().get(path).problem["type"] == "/problems/not-found"
-
-
-@pytest.mark.parametrize(
     ("path", "allowed"),
     [("/v1/model", "GET, HEAD"), ("/v1/forecast", "POST"), ("/", "GET, HEAD")],
 )

@@ -72,7 +72,7 @@ def test_bad_request_is_refused(service, bad):
         assert (told["status"], told["title"]) == (status, KINDS[bad.kind].title)
         assert told["request_id"] == headers["x-request-id"]
         assert 0 < len(body) < 10_000
-        assert (status == 405) == ("allow" in headers)
+        assert headers.get("allow") in ({"GET, HEAD", "POST"} if status == 405 else {None})
         assert (status == 401) == ("www-authenticate" in headers)
         assert bool(told.get("errors")) == (status == 422)
     status, _, body = parsed(answers(service, ask(GOOD)))

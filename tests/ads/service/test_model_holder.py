@@ -133,7 +133,7 @@ class TestRealModels:
         "kind", ["cut", "changed", "empty", "foreign", "unsound", "gone", "pipe"]
     )
     def test_bad_file_is_refused(self, real, kind):
-        """The old model stays, and the reason is told without folders; no service starts with it."""
+        """The old model stays, and the reason is told without folders; no service starts so."""
         old = real.current
         damage(real.path, kind)
         assert not real.reload()

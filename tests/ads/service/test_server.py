@@ -150,7 +150,7 @@ class TestPort:
 
     def test_missing_package_is_named(self, monkeypatch):
         """If a package of the service is missing, the error names the extra."""
-        monkeypatch.setattr(server, "find_spec", lambda name: None)
+        monkeypatch.setattr(server, "find_spec", lambda _: None)
         with pytest.raises(MissingExtraError, match=r"starlette.*pip install 'coterie\[service\]'"):
             server.check_can_serve()
 
@@ -183,7 +183,7 @@ class TestEnd:
             free.bind(("127.0.0.1", port))
 
     def test_second_signal_ends_at_once(self, models, tmp_path):
-        """A later signal ends the service, whatever still runs; signals at the same time are one."""
+        """A later signal ends the service, whatever still runs; several at once are one."""
         with running_service(models[0], tmp_path, "--drain-seconds", "0") as service:
             with half_asked(service.port):
                 for _ in range(3):
