@@ -15,7 +15,7 @@ import pytest
 
 from coterie.ads import protocol
 from coterie.ads.protocol import Refusal
-from coterie.ads.service.routes import operations
+from coterie.ads.service.operations import operations
 from coterie.ads.service.served_model import ServedModel
 from fitted_models import HOSTILE_IDS
 from running_service import wait_until
