@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote, unquote, urlsplit
 
 import fitted_models
@@ -21,6 +21,7 @@ from coterie.ads.service.routes import Routes
 from coterie.ads.service.served_model import ServedModel
 
 JSON, NDJSON = "application/json", "application/x-ndjson"
+Then = Literal["ends", "leaves", "stalls"]
 
 
 @dataclass(frozen=True)
@@ -88,10 +89,10 @@ class Service:
         content = asked if isinstance(asked, bytes) else json.dumps(asked).encode()
         return self.ask("POST", "/v1/forecast", content=content, headers={"content-type": JSON})
 
-    def stream(self, *parts: bytes, ends: bool = True) -> Reply:
-        """Answer lines that arrive in parts; a client that does not end goes away."""
+    def stream(self, *parts: bytes, then: Then = "ends") -> Reply:
+        """Answer lines that arrive in parts."""
         headers = {"content-type": NDJSON}
-        return self.ask("POST", "/v1/forecast/stream", content=parts, headers=headers, ends=ends)
+        return self.ask("POST", "/v1/forecast/stream", content=parts, headers=headers, then=then)
 
     async def asked(
         self,
@@ -101,9 +102,12 @@ class Service:
         content: bytes | Sequence[bytes] = b"",
         headers: Mapping[str, str] | None = None,
         client: str = "127.0.0.1",
-        ends: bool = True,
+        then: Then = "ends",
     ) -> Reply:
-        """Answer one request; ``target`` is percent-encoded, ``content`` may come in parts."""
+        """Answer one request; ``target`` is percent-encoded, ``content`` may come in parts.
+
+        After them the body ends, or the client leaves, or it sends nothing more.
+        """
         told = urlsplit(target)
         given = {"host": "localhost"} | {k.lower(): v for k, v in (headers or {}).items()}
         scope = {
@@ -120,7 +124,7 @@ class Service:
         }
         parts = [content] if isinstance(content, bytes) else list(content)
         coming = [{"type": "http.request", "body": one, "more_body": True} for one in parts]
-        if ends:
+        if then == "ends":
             coming[-1]["more_body"] = False
         sent: list[Any] = []
         over = asyncio.Event()
@@ -128,7 +132,7 @@ class Service:
         async def receive() -> Any:
             if coming:
                 return coming.pop(0)
-            if ends:
+            if then != "leaves":
                 await over.wait()
             return {"type": "http.disconnect"}
 

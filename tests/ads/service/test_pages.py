@@ -83,27 +83,6 @@ def test_assets_are_the_files_of_the_package(name):
     assert gzip.decompress(zipped.body) == answer.body
 
 
-@pytest.mark.parametrize(
-    ("accepted", "zipped"),
-    [
-        ("gzip", True),
-        ("br;q=1.0, GZIP; q=0.5", True),
-        ("*", True),
-        ("gzip;q=0.001", True),
-        ("gzip;q=0", False),
-        ("gzip; q=0.0", False),
-        ("gzip;q=0.000, *", False),
-        ("br, identity", False),
-        ("", False),
-    ],
-)
-def test_gzip_only_if_accepted(accepted, zipped):
-    """The header is read as RFC 9110 says."""
-    answer = service().get("/assets/page.css", headers={"accept-encoding": accepted})
-    assert ("content-encoding" in answer.headers) is zipped
-    assert answer.headers["vary"] == "Accept-Encoding"
-
-
 def test_only_the_current_version_is_kept_for_ever():
     """An address with the hash of the file may be kept; any other is asked for again."""
     file = page_files()["charts.js"]
