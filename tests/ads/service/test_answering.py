@@ -64,7 +64,8 @@ def questions(draw, name):
         question["day"] = str(draw(st.dates(date(2026, 3, 1), date(2026, 3, 20))))
     days = st.sampled_from([1, 2, 7])
     question |= draw(st.fixed_dictionaries({}, optional={"days": days, "level": levels}))
-    question["bid"] = draw(bids | st.lists(bids, min_size=1, max_size=5) | ranges)
+    each = bids | st.just(served(name).highest)
+    question["bid"] = draw(each | st.lists(each, min_size=1, max_size=5) | ranges)
     return question
 
 

@@ -84,18 +84,6 @@ def test_token_is_enough(guarded):
     assert guarded.get("/v1/model", headers=other).status == 200
 
 
-@pytest.mark.parametrize(
-    ("path", "allowed"),
-    [("/v1/model", "GET, HEAD"), ("/v1/forecast", "POST"), ("/", "GET, HEAD")],
-)
-def test_other_methods_are_refused(path, allowed):
-    """405 names the methods that the path has."""
-    method = "POST" if "GET" in allowed else "GET"
-    reply = service().ask(method, path)
-    assert reply.problem["type"] == "/problems/method-not-allowed"
-    assert reply.headers["allow"] == allowed
-
-
 def test_all_answers_forbid_sniffing():
     """A browser takes no answer for anything else than it says it is."""
     for path in ("/", "/v1/model", "/nowhere", "/metrics"):
