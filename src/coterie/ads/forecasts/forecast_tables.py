@@ -68,6 +68,13 @@ class ForecastTables:
         highest = f"{self._highest:g} {model.currency_}".rstrip()
         self.above = f"; above every bid in the log ({highest}): the share won is taken as at that"
         self._grounds: dict[int, str] = {}
+        # what is asked most often is not computed again: an average day, supplies and their doubts
+        average, rows = self.days(), np.arange(n)
+        supplies, doubts = (
+            found(rows, average).tolist()
+            for found in (self._plan_forecasts.supply, self._plan_forecasts.supply_doubt)
+        )
+        self._average: tuple[DayTable, list[float], list[float]] = (average, supplies, doubts)
 
     def days(self, first: date | None = None, number: int = 1) -> DayTable:
         """Return what is expected of some days; see :meth:`PlanForecasts.days`."""
@@ -75,11 +82,9 @@ class ForecastTables:
 
     def supply(self, row: int, days: DayTable | None = None) -> float:
         """Return the auctions to expect of an advertiser."""
-        return float(self._plan_forecasts.supply(row, self.days() if days is None else days))
-
-    def supply_of(self, rows: Indices, days: DayTable) -> Floats:
-        """Return the auctions to expect of some advertisers, each as :meth:`supply` gives it."""
-        return self._plan_forecasts.supply(rows, days)
+        if days is None or days is self._average[0]:
+            return self._average[1][row]
+        return float(self._plan_forecasts.supply(row, days))
 
     def at(
         self,
@@ -126,8 +131,10 @@ class ForecastTables:
                 np.array([given]),
                 level,
             )[0].tolist()
-        core = self._plan_forecasts
-        doubt = 0.0 if given else float(core.supply_doubt(row, days))
+        core, doubt = self._plan_forecasts, 0.0
+        if not given:
+            is_average = days is self._average[0]
+            doubt = self._average[2][row] if is_average else float(core.supply_doubt(row, days))
         figures: list[float] = figures_of_one(
             row,
             float(bid),  # a whole number would have the loops compiled again

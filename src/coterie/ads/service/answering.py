@@ -296,7 +296,7 @@ def _opening(served: ServedModel, question: Question, row: int) -> tuple[Answer,
     """Return an answer about an advertiser of the model, without forecasts; and its days."""
     period = served.period(*question.period)
     if question.supply is UNSET:
-        supply, how = served.supply(row, period), period.expected
+        supply, how = served.tables.supply(row, period.table), period.expected
     else:
         supply, how = question.supply + 0.0, period.given  # −0 is 0
     answer = Answer(
@@ -304,7 +304,7 @@ def _opening(served: ServedModel, question: Question, row: int) -> tuple[Answer,
         served.currency,
         served.names[row],
         True,
-        served.placer.segment(row),
+        served.segment_names[row],
         "pooled",
         served.tables.why(row) + how,
         question.days,

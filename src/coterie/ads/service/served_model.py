@@ -91,8 +91,7 @@ class ServedModel:
         beside.shutdown(wait=False)
         self._periods = _Recent(self._make_period, _MOST_PERIODS)
         self.average_day = self._periods[None, 1]
-        rows = np.arange(len(self.names))
-        self._average_supply = self.tables.supply_of(rows, self.average_day.table).tolist()
+        self.segment_names = [self.placer.segment(row) for row in range(len(self.names))]
         most = _PLACEMENT_BYTES // (8 * len(self.names))
         self._places = _Recent(self._make_place, min(max(most, 1), _MOST_PLACEMENTS))
 
@@ -116,12 +115,6 @@ class ServedModel:
         if first is None and days == 1:
             return self.average_day
         return self._periods[first, days]
-
-    def supply(self, row: int, period: Period) -> float:
-        """Return the auctions to expect of an advertiser in a period."""
-        if period is self.average_day:
-            return self._average_supply[row]
-        return self.tables.supply(row, period.table)
 
     def has_period(self, first: date | None, days: int) -> bool:
         """Whether :meth:`period` answers at once."""
@@ -168,7 +161,7 @@ class ServedModel:
         return AdvertiserItem(
             self.names[row],
             int(model.labels_[row]) if model.segments_ else None,
-            self.placer.segment(row),
+            self.segment_names[row],
             min(max(float(model.confidence_[row]), 0.0), 1.0),
             float(model.observations_[row]),
             float(model.bid_[row]) / _MICROS,
