@@ -18,6 +18,7 @@ The map, from the outside in:
 ``openapi.py``            the OpenAPI document, made from that table
 ``problems.py``           why a request is not answered
 ``fair_queue.py``         long work, in which clients take turns by cost
+``questions.py``          questions, read strictly, and what they cost
 ``answering.py``          from questions to answers
 ``bulk_curves.py``        the curves of all advertisers as a table
 ``pages.py``              the what-if page

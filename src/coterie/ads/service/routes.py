@@ -21,15 +21,14 @@ from coterie.ads.service.answering import (
     answer_lines,
     answer_slices,
     compressed,
-    make_batch,
     quick_answer,
-    read_questions,
 )
 from coterie.ads.service.fair_queue import FairQueue, Slices, in_one_slice
 from coterie.ads.service.metrics import CONTENT_TYPE_LATEST, Metrics
 from coterie.ads.service.model_holder import ModelHolder
 from coterie.ads.service.pages import page_answer
 from coterie.ads.service.problems import KINDS, Problem
+from coterie.ads.service.questions import make_batch, read_questions
 from coterie.ads.service.request_reading import (
     BodyReader,
     accepts_gzip,

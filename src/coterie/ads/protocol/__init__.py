@@ -1,0 +1,62 @@
+"""Questions and answers of the forecast service: one schema for program, client and service.
+
+The OpenAPI document is made from these types. Questions are strict: an unknown member or a value of
+another type is refused. Answers are open: a reader ignores members that it does not know, so a
+later version can add some. A further kind of question extends :class:`Subject`.
+"""
+
+from coterie.ads.protocol.answers import (
+    Answer,
+    Answers,
+    Fault,
+    Figures,
+    Health,
+    ModelVersion,
+    ProblemDocument,
+    answer_of,
+)
+from coterie.ads.protocol.market import (
+    Advertiser,
+    AdvertiserItem,
+    AdvertiserPage,
+    Model,
+    Refusal,
+    Segment,
+    Segments,
+)
+from coterie.ads.protocol.questions import (
+    AdvertiserQuery,
+    BidRange,
+    CurveQuery,
+    Limits,
+    NoQuery,
+    Question,
+    Questions,
+    Subject,
+)
+
+__all__ = [
+    "Advertiser",
+    "AdvertiserItem",
+    "AdvertiserPage",
+    "AdvertiserQuery",
+    "Answer",
+    "Answers",
+    "BidRange",
+    "CurveQuery",
+    "Fault",
+    "Figures",
+    "Health",
+    "Limits",
+    "Model",
+    "ModelVersion",
+    "NoQuery",
+    "ProblemDocument",
+    "Question",
+    "Questions",
+    "Refusal",
+    "Segment",
+    "Segments",
+    "Subject",
+    "answer_of",
+]

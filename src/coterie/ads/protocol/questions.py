@@ -1,0 +1,224 @@
+"""Questions and query parameters, which are strict, and the limits of a service."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from datetime import date
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from coterie.ads.forecasts.calibration import LEVELS
+from coterie.ads.forecasts.forecast_figures import (
+    MOST_DAYS,
+    SUPPLY_OR_DAY,
+    bids_between,
+    number_between,
+)
+from coterie.errors import InvalidParameterError
+
+__all__ = [
+    "AdvertiserQuery",
+    "BidRange",
+    "CurveQuery",
+    "Limits",
+    "NoQuery",
+    "Question",
+    "Questions",
+    "Subject",
+]
+
+#: The highest bid that may be asked about, in units of currency per thousand impressions.
+MOST_BID = 1e9
+#: The largest supply that may be asked about, in auctions: no figure overflows up to here.
+MOST_SUPPLY = 1e15
+_MOST_PAGE = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a service; each is above 0.
+
+    Work is counted in bids times days. ``text_work`` is what placing one unknown advertiser by its
+    text counts for.
+    """
+
+    body_bytes: int = 1_048_576  # of one request's body; of one line of a stream
+    questions: int = 1_000  # in one request
+    bids: int = 10_000  # of all questions of one request
+    texts: int = 100  # of unknown advertisers in one request
+    text_chars: int = 10_000  # of one text
+    all_text_chars: int = 200_000  # of all texts of one request
+    id_chars: int = 1_024
+    text_work: int = 500
+    small_work: int = 16  # requests up to this are answered at once
+    slice_work: int = 250  # after so much work another client has its turn
+    queued_work_per_client: int = 400_000
+    queued_work: int = 4_000_000
+    request_seconds: float = 10.0  # until the answer begins
+    body_seconds: float = 20.0  # until the body has arrived
+    keep_alive_seconds: int = 75
+    grace_seconds: int = 20  # for running requests at the end
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not value > 0:
+                raise InvalidParameterError(f"the limit {field.name} is {value}; it must exceed 0")
+
+
+_LIMITS = Limits()
+Bid = Annotated[float, Meta(gt=0, le=MOST_BID)]
+Days = Annotated[int, Meta(ge=1, le=MOST_DAYS, description="Number of days together.")]
+Level = Annotated[
+    float,
+    # not an enumeration: generators of clients know those of texts only
+    Meta(
+        description=f"Level of the intervals: {', '.join(map(str, LEVELS))}.",
+        extra_json_schema={"minimum": LEVELS[0], "maximum": LEVELS[-1]},
+    ),
+]
+
+
+class BidRange(Struct, forbid_unknown_fields=True, rename={"from_": "from"}):
+    """Bids from one to another in equal steps; both ends are included."""
+
+    from_: Bid
+    to: Bid
+    step: Annotated[float, Meta(gt=0)]
+
+    def __post_init__(self) -> None:
+        if self.from_ > self.to:
+            raise ValueError("`to` must not be below `from`")
+        if not self.n_bids:
+            raise ValueError(f"`step` is too small: ask for at most {_LIMITS.bids:,} bids")
+
+    @property
+    def n_bids(self) -> int:
+        """The number of bids; 0 if there are too many."""
+        return number_between(self.from_, self.to, min(self.step, 2 * MOST_BID), _LIMITS.bids)
+
+    def bids(self) -> list[float]:
+        """Return the bids of the range."""
+        return bids_between(self.from_, self.to, min(self.step, 2 * MOST_BID), _LIMITS.bids)
+
+
+class Subject(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """Whom a question is about, in how many auctions and on which days.
+
+    `advertiser` or `text` is required. An advertiser that the model does not know is placed by its
+    text, or else by all advertisers, and needs `supply`. `supply` and `day` exclude each other.
+    """
+
+    advertiser: (
+        Annotated[str, Meta(max_length=_LIMITS.id_chars, description="Id of the advertiser.")]
+        | UnsetType
+    ) = UNSET
+    text: (
+        Annotated[
+            str,
+            Meta(max_length=_LIMITS.text_chars, description="Text of an unknown advertiser."),
+        ]
+        | UnsetType
+    ) = UNSET
+    supply: (
+        Annotated[
+            float,
+            Meta(
+                ge=0,
+                le=MOST_SUPPLY,
+                description="Auctions of all days together; by default the number to expect.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    day: (
+        Annotated[
+            date,
+            Meta(
+                description="First day, which sets supply and prices. By default an average day, "
+                "or the days after the log."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    days: Days = 1
+    level: Level = 0.9
+
+    def __post_init__(self) -> None:
+        if self.advertiser is UNSET and self.text is UNSET:
+            raise ValueError("name an `advertiser`, or give the `text` of a new one")
+        if self.supply is not UNSET and self.day is not UNSET:
+            raise ValueError(SUPPLY_OR_DAY)
+        if self.level not in LEVELS:
+            raise ValueError(f"`level` must be one of {', '.join(map(str, LEVELS))}")
+
+    @property
+    def period(self) -> tuple[date | None, int]:
+        """The first day, or None, and the number of days."""
+        return (None if self.day is UNSET else self.day), self.days
+
+
+class Question(Subject):
+    """Ask what an advertiser wins and pays at one bid or at several.
+
+    >>> import msgspec
+    >>> asked = msgspec.json.decode(b'{"advertiser": "a", "bid": [1, 2]}', type=Question)
+    >>> asked.bids(), asked.days
+    ([1.0, 2.0], 1)
+    """
+
+    bid: Annotated[
+        Bid | Annotated[list[Bid], Meta(min_length=1, max_length=_LIMITS.bids)] | BidRange,
+        Meta(
+            description="Per thousand impressions (CPM): a number, a list, or a range.",
+            examples=[2.5, [2.0, 2.5], {"from": 1, "to": 5, "step": 0.5}],
+        ),
+    ]
+
+    def bids(self) -> list[float]:
+        """Return the bids, at least one."""
+        if isinstance(self.bid, float):
+            return [self.bid]
+        return self.bid.bids() if isinstance(self.bid, BidRange) else self.bid
+
+    @property
+    def n_bids(self) -> int:
+        """The number of bids."""
+        if isinstance(self.bid, float):
+            return 1
+        return self.bid.n_bids if isinstance(self.bid, BidRange) else len(self.bid)
+
+    @property
+    def gives_list(self) -> bool:
+        """Whether several bids were asked for, as a list or a range."""
+        return not isinstance(self.bid, float)
+
+
+Questions = Annotated[list[Question], Meta(min_length=1, max_length=_LIMITS.questions)]
+
+
+class NoQuery(Struct, forbid_unknown_fields=True):
+    """A route without query parameters."""
+
+
+class AdvertiserQuery(Struct, forbid_unknown_fields=True):
+    """Which advertisers to list."""
+
+    search: Annotated[str, Meta(max_length=1024, description="Part of the id, any case.")] = ""
+    segment: (
+        Annotated[int, Meta(ge=0, le=_MOST_PAGE, description="Index of a segment.")] | UnsetType
+    ) = UNSET
+    page: Annotated[int, Meta(ge=1, le=_MOST_PAGE)] = 1
+    page_size: Annotated[int, Meta(ge=1, le=100)] = 20
+
+
+class CurveQuery(Struct, forbid_unknown_fields=True):
+    """Which curves to write, and how."""
+
+    format: Annotated[
+        Literal["arrow", "parquet"], Meta(description="Arrow IPC stream, or a Parquet file.")
+    ] = "arrow"
+    segment: (
+        Annotated[int, Meta(ge=0, le=_MOST_PAGE, description="Index of a segment.")] | UnsetType
+    ) = UNSET
