@@ -53,7 +53,7 @@ def traced(app: ASGI, template: Callable[[str], str], provider: Any = None) -> A
             request.failure = error
 
     instrumented: Any = OpenTelemetryMiddleware(
-        inner,  # type: ignore[arg-type]
+        inner,
         default_span_details=_details,
         tracer_provider=provider,
         exclude_spans=["receive", "send"],
