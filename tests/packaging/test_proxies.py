@@ -74,7 +74,7 @@ def test_client_works_through_the_proxy(proxy: Proxy) -> None:
     model = small_model()
     with Client(f"https://{HOST}", token=TOKEN, transport=proxy.transport()) as client:
         for name in HOSTILE_IDS:
-            assert client.advertiser(name)["id"] == name
+            assert client.advertiser(name).id == name
             assert client.forecast(name, 2.5) == model.forecast(name, 2.5)
         bids = [1 + i / 1000 for i in range(9_000)]
         assert client.forecast("adv-00041", bids) == model.forecast("adv-00041", bids)
