@@ -43,7 +43,7 @@ def log_request(
 
 @contextlib.contextmanager
 def logging_to_stderr(log_format: LogFormat, quiet: bool) -> Iterator[None]:
-    """Write logs of the package and of uvicorn to standard error while inside.
+    """Write logs of the package, of uvicorn and of OpenTelemetry to standard error while inside.
 
     Parameters
     ----------
@@ -61,6 +61,8 @@ def logging_to_stderr(log_format: LogFormat, quiet: bool) -> Iterator[None]:
         ("coterie", logging.INFO),
         # every request that uvicorn cannot parse is a warning of its own
         ("uvicorn.error", logging.ERROR),
+        # a collector of traces that does not answer
+        ("opentelemetry", logging.WARNING),
         (_REQUESTS.name, logging.ERROR if quiet else logging.INFO),
     ):
         logger = logging.getLogger(name)

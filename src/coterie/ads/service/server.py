@@ -64,11 +64,18 @@ class ServiceProcess:
     settings : ServiceSettings
     on_listening : callable
         Called with the address once the service listens.
+    on_stopping : callable, optional
+        Called once the service is told to stop.
     """
 
-    def __init__(self, settings: ServiceSettings, on_listening: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        settings: ServiceSettings,
+        on_listening: Callable[[str], object],
+        on_stopping: Callable[[], object] = lambda: None,
+    ) -> None:
         self._settings = settings
-        self._on_listening = on_listening
+        self._on_listening, self._on_stopping = on_listening, on_stopping
         self._tasks: set[asyncio.Task[Any]] = set()
         self._stopped_at: float | None = None
 
@@ -138,6 +145,7 @@ class ServiceProcess:
             return
         self._stopped_at = now
         _LOG.info("Stopping; running requests are finished first")
+        self._on_stopping()
         self._routes.stopping = True
         seconds = self._settings.drain_seconds if drains else 0.0
         asyncio.get_running_loop().call_later(seconds, self._end)

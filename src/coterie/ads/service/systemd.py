@@ -6,18 +6,37 @@ import contextlib
 import os
 import socket
 
+from coterie.errors import ServiceError
+
 __all__ = ["inherited_socket", "notify"]
 
 _FIRST_DESCRIPTOR = 3
 
 
 def inherited_socket() -> socket.socket | None:
-    """Return the socket that systemd opened for this process; None if it did not."""
-    if os.environ.get("LISTEN_PID") != str(os.getpid()) or not os.environ.get("LISTEN_FDS"):
+    """Return the socket that systemd opened for this process; None if it did not.
+
+    Raises
+    ------
+    ServiceError
+        If there are several sockets, or it is none for connections.
+    """
+    number = os.environ.get("LISTEN_FDS", "")
+    if os.environ.get("LISTEN_PID") != str(os.getpid()) or not number:
         return None
     for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"):
         os.environ.pop(name, None)  # not for the workers
-    return socket.socket(fileno=_FIRST_DESCRIPTOR)
+    if number != "1":
+        raise ServiceError(f"systemd passed {number} sockets; write one ListenStream= in the unit")
+    try:
+        found = socket.socket(fileno=_FIRST_DESCRIPTOR)
+    except OSError as error:
+        raise ServiceError(f"systemd passed no socket: {error.strerror}") from error
+    if found.type != socket.SOCK_STREAM:
+        found.detach()
+        raise ServiceError("systemd passed a socket for datagrams; write ListenStream= in the unit")
+    found.set_inheritable(False)
+    return found
 
 
 def notify(state: str) -> None:

@@ -12,6 +12,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -44,14 +45,15 @@ def serve(settings: ServiceSettings) -> None:
         If the service cannot start. Nothing listens then.
     """
     check_can_serve()
+    given = inherited_socket()
+    if given is not None:
+        settings = _listening_on(given, settings)
     policy_of(settings)
     with logging_to_stderr(settings.log_format, settings.quiet), _signals_ignored(signal.SIGHUP):
-        given = inherited_socket()
         if settings.workers == 1:
             bound = given or bound_socket(settings.host, settings.port)
             with contextlib.closing(bound):
-                ServiceProcess(settings, _announce).run(bound)
-                notify("STOPPING=1")
+                ServiceProcess(settings, _announce, _announce_end).run(bound)
             return
         # without sharing, so that another service on the port is an error
         bound = given or _reserved(settings)
@@ -62,6 +64,18 @@ def serve(settings: ServiceSettings) -> None:
 def _announce(address: str) -> None:
     say(f"coterie is listening on {address}")
     notify("READY=1")
+
+
+def _announce_end() -> None:
+    notify("STOPPING=1")
+
+
+def _listening_on(given: socket.socket, settings: ServiceSettings) -> ServiceSettings:
+    """Return settings with the address of a socket: it decides whether a token is needed."""
+    name = given.getsockname()
+    if isinstance(name, str | bytes):
+        return settings
+    return replace(settings, host=name[0], port=name[1])
 
 
 class _Worker:
@@ -103,7 +117,6 @@ class _Supervisor:
                 self._start(number)
             while self._workers:
                 self._wait()
-        notify("STOPPING=1")
         if self._failure:
             raise ServiceError(self._failure)
 
@@ -130,6 +143,8 @@ class _Supervisor:
 
     def _pass_on(self, number: int) -> None:
         if number in {signal.SIGTERM, signal.SIGINT}:
+            if not self._stopping:
+                _announce_end()
             self._stopping = True
         for worker in self._workers.values():
             if number == signal.SIGHUP and not worker.is_ready:

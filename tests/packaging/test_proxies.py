@@ -1,0 +1,378 @@
+"""nginx and Caddy work in front of the service with the configurations of the folder packaging."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from coterie.ads import Client
+from coterie.errors import InvalidParameterError, ServiceError
+from fitted_models import HOSTILE_IDS, small_model
+from real_proxies import HOST, Proxy, make_certificate, running_proxy
+from running_service import PATIENCE, RunningService, running_service, wait_until
+
+# one process runs all these tests, so that each service is started once
+pytestmark = pytest.mark.xdist_group("proxies")
+
+TOKEN = "a-token-of-24-characters"
+AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
+JSON = {"Content-Type": "application/json"}
+OPTIONS = ("--allowed-host", HOST, "--trusted-proxy", "127.0.0.1", "--drain-seconds", "0")
+NAMES = ["nginx", "caddy"]
+QUESTION = {"advertiser": "adv-00041", "bid": 2.5, "supply": 1e6}
+#: The timeouts for headers of the configurations, shortened.
+IMPATIENT = {
+    "nginx": ("client_header_timeout       10s;", "client_header_timeout 1s;"),
+    "caddy": ("read_header 10s", "read_header 1s"),
+}
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Make a certificate for the proxies."""
+    return make_certificate(tmp_path_factory.mktemp("certificate"))
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    """Run a service of one process."""
+    folder = tmp_path_factory.mktemp("service")
+    variables = {"COTERIE_TOKEN": TOKEN}
+    with running_service(small_model(), folder, *OPTIONS, environment=variables) as found:
+        yield found
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def proxy(
+    request: pytest.FixtureRequest,
+    service: RunningService,
+    certificate: tuple[Path, Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Proxy]:
+    """Run each proxy in front of the service."""
+    folder = tmp_path_factory.mktemp(request.param)
+    with running_proxy(
+        request.param, service, folder, certificate, IMPATIENT[request.param]
+    ) as found:
+        yield found
+
+
+def test_client_works_through_the_proxy(proxy: Proxy) -> None:
+    """TLS, the token, many bids and ids with special characters pass unchanged."""
+    model = small_model()
+    with Client(f"https://{HOST}", token=TOKEN, transport=proxy.transport()) as client:
+        for name in HOSTILE_IDS:
+            assert client.advertiser(name).id == name
+            assert client.forecast(name, 2.5) == model.forecast(name, 2.5)
+        bids = [1 + i / 1000 for i in range(9_000)]
+        assert client.forecast("adv-00041", bids) == model.forecast("adv-00041", bids)
+        with pytest.raises(InvalidParameterError, match="has no advertiser"):
+            client.advertiser("..")
+
+
+def test_service_asks_for_the_token(proxy: Proxy) -> None:
+    """Requests without the token are refused, except for the page and the signs of life."""
+    with proxy.client() as client:
+        refused = client.get("/v1/model")
+        assert refused.status_code == 401
+        assert refused.headers["WWW-Authenticate"] == "Bearer"
+        assert client.get("/health/ready").json() == {"status": "ready"}
+        page = client.get("/")
+        assert page.status_code == 200
+        assert page.headers["Strict-Transport-Security"] == "max-age=31536000"
+        assert len(page.headers.get_list("Content-Security-Policy")) == 1
+
+
+def test_proxy_chooses_the_id_of_the_request(proxy: Proxy) -> None:
+    """The id that the proxy gave is in the answer; one of the client is not."""
+    with proxy.client() as client:
+        answer = client.get("/health/live", headers={"X-Request-Id": "forged"})
+    assert re.fullmatch(r"[0-9a-f-]{32,36}", answer.headers["X-Request-Id"])
+
+
+@pytest.mark.parametrize("size", [1_500_000, 3_000_000], ids=["above ours", "above both limits"])
+def test_too_large_body_is_refused(proxy: Proxy, size: int) -> None:
+    """The problem of the service passes the proxy; far larger bodies are refused by either."""
+    with proxy.client(headers=AUTHORIZED | JSON) as client:
+        refused = client.post("/v1/forecast", content=b" " * size)
+    assert refused.status_code == 413
+    if size < 2_000_000:
+        assert refused.headers["Content-Type"] == "application/problem+json"
+        assert refused.json()["type"] == "/problems/body-too-large"
+
+
+def test_problems_pass(proxy: Proxy) -> None:
+    """A fault in a question arrives as the service states it."""
+    with proxy.client(headers=AUTHORIZED) as client:
+        refused = client.post("/v1/forecast", json={"advertiser": "adv-00041", "bid": 0})
+        assert refused.status_code == 422
+        assert refused.json()["errors"][0]["at"] == "bid"
+
+
+def test_compression_is_that_of_the_service(proxy: Proxy) -> None:
+    """An answer is compressed once, by the service."""
+    with proxy.client(headers=AUTHORIZED) as client:
+        zipped = client.get("/v1/segments", headers={"Accept-Encoding": "gzip"})
+        plain = client.get("/v1/segments", headers={"Accept-Encoding": "identity"})
+    assert zipped.headers["Content-Encoding"] == "gzip"
+    assert "Content-Encoding" not in plain.headers
+    assert zipped.json() == plain.json()
+
+
+def test_clients_are_told_apart_by_their_addresses(proxy: Proxy, service: RunningService) -> None:
+    """The limit of work applies to each client of the proxy, whatever address it claims."""
+    large = {
+        "advertiser": "adv-00041",
+        "bid": {"from": 1, "to": 10.998, "step": 0.001},
+        "days": 366,
+    }
+    small = {"advertiser": "adv-00042", "bid": [1, 2, 3, 4, 5], "days": 7}
+    over = threading.Event()
+
+    def ask_without_end() -> None:
+        with proxy.client("127.0.0.2", headers=AUTHORIZED) as client:
+            while not over.is_set():
+                client.post("/v1/forecast", json=large)
+
+    def asked_beside(client: httpx.Client, question: dict[str, Any]) -> int:
+        return client.post("/v1/forecast", json=question).status_code
+
+    greedy = threading.Thread(target=ask_without_end)
+    greedy.start()
+    forged = AUTHORIZED | {"X-Forwarded-For": "203.0.113.9", "Forwarded": "for=203.0.113.9"}
+    try:
+        with (
+            proxy.client("127.0.0.2", headers=forged) as same,
+            proxy.client("127.0.0.3", headers=AUTHORIZED) as other,
+        ):
+            wait_until(lambda: asked_beside(same, small) == 429, "a refusal")
+            assert {asked_beside(other, small) for _ in range(20)} == {200}
+    finally:
+        over.set()
+        greedy.join()
+
+
+def test_slow_client_is_cut_off(proxy: Proxy, service: RunningService) -> None:
+    """A client that does not finish its headers is disconnected; the service never sees it."""
+    before = service.logged
+    with proxy.connect() as connection:
+        connection.sendall(f"GET /v1/model HTTP/1.1\r\nHost: {HOST}\r\n".encode())
+        try:
+            rest = connection.recv(65_536)
+        except ConnectionError:
+            rest = b""
+    assert rest == b"" or rest.startswith(b"HTTP/1.1 408 ")
+    assert service.logged == before
+
+
+def test_long_headers_are_refused(proxy: Proxy) -> None:
+    """Headers beyond the limit of the proxy are refused; the longest id is not."""
+    with proxy.client(headers=AUTHORIZED) as client:
+        refused = client.get("/v1/model", headers={"X-Long": "x" * 65_536})
+        assert refused.status_code == {"nginx": 400, "caddy": 431}[proxy.name]
+        longest = "%F0%9F%98%80" * 1_024
+        answer = client.get(f"/v1/advertisers/{longest}")
+        assert answer.json()["type"] == "/problems/unknown-advertiser"
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed: no stream tried")
+def test_stream_flows(proxy: Proxy, service: RunningService, tmp_path: Path) -> None:
+    """The first answer arrives before the second question, and more pass than a body may hold."""
+    line = json.dumps({"advertiser": "adv-00041", "bid": 2.5, "supply": 1e6}) + " " * 100 + "\n"
+    n_lines = 20_000
+    assert n_lines * len(line) > 3_000_000
+    # Caddy reads and writes at the same time only by HTTP/2
+    version = {"nginx": "--http1.1", "caddy": "--http2"}[proxy.name]
+    options = ["--silent", "--show-error", "--no-buffer", version, "--upload-file", "."]
+    options += ["--cacert", str(proxy.certificate[0]), "--noproxy", "*", "--request", "POST"]
+    options += ["--resolve", f"{HOST}:{proxy.https}:127.0.0.1"]
+    for name, value in (AUTHORIZED | {"Content-Type": "application/x-ndjson"}).items():
+        options += ["--header", f"{name}: {value}"]
+    url = f"https://{HOST}:{proxy.https}/v1/forecast/stream"
+    with subprocess.Popen(
+        ["curl", *options, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as curl:
+        assert curl.stdin is not None
+        assert curl.stdout is not None
+        impatience = threading.Timer(PATIENCE, curl.kill)
+        impatience.start()
+        curl.stdin.write(line.encode())
+        curl.stdin.flush()
+        first = curl.stdout.readline()
+        assert json.loads(first)["advertiser"] == "adv-00041"
+
+        def write() -> None:
+            assert curl.stdin is not None
+            with curl.stdin:
+                for _ in range(n_lines):
+                    curl.stdin.write(line.encode())
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        answers = curl.stdout.readlines()
+        writer.join()
+        impatience.cancel()
+    assert set(answers) == {first}
+    assert len(answers) == n_lines
+
+
+def test_whole_stream_is_answered_by_http_1(proxy: Proxy) -> None:
+    """A stream whose questions are sent at once is answered by HTTP/1.1, too."""
+    line = json.dumps({"advertiser": "adv-00041", "bid": 2.5, "supply": 1e6}) + "\n"
+    headers = AUTHORIZED | {"Content-Type": "application/x-ndjson"}
+    with proxy.client(headers=headers) as client:
+        answer = client.post("/v1/forecast/stream", content=(line * 300).encode())
+    assert len(answer.text.splitlines()) == 300
+
+
+def test_metrics_are_for_this_machine(proxy: Proxy) -> None:
+    """The proxy refuses /metrics to other addresses, even with the token."""
+    with (
+        proxy.client("127.0.0.1", headers=AUTHORIZED) as here,
+        proxy.client("127.0.0.9", headers=AUTHORIZED) as elsewhere,
+    ):
+        assert "coterie_requests_total" in here.get("/metrics").text
+        assert elsewhere.get("/metrics").status_code == 403
+
+
+def test_plain_http_is_redirected(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proxy redirects http to https, and the client does not follow."""
+    monkeypatch.delenv("COTERIE_TOKEN", raising=False)
+    with (
+        Client(f"http://{HOST}", transport=proxy.transport(secure=False)) as client,
+        pytest.raises(ServiceError, match=f"points to 'https://{HOST}[:0-9]*/v1/model'"),
+    ):
+        client.model()
+
+
+def test_nginx_limits_requests_and_connections_of_one_address(
+    service: RunningService, certificate: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """One address beyond its rate or its connections gets 429; others are answered."""
+    changes = [
+        ("rate=500r/s", "rate=1r/m"),
+        ("burst=1000 nodelay", "burst=2 nodelay"),
+        ("coterie_connections 200", "coterie_connections 2"),
+    ]
+    with (
+        running_proxy("nginx", service, tmp_path, certificate, *changes) as proxy,
+        proxy.client("127.0.0.4") as greedy,
+        proxy.client("127.0.0.5") as other,
+    ):
+        statuses = [greedy.get("/health/live").status_code for _ in range(5)]
+        assert statuses == [200, 200, 200, 429, 429]
+        assert other.get("/health/live").status_code == 200
+    assert "health" not in proxy.logged
+
+
+@pytest.fixture(params=NAMES)
+def two_workers(
+    request: pytest.FixtureRequest, certificate: tuple[Path, Path], tmp_path: Path
+) -> Iterator[tuple[Proxy, RunningService]]:
+    """Run each proxy in front of a service of two processes."""
+    options = (*OPTIONS, "--workers", "2")
+    variables = {"COTERIE_TOKEN": TOKEN}
+    with (
+        running_service(small_model(), tmp_path, *options, environment=variables) as service,
+        running_proxy(request.param, service, tmp_path, certificate) as proxy,
+    ):
+        yield proxy, service
+
+
+def test_requests_do_not_notice_a_worker_that_stops(
+    two_workers: tuple[Proxy, RunningService],
+) -> None:
+    """A worker that gets SIGTERM under load finishes what it took; the other takes the rest."""
+    proxy, service = two_workers
+    statuses: list[int] = []
+    over = threading.Event()
+
+    def ask() -> None:
+        with proxy.client(headers=AUTHORIZED) as client:
+            while not over.is_set():
+                statuses.append(client.get("/v1/advertisers?search=adv").status_code)
+                if proxy.name == "nginx":  # Caddy sends a POST again only if no worker took it
+                    statuses.append(client.post("/v1/forecast", json=QUESTION).status_code)
+
+    asking = [threading.Thread(target=ask) for _ in range(4)]
+    for one in asking:
+        one.start()
+    try:
+        _wait_for_more(statuses)
+        stopped = _workers(service)[0]
+        os.kill(stopped, signal.SIGTERM)
+        wait_until(lambda: stopped not in _workers(service), "the end of the worker")
+        _wait_for_more(statuses)
+    finally:
+        over.set()
+        for one in asking:
+            one.join()
+    assert set(statuses) == {200}
+
+
+def test_requests_are_answered_after_a_worker_was_killed(
+    two_workers: tuple[Proxy, RunningService],
+) -> None:
+    """The proxy asks again if its open connection leads to a worker that is gone."""
+    proxy, service = two_workers
+    with contextlib.ExitStack() as stack:
+        # connections of the proxy to both workers
+        clients = [stack.enter_context(proxy.client(headers=AUTHORIZED)) for _ in range(8)]
+        for client in clients:
+            assert client.get("/v1/model").status_code == 200
+        killed = _workers(service)[0]
+        os.kill(killed, signal.SIGKILL)
+        wait_until(lambda: killed not in _workers(service), "the end of the worker")
+        for client in clients * 3:
+            assert client.get("/v1/model").status_code == 200
+            assert client.post("/v1/forecast", json=QUESTION).status_code == 200
+
+
+def _wait_for_more(statuses: list[int]) -> None:
+    before = len(statuses)
+    wait_until(lambda: len(statuses) > before + 100, "more answers")
+
+
+def _workers(service: RunningService) -> list[int]:
+    """Return the processes of the workers."""
+    pid = service.process.pid
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    commands = {int(one): Path(f"/proc/{one}/cmdline").read_bytes() for one in children}
+    return [one for one, command in commands.items() if b"spawn_main" in command]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_logs_of_the_proxy_hold_no_ids(
+    name: str, certificate: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Neither answers nor refusals nor a service that is gone bring an id or a token to a log."""
+    variables = {"COTERIE_TOKEN": TOKEN}
+    changes = [("lb_try_duration 5s", "lb_try_duration 1s")] if name == "caddy" else []
+    path = "/v1/advertisers/adv-00041?q=hush"
+    with (
+        running_service(small_model(), tmp_path, *OPTIONS, environment=variables) as service,
+        running_proxy(name, service, tmp_path, certificate, *changes) as proxy,
+        proxy.client(headers=AUTHORIZED | JSON) as client,
+    ):
+        assert client.get("/v1/advertisers/adv-00041").status_code == 200
+        assert client.get(path).status_code == 422
+        assert client.post(path, content=b" " * 3_000_000).status_code in {405, 413}
+        client.get(path, headers={"X-Long": "x" * 65_536})
+        service.signal(signal.SIGKILL)
+        service.wait()
+        assert client.get(path).status_code == 502
+    assert name == "caddy" or " GET 200 " in proxy.logged
+    for word in ("adv-00041", "hush", TOKEN):
+        assert word not in proxy.logged
