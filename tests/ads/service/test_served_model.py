@@ -54,7 +54,7 @@ def test_periods_have_the_supply_of_their_days(day, days):
     """The supply is what the model expects of the days, and the days are named."""
     made = served()
     period = made.period(day, days)
-    assert made.supply(0, period) == made.tables.supply(0, made.tables.days(day, days))
+    assert made.tables.supply(0, period.table) == made.tables.supply(0, made.tables.days(day, days))
     assert period.expected.startswith("; supply and prices of ")
     assert period.given.startswith("; prices of ")
     assert day is None or str(day) in period.expected

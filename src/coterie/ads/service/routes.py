@@ -174,6 +174,8 @@ class Routes:
         segment = None if asked.segment is UNSET else asked.segment
         parts = bulk_curves.written(served, asked.format, segment)
         media = bulk_curves.MEDIA[asked.format]
+        if request.method == "HEAD":
+            return Response(media_type=media, headers=_NO_STORE)
         return StreamingResponse(self._parts(request, parts), media_type=media, headers=_NO_STORE)
 
     async def problem_kind(self, request: Request) -> Response:
