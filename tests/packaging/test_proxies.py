@@ -107,8 +107,11 @@ def test_too_large_body_is_refused(proxy: Proxy, size: int) -> None:
     """The problem of the service passes the proxy; far larger bodies are refused by either."""
     with proxy.client(headers=AUTHORIZED | JSON) as client:
         refused = client.post("/v1/forecast", content=b" " * size)
-    assert refused.status_code == 413
-    if size < 2_000_000:
+    if size > 2_000_000:
+        # Caddy may blame the service for the end of the body
+        assert refused.status_code in {"nginx": {413}, "caddy": {413, 502}}[proxy.name]
+    else:
+        assert refused.status_code == 413
         assert refused.headers["Content-Type"] == "application/problem+json"
         assert refused.json()["type"] == "/problems/body-too-large"
 
@@ -190,7 +193,7 @@ def test_long_headers_are_refused(proxy: Proxy) -> None:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed: no stream tried")
 def test_stream_flows(proxy: Proxy, service: RunningService, tmp_path: Path) -> None:
     """The first answer arrives before the second question, and more pass than a body may hold."""
-    line = json.dumps({"advertiser": "adv-00041", "bid": 2.5, "supply": 1e6}) + " " * 100 + "\n"
+    line = json.dumps(QUESTION) + " " * 100 + "\n"
     n_lines = 20_000
     assert n_lines * len(line) > 3_000_000
     # Caddy reads and writes at the same time only by HTTP/2
@@ -228,13 +231,16 @@ def test_stream_flows(proxy: Proxy, service: RunningService, tmp_path: Path) -> 
     assert len(answers) == n_lines
 
 
-def test_whole_stream_is_answered_by_http_1(proxy: Proxy) -> None:
-    """A stream whose questions are sent at once is answered by HTTP/1.1, too."""
-    line = json.dumps({"advertiser": "adv-00041", "bid": 2.5, "supply": 1e6}) + "\n"
+def test_stream_by_http_1_is_answered_or_refused(proxy: Proxy) -> None:
+    """nginx passes a stream by HTTP/1.1, too; Caddy, which would cut it short, refuses it."""
+    line = json.dumps(QUESTION) + "\n"
     headers = AUTHORIZED | {"Content-Type": "application/x-ndjson"}
     with proxy.client(headers=headers) as client:
         answer = client.post("/v1/forecast/stream", content=(line * 300).encode())
-    assert len(answer.text.splitlines()) == 300
+    if proxy.name == "caddy":
+        assert answer.status_code == 505
+    else:
+        assert len(answer.text.splitlines()) == 300
 
 
 def test_metrics_are_for_this_machine(proxy: Proxy) -> None:
@@ -257,15 +263,11 @@ def test_plain_http_is_redirected(proxy: Proxy, monkeypatch: pytest.MonkeyPatch)
         client.model()
 
 
-def test_nginx_limits_requests_and_connections_of_one_address(
+def test_nginx_limits_the_requests_of_one_address(
     service: RunningService, certificate: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    """One address beyond its rate or its connections gets 429; others are answered."""
-    changes = [
-        ("rate=500r/s", "rate=1r/m"),
-        ("burst=1000 nodelay", "burst=2 nodelay"),
-        ("coterie_connections 200", "coterie_connections 2"),
-    ]
+    """One address beyond its rate gets 429; others are answered."""
+    changes = [("rate=500r/s", "rate=1r/m"), ("burst=1000 nodelay", "burst=2 nodelay")]
     with (
         running_proxy("nginx", service, tmp_path, certificate, *changes) as proxy,
         proxy.client("127.0.0.4") as greedy,
@@ -275,6 +277,25 @@ def test_nginx_limits_requests_and_connections_of_one_address(
         assert statuses == [200, 200, 200, 429, 429]
         assert other.get("/health/live").status_code == 200
     assert "health" not in proxy.logged
+
+
+def test_nginx_limits_the_connections_of_one_address(
+    service: RunningService, certificate: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """While two requests of an address are not complete, further ones get 429; others do not."""
+    change = ("coterie_connections 200", "coterie_connections 2")
+    unfinished = f"POST /v1/forecast HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: 9\r\n\r\n"
+    with (
+        running_proxy("nginx", service, tmp_path, certificate, change) as proxy,
+        proxy.connect() as first,
+        proxy.connect() as second,
+        proxy.client("127.0.0.1") as same,
+        proxy.client("127.0.0.5") as other,
+    ):
+        for connection in (first, second):
+            connection.sendall(unfinished.encode())
+        wait_until(lambda: same.get("/health/live").status_code == 429, "a refusal")
+        assert other.get("/health/live").status_code == 200
 
 
 @pytest.fixture(params=NAMES)
