@@ -13,7 +13,7 @@ import yaml
 
 from coterie.ads.protocol import Limits
 from coterie.ads.service.metrics import Metrics
-from coterie.ads.service.settings import ServiceSettings
+from coterie.ads.service.service_settings import ServiceSettings
 from guide_sessions import captioned, commands_in, fenced_in_order, run_command, run_python
 from running_service import running_service
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from coterie.ads.protocol import Answer, Answers, Limits
 from coterie.ads.service.answering import answer_lines, answer_slices, quick_answer
 from coterie.ads.service.problems import MOST_FAULTS, Problem
-from coterie.ads.service.questions import Batch, make_batch, read_questions
+from coterie.ads.service.question_reading import Batch, make_batch, read_questions
 from coterie.ads.service.served_model import ServedModel
 from service_calls import served
 

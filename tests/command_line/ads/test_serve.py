@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 
 from coterie import save_model
 from coterie.ads.service import server, workers
-from coterie.ads.service.settings import ServiceSettings
+from coterie.ads.service.service_settings import ServiceSettings
 
 
 @pytest.fixture(autouse=True)

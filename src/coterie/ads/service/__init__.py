@@ -3,7 +3,7 @@
 The map, from the outside in:
 
 ========================  ==================================================================
-``settings.py``           what to serve, where, and for whom
+``service_settings.py``   what to serve, where, and for whom
 ``workers.py``            start: one process, or several under a supervisor
 ``server.py``             one process: model, event loop, signals, shutdown
 ``systemd.py``            sockets from systemd, notifications to it
@@ -18,7 +18,7 @@ The map, from the outside in:
 ``openapi.py``            the OpenAPI document, made from that table
 ``problems.py``           why a request is not answered
 ``fair_queue.py``         long work, in which clients take turns by cost
-``questions.py``          questions, read strictly, and what they cost
+``question_reading.py``   questions, read strictly, and what they cost
 ``answering.py``          from questions to answers
 ``bulk_curves.py``        the curves of all advertisers as a table
 ``pages.py``              the what-if page

@@ -19,7 +19,7 @@ from coterie.ads.forecasts.plan_forecasts import DayTable
 from coterie.ads.protocol import Answer, Fault, Figures, Limits, Question
 from coterie.ads.service.fair_queue import Slices
 from coterie.ads.service.problems import Problem, invalid
-from coterie.ads.service.questions import Batch, make_batch, read_questions
+from coterie.ads.service.question_reading import Batch, make_batch, read_questions
 from coterie.ads.service.served_model import ServedModel
 
 __all__ = ["answer_lines", "answer_slices", "compressed", "quick_answer"]

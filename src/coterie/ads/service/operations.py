@@ -61,38 +61,48 @@ class Operation:
 
 def operations(routes: Routes) -> list[Operation]:
     """Return all routes that are described in the OpenAPI document, and how."""
-    get, post = partial(Operation, "GET"), partial(Operation, "POST")
-    forecasts, model, operation = "Forecasts", "Model", "Operation"
+    return [*_forecasts(routes), *_of_the_model(routes), *_for_operators(routes)]
+
+
+def _forecasts(routes: Routes) -> list[Operation]:
     return [
-        post(
+        Operation(
+            "POST",
             "/v1/forecast",
             routes.forecast,
-            forecasts,
+            "Forecasts",
             answers=(protocol.Answer, protocol.Answers),
             body=protocol.Question | protocol.Questions,
             problems=_OF_QUESTIONS,
         ),
-        post(
+        Operation(
+            "POST",
             "/v1/forecast/stream",
             routes.forecast_stream,
-            forecasts,
+            "Forecasts",
             media=[NDJSON],
             body_media=NDJSON,
             problems=["unsupported-media-type"],
         ),
-        get(
+        Operation(
+            "GET",
             "/v1/curves",
             routes.curves,
-            forecasts,
+            "Forecasts",
             media=list(bulk_curves.MEDIA.values()),
             query=protocol.CurveQuery,
         ),
-        get("/v1/model", routes.model, model, answers=[protocol.Model]),
-        get("/v1/segments", routes.segments, model, answers=[protocol.Segments], tagged=True),
+    ]
+
+
+def _of_the_model(routes: Routes) -> list[Operation]:
+    get = partial(Operation, "GET", tag="Model")
+    return [
+        get("/v1/model", routes.model, answers=[protocol.Model]),
+        get("/v1/segments", routes.segments, answers=[protocol.Segments], tagged=True),
         get(
             "/v1/advertisers",
             routes.advertisers,
-            model,
             answers=[protocol.AdvertiserPage],
             query=protocol.AdvertiserQuery,
             tagged=True,
@@ -100,19 +110,18 @@ def operations(routes: Routes) -> list[Operation]:
         get(
             "/v1/advertisers/{id}",
             routes.advertiser,
-            model,
             answers=[protocol.Advertiser],
             problems=["unknown-advertiser"],
             tagged=True,
         ),
-        get("/health/live", routes.live, operation, answers=[protocol.Health], needs_token=False),
-        get(
-            "/health/ready",
-            routes.ready,
-            operation,
-            answers=[protocol.Health],
-            problems=["not-ready"],
-            needs_token=False,
-        ),
-        get("/metrics", routes.metrics, operation, media=["text/plain"]),
+    ]
+
+
+def _for_operators(routes: Routes) -> list[Operation]:
+    get = partial(Operation, "GET", tag="Operation")
+    health = partial(get, answers=[protocol.Health], needs_token=False)
+    return [
+        health("/health/live", routes.live),
+        health("/health/ready", routes.ready, problems=["not-ready"]),
+        get("/metrics", routes.metrics, media=["text/plain"]),
     ]

@@ -28,7 +28,7 @@ from coterie.ads.service.metrics import CONTENT_TYPE_LATEST, Metrics
 from coterie.ads.service.model_holder import ModelHolder
 from coterie.ads.service.pages import page_answer
 from coterie.ads.service.problems import KINDS, Problem
-from coterie.ads.service.questions import make_batch, read_questions
+from coterie.ads.service.question_reading import make_batch, read_questions
 from coterie.ads.service.request_reading import (
     BodyReader,
     accepts_gzip,

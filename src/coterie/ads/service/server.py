@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from coterie.ads.service.access import AccessPolicy, address_of, check_access, read_tokens
-from coterie.ads.service.settings import ServiceSettings
+from coterie.ads.service.service_settings import ServiceSettings
 from coterie.errors import CoterieError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -111,22 +111,7 @@ class ServiceProcess:
         gc.set_threshold(20_000, 20, 20)
         # the thread of the queue gives way to the event loop sooner than by default (5 ms)
         sys.setswitchinterval(0.001)
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                app,
-                http="httptools",
-                ws="none",
-                lifespan="on",
-                interface="asgi3",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=bool(settings.trusted_proxies),
-                forwarded_allow_ips=list(settings.trusted_proxies),
-                timeout_keep_alive=settings.limits.keep_alive_seconds,
-                timeout_graceful_shutdown=settings.limits.grace_seconds,
-            )
-        )
+        self._server = uvicorn.Server(_server_settings(app, settings))
         self._listening = listening
         self._server.run(sockets=[listening])
         queue.close()
@@ -199,3 +184,23 @@ class ServiceProcess:
                 _LOG.error("A defect ended %s", what, exc_info=error)
 
         task.add_done_callback(done)
+
+
+def _server_settings(app: Any, settings: ServiceSettings) -> Any:
+    """Return how uvicorn serves an application."""
+    from uvicorn import Config
+
+    return Config(
+        app,
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=list(settings.trusted_proxies),
+        timeout_keep_alive=settings.limits.keep_alive_seconds,
+        timeout_graceful_shutdown=settings.limits.grace_seconds,
+    )

@@ -20,7 +20,7 @@ from typing import Any
 from coterie.ads.service.access import address_of, bound_socket
 from coterie.ads.service.request_logs import logging_to_stderr
 from coterie.ads.service.server import ServiceProcess, check_can_serve, policy_of, say
-from coterie.ads.service.settings import ServiceSettings
+from coterie.ads.service.service_settings import ServiceSettings
 from coterie.ads.service.systemd import inherited_socket, notify
 from coterie.errors import ServiceError
 
