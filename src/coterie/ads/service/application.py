@@ -160,7 +160,7 @@ class RequestFrame:
         return self._templates[endpoint.__name__]
 
     def _request_id(self, given: bytes | None) -> str:
-        """Return the id that the client gave, if it can stand in a log; else a new one."""
+        """Return the id that the client gave, if it fits in a log line; else a new one."""
         if given is not None and _REQUEST_ID.fullmatch(given):
             return given.decode()
         return f"{self._prefix}-{next(self._numbers):06x}"

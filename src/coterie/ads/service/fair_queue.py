@@ -3,7 +3,7 @@
 Work is done in slices. After each slice, the flow that has received least work is served next
 (start-time fair queueing). A flow is a client, or rather its small or its large requests: a single
 forecast does not wait behind the batches of the same client. So a small request waits for one slice
-of each competing flow at most, whatever the others ask for.
+of each competing flow at most.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Flow:
 
 
 class FairQueue:
-    """Runs the work of clients in a thread of its own.
+    """Runs the work of clients in one thread.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class ModelHolder:
         self._current: ServedModel | None = None
         self._tried: _Identity = None
         self._one_at_a_time = threading.Lock()
-        # of its own, so that long requests do not delay a new model
+        # not the thread of requests: long ones would delay a new model
         self._thread = ThreadPoolExecutor(1, "reload")
 
     @property

@@ -59,7 +59,7 @@ def logging_to_stderr(log_format: LogFormat, quiet: bool) -> Iterator[None]:
     kept = []
     for name, level in (
         ("coterie", logging.INFO),
-        # every request that uvicorn cannot parse is a warning of its own
+        # uvicorn warns of every request that it cannot parse
         ("uvicorn.error", logging.ERROR),
         # a collector of traces that does not answer
         ("opentelemetry", logging.WARNING),

@@ -171,7 +171,7 @@ class ServedModel:
 def load_served(path: Path, version: str, *, whole: bool = True) -> ServedModel:
     """Load a model and make it ready to answer; refuse one that cannot be served.
 
-    Unless ``whole``, its details may still be in the making.
+    Unless ``whole``, threads may still be making its details.
     """
     model = load_market(path)
     check_model(model)

@@ -65,7 +65,7 @@ class ServiceProcess:
     on_listening : callable
         Called with the address once the service listens.
     on_stopping : callable, optional
-        Called once the service is told to stop.
+        Called when the service begins to stop.
     """
 
     def __init__(

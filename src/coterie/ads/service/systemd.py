@@ -44,7 +44,7 @@ def notify(state: str) -> None:
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return
-    # a leading @ stands for the abstract namespace
+    # a leading @ means the abstract namespace
     path = "\0" + address[1:] if address.startswith("@") else address
     with (
         contextlib.suppress(OSError),
