@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.ads.protocol import Limits
+from coterie.ads.service import fair_queue
 from coterie.ads.service.fair_queue import FairQueue, in_one_slice
 from coterie.ads.service.problems import Problem
 
@@ -323,3 +324,24 @@ def test_memory_does_not_grow_with_the_number_of_clients():
     queue.close()
     assert len(queue._flows) <= 1_001
     assert queue._waiting == {}
+
+
+def test_slice_that_takes_long_is_charged_for_its_time(monkeypatch):
+    """A flow whose slices cost more CPU time than they say waits longer for its next turn."""
+    # twice for the plug; then the first slice takes a tenth of a second
+    clock = iter([0.0, 0.0, 0.0, 0.105, *[0.105] * 100])
+    scene = Scene()
+    asked = {"slow": [[1, 1]], "quick": [[1]] * 20}
+
+    async def all_of_them():
+        plug, tasks = await scene.waiting(**asked)
+        monkeypatch.setattr(fair_queue.time, "thread_time", lambda: next(clock))
+        scene.go()
+        await plug
+        await asyncio.gather(*(task for some in tasks.values() for task in some))
+
+    asyncio.run(all_of_them())
+    scene.queue.close()
+    names = [name for name, _ in scene.done]
+    assert names[0] == "slow"
+    assert names.index("slow", 1) == len(names) - 1

@@ -33,6 +33,8 @@ _LARGE = 64
 #: Work per second that is assumed before any was measured.
 _FIRST_RATE = 50_000.0
 _MOST_IDLE_FLOWS = 1_000
+#: CPU seconds that a slice should take at most, and what each second beyond counts for.
+_SLICE_SECONDS, _WORK_PER_SECOND = 0.005, 100_000.0
 
 
 def in_one_slice(work: Callable[[], T], cost: int) -> Slices[T]:
@@ -209,7 +211,7 @@ class FairQueue:
 
     def _do_slice(self, job: _Job) -> tuple[int, _Outcome | None]:
         """Return the cost of the slice that was done, and how the job ended if it did."""
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), time.thread_time()
         try:
             cost = next(job.slices)
         except StopIteration as end:
@@ -219,7 +221,9 @@ class FairQueue:
         seconds = max(time.perf_counter() - began, 1e-6)
         # a moving average over some hundred slices, for Retry-After
         self._rate += 0.01 * (min(cost / seconds, 1e7) - self._rate)
-        return cost, None
+        # a slice may take longer than its cost says, such as the days of a whole year
+        beyond = time.thread_time() - cpu - _SLICE_SECONDS
+        return cost + max(int(beyond * _WORK_PER_SECOND), 0), None
 
     def _forget(self, client: str, cost: int) -> None:
         """Count finished work no longer; called with the lock held."""
