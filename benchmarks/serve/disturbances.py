@@ -158,11 +158,15 @@ def _wait_for(port: int, version: str, since: float) -> float | None:
 def _latencies(ask: Callable[[int], float], seconds: float) -> list[float]:
     """Ask at fixed moments, so that a slow answer does not hide those that wait behind it."""
     found, start = [], time.perf_counter()
-    for number in range(int(seconds / _INTERVAL)):
-        due = start + number * _INTERVAL
-        time.sleep(max(0.0, due - time.perf_counter()))
-        ask(number)
-        found.append(time.perf_counter() - due)
+    try:
+        for number in range(int(seconds / _INTERVAL)):
+            due = start + number * _INTERVAL
+            time.sleep(max(0.0, due - time.perf_counter()))
+            ask(number)
+            found.append(time.perf_counter() - due)
+    finally:
+        _open.connection.close()
+        del _open.connection
     return found
 
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.ads import protocol
 from coterie.ads.protocol import Answer, Limits, Question, answer_of
+from coterie.ads.protocol.questions import MOST_BID, MOST_SUPPLY
 from coterie.command_line.ads.forecast import bids_in
 from coterie.errors import InvalidParameterError
 from fitted_models import small_model
 
-bids = st.floats(0, protocol.MOST_BID, exclude_min=True)
+bids = st.floats(0, MOST_BID, exclude_min=True)
 
 
 def read(**members):
@@ -30,7 +30,7 @@ def read(**members):
             "level": st.sampled_from([0.5, 0.8, 0.9, 0.95]),
         },
     ),
-    st.fixed_dictionaries({}, optional={"supply": st.floats(0, protocol.MOST_SUPPLY)})
+    st.fixed_dictionaries({}, optional={"supply": st.floats(0, MOST_SUPPLY)})
     | st.fixed_dictionaries({"day": st.dates().map(str)}),
 )
 def test_question_keeps_what_was_asked(asked, more):

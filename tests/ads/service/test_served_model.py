@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import gc
 import json
 import subprocess
 import sys
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 
@@ -150,3 +152,17 @@ def test_any_text_becomes_a_short_line(text, most):
     assert told == text or not text.isprintable() or len(text) > most
     assert len(told) <= most and told.isprintable()
     assert json.loads(json.dumps(told)) == told
+
+
+def test_replaced_model_leaves_memory_without_the_collector(path):
+    """Nothing refers back to it, also after periods and texts were asked about."""
+    made = load_served(path, "0")
+    made.period(None, 7)
+    made.places(["hotel by the beach"])
+    parts = [weakref.ref(part) for part in (made, made.model, made.tables)]
+    gc.disable()
+    try:
+        del made
+        assert [part() for part in parts] == [None] * 3
+    finally:
+        gc.enable()

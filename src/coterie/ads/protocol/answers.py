@@ -48,13 +48,13 @@ class Figures(Struct, omit_defaults=True, gc=False):
     remark: str | UnsetType = UNSET
 
 
-class ModelVersion(Struct):
+class ModelVersion(Struct, gc=False):
     """The model that answered; equal versions give equal answers."""
 
     version: str
 
 
-class Answer(Struct):
+class Answer(Struct, gc=False):
     """The answer to one question: a forecast for each bid, in the order asked."""
 
     model: ModelVersion

@@ -52,7 +52,7 @@ class Limits:
     id_chars: int = 1_024
     text_work: int = 500
     small_work: int = 16  # requests up to this are answered at once
-    slice_work: int = 250  # after so much work another client has its turn
+    slice_work: int = 500  # after so much work another client has its turn
     queued_work_per_client: int = 400_000
     queued_work: int = 4_000_000
     request_seconds: float = 10.0  # until the answer begins
@@ -80,7 +80,7 @@ Level = Annotated[
 ]
 
 
-class BidRange(Struct, forbid_unknown_fields=True, rename={"from_": "from"}):
+class BidRange(Struct, forbid_unknown_fields=True, rename={"from_": "from"}, gc=False):
     """Bids from one to another in equal steps; both ends are included."""
 
     from_: Bid
@@ -103,7 +103,7 @@ class BidRange(Struct, forbid_unknown_fields=True, rename={"from_": "from"}):
         return bids_between(self.from_, self.to, min(self.step, 2 * MOST_BID), _LIMITS.bids)
 
 
-class Subject(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+class Subject(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True, gc=False):
     """Whom a question is about, in how many auctions and on which days.
 
     `advertiser` or `text` is required. An advertiser that the model does not know is placed by its

@@ -105,15 +105,18 @@ def _encoded_answers(batch: Batch, limits: Limits) -> Slices[list[bytes]]:
 
     Each is written in its slice: writing all of them at the end could take long.
     """
-    found = []
+    found: list[bytes] = []
     for part, cost in _parts(batch, limits):
         done = 0  # of the cost, as a long question reports it
-        for answer in _answers(batch, part, limits):
-            if isinstance(answer, int):
-                done += answer
-                yield answer
-            else:
-                found.append(_ENCODE(answer))
+        if _is_plain(batch, part, limits):
+            found += map(_ENCODE, _known(batch, part))
+        else:
+            for answer in _answers(batch, part, limits):
+                if isinstance(answer, int):
+                    done += answer
+                    yield answer
+                else:
+                    found.append(_ENCODE(answer))
         yield max(cost - done, 1)
     return found
 
@@ -137,17 +140,19 @@ def _answers(batch: Batch, part: list[int], limits: Limits) -> Iterator[Answer |
     """Yield the answers to some questions in order, and the cost of work between them."""
     if len(part) == 1 and _is_long(batch, part[0], limits):
         yield from _long_answer(batch, part[0], limits)
-    elif all(batch.rows[number] is not None for number in part):
-        _make_periods(batch, part)
-        yield from _known(batch, part)
-    else:
-        _make_periods(batch, part)
-        for number in part:
-            if batch.rows[number] is not None:
-                yield from _known(batch, [number])
-            else:
-                placement = _placed(batch, number)
-                yield _unknown(batch, number, placement, batch.bids[number])
+        return
+    for number in part:
+        if batch.rows[number] is not None:
+            yield from _known(batch, [number])
+        else:
+            yield _unknown(batch, number, _placed(batch, number), batch.bids[number])
+
+
+def _is_plain(batch: Batch, part: list[int], limits: Limits) -> bool:
+    """Whether all questions are about known advertisers, and none is long."""
+    if any(batch.rows[number] is None for number in part):
+        return False
+    return len(part) > 1 or not _is_long(batch, part[0], limits)
 
 
 def _is_long(batch: Batch, number: int, limits: Limits) -> bool:
@@ -177,11 +182,6 @@ def _long_answer(batch: Batch, number: int, limits: Limits) -> Iterator[Answer |
     yield whole
 
 
-def _make_periods(batch: Batch, part: list[int]) -> None:
-    for period in {batch.questions[number].period for number in part}:
-        batch.served.period(*period)
-
-
 def _placed(batch: Batch, number: int) -> Placement:
     question = batch.questions[number]
     [placement] = batch.served.places([question.text or ""])
@@ -190,7 +190,9 @@ def _placed(batch: Batch, number: int) -> Placement:
 
 def _opening(served: ServedModel, question: Question, row: int) -> tuple[Answer, DayTable]:
     """Return an answer about an advertiser of the model, without forecasts; and its days."""
-    period = served.period(*question.period)
+    # most questions are about an average day
+    is_average = question.day is UNSET and question.days == 1
+    period = served.average_day if is_average else served.period(*question.period)
     if question.supply is UNSET:
         supply, how = served.tables.supply(row, period.table), period.expected
     else:

@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from coterie.ads import protocol
-from coterie.ads.protocol import Limits
+from coterie.ads.protocol import Limits, Question
 from coterie.ads.service import bulk_curves
 from coterie.ads.service.answering import (
     answer_lines,
@@ -28,7 +28,7 @@ from coterie.ads.service.metrics import CONTENT_TYPE_LATEST, Metrics
 from coterie.ads.service.model_holder import ModelHolder
 from coterie.ads.service.pages import page_answer
 from coterie.ads.service.problems import KINDS, Problem
-from coterie.ads.service.question_reading import make_batch, read_questions
+from coterie.ads.service.question_reading import Batch, make_batch, read_questions
 from coterie.ads.service.request_reading import (
     BodyReader,
     accepts_gzip,
@@ -142,14 +142,14 @@ class Routes:
             if found is not None:
                 self._metrics.forecasts.inc(asked.n_bids)  # type: ignore[union-attr]
                 return Response(found, media_type=JSON)
+            batch, cost = _batch_and_cost(served, asked, limits)
         else:
-            cost = len(body) // 64
-            reading = in_one_slice(partial(read_questions, body), cost)
-            asked = await self._queued(request, cost, reading)
-        batch = make_batch(served, asked, limits)
-        compress = accepts_gzip(request)
-        slices = answer_slices(batch, limits, compress=compress)
-        found, zipped = await self._queued(request, batch.cost(limits), slices)
+            # many bodies may come together; the event loop would be busy with them for long
+            reading = partial(_read_batch, served, body, limits)
+            size = len(body) // 64
+            batch, cost = await self._queued(request, size, in_one_slice(reading, size))
+        slices = answer_slices(batch, limits, compress=accepts_gzip(request))
+        found, zipped = await self._queued(request, cost, slices)
         self._metrics.forecasts.inc(sum(batch.n_bids))
         headers = {"Vary": "Accept-Encoding"} | ({"Content-Encoding": "gzip"} if zipped else {})
         return Response(found, media_type=JSON, headers=headers)
@@ -260,6 +260,17 @@ class _ReadingStream(StreamingResponse):
 
 _NO_STORE = {"Cache-Control": "no-store"}
 _encoded = msgspec.json.Encoder().encode
+
+
+def _read_batch(served: ServedModel, body: bytes, limits: Limits) -> tuple[Batch, int]:
+    return _batch_and_cost(served, read_questions(body), limits)
+
+
+def _batch_and_cost(
+    served: ServedModel, asked: Question | list[Question], limits: Limits
+) -> tuple[Batch, int]:
+    batch = make_batch(served, asked, limits)
+    return batch, batch.cost(limits)
 
 
 def _json(content: Any, headers: dict[str, str] | None = None) -> Response:

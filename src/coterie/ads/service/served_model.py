@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -17,11 +18,12 @@ import msgspec
 import numpy as np
 
 import coterie
+from coterie.ads.curves.day_levels import DayLevels
 from coterie.ads.forecasts.fitted_market import FittedMarket, load_market
 from coterie.ads.forecasts.forecast_figures import describe_days
-from coterie.ads.forecasts.forecast_tables import tables_of
+from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
 from coterie.ads.forecasts.model_checks import check_model
-from coterie.ads.forecasts.placement import Placement
+from coterie.ads.forecasts.placement import Placement, Placer
 from coterie.ads.forecasts.plan_forecasts import DayTable
 from coterie.ads.forecasts.profiles import ProfileBook
 from coterie.ads.protocol import (
@@ -89,11 +91,14 @@ class ServedModel:
         self._book = beside.submit(ProfileBook, model)
         self._search = beside.submit(AdvertiserSearch, self.names, model.cost_, model.labels_)
         beside.shutdown(wait=False)
-        self._periods = _Recent(self._make_period, _MOST_PERIODS)
+        # what makes them does not refer to this object: a cycle would keep it in memory
+        make_period = partial(_make_period, self.tables, model.price_levels_)
+        self._periods = _Recent(make_period, _MOST_PERIODS)
         self.average_day = self._periods[None, 1]
         self.segment_names = [self.placer.segment(row) for row in range(len(self.names))]
         most = _PLACEMENT_BYTES // (8 * len(self.names))
-        self._places = _Recent(self._make_place, min(max(most, 1), _MOST_PLACEMENTS))
+        make_place = partial(_make_place, self.placer)
+        self._places = _Recent(make_place, min(max(most, 1), _MOST_PLACEMENTS))
 
     async def with_details(self) -> ServedModel:
         """Return itself once its book and its search are made."""
@@ -145,16 +150,6 @@ class ServedModel:
     def curve_bids(self) -> Any:
         """Return the bids of bulk curves: the grid of the charts, above 0."""
         return np.array([bid for bid in self.book.grid if bid > 0])
-
-    def _make_period(self, key: tuple[date | None, int]) -> Period:
-        levels, always = self.model.price_levels_, self.tables.always
-        expected, given = (
-            describe_days(levels, *key, is_expected) for is_expected in (True, False)
-        )
-        return Period(self.tables.days(*key), expected + always, given + always)
-
-    def _make_place(self, text: str) -> Placement:
-        return self.placer.placed_by_texts([text])[0]
 
     def _item(self, row: int) -> AdvertiserItem:
         model = self.model
@@ -221,6 +216,15 @@ def printable(text: str, most: int = _MOST_CHARS) -> str:
         for one in text[: most + 1]
     )
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+def _make_period(tables: ForecastTables, levels: DayLevels, key: tuple[date | None, int]) -> Period:
+    expected, given = (describe_days(levels, *key, is_expected) for is_expected in (True, False))
+    return Period(tables.days(*key), expected + tables.always, given + tables.always)
+
+
+def _make_place(placer: Placer, text: str) -> Placement:
+    return placer.placed_by_texts([text])[0]
 
 
 @contextmanager
