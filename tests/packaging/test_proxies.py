@@ -370,7 +370,10 @@ def _workers(service: RunningService) -> list[int]:
     """Return the processes of the workers."""
     pid = service.process.pid
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    commands = {int(one): Path(f"/proc/{one}/cmdline").read_bytes() for one in children}
+    commands = {}
+    for one in children:
+        with contextlib.suppress(OSError):  # it has just ended
+            commands[int(one)] = Path(f"/proc/{one}/cmdline").read_bytes()
     return [one for one, command in commands.items() if b"spawn_main" in command]
 
 
@@ -389,7 +392,8 @@ def test_logs_of_the_proxy_hold_no_ids(
     ):
         assert client.get("/v1/advertisers/adv-00041").status_code == 200
         assert client.get(path).status_code == 422
-        assert client.post(path, content=b" " * 3_000_000).status_code in {405, 413}
+        # Caddy answers 502 if the service refuses before it has read the body
+        assert client.post(path, content=b" " * 3_000_000).status_code in {405, 413, 502}
         client.get(path, headers={"X-Long": "x" * 65_536})
         service.signal(signal.SIGKILL)
         service.wait()
