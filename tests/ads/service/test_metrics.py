@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from coterie.ads.service.metrics import FOLDER_VARIABLE, Metrics
+from coterie.ads.service.metrics import Metrics
+from coterie.ads.service.service_settings import METRICS_FOLDER_VARIABLE
 
 ANSWERS = st.tuples(
     st.sampled_from(["/", "/v1/model"]),
@@ -69,7 +70,7 @@ def test_model_and_reloads_are_reported():
 
 def test_processes_are_summed(tmp_path, monkeypatch):
     """Counters of processes that have ended stay; the size of the model is not added up."""
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(METRICS_FOLDER_VARIABLE, str(tmp_path))
     code = (
         "from coterie.ads.service.metrics import Metrics; metrics = Metrics();"
         "metrics.forecasts.inc(20); metrics.model_advertisers.set(90);"

@@ -14,10 +14,10 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector
 
-__all__ = ["CONTENT_TYPE_LATEST", "FOLDER_VARIABLE", "Metrics"]
+from coterie.ads.service.service_settings import METRICS_FOLDER_VARIABLE
 
-#: If set before prometheus_client is imported, workers keep their metrics in files of this folder.
-FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+__all__ = ["CONTENT_TYPE_LATEST", "Metrics"]
+
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -90,7 +90,7 @@ class Metrics:
 
     def text(self) -> bytes:
         """Return all metrics, of all workers, in the text format of Prometheus."""
-        if FOLDER_VARIABLE not in os.environ:
+        if METRICS_FOLDER_VARIABLE not in os.environ:
             return generate_latest(self._registry)
         shared = CollectorRegistry()
         MultiProcessCollector(shared)  # type: ignore[no-untyped-call]

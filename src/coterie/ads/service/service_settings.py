@@ -8,7 +8,10 @@ from pathlib import Path
 from coterie.ads.protocol import Limits
 from coterie.ads.service.request_logs import LogFormat
 
-__all__ = ["ServiceSettings"]
+__all__ = ["METRICS_FOLDER_VARIABLE", "ServiceSettings"]
+
+#: If set before prometheus_client is imported, workers keep their metrics in files of this folder.
+METRICS_FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,13 @@ from typing import Any
 from coterie.ads.service.access import address_of, bound_socket
 from coterie.ads.service.request_logs import logging_to_stderr
 from coterie.ads.service.server import ServiceProcess, check_can_serve, policy_of, say
-from coterie.ads.service.service_settings import ServiceSettings
+from coterie.ads.service.service_settings import METRICS_FOLDER_VARIABLE, ServiceSettings
 from coterie.ads.service.systemd import inherited_socket, notify
 from coterie.errors import ServiceError
 
 __all__ = ["serve"]
 
 _LOG = logging.getLogger("coterie")
-_FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 #: A worker that ends sooner than this after its start is replaced more and more slowly.
 _SHORT_LIFE = 10.0
 _LONGEST_PAUSE = 30.0
@@ -228,17 +227,17 @@ def _reserved(settings: ServiceSettings) -> socket.socket:
 def _folder_for_metrics() -> Iterator[None]:
     """Let workers keep their metrics in files of a temporary folder, where they are summed."""
     folder = tempfile.mkdtemp(prefix="coterie-metrics-")
-    os.environ[_FOLDER_VARIABLE] = folder
+    os.environ[METRICS_FOLDER_VARIABLE] = folder
     try:
         yield
     finally:
-        del os.environ[_FOLDER_VARIABLE]
+        del os.environ[METRICS_FOLDER_VARIABLE]
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _forget_metrics(pid: int | None) -> None:
     """Remove the gauges of a worker that ended; its counters stay in the sums."""
-    folder = Path(os.environ[_FOLDER_VARIABLE])
+    folder = Path(os.environ[METRICS_FOLDER_VARIABLE])
     for file in folder.glob(f"gauge_live*_{pid}.db"):
         file.unlink(missing_ok=True)
 
