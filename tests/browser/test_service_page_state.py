@@ -177,9 +177,9 @@ def test_typing_is_one_step(address, market, open_address):
 def test_neighbours_are_compared_at_one_bid(address, market, open_address):
     """A neighbour is shown at the same bid and number of auctions."""
     page = open_address(link(address, advertiser=ONE, bid=3.21)).page
+    before = page.evaluate("history.length")
     page.fill("#supply", "777")
     settle(page)
-    before = page.evaluate("history.length")
     nearest = page.locator("#neighbours a").first
     name = nearest.get_attribute("data-advertiser")
     nearest.click()
