@@ -10,6 +10,7 @@ similarity   :func:`ks_distances`, :func:`ks_graph`
 segments     :class:`AdForecaster`, :class:`SegmentSettings`
 forecasts    :class:`AdForecaster`, :class:`Forecast`
 evaluation   :func:`evaluate`
+decisions    :func:`compare_models`, :func:`compare_periods`
 report       :func:`report_payload`, :func:`write_report`
 service      :class:`Client` and :class:`AsyncClient`, which ask what ``coterie ads serve`` answers
 ===========  ===================================================================================
@@ -30,6 +31,13 @@ if TYPE_CHECKING:
     from coterie.ads.client.clients import Client as Client
     from coterie.ads.curves.landscapes import evidence_of as evidence_of
     from coterie.ads.curves.landscapes import own_curves as own_curves
+    from coterie.ads.decisions.comparison.comparison_results import (
+        ModelComparison as ModelComparison,
+    )
+    from coterie.ads.decisions.comparison.model_comparison import compare_models as compare_models
+    from coterie.ads.decisions.comparison.model_comparison import (
+        compare_periods as compare_periods,
+    )
     from coterie.ads.forecasts.evaluation import evaluate as evaluate
     from coterie.ads.forecasts.forecast_figures import Forecast as Forecast
     from coterie.ads.forecasts.forecaster import AdForecaster as AdForecaster
