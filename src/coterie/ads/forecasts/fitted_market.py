@@ -25,9 +25,9 @@ from coterie.ads.forecasts.forecast_figures import (
     checked_day,
     checked_supply,
     describe_days,
-    forecast_of,
 )
 from coterie.ads.forecasts.forecast_tables import tables_of
+from coterie.ads.forecasts.outlook import Outlook
 from coterie.ads.forecasts.placement import Placement, quoted
 from coterie.ads.forecasts.plan_forecasts import DayTable
 from coterie.ads.histograms.stored_days import StoredDays
@@ -189,23 +189,45 @@ class FittedMarket:
         if bid is None:
             raise InvalidParameterError(NO_BID)
         bids = checked_bids(bid)
+        outlook = self.outlook(
+            advertiser, supply=supply, day=day, days=days, text=text, level=level
+        )
+        found = outlook.forecasts(bids)
+        return found if np.ndim(bid) else found[0]
+
+    def outlook(
+        self,
+        advertiser: str | None = None,
+        *,
+        supply: float | None = None,
+        day: str | None = None,
+        days: int = 1,
+        text: str | None = None,
+        level: float = 0.9,
+    ) -> Outlook:
+        """Return what questions about one advertiser and some days are answered by.
+
+        Parameters are those of :meth:`forecast`.
+        """
+        self._refuse_unfitted()
         tables = tables_of(self)
         placement = tables.placer.placed(advertiser, text)
         if supply is not None and day is not None:
             raise InvalidParameterError(SUPPLY_OR_DAY)
         first = checked_day(day, days)
         table = tables.days(first, int(days))
-        auctions = self._auctions(placement, supply, table)
-        how = describe_days(self.price_levels_, first, int(days), supply is None)
-        figures = tables.at_placed(
-            placement, bids, auctions, table, supply is not None, level
-        ).tolist()
-        grounds, currency = placement.why + how, self.currency_
-        found = [
-            forecast_of(placement, b, auctions, of_bid, grounds + tables.remark(b), level, currency)
-            for b, of_bid in zip(bids.tolist(), figures, strict=True)
-        ]
-        return found if np.ndim(bid) else found[0]
+        given = supply is not None
+        return Outlook(
+            tables,
+            placement,
+            self._auctions(placement, supply, table),
+            table,
+            first,
+            given,
+            level,
+            placement.why + describe_days(self.price_levels_, first, int(days), not given),
+            self.currency_,
+        )
 
     def _auctions(self, placement: Placement, supply: float | None, days: DayTable) -> float:
         if supply is not None:
