@@ -34,6 +34,8 @@ __all__ = ["Draws", "draw_days", "period_of"]
 
 Floats = NDArray[np.float64]
 _SEED = 20_260_302
+#: Draws of a short period, and the days of all draws of a long one.
+_MOST_DRAWS, _FEWEST_DRAWS, _DAYS_DRAWN = 2000, 500, 200_000
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,13 @@ class Draws:
     spend: Floats
 
 
-def draw_days(model: FittedMarket, outlook: Outlook, bid: float, n_draws: int) -> Draws:
-    """Draw impressions and spend of each day at a bid, as if money were unlimited."""
+def draw_days(model: FittedMarket, outlook: Outlook, bid: float) -> Draws:
+    """Draw impressions and spend of each day at a bid, as if money were unlimited.
+
+    Equal questions give equal draws.
+    """
     rng = np.random.default_rng(_SEED)
+    n_draws = min(max(_DAYS_DRAWN // len(outlook.days.shifts), _FEWEST_DRAWS), _MOST_DRAWS)
     dates = period_of(model, outlook)
     shifts = _levels(model.price_levels_, dates, n_draws, rng)
     auctions = _auctions(model, outlook, dates, n_draws, rng)
@@ -89,7 +95,9 @@ def _levels(levels: Any, dates: Any, n: int, rng: np.random.Generator) -> Floats
         mean, variance = levels.typical()
         return mean + np.sqrt(max(variance, 0.0)) * rng.standard_normal((n, 1))
     mean, covariance = levels.ahead(dates)
-    return rng.multivariate_normal(mean, covariance, n, check_valid="ignore", method="eigh")
+    # rounding must not make it singular
+    root = np.linalg.cholesky(covariance + 1e-10 * np.eye(len(mean)))
+    return mean + rng.standard_normal((n, len(mean))) @ root.T
 
 
 def _auctions(

@@ -8,88 +8,22 @@ then.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coterie.ads.decisions.budget_draws import Draws, draw_days, period_of
+from coterie.ads.decisions.decision_answers import BudgetDay, BudgetPlan, Interval
 from coterie.ads.decisions.goals import checked_amount, least_bid, marginal_cost
 from coterie.ads.forecasts.fitted_market import FittedMarket
-from coterie.ads.forecasts.forecast_figures import COLUMNS, Forecast, checked_bids
+from coterie.ads.forecasts.forecast_figures import COLUMNS, checked_bids
 from coterie.ads.forecasts.outlook import Outlook
 from coterie.runtime.wording import money
 
-__all__ = ["BudgetDay", "BudgetPlan", "plan_budget"]
+__all__ = ["plan_budget"]
 
 Floats = NDArray[np.float64]
-Interval = tuple[float, float]
-_DRAWS = 2000
-
-
-@dataclass(frozen=True)
-class BudgetDay:
-    """One day under a budget: means of the draws, and the interval of what is spent by its end."""
-
-    day: str  # a date; empty for an average day
-    auctions: float
-    impressions: float
-    spend: float
-    spent: float  # from the first day to the end of this one
-    spent_interval: Interval
-
-
-@dataclass(frozen=True)
-class BudgetPlan:
-    """What a budget buys at a bid; money in units of currency.
-
-    Attributes
-    ----------
-    budget : float
-        For all days together.
-    using_bid : float or None
-        The bid whose mean spend is the budget (CPM); None if no bid in the log spends it all.
-    bid : float
-        The bid of this plan: the one asked for, else ``using_bid``, else the highest in the log.
-    impressions, spend, clicks, conversions : float or None
-        Means until the money or the period ends; None where the log has no such events.
-    impressions_interval, … : (low, high) or None
-    lasts : float
-        The probability that the money lasts for the whole period.
-    days_until_empty : float or None
-        The mean number of days until the money is spent, if it is; None if it always lasts.
-    days_until_empty_interval : (low, high) or None
-    marginal_cost : float or None
-        The cost of a further thousand impressions at the bid.
-    by_day : list of BudgetDay
-    unlimited : Forecast
-        At the bid, with money without end.
-    why : str
-        If no bid spends the budget, the reason; otherwise empty.
-    """
-
-    budget: float
-    using_bid: float | None
-    bid: float
-    days: int
-    level: float
-    impressions: float
-    impressions_interval: Interval
-    spend: float
-    spend_interval: Interval
-    clicks: float | None
-    clicks_interval: Interval | None
-    conversions: float | None
-    conversions_interval: Interval | None
-    lasts: float
-    days_until_empty: float | None
-    days_until_empty_interval: Interval | None
-    marginal_cost: float | None
-    by_day: list[BudgetDay]
-    unlimited: Forecast
-    why: str = ""
-    model_version: str = field(default="", compare=False)
 
 
 def plan_budget(
@@ -128,7 +62,7 @@ def plan_budget(
     using = least_bid(outlook, COLUMNS["spend"], amount)
     at = next(one for one in (asked, using, outlook.tables.highest) if one is not None)
     [unlimited] = outlook.forecasts(at)
-    draws = draw_days(model, outlook, at, _DRAWS)
+    draws = draw_days(model, outlook, at)
     capped, emptied = _under(draws, amount)
     return BudgetPlan(
         budget=amount,

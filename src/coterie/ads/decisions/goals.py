@@ -6,24 +6,23 @@ the edges of the grid of the log, then within one bin by repeated division.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coterie.ads.curves.marginal_costs import marginal_costs
+from coterie.ads.decisions.decision_answers import Goal, GoalBid
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_figures import COLUMNS, Forecast
 from coterie.ads.forecasts.outlook import Outlook
 from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import count, money
 
-__all__ = ["GOALS", "Goal", "GoalBid", "bid_for", "checked_amount", "least_bid", "marginal_cost"]
+__all__ = ["GOALS", "bid_for", "checked_amount", "goal_bid", "least_bid", "marginal_cost"]
 
 Floats = NDArray[np.float64]
-Goal = Literal["impressions", "clicks", "conversions", "spend"]
 
 #: What a bid may be asked for.
 GOALS: tuple[Goal, ...] = ("impressions", "clicks", "conversions", "spend")
@@ -31,40 +30,6 @@ GOALS: tuple[Goal, ...] = ("impressions", "clicks", "conversions", "spend")
 _PARTS = 64  # into which a stretch of bids is divided at once
 _ROUNDS = 7  # 64^7 parts of a bin are finer than floats
 _RAISE = 1.01  # the marginal cost is that of a bid raised by 1%
-
-
-@dataclass(frozen=True)
-class GoalBid:
-    """The bid for a goal, and what to expect there; money in units of currency.
-
-    Attributes
-    ----------
-    goal : {"impressions", "clicks", "conversions", "spend"}
-    amount : float
-        Of all days together.
-    reached : bool
-        Whether any bid up to the highest one in the log is expected to reach the amount.
-    bid : float or None
-        The least bid whose mean reaches the amount, per thousand impressions (CPM).
-    safe_bid : float or None
-        The least bid whose interval is entirely at or above the amount.
-    marginal_cost : float or None
-        The cost of a further thousand impressions at the bid; None if a higher bid wins no more.
-    forecast : Forecast
-        At ``bid``; if the goal is not reached, at the highest bid in the log.
-    why : str
-        If the goal is not reached, the reason; otherwise empty.
-    """
-
-    goal: Goal
-    amount: float
-    reached: bool
-    bid: float | None
-    safe_bid: float | None
-    marginal_cost: float | None
-    forecast: Forecast
-    why: str = ""
-    model_version: str = field(default="", compare=False)
 
 
 def bid_for(
@@ -165,11 +130,6 @@ def checked_amount(amount: Any, name: str) -> float:
     if is_number and 0 < float(amount) < np.inf:
         return float(amount)
     raise InvalidParameterError(f"{name}={amount!r}: it must be a number above 0")
-
-
-def with_version(found: Any, version: str) -> Any:
-    """Return an answer that names the model it came from."""
-    return replace(found, model_version=version)
 
 
 def _column(outlook: Outlook, goal: Goal) -> int:

@@ -50,7 +50,8 @@ def allocate(spend: Floats, amount: Floats, budget: float) -> Allocated:
     --------
     The first curve buys 3 for the first unit of money; the second buys 2, then 1.
 
-    >>> found = allocate(np.array([[1.0, 4.0], [1.0, 2.0]]), np.array([[3.0, 3.5], [2.0, 3.0]]), 2.5)
+    >>> spend, amount = np.array([[1.0, 4.0], [1.0, 2.0]]), np.array([[3.0, 3.5], [2.0, 3.0]])
+    >>> found = allocate(spend, amount, 2.5)
     >>> found.spend.tolist(), found.amount.tolist(), found.slope
     ([1.0, 1.5], [3.0, 2.5], 1.0)
     """

@@ -7,13 +7,18 @@ of the grid; the stretch around the solution is then divided twice more.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coterie.ads.curves.landscapes import PER_UNIT
+from coterie.ads.decisions.decision_answers import (
+    Allocation,
+    BudgetSplit,
+    Interval,
+    PortfolioGoal,
+)
 from coterie.ads.decisions.goals import checked_amount
 from coterie.ads.decisions.marginal_allocation import allocate
 from coterie.ads.forecasts.fitted_market import FittedMarket
@@ -23,12 +28,10 @@ from coterie.ads.forecasts.placement import quoted
 from coterie.ads.forecasts.plan_forecasts import DayTable
 from coterie.errors import InvalidParameterError
 
-__all__ = ["Allocation", "BudgetSplit", "PortfolioGoal", "split_budget", "split_in_steps"]
+__all__ = ["split_budget", "split_in_steps"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
-Interval = tuple[float, float]
-PortfolioGoal = Literal["impressions", "clicks", "conversions"]
 
 #: Goals, and where in the events of an advertiser the rate of each is.
 _RATES = {"impressions": None, "clicks": 0, "conversions": 2}
@@ -36,60 +39,8 @@ _TARGETS = {"impressions": 0, "clicks": 2, "conversions": 3}
 _FINE = 48  # points of a stretch that is divided
 _ROUNDS = 2
 _HALVINGS = 45
-_ITEMS_TOGETHER = 100_000
+_ITEMS_TOGETHER = 25_000
 _RAISE = 1.01
-
-
-@dataclass(frozen=True)
-class Allocation:
-    """The part of one advertiser in a budget; money in units of currency."""
-
-    advertiser: str
-    segment: str
-    bid: float | None  # per thousand impressions (CPM); None: it should not bid
-    spend: float
-    amount: float  # of the goal
-    marginal_cost: float | None  # of a further thousand impressions, click or conversion
-    mean_bid: float  # the mean of its bids in the log
-    log_spend: float  # the part it would have if the budget were divided as in the log
-    log_amount: float  # of the goal, for that part
-
-
-@dataclass(frozen=True)
-class BudgetSplit:
-    """A budget divided between advertisers.
-
-    Attributes
-    ----------
-    goal : {"impressions", "clicks", "conversions"}
-        What is maximised in total.
-    budget, spend : float
-        Money for all days together, and how much of it can be spent.
-    amount, amount_interval : float, (low, high)
-        Of the goal, in total.
-    log_amount : float
-        Of the goal, if the same budget were divided as in the log.
-    gain : float or None
-        ``amount`` over ``log_amount``, minus 1; None if the latter is 0.
-    marginal_cost : float or None
-        Of a further thousand impressions, click or conversion; None if no more can be bought.
-    allocations : list of Allocation
-        The largest spend first.
-    """
-
-    goal: PortfolioGoal
-    budget: float
-    spend: float
-    amount: float
-    amount_interval: Interval
-    log_amount: float
-    gain: float | None
-    marginal_cost: float | None
-    days: int
-    level: float
-    currency: str
-    allocations: list[Allocation]
-    model_version: str = field(default="", compare=False)
 
 
 def split_budget(
@@ -98,7 +49,7 @@ def split_budget(
     advertisers: Sequence[str] | None = None,
     *,
     goal: PortfolioGoal = "impressions",
-    segment: int | None = None,
+    segment: int | str | None = None,
     day: str | None = None,
     days: int = 7,
     level: float = 0.9,
@@ -117,8 +68,8 @@ def split_budget(
     advertisers : sequence of str, optional
         Ids in the log; by default all, or those of ``segment``.
     goal : {"impressions", "clicks", "conversions"}
-    segment : int, optional
-        Index of a segment.
+    segment : int or str, optional
+        Index or name of a segment; of a name, its beginning is enough.
     day, days, level
         See :meth:`~coterie.ads.AdForecaster.forecast`.
 
@@ -142,7 +93,7 @@ def split_in_steps(
     advertisers: Sequence[str] | None = None,
     *,
     goal: PortfolioGoal = "impressions",
-    segment: int | None = None,
+    segment: int | str | None = None,
     day: str | None = None,
     days: int = 7,
     level: float = 0.9,
@@ -268,16 +219,12 @@ def _rows(
     model: FittedMarket,
     tables: ForecastTables,
     advertisers: Sequence[str] | None,
-    segment: int | None,
+    segment: int | str | None,
 ) -> Indices:
     if advertisers is not None and segment is not None:
         raise InvalidParameterError("give advertisers or a segment, not both")
     if segment is not None:
-        if not 0 <= segment < len(model.segments_):
-            raise InvalidParameterError(
-                f"segment={segment}: the model has segments 0 to {len(model.segments_) - 1}"
-            )
-        return np.flatnonzero(model.labels_ == segment)
+        return np.flatnonzero(model.labels_ == _segment_index(model, segment))
     if advertisers is None:
         return np.flatnonzero(model.observations_ > 0)
     if isinstance(advertisers, str) or not len(advertisers):
@@ -292,6 +239,21 @@ def _rows(
     if len(set(names)) < len(names):
         raise InvalidParameterError("advertisers: an id is given twice")
     return np.array([tables.row_of[name] for name in names])
+
+
+def _segment_index(model: FittedMarket, segment: int | str) -> int:
+    names = [one.name for one in model.segments_]
+    if isinstance(segment, str):
+        begun = [i for i, name in enumerate(names) if name.lower().startswith(segment.lower())]
+        found = [i for i in begun if names[i].lower() == segment.lower()] or begun
+    else:
+        found = [segment] if 0 <= segment < len(names) else []
+    if len(found) != 1:
+        listed = "; ".join(f"{i} {quoted(name)}" for i, name in enumerate(names)) or "none"
+        raise InvalidParameterError(
+            f"segment={segment!r}: the model has not exactly one such segment; they are {listed}"
+        )
+    return found[0]
 
 
 def _rates(tables: ForecastTables, rows: Indices, goal: str) -> Floats:
