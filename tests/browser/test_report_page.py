@@ -75,13 +75,13 @@ def test_opens_offline(report, opened):
 
 
 def test_begins_with_the_largest_spender(page):
-    """At first the advertiser that spends most is shown, at its present bid."""
+    """At first the advertiser that spends most is shown, at its mean bid."""
     bids = [one.bid for one in PAYLOAD.advertisers]
     spend = [twin_forecast(PAYLOAD, i, bid)["spend"] for i, bid in enumerate(bids)]
     largest = int(np.argmax(spend))
     assert page.input_value("#advertiser") == PAYLOAD.advertisers[largest].id
     assert bid_of(page) == pytest.approx(bids[largest], rel=1e-3)
-    assert "This is today’s mean bid" in page.inner_text("#sentence")
+    assert "This is the log’s mean bid" in page.inner_text("#sentence")
 
 
 def test_answers_as_the_twin(report, opened):

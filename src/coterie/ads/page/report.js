@@ -94,7 +94,7 @@
     return place === null ? bids : `${segments[place].name} · ${bids}`;
   }
 
-  /** Advertisers by what they spend a day at today's bid, the largest first. */
+  /** Advertisers by what they spend a day at the log's mean bid, the largest first. */
   function bySpend() {
     const { bid, supply, win, cost } = data.advertisers;
     const spend = bid.map((now, i) => {

@@ -350,7 +350,6 @@
       ...{ symbol: model.symbol, currency: model.currency, interval: model.interval },
       grid: positive(model.grid),
       lastDay: model.last_day,
-      usual: { name: "the log’s mean bid", short: "log’s mean" },
       answers: {
         ...source,
         forecast: (question) => busy(forecast(question)),
