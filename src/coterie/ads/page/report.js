@@ -94,36 +94,64 @@
     return place === null ? bids : `${segments[place].name} · ${bids}`;
   }
 
-  /** Advertisers by what they spend a day at the log's mean bid, the largest first. */
-  function bySpend() {
+  /** Impressions and spend a day at the log's mean bid, of each advertiser. */
+  function atMeanBid() {
     const { bid, supply, win, cost } = data.advertisers;
-    const spend = bid.map((now, i) => {
-      const at = (place) => interpolate(grid, data.curves[place], now);
-      return supply[i] * at(win[i]) * at(cost[i]);
+    return bid.map((mean, i) => {
+      const at = (place) => interpolate(grid, data.curves[place], mean);
+      const impressions = (supply[i] * at(win[i])) / 100;
+      return { impressions, spend: (impressions * at(cost[i])) / 1000 };
     });
-    return spend.map((_, i) => i).sort((a, b) => spend[b] - spend[a]);
+  }
+
+  const PAGE = 25;
+
+  /** The table of all advertisers; show({ group }) lists those of a segment. */
+  function advertiserList(order, usual) {
+    const { id, segment, confidence, observations, bid, supply } = data.advertisers;
+    const nameOf = (i) => segments[segment[i]]?.name ?? "";
+    const number = (title, values, format) => ({ title, key: (i) => values[i], cell: (i) => format(values[i]) });
+    const columns = [
+      { title: "Advertiser", text: true, key: (i) => id[i], cell: (i) => advertiserLink(i) },
+      { title: "Segment", text: true, key: nameOf, cell: (i) => element("bdi", {}, nameOf(i)) },
+      number("Confidence", confidence, percent),
+      number("Bids seen", observations, count),
+      number("Log’s mean bid", bid, money),
+      number("Auctions a day", supply, count),
+      number("Impressions a day", usual.map((at) => at.impressions), count),
+      number("Spend a day", usual.map((at) => at.spend), money),
+    ];
+    return coterieTables.paged(find("advertiser-list"), {
+      ...{ name: "Advertisers", label: "Filter by id", columns, pageSize: PAGE },
+      groups: segments.map(({ name }) => name),
+      column: columns.length - 1,
+      load({ query, group, key, rising, page }) {
+        const wanted = query.trim().toLowerCase();
+        const isWanted = (i) => id[i].toLowerCase().includes(wanted) && (group === null || segment[i] === group);
+        const found = coterieTables.sorted(order.filter(isWanted), key, rising);
+        return { items: found.slice((page - 1) * PAGE, page * PAGE), total: found.length };
+      },
+    });
+  }
+
+  function advertiserLink(i) {
+    return element("a", { href: "#what-if", "data-advertiser": i }, idText(data.advertisers.id[i]));
   }
 
   // ---------------------------------------------------------------- segments
 
   /** Under the most typical members of a segment, a button that lists all of them. */
-  function memberLists() {
-    const { segment, confidence, id } = data.advertisers;
+  function memberLists(listing) {
     for (const list of document.querySelectorAll("[data-members-of]")) {
-      const place = Number(list.dataset.membersOf);
-      const members = segment.flatMap((at, i) => (at === place ? [i] : []));
-      if (members.length <= list.children.length) continue;
-      const text = `List all ${members.length.toLocaleString("en")}`;
+      const group = Number(list.dataset.membersOf);
+      const { length } = data.advertisers.segment.filter((at) => at === group);
+      if (length <= list.children.length) continue;
+      const text = `List all ${length.toLocaleString("en")}`;
       const button = element("button", { type: "button", class: "more" }, text);
       button.addEventListener("click", () => {
-        members.sort((a, b) => confidence[b] - confidence[a]);
-        list.replaceChildren(
-          ...members.map((i) => {
-            const link = element("a", { href: "#what-if", "data-advertiser": i }, idText(id[i]));
-            return element("li", {}, link, element("small", {}, percent(confidence[i])));
-          }),
-        );
-        button.remove();
+        listing.show({ group, query: "" });
+        find("advertisers").scrollIntoView();
+        find("advertisers").focus({ preventScroll: true });
       });
       list.after(button);
     }
@@ -205,7 +233,8 @@
 
   for (const part of document.querySelectorAll(".needs-script")) part.hidden = false;
   const { id: ids } = data.advertisers;
-  const order = bySpend();
+  const usual = atMeanBid();
+  const order = ids.map((_, i) => i).sort((a, b) => usual[b].spend - usual[a].spend);
   const items = order.map((index) => ({ index, name: ids[index], key: ids[index].toLowerCase() }));
   const panel = coterieWhatIf({ grid, symbol, interval, answers });
   const box = coterieCombobox.combobox(find("advertiser"), find("advertisers-found"), {
@@ -233,7 +262,8 @@
     symbol,
     segments: segments.map((segment) => ({ ...segment, curves: curvesOf(segment) })),
   });
-  memberLists();
+  memberLists(advertiserList(order, usual));
+  for (const table of document.querySelectorAll("table.sortable")) coterieTables.enhance(table);
   errorCharts();
 
   document.addEventListener("click", (event) => {

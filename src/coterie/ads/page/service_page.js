@@ -257,7 +257,10 @@
   // ------------------------------------------------------------------ segments
 
   async function showSegments() {
-    segments = await coterieSegments.segments({ calls, busy, symbol: model.symbol });
+    let all = null;
+    const { symbol } = model;
+    segments = await coterieSegments.segments({ calls, symbol, onList: (place) => all.list(place) });
+    all = coterieAdvertisers({ calls, busy, symbol, groups: segments.segments.map(({ name }) => visible(name)) });
     const { reply, bid } = panel.shown();
     followSegment(reply, bid);
     showExamples(segments.segments.map(({ words }) => visible(words.join(" "))));
