@@ -1,15 +1,12 @@
 "use strict";
 /* The script of the report: connects data, panel and charts. */
 (() => {
-  const { drawToWidth, setSize, shape } = coterieCharts;
-  const { scale, ticksTo } = coterieScales;
   const { count, forecastAt, interpolate, percent } = coterieNumbers;
   const { element, idText } = coterieNodes;
   const data = JSON.parse(document.getElementById("data").textContent);
   const { grid, segments, symbol, interval } = data;
   const find = (id) => document.getElementById(id);
   const money = (number) => coterieNumbers.money(number, symbol);
-  const percentTick = (share) => `${Math.round(100 * share)}%`;
 
   // -------------------------------------------------------------------- data
 
@@ -157,78 +154,6 @@
     }
   }
 
-  // ------------------------------------------------------------------ errors
-
-  function errorCharts() {
-    for (const target of data.errors?.length ? ["impressions", "spend"] : []) {
-      dotPlot(find(`${target}-errors`), {
-        label: `Error of the ${target} forecast by source of the curve`,
-        format: percentTick,
-        rows: data.errors.map(({ label, chosen, ...values }) => ({
-          label,
-          values: values[target],
-          best: chosen,
-        })),
-      });
-    }
-  }
-
-  /**
-   * Two values a row as dots on a common axis from 0, joined by a line.
-   * rows: { label, values: [hollow, filled], best }; values are shares of 1, or null.
-   */
-  function dotPlot(host, { rows, label, format }) {
-    const svg = shape("svg", { class: "chart dots", role: "img", "aria-label": label });
-    host.replaceChildren(svg);
-    const top = Math.max(...rows.flatMap((row) => row.values.map((value) => value ?? 0)));
-    const labelWidth = 14 + 6.6 * Math.max(...rows.map((row) => row.label.length));
-
-    drawToWidth(host, (width) => {
-      // labels go above the dots if there is too little room beside them
-      const above = labelWidth > 0.35 * width;
-      const left = above ? 14 : labelWidth;
-      const rowHeight = above ? 42 : 28;
-      const bottom = rows.length * rowHeight + 4;
-      const ticks = ticksTo(top * 1.02, Math.max(2, (width - left) / 70));
-      const x = scale(0, ticks[ticks.length - 1], left, width - 46);
-      svg.replaceChildren();
-      setSize(svg, width, bottom + 22);
-      for (const value of ticks) {
-        const kind = value === 0 ? "base" : "rule";
-        svg.append(
-          shape("line", { class: kind, x1: x(value), x2: x(value), y1: 0, y2: bottom }),
-          shape("text", { class: "middle", x: x(value), y: bottom + 16 }, format(value)),
-        );
-      }
-      rows.forEach((row, i) => {
-        const y = (i + (above ? 0.7 : 0.5)) * rowHeight;
-        const place = above
-          ? { class: "label", x: 0, y: y - 13 }
-          : { class: "label end", x: left - 10, y: y + 4 };
-        if (row.best) place.class += " best";
-        svg.append(shape("text", place, row.label));
-        drawDots(svg, row.values, x, y);
-      });
-    });
-  }
-
-  function drawDots(svg, values, x, y) {
-    const known = values.filter((value) => value !== null);
-    if (!known.length) return;
-    const ends = { x1: x(Math.min(...known)), x2: x(Math.max(...known)), y1: y, y2: y };
-    svg.append(shape("line", { class: "between", ...ends }));
-    ["hollow", "filled"].forEach((kind, i) => {
-      if (values[i] !== null) svg.append(shape("circle", { class: kind, cx: x(values[i]), cy: y, r: 5 }));
-    });
-    // the number is beside the filled dot, away from the other dot
-    const value = values[1] ?? values[0];
-    const side =
-      value >= Math.max(...known)
-        ? { class: "value", x: x(value) + 10 }
-        : { class: "value end", x: x(value) - 10 };
-    svg.append(shape("text", { ...side, y: y + 4 }, percent(value)));
-  }
-
   // ------------------------------------------------------------------- start
 
   for (const part of document.querySelectorAll(".needs-script")) part.hidden = false;
@@ -264,7 +189,15 @@
   });
   memberLists(advertiserList(order, usual));
   for (const table of document.querySelectorAll("table.sortable")) coterieTables.enhance(table);
-  errorCharts();
+  coterieEvaluationCharts({
+    ...{ data, money, symbol },
+    onPick(id) {
+      const place = ids.indexOf(id);
+      if (place < 0) return;
+      choose(place);
+      find("what-if").scrollIntoView();
+    },
+  });
 
   document.addEventListener("click", (event) => {
     const link = event.target.closest("[data-advertiser]");
