@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from coterie.ads.curves.day_levels import DayLevels
 from coterie.ads.curves.landscapes import Evidence, own_curves
+from coterie.ads.curves.marginal_costs import marginal_costs
 from coterie.ads.curves.supply import Supply
 from coterie.ads.forecasts.calibration import Calibration
 from coterie.ads.forecasts.forecast_figures import (
@@ -25,9 +26,9 @@ from coterie.ads.forecasts.forecast_figures import (
     checked_day,
     checked_supply,
     describe_days,
-    forecast_of,
 )
 from coterie.ads.forecasts.forecast_tables import tables_of
+from coterie.ads.forecasts.outlook import Outlook
 from coterie.ads.forecasts.placement import Placement, quoted
 from coterie.ads.forecasts.plan_forecasts import DayTable
 from coterie.ads.histograms.stored_days import StoredDays
@@ -70,6 +71,7 @@ class AdvertiserCurve:
     low: Floats  # ends of the interval of the share on one day, level 90%
     high: Floats
     cost: Floats  # price of a thousand impressions, in currency units
+    marginal: Floats  # price of a further thousand impressions; NaN if a higher bid wins no more
     own: Floats  # share won by the advertiser's own auctions alone
     segment: Floats  # share won by a new advertiser of its segments
 
@@ -144,8 +146,16 @@ class FittedMarket:
         row = placement.row
         own = np.zeros(len(bids)) if row is None else own_curves(self.evidence(row))[0]
         of_segment = placement.shares @ self.segment_win_
+        win, cost = found["win"], found["cost"]
         return AdvertiserCurve(
-            bids, found["win"], found["low"], found["high"], found["cost"], own, of_segment
+            bids,
+            win,
+            found["low"],
+            found["high"],
+            cost,
+            marginal_costs(win * cost / 1000.0, win),
+            own,
+            of_segment,
         )
 
     def forecast(
@@ -189,23 +199,45 @@ class FittedMarket:
         if bid is None:
             raise InvalidParameterError(NO_BID)
         bids = checked_bids(bid)
+        outlook = self.outlook(
+            advertiser, supply=supply, day=day, days=days, text=text, level=level
+        )
+        found = outlook.forecasts(bids)
+        return found if np.ndim(bid) else found[0]
+
+    def outlook(
+        self,
+        advertiser: str | None = None,
+        *,
+        supply: float | None = None,
+        day: str | None = None,
+        days: int = 1,
+        text: str | None = None,
+        level: float = 0.9,
+    ) -> Outlook:
+        """Return what questions about one advertiser and some days are answered by.
+
+        Parameters are those of :meth:`forecast`.
+        """
+        self._refuse_unfitted()
         tables = tables_of(self)
         placement = tables.placer.placed(advertiser, text)
         if supply is not None and day is not None:
             raise InvalidParameterError(SUPPLY_OR_DAY)
         first = checked_day(day, days)
         table = tables.days(first, int(days))
-        auctions = self._auctions(placement, supply, table)
-        how = describe_days(self.price_levels_, first, int(days), supply is None)
-        figures = tables.at_placed(
-            placement, bids, auctions, table, supply is not None, level
-        ).tolist()
-        grounds, currency = placement.why + how, self.currency_
-        found = [
-            forecast_of(placement, b, auctions, of_bid, grounds + tables.remark(b), level, currency)
-            for b, of_bid in zip(bids.tolist(), figures, strict=True)
-        ]
-        return found if np.ndim(bid) else found[0]
+        given = supply is not None
+        return Outlook(
+            tables,
+            placement,
+            self._auctions(placement, supply, table),
+            table,
+            first,
+            given,
+            level,
+            placement.why + describe_days(self.price_levels_, first, int(days), not given),
+            self.currency_,
+        )
 
     def _auctions(self, placement: Placement, supply: float | None, days: DayTable) -> float:
         if supply is not None:

@@ -1,0 +1,1 @@
+"""Decisions: what to do with forecasts."""

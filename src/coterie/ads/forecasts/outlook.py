@@ -1,0 +1,63 @@
+"""Outlook: one advertiser on some days, ready to be asked for figures at any bid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from coterie.ads.forecasts.forecast_figures import Forecast, forecast_of
+
+if TYPE_CHECKING:
+    from coterie.ads.forecasts.forecast_tables import ForecastTables
+    from coterie.ads.forecasts.placement import Placement
+    from coterie.ads.forecasts.plan_forecasts import DayTable
+
+__all__ = ["Outlook"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Whom a question is about, in how many auctions and on which days.
+
+    Every question about one advertiser is answered by the figures of its outlook: at a bid, the bid
+    for a goal, a budget.
+    """
+
+    tables: ForecastTables
+    placement: Placement
+    supply: float  # auctions of all days together
+    days: DayTable
+    first: date | None  # the first day; None for an average day, or the days after the log
+    given: bool  # whether the supply was given, rather than expected
+    level: float  # of the intervals
+    grounds: str  # what the figures are based on
+    currency: str
+
+    def figures(self, bids: ArrayLike) -> Floats:
+        """Return the figures at B bids, (B, 14), in the order of ``forecast_figures.FIELDS``."""
+        wanted = np.atleast_1d(np.asarray(bids, dtype=np.float64))
+        return self.tables.at_placed(
+            self.placement, wanted, self.supply, self.days, self.given, self.level
+        )
+
+    def forecasts(self, bids: ArrayLike) -> list[Forecast]:
+        """Return the forecast at each of some bids."""
+        wanted = np.atleast_1d(np.asarray(bids, dtype=np.float64))
+        return [
+            forecast_of(
+                self.placement,
+                bid,
+                self.supply,
+                of_bid,
+                self.grounds + self.tables.remark(bid),
+                self.level,
+                self.currency,
+            )
+            for bid, of_bid in zip(wanted.tolist(), self.figures(wanted).tolist(), strict=True)
+        ]
