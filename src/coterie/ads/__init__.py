@@ -9,6 +9,7 @@ curves       :func:`evidence_of`, :func:`own_curves`
 similarity   :func:`ks_distances`, :func:`ks_graph`
 segments     :class:`AdForecaster`, :class:`SegmentSettings`
 forecasts    :class:`AdForecaster`, :class:`Forecast`
+decisions    :func:`bid_for`, :func:`plan_budget`, :func:`split_budget`
 evaluation   :func:`evaluate`
 report       :func:`report_payload`, :func:`write_report`
 service      :class:`Client` and :class:`AsyncClient`, which ask what ``coterie ads serve`` answers
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
     from coterie.ads.client.clients import Client as Client
     from coterie.ads.curves.landscapes import evidence_of as evidence_of
     from coterie.ads.curves.landscapes import own_curves as own_curves
+    from coterie.ads.decisions.budgets import plan_budget as plan_budget
+    from coterie.ads.decisions.decision_answers import BudgetPlan as BudgetPlan
+    from coterie.ads.decisions.decision_answers import BudgetSplit as BudgetSplit
+    from coterie.ads.decisions.decision_answers import GoalBid as GoalBid
+    from coterie.ads.decisions.goals import bid_for as bid_for
+    from coterie.ads.decisions.portfolios import split_budget as split_budget
     from coterie.ads.forecasts.evaluation import evaluate as evaluate
     from coterie.ads.forecasts.forecast_figures import Forecast as Forecast
     from coterie.ads.forecasts.forecaster import AdForecaster as AdForecaster

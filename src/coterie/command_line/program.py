@@ -14,9 +14,11 @@ import typer
 import typer.core
 
 import coterie
+from coterie.command_line.ads.budget import budget
 from coterie.command_line.ads.check import check
 from coterie.command_line.ads.evaluate import evaluate
 from coterie.command_line.ads.forecast import forecast
+from coterie.command_line.ads.portfolio import portfolio
 from coterie.command_line.ads.report import report
 from coterie.command_line.ads.segment import segment
 from coterie.command_line.ads.serve import serve
@@ -139,6 +141,8 @@ ads.command("check")(check)
 ads.command("segment")(segment)
 ads.command("update")(update)
 ads.command("forecast")(forecast)
+ads.command("budget")(budget)
+ads.command("portfolio")(portfolio)
 ads.command("evaluate")(evaluate)
 ads.command("report")(report)
 ads.command("serve")(serve)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Any, Self, TypeVar, Unpack, overload
 
 import httpx
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from coterie.ads.client.connection import Call, Connection, note_version
 from coterie.ads.client.question_batches import Asked, Bids, Details, batches_of
+from coterie.ads.decisions.decision_answers import BudgetPlan, BudgetSplit, GoalBid
 from coterie.ads.forecasts.forecast_figures import Forecast
 from coterie.ads.protocol import Advertiser, AdvertiserItem, Model, Segments
 
@@ -129,6 +130,36 @@ class Client(Connection[httpx.BaseTransport]):
             found = self._run(self._answers(batch))
             note_version(versions, found)
             yield from found
+
+    def bid_for(self, advertiser: str | None = None, **asked: Any) -> GoalBid:
+        """Find the bid for a goal; see :func:`coterie.ads.bid_for`.
+
+        Parameters
+        ----------
+        advertiser : str, optional
+        **asked
+            One of ``impressions``, ``clicks``, ``conversions`` and ``spend``, and the details of
+            :meth:`forecast`.
+        """
+        return self._run(self._bid(advertiser=advertiser, **asked))
+
+    def plan_budget(
+        self, advertiser: str | None = None, budget: float | None = None, **details: Any
+    ) -> BudgetPlan:
+        """Find the bid that uses a budget, and what it buys; see :func:`coterie.ads.plan_budget`.
+
+        ``details`` are ``bid`` and those of :meth:`forecast`; ``days`` is 7 by default.
+        """
+        return self._run(self._budget(advertiser=advertiser, budget=budget, **details))
+
+    def split_budget(
+        self, budget: float | None = None, advertisers: Sequence[str] | None = None, **details: Any
+    ) -> BudgetSplit:
+        """Divide a budget between advertisers; see :func:`coterie.ads.split_budget`.
+
+        ``details`` are ``segment``, ``goal``, ``day``, ``days`` and ``level``.
+        """
+        return self._run(self._portfolio(budget=budget, advertisers=advertisers, **details))
 
     def model(self) -> Model:
         """Return the description of the model: version, currency, days, warnings."""
@@ -250,6 +281,22 @@ class AsyncClient(Connection[httpx.AsyncBaseTransport]):
             note_version(versions, together)
             for found in together:
                 yield found
+
+    async def bid_for(self, advertiser: str | None = None, **asked: Any) -> GoalBid:
+        """Find the bid for a goal; see :meth:`Client.bid_for`."""
+        return await self._run(self._bid(advertiser=advertiser, **asked))
+
+    async def plan_budget(
+        self, advertiser: str | None = None, budget: float | None = None, **details: Any
+    ) -> BudgetPlan:
+        """Find the bid that uses a budget; see :meth:`Client.plan_budget`."""
+        return await self._run(self._budget(advertiser=advertiser, budget=budget, **details))
+
+    async def split_budget(
+        self, budget: float | None = None, advertisers: Sequence[str] | None = None, **details: Any
+    ) -> BudgetSplit:
+        """Divide a budget between advertisers; see :meth:`Client.split_budget`."""
+        return await self._run(self._portfolio(budget=budget, advertisers=advertisers, **details))
 
     async def model(self) -> Model:
         """Return the description of the model: version, currency, days, warnings."""

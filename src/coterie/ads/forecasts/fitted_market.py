@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from coterie.ads.curves.day_levels import DayLevels
 from coterie.ads.curves.landscapes import Evidence, own_curves
+from coterie.ads.curves.marginal_costs import marginal_costs
 from coterie.ads.curves.supply import Supply
 from coterie.ads.forecasts.calibration import Calibration
 from coterie.ads.forecasts.forecast_figures import (
@@ -70,6 +71,7 @@ class AdvertiserCurve:
     low: Floats  # ends of the interval of the share on one day, level 90%
     high: Floats
     cost: Floats  # price of a thousand impressions, in currency units
+    marginal: Floats  # price of a further thousand impressions; NaN if a higher bid wins no more
     own: Floats  # share won by the advertiser's own auctions alone
     segment: Floats  # share won by a new advertiser of its segments
 
@@ -144,8 +146,16 @@ class FittedMarket:
         row = placement.row
         own = np.zeros(len(bids)) if row is None else own_curves(self.evidence(row))[0]
         of_segment = placement.shares @ self.segment_win_
+        win, cost = found["win"], found["cost"]
         return AdvertiserCurve(
-            bids, found["win"], found["low"], found["high"], found["cost"], own, of_segment
+            bids,
+            win,
+            found["low"],
+            found["high"],
+            cost,
+            marginal_costs(win * cost / 1000.0, win),
+            own,
+            of_segment,
         )
 
     def forecast(

@@ -51,7 +51,7 @@ import numpy as np
 
 from coterie.runtime.compiled_code import njit
 
-__all__ = ["FIGURES", "SIZES", "figures_of_one", "figures_of_plans"]
+__all__ = ["FIGURES", "SIZES", "chances_at", "figures_of_one", "figures_of_plans", "sums_of_plans"]
 
 #: How many figures a forecast has.
 FIGURES = 14
@@ -106,6 +106,36 @@ def figures_of_one(
     _add_item(bid, count, shift, given, row, market, curves, pays, parts)
     _fill_figures(parts, doubts[0], doubts[1], given, events[row], rungs, figures)
     return figures
+
+
+@njit(nogil=True, error_model="numpy")
+def sums_of_plans(plans: Any, given: Any, market: Any, curves: Any, pays: Any) -> Any:
+    """Return the sums behind the figures of Q plans, (Q, 8): mean, chance, curve and level parts.
+
+    Those of impressions come first, then those of spend, as in the table above.
+    """
+    rows, starts, bids, counts, shifts = plans
+    sums = np.empty((len(rows), 8))
+    parts = np.empty(_PARTS)
+    for q in range(len(rows)):
+        parts[:] = 0.0
+        for i in range(starts[q], starts[q + 1]):
+            _add_item(bids[i], counts[i], shifts[i], given, rows[q], market, curves, pays, parts)
+        sums[q] = parts[:8]
+    return sums
+
+
+@njit(nogil=True, error_model="numpy")
+def chances_at(bid: Any, shifts: Any, row: Any, market: Any, curves: Any, pays: Any) -> Any:
+    """Return W, sd(W), C, E[price²·won] and sd(C) of one auction at n price levels, (n, 5)."""
+    found = np.empty((len(shifts), 5))
+    parts = np.empty(_PARTS)
+    for i in range(len(shifts)):
+        parts[:] = 0.0
+        _add_item(bid, 1.0, shifts[i], False, row, market, curves, pays, parts)
+        found[i, 0], found[i, 1] = parts[0], parts[2]
+        found[i, 2], found[i, 3], found[i, 4] = parts[4], parts[5], parts[6]
+    return found
 
 
 @njit(nogil=True, error_model="numpy")

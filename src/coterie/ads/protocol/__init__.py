@@ -15,6 +15,11 @@ from coterie.ads.protocol.answers import (
     ProblemDocument,
     answer_of,
 )
+from coterie.ads.protocol.decision_questions import (
+    BudgetQuestion,
+    GoalQuestion,
+    PortfolioQuestion,
+)
 from coterie.ads.protocol.market import (
     Advertiser,
     AdvertiserItem,
@@ -43,14 +48,17 @@ __all__ = [
     "Answer",
     "Answers",
     "BidRange",
+    "BudgetQuestion",
     "CurveQuery",
     "Fault",
     "Figures",
+    "GoalQuestion",
     "Health",
     "Limits",
     "Model",
     "ModelVersion",
     "NoQuery",
+    "PortfolioQuestion",
     "ProblemDocument",
     "Question",
     "Questions",

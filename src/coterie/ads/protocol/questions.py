@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from datetime import date
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -152,6 +152,12 @@ class Subject(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=Tr
             raise ValueError(SUPPLY_OR_DAY)
         if self.level not in LEVELS:
             raise ValueError(f"`level` must be one of {', '.join(map(str, LEVELS))}")
+
+    def details(self) -> dict[str, Any]:
+        """Return whom it is about and when, as arguments of an outlook of a model."""
+        names = Subject.__struct_fields__
+        given = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in given.items() if value is not UNSET}
 
     @property
     def period(self) -> tuple[date | None, int]:

@@ -273,7 +273,7 @@ def _unknown(batch: Batch, number: int, placement: Placement, bids: list[float])
 
 def _figures(served: ServedModel, bids: list[float], rows: list[list[float]]) -> list[Figures]:
     """Return figures from rows in the order of ``forecast_figures.FIELDS``."""
-    highest, above = served.highest, served.tables.above
+    highest, above = served.tables.highest, served.tables.above
     clicks, conversions = served.has_clicks, served.has_conversions
     return [
         Figures(

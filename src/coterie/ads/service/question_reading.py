@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -14,7 +14,9 @@ from coterie.ads.protocol import Fault, Limits, Question
 from coterie.ads.service.problems import MOST_FAULTS, Problem, invalid
 from coterie.ads.service.served_model import ServedModel, printable
 
-__all__ = ["Batch", "make_batch", "read_questions"]
+__all__ = ["Batch", "make_batch", "read_question", "read_questions"]
+
+T = TypeVar("T")
 
 _DECODER = msgspec.json.Decoder(Question | list[Question])
 _PARTS = msgspec.json.Decoder(list[msgspec.Raw])
@@ -91,16 +93,21 @@ def read_questions(body: bytes) -> Question | list[Question]:
     Problem
         If the body is not JSON, or a question is invalid.
     """
+    asked = read_question(body, _DECODER)
+    if asked == []:
+        raise invalid("invalid-question", [_whole("the list has no question; ask at least one")])
+    return asked
+
+
+def read_question(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    """Return what a decoder finds in a body; a Problem if it is not JSON or not valid."""
     try:
-        asked = _DECODER.decode(body)
+        return decoder.decode(body)
     except msgspec.ValidationError as error:
         raise invalid("invalid-question", _faults_in(body, error)) from None
     except _NO_JSON as error:
         what = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
         raise Problem("malformed-body", f"the body is not JSON: {what}") from None
-    if asked == []:
-        raise invalid("invalid-question", [_whole("the list has no question; ask at least one")])
-    return asked
 
 
 def make_batch(served: ServedModel, asked: Question | list[Question], limits: Limits) -> Batch:

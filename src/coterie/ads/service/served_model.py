@@ -86,7 +86,6 @@ class ServedModel:
         self.names: list[str] = model.advertisers_.tolist()
         self.has_clicks = model.click_rate_ is not None
         self.has_conversions = model.conversion_rate_ is not None
-        self.highest = float(model.edges_[-1]) / _MICROS  # of all bids of the log
         beside = ThreadPoolExecutor(2, "details")
         self._book = beside.submit(ProfileBook, model)
         self._search = beside.submit(AdvertiserSearch, self.names, model.cost_, model.labels_)
@@ -173,7 +172,7 @@ def load_served(path: Path, version: str, *, whole: bool = True) -> ServedModel:
     served = ServedModel(model, version, printable(path.name))
     with _rehearsal():
         day = served.average_day.table
-        served.tables.one(0, 2 * served.highest, served.tables.supply(0, day), day, False)
+        served.tables.one(0, 2 * served.tables.highest, served.tables.supply(0, day), day, False)
         if whole:
             msgspec.json.encode([served.book.summary(), served.segments(), served.advertiser(0)])
             served.page("")
