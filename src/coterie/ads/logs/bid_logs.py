@@ -71,6 +71,8 @@ class BidLogs:
         The files of the log; empty for a table of the engine.
     unit : {"advertiser", "campaign"}
         What ``advertiser_id`` names; a campaign is ``ADVERTISER/CAMPAIGN``.
+    dimensions : tuple of str
+        Names of dimensions; dimension ``x`` is the column ``dimension_x``.
     """
 
     table: ir.Table
@@ -81,6 +83,7 @@ class BidLogs:
     texts: Any = None
     files: tuple[str, ...] = ()
     unit: str = "advertiser"
+    dimensions: tuple[str, ...] = ()
 
     @property
     def engine(self) -> str:
@@ -173,6 +176,7 @@ def open_logs(
     table: str | None = None,
     kind: str | None = None,
     by: str = "advertiser",
+    dimensions: Sequence[str] | Mapping[str, str] = (),
 ) -> BidLogs:
     """Open bid logs.
 
@@ -197,6 +201,9 @@ def open_logs(
     by : {"advertiser", "campaign"}
         With "campaign", every pair of ``advertiser_id`` and ``campaign_id`` is a unit of its own,
         named ``ADVERTISER/CAMPAIGN``; a forecast of it borrows from its advertiser's others.
+    dimensions : sequence of str, or mapping of str to str
+        Columns whose values are targets, such as device or country; a mapping gives the column of
+        each name. ``hour`` (UTC) comes from the time stamp if there is no such column.
 
     Examples
     --------
@@ -211,11 +218,12 @@ def open_logs(
         raise InvalidParameterError(f"auction={auction!r}: it must be 'first' or 'second'")
     if by not in {"advertiser", "campaign"}:
         raise InvalidParameterError(f"by={by!r}: it must be 'advertiser' or 'campaign'")
+    columns = _dimension_columns(dimensions)
     found = _find(source, connection, table)
     found_kind = kind or kind_of(found.raw.columns)
     raw = with_campaigns(found.raw, found.name) if by == "campaign" else found.raw
     return BidLogs(
-        table=canonical_table(raw, found_kind, found.name, found.lacking),
+        table=canonical_table(raw, found_kind, found.name, found.lacking, columns),
         kind=found_kind,
         source=found.name,
         weighted=found_kind == "bids" and "weight" in found.raw.columns,
@@ -223,6 +231,7 @@ def open_logs(
         texts=found.texts if advertisers is None else _checked_texts(advertisers),
         files=tuple(found.files),
         unit=by,
+        dimensions=tuple(columns),
     )
 
 
@@ -262,6 +271,27 @@ def winners_pay_bids(priced: int, equal: int) -> bool:
     if priced < MANY_WINS:
         return priced >= _FEWEST_WINS and equal == priced
     return 100 * equal >= _PERCENT_OF_WINS * priced
+
+
+def _dimension_columns(dimensions: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    """Return the column of each dimension."""
+    if isinstance(dimensions, str):
+        raise InvalidParameterError(f"dimensions={dimensions!r}: give a list of names")
+    pairs = list(
+        dimensions.items()
+        if isinstance(dimensions, Mapping)
+        else zip(dimensions, dimensions, strict=True)
+    )
+    for name, column in pairs:
+        if not all(isinstance(one, str) and one.strip() for one in (name, column)) or "=" in name:
+            raise InvalidParameterError(
+                f"dimensions: {name!r} from the column {column!r}; both must be texts, the name "
+                "without ="
+            )
+    columns = dict(pairs)
+    if len(columns) < len(pairs):
+        raise InvalidParameterError("dimensions: a name is given twice")
+    return columns
 
 
 class _Found(NamedTuple):

@@ -8,7 +8,7 @@ selected.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from coterie.ads.logs.amount_codes import MOST_MICROS
@@ -59,7 +59,11 @@ def kind_of(columns: Iterable[str]) -> str:
 
 
 def canonical_table(
-    raw: ir.Table, kind: str, source: str, lacking: Mapping[str, str] | None = None
+    raw: ir.Table,
+    kind: str,
+    source: str,
+    lacking: Mapping[str, str] | None = None,
+    dimensions: Mapping[str, str] | None = None,
 ) -> ir.Table:
     """Return the table of a log of some kind with canonical columns.
 
@@ -68,12 +72,13 @@ def canonical_table(
     ``floor_micros``, ``auction_type``, ``currency``, ``click`` and ``conversion``. Histograms have
     ``advertiser_id``, ``day``, ``bin_micros``, then sums as float64. ``source`` is the name of the
     log for messages, and ``lacking`` gives, for each column that some files lack, the first such
-    file.
+    file. ``dimensions`` gives the column of the log for each dimension; dimension ``x`` becomes the
+    string ``dimension_x``, and ``hour`` without such a column comes from the time stamp.
     """
     if kind not in KINDS:
         raise InvalidParameterError(f"kind={kind!r}: it must be {', '.join(KINDS)}")
     build = {"bids": _bids, "ipinyou": _ipinyou, "histograms": _histograms}[kind]
-    return build(_Columns(raw, source, lacking or {}))
+    return build(_Columns(raw, source, lacking or {}, dimensions or {}))
 
 
 def with_campaigns(raw: ir.Table, source: str) -> ir.Table:
@@ -99,6 +104,7 @@ class _Columns:
     raw: ir.Table
     source: str
     lacking: Mapping[str, str]
+    dimensions: Mapping[str, str] = field(default_factory=dict)
 
     def __contains__(self, name: str) -> bool:
         return name in self.raw.columns
@@ -155,14 +161,32 @@ class _Columns:
             column = self.whole(name)
         return column.cast("string")
 
+    def by_dimension(self, hour: Callable[[], Any] | None = None) -> dict[str, Any]:
+        """Return the columns of the dimensions; ``hour`` reads the hour of the time stamp."""
+        found = {}
+        for name, column in self.dimensions.items():
+            if column == "hour" and column not in self and hour is not None:
+                found[f"dimension_{name}"] = hour()
+            else:
+                self.require(column)
+                found[f"dimension_{name}"] = self.text(column).strip()
+        return found
+
+    def hour(self, name: str) -> Any:
+        """Return the hour (UTC) of a time stamp, as text from 00 to 23."""
+        times, kind = self._typed(name, "timestamp", "string")
+        if kind == "string":
+            times = times.re_search(_TIME).ifelse(times.strip(), None).try_cast("timestamp('UTC')")
+        return _utc(times).hour().cast("string").lpad(2, "0")
+
     def day(self, name: str) -> Any:
         column, kind = self._typed(name, "date", "timestamp", "string")
         if kind == "date":
             return column
         if kind == "timestamp":
-            return _utc_date(column)
+            return _utc(column).date()
         times = column.re_search(_TIME).ifelse(column.strip(), None)
-        return _utc_date(times.try_cast("timestamp('UTC')"))
+        return _utc(times.try_cast("timestamp('UTC')")).date()
 
     def _typed(self, name: str, *kinds: str) -> tuple[Any, str]:
         column = self.raw[name]
@@ -194,6 +218,7 @@ def _bids(columns: _Columns) -> ir.Table:
         **columns.present(("min_to_win_micros", "floor_micros", "auction_type"), columns.whole),
         **columns.present(("currency",), columns.text),
         **columns.present(("click", "conversion"), columns.yes_or_no),
+        **columns.by_dimension((lambda: columns.hour("ts")) if "ts" in columns else None),
     )
 
 
@@ -205,7 +230,7 @@ def _ipinyou(columns: _Columns) -> ir.Table:
         raw = raw.select(**{name: raw[f"field_{i}"] for name, i in _IPINYOU_FIELDS.items()})
         # a click repeats its impression with another log type
         raw = raw.filter(raw.log_type.strip() == "1")
-        columns = _Columns(raw, columns.source, {})
+        columns = _Columns(raw, columns.source, {}, columns.dimensions)
     columns.require("advertiser_id", "timestamp", "bid_price", "pay_price")
     stamp = columns.text("timestamp")
     dashed = stamp[0:4] + "-" + stamp[4:6] + "-" + stamp[6:8]
@@ -227,6 +252,7 @@ def _ipinyou(columns: _Columns) -> ir.Table:
         currency=ibis.literal("CNY"),
         **micros,
         **columns.present(("click",), columns.yes_or_no),
+        **columns.by_dimension(lambda: stamp[8:10]),
     )
 
 
@@ -239,6 +265,7 @@ def _histograms(columns: _Columns) -> ir.Table:
         **columns.present(SUMS, columns.number),
         **columns.present(("auction_type",), columns.whole),
         **columns.present(("currency",), columns.text),
+        **columns.by_dimension(),
     )
 
 
@@ -247,8 +274,8 @@ def _micros_of_fen(fen: Any) -> Any:
     return fen.between(-most, most).ifelse(fen * _MICROS_PER_FEN, None)
 
 
-def _utc_date(times: Any) -> Any:
-    """Return the UTC date of a time.
+def _utc(times: Any) -> Any:
+    """Return times in UTC, without a zone.
 
     For a time with a zone, DuckDB's own conversion is five times slower than this one through
     microseconds, which are always in UTC.
@@ -256,7 +283,7 @@ def _utc_date(times: Any) -> Any:
     import ibis
 
     if times.type().timezone is None or times.get_backend().name != "duckdb":
-        return times.date()
+        return times
 
     @ibis.udf.scalar.builtin(signature=(("timestamp('UTC')",), "int64"))
     def epoch_us(times: Any) -> Any: ...
@@ -264,4 +291,4 @@ def _utc_date(times: Any) -> Any:
     @ibis.udf.scalar.builtin(signature=(("int64",), "timestamp"))
     def make_timestamp(microseconds: Any) -> Any: ...
 
-    return make_timestamp(epoch_us(times)).date()
+    return make_timestamp(epoch_us(times))
