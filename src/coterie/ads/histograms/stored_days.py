@@ -21,7 +21,14 @@ from coterie.ads.histograms.bid_histograms import BidCells, BidHistograms, Price
 from coterie.ads.histograms.price_grid import on_price_grid, price_grid
 from coterie.errors import InvalidParameterError
 
-__all__ = ["StoredDays", "merge_histograms", "pack_days", "unpack_days"]
+__all__ = [
+    "StoredDays",
+    "merge_histograms",
+    "pack_columns",
+    "pack_days",
+    "unpack_columns",
+    "unpack_days",
+]
 
 Bytes = NDArray[np.uint8]
 
@@ -49,9 +56,9 @@ def pack_days(histograms: BidHistograms, texts: Mapping[str, str]) -> StoredDays
         "text": pa.array([texts.get(str(name), "") for name in names], pa.string()),
     }
     return StoredDays(
-        _written(vars(histograms.bids)),
-        _written(vars(histograms.prices)),
-        _written(written),
+        pack_columns(vars(histograms.bids)),
+        pack_columns(vars(histograms.prices)),
+        pack_columns(written),
         histograms.edges,
         histograms.days,
         histograms.auction,
@@ -63,15 +70,15 @@ def pack_days(histograms: BidHistograms, texts: Mapping[str, str]) -> StoredDays
 
 def unpack_days(stored: StoredDays) -> tuple[BidHistograms, dict[str, str]]:
     """Return the histograms and the texts."""
-    texts = _read(stored.texts).to_pydict()
+    texts = unpack_columns(stored.texts).to_pydict()
     histograms = BidHistograms(
         np.array(texts["advertiser"], dtype=str),
         stored.days,
         stored.edges,
         stored.auction,
         stored.revealed,
-        _cells(BidCells, _read(stored.bids)),
-        _cells(PriceCells, _read(stored.prices)),
+        _cells(BidCells, unpack_columns(stored.bids)),
+        _cells(PriceCells, unpack_columns(stored.prices)),
         stored.currency,
         stored.unit,
     )
@@ -100,6 +107,22 @@ def merge_histograms(first: BidHistograms, second: BidHistograms) -> BidHistogra
         first.currency or second.currency,
         first.unit,
     )
+
+
+def pack_columns(columns: Mapping[str, Any]) -> Bytes:
+    """Return columns as a compressed Parquet file."""
+    file = io.BytesIO()
+    pq.write_table(
+        pa.table({name: _narrow(values) for name, values in columns.items()}),
+        file,
+        compression="zstd",
+    )
+    return np.frombuffer(file.getvalue(), dtype=np.uint8)
+
+
+def unpack_columns(content: Bytes) -> pa.Table:
+    """Return the columns of a packed table."""
+    return pq.read_table(io.BytesIO(content.tobytes()))
 
 
 def _refuse_different(first: BidHistograms, second: BidHistograms) -> None:
@@ -144,16 +167,6 @@ def _joined(wanted: Any, cells: list[Any], parts: tuple[Any, ...], keys: tuple[A
     return wanted(*(column[order] for column in at), *sums)
 
 
-def _written(columns: Mapping[str, Any]) -> Bytes:
-    file = io.BytesIO()
-    pq.write_table(
-        pa.table({name: _narrow(values) for name, values in columns.items()}),
-        file,
-        compression="zstd",
-    )
-    return np.frombuffer(file.getvalue(), dtype=np.uint8)
-
-
 def _narrow(values: Any) -> Any:
     """Return whole numbers in the smallest type that holds them; Parquet stores them in less."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "if" and values.size:
@@ -161,10 +174,6 @@ def _narrow(values: Any) -> Any:
         if np.array_equal(whole, values) and whole.min() >= 0:
             return whole.astype(np.min_scalar_type(int(whole.max())), copy=False)
     return values
-
-
-def _read(content: Bytes) -> pa.Table:
-    return pq.read_table(io.BytesIO(content.tobytes()))
 
 
 def _cells(wanted: Any, table: pa.Table) -> Any:
