@@ -25,6 +25,8 @@ ADS = (
     "forecast",
     "budget",
     "portfolio",
+    "compare",
+    "export",
     "evaluate",
     "report",
     "serve",

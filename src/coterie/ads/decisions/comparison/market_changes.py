@@ -23,6 +23,7 @@ from coterie.ads.decisions.comparison.daily_measures import (
     day_effects,
     measures_of,
     period_estimate,
+    unbiased_changes,
 )
 from coterie.ads.decisions.comparison.impression_parts import impression_parts
 from coterie.ads.decisions.comparison.own_levels import LevelScores, mean_win_rates, own_levels
@@ -62,6 +63,7 @@ class Quantity:
     before: Floats | None  # (n,), None for a price level
     after: Floats | None
     changes: Changes  # (n,)
+    unbiased: tuple[Floats, Floats]  # (n,), changes to be averaged, and their variances
     days: DayVariation
 
     def typical(self, members: NDArray[np.bool_]) -> tuple[float, float] | None:
@@ -69,9 +71,8 @@ class Quantity:
         some = members[self.rows]
         if not some.any():
             return None
-        middle, variance = typical_change(
-            self.changes.change[some], self.changes.own_variance[some]
-        )
+        change, of_change = self.unbiased
+        middle, variance = typical_change(change[some], of_change[some])
         return middle, variance + self.days.variance
 
 
@@ -115,7 +116,8 @@ def market_changes(compared: ComparedDays) -> MarketChanges:
     rows = np.flatnonzero(both)
     estimates = [_some(one, rows) for one in levels.estimates]
     changes = changes_between(estimates[0], estimates[1], levels.days, _ASSUMED["price_level"][2])
-    found["price_level"] = Quantity(rows, None, None, changes, levels.days)
+    unbiased = changes.change, changes.own_variance
+    found["price_level"] = Quantity(rows, None, None, changes, unbiased, levels.days)
     impressions = tuple(measures["impressions"].ratio(days) for days in compared.sides)
     supply = tuple(measures["supply"].ratio(days) for days in compared.sides)
     return MarketChanges(
@@ -163,11 +165,14 @@ def _quantity(name: str, measure: Measure, compared: ComparedDays, rows: Indices
         period_estimate(some, one, effects[place], base / (bases[0] + bases[1]))
         for one, place, base in zip(sides, at, bases, strict=True)
     )
+    changes = changes_between(first, last, of_days, variation)
+    unbiased, by_chance = unbiased_changes(some, *sides)
     return Quantity(
         rows,
         some.ratio(compared.before),
         some.ratio(compared.after),
-        changes_between(first, last, of_days, variation),
+        changes,
+        (unbiased, by_chance + changes.day_variance),
         of_days,
     )
 
