@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -41,6 +42,8 @@ __all__ = ["MarketChanges", "Quantity", "market_changes"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
+
+_LOG = logging.getLogger("coterie")
 
 #: Standard deviations of effects common to all advertisers that are assumed before any is seen:
 #: of weekdays and of days. Then the variance of an advertiser's own days, relative to its mean.
@@ -112,6 +115,7 @@ def market_changes(compared: ComparedDays) -> MarketChanges:
         for name, measure in measures.items()
         if len(rows := _known_rows(measure, compared, both))
     }
+    _LOG.info("Comparing the price levels of %d advertisers", int(both.sum()))
     levels = _levels(compared)
     rows = np.flatnonzero(both)
     estimates = [_some(one, rows) for one in levels.estimates]
@@ -185,13 +189,11 @@ def _levels(compared: ComparedDays) -> _Levels:
     curves = level_curves(histograms, union.tolist(), measured)
     common, error = (np.zeros(len(histograms.days)) for _ in range(2))
     common[union], error[union] = measured, errors
-    chosen = np.isin(np.arange(len(common)), union)
-    cells = cells_of_days(histograms, bids_per_weight(histograms), chosen)
-    scores = LevelScores(histograms.edges, curves, cells, common)
-    auctions = histograms.daily("count")
+    scale, auctions = bids_per_weight(histograms), histograms.daily("count")
     levels, estimates = [], []
     for days in sides:
-        own = own_levels(scores, days)
+        cells = cells_of_days(histograms, scale, np.isin(np.arange(len(common)), days))
+        own = own_levels(LevelScores(histograms.edges, curves, cells, common), days)
         number = auctions[:, days]
         total = np.maximum(number.sum(axis=1, keepdims=True), 1e-300)
         share = number / total
