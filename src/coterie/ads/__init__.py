@@ -11,6 +11,7 @@ segments     :class:`AdForecaster`, :class:`SegmentSettings`
 forecasts    :class:`AdForecaster`, :class:`Forecast`
 decisions    :func:`bid_for`, :func:`plan_budget`, :func:`split_budget`
 comparison   :func:`compare_models`, :func:`compare_periods`
+export       :func:`export_model`
 evaluation   :func:`evaluate`
 report       :func:`report_payload`, :func:`write_report`
 service      :class:`Client` and :class:`AsyncClient`, which ask what ``coterie ads serve`` answers
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from coterie.ads.decisions.decision_answers import BudgetSplit as BudgetSplit
     from coterie.ads.decisions.decision_answers import GoalBid as GoalBid
     from coterie.ads.decisions.goals import bid_for as bid_for
+    from coterie.ads.decisions.model_export import export_model as export_model
     from coterie.ads.decisions.portfolios import split_budget as split_budget
     from coterie.ads.forecasts.evaluation import evaluate as evaluate
     from coterie.ads.forecasts.forecast_figures import Forecast as Forecast
