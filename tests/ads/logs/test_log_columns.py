@@ -101,8 +101,8 @@ def test_nan_in_a_parquet_file_is_null(tmp_path):
         ([1, 0, 2, None], [True, False, None, None]),
         ([1.0, 0.0, 0.5], [True, False, None]),
         (
-            ["true", "FALSE", " T ", "0", "1.0", "won", "", None],
-            [True, False] * 2 + [True] + [None] * 3,
+            ["true", "FALSE", " T ", "0", "1.0", "Lost", "WIN", "n", "Y", "maybe", "", None],
+            [True, False] * 4 + [True] + [None] * 3,
         ),
         (pa.nulls(1), [None]),
     ],
@@ -149,10 +149,7 @@ def test_days_are_in_utc(value, name):
 
 def test_text_that_is_not_a_time_is_null():
     """Engines must not guess a date."""
-    assert (
-        read("day", ["", "2026", "02.03.2026", "20260302", "2026-13-01", "soon", None])
-        == [None] * 7
-    )
+    assert read("day", ["", "2026", "02.03.2026", "2026-13-01", "soon", None]) == [None] * 6
 
 
 def test_a_time_before_1970_is_on_its_day():
@@ -183,7 +180,7 @@ def test_a_column_that_one_file_lacks_is_missing_there():
 
 @pytest.mark.parametrize(
     ("column", "values"),
-    [("day", [5]), ("won", [DAY]), ("bid_micros", [[1]]), ("advertiser_id", [b"a"])],
+    [("day", [True]), ("won", [DAY]), ("bid_micros", [[1]]), ("advertiser_id", [b"a"])],
 )
 def test_a_column_of_a_wrong_type_is_refused(column, values):
     """The message has the column and its type."""
@@ -205,3 +202,43 @@ def test_an_empty_parquet_column_is_null(tmp_path):
     pq.write_table(pa.table({**PLAIN, "price_micros": pa.nulls(1)}), tmp_path / "log.parquet")
     logs = open_logs(tmp_path / "log.parquet")
     assert logs.table.price_micros.to_pyarrow().to_pylist() == [None]
+
+
+def test_dimensions_are_kept_as_text_under_their_own_names():
+    """A dimension is read as text without spaces around it, from the column named for it."""
+    table = pa.table({**PLAIN, "os": ["  iOS "], "level": [2.0], "user_id": ["x"]})
+    found = open_logs(ibis.memtable(table), dimensions={"system": "os", "level": "level"})
+    assert found.dimensions == ("system", "level")
+    assert set(found.table.columns) == {*PLAIN, "weight", "dimension_system", "dimension_level"}
+    row = fetch(found.table).to_pylist()[0]
+    assert (row["dimension_system"], row["dimension_level"]) == ("iOS", "2")
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    [
+        datetime.datetime(2026, 3, 2, 5, 59, tzinfo=datetime.UTC),
+        datetime.datetime(2026, 3, 2, 7, 59, tzinfo=datetime.timezone(datetime.timedelta(hours=2))),
+        "2026-03-02T05:59:00Z",
+    ],
+)
+def test_the_hour_comes_from_the_time_stamp(stamp):
+    """Without a column of that name, the hour is that of the time stamp in UTC."""
+    rows = {name: value for name, value in PLAIN.items() if name != "day"}
+    table = pa.table({**rows, "ts": [stamp]})
+    found = fetch(open_logs(ibis.memtable(table), dimensions=["hour"]).table)
+    assert found["dimension_hour"].to_pylist() == ["05"]
+
+
+def test_a_dimension_without_a_column_is_refused():
+    """The message names the missing column; an hour needs a time stamp."""
+    for name in ("device", "hour"):
+        with pytest.raises(TableError, match=f"column {name} missing"):
+            open_logs(ibis.memtable(pa.table(PLAIN)), dimensions=[name])
+
+
+@pytest.mark.parametrize("dimensions", ["device", ["a", "a"], [""], ["a=b"], {"a": 3}])
+def test_what_is_no_list_of_dimensions_is_refused(dimensions):
+    """One text, a name twice, an empty one, one with = and what is no text are refused."""
+    with pytest.raises(InvalidParameterError, match="dimensions"):
+        open_logs(ibis.memtable(pa.table(PLAIN)), dimensions=dimensions)

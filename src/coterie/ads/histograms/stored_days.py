@@ -25,8 +25,10 @@ __all__ = [
     "StoredDays",
     "StoredWins",
     "merge_histograms",
+    "pack_columns",
     "pack_days",
     "stored_wins",
+    "unpack_columns",
     "unpack_days",
 ]
 
@@ -56,9 +58,9 @@ def pack_days(histograms: BidHistograms, texts: Mapping[str, str]) -> StoredDays
         "text": pa.array([texts.get(str(name), "") for name in names], pa.string()),
     }
     return StoredDays(
-        _written(vars(histograms.bids)),
-        _written(vars(histograms.prices)),
-        _written(written),
+        pack_columns(vars(histograms.bids)),
+        pack_columns(vars(histograms.prices)),
+        pack_columns(written),
         histograms.edges,
         histograms.days,
         histograms.auction,
@@ -70,15 +72,15 @@ def pack_days(histograms: BidHistograms, texts: Mapping[str, str]) -> StoredDays
 
 def unpack_days(stored: StoredDays) -> tuple[BidHistograms, dict[str, str]]:
     """Return the histograms and the texts."""
-    texts = _read(stored.texts).to_pydict()
+    texts = unpack_columns(stored.texts).to_pydict()
     histograms = BidHistograms(
         np.array(texts["advertiser"], dtype=str),
         stored.days,
         stored.edges,
         stored.auction,
         stored.revealed,
-        _cells(BidCells, _read(stored.bids)),
-        _cells(PriceCells, _read(stored.prices)),
+        _cells(BidCells, unpack_columns(stored.bids)),
+        _cells(PriceCells, unpack_columns(stored.prices)),
         stored.currency,
         stored.unit,
     )
@@ -140,6 +142,22 @@ def merge_histograms(first: BidHistograms, second: BidHistograms) -> BidHistogra
     )
 
 
+def pack_columns(columns: Mapping[str, Any]) -> Bytes:
+    """Return columns as a compressed Parquet file."""
+    file = io.BytesIO()
+    pq.write_table(
+        pa.table({name: _narrow(values) for name, values in columns.items()}),
+        file,
+        compression="zstd",
+    )
+    return np.frombuffer(file.getvalue(), dtype=np.uint8)
+
+
+def unpack_columns(content: Bytes) -> pa.Table:
+    """Return the columns of a packed table."""
+    return pq.read_table(io.BytesIO(content.tobytes()))
+
+
 def _refuse_different(first: BidHistograms, second: BidHistograms) -> None:
     for name, what in (
         ("auction", "auction type"),
@@ -182,16 +200,6 @@ def _joined(wanted: Any, cells: list[Any], parts: tuple[Any, ...], keys: tuple[A
     return wanted(*(column[order] for column in at), *sums)
 
 
-def _written(columns: Mapping[str, Any]) -> Bytes:
-    file = io.BytesIO()
-    pq.write_table(
-        pa.table({name: _narrow(values) for name, values in columns.items()}),
-        file,
-        compression="zstd",
-    )
-    return np.frombuffer(file.getvalue(), dtype=np.uint8)
-
-
 def _narrow(values: Any) -> Any:
     """Return whole numbers in the smallest type that holds them; Parquet stores them in less."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "if" and values.size:
@@ -199,10 +207,6 @@ def _narrow(values: Any) -> Any:
         if np.array_equal(whole, values) and whole.min() >= 0:
             return whole.astype(np.min_scalar_type(int(whole.max())), copy=False)
     return values
-
-
-def _read(content: Bytes) -> pa.Table:
-    return pq.read_table(io.BytesIO(content.tobytes()))
 
 
 def _cells(wanted: Any, table: pa.Table) -> Any:

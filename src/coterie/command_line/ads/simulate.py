@@ -58,6 +58,15 @@ def simulate(
         bool,
         typer.Option("--log-minimum", metavar="", help="Log the smallest bid that would have won."),
     ] = False,
+    dimensions: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=3,
+            metavar="N",
+            help="Number of dimensions that change prices and clicks: device, country, slot.",
+        ),
+    ] = 0,
     start: Annotated[str, typer.Option(metavar="DATE", help="First day.")] = "2026-03-02",
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
@@ -67,6 +76,7 @@ def simulate(
 
     FOLDER receives bids/ (one Parquet file per day), advertisers.parquet
     (texts) and truth.parquet (the true segments, to compare results with).
+    With --dimensions it also receives true_targets.parquet (the true effects).
     The memory needed does not grow with the number of rows.
 
     Example: coterie ads simulate market --bids-per-day 100
@@ -87,6 +97,7 @@ def simulate(
         price_rise=price_rise,
         weekday_effect=weekday_effect,
         minimum_logged=log_minimum,
+        dimensions=dimensions,
         start=start,
         seed=seed,
     )

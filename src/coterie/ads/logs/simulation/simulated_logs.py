@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from coterie.ads.logs.simulation.simulated_dimensions import draw_values, effects_table
 from coterie.ads.logs.simulation.simulated_traits import (
     PRICE_DRIFT,
     PRICE_RISE_DAYS,
@@ -86,7 +87,8 @@ def simulate_logs(
     folder : path
         A new or empty folder. It gets ``bids/bids-YYYY-MM-DD.parquet``, one file per day;
         ``advertisers.parquet`` (advertiser_id, description); and ``truth.parquet``, one row per
-        advertiser, with the settings as JSON under the key ``settings`` of its metadata.
+        advertiser, with the settings as JSON under the key ``settings`` of its metadata. With
+        dimensions there is also ``true_targets.parquet``, the effects of their values.
     progress : callable, optional
         Called after every batch with the number of rows written and of all rows.
 
@@ -110,6 +112,9 @@ def simulate_logs(
         texts = {"advertiser_id": names, "description": pa.array(traits.text, pa.string())}
         pq.write_table(pa.table(texts), unfinished / "advertisers.parquet")
         pq.write_table(_truth(names, settings, traits), unfinished / "truth.parquet")
+        if traits.effects:
+            effects = effects_table(names, traits.effects)
+            pq.write_table(effects, unfinished / "true_targets.parquet")
         (unfinished / "bids").mkdir()
         files, rows, wins = _write_days(settings, traits, names, unfinished / "bids", progress)
     folder = Path(folder)
@@ -138,7 +143,8 @@ def auction_batches(
     ------
     dict of str to (n,) arrays
         ``advertiser`` (index), ``ts`` (microseconds), ``bid``, ``minimum`` (to win), ``price``
-        (0 if lost; all in micros), ``won``, ``click``, ``conversion``.
+        (0 if lost; all in micros), ``won``, ``click``, ``conversion``, and for each dimension
+        the index of its value.
 
     Examples
     --------
@@ -151,7 +157,7 @@ def auction_batches(
         raise InvalidParameterError(f"rows={rows}: a batch must have at least 1 row")
     market = draw_day(settings, traits, day)
     blocks = (
-        _auctions(settings, traits, market, start, end, _stream(settings, day, number))
+        _auctions(settings, traits, market, (start, end), (day, number))
         for number, (start, end) in enumerate(_cuts(market.counts, _BLOCK_ROWS))
     )
     sizes = (int(market.counts[start:end].sum()) for start, end in _cuts(market.counts, rows))
@@ -225,19 +231,27 @@ def _in_sizes(blocks: Iterator[Batch], sizes: Iterator[int]) -> Iterator[Batch]:
 
 
 def _auctions(
-    settings: MarketSettings, traits: Traits, market: MarketDay, start: int, end: int, rng: _Rng
+    settings: MarketSettings,
+    traits: Traits,
+    market: MarketDay,
+    block: tuple[int, int],
+    stream: tuple[int, int],
 ) -> Batch:
-    """Draw all auctions of a day of the advertisers ``start`` to ``end`` − 1."""
-    who = np.repeat(np.arange(start, end), market.counts[start:end])
+    """Draw all auctions of a day of a block of advertisers, from the first to the last + 1."""
+    rng = _stream(settings, *stream)
+    who = np.repeat(np.arange(*block), market.counts[slice(*block)])
     n = len(who)
+    # a stream of its own, so that dimensions change no other draw
+    values = draw_values(traits.effects, who, _stream(settings, *stream, 1))
     component = (rng.random(n) >= traits.market_share[who, 0]).astype(np.int64)
     spread = traits.market_spread[who, component]
-    competing = np.exp(market.market_level[who, component] + spread * rng.standard_normal(n))
+    level = market.market_level[who, component] + values.shift
+    competing = np.exp(level + spread * rng.standard_normal(n))
     minimum = in_micros(np.maximum(competing, traits.floor[who]))
     noise = traits.bid_spread[who] * rng.standard_normal(n)
     bid = in_micros(np.exp(market.bid_level[who] + noise))
     won = bid >= minimum
-    click = won & (rng.random(n) < traits.click_rate[who])
+    click = won & (rng.random(n) < traits.click_rate[who] * values.click)
     midnight = market.date.astype("datetime64[us]").astype(np.int64)
     return {
         "advertiser": who,
@@ -247,7 +261,8 @@ def _auctions(
         "price": np.where(won, minimum if settings.auction == "second" else bid, 0),
         "won": won,
         "click": click,
-        "conversion": click & (rng.random(n) < traits.conversion_rate[who]),
+        "conversion": click & (rng.random(n) < traits.conversion_rate[who] * values.conversion),
+        **values.codes,
     }
 
 
@@ -257,7 +272,7 @@ def _write_days(
     """Write one file per day; return the file names and the numbers of rows and of wins."""
     days = range(settings.days)
     total = sum(int(draw_day(settings, traits, day).counts.sum()) for day in days)
-    schema, files, rows, wins = _schema(settings), [], 0, 0
+    schema, files, rows, wins = _schema(settings, traits), [], 0, 0
     # amounts and names repeat, so dictionaries store them best; times do not repeat
     encoding: dict[str, Any] = {
         "compression": "snappy",
@@ -278,7 +293,7 @@ def _write_days(
     return files, rows, wins
 
 
-def _schema(settings: MarketSettings) -> pa.Schema:
+def _schema(settings: MarketSettings, traits: Traits) -> pa.Schema:
     word = pa.dictionary(pa.int32(), pa.string())
     types = {
         "advertiser_id": word,
@@ -292,6 +307,7 @@ def _schema(settings: MarketSettings) -> pa.Schema:
         "currency": word,
         "click": pa.bool_(),
         "conversion": pa.bool_(),
+        **dict.fromkeys((one.name for one in traits.effects), word),
     }
     return pa.schema({name: kind for name, kind in types.items() if kind is not None})
 
@@ -302,7 +318,7 @@ def _bids(settings: MarketSettings, traits: Traits, names: pa.Array, batch: Batc
     # only the names of this batch, because every row group stores its dictionary
     first, last = int(who[0]), int(who[-1])
     used = names.slice(first, last + 1 - first)
-    schema = _schema(settings)
+    schema = _schema(settings, traits)
     columns = {
         "advertiser_id": pa.DictionaryArray.from_arrays((who - first).astype(np.int32), used),
         "ts": pa.array(batch["ts"]).cast(schema.field("ts").type),
@@ -315,6 +331,10 @@ def _bids(settings: MarketSettings, traits: Traits, names: pa.Array, batch: Batc
         "currency": pa.DictionaryArray.from_arrays(np.zeros(n, np.int32), ["USD"]),
         "click": batch["click"],
         "conversion": batch["conversion"],
+        **{
+            one.name: pa.DictionaryArray.from_arrays(batch[one.name], list(one.values))
+            for one in traits.effects
+        },
     }
     return pa.table([columns[name] for name in schema.names], schema=schema)
 
