@@ -23,6 +23,7 @@ from coterie.command_line.ads.report import report
 from coterie.command_line.ads.segment import segment
 from coterie.command_line.ads.serve import serve
 from coterie.command_line.ads.simulate import simulate
+from coterie.command_line.ads.targets import targets
 from coterie.command_line.ads.update import update
 from coterie.command_line.choose_k import choose_k
 from coterie.command_line.cluster import cluster
@@ -143,6 +144,7 @@ ads.command("update")(update)
 ads.command("forecast")(forecast)
 ads.command("budget")(budget)
 ads.command("portfolio")(portfolio)
+ads.command("targets")(targets)
 ads.command("evaluate")(evaluate)
 ads.command("report")(report)
 ads.command("serve")(serve)
