@@ -17,7 +17,18 @@ from coterie.command_line import main
 from coterie.command_line.program import ads, stopped_by_sigterm
 
 COMMANDS = ("consensus", "cluster", "choose-k", "methods", "demo", "warm")
-ADS = ("simulate", "check", "segment", "update", "forecast", "evaluate", "report", "serve")
+ADS = (
+    "simulate",
+    "check",
+    "segment",
+    "update",
+    "forecast",
+    "budget",
+    "portfolio",
+    "evaluate",
+    "report",
+    "serve",
+)
 PROGRAM = [sys.executable, "-c", "from coterie.command_line import main; main()"]
 
 

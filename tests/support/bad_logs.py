@@ -11,6 +11,7 @@ import ibis
 import pyarrow as pa
 
 from coterie.ads.logs.bid_logs import BidLogs, open_logs
+from coterie.ads.logs.log_mapping import LogMapping
 
 Rows = list[dict[str, Any]]
 
@@ -133,6 +134,30 @@ def first_price(rows: Rows | None = None) -> Rows:
     )
 
 
+def _with_ids(rows: Rows) -> Rows:
+    return [{**row, "bid_id": str(i)} for i, row in enumerate(rows)]
+
+
+def _win_notices(*others: str) -> Any:
+    """The win notices of the good rows, and some of other bids."""
+    won = {row["bid_id"]: row["price_micros"] for row in _with_ids(good_rows()) if row["won"]}
+    ids = [*won, *others]
+    prices = [*won.values(), *(900_000 for _ in others)]
+    return ibis.memtable(pa.table({"bid_id": ids, "price_micros": prices}))
+
+
+def _in_cents(more: float) -> Rows:
+    """The good rows with amounts in cents, and some more, in columns that do not say so."""
+    return [
+        {
+            "bid": row["bid_micros"] // 10_000 + more,
+            "paid_price": row["price_micros"] and row["price_micros"] // 10_000 + more,
+            **{name: row[name] for name in row if not name.endswith("_micros")},
+        }
+        for row in good_rows()
+    ]
+
+
 def _times_a_thousand(rows: Rows) -> None:
     for row in rows:
         for name in [name for name in row if name.endswith("_micros")]:
@@ -218,6 +243,16 @@ BAD_LOGS: dict[str, Callable[[], BadLog]] = {
             price_micros=lambda row: None if row["price_micros"] is None else 1,
         ),
         96,
+    ),
+    "prices_implausible": lambda: BadLog(
+        everywhere(price_micros=lambda row: None if row["price_micros"] is None else 9_000), 96
+    ),
+    "amounts_whole": lambda: BadLog(_in_cents(0), 2, given={"amounts": "currency"}),
+    "amounts_with_decimals": lambda: BadLog(_in_cents(0.5), 2, given={"amounts": "cents"}),
+    "notices_without_bid": lambda: BadLog(
+        without("won", "price_micros", "click", rows=_with_ids(good_rows())),
+        2,
+        given={"wins": _win_notices("a", "b"), "mapping": LogMapping(unnoticed_lost=True)},
     ),
     "duplicate_rows": lambda: BadLog([*good_rows(), *good_rows()[:5], good_rows()[0]], 6),
     "duplicate_cells": lambda: BadLog([*good_cells(), *good_cells()[:5]], 5),

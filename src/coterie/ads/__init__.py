@@ -11,6 +11,7 @@ similarity   :func:`ks_distances`, :func:`ks_graph`
 segments     :class:`AdForecaster`, :class:`SegmentSettings`
 forecasts    :class:`AdForecaster`, :class:`Forecast`
 decisions    :func:`bid_for`, :func:`plan_budget`, :func:`split_budget`, :func:`rank_targets`
+comparison   :func:`compare_models`, :func:`compare_periods`
 evaluation   :func:`evaluate`
 report       :func:`report_payload`, :func:`write_report`
 service      :class:`Client` and :class:`AsyncClient`, which ask what ``coterie ads serve`` answers
@@ -33,6 +34,13 @@ if TYPE_CHECKING:
     from coterie.ads.curves.landscapes import evidence_of as evidence_of
     from coterie.ads.curves.landscapes import own_curves as own_curves
     from coterie.ads.decisions.budgets import plan_budget as plan_budget
+    from coterie.ads.decisions.comparison.comparison_results import (
+        ModelComparison as ModelComparison,
+    )
+    from coterie.ads.decisions.comparison.model_comparison import compare_models as compare_models
+    from coterie.ads.decisions.comparison.model_comparison import (
+        compare_periods as compare_periods,
+    )
     from coterie.ads.decisions.decision_answers import BudgetPlan as BudgetPlan
     from coterie.ads.decisions.decision_answers import BudgetSplit as BudgetSplit
     from coterie.ads.decisions.decision_answers import GoalBid as GoalBid

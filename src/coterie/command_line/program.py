@@ -16,6 +16,7 @@ import typer.core
 import coterie
 from coterie.command_line.ads.budget import budget
 from coterie.command_line.ads.check import check
+from coterie.command_line.ads.compare import compare
 from coterie.command_line.ads.evaluate import evaluate
 from coterie.command_line.ads.forecast import forecast
 from coterie.command_line.ads.portfolio import portfolio
@@ -145,6 +146,7 @@ ads.command("forecast")(forecast)
 ads.command("budget")(budget)
 ads.command("portfolio")(portfolio)
 ads.command("targets")(targets)
+ads.command("compare")(compare)
 ads.command("evaluate")(evaluate)
 ads.command("report")(report)
 ads.command("serve")(serve)

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from coterie.errors import TableError
 
 if TYPE_CHECKING:
@@ -35,11 +37,14 @@ __all__ = [
     "open_text",
     "path_for_duckdb",
     "path_for_spark",
+    "rejected_lines",
     "text_in_duckdb",
     "text_in_spark",
 ]
 
-TEXT_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+TEXT_ENDINGS = tuple(kind + packed for kind in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
+
+_ZSTD = b"\x28\xb5\x2f\xfd"
 
 _LONGEST_HEADER = 1 << 20
 
@@ -73,9 +78,12 @@ def first_bytes(path: str, n: int) -> bytes:
 
 
 def open_text(path: str, errors: str = "strict") -> io.TextIOBase:
-    """Open delimited text, gzipped or not; skip a byte-order mark."""
+    """Open delimited text, packed by gzip or Zstandard or not; skip a byte-order mark."""
     if first_bytes(path, 2) == b"\x1f\x8b":
         return gzip.open(path, "rt", encoding="utf-8-sig", errors=errors, newline="")
+    if first_bytes(path, 4) == _ZSTD:
+        unpacked: Any = pa.input_stream(path, compression="zstd")
+        return io.TextIOWrapper(unpacked, encoding="utf-8-sig", errors=errors, newline="")
     return Path(path).open(encoding="utf-8-sig", errors=errors, newline="")
 
 
@@ -150,11 +158,20 @@ def escaped_for_hadoop(path: str) -> str:
 
 
 def text_in_duckdb(
-    paths: Sequence[str], layout: TextLayout, connection: Any, view: str | None = None
+    paths: Sequence[str],
+    layout: TextLayout,
+    connection: Any,
+    view: str | None = None,
+    rejects: str = "",
 ) -> ir.Table:
-    """Read text files as a table of DuckDB with text columns; ``view`` names its view."""
+    """Read text files as a table of DuckDB with text columns; ``view`` names its view.
+
+    A line with another number of fields than the header is an error. With ``rejects``, it is left
+    out instead, and every query adds it to the temporary tables that :func:`rejected_lines` reads.
+    """
     quote = '"' if layout.has_header else ""
     columns = dict.fromkeys(layout.columns, "VARCHAR")
+    kept = {"rejects_table": rejects, "rejects_scan": f"{rejects}_scans"}
     return connection.read_csv(
         [path_for_duckdb(path) for path in paths],
         table_name=view,
@@ -164,9 +181,19 @@ def text_in_duckdb(
         escape=quote,
         comment="",
         skip=0,
+        **({"store_rejects": True, **kept} if rejects else {}),
         # DuckDB guesses a dialect only if the columns are not given
         **({"columns": columns} if columns else {"all_varchar": True}),
     )
+
+
+def rejected_lines(rejects: str, connection: Any) -> list[tuple[str, int, str]]:
+    """Return the file, the number and the fault of each line left out so far."""
+    found = connection.con.sql(
+        f"SELECT DISTINCT file_path, line, error_message FROM {rejects} "
+        f"JOIN {rejects}_scans USING (scan_id, file_id) ORDER BY ALL"
+    )
+    return [(str(path), int(line), str(fault)) for path, line, fault in found.fetchall()]
 
 
 def text_in_spark(paths: Sequence[str], layout: TextLayout, session: SparkSession) -> DataFrame:

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from coterie.ads.logs.log_files import find_files, inspect_files, is_database, read_files
+from coterie.engines.engine_files import rejected_lines
 from coterie.engines.queries import fetch
 from coterie.errors import TableError
 
@@ -91,7 +92,7 @@ def test_an_existing_path_with_glob_characters_is_a_path(tmp_path, duckdb_connec
     [
         ("absent.parquet", r"absent\.parquet: there is no such file"),
         ("*.parquet", "no file matches"),
-        ("empty", "no Parquet, CSV or TSV file"),
+        ("empty", "no Parquet, CSV, TSV or JSON-lines file"),
         ([], "list of log files is empty"),
     ],
 )
@@ -187,11 +188,21 @@ def test_text_files_must_have_one_header(tmp_path, other, message):
         inspect_files(paths)
 
 
-@pytest.mark.parametrize("row", ["1,2,3\n", "1\n", "1,\xff\n".encode("latin-1")])
-def test_a_damaged_row_of_text_is_an_error(tmp_path, duckdb_connection, row):
-    """Rows with too many or too few fields or wrong bytes are not dropped silently."""
-    content = b"a,b\n1,2\n" + (row if isinstance(row, bytes) else row.encode())
-    path = text(tmp_path / "a.csv", content)
+def test_ragged_lines_are_kept_aside(tmp_path, duckdb_connection):
+    """Lines with too many or too few fields are counted once, however often they are read."""
+    files = inspect_files([text(tmp_path / "a.csv", "a,b\n1,2,3\n1,2\n1\n")])
+    table = read_files(files, duckdb_connection)
+    for _ in range(2):
+        assert fetch(table).to_pylist() == [{"a": "1", "b": "2"}]
+    found = rejected_lines(files.rejects, duckdb_connection)
+    assert [(path, line) for path, line, _ in found] == [
+        (str(tmp_path / "a.csv"), n) for n in (2, 4)
+    ]
+
+
+def test_text_that_is_not_utf_8_is_an_error(tmp_path, duckdb_connection):
+    """Wrong bytes are not dropped silently."""
+    path = text(tmp_path / "a.csv", b"a,b\n1,2\n1,\xff\n")
     with pytest.raises(TableError, match=r"a\.csv"):
         rows([path], duckdb_connection)
 
@@ -199,7 +210,7 @@ def test_a_damaged_row_of_text_is_an_error(tmp_path, duckdb_connection, row):
 def test_text_and_parquet_together_are_refused(tmp_path):
     """Files must be of one kind."""
     paths = [parquet(tmp_path / "a.parquet", x=[1]), text(tmp_path / "b.csv", "x\n1\n")]
-    with pytest.raises(TableError, match=r"b\.csv is text and .*a\.parquet is Parquet"):
+    with pytest.raises(TableError, match=r"a\.parquet is Parquet and .*b\.csv is text"):
         inspect_files(paths)
 
 

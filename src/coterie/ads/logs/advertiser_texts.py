@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -85,8 +86,8 @@ def _as_text(value: pa.Scalar) -> str:
 def _csv_rows(path: str) -> Iterator[tuple[str, str]]:
     with open_text(path, errors="replace") as lines:
         header = lines.readline()
-        lines.seek(0)
-        rows = csv.DictReader(lines, delimiter=delimiter_of(header), skipinitialspace=True)
+        every = itertools.chain([header], lines)
+        rows = csv.DictReader(every, delimiter=delimiter_of(header), skipinitialspace=True)
         _require_columns(rows.fieldnames or (), path)
         try:
             for row in rows:

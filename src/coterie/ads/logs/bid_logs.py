@@ -7,18 +7,20 @@ histograms or checks need it.
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from coterie.ads.logs import log_files
-from coterie.ads.logs.advertiser_texts import read_texts, texts_beside
-from coterie.ads.logs.log_columns import canonical_table, kind_of, with_campaigns
-from coterie.engines.backends import connect
-from coterie.engines.queries import engine_errors, fetch
+from coterie.ads.logs.advertiser_texts import read_texts
+from coterie.ads.logs.log_columns import ColumnReading, canonical_table, with_campaigns
+from coterie.ads.logs.log_mapping import LogMapping, mapping_of
+from coterie.ads.logs.mapped_columns import reading_of
+from coterie.ads.logs.notice_joins import JoinedBids
+from coterie.ads.logs.raw_logs import Source, is_table, open_raw
+from coterie.engines.engine_files import rejected_lines
+from coterie.engines.queries import fetch
 from coterie.errors import InvalidParameterError, TableError
 
 if TYPE_CHECKING:
@@ -46,8 +48,6 @@ _FEWEST_WINS = 20
 _PERCENT_OF_WINS = 99
 _MOST_DISTINCT = 1000
 
-Source = str | os.PathLike[str]
-
 
 @dataclass(frozen=True, eq=False)
 class BidLogs:
@@ -73,6 +73,12 @@ class BidLogs:
         What ``advertiser_id`` names; a campaign is ``ADVERTISER/CAMPAIGN``.
     dimensions : tuple of str
         Names of dimensions; dimension ``x`` is the column ``dimension_x``.
+    reading : ColumnReading
+        Which columns of the log were read, and how.
+    notices : JoinedBids or None
+        The notices that the outcomes of the bids come from.
+    rejects : tuple of str
+        Tables of the lines that are not rows; see :meth:`ragged_lines`.
     """
 
     table: ir.Table
@@ -84,6 +90,9 @@ class BidLogs:
     files: tuple[str, ...] = ()
     unit: str = "advertiser"
     dimensions: tuple[str, ...] = ()
+    reading: ColumnReading = field(default_factory=ColumnReading)
+    notices: JoinedBids | None = None
+    rejects: tuple[str, ...] = ()
 
     @property
     def engine(self) -> str:
@@ -159,6 +168,14 @@ class BidLogs:
             return "minimum"
         return "paid" if self.auction == "second" else "none"
 
+    def ragged_lines(self) -> list[tuple[str, int, str]]:
+        """Return the file, number and fault of the lines that queries so far have left out.
+
+        These are lines of text files with another number of fields than the header.
+        """
+        backend = self.table.get_backend()
+        return [line for name in self.rejects for line in rejected_lines(name, backend)]
+
     def _distinct(self, name: str) -> list[Any]:
         """Return the sorted distinct values of a column, at most ``_MOST_DISTINCT`` of them."""
         if name not in self.table.columns:
@@ -171,6 +188,11 @@ def open_logs(
     source: Source | Sequence[Source] | ir.Table,
     connection: BaseBackend | None = None,
     *,
+    columns: Mapping[str, str] | None = None,
+    amounts: str | Mapping[str, str] | None = None,
+    mapping: LogMapping | Source | None = None,
+    wins: Source | Sequence[Source] | ir.Table | None = None,
+    losses: Source | Sequence[Source] | ir.Table | None = None,
     auction: str | None = None,
     advertisers: Source | ir.Table | None = None,
     table: str | None = None,
@@ -183,10 +205,22 @@ def open_logs(
     Parameters
     ----------
     source : path, sequence of paths, str or ibis table
-        A Parquet, CSV or TSV file, gzipped or not; a folder of them; a glob; a DuckDB database
-        file; the name of a table of ``connection``; or a table of any Ibis backend.
+        A Parquet, CSV, TSV or JSON-lines file; a folder of them; a glob; a DuckDB database file;
+        the name of a table of ``connection``; or a table of any Ibis backend. Text may be packed by
+        gzip or Zstandard.
     connection : ibis backend, optional
         From :func:`~coterie.ads.connect`; by default embedded DuckDB.
+    columns : mapping of str to str, optional
+        Column of the log by role, for example ``{"bid": "bid_price"}``; see :class:`LogMapping`.
+        Usual names are recognised.
+    amounts : str or mapping of str to str, optional
+        Unit of amounts whose column does not say it, for example "currency"; see
+        :class:`LogMapping`.
+    mapping : LogMapping or path, optional
+        All about the columns of the log, or a mapping file. ``columns`` and ``amounts`` come first.
+    wins, losses : path, sequence of paths, str or ibis table, optional
+        Win and loss notices, to be joined to the bids; see
+        :mod:`~coterie.ads.logs.notice_joins`.
     auction : {"first", "second"}, optional
         By default the value of the column ``auction_type`` (1 or 2). Without it, a log of bids
         is first price if nearly all winners paid their bids; all other logs are second price.
@@ -218,20 +252,24 @@ def open_logs(
         raise InvalidParameterError(f"auction={auction!r}: it must be 'first' or 'second'")
     if by not in {"advertiser", "campaign"}:
         raise InvalidParameterError(f"by={by!r}: it must be 'advertiser' or 'campaign'")
-    columns = _dimension_columns(dimensions)
-    found = _find(source, connection, table)
-    found_kind = kind or kind_of(found.raw.columns)
-    raw = with_campaigns(found.raw, found.name) if by == "campaign" else found.raw
+    by_dimension = _dimension_columns(dimensions)
+    given = mapping_of(mapping, columns, amounts)
+    found = open_raw(source, connection, given, table=table, kind=kind, wins=wins, losses=losses)
+    reading = reading_of(found.table, found.kind, found.mapping, found.name)
+    raw = with_campaigns(found.table, found.name, reading) if by == "campaign" else found.table
     return BidLogs(
-        table=canonical_table(raw, found_kind, found.name, found.lacking, columns),
-        kind=found_kind,
+        table=canonical_table(raw, found.kind, found.name, found.lacking, by_dimension, reading),
+        kind=found.kind,
         source=found.name,
-        weighted=found_kind == "bids" and "weight" in found.raw.columns,
+        weighted=found.kind == "bids" and reading.column("weight") in found.table.columns,
         given_auction=auction,
         texts=found.texts if advertisers is None else _checked_texts(advertisers),
         files=tuple(found.files),
         unit=by,
-        dimensions=tuple(columns),
+        dimensions=tuple(by_dimension),
+        reading=reading,
+        notices=found.notices,
+        rejects=found.rejects,
     )
 
 
@@ -294,88 +332,8 @@ def _dimension_columns(dimensions: Sequence[str] | Mapping[str, str]) -> dict[st
     return columns
 
 
-class _Found(NamedTuple):
-    """A raw table and what is known about it; ``lacking`` as in :class:`LogFiles`."""
-
-    raw: ir.Table
-    name: str
-    texts: Any = None
-    lacking: Mapping[str, str] = {}
-    files: Sequence[str] = ()
-
-
-def _find(source: Any, connection: Any, table: str | None) -> _Found:
-    if _is_table(source):
-        return _Found(source, "the given table")
-    connection = connect() if connection is None else connection
-    if isinstance(source, str) and not Path(source).exists():
-        named = _named_table(connection, source)
-        if named is not None:
-            return _Found(named, source, _named_table(connection, "advertisers"))
-    paths = log_files.find_files(source)
-    if len(paths) == 1 and log_files.is_database(paths[0]):
-        return _in_database(paths[0], connection, table)
-    if table is not None:
-        raise InvalidParameterError(f"table={table!r}: {paths[0]} is not a database")
-    files = log_files.inspect_files(paths)
-    raw = log_files.read_files(files, connection)
-    is_one = isinstance(source, str | os.PathLike)
-    name = os.fspath(source) if is_one else paths[0]
-    folder = Path(name).expanduser() if is_one else Path()
-    beside = texts_beside(folder if is_one and folder.is_dir() else Path(paths[0]).parent)
-    return _Found(raw, name, beside, files.lacking, paths)
-
-
-def _is_table(source: Any) -> bool:
-    return hasattr(source, "get_backend")
-
-
-def _named_table(connection: Any, name: str) -> ir.Table | None:
-    return connection.table(name) if name in _tables(connection) else None
-
-
-def _tables(connection: Any, catalog: str | None = None) -> list[str]:
-    """List the tables and views of the current schema, or of the main schema of a catalog."""
-    if connection.name != "duckdb":
-        return list(connection.list_tables())
-    # not list_tables(): the query of Ibis 12 fails on DuckDB 2
-    places = (
-        "table_catalog IN (current_database(), 'temp') AND table_schema = current_schema()"
-        if catalog is None
-        else f"table_catalog = '{catalog}' AND table_schema = 'main'"
-    )
-    rows = connection.con.sql(
-        f"SELECT table_name FROM information_schema.tables WHERE {places}"
-    ).fetchall()
-    return [name for (name,) in rows]
-
-
-def _in_database(path: str, connection: Any, table: str | None) -> _Found:
-    if connection.name != "duckdb":
-        raise TableError(f"{path} is a DuckDB database: open it with DuckDB, not {connection.name}")
-    # the name depends on the path alone, because DuckDB attaches a file only once
-    catalog = f"logs_{zlib.crc32(os.fsencode(Path(path).absolute())):08x}"
-    with engine_errors(f"{path}: DuckDB cannot open it; another program may be writing to it"):
-        quoted = str(Path(path).absolute()).replace("'", "''")
-        connection.con.sql(f"ATTACH IF NOT EXISTS '{quoted}' AS {catalog} (READ_ONLY)")
-        names = _tables(connection, catalog)
-    logs = [name for name in names if name not in log_files.NOT_LOGS]
-    chosen = table or ("bids" if "bids" in logs else logs[0] if len(logs) == 1 else "")
-    if chosen not in names:
-        raise TableError(
-            f"{path}: {f'there is no table {table}' if table else 'name the table of the log'}; "
-            f"its tables are {', '.join(sorted(names)) or 'none'}"
-        )
-    opened = {
-        name: connection.table(name, database=(catalog, "main"))
-        for name in {chosen, "advertisers"} & set(names)
-    }
-    name = f"{path}, table {chosen}"
-    return _Found(opened[chosen], name, opened.get("advertisers"), files=[path])
-
-
 def _checked_texts(advertisers: Any) -> Any:
-    if _is_table(advertisers):
+    if is_table(advertisers):
         return advertisers
     path = os.fspath(advertisers)
     if not Path(path).expanduser().is_file():

@@ -8,17 +8,27 @@ selected.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from coterie.ads.logs.amount_codes import MOST_MICROS
+from coterie.ads.logs.amount_units import factor_of
+from coterie.ads.logs.time_formats import TIME_KINDS, TimeFormat, day_column, utc_times
 from coterie.engines.queries import is_written_as
 from coterie.errors import InvalidParameterError, TableError
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["KINDS", "SUMS", "canonical_table", "kind_of", "with_campaigns"]
+__all__ = [
+    "KINDS",
+    "MISSING_TEXTS",
+    "SUMS",
+    "ColumnReading",
+    "canonical_table",
+    "kind_of",
+    "with_campaigns",
+]
 
 KINDS = ("bids", "ipinyou", "histograms")
 
@@ -26,6 +36,7 @@ KINDS = ("bids", "ipinyou", "histograms")
 _MICROS_PER_FEN = 10_000
 #: Field numbers in an iPinYou log without a header.
 _IPINYOU_FIELDS = {
+    "bid_id": 0,
     "timestamp": 1,
     "log_type": 2,
     "slot_floor_price": 17,
@@ -38,10 +49,31 @@ SUMS = (
     *("bids", "bid_micros", "wins", "cost_micros"),
     *("prices", "price_micros", "clicks", "conversions"),
 )
+#: Texts that mean a missing value, in lower case.
+MISSING_TEXTS = frozenset({"", "null", "none", "nan", "na", "n/a", "\\n", "-"})
+
 _MOST_FLOAT = 9e15  # above 2^53 floats skip whole numbers
 _NUMBER = r"^\s*[+-]?[0-9]{1,15}(\.[0-9]*)?([eE][+-]?[0-9]{1,2})?\s*$"
-_TIME = r"^\s*[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}.*)?$"
+_WITH_COMMA = r"^\s*[+-]?[0-9]{1,15}(,[0-9]*)?\s*$"
 _DAY = r"^[0-9]{8}"
+_YES = ("true", "t", "yes", "y", "1", "1.0", "win", "won")
+_NO = ("false", "f", "no", "n", "0", "0.0", "loss", "lost", "lose")
+
+
+@dataclass(frozen=True)
+class ColumnReading:
+    """How the columns of a raw table are read; by default they have canonical names and units."""
+
+    names: Mapping[str, str] | None = None  # column by canonical name; None if these are the same
+    units: Mapping[str, str] = field(default_factory=dict)  # by canonical name, else micros
+    times: TimeFormat = field(default_factory=TimeFormat)
+    decimal_comma: bool = False
+    won_when_priced: bool = False
+    join_clicks: bool = False  # of iPinYou: rows of clicks mark the impressions with their bid id
+
+    def column(self, name: str) -> str:
+        """Return the column of the raw table for a canonical one, empty if it has none."""
+        return name if self.names is None else self.names.get(name, "")
 
 
 def kind_of(columns: Iterable[str]) -> str:
@@ -53,7 +85,9 @@ def kind_of(columns: Iterable[str]) -> str:
     names = set(columns)
     if {"bin_micros", "bids"} <= names:
         return "histograms"
-    if {"timestamp", "bid_price", "pay_price"} <= names or "field_23" in names:
+    # logs of iPinYou have only wins
+    is_named = {"timestamp", "bid_price", "pay_price"} <= names and "won" not in names
+    if is_named or "field_23" in names:
         return "ipinyou"
     return "bids"
 
@@ -64,6 +98,7 @@ def canonical_table(
     source: str,
     lacking: Mapping[str, str] | None = None,
     dimensions: Mapping[str, str] | None = None,
+    reading: ColumnReading | None = None,
 ) -> ir.Table:
     """Return the table of a log of some kind with canonical columns.
 
@@ -74,27 +109,30 @@ def canonical_table(
     log for messages, and ``lacking`` gives, for each column that some files lack, the first such
     file. ``dimensions`` gives the column of the log for each dimension; dimension ``x`` becomes the
     string ``dimension_x``, and ``hour`` without such a column comes from the time stamp.
+    ``reading`` says which columns of a log of bids have these meanings, and in which units.
     """
     if kind not in KINDS:
         raise InvalidParameterError(f"kind={kind!r}: it must be {', '.join(KINDS)}")
     build = {"bids": _bids, "ipinyou": _ipinyou, "histograms": _histograms}[kind]
-    return build(_Columns(raw, source, lacking or {}, dimensions or {}))
+    given = reading or ColumnReading()
+    return build(_Columns(raw, source, lacking or {}, dimensions or {}, given))
 
 
-def with_campaigns(raw: ir.Table, source: str) -> ir.Table:
-    """Return a raw table whose ``advertiser_id`` is ``ADVERTISER/CAMPAIGN``.
+def with_campaigns(raw: ir.Table, source: str, reading: ColumnReading | None = None) -> ir.Table:
+    """Return a raw table whose column of advertisers has ``ADVERTISER/CAMPAIGN``.
 
     A slash in the id of a campaign becomes an underscore, so that the last one divides the name. A
     row without a campaign belongs to the campaign ``-``.
     """
-    if "campaign_id" not in raw.columns or "advertiser_id" not in raw.columns:
+    given = reading or ColumnReading()
+    advertiser, campaign = given.column("advertiser_id"), given.column("campaign_id")
+    if not {advertiser, campaign} <= set(raw.columns):
         raise TableError(
             f"{source}: there is no column campaign_id; forecasts by campaign need it, beside "
-            "advertiser_id"
+            "advertiser_id; if the column has another name, say --column campaign=NAME"
         )
-    campaign = raw.campaign_id.cast("string").strip().replace("/", "_")
-    campaign = campaign.nullif("").fill_null("-")
-    return raw.mutate(advertiser_id=raw.advertiser_id.cast("string").strip() + "/" + campaign)
+    name = raw[campaign].cast("string").strip().replace("/", "_").nullif("").fill_null("-")
+    return raw.mutate(**{advertiser: raw[advertiser].cast("string").strip() + "/" + name})
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,9 +143,10 @@ class _Columns:
     source: str
     lacking: Mapping[str, str]
     dimensions: Mapping[str, str] = field(default_factory=dict)
+    reading: ColumnReading = field(default_factory=ColumnReading)
 
     def __contains__(self, name: str) -> bool:
-        return name in self.raw.columns
+        return self.reading.column(name) in self.raw.columns
 
     def require(self, *names: str) -> None:
         """Raise TableError if the table, or one of its files, lacks a column."""
@@ -117,7 +156,7 @@ class _Columns:
                 f"{self.source}: column{'s' * (len(missing) > 1)} {', '.join(missing)} missing; "
                 f"the columns are {', '.join(self.raw.columns)}"
             )
-        for name in names:
+        for name in map(self.reading.column, names):
             if name in self.lacking:
                 raise TableError(
                     f"{self.lacking[name]}: column {name} missing; other files of the log have it"
@@ -138,9 +177,20 @@ class _Columns:
     def number(self, name: str) -> Any:
         column, kind = self._typed(name, "integer", "floating", "decimal", "string")
         if kind == "string":
-            column = column.re_search(_NUMBER).ifelse(column.strip(), None).try_cast("float64")
+            has_comma = self.reading.decimal_comma
+            is_number = column.re_search(_WITH_COMMA if has_comma else _NUMBER)
+            column = column.replace(",", ".") if has_comma else column
+            column = is_number.ifelse(column.strip(), None).try_cast("float64")
         number = column.cast("float64")
         return number if kind == "integer" else is_written_as(number, ["nan"]).ifelse(None, number)
+
+    def micros(self, name: str) -> Any:
+        """Read an amount in its unit as micros per thousand impressions."""
+        factor = factor_of(self.reading.units.get(name, "micros"))
+        if factor == 1:
+            return self.whole(name)
+        number = self.number(name) * factor
+        return (number.abs() < _MOST_FLOAT).ifelse(number.round().cast("int64"), None)
 
     def yes_or_no(self, name: str) -> Any:
         import ibis
@@ -148,12 +198,20 @@ class _Columns:
         column, kind = self._typed(name, "boolean", "integer", "floating", "string")
         if kind == "boolean":
             return column
-        yes: list[Any] = [1]
-        no: list[Any] = [0]
+        yes: Iterable[Any] = [1]
+        no: Iterable[Any] = [0]
         if kind == "string":
-            column = column.strip().lower()
-            yes, no = ["true", "t", "yes", "1", "1.0"], ["false", "f", "no", "0", "0.0"]
+            column, yes, no = column.strip().lower(), _YES, _NO
         return ibis.cases((column.isin(yes), True), (column.isin(no), False), else_=None)
+
+    def is_priced(self) -> Any:
+        """Return whether the price is above 0; false if there is none, null if it is unreadable."""
+        import ibis
+
+        price, written = self.micros("price_micros"), self.raw[self.reading.column("price_micros")]
+        is_missing = written.cast("string").strip().lower().isin(sorted(MISSING_TEXTS))
+        is_missing |= written.isnull()
+        return ibis.cases((price.notnull(), price > 0), (is_missing, False), else_=None)
 
     def text(self, name: str) -> Any:
         column, kind = self._typed(name, "string", "integer", "floating", "boolean")
@@ -164,32 +222,26 @@ class _Columns:
     def by_dimension(self, hour: Callable[[], Any] | None = None) -> dict[str, Any]:
         """Return the columns of the dimensions; ``hour`` reads the hour of the time stamp."""
         found = {}
+        # dimensions are columns of the raw table, by their own names
+        raw = replace(self, reading=ColumnReading())
         for name, column in self.dimensions.items():
-            if column == "hour" and column not in self and hour is not None:
+            if column == "hour" and column not in raw and hour is not None:
                 found[f"dimension_{name}"] = hour()
             else:
-                self.require(column)
-                found[f"dimension_{name}"] = self.text(column).strip()
+                raw.require(column)
+                found[f"dimension_{name}"] = raw.text(column).strip()
         return found
 
     def hour(self, name: str) -> Any:
         """Return the hour (UTC) of a time stamp, as text from 00 to 23."""
-        times, kind = self._typed(name, "timestamp", "string")
-        if kind == "string":
-            times = times.re_search(_TIME).ifelse(times.strip(), None).try_cast("timestamp('UTC')")
-        return _utc(times).hour().cast("string").lpad(2, "0")
+        times = utc_times(*self._typed(name, *TIME_KINDS), self.reading.times)
+        return times.hour().cast("string").lpad(2, "0")
 
     def day(self, name: str) -> Any:
-        column, kind = self._typed(name, "date", "timestamp", "string")
-        if kind == "date":
-            return column
-        if kind == "timestamp":
-            return _utc(column).date()
-        times = column.re_search(_TIME).ifelse(column.strip(), None)
-        return _utc(times.try_cast("timestamp('UTC')")).date()
+        return day_column(*self._typed(name, *TIME_KINDS), self.reading.times)
 
     def _typed(self, name: str, *kinds: str) -> tuple[Any, str]:
-        column = self.raw[name]
+        column = self.raw[self.reading.column(name)]
         dtype = column.type()
         # Ibis has no type for DuckDB's NULL, the type of an empty Parquet column
         is_empty = dtype.is_unknown() and "NULL" in str(getattr(dtype, "raw_type", ""))
@@ -199,23 +251,27 @@ class _Columns:
             if getattr(dtype, f"is_{kind}")():
                 return column, kind
         raise TableError(
-            f"{self.source}: column {name} is of type {dtype}; it must be {' or '.join(kinds)}"
+            f"{self.source}: column {self.reading.column(name)} is of type {dtype}; it must be "
+            f"{' or '.join(kinds)}"
         )
 
 
 def _bids(columns: _Columns) -> ir.Table:
     import ibis
 
-    when = "ts" if "ts" in columns and ("day" not in columns or "day" in columns.lacking) else "day"
-    columns.require("advertiser_id", when, "bid_micros", "won", "price_micros")
+    lacks_day = "day" not in columns or columns.reading.column("day") in columns.lacking
+    when = "ts" if "ts" in columns and lacks_day else "day"
+    is_flagged = not columns.reading.won_when_priced
+    columns.require("advertiser_id", when, "bid_micros", *["won"] * is_flagged, "price_micros")
     return columns.raw.select(
         advertiser_id=columns.text("advertiser_id"),
         day=columns.day(when),
-        bid_micros=columns.whole("bid_micros"),
-        won=columns.yes_or_no("won"),
-        price_micros=columns.whole("price_micros"),
+        bid_micros=columns.micros("bid_micros"),
+        won=columns.yes_or_no("won") if is_flagged else columns.is_priced(),
+        price_micros=columns.micros("price_micros"),
         weight=columns.number("weight") if "weight" in columns else ibis.literal(1.0),
-        **columns.present(("min_to_win_micros", "floor_micros", "auction_type"), columns.whole),
+        **columns.present(("min_to_win_micros", "floor_micros"), columns.micros),
+        **columns.present(("auction_type",), columns.whole),
         **columns.present(("currency",), columns.text),
         **columns.present(("click", "conversion"), columns.yes_or_no),
         **columns.by_dimension((lambda: columns.hour("ts")) if "ts" in columns else None),
@@ -225,11 +281,14 @@ def _bids(columns: _Columns) -> ir.Table:
 def _ipinyou(columns: _Columns) -> ir.Table:
     import ibis
 
-    raw = columns.raw
+    raw, clicked = columns.raw, columns.present(("click",), columns.yes_or_no)
     if "field_23" in columns:
         raw = raw.select(**{name: raw[f"field_{i}"] for name, i in _IPINYOU_FIELDS.items()})
         # a click repeats its impression with another log type
+        clicks = raw.filter(raw.log_type.strip() == "2", raw.bid_id.notnull())
         raw = raw.filter(raw.log_type.strip() == "1")
+        if columns.reading.join_clicks:
+            clicked = {"click": raw.bid_id.isin(clicks.bid_id)}
         columns = _Columns(raw, columns.source, {}, columns.dimensions)
     columns.require("advertiser_id", "timestamp", "bid_price", "pay_price")
     stamp = columns.text("timestamp")
@@ -251,7 +310,7 @@ def _ipinyou(columns: _Columns) -> ir.Table:
         weight=ibis.literal(1.0),
         currency=ibis.literal("CNY"),
         **micros,
-        **columns.present(("click",), columns.yes_or_no),
+        **clicked,
         **columns.by_dimension(lambda: stamp[8:10]),
     )
 
@@ -272,23 +331,3 @@ def _histograms(columns: _Columns) -> ir.Table:
 def _micros_of_fen(fen: Any) -> Any:
     most = MOST_MICROS // _MICROS_PER_FEN
     return fen.between(-most, most).ifelse(fen * _MICROS_PER_FEN, None)
-
-
-def _utc(times: Any) -> Any:
-    """Return times in UTC, without a zone.
-
-    For a time with a zone, DuckDB's own conversion is five times slower than this one through
-    microseconds, which are always in UTC.
-    """
-    import ibis
-
-    if times.type().timezone is None or times.get_backend().name != "duckdb":
-        return times
-
-    @ibis.udf.scalar.builtin(signature=(("timestamp('UTC')",), "int64"))
-    def epoch_us(times: Any) -> Any: ...
-
-    @ibis.udf.scalar.builtin(signature=(("int64",), "timestamp"))
-    def make_timestamp(microseconds: Any) -> Any: ...
-
-    return make_timestamp(epoch_us(times))

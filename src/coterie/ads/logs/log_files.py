@@ -31,6 +31,7 @@ from coterie.engines.engine_files import (
     text_in_duckdb,
     text_in_spark,
 )
+from coterie.engines.json_lines import is_json, json_in_duckdb, json_in_spark
 from coterie.engines.queries import engine_errors, engine_message
 from coterie.errors import TableError
 
@@ -52,19 +53,21 @@ class LogFiles:
     """Files with one layout."""
 
     paths: tuple[str, ...]
-    is_text: bool  # delimited text, else Parquet
+    is_text: bool  # delimited text, else Parquet or JSON lines
     columns: tuple[str, ...] = ()  # field_0, … without a header; empty for remote files
     has_header: bool = True
     delimiter: str = ","
     base: str = ""  # folder above the partition folders named column=value; empty if none
     lacking: Mapping[str, str] = field(default_factory=dict)  # column: first file without it
+    is_json: bool = False
+    rejects: str = ""  # of text in DuckDB: the table of lines with a wrong number of fields
 
 
 def find_files(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
     """Return the files of a path, a folder, a glob or a list of these, sorted within each.
 
-    A folder is searched recursively for Parquet, CSV and TSV files, gzipped or not. Tables beside
-    the logs and hidden or unfinished files are skipped.
+    A folder is searched recursively for Parquet, CSV, TSV and JSON-lines files; texts may be packed
+    by gzip or Zstandard. Tables beside the logs and hidden or unfinished files are skipped.
     """
     if isinstance(source, Sequence) and not isinstance(source, str):
         if not source:
@@ -96,14 +99,20 @@ def inspect_files(paths: Sequence[str]) -> LogFiles:
     TableError
         A file is empty, damaged or has another layout than the others.
     """
-    text = [path for path in paths if not is_parquet(path)]
-    if text and len(text) < len(paths):
-        other = next(path for path in paths if path not in text)
-        raise TableError(f"{text[0]} is text and {other} is Parquet; give files of one kind only")
-    if is_remote(paths[0]):
-        delimiter = "\t" if ".tsv" in paths[0].lower() else ","
-        return LogFiles(tuple(paths), is_text=bool(text), delimiter=delimiter)
-    return _inspect_text(paths) if text else _inspect_parquet(paths)
+    kinds = {path: _kind(path) for path in paths}
+    first, kind = next(iter(kinds.items()))
+    other = next((path for path in paths if kinds[path] != kind), None)
+    if other is not None:
+        raise TableError(
+            f"{first} is {kind} and {other} is {kinds[other]}; give files of one kind only"
+        )
+    if kind == "JSON":
+        return LogFiles(tuple(paths), is_text=False, is_json=True)
+    if is_remote(first):
+        delimiter = "\t" if ".tsv" in first.lower() else ","
+        is_text = kind == "text"
+        return LogFiles(tuple(paths), is_text, delimiter=delimiter, rejects=_rejects(is_text))
+    return _inspect_text(paths) if kind == "text" else _inspect_parquet(paths)
 
 
 def read_files(files: LogFiles, connection: BaseBackend) -> ir.Table:
@@ -130,13 +139,27 @@ def is_parquet(path: str) -> bool:
     return path.lower().endswith(".parquet") or first_bytes(path, 4) == b"PAR1"
 
 
+def _kind(path: str) -> str:
+    if is_json(path):
+        return "JSON"
+    return "Parquet" if is_parquet(path) else "text"
+
+
+def _rejects(is_text: bool = True) -> str:
+    return f"coterie_rejects_{uuid.uuid4().hex}" if is_text else ""
+
+
 def _in_folder(folder: Path) -> list[str]:
     inside = sorted(path for path in folder.rglob("*") if path.is_file())
     logs = [path for path in inside if not _is_skipped(path, folder)]
-    found = [str(path) for path in logs if path.suffix.lower() == ".parquet" or is_text(path.name)]
+    found = [
+        str(path)
+        for path in logs
+        if path.suffix.lower() == ".parquet" or is_text(path.name) or is_json(path.name)
+    ]
     if not found:
         raise TableError(
-            f"{folder}: there is no Parquet, CSV or TSV file in this folder or below; "
+            f"{folder}: there is no Parquet, CSV, TSV or JSON-lines file in this folder or below; "
             "give a glob if the files have other endings"
         )
     return found
@@ -189,7 +212,9 @@ def _inspect_text(paths: Sequence[str]) -> LogFiles:
     fields = _stripped_fields(first, delimiter)
     if delimiter == "\t" and len(fields) == IPINYOU_FIELDS and fields[1].isdigit():
         names = tuple(f"field_{i}" for i in range(IPINYOU_FIELDS))
-        return LogFiles(tuple(paths), True, names, has_header=False, delimiter=delimiter)
+        return LogFiles(
+            tuple(paths), True, names, has_header=False, delimiter=delimiter, rejects=_rejects()
+        )
     repeated = sorted({name for name in fields if fields.count(name) > 1})
     if repeated:
         raise TableError(f"{paths[0]}: the header has {', '.join(repeated)} more than once")
@@ -200,7 +225,7 @@ def _inspect_text(paths: Sequence[str]) -> LogFiles:
                 f"{path}: its header differs from that of {paths[0]}: "
                 f"{header_difference(others, fields)}; give files with the same columns"
             )
-    return LogFiles(tuple(paths), True, tuple(fields), delimiter=delimiter)
+    return LogFiles(tuple(paths), True, tuple(fields), delimiter=delimiter, rejects=_rejects())
 
 
 def _stripped_fields(header: str, delimiter: str) -> list[str]:
@@ -208,8 +233,11 @@ def _stripped_fields(header: str, delimiter: str) -> list[str]:
 
 
 def _read_with_duckdb(files: LogFiles, connection: Any) -> ir.Table:
+    if files.is_json:
+        return json_in_duckdb(files.paths, connection)
     if files.is_text:
-        return text_in_duckdb(files.paths, _text_layout(files), connection)
+        layout = _text_layout(files)
+        return text_in_duckdb(files.paths, layout, connection, rejects=files.rejects)
     return connection.read_parquet(
         [path_for_duckdb(path) for path in files.paths],
         union_by_name=bool(files.lacking),
@@ -218,7 +246,12 @@ def _read_with_duckdb(files: LogFiles, connection: Any) -> ir.Table:
 
 
 def _read_with_spark(files: LogFiles, connection: Any) -> ir.Table:
-    if files.is_text:
+    packed = next((path for path in files.paths if path.lower().endswith(".zst")), None)
+    if packed is not None:
+        raise TableError(f"{packed}: Spark does not read Zstandard; use gzip or DuckDB")
+    if files.is_json:
+        frame = json_in_spark(files.paths, connection._session)
+    elif files.is_text:
         frame = text_in_spark(files.paths, _text_layout(files), connection._session)
     else:
         reader = connection._session.read.option("mergeSchema", bool(files.lacking))

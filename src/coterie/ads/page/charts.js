@@ -283,5 +283,5 @@ const coterieCharts = (() => {
     return placed;
   }
 
-  return Object.freeze({ curveChart, drawToWidth, setSize, shape });
+  return Object.freeze({ curveChart, drawToWidth, nameLines, pathThrough, placeTip, setSize, shape });
 })();

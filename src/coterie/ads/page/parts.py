@@ -24,6 +24,7 @@ SHARED_SCRIPTS = (
     "bid_scales.js",
     "charts.js",
     "combobox.js",
+    "tables.js",
     "forecast_words.js",
     "what_if_fields.js",
     "what_if.js",

@@ -257,7 +257,10 @@
   // ------------------------------------------------------------------ segments
 
   async function showSegments() {
-    segments = await coterieSegments.segments({ calls, busy, symbol: model.symbol });
+    let all = null;
+    const { symbol } = model;
+    segments = await coterieSegments.segments({ calls, symbol, onList: (place) => all.list(place) });
+    all = coterieAdvertisers({ calls, busy, symbol, groups: segments.segments.map(({ name }) => visible(name)) });
     const { reply, bid } = panel.shown();
     followSegment(reply, bid);
     showExamples(segments.segments.map(({ words }) => visible(words.join(" "))));
@@ -350,7 +353,6 @@
       ...{ symbol: model.symbol, currency: model.currency, interval: model.interval },
       grid: positive(model.grid),
       lastDay: model.last_day,
-      usual: { name: "the log’s mean bid", short: "log’s mean" },
       answers: {
         ...source,
         forecast: (question) => busy(forecast(question)),

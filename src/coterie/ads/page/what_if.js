@@ -3,9 +3,9 @@
  * The panel of what_if.html: choose a bid and a period, read impressions and spend, keep scenarios.
  *
  * coterieWhatIf(settings) wires it. settings: grid (bids), symbol and currency, interval (its
- * level, or null), lastDay (of the log), usual (optional: { name, short } of the bid to compare
- * with), onAsk (optional: called whenever something else is asked), onShow (optional: called with
- * each reply before it is shown, and with null where there is none to show) and answers:
+ * level, or null), lastDay (of the log), onAsk (optional: called whenever something else is asked),
+ * onShow (optional: called with each reply before it is shown, and with null where there is none to
+ * show) and answers:
  *   forecast({ one, bids, day })  a reply { supply, curve, forecasts: one a bid, increasing }, or a
  *                       promise of it; of null where a later question took its place. A forecast is
  *                       that of forecast_words.js; a fault's message is shown as it is
@@ -15,7 +15,7 @@
  *   zeroBids            whether a bid of 0 has an answer
  * The panel has show(one, asked), shown(), remark(words), which stay until something else is asked,
  * and clear(fault), which empties it until the next show. one is { id (or null),
- * bid (the usual one, or null), lines: [{ kind, label, grid, win, cost, curve }, …], newcomer,
+ * bid (the mean of the log's, or null), lines: [{ kind, label, grid, win, cost, curve }, …], newcomer,
  * text }; nothing is asked while the text of a newcomer is empty. asked is { bid, day, kept }, all
  * optional; day as in what_if_fields.js, kept the bids of scenarios. A line is left out where its
  * curve is the forecast's.
@@ -26,7 +26,6 @@ const coterieWhatIf = (() => {
   const { element } = coterieNodes;
   const find = (id) => document.getElementById(id);
   const lineName = { pooled: "pooled", segment: "segment", global: "all", text: "by text" };
-  const TODAY = { name: "today’s mean bid", short: "today" };
   const MOST_KEPT = 4;
 
   /** Increasing, each once. */
@@ -34,10 +33,10 @@ const coterieWhatIf = (() => {
     return [...new Set(bids)].sort((a, b) => a - b);
   }
 
-  function whatIf({ grid, symbol, currency, interval, lastDay, answers, usual = TODAY, onAsk, onShow }) {
+  function whatIf({ grid, symbol, currency, interval, lastDay, answers, onAsk, onShow }) {
     const ends = [grid[0], grid[grid.length - 1]];
     const money = (number) => coterieNumbers.money(number, symbol);
-    const words = coterieForecastWords(money, interval, usual);
+    const words = coterieForecastWords(money, interval);
     const round = bidTicks(grid, 14).filter((at) => at > 0 || answers.zeroBids);
     let one = null;
     let kept = [];
@@ -148,9 +147,9 @@ const coterieWhatIf = (() => {
       shown.kept = kept;
       onShow?.(shown.reply, bid);
       fields.showSupply(shown.reply.supply);
-      const today = one.bid === null ? null : read(one.bid);
-      const rows = sorted([...round, bid, ...(today ? [one.bid] : [])]).map(read);
-      find("bid-table").replaceChildren(...rows.filter(Boolean).map((at) => words.row(at, now, today)));
+      const mean = one.bid === null ? null : read(one.bid);
+      const rows = sorted([...round, bid, ...(mean ? [one.bid] : [])]).map(read);
+      find("bid-table").replaceChildren(...rows.filter(Boolean).map((at) => words.row(at, now, mean)));
       compare(now);
       // a bid that moves changes the pointer alone
       if (drawn.reply !== shown.reply || drawn.kept !== kept) drawCurves();
@@ -162,7 +161,7 @@ const coterieWhatIf = (() => {
       const { reply } = shown;
       const inside = reply.forecasts.filter((at) => at.bid >= ends[0] && at.bid <= ends[1]);
       const bids = inside.map((at) => at.bid);
-      const marks = one.bid === null ? [] : [{ bid: one.bid, label: `${usual.short} ${money(one.bid)}` }];
+      const marks = one.bid === null ? [] : [{ bid: one.bid, label: `log’s mean ${money(one.bid)}` }];
       for (const { target, chart } of panels) {
         const along = (end) => inside.map((at) => at[target][end]);
         const band = { bids, low: along("low"), high: along("high") };
@@ -191,16 +190,16 @@ const coterieWhatIf = (() => {
       if (!shown.reply) return;
       const chosen = read(shown.bid);
       const at = (hovered === null ? null : read(hovered)) ?? chosen;
-      const today = one.bid === null ? null : read(one.bid);
+      const mean = one.bid === null ? null : read(one.bid);
       const isPointing = at.bid !== chosen.bid;
       // words of another length must not move the chart under the pointer
       const answer = find("answer");
       if (hovered === null) answer.style.height = "";
       else if (!wasPointing) answer.style.height = `${answer.getBoundingClientRect().height}px`;
       find("sentence").setAttribute("aria-live", isPointing ? "off" : "polite");
-      find("caption").replaceChildren(...words.caption(at, today, isPointing));
-      find("sentence").replaceChildren(...words.sentence(one.id, at, today, shown));
-      words.fillTiles(at, today);
+      find("caption").replaceChildren(...words.caption(at, mean, isPointing));
+      find("sentence").replaceChildren(...words.sentence(one.id, at, mean, shown));
+      words.fillTiles(at, mean);
       for (const { target, chart } of panels) {
         chart.point(at.bid, words.reading(at, target), hovered === null ? null : words.tip(at, target, chosen));
       }

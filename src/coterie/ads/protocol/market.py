@@ -98,6 +98,7 @@ class AdvertiserItem(Struct):
     confidence: Share
     observations: Amount
     bid: Annotated[float, Meta(ge=0, description="Mean of its bids (CPM).")]
+    spend: Annotated[float, Meta(ge=0, description="In all days of the log.")]
 
 
 class AdvertiserPage(Struct):
@@ -163,7 +164,6 @@ class Advertiser(AdvertiserItem):
 
     shares: list[SegmentShare]
     wins: Amount
-    spend: Amount
     supply: Amount
     supply_by_weekday: Annotated[
         list[Amount], Meta(min_length=7, max_length=7, description="From Monday.")

@@ -204,6 +204,13 @@ class Question(Subject):
 Questions = Annotated[list[Question], Meta(min_length=1, max_length=_LIMITS.questions)]
 
 
+#: Orders of a list of advertisers; "" is by how well the id fits the search, then by spend.
+AdvertiserSort = Literal[
+    "", "id", "segment", "confidence", "observations", "bid", "spend",
+    "-id", "-segment", "-confidence", "-observations", "-bid", "-spend",
+]  # fmt: skip
+
+
 class NoQuery(Struct, forbid_unknown_fields=True):
     """A route without query parameters."""
 
@@ -215,6 +222,10 @@ class AdvertiserQuery(Struct, forbid_unknown_fields=True):
     segment: (
         Annotated[int, Meta(ge=0, le=_MOST_PAGE, description="Index of a segment.")] | UnsetType
     ) = UNSET
+    sort: Annotated[
+        AdvertiserSort,
+        Meta(description="Column to sort by, the largest first with a minus sign."),
+    ] = ""
     page: Annotated[int, Meta(ge=1, le=_MOST_PAGE)] = 1
     page_size: Annotated[int, Meta(ge=1, le=100)] = 20
 

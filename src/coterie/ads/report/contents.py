@@ -29,6 +29,7 @@ from coterie.ads.forecasts.profiles import (
     shown_grid,
     typical_members,
 )
+from coterie.ads.report.chart_points import day_points, forecast_points
 from coterie.ads.report.evaluation_tables import evaluation_contents
 from coterie.ads.segments.segment_profiles import SegmentProfile
 from coterie.errors import InvalidParameterError
@@ -146,8 +147,11 @@ class Report:
         Advertisers unlike their segment, and those without a clear segment.
     warnings : list of str
         What should be known before the forecasts are trusted, without full stops.
+    days : list of dict
+        Levels of prices and supply, observed and expected from the days before.
     evaluation : dict or None
-        Errors and coverage on the held-out days, by source of curves.
+        Errors and coverage on the held-out days, by source of curves, and ``points``, the
+        forecast and the actual value of each advertiser.
     tables : list of dict
         The tables of the paper: ``title``, ``columns``, ``rows`` and ``note``.
     """
@@ -173,6 +177,7 @@ class Report:
     outliers: list[int]
     low_confidence: list[int]
     warnings: list[str]
+    days: list[dict[str, Any]]
     evaluation: dict[str, Any] | None
     tables: list[dict[str, Any]]
     quality: list[QualityNote]
@@ -240,9 +245,11 @@ def report_payload(
         outliers=model.outliers_.tolist(),
         low_confidence=model.doubtful_.tolist(),
         warnings=list(model.warnings_),
+        days=day_points(model.price_levels_, model.supply_.factors, _LEVEL),
         evaluation=None
         if evaluation is None
-        else evaluation_contents(evaluation.as_dict(), _LEVEL),
+        else evaluation_contents(evaluation.as_dict(), _LEVEL)
+        | {"points": forecast_points(evaluation, _LEVEL)},
         tables=[] if evaluation is None else paper_tables(evaluation, model.agreement_),
         quality=[_quality_note(note) for note in quality],
         how=[Step(step, detail) for step, detail in steps],

@@ -27,7 +27,7 @@ from coterie.runtime.html_pages import content_policy, embedded_json
 
 __all__ = ["render_report", "write_report"]
 
-SCRIPTS = (*SHARED_SCRIPTS, "report.js")
+SCRIPTS = (*SHARED_SCRIPTS, "scatter_chart.js", "evaluation_charts.js", "report.js")
 
 _SOURCE_NAMES = {
     "dictionary": "market curves",
@@ -191,6 +191,9 @@ def _page_data(report: Report, symbol: str, errors: Mapping[str, Any] | None) ->
         "segments": segments,
         "advertisers": {k: [one[k] for one in advertisers] for k in advertisers[0]},
         "errors": errors and errors["by_source"],
+        "days": report.days,
+        "points": report.evaluation and report.evaluation["points"],
+        "coverage": report.evaluation and report.evaluation["coverage"],
     }
 
 

@@ -40,6 +40,7 @@ SCRIPTS = (
     "exports.js",
     "advertiser_details.js",
     "service_segments.js",
+    "service_advertisers.js",
     "service_page.js",
 )
 STYLES = (STYLE, "service.css")

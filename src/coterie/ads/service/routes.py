@@ -114,9 +114,7 @@ class Routes:
         """
         asked = read_query(request, protocol.AdvertiserQuery)
         served = await self._holder.current.with_details()
-        segment = None if asked.segment is UNSET else asked.segment
-        page = partial(served.page, asked.search, segment, asked.page, asked.page_size)
-        return await self._tagged(request, served, page)
+        return await self._tagged(request, served, partial(served.page, asked))
 
     async def advertiser(self, request: Request) -> Response:
         """Return what is known of one advertiser. Percent-encode the id, also its slashes."""

@@ -16,9 +16,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 
 import coterie
 from coterie.ads.curves.day_levels import DayLevels
+from coterie.ads.curves.landscapes import PER_UNIT
 from coterie.ads.forecasts.fitted_market import FittedMarket, load_market
 from coterie.ads.forecasts.forecast_figures import describe_days
 from coterie.ads.forecasts.forecast_tables import ForecastTables, tables_of
@@ -30,6 +32,7 @@ from coterie.ads.protocol import (
     Advertiser,
     AdvertiserItem,
     AdvertiserPage,
+    AdvertiserQuery,
     ModelVersion,
     Segments,
 )
@@ -88,7 +91,7 @@ class ServedModel:
         self.has_conversions = model.conversion_rate_ is not None
         beside = ThreadPoolExecutor(2, "details")
         self._book = beside.submit(ProfileBook, model)
-        self._search = beside.submit(AdvertiserSearch, self.names, model.cost_, model.labels_)
+        self._search = beside.submit(_make_search, model)
         beside.shutdown(wait=False)
         # what makes them does not refer to this object: a cycle would keep it in memory
         make_period = partial(_make_period, self.tables, model.price_levels_)
@@ -128,12 +131,12 @@ class ServedModel:
         """Return the placements of advertisers that are not known, by their texts."""
         return [self._places[text] for text in texts]
 
-    def page(
-        self, search: str, segment: int | None = None, page: int = 1, page_size: int = 20
-    ) -> AdvertiserPage:
+    def page(self, asked: AdvertiserQuery) -> AdvertiserPage:
         """Return a page of advertisers whose id contains a text."""
+        segment = None if asked.segment is UNSET else asked.segment
+        page, page_size = asked.page, asked.page_size
         rows, total = self._search.result().page(
-            search, segment=segment, page=page, page_size=page_size
+            asked.search, segment=segment, sort=asked.sort, page=page, page_size=page_size
         )
         items = [self._item(row) for row in rows.tolist()]
         return AdvertiserPage(items, page, max(-(-total // page_size), 1), total)
@@ -159,6 +162,7 @@ class ServedModel:
             min(max(float(model.confidence_[row]), 0.0), 1.0),
             float(model.observations_[row]),
             float(model.bid_[row]) / _MICROS,
+            float(model.cost_[row]) / PER_UNIT,
         )
 
 
@@ -175,7 +179,7 @@ def load_served(path: Path, version: str, *, whole: bool = True) -> ServedModel:
         served.tables.one(0, 2 * served.tables.highest, served.tables.supply(0, day), day, False)
         if whole:
             msgspec.json.encode([served.book.summary(), served.segments(), served.advertiser(0)])
-            served.page("")
+            served.page(AdvertiserQuery())
     return served
 
 
@@ -215,6 +219,19 @@ def printable(text: str, most: int = _MOST_CHARS) -> str:
         for one in text[: most + 1]
     )
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+def _make_search(model: FittedMarket) -> AdvertiserSearch:
+    # by name, and those of no segment last
+    names = [profile.name.casefold() for profile in model.segments_]
+    ranks = np.append(np.argsort(np.argsort(names)), len(names))
+    columns = {
+        "segment": ranks[model.labels_],
+        "confidence": model.confidence_,
+        "observations": model.observations_,
+        "bid": model.bid_,
+    }
+    return AdvertiserSearch(model.advertisers_.tolist(), model.cost_, model.labels_, columns)
 
 
 def _make_period(tables: ForecastTables, levels: DayLevels, key: tuple[date | None, int]) -> Period:

@@ -79,9 +79,7 @@ def forecast(
     With --where, only auctions with some values of the model's dimensions are
     forecast. The last line of the summary says what the forecast is based on.
 
-    Examples: coterie ads forecast market.coterie --advertiser adv-00042 --bid 2.50 --supply 1e6
-
-    coterie ads forecast market.coterie --advertiser adv-00042 --impressions 1000 --days 7
+    Example: coterie ads forecast market.coterie --advertiser adv-00042 --bid 2.50 --supply 1e6
     """
     # Loading a model takes longest, so everything else is checked before.
     goals = {"impressions": impressions, "clicks": clicks}

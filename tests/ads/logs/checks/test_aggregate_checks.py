@@ -124,14 +124,14 @@ def test_days_are_thin_below_a_third_of_the_median_day():
 def test_few_bids_are_fewer_than_ten_and_never_won_has_bids():
     """Bids are counted over all days and bins."""
     found = codes_of(
-        cells_of([0, 0, 1, 2], [0, 1, 0, 1], [5000] * 4, [9, 1, 9, 50], wins=[0, 1, 9, 0])
+        cells_of([0, 0, 1, 2], [0, 1, 0, 1], [50_000] * 4, [9, 1, 9, 50], wins=[0, 1, 9, 0])
     )
     assert found == {"few_bids": ["adv-1"], "never_won": ["adv-2"]}
 
 
-@pytest.mark.parametrize(("median", "is_odd"), [(990, True), (1000, False), (1.1e10, True)])
+@pytest.mark.parametrize(("median", "is_odd"), [(9900, True), (10_000, False), (1.1e9, True)])
 def test_median_bids_outside_the_plausible_range(median, is_odd):
-    """The range is 0.001 to 10,000 of the currency for a thousand impressions."""
+    """The range is 0.01 to 1,000 of the currency for a thousand impressions."""
     cells = cells_of([0, 1], [0, 1], [int(median)] * 2, [20, 20])
     assert ("bids_implausible" in codes_of(cells)) == is_odd
 

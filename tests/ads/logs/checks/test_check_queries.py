@@ -152,7 +152,7 @@ def test_unreadable_values_are_shown_as_written():
         ("day", "yesterday"),
         ("click", "twice"),
     }
-    assert "whole number" in next(f for f in check.errors if "bid_micros" in f.what).what
+    assert "a number" in next(f for f in check.errors if "bid_micros" in f.what).what
 
 
 def test_the_time_is_shown_if_only_some_files_have_a_day(tmp_path):

@@ -30,6 +30,7 @@ BIG = 2**63 - 1
 OF_THE_WHOLE = {
     *("no_wins", "all_wins", "no_losses_at_all", "bids_implausible"),
     *("auction_recognised", "prices_equal_bids", "no_texts", "texts_unreadable"),
+    *("prices_implausible", "notices_without_bid"),
 }
 
 
@@ -48,12 +49,19 @@ def distinct(rows):
     return [{**row, "auction_id": i} for i, row in enumerate(rows)]
 
 
+def _without_wins_on(day):
+    """The good rows, all lost on a day."""
+    places = [i for i, row in enumerate(good_rows()) if str(row["ts"].date()) == day]
+    return changed(*places, won=False, price_micros=None, click=False)
+
+
 #: Bad logs of the faults that need many rows, beside the short ones.
 LONG_BAD_LOGS = {
     "auction_recognised": lambda: BadLog(without("auction_type", rows=first_price()), 48),
     "prices_equal_bids": lambda: BadLog(
         distinct(everywhere(first_price(), auction_type=2) * 3), 144
     ),
+    "days_without_win": lambda: BadLog(distinct(_without_wins_on("2026-03-03") * 5), 1),
     "no_losses_at_all": lambda: BadLog(distinct(kept(lambda row: row["won"]) * 2), 96),
     "no_losses": lambda: BadLog(
         distinct(kept(lambda row: row["won"] or row["advertiser_id"] != "elm") * 5), 1
@@ -107,7 +115,7 @@ def test_fault_is_found_and_nothing_else(code):
 
 def test_every_code_has_a_bad_log():
     """The bad logs of the tests cover the catalogue."""
-    assert {"no_rows", *ALL_BAD_LOGS} == set(FAULT_CODES)
+    assert {"no_rows", "line_ragged", *ALL_BAD_LOGS} == set(FAULT_CODES)
 
 
 def test_all_faults_are_listed_errors_first():

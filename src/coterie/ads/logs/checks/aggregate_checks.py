@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.ads.logs.amount_units import WHOLE_CURRENCIES
 from coterie.ads.logs.bid_logs import MANY_WINS, BidLogs, winners_pay_bids
 from coterie.ads.logs.checks.check_queries import EXAMPLES, RowCells
 from coterie.ads.logs.checks.check_rules import FIRST_DAY, LAST_DAY, MISSING_TEXTS
@@ -25,7 +26,11 @@ __all__ = ["LogSums", "aggregate_faults", "text_faults"]
 #: Median bids that differ by this factor are in different units; real markets differ by less.
 _UNIT_FACTOR = 300
 #: Median bids in micros per thousand impressions; others suggest another unit.
-_LEAST_MEDIAN, _MOST_MEDIAN = 10**3, 10**10
+_LEAST_MEDIAN, _MOST_MEDIAN, _MOST_WHOLE = 10**4, 10**9, 10**11
+#: An average price below this share of the median bid suggests another unit.
+_LEAST_PRICE = 1 / 50
+#: A day with no win is a fault if this many are expected.
+_FEWEST_WINS = 20
 _FEWEST_BIDS = 10
 #: Fewer bids may all win by chance.
 _FEWEST_WITHOUT_LOSS = 50
@@ -106,7 +111,7 @@ def aggregate_faults(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
     """Yield the faults of a whole log, which has at least one row."""
     yield from _mixtures(sums, logs)
     yield from _recognition(sums, logs)
-    yield from _units(sums)
+    yield from _units(sums, logs)
     yield from _days(sums)
     yield from _outcomes(sums, logs)
     yield from _advertisers(sums)
@@ -165,7 +170,7 @@ def _recognition(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
         yield fault_of("prices_equal_bids", equal, sums.rows, share=share, wins=wins)
 
 
-def _units(sums: LogSums) -> Iterator[Fault]:
+def _units(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
     if not sums.median_bid:
         return
     for code, column, names, medians in (
@@ -186,9 +191,14 @@ def _units(sums: LogSums) -> Iterator[Fault]:
                 for i in far[:EXAMPLES]
             ]
             yield fault_of(code, len(far), len(names), examples, factor=str(_UNIT_FACTOR))
-    if not _LEAST_MEDIAN <= sums.median_bid <= _MOST_MEDIAN:
-        rows = int(sums.total("rows"))
-        yield fault_of("bids_implausible", rows, sums.rows, median=f"{sums.median_bid / 1e6:g}")
+    rows, median = int(sums.total("rows")), f"{sums.median_bid / 1e6:g}"
+    is_small = bool(set(sums.cells.currency) & WHOLE_CURRENCIES)
+    if not _LEAST_MEDIAN <= sums.median_bid <= (_MOST_WHOLE if is_small else _MOST_MEDIAN):
+        yield fault_of("bids_implausible", rows, sums.rows, median=median)
+    cost, wins = sums.total("cost"), sums.total("wins")
+    if logs.kind == "bids" and 0 < cost < _LEAST_PRICE * wins * sums.median_bid:
+        price = f"{cost / wins / 1e6:.3g}"
+        yield fault_of("prices_implausible", rows, sums.rows, price=price, bid=median)
 
 
 def _days(sums: LogSums) -> Iterator[Fault]:
@@ -220,6 +230,12 @@ def _outcomes(sums: LogSums, logs: BidLogs) -> Iterator[Fault]:
         yield fault_of("no_losses_at_all" if is_long else "all_wins", rows, sums.rows)
     else:
         yield from _without_loss(sums, sums.by_advertiser(seen), logs)
+    seen_by_day, wins_by_day = sums.by_day(seen), sums.by_day("wins")
+    expected = seen_by_day * (wins / bids if bids > 0 else 0.0)
+    lost = np.flatnonzero((wins_by_day <= 0) & (expected >= _FEWEST_WINS))
+    if len(lost):
+        examples = [{"day": str(sums.days[i]), "rows": int(seen_by_day[i])} for i in lost]
+        yield fault_of("days_without_win", len(lost), len(sums.days), examples[:EXAMPLES])
 
 
 def _without_loss(sums: LogSums, seen: NDArray[np.float64], logs: BidLogs) -> Iterator[Fault]:

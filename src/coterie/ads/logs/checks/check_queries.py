@@ -55,9 +55,9 @@ _PERSON = re.compile(
     r"|(user|device|visitor|person|session|cookie|ipinyou)_?(id|name|key|tags?)|uid"
     r"|user_?agent|ua|url|uri|referr?er|lat(itude)?|lon(gitude)?|lng)(_|$)"
 )
-#: Columns shown in examples of repeated rows, under all their names.
-_IDENTIFYING = (
-    *("advertiser_id", "ts", "day", "bid_micros", "won", "price_micros"),
+#: Columns shown in examples of repeated rows, by canonical name and by those of iPinYou.
+_IDENTIFYING = ("advertiser_id", "ts", "day", "bid_micros", "won", "price_micros")
+_IPINYOU_IDENTIFYING = (
     *("timestamp", "bid_price", "pay_price"),
     *("field_22", "field_1", "field_19", "field_20"),
 )
@@ -194,7 +194,8 @@ def repeats_query(logs: BidLogs, one_in: int = 1) -> ir.Table | None:
     None for a log without times, in which different auctions may have equal rows.
     """
     raw = raw_table(logs)
-    time = next((name for name in ("ts", "timestamp", "field_1") if name in raw.columns), None)
+    times = (logs.reading.column("ts"), "timestamp", "field_1")
+    time = next((name for name in times if name in raw.columns), None)
     if time is None or logs.kind == "histograms":
         return None
     hidden = {*person_columns(logs), *_IPINYOU_PERSON}
@@ -202,7 +203,8 @@ def repeats_query(logs: BidLogs, one_in: int = 1) -> ir.Table | None:
     if one_in > 1:
         raw = raw.filter(raw[time].hash() % one_in == 0)
     counted = raw.group_by(columns).agg(n=raw.count())
-    shown = [name for name in _IDENTIFYING if name in columns]
+    names = (*map(logs.reading.column, _IDENTIFYING), *_IPINYOU_IDENTIFYING)
+    shown = [name for name in dict.fromkeys(names) if name in columns]
     return counted.select(**_displayed(counted, shown), n=counted.n)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.ads.logs.amount_codes import MOST_MICROS
 from coterie.ads.logs.bid_logs import AUCTIONS, SLACK, BidLogs, priced_wins
-from coterie.ads.logs.log_columns import SUMS
+from coterie.ads.logs.log_columns import MISSING_TEXTS, SUMS
 from coterie.engines.queries import is_written_as
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ __all__ = ["FIRST_DAY", "LAST_DAY", "MISSING_TEXTS", "WRITTEN", "RowRule", "row_
 #: Days outside this range are implausible.
 FIRST_DAY = datetime.date(2000, 1, 1)
 LAST_DAY = datetime.date(2100, 12, 31)
-
-#: Texts that mean a missing value, in lower case.
-MISSING_TEXTS = frozenset({"", "null", "none", "nan", "na", "n/a", "\\n", "-"})
 
 #: Prefix of the columns with the original values of the log.
 WRITTEN = "written_"
@@ -97,8 +94,8 @@ def _expected(dtype: Any) -> str:
     if dtype.is_date():
         return "a day or a time, such as 2026-03-02 or 2026-03-02T13:45:00Z"
     if dtype.is_boolean():
-        return "true or false, or 1 or 0"
-    return f"a {'whole ' * dtype.is_integer()}number of at most 15 digits"
+        return "true or false, yes or no, won or lost, or 1 or 0"
+    return "a number of at most 15 digits"
 
 
 def _key_rules(rows: ir.Table, missing: _IsMissing) -> Iterator[RowRule]:

@@ -27,7 +27,7 @@ class Fault:
     # at most three, by column: numbers, texts, truth values or None
     examples: list[dict[str, Any]] = field(default_factory=list)
     remedy: str = ""  # the consequence, and what to do
-    unit: str = "rows"  # or "advertisers", "days", "texts", "tables", "columns"
+    unit: str = "rows"  # or "advertisers", "days", "texts", "tables", "columns", "lines", …
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fault as values that JSON can store."""
@@ -73,10 +73,16 @@ _SAME_IDS = "check that ids are spelled alike in both tables"
 #: (unit, what, remedy) by code.
 _ERRORS = {
     "no_rows": ("rows", "the log has no rows", "check that the path names the right files"),
+    "line_ragged": (
+        "lines",
+        "the line is not a row: it has another number of fields than the header, or open quotes",
+        "it is left out of all results; put quotes around fields that contain the delimiter",
+    ),
     "unreadable": (
         "rows",
         "{column} cannot be read: it should be {expected}",
-        "the value counts as missing; correct it where the log is made",
+        "the value counts as missing; correct it where the log is made, or say --date-format for "
+        "dates such as 31/12/2026, or --decimal-comma for numbers such as 2,50",
     ),
     "advertiser_missing": ("rows", "advertiser_id is missing", _LEFT_OUT),
     "day_missing": ("rows", "the day is missing", _LEFT_OUT),
@@ -226,7 +232,34 @@ _WARNINGS = {
     "bids_implausible": (
         "rows",
         "the median bid is {median} of the currency for a thousand impressions",
-        "check that amounts are micros for a thousand impressions: 2.50 is written 2500000",
+        "check that amounts are micros for a thousand impressions: 2.50 is written 2500000; if "
+        "they are in another unit, say --amounts",
+    ),
+    "prices_implausible": (
+        "rows",
+        "the average price is {price} of the currency for a thousand impressions, but the median "
+        "bid is {bid}",
+        "check that both are in the same unit; if they are not, say --amounts price=UNIT",
+    ),
+    "amounts_whole": (
+        "columns",
+        "all amounts are whole numbers, but they are read as units of the currency",
+        "check whether they are cents or micros, and say --amounts",
+    ),
+    "amounts_with_decimals": (
+        "columns",
+        "most amounts have decimals, but they are read as cents or micros",
+        "check whether they are units of the currency, and say --amounts",
+    ),
+    "notices_without_bid": (
+        "notices",
+        "the win notice belongs to no bid of the log",
+        "it is not used; check that bids and notices are of the same days, and the id of --join-on",
+    ),
+    "days_without_win": (
+        "days",
+        "no bid of the day won, which chance does not explain",
+        "check whether the wins or the win notices of the day are missing",
     ),
     "duplicate_rows": (
         "rows",

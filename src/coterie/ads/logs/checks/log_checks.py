@@ -25,6 +25,7 @@ from coterie.ads.logs.checks.check_queries import (
 )
 from coterie.ads.logs.checks.check_rules import WRITTEN, RowRule, row_rules
 from coterie.ads.logs.checks.faults import FAULT_CODES, Fault, fault_of
+from coterie.ads.logs.checks.reading_checks import reading_faults
 from coterie.engines.queries import fetch
 from coterie.errors import TableError
 
@@ -143,6 +144,7 @@ def check_logs(logs: BidLogs) -> LogCheck:
     sums = LogSums(cells, (cells.faults & left_out) == 0)
     texts, faults = _read_texts(logs)
     faults += _person_columns(logs)
+    faults += reading_faults(logs, sums.rows, _attribute(logs, "currency", "mixed"))
     if sums.rows:
         faults += [
             *_broken_rules(rows, rules, sums),

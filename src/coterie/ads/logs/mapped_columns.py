@@ -1,0 +1,256 @@
+"""Mapped columns: decide how the columns of a log are read, from a mapping, names and values.
+
+Nothing doubtful is decided in silence: what names and values leave open is a problem, with the
+option that solves it.
+"""
+
+from __future__ import annotations
+
+import statistics
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from coterie.ads.logs.amount_units import factor_of, unit_in
+from coterie.ads.logs.column_roles import (
+    AMOUNTS,
+    CANONICAL,
+    REQUIRED,
+    RoleColumn,
+    columns_by_role,
+)
+from coterie.ads.logs.log_columns import ColumnReading
+from coterie.ads.logs.log_formats import LogFormat, format_of
+from coterie.ads.logs.log_mapping import ALL, LogMapping
+from coterie.ads.logs.time_formats import date_order
+from coterie.engines.queries import fetch
+from coterie.errors import CoterieWarning, InvalidParameterError, TableError
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+__all__ = [
+    "MappedColumns",
+    "is_canonical",
+    "map_columns",
+    "numbers_in_sample",
+    "reading_of",
+    "sample_values",
+]
+
+_SAMPLE = 10_000
+_MICROS = 1e6
+
+
+@dataclass(frozen=True)
+class MappedColumns:
+    """How the columns of a log are read, and what is not decided."""
+
+    roles: Mapping[str, RoleColumn]
+    units: Mapping[str, tuple[str, str]]  # by role: unit and why; both empty if unknown
+    mapping: LogMapping  # with the order of dates that was found
+    problems: tuple[str, ...] = ()
+
+    def reading(self, source: str) -> ColumnReading:
+        """Return the reading, or raise TableError with all problems."""
+        if self.problems:
+            raise TableError(f"{source}: {'; '.join(self.problems)}")
+        for one in self.roles.values():
+            if one.why == "doubtful name":
+                warnings.warn(
+                    f"{source}: column {one.column} is read as the {one.role}, by its name; say "
+                    f"--column {one.role}={one.column} if this is right",
+                    CoterieWarning,
+                    stacklevel=4,
+                )
+        return ColumnReading(
+            names={CANONICAL[role]: one.column for role, one in self.roles.items()},
+            units={CANONICAL[role]: unit for role, (unit, _) in self.units.items()},
+            times=self.mapping.times,
+            decimal_comma=self.mapping.decimal_comma,
+            won_when_priced=self.mapping.won_when_priced,
+        )
+
+
+def is_canonical(columns: Sequence[str]) -> bool:
+    """Return whether a log of bids has all its required columns under their canonical names."""
+    names = {CANONICAL[role] for role in REQUIRED}
+    return names <= set(columns) and bool({"ts", "day"} & set(columns))
+
+
+def map_columns(raw: ir.Table, mapping: LogMapping) -> MappedColumns:
+    """Decide how the columns of a raw table of bids are read.
+
+    A few rows are read if a date may be in two orders or a unit is unknown; all rows are read if
+    dates with numbers above 12 are rare.
+    """
+    known = format_of(mapping.format)
+    roles = columns_by_role(raw.columns, mapping.columns, known.names)
+    if mapping.won_when_priced:
+        roles.pop("won", None)
+    for one, other in (("time", "day"), ("day", "time")):
+        # one of the two is enough
+        if one in roles and not roles[one].column and other in roles and roles[other].column:
+            del roles[one]
+    problems = [*_column_problems(raw, roles, mapping)]
+    roles = {role: one for role, one in roles.items() if one.column in raw.columns}
+    units = {
+        role: _unit(role, one.column, mapping.units, known.amounts)
+        for role, one in roles.items()
+        if role in AMOUNTS
+    }
+    problems += _unit_problems(raw, roles, units, mapping)
+    complete, time_problems = _with_date_order(raw, roles, mapping, known)
+    return MappedColumns(roles, units, complete, (*problems, *time_problems))
+
+
+def reading_of(raw: ir.Table, kind: str, mapping: LogMapping, source: str) -> ColumnReading:
+    """Return how the columns of a raw table are read.
+
+    Raises
+    ------
+    TableError
+        Something is not decided; the message has the options that decide it.
+    """
+    is_said = mapping != LogMapping()
+    if kind != "bids":
+        if is_said and replace(mapping, format="") != LogMapping():
+            raise InvalidParameterError(
+                f"{source}: a mapping of columns, amounts and times is for logs of bids; this log "
+                f"is read as {kind}"
+            )
+        return ColumnReading(join_clicks=mapping.format == "ipinyou")
+    if not is_said and is_canonical(raw.columns):
+        return ColumnReading()
+    return map_columns(raw, mapping).reading(source)
+
+
+def sample_values(raw: ir.Table, columns: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the known values of columns in a few rows."""
+    rows = fetch(raw.select(*dict.fromkeys(columns)).limit(_SAMPLE))
+    found = {name: rows[name].to_pylist() for name in rows.column_names}
+    return {
+        name: [value for value in values if value is not None and str(value).strip()]
+        for name, values in found.items()
+    }
+
+
+def numbers_in_sample(values: Sequence[Any], decimal_comma: bool = False) -> list[float]:
+    """Return the numbers above 0 among values, which may be texts.
+
+    >>> numbers_in_sample(["2,50", "x", 3, 0], decimal_comma=True)
+    [2.5, 3.0]
+    """
+    numbers = []
+    for value in values:
+        try:
+            number = float(str(value).replace(",", ".") if decimal_comma else value)
+        except ValueError:
+            continue
+        if number > 0:
+            numbers.append(number)
+    return numbers
+
+
+def _column_problems(
+    raw: ir.Table, roles: Mapping[str, RoleColumn], mapping: LogMapping
+) -> Iterator[str]:
+    absent = [one for one in roles.values() if one.why == "given" and one.column not in raw.columns]
+    for one in absent:
+        yield f"there is no column {one.column} for the {one.role}"
+    missing = [role for role in REQUIRED if role not in roles]
+    if mapping.won_when_priced and "won" in missing:
+        missing.remove("won")
+    if not {"time", "day"} & set(roles):
+        missing.append("time")
+    for role in missing:
+        other = {
+            "won": ", or --won-when-priced if only bids that won have a price",
+            "time": " or --column day=NAME",
+        }.get(role, "")
+        yield f"no column is known to be the {role}: say --column {role}=NAME{other}"
+    for role, one in roles.items():
+        if one.candidates:
+            out = "" if role in REQUIRED else f", or --column {role}= for none of them"
+            says = " or ".join(f"--column {role}={name}" for name in one.candidates)
+            yield f"the {role} may be column {' or '.join(one.candidates)}: say {says}{out}"
+    if missing or absent:
+        yield f"the columns are {', '.join(raw.columns)}"
+
+
+def _unit(role: str, column: str, told: Mapping[str, str], usual: str) -> tuple[str, str]:
+    """Return the unit of an amount and why, both empty if unknown."""
+    by_name = unit_in(column)
+    if role in told:
+        if by_name and by_name != told[role].partition("/")[0]:
+            warnings.warn(
+                f"column {column} is read in {told[role]}, though its name says {by_name}",
+                CoterieWarning,
+                stacklevel=4,
+            )
+        return told[role], "given"
+    if by_name:
+        return by_name, "name"
+    if ALL in told:
+        return told[ALL], "given"
+    return usual, "format" if usual else ""
+
+
+def _unit_problems(
+    raw: ir.Table,
+    roles: Mapping[str, RoleColumn],
+    units: Mapping[str, tuple[str, str]],
+    mapping: LogMapping,
+) -> Iterator[str]:
+    unknown = [role for role, (unit, _) in units.items() if not unit]
+    if not unknown:
+        return
+    role, column = unknown[0], roles[unknown[0]].column
+    numbers = numbers_in_sample(sample_values(raw, [column])[column], mapping.decimal_comma)
+    median = statistics.median(numbers) if numbers else 0.0
+    says = ", ".join(
+        f"--amounts {unit} if this is {_shown(median * factor_of(unit) / _MICROS)} CPM"
+        for unit in ("currency", "cents", "micros")
+    )
+    names = " and ".join(f"{role} (column {roles[role].column})" for role in unknown)
+    yield (
+        f"the unit of {names} is unknown; the median {role} is {_shown(median)}: say {says}; add "
+        "/impression to the unit if amounts are for one impression"
+    )
+
+
+def _shown(number: float) -> str:
+    return f"{number:.10f}".rstrip("0").rstrip(".") if number < 0.1 else f"{number:,.6g}"
+
+
+def _with_date_order(
+    raw: ir.Table, roles: Mapping[str, RoleColumn], mapping: LogMapping, known: LogFormat
+) -> tuple[LogMapping, list[str]]:
+    """Return the mapping with the order of dates, and problems with times."""
+    one = roles.get("day") or roles.get("time")
+    if one is None:
+        return mapping, []
+    column, problems = raw[one.column], []
+    order = mapping.date_format
+    if column.type().is_string() and not order:
+        try:
+            # values decide, even against the format
+            order = date_order(column, one.column)
+        except TableError as error:
+            order = known.date_format
+            problems = [] if order else [str(error)]
+    if known.is_local and not mapping.time_zone and _is_local(column):
+        problems.append(
+            f"the times in column {one.column} are in the time zone of the account: say "
+            "--time-zone, for example --time-zone America/New_York"
+        )
+    return replace(mapping, date_format=order), problems
+
+
+def _is_local(column: Any) -> bool:
+    """Return whether a column may have clock times without a zone."""
+    return bool(
+        column.type().is_string()
+        or (column.type().is_timestamp() and column.type().timezone is None)
+    )

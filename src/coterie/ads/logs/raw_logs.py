@@ -1,0 +1,155 @@
+"""Raw logs: find the table of a log, in files, a database or an engine, and join its notices."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coterie.ads.logs import log_files
+from coterie.ads.logs.advertiser_texts import texts_beside
+from coterie.ads.logs.log_columns import kind_of
+from coterie.ads.logs.log_formats import format_of
+from coterie.ads.logs.log_mapping import LogMapping
+from coterie.ads.logs.notice_joins import JoinedBids, join_notices
+from coterie.engines.backends import connect
+from coterie.engines.queries import engine_errors
+from coterie.errors import InvalidParameterError, TableError
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+__all__ = ["RawLog", "Source", "is_table", "open_raw"]
+
+Source = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, eq=False)
+class RawLog:
+    """The table of a log with its own columns, and what is known about it."""
+
+    table: ir.Table
+    name: str  # of the log, for messages
+    texts: Any = None  # path or table of the advertisers' descriptions
+    lacking: Mapping[str, str] = field(default_factory=dict)  # as in LogFiles
+    files: Sequence[str] = ()
+    rejects: tuple[str, ...] = ()
+    kind: str = "bids"
+    mapping: LogMapping = field(default_factory=LogMapping)  # with the columns of notices
+    notices: JoinedBids | None = None
+
+
+def open_raw(
+    source: Any,
+    connection: Any,
+    mapping: LogMapping,
+    *,
+    table: str | None = None,
+    kind: str | None = None,
+    wins: Any = None,
+    losses: Any = None,
+) -> RawLog:
+    """Find the table of a log; the parameters are those of :func:`open_logs`."""
+    connection = connect() if connection is None and not is_table(source) else connection
+    found = _find(source, connection, table)
+    found = replace(found, kind=kind or _kind(found, mapping), mapping=mapping)
+    if wins is None:
+        if losses is not None:
+            raise InvalidParameterError(
+                "loss notices need win notices, which have the prices: give both"
+            )
+        return found
+    won, lost = (None if one is None else _find(one, connection, None) for one in (wins, losses))
+    assert won is not None
+    joined = join_notices(found.table, won.table, lost and lost.table, mapping, found.name)
+    both = [one for one in (won, lost) if one is not None]
+    return replace(
+        found,
+        table=joined.table,
+        kind="bids",
+        mapping=LogMapping(joined.columns).updated(mapping),
+        notices=joined,
+        files=[*found.files, *(path for one in both for path in one.files)],
+        rejects=(*found.rejects, *(name for one in both for name in one.rejects)),
+    )
+
+
+def is_table(source: Any) -> bool:
+    """Return whether a source is an Ibis table."""
+    return hasattr(source, "get_backend")
+
+
+def _kind(found: RawLog, mapping: LogMapping) -> str:
+    """Return the kind of a log: that of its format, bids if columns are mapped, or by columns."""
+    if mapping.format:
+        return format_of(mapping.format).kind
+    return "bids" if mapping.columns or mapping.amounts else kind_of(found.table.columns)
+
+
+def _find(source: Any, connection: Any, table: str | None) -> RawLog:
+    if is_table(source):
+        return RawLog(source, "the given table")
+    if isinstance(source, str) and not Path(source).exists():
+        named = _named_table(connection, source)
+        if named is not None:
+            return RawLog(named, source, _named_table(connection, "advertisers"))
+    paths = log_files.find_files(source)
+    if len(paths) == 1 and log_files.is_database(paths[0]):
+        return _in_database(paths[0], connection, table)
+    if table is not None:
+        raise InvalidParameterError(f"table={table!r}: {paths[0]} is not a database")
+    files = log_files.inspect_files(paths)
+    raw = log_files.read_files(files, connection)
+    is_one = isinstance(source, str | os.PathLike)
+    name = os.fspath(source) if is_one else paths[0]
+    folder = Path(name).expanduser() if is_one else Path()
+    beside = texts_beside(folder if is_one and folder.is_dir() else Path(paths[0]).parent)
+    rejects = (files.rejects,) if files.rejects and connection.name == "duckdb" else ()
+    return RawLog(raw, name, beside, files.lacking, paths, rejects)
+
+
+def _named_table(connection: Any, name: str) -> ir.Table | None:
+    return connection.table(name) if name in _tables(connection) else None
+
+
+def _tables(connection: Any, catalog: str | None = None) -> list[str]:
+    """List the tables and views of the current schema, or of the main schema of a catalog."""
+    if connection.name != "duckdb":
+        return list(connection.list_tables())
+    # not list_tables(): the query of Ibis 12 fails on DuckDB 2
+    places = (
+        "table_catalog IN (current_database(), 'temp') AND table_schema = current_schema()"
+        if catalog is None
+        else f"table_catalog = '{catalog}' AND table_schema = 'main'"
+    )
+    rows = connection.con.sql(
+        f"SELECT table_name FROM information_schema.tables WHERE {places}"
+    ).fetchall()
+    return [name for (name,) in rows]
+
+
+def _in_database(path: str, connection: Any, table: str | None) -> RawLog:
+    if connection.name != "duckdb":
+        raise TableError(f"{path} is a DuckDB database: open it with DuckDB, not {connection.name}")
+    # the name depends on the path alone, because DuckDB attaches a file only once
+    catalog = f"logs_{zlib.crc32(os.fsencode(Path(path).absolute())):08x}"
+    with engine_errors(f"{path}: DuckDB cannot open it; another program may be writing to it"):
+        quoted = str(Path(path).absolute()).replace("'", "''")
+        connection.con.sql(f"ATTACH IF NOT EXISTS '{quoted}' AS {catalog} (READ_ONLY)")
+        names = _tables(connection, catalog)
+    logs = [name for name in names if name not in log_files.NOT_LOGS]
+    chosen = table or ("bids" if "bids" in logs else logs[0] if len(logs) == 1 else "")
+    if chosen not in names:
+        raise TableError(
+            f"{path}: {f'there is no table {table}' if table else 'name the table of the log'}; "
+            f"its tables are {', '.join(sorted(names)) or 'none'}"
+        )
+    opened = {
+        name: connection.table(name, database=(catalog, "main"))
+        for name in {chosen, "advertisers"} & set(names)
+    }
+    name = f"{path}, table {chosen}"
+    return RawLog(opened[chosen], name, opened.get("advertisers"), files=[path])

@@ -1,0 +1,239 @@
+"""Time formats: read days and times from dates, time stamps, numbers and texts, in any engine.
+
+A text is a time if it is one of
+
+- year, month, day, in this order: ``2026-03-02``, ``2026/3/2``, ``20260302``;
+- day, month, year or month, day, year, if the order is given: ``31/12/2026``, ``12.31.2026``;
+- one of these with a clock time, with or without AM or PM, fractions and a zone;
+- 14 or 17 digits, from the year to the second or millisecond;
+- seconds, milliseconds, microseconds or nanoseconds since 1970, of 10, 13, 16 or 19 digits.
+
+Numbers are read like their digits. A time without a zone of its own is in the zone of the format.
+A day without a clock time is that day in every zone.
+"""
+
+from __future__ import annotations
+
+import zoneinfo
+from dataclasses import dataclass
+from typing import Any
+
+from coterie.engines.queries import fetch
+from coterie.errors import InvalidParameterError, TableError
+
+__all__ = ["DATE_ORDERS", "TIME_KINDS", "TimeFormat", "date_order", "day_column", "utc_times"]
+
+DATE_ORDERS = ("day-first", "month-first")
+#: Types of columns that can hold times.
+TIME_KINDS = ("date", "timestamp", "integer", "floating", "string")
+
+_UTC = "UTC"
+_ZONE = r"(Z|z|UTC|[+-][0-9]{2}(:?[0-9]{2})?| [A-Za-z_]+/[A-Za-z_/]+)?"
+_ISO = rf"^\s*[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}([T ][0-9]{{2}}:[0-9]{{2}}(:[0-9.]+)?\s*{_ZONE})?\s*$"
+#: Groups: three parts of the date, hour, minute, second, fraction, A or P, zone.
+_PARTS = (
+    r"^\s*([0-9]{1,4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,4})"
+    r"(?:[T, -]+([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(\.[0-9]{1,9})?)?\s*"
+    r"(?:([AaPp])\.?[Mm]\.?)?\s*(Z|z|UTC|[+-][0-9]{2}:?[0-9]{2})?)?\s*$"
+)
+_YEAR_FIRST = r"^\s*[0-9]{4}[-/.]"
+_YEAR_LAST = r"^\s*[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{4}([^0-9]|$)"
+_COMPACT = r"^\s*[0-9]{8}([0-9]{6}([0-9]{3})?)?\s*$"
+_EPOCH = r"^\s*([0-9]{10}([0-9]{3}){0,3})(\.[0-9]*)?\s*$"
+_HAS_ZONE = r"[0-9]\s*(Z|z|UTC|[+-][0-9]{2}(:?[0-9]{2})?| [A-Za-z_]+/[A-Za-z_/]+)$"
+#: Rows in which the order of dates is looked for, before all rows are read.
+_FEW_ROWS = 100_000
+
+
+@dataclass(frozen=True)
+class TimeFormat:
+    """How to read the times of a log."""
+
+    zone: str = _UTC  # of times that have none
+    day_zone: str = _UTC  # in which days begin and end
+    order: str = ""  # one of DATE_ORDERS; without it, dates that end with the year are unreadable
+
+    def __post_init__(self) -> None:
+        if self.order and self.order not in DATE_ORDERS:
+            raise InvalidParameterError(
+                f"date_format={self.order!r}: it must be {' or '.join(DATE_ORDERS)}"
+            )
+        for name, zone in (("time_zone", self.zone), ("day_zone", self.day_zone)):
+            if zone not in zoneinfo.available_timezones():
+                raise InvalidParameterError(
+                    f"{name}={zone!r}: there is no such time zone; write it like Europe/Berlin, "
+                    "America/New_York or UTC"
+                )
+
+
+def utc_times(column: Any, kind: str, how: TimeFormat) -> Any:
+    """Return the times of a column of a kind of TIME_KINDS, in UTC and without a zone."""
+    if kind == "date":
+        return column.cast("timestamp")
+    if kind == "timestamp":
+        is_local = column.type().timezone is None and how.zone != _UTC
+        return _from_zone(column, how.zone) if is_local else _utc(column)
+    return _times_of_text(_text(column, kind), _iso_text(_text(column, kind), how.order), how.zone)
+
+
+def day_column(column: Any, kind: str, how: TimeFormat) -> Any:
+    """Return the days of a column of a kind of TIME_KINDS, as dates in the day zone."""
+    if kind == "date":
+        return column
+    times = utc_times(column, kind, how)
+    days = (times if how.day_zone == _UTC else _to_zone(times, how.day_zone)).date()
+    if kind == "timestamp" or how.zone == how.day_zone == _UTC:
+        return days
+    iso = _iso_text(_text(column, kind), how.order)
+    return (iso.length() == len("2026-03-02")).ifelse(iso.try_cast("date"), days)
+
+
+def date_order(column: Any, name: str) -> str:
+    """Return the order of the dates in a text column that end with the year.
+
+    It is decided by numbers above 12, and is empty if there are no such dates.
+
+    Raises
+    ------
+    TableError
+        The dates can be read in both orders, or in neither.
+    """
+    table = column.name("text").as_table()
+    dated = table.filter(table.text.re_search(_YEAR_LAST))
+    for rows in (dated.limit(_FEW_ROWS), dated):
+        found = fetch(
+            rows.aggregate(
+                part1=rows.text.re_extract(_PARTS, 1).try_cast("int64").max(),
+                part2=rows.text.re_extract(_PARTS, 2).try_cast("int64").max(),
+                example=rows.text.max(),
+            )
+        ).to_pylist()[0]
+        if found["part1"] is None:
+            return ""
+        above = [found["part1"] > 12, found["part2"] > 12]
+        if any(above):
+            break
+    if above == [True, False]:
+        return "day-first"
+    if above == [False, True]:
+        return "month-first"
+    problem = "may begin with the day or with the month" if not any(above) else "have mixed orders"
+    raise TableError(
+        f"the dates in column {name} {problem}, as in {found['example']}; say --date-format "
+        "day-first or --date-format month-first"
+    )
+
+
+def _text(column: Any, kind: str) -> Any:
+    if kind == "floating":
+        column = column.floor().cast("int64")
+    return column.cast("string")
+
+
+def _iso_text(text: Any, order: str) -> Any:
+    """Return the times of texts in the form of ISO 8601, null if they have another."""
+    import ibis
+
+    part = {i: text.re_extract(_PARTS, i) for i in range(1, 10)}
+
+    def compact(first: int, last: int) -> Any:
+        return text.strip()[first:last]
+
+    day_only = compact(0, 4) + "-" + compact(4, 6) + "-" + compact(6, 8)
+    clock = "T" + compact(8, 10) + ":" + compact(10, 12) + ":" + compact(12, 14)
+    cases = [
+        (text.re_search(_ISO), text.strip()),
+        (text.re_search(_YEAR_FIRST), _written(part[1], part[2], part[3], part)),
+        (text.re_search(_COMPACT), day_only + (text.strip().length() > 8).ifelse(clock, "")),
+    ]
+    if order:
+        month, day = (part[2], part[1]) if order == "day-first" else (part[1], part[2])
+        cases.append((text.re_search(_YEAR_LAST), _written(part[3], month, day, part)))
+    return ibis.cases(*cases, else_=None)
+
+
+def _written(year: Any, month: Any, day: Any, part: dict[int, Any]) -> Any:
+    """Return the text of a time; ``part`` has the groups of _PARTS, empty if not there."""
+    date = year + "-" + month.lpad(2, "0") + "-" + day.lpad(2, "0")
+    hour, minute, second, fraction, half, zone = (part[i] for i in range(4, 10))
+    of_day = hour.try_cast("int64")
+    of_day = (half == "").ifelse(of_day, of_day % 12 + (half.lower() == "p").ifelse(12, 0))
+    second = (second == "").ifelse("00", second)
+    clock = "T" + of_day.cast("string").lpad(2, "0") + ":" + minute + ":" + second + fraction
+    return date + (hour == "").ifelse("", clock + zone)
+
+
+def _times_of_text(text: Any, iso: Any, zone: str) -> Any:
+    # 13 digits are milliseconds since 1970, of whatever unit the others are
+    millis = text.re_extract(_EPOCH, 1).rpad(13, "0")[:13].try_cast("int64")
+    since_1970 = text.re_search(_EPOCH).ifelse(millis, None).as_timestamp("ms")
+    times = _utc(iso.try_cast("timestamp('UTC')"))
+    if zone != _UTC:
+        local = _from_zone(iso.try_cast("timestamp"), zone)
+        times = iso.re_search(_HAS_ZONE).ifelse(times, local)
+    return times.fill_null(since_1970)
+
+
+def _utc(times: Any) -> Any:
+    """Return times in UTC, without a zone.
+
+    For a time with a zone, DuckDB's own conversion is five times slower than this one through
+    microseconds, which are always in UTC.
+    """
+    import ibis
+
+    if times.type().timezone is None or times.get_backend().name != "duckdb":
+        return times
+
+    @ibis.udf.scalar.builtin(signature=(("timestamp('UTC')",), "int64"))
+    def epoch_us(times: Any) -> Any: ...
+
+    @ibis.udf.scalar.builtin(signature=(("int64",), "timestamp"))
+    def make_timestamp(microseconds: Any) -> Any: ...
+
+    return make_timestamp(epoch_us(times))
+
+
+def _from_zone(times: Any, zone: str) -> Any:
+    """Return times without a zone, which are in a zone, in UTC."""
+    import ibis
+
+    if _engine(times) == "pyspark":
+
+        @ibis.udf.scalar.builtin(signature=(("timestamp", "string"), "timestamp"))
+        def to_utc_timestamp(times: Any, zone: Any) -> Any: ...
+
+        return to_utc_timestamp(times, zone)
+
+    @ibis.udf.scalar.builtin(
+        name="timezone", signature=(("string", "timestamp"), "timestamp('UTC')")
+    )
+    def in_zone(zone: Any, times: Any) -> Any: ...
+
+    return _utc(in_zone(zone, times))
+
+
+def _to_zone(times: Any, zone: str) -> Any:
+    """Return times in UTC as clock times of a zone."""
+    import ibis
+
+    if _engine(times) == "pyspark":
+
+        @ibis.udf.scalar.builtin(signature=(("timestamp", "string"), "timestamp"))
+        def from_utc_timestamp(times: Any, zone: Any) -> Any: ...
+
+        return from_utc_timestamp(times, zone)
+
+    @ibis.udf.scalar.builtin(
+        name="timezone", signature=(("string", "timestamp('UTC')"), "timestamp")
+    )
+    def clock_time(zone: Any, times: Any) -> Any: ...
+
+    return clock_time(zone, times.cast("timestamp('UTC')"))
+
+
+def _engine(times: Any) -> str:
+    name = str(times.get_backend().name)
+    if name not in {"duckdb", "pyspark"}:
+        raise TableError(f"time zones are converted by DuckDB or Spark, not by {name}; use UTC")
+    return name
