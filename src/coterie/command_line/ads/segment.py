@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coterie.command_line.ads import reading
+from coterie.command_line.ads.log_options import LogOptions, with_log_options
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.outputs import write_all
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 
+@with_log_options
 def segment(
     logs: reading.Logs,
     output: Annotated[
@@ -63,6 +65,8 @@ def segment(
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
+    *,
+    how: LogOptions,
 ) -> None:
     """Find segments of the advertisers in a log, and write a model for forecasts.
 
@@ -79,7 +83,14 @@ def segment(
 
     refuse_json(as_json, members, "--members -")
     source = reading.LogInput(
-        logs, engine, advertisers, table, auction, {"model": output, "table": members}, by=by
+        logs,
+        engine,
+        advertisers,
+        table,
+        auction,
+        {"model": output, "table": members},
+        by=by,
+        how=how,
     )
     source.check_outputs()
     if members is not None:
