@@ -25,6 +25,7 @@ from coterie.command_line.ads.report import report
 from coterie.command_line.ads.segment import segment
 from coterie.command_line.ads.serve import serve
 from coterie.command_line.ads.simulate import simulate
+from coterie.command_line.ads.targets import targets
 from coterie.command_line.ads.update import update
 from coterie.command_line.choose_k import choose_k
 from coterie.command_line.cluster import cluster
@@ -145,6 +146,7 @@ ads.command("update")(update)
 ads.command("forecast")(forecast)
 ads.command("budget")(budget)
 ads.command("portfolio")(portfolio)
+ads.command("targets")(targets)
 ads.command("compare")(compare)
 ads.command("export")(export)
 ads.command("evaluate")(evaluate)
