@@ -25,6 +25,7 @@ ADS = (
     "forecast",
     "budget",
     "portfolio",
+    "targets",
     "compare",
     "export",
     "evaluate",
