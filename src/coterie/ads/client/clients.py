@@ -197,7 +197,8 @@ class Client(Connection[httpx.BaseTransport]):
     def curves(self, segment: int | None = None) -> pa.Table:
         """Return the curves of all advertisers, or of one segment, as an Arrow table.
 
-        Columns: advertiser, bid, win_rate, win_rate_low, win_rate_high, cost. The metadata of the
+        Columns: advertiser, segment, bid, win_rate, win_rate_low, win_rate_high, cost,
+        marginal_cost, own_win_rate, segment_win_rate. The metadata of the
         schema has the version of the model and the currency.
         """
         return self._run(self._curves(segment))

@@ -19,6 +19,7 @@ from coterie.ads.decisions.goals import checked_amount, least_bid, marginal_cost
 from coterie.ads.forecasts.fitted_market import FittedMarket
 from coterie.ads.forecasts.forecast_figures import COLUMNS, checked_bids
 from coterie.ads.forecasts.outlook import Outlook
+from coterie.errors import InvalidParameterError
 from coterie.runtime.wording import money
 
 __all__ = ["plan_budget"]
@@ -58,6 +59,8 @@ def plan_budget(
     """
     amount = checked_amount(budget, "budget")
     asked = None if bid is None else float(checked_bids(float(bid))[0])
+    if details.get("where"):
+        raise InvalidParameterError("where: a budget is planned for all auctions, not for targets")
     outlook = model.outlook(advertiser, days=days, **details)
     using = least_bid(outlook, COLUMNS["spend"], amount)
     at = next(one for one in (asked, using, outlook.tables.highest) if one is not None)

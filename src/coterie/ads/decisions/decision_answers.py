@@ -20,11 +20,17 @@ __all__ = [
     "GoalBid",
     "Interval",
     "PortfolioGoal",
+    "RankedBy",
+    "RankedTarget",
+    "TargetRanking",
 ]
 
 Interval = tuple[float, float]
 Goal = Literal["impressions", "clicks", "conversions", "spend"]
 PortfolioGoal = Literal["impressions", "clicks", "conversions"]
+RankedBy = Literal[
+    "impressions", "clicks", "conversions", "cost", "cost_per_click", "cost_per_conversion"
+]
 
 
 @dataclass(frozen=True)
@@ -221,4 +227,96 @@ class BudgetSplit:
     level: float
     currency: str
     allocations: list[Allocation]
+    model_version: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class RankedTarget:
+    """One value of a dimension at a bid.
+
+    Attributes
+    ----------
+    dimension, value : str
+        For example device and phone.
+    share : float
+        Share of the advertiser's auctions.
+    win_rate : float
+        Share of these auctions that is won.
+    impressions, spend, clicks, conversions : float or None
+        Means; None if the log has no such events.
+    impressions_interval, spend_interval, clicks_interval, conversions_interval : (low, high)
+        Intervals of what will happen.
+    cost, cost_per_click, cost_per_conversion : float or None
+        Of a thousand impressions (eCPM), of a click (CPC), of a conversion (CPA); None if the log
+        has no such events, or none are expected.
+    cost_interval, cost_per_click_interval, cost_per_conversion_interval : (low, high)
+        Intervals of these expected costs.
+    own_weight : float
+        How much of what is known is the advertiser's own evidence: 0 if all is its segments', 1 if
+        all is its own.
+    chance_best : float or None
+        Probability that it is the best value of its dimension; None for values that cannot be
+        chosen, because they are missing or many together.
+    """
+
+    dimension: str
+    value: str
+    share: float
+    win_rate: float
+    impressions: float
+    impressions_interval: Interval
+    spend: float
+    spend_interval: Interval
+    clicks: float | None
+    clicks_interval: Interval | None
+    conversions: float | None
+    conversions_interval: Interval | None
+    cost: float | None
+    cost_interval: Interval | None
+    cost_per_click: float | None
+    cost_per_click_interval: Interval | None
+    cost_per_conversion: float | None
+    cost_per_conversion_interval: Interval | None
+    own_weight: float
+    chance_best: float | None
+
+
+@dataclass(frozen=True)
+class TargetRanking:
+    """The values of dimensions, ranked for one advertiser at one bid.
+
+    Attributes
+    ----------
+    advertiser : str
+        Its id; empty if only a text was given.
+    bid : float
+        Per thousand impressions (CPM).
+    by : str
+        What the values are ranked by.
+    supply : float
+        Auctions of all values together.
+    days : int
+        The number of days.
+    level : float
+        Of the intervals.
+    segment : str
+        The name of the segment with the largest share; empty if there is none.
+    why : str
+        What the figures are based on.
+    currency : str
+        Of all amounts; empty if the log has none.
+    targets : list of RankedTarget
+        Dimension by dimension, the best value first.
+    """
+
+    advertiser: str
+    bid: float
+    by: RankedBy
+    supply: float
+    days: int
+    level: float
+    segment: str
+    why: str
+    currency: str
+    targets: list[RankedTarget]
     model_version: str = field(default="", compare=False)

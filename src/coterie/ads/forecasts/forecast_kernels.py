@@ -73,7 +73,8 @@ def figures_of_plans(
 
     ``plans`` are ``rows`` (Q,) and ``starts`` (Q + 1,), int64, and of all items together ``bids``
     in currency units, ``counts`` and ``shifts``, float64. ``doubts`` (Q, 3) are the standard
-    deviation of the level, the relative one of the supply, and 1 if the supply is given, else 0.
+    deviation of the level, the relative one of the supply, and the share of the given supply that
+    is asked about: 1 for all of it, 0 if the supply is forecast.
     """
     rows, starts, bids, counts, shifts = plans
     figures = np.empty((len(rows), FIGURES))
@@ -83,7 +84,7 @@ def figures_of_plans(
         row, given = rows[q], doubts[q, 2] > 0
         for i in range(starts[q], starts[q + 1]):
             _add_item(bids[i], counts[i], shifts[i], given, row, market, curves, pays, parts)
-        _fill_figures(parts, doubts[q, 0], doubts[q, 1], given, events[row], rungs, figures[q])
+        _fill_figures(parts, doubts[q], events[row], rungs, figures[q])
     return figures
 
 
@@ -104,7 +105,7 @@ def figures_of_one(
     figures, parts = np.empty(FIGURES), np.zeros(_PARTS)
     given = doubts[2] > 0
     _add_item(bid, count, shift, given, row, market, curves, pays, parts)
-    _fill_figures(parts, doubts[0], doubts[1], given, events[row], rungs, figures)
+    _fill_figures(parts, doubts, events[row], rungs, figures)
     return figures
 
 
@@ -228,10 +229,9 @@ def _costs(
 
 
 @njit(nogil=True, error_model="numpy")
-def _fill_figures(
-    parts: Any, level: Any, supply: Any, given: Any, events: Any, rungs: Any, figures: Any
-) -> None:
+def _fill_figures(parts: Any, doubts: Any, events: Any, rungs: Any, figures: Any) -> None:
     """Turn sums into win rate, eCPM, and mean and interval of the four targets."""
+    level, supply, given = doubts[0], doubts[1], doubts[2] > 0
     impressions, spend = parts[0], parts[4]
     common = parts[2] ** 2 + (level * parts[3]) ** 2 + (supply * impressions) ** 2
     of_spend = parts[6] ** 2 + (level * parts[7]) ** 2 + (supply * spend) ** 2
@@ -239,7 +239,7 @@ def _fill_figures(
     figures[1] = 1000.0 * parts[10] / parts[9] if parts[9] > 0 else 0.0
     mode, ladder = 0 if given else 1, rungs[0]
     size = math.log10(max(impressions, 1e-9))
-    most = parts[8] if given else np.inf
+    most = parts[8] / doubts[2] if given else np.inf
     variance = common + parts[1]
     _fill_interval(impressions, variance, size, ladder[mode, 0], rungs, True, figures[2:5])
     figures[4] = min(figures[4], most)

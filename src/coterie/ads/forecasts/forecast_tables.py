@@ -27,6 +27,7 @@ from coterie.ads.forecasts.forecast_kernels import (
 from coterie.ads.forecasts.placement import Placement, Placer, rate_and_doubt
 from coterie.ads.forecasts.plan_forecasts import DayTable, PlanForecasts, known_rates, plain
 from coterie.ads.forecasts.plans import Plans
+from coterie.ads.forecasts.target_forecasts import AskedPlans
 from coterie.errors import InvalidParameterError
 
 if TYPE_CHECKING:
@@ -166,19 +167,31 @@ class ForecastTables:
         level: float = 0.9,
     ) -> Floats:
         """Return the figures of an advertiser, in the log or not, at B bids, (B, 14)."""
-        wanted = np.ascontiguousarray(bids, dtype=np.float64)
-        n = len(wanted)
-        rows = np.full(n, 0 if placement.row is None else placement.row, dtype=np.int64)
-        supplies, each = np.full(n, supply, dtype=np.float64), [days] * n
-        if placement.row is not None:
-            return self.at(rows, wanted, supplies, each, np.full(n, given), level)
-        if not n:
+        if not len(bids):
             return np.empty((0, len(FIELDS)))
-        given_all = np.ones(n, dtype=bool)
-        plans, doubts = self._plans(rows, wanted, supplies, each, given_all, known=False)
-        curves, events = self._placed_curves(placement), self._placed_events(placement)
-        core, rungs = self._plan_forecasts, self.rungs(level)
-        return figures_of_plans(plans, doubts, core.market, curves, events, core.pays, rungs)
+        asked, rungs = self.asked(placement, bids, supply, days, given), self.rungs(level)
+        events = self._plan_forecasts.events if placement.row is not None else asked.events[None]
+        return figures_of_plans(
+            asked.plans, asked.doubts, asked.market, asked.curves, plain(events), asked.pays, rungs
+        )
+
+    def asked(
+        self, placement: Placement, bids: Floats, supply: float, days: DayTable, given: bool
+    ) -> AskedPlans:
+        """Return questions about an advertiser at B bids, as the kernels take them."""
+        core, n, known = self._plan_forecasts, len(bids), placement.row is not None
+        rows = np.full(n, placement.row or 0, dtype=np.int64)
+        plans, doubts = self._plans(
+            rows,
+            np.ascontiguousarray(bids, dtype=np.float64),
+            np.full(n, supply, dtype=np.float64),
+            [days] * n,
+            np.full(n, given or not known),
+            known=known,
+        )
+        curves = core.curves if known else self._placed_curves(placement)
+        events = self.events(rows[:1]) if known else self._placed_events(placement)
+        return AskedPlans(plans, doubts, core.market, curves, events[0], core.pays)
 
     def chances(self, placement: Placement, bid: float, shifts: Floats) -> Floats:
         """Return what the kernels say of one auction at n price levels, (n, 5)."""

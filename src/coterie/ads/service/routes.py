@@ -177,7 +177,8 @@ class Routes:
     async def curves(self, request: Request) -> Response:
         """Return the curves of all advertisers as one table, for bulk use.
 
-        Columns: advertiser, bid (CPM), win_rate, win_rate_low, win_rate_high, cost (eCPM). The
+        Columns: advertiser, segment, bid (CPM), win_rate, win_rate_low, win_rate_high, cost (eCPM),
+        marginal_cost, own_win_rate, segment_win_rate; the metadata of each says what it is. The
         metadata of the schema has the version of the model and the currency.
         """
         asked = read_query(request, protocol.CurveQuery)

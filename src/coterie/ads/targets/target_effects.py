@@ -30,6 +30,8 @@ Indices = NDArray[np.int64]
 #: Variance of the prior under which shifts are first looked for.
 _WIDE = 0.25
 _LEAST_SHARE = 1e-6
+#: No effect is larger; the checks of models have the same limits.
+_RANGE = (-10.0, 1e3)
 _MOST_NAMED = 8
 
 _LOG = logging.getLogger("coterie")
@@ -146,8 +148,8 @@ def fit_targets(counts: TargetCounts, market: Market) -> TargetEffects:
             "conversion": _rates(conversions, wins, market.conversion_rate, columns, market.shares),
         }
         for name, pooled in fitted.items():
-            own[name][:, :, columns] = pooled.mean, pooled.sd
-            new[name][:, :, columns] = pooled.segment_mean, pooled.segment_sd
+            own[name][:, :, columns] = np.clip([pooled.mean, pooled.sd], *_RANGE)
+            new[name][:, :, columns] = np.clip([pooled.segment_mean, pooled.segment_sd], *_RANGE)
     parts: dict[str, Any] = own | {f"segment_{name}": part for name, part in new.items()}
     return TargetEffects(
         dimensions=counts.dimensions,

@@ -61,6 +61,7 @@ def forecast(
     days: subjects.Days = 1,
     level: subjects.Level = "90",
     text: subjects.Text = None,
+    where: subjects.Where = None,
     output: subjects.Output = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -75,7 +76,8 @@ def forecast(
     interval should contain the actual value with the probability --level. A
     new advertiser, which is not in the log, needs --supply. Its --text places
     it in segments; without a text, it gets the average of all advertisers.
-    The last line of the summary says what the forecast is based on.
+    With --where, only auctions with some values of the model's dimensions are
+    forecast. The last line of the summary says what the forecast is based on.
 
     Example: coterie ads forecast market.coterie --advertiser adv-00042 --bid 2.50 --supply 1e6
     """
@@ -87,11 +89,11 @@ def forecast(
         raise InvalidParameterError(
             "give one of --bid, --impressions, --clicks, --conversions and --spend"
         )
-    bids = [] if bid is None else bids_in(bid)
+    bids, values = [] if bid is None else bids_in(bid), subjects.values_in(where)
     subjects.check_output(output, model, as_json)
     forecaster = subjects.load_quietly(model, quiet)
     about: dict[str, Any] = {"supply": supply, "day": day, "days": days, "text": text}
-    about["level"] = int(level) / 100
+    about |= {"level": int(level) / 100, "where": values}
     found, reached = forecaster.forecast(advertiser, bids, **about) if bids else [], None
     if not bids:
         from coterie.ads.decisions.goals import bid_for

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import shlex
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,22 +14,27 @@ from urllib.parse import unquote
 
 import typer
 
+from coterie.command_line.ads.log_options import LogOptions
 from coterie.command_line.terminal.layout import counted
 from coterie.command_line.terminal.streams import is_stream
-from coterie.errors import CoterieWarning, OutputError, TableError
+from coterie.errors import CoterieWarning, InvalidParameterError, OutputError, TableError
 from coterie.runtime.atomic_files import check_writable
 
 if TYPE_CHECKING:
     from coterie.ads.histograms.bid_histograms import BidHistograms
+    from coterie.ads.histograms.target_counts import TargetCounts
     from coterie.ads.logs.bid_logs import BidLogs
     from coterie.ads.logs.checks.log_checks import LogCheck
+    from coterie.ads.logs.log_mapping import LogMapping
+    from coterie.ads.logs.mapping_proposals import MappingProposal
     from coterie.ads.segments.settings import SegmentSettings
 
 Logs = Annotated[
-    str,
+    list[str],
     typer.Argument(
         metavar="LOGS",
-        help="Parquet or CSV file, folder or glob of them, DuckDB file, or table of the engine.",
+        help="Parquet, CSV or JSON-lines files, folders or globs of them, a DuckDB file, or a "
+        "table of the engine.",
     ),
 ]
 AdvertiserTable = Annotated[
@@ -67,6 +72,15 @@ By = Annotated[
         "advertiser borrow from each other.",
     ),
 ]
+Dimensions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dimension",
+        metavar="NAME[=COLUMN]",
+        help="Column whose values are targets, such as device; repeat for several. hour comes from "
+        "the time stamp.",
+    ),
+]
 Segments = Annotated[
     str,
     typer.Option(
@@ -102,6 +116,7 @@ class CountedLog:
     check: LogCheck
     histograms: BidHistograms
     texts: dict[str, str]
+    targets: TargetCounts | None = None
 
 
 @dataclass(frozen=True)
@@ -118,9 +133,13 @@ class LogInput:
         The auction type if neither the option nor the log says one.
     by : {"advertiser", "campaign"}
         What is forecast.
+    dimensions : mapping of str to str
+        The column of each dimension.
+    how : LogOptions
+        What the columns of the log mean.
     """
 
-    logs: str
+    logs: str | Sequence[str]
     engine: str = _DUCKDB
     advertisers: Path | None = None
     table: str | None = None
@@ -128,6 +147,13 @@ class LogInput:
     outputs: Mapping[str, Path | None] = field(default_factory=dict)
     usual_auction: str | None = None
     by: str = "advertiser"
+    dimensions: Mapping[str, str] = field(default_factory=dict)
+    how: LogOptions = field(default_factory=LogOptions)
+
+    @property
+    def sources(self) -> list[str]:
+        """The files, folders or tables of the log."""
+        return [self.logs] if isinstance(self.logs, str) else list(self.logs)
 
     def check_outputs(self) -> None:
         """Refuse, before the log is opened, outputs that cannot be written.
@@ -142,6 +168,7 @@ class LogInput:
             taken[Path(database).resolve()] = "the database"
         if self.advertisers is not None:
             taken[self.advertisers.resolve()] = "the table of advertisers"
+        taken |= {Path(path).resolve(): "a notice file" for path in self._notices}
         for kind, path in self.outputs.items():
             if path is None or (is_stream(path) and kind == "table"):
                 continue
@@ -149,17 +176,27 @@ class LogInput:
                 raise OutputError(f"cannot write the {kind} to standard output; name a file")
             check_writable(path)
             _refuse_taken(kind, path, taken)
-            target, folder = path.resolve(), Path(self.logs)
-            taken[target] = f"the {kind}"
-            if kind == "table" and folder.is_dir() and target.is_relative_to(folder.resolve()):
-                raise OutputError(
-                    f"cannot write the table to {path}: the next run would read it as a part of "
-                    f"the log; name a file outside {folder}"
-                )
+            taken[path.resolve()] = f"the {kind}"
+            for folder in map(Path, self.sources if kind == "table" else ()):
+                if folder.is_dir() and path.resolve().is_relative_to(folder.resolve()):
+                    raise OutputError(
+                        f"cannot write the table to {path}: the next run would read it as a part "
+                        f"of the log; name a file outside {folder}"
+                    )
 
-    def like_model(self, auction: str, by: str) -> LogInput:
-        """Return this input by the unit of a model, with its auction type if the log says none."""
-        return replace(self, usual_auction=auction, by=by)
+    def like_model(self, auction: str, by: str, dimensions: Sequence[str] = ()) -> LogInput:
+        """Return this input by the unit of a model, with its auction type if the log says none.
+
+        It has the dimensions of the model; where no column is given, it has the name of one.
+        """
+        columns = {name: self.dimensions.get(name, name) for name in dimensions}
+        others = [name for name in self.dimensions if name not in columns]
+        if others:
+            known = ", ".join(dimensions) or "none"
+            raise InvalidParameterError(
+                f"--dimension {others[0]}: the dimensions of the model are {known}"
+            )
+        return replace(self, usual_auction=auction, by=by, dimensions=columns)
 
     def check(self) -> tuple[BidLogs, LogCheck]:
         """Connect to the engine, open the log there, and check it."""
@@ -168,14 +205,18 @@ class LogInput:
         from coterie.engines.backends import connect
 
         with _interruptible():
-            _LOG.info("Opening %s", self.logs)
+            _LOG.info("Opening %s", ", ".join(self.sources))
             opened = open_logs(
-                self.logs,
+                self._source,
                 connect(self.engine),
+                mapping=self.how.mapping,
+                wins=list(self.how.wins) or None,
+                losses=list(self.how.losses) or None,
                 auction=self.auction,
                 advertisers=self.advertisers,
                 table=self.table,
                 by=self.by,
+                dimensions=self.dimensions,
             )
             # Opening reads only headers, so this is still before the work.
             self._refuse_input_files(opened)
@@ -183,12 +224,46 @@ class LogInput:
             _LOG.info("Checking %s", opened.source)
             return opened, check_logs(opened)
 
+    def propose(self) -> MappingProposal | None:
+        """Return the proposed mapping of a log of bids; None for canonical or other logs."""
+        from coterie.ads.logs.log_mapping import mapping_of
+        from coterie.ads.logs.mapped_columns import is_canonical
+        from coterie.ads.logs.mapping_proposals import propose_mapping
+        from coterie.ads.logs.raw_logs import open_raw
+        from coterie.engines.backends import connect
+
+        with _interruptible():
+            raw = open_raw(
+                self._source,
+                connect(self.engine),
+                mapping_of(self.how.mapping),
+                table=self.table,
+                wins=list(self.how.wins) or None,
+                losses=list(self.how.losses) or None,
+            )
+            if raw.kind != "bids" or is_canonical(raw.table.columns):
+                return None
+            return propose_mapping(raw.table, raw.mapping)
+
+    def command(self, name: str, mapping: LogMapping | None = None) -> list[str]:
+        """Return the words of a command that reads this log with a mapping."""
+        given = {
+            "--engine": None if self.engine == _DUCKDB else self.engine,
+            "--advertisers": self.advertisers,
+            "--table": self.table,
+            "--auction": self.auction,
+        }
+        options = [str(word) for pair in given.items() if pair[1] is not None for word in pair]
+        how = self.how if mapping is None else replace(self.how, mapping=mapping)
+        return ["coterie", "ads", name, *self.sources, *options, *how.words()]
+
     def read(self, allow_faults: bool = False) -> CountedLog:
         """Open the log, check it, and count it.
 
         A log with errors is refused with its first error. With ``allow_faults`` a warning names
         the error instead.
         """
+        from coterie.ads.histograms.target_counting import read_targets
         from coterie.ads.logs.bid_logs import read_descriptions
 
         opened, found = self.check()
@@ -196,13 +271,14 @@ class LogInput:
             worst, *others = found.errors
             more = f", and {counted(len(others), 'other fault')}" if others else ""
             fault = f"{opened.source}: {worst.what} ({counted(worst.count, worst.unit[:-1])}){more}"
-            see = f"See: {self._check_command()}"
+            see = f"See: {shlex.join(self.command('check'))}"
             if not allow_faults:
                 raise TableError(f"{fault}; {worst.remedy}. {see}")
             warnings.warn(f"{fault}; results may be wrong. {see}", CoterieWarning, stacklevel=2)
         histograms = counted_histograms(opened)
         with _interruptible():
-            return CountedLog(opened, found, histograms, read_descriptions(opened))
+            targets = read_targets(opened, histograms) if opened.dimensions else None
+            return CountedLog(opened, found, histograms, read_descriptions(opened), targets)
 
     def _of_usual_auction(self, opened: BidLogs) -> BidLogs:
         """Return the log with the usual auction type, if the log says none."""
@@ -223,16 +299,13 @@ class LogInput:
             if path is not None:
                 _refuse_taken(kind, path, taken)
 
-    def _check_command(self) -> str:
-        """Return the command that lists all faults of the log."""
-        given = {
-            "--engine": None if self.engine == _DUCKDB else self.engine,
-            "--advertisers": self.advertisers,
-            "--table": self.table,
-            "--auction": self.auction,
-        }
-        options = [str(word) for pair in given.items() if pair[1] is not None for word in pair]
-        return shlex.join(["coterie", "ads", "check", self.logs, *options])
+    @property
+    def _source(self) -> str | list[str]:
+        return self.sources[0] if len(self.sources) == 1 else self.sources
+
+    @property
+    def _notices(self) -> tuple[str, ...]:
+        return (*self.how.wins, *self.how.losses)
 
 
 def counted_histograms(opened: BidLogs) -> BidHistograms:
@@ -241,6 +314,21 @@ def counted_histograms(opened: BidLogs) -> BidHistograms:
 
     with _interruptible():
         return read_histograms(opened)
+
+
+def dimensions_in(texts: list[str] | None) -> dict[str, str]:
+    """Return the column of each dimension in ``device`` or ``device=device_type``.
+
+    >>> dimensions_in(["country", "device=device_type"])
+    {'country': 'country', 'device': 'device_type'}
+    """
+    pairs = [text.partition("=") for text in texts or ()]
+    columns = {name.strip(): (column if sign else name).strip() for name, sign, column in pairs}
+    if not all(columns) or not all(columns.values()) or len(columns) < len(pairs):
+        raise InvalidParameterError(
+            f"--dimension {' '.join(texts or ())}: write NAME or NAME=COLUMN, each name once"
+        )
+    return columns
 
 
 def segment_settings(segments: str, consensus: str, seed: int) -> SegmentSettings:

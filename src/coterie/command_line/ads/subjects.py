@@ -9,7 +9,7 @@ import typer
 
 from coterie.command_line.terminal.progress import shown_notes
 from coterie.command_line.terminal.streams import check_table, refuse_json
-from coterie.errors import OutputError
+from coterie.errors import InvalidParameterError, OutputError
 
 if TYPE_CHECKING:
     from coterie.ads.forecasts.forecaster import AdForecaster
@@ -23,9 +23,11 @@ __all__ = [
     "Output",
     "Supply",
     "Text",
+    "Where",
     "answer_facts",
     "check_output",
     "load_quietly",
+    "values_in",
 ]
 
 Model = Annotated[
@@ -68,6 +70,14 @@ Level = Annotated[
 Text = Annotated[
     str | None, typer.Option("--text", metavar="TEXT", help="Text of a new advertiser.")
 ]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="NAME=VALUE",
+        help="Only auctions with this value, such as device=phone; repeat for several dimensions.",
+    ),
+]
 Output = Annotated[
     Path | None,
     typer.Option(
@@ -95,6 +105,22 @@ def load_quietly(model: Path, quiet: bool) -> AdForecaster:
 
     with shown_notes(quiet):
         return load_forecaster(model)
+
+
+def values_in(where: list[str] | None) -> dict[str, str] | None:
+    """Return the value of each dimension in ``device=phone``; None if there is none.
+
+    >>> values_in(["device=phone", "country=DE"])
+    {'device': 'phone', 'country': 'DE'}
+    """
+    pairs = [part.partition("=") for part in where or ()]
+    found = {name.strip(): value.strip() for name, _, value in pairs}
+    if not all(sign and name.strip() for name, sign, _ in pairs) or len(found) < len(pairs):
+        raise InvalidParameterError(
+            f"--where {' '.join(where or ())}: write NAME=VALUE, such as device=phone, each "
+            "dimension once"
+        )
+    return found or None
 
 
 def answer_facts(answer: Any, model: Path) -> dict[str, Any]:

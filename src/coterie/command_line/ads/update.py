@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coterie.command_line.ads import reading
+from coterie.command_line.ads.log_options import LogOptions, with_log_options
 from coterie.command_line.ads.segment import model_facts, print_segments
 from coterie.command_line.terminal import layout, options
 from coterie.command_line.terminal.layout import counted
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["update"]
 
 
+@with_log_options
 def update(
     model: Annotated[
         Path, typer.Argument(metavar="MODEL", help="Model file from coterie ads segment.")
     ],
     new_log: Annotated[
-        str, typer.Argument(metavar="NEWLOG", help="Log of the new days only; see LOGS of segment.")
+        list[str],
+        typer.Argument(metavar="NEWLOG", help="Log of the new days only; see LOGS of segment."),
     ],
     output: Annotated[
         Path | None,
@@ -47,16 +50,20 @@ def update(
             "--auction", help="Auction type; by default that in the log, else that of the model."
         ),
     ] = None,
+    dimension: reading.Dimensions = None,
     allow_faults: reading.AllowFaults = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
+    *,
+    how: LogOptions,
 ) -> None:
     """Add the days of a new log to a model, without the old log.
 
     The result is that of coterie ads segment on the old and the new log, with
-    the options of the first run. None of the new days may be in the model, and
-    currency and auction type must be the same. The model file is replaced
-    completely or not at all.
+    the options of the first run. A dimension of the model whose column has
+    another name is given with --dimension NAME=COLUMN. None of the new days
+    may be in the model, and currency and auction type must be the same. The
+    model file is replaced completely or not at all.
 
     Example: coterie ads update market.coterie logs/2026-03-09.parquet
     """
@@ -64,14 +71,24 @@ def update(
     from coterie.files.model_files import save_model
 
     target = model if output is None else output
-    source = reading.LogInput(new_log, engine, advertisers, table, auction, {"model": target})
+    source = reading.LogInput(
+        new_log,
+        engine,
+        advertisers,
+        table,
+        auction,
+        {"model": target},
+        dimensions=reading.dimensions_in(dimension),
+        how=how,
+    )
     source.check_outputs()
     with shown_notes(quiet) as notes, shown_stages(quiet):
         forecaster = load_forecaster(model)
         unit = forecaster.stored_days_.unit if forecaster.stored_days_ else "advertiser"
-        log = source.like_model(forecaster.auction_, unit).read(allow_faults)
+        dimensions = forecaster.targets_.dimensions if forecaster.targets_ else []
+        log = source.like_model(forecaster.auction_, unit, dimensions).read(allow_faults)
         added = _added(forecaster, log.histograms)
-        forecaster.update(log.histograms, log.texts)
+        forecaster.update(log.histograms, log.texts, targets=log.targets)
         write_all({target: lambda path: save_model(forecaster, path)})
     facts = model_facts(forecaster) | {
         "source": str(target),
